@@ -8,7 +8,8 @@ from types import ModuleType
 
 import pytest
 
-from headrace.domain.places import fragmentation, node_classes, node_section, placement
+from headrace.domain.indexes import fragmentation, node_classes, shape_buckets
+from headrace.domain.placement import placement
 from tests.replacing import CheckedPatch, NotReachedError, check, is_compiled, replaced
 
 
@@ -28,12 +29,12 @@ class TestIsCompiled:
 
 class TestNames:
     def test_what_a_function_reads_when_it_is_called_can_be_replaced(self):
-        check(node_section, "SLACK")
+        check(shape_buckets, "SLACK")
         check(fragmentation, "_REMEMBERED")
 
     def test_what_was_imported_into_another_module_is_to_be_replaced_there(self):
         with pytest.raises(
-            NotReachedError, match=r"nothing in headrace.domain.places.node_classes reads CPU_WEIGHT_IN_ANOTHER"
+            NotReachedError, match=r"nothing in headrace.domain.indexes.node_classes reads CPU_WEIGHT_IN_ANOTHER"
         ):
             check(node_classes, "CPU_WEIGHT_IN_ANOTHER")
 
@@ -48,8 +49,8 @@ class TestNames:
         check(module, "limit")
 
     def test_what_others_read_as_an_attribute_can_be_replaced(self):
-        assert node_section.SLACK  # this is where it is read
-        check(node_section, "SLACK")
+        assert shape_buckets.SLACK  # this is where it is read
+        check(shape_buckets, "SLACK")
 
     def test_what_is_none_of_the_product_may_be_replaced(self):
         check(sys, "nothing_of_this_name")
@@ -79,13 +80,13 @@ class TestCalls:
         patch = CheckedPatch()
         try:
             patch.setattr(placement, "model_allowed", lambda *_: True)
-            patch.setattr("headrace.domain.places.placement.may_hold", lambda *_: True)
-            patch.setattr(node_section, "SLACK", 0)
+            patch.setattr("headrace.domain.placement.placement.may_hold", lambda *_: True)
+            patch.setattr(shape_buckets, "SLACK", 0)
             assert patch.never_called() == [
-                "headrace.domain.places.placement.may_hold",
-                "headrace.domain.places.placement.model_allowed",
+                "headrace.domain.placement.placement.may_hold",
+                "headrace.domain.placement.placement.model_allowed",
             ]
             assert placement.may_hold(None, None)
-            assert patch.never_called() == ["headrace.domain.places.placement.model_allowed"]
+            assert patch.never_called() == ["headrace.domain.placement.placement.model_allowed"]
         finally:
             patch.undo()

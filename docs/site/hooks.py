@@ -19,10 +19,10 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 from headrace.contracts.facts.fact import fact_type
-from headrace.contracts.levels import FIRST, SINCE
-from headrace.contracts.openapi import OURS
-from headrace.contracts.protos import descriptors
-from headrace.contracts.writers import LAWS
+from headrace.contracts.facts.levels import FIRST, SINCE
+from headrace.contracts.facts.writers import LAWS
+from headrace.contracts.schemas.openapi import OURS
+from headrace.contracts.schemas.protos import descriptors
 
 ROOT = Path(__file__).parents[2]
 Comments = dict[tuple[int, ...], str]

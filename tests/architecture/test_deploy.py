@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from headrace.supervisor.elsewhere import Elsewhere, environments
+from headrace.supervisor.cluster.cluster_config import Elsewhere, environments
 from headrace.supervisor.installation import Installation
 from tests.architecture.test_operations import understood
 from tests.architecture.tree import ROOT, sources

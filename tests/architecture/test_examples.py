@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from headrace.contracts.document_forms import Shape
-from headrace.contracts.document_reader import DOCUMENTS
-from headrace.contracts.document_yaml import read_tree
+from headrace.contracts.documents.forms import Shape
+from headrace.contracts.documents.reader import DOCUMENTS
+from headrace.contracts.documents.yaml_text import read_tree
 from headrace.simulate import scenario as s
 from headrace.simulate.expectations import differences
 from headrace.simulate.world import World

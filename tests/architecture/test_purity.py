@@ -18,7 +18,7 @@ WORLD = {
 
 SHELLS = (
     "headrace.bus",  # everything asynchronous starts here
-    "headrace.wire",  # the connection to NATS
+    "headrace.nats_client",  # the connection to NATS
     "headrace.health",  # answers over HTTP
     "headrace.archive",  # reads and writes files
     "headrace.service",  # the loop around a pure decider
@@ -27,64 +27,67 @@ SHELLS = (
     "headrace.demo",  # plays the worked example with real processes
     "headrace.client",  # runs in other people's programs
     "headrace.node_executor",  # runs processes; its core is pure, see PURE_AGAIN
-    "headrace.contracts.durations",  # writes moments as dates; never asks what time it is
+    "headrace.contracts.values.durations",  # writes moments as dates; never asks what time it is
     "headrace.contracts.own_accounts",  # looks whether this machine can use them
-    "headrace.contracts.trust",  # reads the certificates of authorities
-    "headrace.contracts.document_file",  # reads documents and scenarios
-    "headrace.contracts.protos",  # runs protoc
-    "headrace.contracts.schemas",  # writes the generated files
-    "headrace.governance.raising",  # listens who is there
-    "headrace.governance.excluding",  # has connections ended
-    "headrace.governance.keyless",  # looks at the keys on the disk
+    "headrace.contracts.transport.tls",  # reads the certificates of authorities
+    "headrace.contracts.documents.file",  # reads documents and scenarios
+    "headrace.contracts.schemas.protos",  # runs protoc
+    "headrace.contracts.schemas.generate",  # writes the generated files
+    "headrace.governance.level_upgrade",  # listens who is there
+    "headrace.governance.node_exclusion",  # has connections ended
+    "headrace.governance.missing_keys",  # looks at the keys on the disk
     "headrace.audit.archiving",  # looks at the disk, and archives
-    "headrace.audit.seals_kept",  # the files that are kept apart
+    "headrace.audit.seal_store",  # the files that are kept apart
     "headrace.audit.verify_reading",  # reads the log
     "headrace.audit.verify_watch",  # follows it, and states seals
-    "headrace.simulate.abreast",  # plays two worlds in two processes
-    "headrace.simulate.asked",  # answers one question, and ends
+    "headrace.simulate.run_pair",  # plays two worlds in two processes
+    "headrace.simulate.whatif_worker",  # answers one question, and ends
     "headrace.simulate.command",  # reads the scenario file
-    "headrace.simulate.period",  # has two worlds played
+    "headrace.simulate.ledger_window",  # has two worlds played
     "headrace.simulate.whatif",  # plays two worlds
     "headrace.simulate.world",  # feeds the in-memory log, in virtual time
-    "headrace.accounting.copies",  # reads the copy of the records
-    "headrace.accounting.database",  # the books' database
-    "headrace.accounting.schema",  # makes its tables
-    "headrace.accounting.store",  # writes the books
-    "headrace.accounting.history",  # reads the records
-    "headrace.accounting.periods",  # reads the time zone database
-    "headrace.accounting.reading",  # reads the books
-    "headrace.accounting.stretches",  # reads the log
-    "headrace.accounting.statement",  # reads a month of them
-    "headrace.accounting.usage",  # answers from them
-    "headrace.governance.zones",  # reads the time zone database
+    "headrace.accounting.storage.ledger_copy",  # reads the copy of the records
+    "headrace.accounting.storage.database",  # the books' database
+    "headrace.accounting.storage.schema",  # makes its tables
+    "headrace.accounting.storage.store",  # writes the books
+    "headrace.accounting.reports.history",  # reads the records
+    "headrace.accounting.books.periods",  # reads the time zone database
+    "headrace.accounting.reports.usage_reader",  # reads the books
+    "headrace.accounting.storage.batching",  # reads the log
+    "headrace.accounting.reports.invoice_query",  # reads a month of them
+    "headrace.accounting.reports.usage",  # answers from them
+    "headrace.governance.time_zones",  # reads the time zone database
     "headrace.callout",  # answers the NATS server
     "headrace.governance.api",  # answers calls; what needs no call is pure, see PURE_AGAIN
-    "headrace.identity.people",  # opens what is sealed, which takes a key from the store
+    "headrace.identity.pii",  # opens what is sealed, which takes a key from the store
     "headrace.identity.jwks",  # fetches the keys of providers
     "headrace.identity.providers",  # reads who they are
     "headrace.identity.signing",  # keeps the keys of the embedded issuer
     "headrace.identity.verifier",  # looks at the clock
-    "headrace.feed.outlet",  # publishes
-    "headrace.views.past",  # reads the ledger again
+    "headrace.feed.publisher",  # publishes
+    "headrace.views.state_at",  # reads the ledger again
     "headrace.views.queries",  # answers
-    "headrace.views.then",  # answers
-    "headrace.views.stories",  # reads the ledger again
-    "headrace.audit.keeper",  # follows the ledger, keeps objects
-    "headrace.audit.pen",  # appends
-    "headrace.feed.texts",  # opens sealed texts, which takes a key from the store
+    "headrace.views.past_queries",  # answers
+    "headrace.views.history_backfill",  # reads the ledger again
+    "headrace.audit.snapshotter",  # follows the ledger, keeps objects
+    "headrace.audit.ledger_writer",  # appends
+    "headrace.feed.sealed_text_cache",  # opens sealed texts, which takes a key from the store
 )
 """Modules, and packages with all that is in them, that touch the world. A service's `service` and `__main__` always do."""
 
 PURE_AGAIN = (
-    "headrace.health.figures",
+    "headrace.health.metrics",
     "headrace.node_executor.core",
-    *(f"headrace.governance.api.{name}" for name in ("faults", "filters", "looking", "masks", "messages", "names", "paging")),
+    *(
+        f"headrace.governance.api.{name}"
+        for name in ("errors", "filters", "filter_fields", "masks", "messages", "names", "paging")
+    ),
 )
 
-HARMLESS_SHELLS = ("headrace.contracts.durations",)
+HARMLESS_SHELLS = ("headrace.contracts.values.durations",)
 """Shells that a pure module may import, because what they give depends on their arguments only."""
 
-NO_FLOATS = ("headrace.domain", "headrace.allocator", "headrace.preemption", "headrace.contracts.amounts")
+NO_FLOATS = ("headrace.domain", "headrace.allocator", "headrace.preemption", "headrace.contracts.values.amounts")
 
 
 def within(name: str, places: tuple[str, ...]) -> bool:

@@ -10,7 +10,7 @@ from runpy import run_path
 import pytest
 import yaml
 
-from headrace.contracts.reasons import RejectReason, WaitReason
+from headrace.contracts.values.reasons import RejectReason, WaitReason
 from tests.architecture.tree import ROOT, files, parsed, text
 
 RULES = range(1, 39)

@@ -12,11 +12,12 @@ STILL = {
     "tests/properties/test_suspending.py": "tests.properties.test_histories tests.properties.test_oracle",
     "tests/simulation/books.py": "tests.properties.test_bookkeeper",
     "tests/simulation/test_simulation.py": "tests.simulation.test_watch",
-    "tests/unit/bus/test_objects.py": "tests.unit.bus.test_jetstream",
-    "tests/unit/callout/test_questions.py": "tests.unit.bus.test_nkeys",
+    "tests/unit/bus/nats/test_object_store.py": "tests.unit.bus.nats.test_jetstream",
+    "tests/unit/callout/test_questions.py": "tests.unit.bus.nats.test_nkeys",
     "tests/unit/callout/test_service.py": "tests.unit.callout.test_questions",
-    "tests/unit/domain/places/test_node_index.py": "tests.unit.domain.places.test_fragmentation tests.unit.domain.places.test_slices",
-    "tests/unit/domain/reclaim/test_holdings.py": "tests.unit.domain.fold.test_suspension",
+    "tests/unit/domain/indexes/test_node_index.py": "tests.unit.domain.indexes.test_fragmentation "
+    "tests.unit.domain.indexes.test_slice_packing",
+    "tests/unit/domain/preemption/test_holdings.py": "tests.unit.domain.fold.test_suspension",
     "tests/unit/node_executor/core/test_suspension.py": "tests.unit.node_executor.core.test_lease",
 }
 """Modules that import tests, and which: they were there before the rule. None is added; each that goes is taken out."""

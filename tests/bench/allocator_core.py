@@ -17,16 +17,16 @@ from typing import Any
 
 from headrace.allocator.decide import Allocator
 from headrace.contracts import facts as f
-from headrace.contracts.amounts import GPU, GPU_UNITS
-from headrace.contracts.documents import Policy, PolicyProfile, Pool, Profile, Tenant
+from headrace.contracts.documents.model import Policy, PolicyProfile, Pool, Profile, Tenant
+from headrace.contracts.facts.levels import LEVEL
 from headrace.contracts.facts.nodes import Device
-from headrace.contracts.ids import job_key, make_job_id
-from headrace.contracts.levels import LEVEL
-from headrace.contracts.records import Record
+from headrace.contracts.facts.records import Record
+from headrace.contracts.values.amounts import GPU, GPU_UNITS
+from headrace.contracts.values.ids import job_key, make_job_id
 from headrace.domain.fold.apply import apply
-from headrace.domain.jobs import JobRecord
-from headrace.domain.state import State
-from headrace.domain.terms import Terms
+from headrace.domain.model.jobs import JobRecord
+from headrace.domain.model.state import State
+from headrace.domain.model.time_rules import TimeRules
 
 GPUS = (GPU_UNITS // 4, GPU_UNITS // 2, GPU_UNITS, 4 * GPU_UNITS, 8 * GPU_UNITS)
 CPU_MEMORY = ((1_000, 8_192), (2_000, 8_192), (4_000, 16_384), (1_000, 32_768))
@@ -44,7 +44,7 @@ class Core:
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
-        self.state = State(terms=Terms(level=LEVEL))
+        self.state = State(terms=TimeRules(level=LEVEL))
         self.allocator = Allocator(self.state)
         self.sequence = 0
         self.now = 1_000_000

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from installation import cpu_seconds, headrace, installation
 
 from headrace.client import connect
-from headrace.client.wishing import make_wish
+from headrace.client.submissions import make_wish
 
 BATCHES, BATCH = 20, 1_000
 RATE = 500

@@ -24,15 +24,15 @@ from typing import Any
 import psutil
 from memory import BATCH, DEVICES, Stored, Tape
 
-from headrace.accounting import statement, usage
-from headrace.accounting.database import Connection, Database
-from headrace.accounting.schema import migrate
+from headrace.accounting.reports import invoice_query, usage
 from headrace.accounting.service import Accounting
+from headrace.accounting.storage.database import Connection, Database
+from headrace.accounting.storage.schema import migrate
 from headrace.bus.memory import MemoryLog
-from headrace.contracts.durations import DAY, parse_time
-from headrace.contracts.usage import StatementRequest, UsageRequest
+from headrace.contracts.messages.usage import StatementRequest, UsageRequest
+from headrace.contracts.values.durations import DAY, parse_time
 from headrace.service.fold import LedgerFold
-from headrace.supervisor.postgres import accepts, prepare
+from headrace.supervisor.launcher.postgres import accepts, prepare
 
 APART = 10
 """Ticks between two of the five stages of a job's life: it comes, is granted, starts, ends, is settled."""
@@ -184,10 +184,10 @@ async def _ask(dsn: str, jobs: int, runs: int) -> dict[str, list[float]]:
 
     async def stated(form: str) -> None:
         question = StatementRequest(month="2026-10")
-        (await books.once(partial(statement.read, tenant="acme", question=question, currency="EUR"))).text(form)
+        (await books.once(partial(invoice_query.read, tenant="acme", question=question, currency="EUR"))).text(form)
 
     for _ in range(runs):
-        for form in statement.FORMS:
+        for form in invoice_query.FORMS:
             await timed(f"statement of a month, {form}", partial(stated, form))
         for by, per, timezone in QUESTIONS:
             question = UsageRequest(since=MONTH, until=MONTH + 31 * DAY, by=by, per=per, timezone=timezone)

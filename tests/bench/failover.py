@@ -24,19 +24,19 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from installation import installation
 
-from headrace.bus.connection import connect as connect_bus
-from headrace.bus.jetstream import JetStreamLog
+from headrace.bus.nats.connection import connect as connect_bus
+from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.client import connect
 from headrace.client.client import Client
 from headrace.client.endpoint import read_login
 from headrace.client.errors import HeadraceError
-from headrace.client.wishing import make_wish
-from headrace.contracts.codec import decode_record
+from headrace.client.submissions import make_wish
 from headrace.contracts.facts import JobEndedV1, LeaseGrantedV1
-from headrace.contracts.queries import ServiceView
-from headrace.contracts.subjects import LEDGER_STREAM
+from headrace.contracts.messages.queries import ServiceView
+from headrace.contracts.transport.codec import decode_record
+from headrace.contracts.transport.subjects import LEDGER_STREAM
 from headrace.supervisor.installation import Installation
-from headrace.supervisor.running import read_running
+from headrace.supervisor.launcher.pidfile import read_running
 from tests.properties.auditor import Auditor
 
 GPUS = 64

@@ -30,22 +30,22 @@ from typing import Any, NamedTuple
 import uvloop
 
 from headrace.client.endpoint import read_login
-from headrace.contracts.amounts import CPU_UNITS
 from headrace.contracts.facts import AnyFact, NodeRegisteredV1
 from headrace.contracts.facts.nodes import Device
-from headrace.contracts.orders import LogsAnswer, StartOrder
-from headrace.contracts.subjects import node_writer
+from headrace.contracts.messages.orders import LogsAnswer, StartOrder
+from headrace.contracts.transport.subjects import node_writer
+from headrace.contracts.values.amounts import CPU_UNITS
 from headrace.node_executor.clock import clock
 from headrace.node_executor.core import vocabulary as v
 from headrace.node_executor.core.inbox import Inbox
 from headrace.node_executor.core.node import Node
-from headrace.node_executor.journal import Journal
-from headrace.node_executor.ledger import Ledger
-from headrace.node_executor.link import Address, Hears, Link, Pace
+from headrace.node_executor.reporting.journal import Journal
+from headrace.node_executor.reporting.ledger import FactWriter
+from headrace.node_executor.reporting.link import Address, BusListener, Link, LinkTimings
 from headrace.supervisor.installation import Installation
 
 ENGINE = "headrace-node/fleet"
-PACE = Pace(heartbeat=10.0, ask=60.0, silence=40.0)
+PACE = LinkTimings(heartbeat=10.0, ask=60.0, silence=40.0)
 """Slower than a node's own: 500 nodes are not to spend what is measured on signs of life."""
 GPU_MODEL, GPU_MEMORY = "H100-80GB", 80 * 1024
 CPUS_PER_GPU, GIB_PER_GPU = 16, 256
@@ -168,7 +168,7 @@ async def serve(name: str, group: Group, address: Address, folder: str, ready: a
     """One node, until cancelled."""
     journal = Journal(f"{folder}/{name}")
     link = Link(name, address, PACE, clock)
-    ledger = Ledger(link, node_writer(name), ENGINE, clock, journal)
+    ledger = FactWriter(link, node_writer(name), ENGINE, clock, journal)
     node = Node(registration(name, group.name, group.gpus))
     hands = Hands(node, journal, ledger.state)
 
@@ -176,7 +176,7 @@ async def serve(name: str, group: Group, address: Address, folder: str, ready: a
         hands.handle(v.Answered(clock(), answer))
         ready.set()
 
-    hears = Hears(
+    hears = BusListener(
         pushed=lambda orders: hands.handle(v.Pushed(clock(), orders)),
         answered=answered,
         returned=lambda: hands.handle(v.Returned(clock())),

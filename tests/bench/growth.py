@@ -17,10 +17,10 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from headrace.audit.verify import Verifier
-from headrace.contracts.durations import HOUR, MINUTE, SECOND
-from headrace.domain.fold.ledger import Ledger
-from headrace.domain.state import State
+from headrace.audit.verify import LedgerVerifier
+from headrace.contracts.values.durations import HOUR, MINUTE, SECOND
+from headrace.domain.fold.ledger import FoldedLedger
+from headrace.domain.model.state import State
 from tests.bench.memory import BATCH, Stored, Tape, _resident
 
 RATE = 20
@@ -29,13 +29,13 @@ LOOK_EVERY = 30 * MINUTE
 
 def fold() -> tuple[Callable[[Stored], object], State]:
     """Any service."""
-    reader = Ledger()
+    reader = FoldedLedger()
     return reader.read, reader.state
 
 
 def audit() -> tuple[Callable[[Stored], object], State]:
     """The one that looks at every record again, beside the fold of which it takes snapshots."""
-    reader, verifier = Ledger(), Verifier("headrace/other")
+    reader, verifier = FoldedLedger(), LedgerVerifier("headrace/other")
 
     def take(message: Stored) -> None:
         reader.read(message)

@@ -17,7 +17,7 @@ from fleet import Group
 from stage import Stage, done, perform, progress, quantile, stage
 
 from headrace.admission.decide import REFUSALS_STATED
-from headrace.client.wishing import make_wish
+from headrace.client.submissions import make_wish
 
 NODES, GPUS = 500, 8
 GANG = 250

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from fleet import Group
 from stage import Stage, perform, progress, quantile, stage
 
-from headrace.client.wishing import make_wish
+from headrace.client.submissions import make_wish
 
 NOMINAL, BORROW = 20, 100
 

@@ -16,8 +16,8 @@ from stage import booked
 
 from headrace.client import connect
 from headrace.client.client import Client
-from headrace.client.wishing import make_wish
-from headrace.contracts.queries import QueueView
+from headrace.client.submissions import make_wish
+from headrace.contracts.messages.queries import QueueView
 
 GPUS = 64
 SUBMIT_AT_ONCE = 100

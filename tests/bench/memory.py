@@ -23,18 +23,18 @@ from typing import Any, NamedTuple
 from headrace.allocator.decide import Allocator
 from headrace.bus.process import collect_seldom
 from headrace.contracts import facts as f
-from headrace.contracts.amounts import CPU, GPU, GPU_UNITS, JOB, MEMORY
-from headrace.contracts.codec import encode
-from headrace.contracts.documents import Policy, PolicyProfile, Pool, Profile, Tenant
-from headrace.contracts.durations import HOUR, SECOND
+from headrace.contracts.documents.model import Policy, PolicyProfile, Pool, Profile, Tenant
 from headrace.contracts.facts import AnyFact
 from headrace.contracts.facts.fact import DeviceShare
 from headrace.contracts.facts.nodes import Device
-from headrace.contracts.ids import job_key, make_job_id
-from headrace.contracts.records import Record, digest
-from headrace.contracts.subjects import ledger
-from headrace.domain.fold.ledger import Ledger
-from headrace.domain.snapshot import copy_of, dump, load
+from headrace.contracts.facts.records import Record, digest
+from headrace.contracts.transport.codec import encode
+from headrace.contracts.transport.subjects import ledger
+from headrace.contracts.values.amounts import CPU, GPU, GPU_UNITS, JOB, MEMORY
+from headrace.contracts.values.durations import HOUR, SECOND
+from headrace.contracts.values.ids import job_key, make_job_id
+from headrace.domain.fold.ledger import FoldedLedger
+from headrace.domain.snapshots.snapshot import copy_of, dump, load
 
 TENANTS = 50
 GPUS = (GPU_UNITS // 4, GPU_UNITS // 2, GPU_UNITS, 4 * GPU_UNITS, 8 * GPU_UNITS)
@@ -140,9 +140,9 @@ class Tape:
         )
 
 
-def _folded(tape: Tape) -> Ledger:
+def _folded(tape: Tape) -> FoldedLedger:
     """One who has read the law."""
-    reader = Ledger()
+    reader = FoldedLedger()
     for message in tape.law():
         reader.read(message)
     return reader
@@ -227,7 +227,7 @@ def from_snapshot(path: Path) -> dict[str, float]:
     tail = [Stored(*row[:3], row[3].encode()) for row in rows]
     gc.disable()
     began = time.process_time()
-    reader = Ledger(load(data))
+    reader = FoldedLedger(load(data))
     loaded = time.process_time()
     for message in tail:
         reader.read(message)

@@ -21,10 +21,10 @@ import psutil
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from headrace.bus.streams import ensure_streams
+from headrace.bus.nats.streams import ensure_streams
 from headrace.contracts.facts import LeaseEndedV1, LeaseStartedV1, NodeRegisteredV1
 from headrace.contracts.facts.fact import Ladder
-from headrace.node_executor import leftovers
+from headrace.node_executor import orphans
 from tests.integration.conftest import NatsServer
 from tests.integration.nodes import Executor, Feed, until
 
@@ -143,7 +143,7 @@ async def measure(jobs: int = 2_000, samples: int = 100) -> dict[str, Any]:
             finally:
                 await node.end(signal.SIGQUIT)
                 reading.cancel()
-                leftovers.sweep(f"{node.data}/leases")
+                orphans.sweep(f"{node.data}/leases")
                 server.kill()
     return figures
 

@@ -35,28 +35,28 @@ import as_written
 from philly import traces
 from results import machine
 
-from headrace.allocator.learning import Learning
+from headrace.allocator.demand_mix import Learning
 from headrace.contracts import facts as f
-from headrace.contracts.amounts import CPU, GPU, GPU_UNITS, MEMORY
-from headrace.contracts.documents import Policy, PolicyProfile, Pool, Profile, Tenant
+from headrace.contracts.documents.model import Policy, PolicyProfile, Pool, Profile, Tenant
+from headrace.contracts.facts.levels import LEVEL
 from headrace.contracts.facts.nodes import Device
-from headrace.contracts.ids import job_key, make_job_id
-from headrace.contracts.levels import LEVEL
-from headrace.contracts.records import Record
+from headrace.contracts.facts.records import Record
+from headrace.contracts.values.amounts import CPU, GPU, GPU_UNITS, MEMORY
+from headrace.contracts.values.ids import job_key, make_job_id
 from headrace.domain.fold.apply import apply
-from headrace.domain.places.fragmentation import Fragmentation
-from headrace.domain.places.node_classes import NodeClass, Rating
-from headrace.domain.places.placement import find_places
-from headrace.domain.places.steering import Steering
-from headrace.domain.state import State
-from headrace.domain.terms import Terms
+from headrace.domain.indexes.fragmentation import Fragmentation
+from headrace.domain.indexes.gpu_model_balance import Steering
+from headrace.domain.indexes.node_classes import NodeClass, Rating
+from headrace.domain.model.state import State
+from headrace.domain.model.time_rules import TimeRules
+from headrace.domain.placement.placement import find_places
 from tests.replacing import is_compiled, replaced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-    from headrace.contracts.amounts import Amounts
-    from headrace.domain.requests import Shape
+    from headrace.contracts.values.amounts import Amounts
+    from headrace.domain.model.requests import Shape
 
 WORKLOADS = ("default", "gpuspec33")
 MARKS = (98, 100, 130)
@@ -126,7 +126,7 @@ class Cluster:
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
-        self.state = State(terms=Terms(level=LEVEL))
+        self.state = State(terms=TimeRules(level=LEVEL))
         self.learning = Learning()
         models = sorted({asked.models for asked in trace.requests})
         self.profiles = {allowed: f"profile-{number}" for number, allowed in enumerate(models)}

@@ -21,16 +21,16 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from memory import Tape
 
-from headrace.audit.keeper import Keeper
-from headrace.audit.pen import Pen
-from headrace.bus.jetstream import JetStreamLog
+from headrace.audit.ledger_writer import LedgerWriter
+from headrace.audit.snapshotter import Snapshotter
+from headrace.bus.nats.jetstream import JetStreamLog
+from headrace.bus.nats.streams import ensure_streams
 from headrace.bus.process import collect_seldom
-from headrace.bus.streams import ensure_streams
-from headrace.contracts.past import Point
-from headrace.contracts.subjects import LEDGER_STREAM
+from headrace.contracts.messages.history import LedgerPoint
+from headrace.contracts.transport.subjects import LEDGER_STREAM
 from headrace.service.fold import LedgerFold
 from headrace.service.snapshots import Snapshots
-from headrace.views.past import Past
+from headrace.views.state_at import Past
 from tests.integration.conftest import NatsServer
 
 MOMENTS = 20
@@ -58,14 +58,14 @@ async def measure(facts: int) -> dict[str, float]:
             whole, whole_cpu = time.perf_counter() - began, time.process_time() - used
 
             snapshots = Snapshots.over(connection, log)
-            keeper = Keeper(log, LedgerFold(), snapshots, Pen(log))
+            keeper = Snapshotter(log, LedgerFold(), snapshots, LedgerWriter(log))
             reader = await log.read(0)
             while keeper.fold.sequence < tip:
                 await keeper.take_in(await reader.batch(50))
             await reader.close()
             chance, past, taken, used_by = random.Random(1), Past(log, snapshots), [], []
             for _ in range(MOMENTS):
-                point = Point(sequence=chance.randrange(1, tip + 1))
+                point = LedgerPoint(sequence=chance.randrange(1, tip + 1))
                 began, used = time.perf_counter(), time.process_time()
                 await past.at(point, tip, 2**60)
                 taken.append(time.perf_counter() - began)

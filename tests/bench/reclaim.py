@@ -10,19 +10,19 @@ import gc
 import random
 import time
 
-from headrace.contracts import documents as d
 from headrace.contracts import facts as f
-from headrace.contracts.amounts import CPU, GPU, GPU_UNITS, JOB
-from headrace.contracts.durations import HOUR, MINUTE
+from headrace.contracts.documents import model as d
 from headrace.contracts.facts.fact import DeviceShare
+from headrace.contracts.facts.levels import LEVEL
 from headrace.contracts.facts.nodes import Device
-from headrace.contracts.ids import job_key, make_job_id
-from headrace.contracts.levels import LEVEL
-from headrace.contracts.records import Record
+from headrace.contracts.facts.records import Record
+from headrace.contracts.values.amounts import CPU, GPU, GPU_UNITS, JOB
+from headrace.contracts.values.durations import HOUR, MINUTE
+from headrace.contracts.values.ids import job_key, make_job_id
 from headrace.domain.fold.apply import apply
-from headrace.domain.reclaim.victims import NoPlan, Plan, search
-from headrace.domain.state import State
-from headrace.domain.terms import Terms
+from headrace.domain.model.state import State
+from headrace.domain.model.time_rules import TimeRules
+from headrace.domain.preemption.victims import NoPlan, VictimPlan, search
 
 TENANTS = 25
 SPAN = 72 * HOUR
@@ -47,7 +47,7 @@ class Lent:
     def __init__(self, nodes: int, seed: int, large: int = 0) -> None:
         self.random = random.Random(seed)
         self.nodes = nodes
-        self.state = State(terms=Terms(level=LEVEL))
+        self.state = State(terms=TimeRules(level=LEVEL))
         self.now = 1_000_000_000_000
         self.made = 0
         self._law(large)
@@ -139,7 +139,7 @@ class Lent:
             facts.append(f.CheckpointRegisteredV1(job=key, attempt=1, uri="file:/c", at=self.now))
         self._fold(f"node.{node}", *facts)
 
-    def ask(self, name: str) -> tuple[float, Plan | NoPlan]:
+    def ask(self, name: str) -> tuple[float, VictimPlan | NoPlan]:
         """CPU-milliseconds of one search for a job of that profile, and what it found."""
         self.made += 1
         _, size, replicas = next(row for row in ASKS if row[0] == name)
@@ -163,7 +163,7 @@ def measure(nodes: int = 1_000, runs: int = 7) -> list[dict[str, object]]:
         lent = [Lent(nodes, seed, large) for seed in range(1, runs + 1)]
         for name, _, _ in ASKS:
             found = [one.ask(name) for one in lent]
-            plans = [plan for _, plan in found if isinstance(plan, Plan)]
+            plans = [plan for _, plan in found if isinstance(plan, VictimPlan)]
             victims = sorted(len(plan.victims) for plan in plans)
             rows.append(
                 {

@@ -29,24 +29,24 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from results import machine
 
-from headrace.allocator.learning import Learning
+from headrace.allocator.demand_mix import Learning
 from headrace.contracts import facts as f
-from headrace.contracts.amounts import GPU, GPU_UNITS
-from headrace.contracts.documents import Policy, PolicyProfile, Pool, Profile, Tenant
+from headrace.contracts.documents.model import Policy, PolicyProfile, Pool, Profile, Tenant
 from headrace.contracts.facts.fact import DeviceShare, Place
+from headrace.contracts.facts.levels import LEVEL, RELEASES
 from headrace.contracts.facts.nodes import Device
-from headrace.contracts.ids import job_key, make_job_id
-from headrace.contracts.levels import LEVEL, RELEASES
-from headrace.contracts.mig import best_start, charge, idle_of, open_starts
-from headrace.contracts.records import Record
+from headrace.contracts.facts.records import Record
+from headrace.contracts.values.amounts import GPU, GPU_UNITS
+from headrace.contracts.values.ids import job_key, make_job_id
+from headrace.contracts.values.mig import best_start, charge, idle_of, open_starts
 from headrace.domain.fold.apply import apply
-from headrace.domain.places.placement import find_places
-from headrace.domain.state import State
+from headrace.domain.model.state import State
+from headrace.domain.placement.placement import find_places
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from headrace.contracts.mig import Layout
+    from headrace.contracts.values.mig import Layout
 
     Choice = Callable[[str, Layout, str], tuple[int, int] | None]
     """How good a device is for a slice, smaller is better, and the start; None: it does not fit."""

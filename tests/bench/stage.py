@@ -21,12 +21,11 @@ from typing import Any
 from fleet import Group
 from installation import cpu_seconds, installation
 
-from headrace.bus.connection import connect as connect_bus
-from headrace.bus.jetstream import JetStreamLog
+from headrace.bus.nats.connection import connect as connect_bus
+from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.client import connect
 from headrace.client.client import Client
 from headrace.client.endpoint import read_login
-from headrace.contracts.codec import decode_record
 from headrace.contracts.facts import (
     AnyFact,
     JobAdmittedV1,
@@ -38,10 +37,11 @@ from headrace.contracts.facts import (
     LeaseStartedV1,
     PreemptionOrderedV1,
 )
-from headrace.contracts.implied import spelled_out
-from headrace.contracts.queries import QueueView, ServiceView
-from headrace.contracts.subjects import LEDGER_STREAM
-from headrace.contracts.usage import UsageAnswer, UsageRequest
+from headrace.contracts.facts.derived_facts import spelled_out
+from headrace.contracts.messages.queries import QueueView, ServiceView
+from headrace.contracts.messages.usage import UsageAnswer, UsageRequest
+from headrace.contracts.transport.codec import decode_record
+from headrace.contracts.transport.subjects import LEDGER_STREAM
 from headrace.supervisor.installation import Installation
 
 LOOK_EVERY = 0.25

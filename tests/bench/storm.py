@@ -15,7 +15,7 @@ from typing import Any
 from fleet import Group
 from stage import done, perform, progress, stage
 
-from headrace.client.wishing import make_wish
+from headrace.client.submissions import make_wish
 
 VICTIMS, GPUS, EACH = 39_000, 100, 100
 SUBMIT_AT_ONCE = 1_000

@@ -26,7 +26,7 @@ from installation import DOCUMENTS
 from stage import Stage, Stories, done, progress, quantile, spent, stage
 
 from headrace.client.errors import Refused, Unreachable
-from headrace.client.wishing import make_wish
+from headrace.client.submissions import make_wish
 
 NODES, GPUS = 8, 64
 SECONDS, LATENCY_SECONDS = 300.0, 30.0

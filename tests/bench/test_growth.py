@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from headrace.contracts.codec import decode_record
-from headrace.contracts.durations import HOUR, MINUTE
-from headrace.domain.fold.ledger import Ledger
-from headrace.domain.snapshot import dump
-from headrace.domain.state import ENDED_KEPT, IDS_REMEMBERED
+from headrace.contracts.transport.codec import decode_record
+from headrace.contracts.values.durations import HOUR, MINUTE
+from headrace.domain.fold.ledger import FoldedLedger
+from headrace.domain.model.state import ENDED_KEPT, IDS_REMEMBERED
+from headrace.domain.snapshots.snapshot import dump
 from headrace.views.history import History
-from headrace.views.roster import Roster, jobs_of
+from headrace.views.job_index import JobIndex, jobs_of
 from tests.bench.growth import PARTS, grow
 from tests.bench.memory import BATCH, Tape
 
@@ -17,10 +17,10 @@ A_DAY = IDS_REMEMBERED + ENDED_KEPT
 
 
 def test_ended_jobs_leave_after_an_hour_and_their_ids_after_a_day_so_that_a_fold_stops_growing():
-    tape, reader = Tape(), Ledger()
+    tape, reader = Tape(), FoldedLedger()
     for message in tape.law():
         reader.read(message)
-    history, roster = History(jobs_max=1_000), Roster(reader.state)
+    history, roster = History(jobs_max=1_000), JobIndex(reader.state)
     start, sizes = tape.now, list[tuple[int, ...]]()
     batches = (A_DAY + 3 * HOUR) // EVERY
     for message in tape.lives(batches * 5 * BATCH, every=EVERY):

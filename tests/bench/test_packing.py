@@ -12,10 +12,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import packing
 
-from headrace.contracts.amounts import CPU, GPU, GPU_UNITS, MEMORY
-from headrace.domain.places.fragmentation import Fragmentation
-from headrace.domain.places.node_classes import NodeClass
-from headrace.domain.places.steering import Steering
+from headrace.contracts.values.amounts import CPU, GPU, GPU_UNITS, MEMORY
+from headrace.domain.indexes.fragmentation import Fragmentation
+from headrace.domain.indexes.gpu_model_balance import Steering
+from headrace.domain.indexes.node_classes import NodeClass
 from tests.replacing import NotReachedError
 
 GPUS = (GPU_UNITS // 4, GPU_UNITS // 2, GPU_UNITS, 2 * GPU_UNITS)

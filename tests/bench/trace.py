@@ -24,9 +24,9 @@ import trace_baselines
 from philly import Job
 
 from headrace.contracts import facts as f
-from headrace.contracts.amounts import GPU, GPU_UNITS
-from headrace.contracts.documents import Documents, Policy, PolicyProfile, Pool, PreemptionTerms, Profile
-from headrace.contracts.durations import HOUR, MINUTE, SECOND, parse_duration
+from headrace.contracts.documents.model import Documents, Policy, PolicyProfile, Pool, PreemptionTerms, Profile
+from headrace.contracts.values.amounts import GPU, GPU_UNITS
+from headrace.contracts.values.durations import HOUR, MINUTE, SECOND, parse_duration
 from headrace.simulate.scenario import Expect, Moment, Nodes, Scenario, Submit
 from headrace.simulate.world import World
 

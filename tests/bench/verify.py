@@ -16,12 +16,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from headrace.audit.seals import SEALED_MAX, Stretch, sealed
-from headrace.audit.verify import Verifier
+from headrace.audit.verify import LedgerVerifier
 from headrace.bus.log import Message
-from headrace.contracts import documents as d
-from headrace.contracts.amounts import CPU, GPU, GPU_UNITS, MEMORY
-from headrace.contracts.durations import MINUTE, SECOND
+from headrace.contracts.documents import model as d
 from headrace.contracts.facts import LedgerSealedV1
+from headrace.contracts.values.amounts import CPU, GPU, GPU_UNITS, MEMORY
+from headrace.contracts.values.durations import MINUTE, SECOND
 from headrace.simulate.scenario import Moment, Nodes, Scenario, Submit
 from headrace.simulate.world import ENGINE, World
 
@@ -94,10 +94,10 @@ def seals_of(messages: list[Message]) -> list[LedgerSealedV1]:
     return made
 
 
-def look(messages: list[Message], seals: list[LedgerSealedV1], engine: str | None) -> tuple[float, Verifier]:
+def look(messages: list[Message], seals: list[LedgerSealedV1], engine: str | None) -> tuple[float, LedgerVerifier]:
     """Seconds of CPU, and what was found."""
     began = time.process_time()
-    verifier = Verifier(engine, kept=seals)
+    verifier = LedgerVerifier(engine, kept=seals)
     verifier.take(messages)
     verifier.finish()
     return time.process_time() - began, verifier

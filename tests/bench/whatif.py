@@ -19,11 +19,11 @@ from typing import Any
 from msgspec import structs
 
 from headrace.bus.log import Message
-from headrace.contracts.document_yaml import read_tree
-from headrace.contracts.durations import SECOND
-from headrace.simulate.abreast import seldom_collected
+from headrace.contracts.documents.yaml_text import read_tree
+from headrace.contracts.values.durations import SECOND
 from headrace.simulate.changes import read_changes
-from headrace.simulate.period import Period, Point
+from headrace.simulate.ledger_window import LedgerPoint, LedgerWindow
+from headrace.simulate.run_pair import seldom_collected
 from headrace.simulate.scenario import Moment, Submit, read_scenario
 from headrace.simulate.whatif import FREEZE_AFTER
 from headrace.simulate.world import World
@@ -77,7 +77,7 @@ def measure(ledger: list[Message], *, progress: bool) -> dict[str, Any]:
     """One what-if over the whole ledger, from the record behind its documents and nodes on."""
     load, began, spent = os.getloadavg()[0], time.perf_counter(), _spent()
     first = next(number for number, record in enumerate(ledger) if b"job.admitted" in record.payload)
-    period = Period(Point(sequence=first), Point(sequence=len(ledger)), ledger[-1].stamped)
+    period = LedgerWindow(LedgerPoint(sequence=first), LedgerPoint(sequence=len(ledger)), ledger[-1].stamped)
     with seldom_collected(FREEZE_AFTER):
         for record in ledger:
             period.read(record)

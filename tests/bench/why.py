@@ -13,10 +13,10 @@ import time
 from allocator_core import Core
 
 from headrace.contracts import facts as f
-from headrace.contracts.durations import HOUR, MINUTE
-from headrace.domain.job_states import JobState
-from headrace.domain.why.explain import explain
-from headrace.domain.why.waits import wait_of
+from headrace.contracts.values.durations import HOUR, MINUTE
+from headrace.domain.explain.explain import explain
+from headrace.domain.explain.wait_reasons import wait_of
+from headrace.domain.model.job_states import JobState
 
 
 def measure(pending: int = 10_000, asked: int = 60, seed: int = 1) -> dict[str, dict[str, float]]:

@@ -25,16 +25,17 @@ import asyncpg
 import psutil
 import structlog
 
-from headrace.bus.connection import Connection, connect
-from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import LogError, LogRefused
-from headrace.bus.streams import ensure_streams
-from headrace.contracts.subjects import LEDGER_STREAM, ledger
-from headrace.supervisor import parts, servers
-from headrace.supervisor.children import Child, Children
+from headrace.bus.nats.connection import Connection, connect
+from headrace.bus.nats.jetstream import JetStreamLog
+from headrace.bus.nats.streams import ensure_streams
+from headrace.contracts.transport.subjects import LEDGER_STREAM, ledger
 from headrace.supervisor.installation import Installation, Settings
-from headrace.supervisor.postgres import accepts, prepare
-from headrace.supervisor.readiness import until_ready
+from headrace.supervisor.launcher import process_specs
+from headrace.supervisor.launcher.child_processes import Child, Children
+from headrace.supervisor.launcher.postgres import accepts, prepare
+from headrace.supervisor.launcher.readiness import until_ready
+from headrace.supervisor.nats import servers
 from tests.chaos import whole
 from tests.chaos.power import Machine, why_not
 
@@ -109,7 +110,7 @@ async def _server(installation: Installation, children: Children, *, lazily: boo
         installation.write_nats_config(ports.clients)
         (place,) = installation.servers()
         place.config.write_text(place.config.read_text().replace(", sync_interval: always", ""))
-        started = children.start(*parts.nats_servers(installation))
+        started = children.start(*process_specs.nats_servers(installation))
         await until_ready(started[0], lambda: servers.listens(ports.clients[0]))
     else:
         started = await servers.start(installation, children, ports)
@@ -163,7 +164,7 @@ async def power_cuts_of_the_books(folder: Path, times: int) -> Line:
         for number in range(times + 1):
             children = Children(installation.logs, lambda: None)
             database = await asyncio.to_thread(prepare, installation.postgres, installation.postgres_password())
-            (server,) = children.start(parts.postgres(database))
+            (server,) = children.start(process_specs.postgres(database))
             await until_ready(server, lambda dsn=database.dsn: accepts(dsn))  # type: ignore[misc]
             connection = await asyncpg.connect(database.dsn)
             await connection.execute("CREATE TABLE IF NOT EXISTS kept (number bigint PRIMARY KEY)")

@@ -15,11 +15,11 @@ from typing import Any
 
 import psutil
 
-from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import Message
+from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.client import connect
-from headrace.contracts.subjects import LEDGER_STREAM
-from headrace.contracts.usage import UsageAnswer, UsageRequest
+from headrace.contracts.messages.usage import UsageAnswer, UsageRequest
+from headrace.contracts.transport.subjects import LEDGER_STREAM
 from tests.chaos.load import Load
 from tests.chaos.place import Place
 from tests.chaos.watching import ENDS, Watching

@@ -23,11 +23,11 @@ from pathlib import Path
 
 import structlog
 
-from headrace.bus.connection import Connection, connect
-from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import LogError, WrongLast
+from headrace.bus.nats.connection import Connection, connect
+from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.client.endpoint import read_login
-from headrace.contracts.subjects import LEDGER_STREAM, SUBMIT_STREAM, ledger, submit
+from headrace.contracts.transport.subjects import LEDGER_STREAM, SUBMIT_STREAM, ledger, submit
 from tests.chaos.judging import judge
 from tests.chaos.load import Load
 from tests.chaos.place import SERVERS, Place

@@ -15,8 +15,8 @@ from typing import NamedTuple
 from headrace.client import connect
 from headrace.client.client import Client
 from headrace.client.errors import HeadraceError
-from headrace.client.wishing import make_wish
-from headrace.contracts.wishes import JobWish
+from headrace.client.submissions import make_wish
+from headrace.contracts.messages.submissions import JobWish
 from tests.chaos.place import Place
 
 WAITING_MOST = 150

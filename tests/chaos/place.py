@@ -13,12 +13,12 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from headrace.bus.accounts import SERVICES
-from headrace.bus.connection import Connection
-from headrace.bus.connection import connect as connect_bus
+from headrace.bus.nats.connection import Connection
+from headrace.bus.nats.connection import connect as connect_bus
+from headrace.bus.nats.permissions import SERVICES
 from headrace.client.endpoint import read_login
 from headrace.supervisor.installation import Installation
-from headrace.supervisor.running import Running, read_running
+from headrace.supervisor.launcher.pidfile import RunningInstallation, read_running
 
 HOST = "chaos"
 NODES, GPUS = 3, 8
@@ -108,7 +108,7 @@ class Place:
         """Stop everything."""
         self.tried("down", "--now")
 
-    def running(self) -> Running | None:
+    def running(self) -> RunningInstallation | None:
         """What the supervisor says."""
         return read_running(Installation(self.data))
 

@@ -10,15 +10,15 @@ from collections import Counter, defaultdict
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from headrace.bus.connection import Connection
-from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import LogError
+from headrace.bus.nats.connection import Connection
+from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.client import connect
 from headrace.client.client import Client
 from headrace.client.errors import HeadraceError
-from headrace.contracts.queries import ServiceView
-from headrace.contracts.subjects import LEDGER_STREAM, telemetry
-from headrace.supervisor.servers import roles, standing
+from headrace.contracts.messages.queries import ServiceView
+from headrace.contracts.transport.subjects import LEDGER_STREAM, telemetry
+from headrace.supervisor.nats.servers import roles, standing
 from tests.chaos.load import Load
 from tests.chaos.place import DOORS, EXECUTORS, SERVERS, Place
 

@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 
 from headrace.client import connect
-from headrace.contracts.usage import UsageAnswer, UsageRequest
+from headrace.contracts.messages.usage import UsageAnswer, UsageRequest
 from tests.chaos.judging import FIELDS, read_ledger
 from tests.chaos.load import Load
 from tests.chaos.place import EXECUTORS, PARTS, Place

@@ -27,7 +27,7 @@ def told(python: Path | str, what: str) -> list[str]:
 def test_it_is_machine_code():
     rooms = (
         "headrace.domain.fold.apply",
-        "headrace.domain.places.placement",
+        "headrace.domain.placement.placement",
         "headrace.allocator.decide",
         "headrace.preemption.decide",
     )
@@ -53,7 +53,7 @@ for file in sorted(root.glob(f"headrace/**/*{EXTENSION_SUFFIXES[0]}")):
 
 def test_whatever_is_imported_first_can_be():
     ends = dict(line.split() for line in told(COMPILED, EACH_FIRST))
-    assert {"headrace.domain.jobs", "headrace.allocator.decide"} <= set(ends)
+    assert {"headrace.domain.model.jobs", "headrace.allocator.decide"} <= set(ends)
     assert [room for room, status in ends.items() if status != "0"] == []
 
 

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.supervisor import postgres
-from headrace.supervisor.ports import free_port
+from headrace.supervisor.launcher import postgres
+from headrace.supervisor.launcher.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 UNITS = ROOT / "deploy/systemd"

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from headrace.contracts.codec import decode_record, encode
-from headrace.contracts.schemas import FACT_TYPES, fact_type
-from headrace.contracts.upcasters import UPCASTERS
-from headrace.contracts.writers import may_state
+from headrace.contracts.facts.upcasters import UPCASTERS
+from headrace.contracts.facts.writers import may_state
+from headrace.contracts.schemas.generate import FACT_TYPES, fact_type
+from headrace.contracts.transport.codec import decode_record, encode
 
 FILES = sorted((Path(__file__).parent / "facts").glob("*.json"))
 TYPES = {fact_type(kind): kind for kind in FACT_TYPES}

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from headrace.accounting.costs import PriceList
-from headrace.accounting.tally import lines
-from headrace.audit.findings import Findings
+from headrace.accounting.reports.aggregate import lines
+from headrace.accounting.reports.costs import PriceList
+from headrace.audit.findings import AuditFindings
 from headrace.audit.verify_chains import head_of
 from headrace.audit.verify_decisions import JUDGED, Decisions
 from headrace.bus.log import Message
-from headrace.contracts.codec import Malformed, decode_record
-from headrace.contracts.durations import DAY
-from headrace.service.engine import ENGINE
+from headrace.contracts.transport.codec import Malformed, decode_record
+from headrace.contracts.values.durations import DAY
+from headrace.service.engine_version import ENGINE
 from tests.properties.test_bookkeeper import FIELDS, entries, kept
 
 FOLDER = Path(__file__).parent / "ledgers"
@@ -65,7 +65,7 @@ def test_a_ledger_of_an_earlier_release_gives_its_state_and_its_books(path):
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_decisions_of_an_earlier_release_are_counted_as_its_own_and_not_made_again(path):
     _, messages = read(path)
-    engine, findings = f"headrace/{path.parent.name}", Findings()
+    engine, findings = f"headrace/{path.parent.name}", AuditFindings()
     decisions = Decisions(ENGINE, findings)
 
     for message in messages:

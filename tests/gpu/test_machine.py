@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from headrace.contracts.mig import FAMILIES, family_of
+from headrace.contracts.values.mig import FAMILIES, family_of
 from headrace.node_executor.devices.health import Trouble
 from headrace.node_executor.devices.nvml import LIMITS_FROM, NvmlDevices
 from headrace.node_executor.enforcement.group_limits import GroupLimits

@@ -12,18 +12,18 @@ import time
 
 import pytest
 
-from headrace.contracts.amounts import GPU_UNITS
 from headrace.contracts.facts.fact import DeviceShare
+from headrace.contracts.values.amounts import GPU_UNITS
 from headrace.node_executor.devices.nvml import NvmlDevices
-from headrace.node_executor.enforcement import Case
-from headrace.node_executor.enforcement.equipping import unified_base
+from headrace.node_executor.enforcement import EnforcementRequest
+from headrace.node_executor.enforcement.device_isolation import GroupWall
+from headrace.node_executor.enforcement.discovery import unified_base
 from headrace.node_executor.enforcement.fences import Fences, Kit
 from headrace.node_executor.enforcement.mps import CONTROL, MpsFence
 from headrace.node_executor.enforcement.owners import Owners
 from headrace.node_executor.enforcement.parts import CONTEXT, from_within, overrun_at, part_of
 from headrace.node_executor.enforcement.preload import PreloadFence
-from headrace.node_executor.enforcement.trial import Trial
-from headrace.node_executor.enforcement.wall import GroupWall
+from headrace.node_executor.enforcement.probe_run import Trial
 from headrace.node_executor.enforcement.watchdog import Overrun
 from tests.gpu.programs import FILL, TAKE, TORCH
 
@@ -68,7 +68,7 @@ def test_the_cap_from_within_proves_itself(cap: PreloadFence, gpu: str) -> None:
 
 def test_a_job_is_shown_its_half_and_can_fill_it(devices: NvmlDevices, fences: Fences, half, control, run, figure) -> None:
     part = part_of(devices.gpu(half.device).memory, half.units)
-    env = fences.enter(Case("a.b.c/1/0", (half,), control("a.b.c/1/0"))).env
+    env = fences.enter(EnforcementRequest("a.b.c/1/0", (half,), control("a.b.c/1/0"))).env
     shown = run(env, TAKE, "1024").stdout.readline().split()
     assert shown == ["0", str(from_within(part))]
     filled = int(run(env, FILL).stdout.readline())
@@ -81,7 +81,7 @@ def test_a_job_is_shown_its_half_and_can_fill_it(devices: NvmlDevices, fences: F
 @pytest.mark.parametrize("allocator", ["", "expandable_segments:True", "backend:cudaMallocAsync"])
 def test_pytorch_stops_at_its_half_whatever_its_allocator(devices, fences, half, control, run, figure, allocator: str) -> None:
     part = part_of(devices.gpu(half.device).memory, half.units)
-    env = fences.enter(Case("a.b.c/1/0", (half,), control("a.b.c/1/0"))).env
+    env = fences.enter(EnforcementRequest("a.b.c/1/0", (half,), control("a.b.c/1/0"))).env
     shown, got = map(int, run(env | {"PYTORCH_CUDA_ALLOC_CONF": allocator}, TORCH).stdout.readline().split())
     figure("MiB: given, shown, got", (part, shown, got))
     assert shown == from_within(part)
@@ -93,7 +93,9 @@ def test_who_gets_around_the_cap_is_seen_within_a_second_and_his_neighbour_is_le
 ) -> None:
     part = part_of(devices.gpu(half.device).memory, half.units)
     quarter = DeviceShare(device=half.device, units=half.units // 2)
-    good, bad = (Case(f"a.b.{name}/1/0", (share,), control(name)) for name, share in (("good", quarter), ("bad", half)))
+    good, bad = (
+        EnforcementRequest(f"a.b.{name}/1/0", (share,), control(name)) for name, share in (("good", quarter), ("bad", half))
+    )
     neighbour = run(fences.enter(good).env, FILL)
     fences.started(good.lease, good.control, neighbour.pid)
     assert int(neighbour.stdout.readline()) > part // 4

@@ -15,10 +15,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from headrace.contracts.amounts import GPU_UNITS
 from headrace.contracts.facts.fact import DeviceShare
+from headrace.contracts.values.amounts import GPU_UNITS
 from headrace.node_executor.devices.nvml import NvmlDevices
-from headrace.node_executor.suspending import SPARE, Standing, Suspension
+from headrace.node_executor.suspension import SPARE, Suspension, SuspensionTarget
 from tests.gpu.programs import COUNT
 from tests.patience import PATIENCE
 
@@ -78,7 +78,7 @@ async def test_a_process_leaves_its_gpu_and_goes_on_with_its_memory_as_it_was(
     devices: NvmlDevices, gpu: str, counter: Counter, figure: Callable[[str, object], None]
 ) -> None:
     suspension, share = Suspension(devices), DeviceShare(device=gpu, units=GPU_UNITS)
-    standing = Standing(counter, (share,), str(counter.directory), None, 0)
+    standing = SuspensionTarget(counter, (share,), str(counter.directory), None, 0)
     await counter.goes_on()
     for _ in range(TIMES):
         used, began = devices.samples()[gpu].memory, time.monotonic()

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from headrace.bus.accounts import SERVICES, Credential, server_config
-from headrace.bus.connection import Connection, connect
-from headrace.bus.streams import ensure_streams
+from headrace.bus.nats.connection import Connection, connect
+from headrace.bus.nats.permissions import SERVICES, Credential, server_config
+from headrace.bus.nats.streams import ensure_streams
 from headrace.contracts.facts import NodeRegisteredV1
-from headrace.contracts.tokens import FEED_SUFFIX
-from headrace.node_executor import leftovers
+from headrace.contracts.messages.tokens import FEED_SUFFIX
+from headrace.node_executor import orphans
 from tests.integration.machine import Machine, new_machine
 from tests.integration.nodes import Executor, Feed, until
 from tests.patience import PATIENCE
@@ -166,7 +166,7 @@ async def node(feed, nats_server, tmp_path, words) -> AsyncIterator[Executor]:
         if one.process is not None:
             one.process.kill()
             await asyncio.to_thread(one.process.wait, PATIENCE)
-        await asyncio.to_thread(leftovers.sweep, f"{one.data}/leases")
+        await asyncio.to_thread(orphans.sweep, f"{one.data}/leases")
 
 
 @pytest.fixture

@@ -12,19 +12,19 @@ from typing import Any
 from nats import errors
 from nats.aio.client import Client
 
-from headrace.bus.chain import Chain
-from headrace.bus.connection import Connection, connect
-from headrace.bus.jetstream import JetStreamLog
-from headrace.bus.nkeys import AccountKey
-from headrace.bus.streams import ensure_streams
+from headrace.bus.nats.connection import Connection, connect
+from headrace.bus.nats.jetstream import JetStreamLog
+from headrace.bus.nats.nkeys import AccountKey
+from headrace.bus.nats.streams import ensure_streams
+from headrace.bus.writer_chain import Chain
 from headrace.callout.eviction import Eviction
-from headrace.callout.service import Door
+from headrace.callout.service import ConnectionAuthority
 from headrace.contracts import facts as f
-from headrace.contracts.documents import Group, Tenant
-from headrace.contracts.ids import make_job_id
-from headrace.contracts.levels import LEVEL, RELEASES
-from headrace.contracts.subjects import LEDGER_STREAM
-from headrace.contracts.tokens import FEED_SUFFIX, Grant, TokenRole
+from headrace.contracts.documents.model import Group, Tenant
+from headrace.contracts.facts.levels import LEVEL, RELEASES
+from headrace.contracts.messages.tokens import FEED_SUFFIX, Grant, TokenRole
+from headrace.contracts.transport.subjects import LEDGER_STREAM
+from headrace.contracts.values.ids import make_job_id
 from headrace.identity.signing import SigningKeys
 from headrace.identity.verifier import Verifier
 from headrace.service.intake import Intake
@@ -67,7 +67,7 @@ class Site:
     async def open_door(self) -> asyncio.Task[None]:
         """One more of those who answer whom to let in."""
         core, system = await self.login("callout"), await self.login("callout-system")
-        door = Door(core, Verifier(self.keys), self.account, Eviction(system), JetStreamLog(core, LEDGER_STREAM))
+        door = ConnectionAuthority(core, Verifier(self.keys), self.account, Eviction(system), JetStreamLog(core, LEDGER_STREAM))
         task = asyncio.create_task(door.run())
         self._doors.append(task)
         await self.until(door.ready.is_set)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from headrace.accounting.meter import PREEMPTIBLE
+from headrace.accounting.books.meter import PREEMPTIBLE
 from headrace.contracts import facts as f
-from headrace.contracts.amounts import GPU_UNITS
-from headrace.contracts.codec import decode, encode
-from headrace.contracts.documents import Group, Policy, PolicyProfile, Pool, Profile
-from headrace.contracts.durations import SECOND
+from headrace.contracts.documents.model import Group, Policy, PolicyProfile, Pool, Profile
 from headrace.contracts.facts import Fact
-from headrace.contracts.ids import job_key, make_job_id
-from headrace.contracts.records import Record, digest
-from headrace.contracts.subjects import NODE_WRITER, ledger
+from headrace.contracts.facts.records import Record, digest
+from headrace.contracts.transport.codec import decode, encode
+from headrace.contracts.transport.subjects import NODE_WRITER, ledger
+from headrace.contracts.values.amounts import GPU_UNITS
+from headrace.contracts.values.durations import SECOND
+from headrace.contracts.values.ids import job_key, make_job_id
 
 
 class History:

@@ -12,15 +12,15 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from headrace.bus.connection import Connection
-from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import LogUnavailable
-from headrace.contracts.codec import decode, decode_record, encode
+from headrace.bus.nats.connection import Connection
+from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.contracts.facts import AnyFact, LeaseEndedV1, LeaseRungV1, LeaseStartedV1
 from headrace.contracts.facts.fact import DeviceShare, Ladder
-from headrace.contracts.orders import Heartbeat, LogsAnswer, LogsRequest, NodeAnswer, Orders, StartOrder, StopOrder
-from headrace.contracts.records import digest
-from headrace.node_executor import leftovers
+from headrace.contracts.facts.records import digest
+from headrace.contracts.messages.orders import Heartbeat, LogsAnswer, LogsRequest, NodeAnswer, Orders, StartOrder, StopOrder
+from headrace.contracts.transport.codec import decode, decode_record, encode
+from headrace.node_executor import orphans
 from tests.patience import PATIENCE
 
 NODE = "gpu01"
@@ -169,7 +169,7 @@ class Executor:
 
     @property
     def jobs(self) -> list[int]:
-        return leftovers.started_from(f"{self.data}/leases")
+        return orphans.started_from(f"{self.data}/leases")
 
 
 async def until(condition: Callable[[], object]) -> None:

@@ -26,36 +26,37 @@ import pytest
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
-from headrace.accounting import history as history_of
-from headrace.accounting import statement, stretches, usage
-from headrace.accounting.charges import days
-from headrace.accounting.costs import decimal
-from headrace.accounting.database import Database, DatabaseRefused
-from headrace.accounting.periods import month, periods, zone
-from headrace.accounting.schema import SchemaError, migrate
+from headrace.accounting.books.charges import days
+from headrace.accounting.books.periods import month, periods, zone
+from headrace.accounting.books.tariffs import MILLION
+from headrace.accounting.reports import history as history_of
+from headrace.accounting.reports import invoice_query, usage
+from headrace.accounting.reports.costs import decimal
 from headrace.accounting.service import Accounting
-from headrace.accounting.tariffs import MILLION
-from headrace.bus.jetstream import JetStreamLog
+from headrace.accounting.storage import batching
+from headrace.accounting.storage.database import Database, DatabaseRefused
+from headrace.accounting.storage.schema import SchemaError, migrate
 from headrace.bus.log import LogBroken, LogRefused
-from headrace.bus.loop import Deposed
+from headrace.bus.loop import Fenced
 from headrace.bus.memory import MemoryLog
-from headrace.bus.streams import ensure_streams
-from headrace.contracts.amounts import GPU_UNITS
-from headrace.contracts.audit import AuditLine, AuditRequest
-from headrace.contracts.codec import decode, decode_record, encode
-from headrace.contracts.document_yaml import read_tree
-from headrace.contracts.durations import HOUR, SECOND
-from headrace.contracts.queries import Answer
-from headrace.contracts.records import Record
-from headrace.contracts.subjects import LEDGER_STREAM, query
-from headrace.contracts.usage import StatementRequest, UsageAnswer, UsageRequest, UsageRow
-from headrace.domain.state import State
+from headrace.bus.nats.jetstream import JetStreamLog
+from headrace.bus.nats.streams import ensure_streams
+from headrace.contracts.documents.yaml_text import read_tree
+from headrace.contracts.facts.records import Record
+from headrace.contracts.messages.audit import AuditLine, AuditRequest
+from headrace.contracts.messages.queries import Answer
+from headrace.contracts.messages.usage import StatementRequest, UsageAnswer, UsageRequest, UsageRow
+from headrace.contracts.transport.codec import decode, decode_record, encode
+from headrace.contracts.transport.subjects import LEDGER_STREAM, query
+from headrace.contracts.values.amounts import GPU_UNITS
+from headrace.contracts.values.durations import HOUR, SECOND
+from headrace.domain.model.state import State
 from headrace.service.answering import Refused, serve
 from headrace.service.fold import LedgerFold
 from headrace.simulate.scenario import read_scenario
 from headrace.simulate.world import World
-from headrace.supervisor.postgres import PostgresSettings, accepts, prepare
-from headrace.views.telling import lines_of
+from headrace.supervisor.launcher.postgres import PostgresSettings, accepts, prepare
+from headrace.views.audit_lines import lines_of
 from headrace.views.visibility import EVERYBODY
 from tests.integration.ledgers import History, added_up, busy
 from tests.patience import PATIENCE
@@ -196,7 +197,7 @@ async def keeping(log: Any, dsn: str) -> AsyncIterator[Running]:
 async def keep(log: MemoryLog, dsn: str) -> None:
     """The service, started again where it has to be, until everything is in the books."""
     while True:
-        with suppress(Deposed):
+        with suppress(Fenced):
             async with keeping(log, dsn) as accounting:
                 return await accounting.reaches(log.last_sequence)
 
@@ -210,8 +211,8 @@ async def stored_usage(postgres: Postgres) -> dict[tuple[int, str, int], tuple[i
 
 
 async def test_the_books_are_what_the_facts_add_up_to(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stretches, "BATCH_MESSAGES", 37)
-    monkeypatch.setattr(stretches, "READ_AT_ONCE", 37)
+    monkeypatch.setattr(batching, "BATCH_MESSAGES", 37)
+    monkeypatch.setattr(batching, "READ_AT_ONCE", 37)
     history = busy(1, 300)
     await keep(memory_log(history), postgres.dsn)
     assert await stored_usage(postgres) == added_up(history)
@@ -230,8 +231,8 @@ async def test_stopped_anywhere_and_started_again_the_books_are_the_same(
     await keep(log, postgres.dsn)
     whole = await postgres.tables()
     await postgres.execute("DROP SCHEMA headrace CASCADE")
-    monkeypatch.setattr(stretches, "BATCH_MESSAGES", 23)
-    monkeypatch.setattr(stretches, "READ_AT_ONCE", 23)
+    monkeypatch.setattr(batching, "BATCH_MESSAGES", 23)
+    monkeypatch.setattr(batching, "READ_AT_ONCE", 23)
     chance = random.Random(seed)
     for _ in range(12):
         accounting = Accounting(log, LedgerFold(), postgres.dsn)
@@ -241,7 +242,7 @@ async def test_stopped_anywhere_and_started_again_the_books_are_the_same(
             if chance.random() < 0.3:
                 await asyncio.sleep(chance.random() / 200)
         task.cancel()
-        with suppress(asyncio.CancelledError, Deposed):  # the last commit may still have been under way
+        with suppress(asyncio.CancelledError, Fenced):  # the last commit may still have been under way
             await task
     await keep(log, postgres.dsn)
     assert await postgres.tables() == whole
@@ -254,8 +255,8 @@ async def test_postgres_may_die_at_any_time_and_the_books_say_how_far_behind_the
     await keep(memory_log(history), postgres.dsn)
     whole = await postgres.tables()
     await postgres.execute("DROP SCHEMA headrace CASCADE")
-    monkeypatch.setattr(stretches, "BATCH_MESSAGES", 20)
-    monkeypatch.setattr(stretches, "READ_AT_ONCE", 20)
+    monkeypatch.setattr(batching, "BATCH_MESSAGES", 20)
+    monkeypatch.setattr(batching, "READ_AT_ONCE", 20)
     log = MemoryLog(lambda: history.now)
     quarter = len(history.records) // 4
     with capture_logs() as told:
@@ -412,10 +413,10 @@ async def test_a_statement_is_the_sum_of_its_charges_and_has_the_same_bytes_when
 
     async def texts(month: str, timezone: str) -> dict[str, str]:
         question = StatementRequest(month=month, timezone=timezone)
-        found = await books.once(partial(statement.read, tenant="acme", question=question, currency="EUR"))
+        found = await books.once(partial(invoice_query.read, tenant="acme", question=question, currency="EUR"))
         lasting = [lease for lease in keeper.leases.values() if lease.ended is None and lease.granted < found.heading.until]
         assert found.heading.final == (found.heading.until <= keeper.now and not lasting)
-        return {form: found.text(form) for form in statement.FORMS}
+        return {form: found.text(form) for form in invoice_query.FORMS}
 
     keeper = Bookkeeper().read_all(log.messages_after(0))
     asked = [("1970-01", "UTC"), ("1970-02", "Asia/Kolkata"), ("1970-03", "UTC")]
@@ -613,7 +614,7 @@ async def test_of_two_that_write_the_same_books_one_goes(postgres: Postgres) -> 
     history.reserve("rnd", 2)
     log.append_now(*history.records[-2], None)
     log.append_now(*history.records[-1], None)
-    with pytest.raises(Deposed, match="somebody else writes these books"):
+    with pytest.raises(Fenced, match="somebody else writes these books"):
         async with asyncio.timeout(PATIENCE):
             await first.task
 

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import LogRefused, LogUnavailable
-from headrace.bus.streams import ensure_streams
-from headrace.contracts.subjects import LEDGER_STREAM, SUBMIT_STREAM
+from headrace.bus.nats.jetstream import JetStreamLog
+from headrace.bus.nats.streams import ensure_streams
+from headrace.contracts.transport.subjects import LEDGER_STREAM, SUBMIT_STREAM
 from headrace.service.intake import Intake
 from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
 
-    from headrace.bus.connection import Connection
+    from headrace.bus.nats.connection import Connection
 
     from .conftest import Logins
 
@@ -277,7 +277,7 @@ async def test_the_feed_reaches_users_of_its_tenant(core: Connection, login: Log
 
 
 async def test_a_login_with_a_wrong_password_is_told_so(login: Logins, nats_server: Any) -> None:
-    from headrace.bus.connection import connect
+    from headrace.bus.nats.connection import connect
 
     with pytest.raises(LogRefused, match="look at the user and the password"):
         await connect(nats_server.url, "allocator", "wrong")

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headrace.client.wishing import new_job_id
+from headrace.client.submissions import new_job_id
 from headrace.contracts.api import jobs_pb2, policies_pb2
 from tests.integration.api import DOCUMENTS, LOOK_EVERY, Api, installation, until
 from tests.integration.grpcweb import GrpcWeb

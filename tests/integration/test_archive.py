@@ -7,17 +7,17 @@ import shutil
 import pytest
 
 from headrace.archive import manifest
-from headrace.archive.exporting import export
+from headrace.archive.archive_reader import read_piece
+from headrace.archive.export import export
 from headrace.archive.history import WholeLedger
 from headrace.archive.manifest import ArchiveBroken
-from headrace.archive.purging import last_before, purge, readers
-from headrace.archive.reading import read_piece
-from headrace.bus.chain import Chain
-from headrace.bus.jetstream import JetStreamLog
+from headrace.archive.purge import last_before, purge, readers
 from headrace.bus.log import LogBroken, WrongLast
-from headrace.bus.streams import ensure_streams
+from headrace.bus.nats.jetstream import JetStreamLog
+from headrace.bus.nats.streams import ensure_streams
+from headrace.bus.writer_chain import Chain
 from headrace.contracts.facts import NodeCordonedV1
-from headrace.contracts.subjects import LEDGER_STREAM
+from headrace.contracts.transport.subjects import LEDGER_STREAM
 
 
 async def test_messages_of_a_stream_are_archived_whole(login, tmp_path):

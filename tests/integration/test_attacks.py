@@ -18,11 +18,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from nats import errors
 
-from headrace.bus.accounts import SUBSCRIPTIONS
 from headrace.bus.log import LogRefused
+from headrace.bus.nats.permissions import SUBSCRIPTIONS
 from headrace.contracts import facts as f
-from headrace.contracts.documents import Group
-from headrace.contracts.tokens import TokenRole, inbox_prefix
+from headrace.contracts.documents.model import Group
+from headrace.contracts.messages.tokens import TokenRole, inbox_prefix
 from tests.integration.doors import Site, enters, site
 from tests.patience import PATIENCE
 

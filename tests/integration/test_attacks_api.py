@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 import pytest
 from nats.aio.client import Client
 
-from headrace.client.wishing import new_job_id
-from headrace.contracts.tokens import FEED_SUFFIX, PERSON_CONNECTIONS, inbox_prefix
+from headrace.client.submissions import new_job_id
+from headrace.contracts.messages.tokens import FEED_SUFFIX, PERSON_CONNECTIONS, inbox_prefix
 from tests.integration.api import Api, installation
 from tests.integration.crowd import Crowd
 from tests.patience import PATIENCE

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from headrace.bus.accounts import CONNECTIONS
 from headrace.bus.log import LogRefused
+from headrace.bus.nats.permissions import CONNECTIONS
 from headrace.contracts import facts as f
-from headrace.contracts.tokens import FEED_SUBSCRIPTIONS, PERSON_CONNECTIONS, TokenRole
+from headrace.contracts.messages.tokens import FEED_SUBSCRIPTIONS, PERSON_CONNECTIONS, TokenRole
 from tests.integration.crowd import Crowd
 from tests.integration.doors import enters, gone, site
 from tests.patience import PATIENCE

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.contracts.accounts import COUNT, FIRST
 from headrace.contracts.own_accounts import mapped
+from headrace.contracts.values.account_numbers import COUNT, FIRST
 from headrace.supervisor.installation import let_pass
 from tests.patience import PATIENCE
 

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from nats import errors
 
-from headrace.bus.connection import connect
 from headrace.bus.log import LogRefused
-from headrace.contracts.codec import encode
-from headrace.contracts.tokens import StorageReport
+from headrace.bus.nats.connection import connect
+from headrace.contracts.messages.tokens import StorageReport
+from headrace.contracts.transport.codec import encode
 from tests.integration.api import HEADRACE, Api, installation, until
 from tests.patience import PATIENCE
 

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from headrace.bus.connection import Connection
 from headrace.bus.log import LogRefused
-from headrace.client.endpoint import Door as ClientDoor
+from headrace.bus.nats.connection import Connection
+from headrace.client.endpoint import ConnectionTarget as ClientDoor
 from headrace.client.endpoint import bearer_login
 from headrace.client.errors import Refused
 from headrace.client.link import Link
 from headrace.contracts import facts as f
-from headrace.contracts.documents import Group
-from headrace.contracts.tokens import TokenRole
+from headrace.contracts.documents.model import Group
+from headrace.contracts.messages.tokens import TokenRole
 from tests.integration.doors import gone, site
 from tests.patience import PATIENCE
 

@@ -17,26 +17,26 @@ import pytest
 from nats import errors
 from nats.aio.client import Client as Nats
 
-from headrace.bus.connection import Connection, connect
-from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import LogUnavailable, WrongLast
 from headrace.bus.loop import patiently
-from headrace.bus.objects import JetStreamObjects
-from headrace.bus.streams import ensure_stream, ensure_streams
+from headrace.bus.nats.connection import Connection, connect
+from headrace.bus.nats.jetstream import JetStreamLog
+from headrace.bus.nats.object_store import JetStreamObjects
+from headrace.bus.nats.streams import ensure_stream, ensure_streams
 from headrace.client import Unreachable
 from headrace.client import client as client_module
 from headrace.client.client import Client
-from headrace.client.endpoint import Door, Login
-from headrace.client.wishing import make_wish
-from headrace.contracts import subjects
-from headrace.contracts.codec import decode_submit
-from headrace.contracts.subjects import FEED_STREAM, LEDGER_STREAM, SNAPSHOT_BUCKET, SNAPSHOT_STREAM, SUBMIT_STREAM
-from headrace.feed.outgoing import Outgoing
-from headrace.feed.outlet import Outlet
-from headrace.governance.api.gathering import Gathering
-from headrace.supervisor import leaderless
-from headrace.supervisor.leaderless import MADE_ANEW, Leaderless
-from headrace.supervisor.servers import Standing, standing
+from headrace.client.endpoint import ConnectionTarget, Login
+from headrace.client.submissions import make_wish
+from headrace.contracts.transport import subjects
+from headrace.contracts.transport.codec import decode_submit
+from headrace.contracts.transport.subjects import FEED_STREAM, LEDGER_STREAM, SNAPSHOT_BUCKET, SNAPSHOT_STREAM, SUBMIT_STREAM
+from headrace.feed.outgoing_message import Outgoing
+from headrace.feed.publisher import Publisher
+from headrace.governance.api.submit_batcher import Gathering
+from headrace.supervisor.nats import leaderless_stream
+from headrace.supervisor.nats.leaderless_stream import MADE_ANEW, Leaderless
+from headrace.supervisor.nats.servers import StreamStatus, standing
 from tests.integration.conftest import binary
 from tests.patience import PATIENCE
 
@@ -166,7 +166,7 @@ async def test_submits_wait_within_their_deadline_for_servers_that_are_away(
     """By a client and by the gateway, which have no more to do with the outage than that they take longer."""
     others = list(three_servers.values())[1:]
     addresses = ",".join(server.address for server in three_servers.values())
-    door = Door(addresses, Login(name="alice", password="", tenant="acme", user="alice"))
+    door = ConnectionTarget(addresses, Login(name="alice", password="", tenant="acme", user="alice"))
     monkeypatch.setattr(client_module, "find", lambda *_: door)
     monkeypatch.setattr(client_module, "STORED_WITHIN", PATIENCE)
     connection, gathering = await connect(addresses), Gathering()
@@ -202,10 +202,10 @@ async def test_submits_wait_within_their_deadline_for_servers_that_are_away(
 async def test_feed_that_two_of_three_servers_cannot_agree_on_is_made_anew_and_told_what_it_has_missed(
     three_servers: dict[str, OneOfThree], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leaderless, "WAITS_FOR", 2.0)
+    monkeypatch.setattr(leaderless_stream, "WAITS_FOR", 2.0)
     connection = await connect(",".join(server.address for server in three_servers.values()))
     feed, said = JetStreamLog(connection, FEED_STREAM), list[str]()
-    outlet = Outlet(connection, feed)
+    outlet = Publisher(connection, feed)
     outlet.begin(0)
     tasks = [asyncio.create_task(outlet.run())]
     try:
@@ -236,7 +236,7 @@ def news(sequence: int) -> Outgoing:
     return Outgoing(sequence, 1, f"hr.feed.acme.job.ended.{sequence}", json.dumps({"sequence": sequence, "number": 1}).encode())
 
 
-async def until(connection: Connection, stream: str, holds: Callable[[Standing], bool]) -> Standing:
+async def until(connection: Connection, stream: str, holds: Callable[[StreamStatus], bool]) -> StreamStatus:
     """How a stream stands as soon as that holds."""
     async with asyncio.timeout(PATIENCE):
         while True:

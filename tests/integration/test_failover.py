@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headrace.bus.jetstream import JetStreamLog
+from headrace.bus.nats.jetstream import JetStreamLog
+from headrace.bus.nats.streams import ensure_streams
 from headrace.bus.process import DEPOSED
-from headrace.bus.streams import ensure_streams
 from headrace.contracts import facts as f
-from headrace.contracts.amounts import GPU, GPU_UNITS
-from headrace.contracts.codec import decode_record, encode
-from headrace.contracts.documents import Group, Policy, PolicyProfile, Pool, Profile
+from headrace.contracts.documents.model import Group, Policy, PolicyProfile, Pool, Profile
 from headrace.contracts.facts.nodes import Device
-from headrace.contracts.ids import job_key, make_job_id
-from headrace.contracts.records import Record, digest
-from headrace.contracts.subjects import LEDGER_STREAM, ledger
-from headrace.domain.fold.ledger import Ledger
+from headrace.contracts.facts.records import Record, digest
+from headrace.contracts.transport.codec import decode_record, encode
+from headrace.contracts.transport.subjects import LEDGER_STREAM, ledger
+from headrace.contracts.values.amounts import GPU, GPU_UNITS
+from headrace.contracts.values.ids import job_key, make_job_id
+from headrace.domain.fold.ledger import FoldedLedger
 from tests.integration.twins import Twins
 from tests.patience import PATIENCE
 
@@ -72,9 +72,9 @@ class Two(Twins):
         await self.state("admission", f.JobAdmittedV1(job=key, policy="q", profile="one", request={GPU: GPU_UNITS}))
         return key
 
-    async def fold(self) -> Ledger:
+    async def fold(self) -> FoldedLedger:
         """Everything there is, read as every service reads it: a broken chain or a foreign record raises."""
-        fold, tip = Ledger(), await self.log.tip()
+        fold, tip = FoldedLedger(), await self.log.tip()
         reader = await self.log.read(0)
         while fold.sequence < tip:
             for message in await reader.batch(wait=PATIENCE):

@@ -10,14 +10,14 @@ import sys
 
 import pytest
 
-from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import LogUnavailable
-from headrace.bus.sealing import Keyring
-from headrace.bus.streams import ensure_streams
-from headrace.contracts.codec import decode, encode
-from headrace.contracts.orders import LogsAnswer, LogsRequest, NodeAnswer, Orders
-from headrace.contracts.queries import Answer, FactView, JobRequest, JobView
-from headrace.contracts.subjects import FEED_STREAM, LEDGER_STREAM, node_logs, node_query, orders, query
+from headrace.bus.nats.jetstream import JetStreamLog
+from headrace.bus.nats.streams import ensure_streams
+from headrace.bus.text_encryption import Keyring
+from headrace.contracts.messages.orders import LogsAnswer, LogsRequest, NodeAnswer, Orders
+from headrace.contracts.messages.queries import Answer, FactView, JobRequest, JobView
+from headrace.contracts.transport.codec import decode, encode
+from headrace.contracts.transport.subjects import FEED_STREAM, LEDGER_STREAM, node_logs, node_query, orders, query
 from headrace.feed.service import KEYS, Feed
 from tests.integration.writers import Writers, job
 from tests.patience import PATIENCE

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import LogError
+from headrace.bus.nats.jetstream import JetStreamLog
+from headrace.bus.nats.streams import ensure_streams
 from headrace.bus.process import DEPOSED
-from headrace.bus.sealing import KEYS, Keyring
-from headrace.bus.streams import ensure_streams
-from headrace.contracts.codec import decode
-from headrace.contracts.orders import NodeAnswer
-from headrace.contracts.queries import Answer, ServiceView
-from headrace.contracts.subjects import FEED_STREAM, node_query, query
+from headrace.bus.text_encryption import KEYS, Keyring
+from headrace.contracts.messages.orders import NodeAnswer
+from headrace.contracts.messages.queries import Answer, ServiceView
+from headrace.contracts.transport.codec import decode
+from headrace.contracts.transport.subjects import FEED_STREAM, node_query, query
 from tests.integration.twins import Twins
 from tests.integration.writers import Writers, job
 from tests.patience import PATIENCE

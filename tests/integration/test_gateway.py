@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from headrace.contracts import protocol
-from headrace.supervisor import gateway
-from headrace.supervisor.certificates import development
+from headrace.contracts.schemas import protocol
 from headrace.supervisor.installation import Installation
-from headrace.supervisor.parts import gateway as program
-from headrace.supervisor.ports import free_port
+from headrace.supervisor.launcher import gateway
+from headrace.supervisor.launcher.certificates import development
+from headrace.supervisor.launcher.ports import free_port
+from headrace.supervisor.launcher.process_specs import gateway as program
 from tests.patience import PATIENCE
 
 MOST = 16

@@ -12,15 +12,14 @@ from pathlib import Path
 import pytest
 import structlog
 
-from headrace.bus.connection import Connection
-from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import LogRefused, LogUnavailable
+from headrace.bus.nats.connection import Connection
+from headrace.bus.nats.jetstream import JetStreamLog
+from headrace.bus.nats.streams import ensure_streams
 from headrace.bus.process import Service
-from headrace.bus.streams import ensure_streams
-from headrace.contracts.codec import decode, decode_record, encode
-from headrace.contracts.document_yaml import read_tree
+from headrace.contracts.documents.yaml_text import read_tree
 from headrace.contracts.facts.governance import PolicyAppliedV1
-from headrace.contracts.queries import (
+from headrace.contracts.messages.queries import (
     Answer,
     ApplyAnswer,
     ApplyRequest,
@@ -33,7 +32,8 @@ from headrace.contracts.queries import (
     ServiceView,
     StoredRecord,
 )
-from headrace.contracts.subjects import LEDGER_STREAM, query
+from headrace.contracts.transport.codec import decode, decode_record, encode
+from headrace.contracts.transport.subjects import LEDGER_STREAM, query
 from headrace.governance.service import main
 from headrace.health.health import Health
 from tests.patience import PATIENCE

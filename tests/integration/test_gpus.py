@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from headrace.contracts.amounts import GPU_UNITS
-from headrace.contracts.codec import decode
 from headrace.contracts.facts import DeviceDrainedV1, LeaseOverranV1, NodeRegisteredV1
 from headrace.contracts.facts.fact import DeviceShare
-from headrace.contracts.isolation import CONTAINED, UNABLE
-from headrace.contracts.orders import Samples, StartOrder
+from headrace.contracts.messages.orders import Samples, StartOrder
+from headrace.contracts.transport.codec import decode
+from headrace.contracts.values.amounts import GPU_UNITS
+from headrace.contracts.values.isolation import CONTAINED, UNABLE
 from headrace.node_executor.devices.nvml_library import Instance, Nvml
 from tests.integration.nodes import Executor, Feed, until
 from tests.mock_nvml import STATE, XID, Machine

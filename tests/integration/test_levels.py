@@ -12,16 +12,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from headrace.bus.accounts import CALLOUT_USER, SERVICES
-from headrace.bus.chain import Chain
-from headrace.bus.jetstream import JetStreamLog
+from headrace.bus.nats.jetstream import JetStreamLog
+from headrace.bus.nats.permissions import CALLOUT_USER, SERVICES
+from headrace.bus.nats.streams import ensure_streams
 from headrace.bus.process import BROKEN, DATA, PASSWORD, URL, USER
-from headrace.bus.streams import ensure_streams
-from headrace.contracts.codec import encode
+from headrace.bus.writer_chain import Chain
 from headrace.contracts.facts import NodeRegisteredV1
-from headrace.contracts.levels import FIRST, LEVEL, RELEASES
-from headrace.contracts.queries import Answer, NodeRequest, Presence, ServiceView
-from headrace.contracts.subjects import LEDGER_STREAM, presence, query
+from headrace.contracts.facts.levels import FIRST, LEVEL, RELEASES
+from headrace.contracts.messages.queries import Answer, NodeRequest, Presence, ServiceView
+from headrace.contracts.transport.codec import encode
+from headrace.contracts.transport.subjects import LEDGER_STREAM, presence, query
 from tests.integration.releases import ROOT, next_release, path_of
 from tests.patience import PATIENCE
 

@@ -11,22 +11,22 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import structlog
 
-from headrace.bus import jetstream_reader
-from headrace.bus.chain import Chain
-from headrace.bus.jetstream import JetStreamLog
-from headrace.bus.log import LogBroken, LogRefused, LogUnavailable, Message, Reader
-from headrace.bus.streams import STREAMS, StreamMismatch, ensure_streams
-from headrace.contracts.codec import decode_record
+from headrace.bus.log import LogBroken, LogReader, LogRefused, LogUnavailable, Message
+from headrace.bus.nats import jetstream_reader
+from headrace.bus.nats.jetstream import JetStreamLog
+from headrace.bus.nats.streams import STREAMS, StreamMismatch, ensure_streams
+from headrace.bus.writer_chain import Chain
 from headrace.contracts.facts import NodeCordonedV1
-from headrace.contracts.ids import IdError
-from headrace.contracts.records import digest
-from headrace.contracts.subjects import FEED_STREAM, LEDGER_STREAM, SUBMIT_STREAM, parse_submit
+from headrace.contracts.facts.records import digest
+from headrace.contracts.transport.codec import decode_record
+from headrace.contracts.transport.subjects import FEED_STREAM, LEDGER_STREAM, SUBMIT_STREAM, parse_submit
+from headrace.contracts.values.ids import IdError
 from headrace.service.intake import Intake
 from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
-    from headrace.bus.connection import Connection
-    from headrace.bus.delivered import Delivered
+    from headrace.bus.nats.connection import Connection
+    from headrace.bus.nats.raw_message import Delivered
 
     from .conftest import Logins, NatsServer
 
@@ -40,7 +40,7 @@ async def operator(login: Logins) -> Connection:
     return connection
 
 
-async def _take(reader: Reader, count: int, limit: int = 1_000) -> list[Message]:
+async def _take(reader: LogReader, count: int, limit: int = 1_000) -> list[Message]:
     messages: list[Message] = []
     while len(messages) < count:
         batch = await reader.batch(min(limit, count - len(messages)), wait=PATIENCE)

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from headrace.bus.chain import Chain
-from headrace.bus.jetstream import JetStreamLog
+from headrace.bus.nats.jetstream import JetStreamLog
+from headrace.bus.nats.streams import ensure_streams
 from headrace.bus.process import BROKEN, DEPOSED, FAILED, STOPPED
-from headrace.bus.streams import ensure_streams
-from headrace.contracts.codec import decode_record
-from headrace.contracts.subjects import LEDGER_STREAM
+from headrace.bus.writer_chain import Chain
+from headrace.contracts.transport.codec import decode_record
+from headrace.contracts.transport.subjects import LEDGER_STREAM
 from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 PROGRAM = '''
 import time
-from headrace.bus.chain import Chain
-from headrace.bus.jetstream import JetStreamLog
+from headrace.bus.writer_chain import Chain
+from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.bus.loop import Draft, ServiceLoop
 from headrace.bus.process import run_service, settle
-from headrace.contracts.codec import decode_record
+from headrace.contracts.transport.codec import decode_record
 from headrace.contracts.facts import NodeCordonedV1
-from headrace.contracts.records import digest
+from headrace.contracts.facts.records import digest
 
 class Fold:
     sequence, now = 0, 0

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from headrace.bus.chain import Chain
-from headrace.bus.jetstream import JetStreamLog
-from headrace.bus.log import Log, LogBroken, LogRefused, LogUnavailable, Message, Reader, WrongLast
+from headrace.bus.log import Log, LogBroken, LogReader, LogRefused, LogUnavailable, Message, WrongLast
 from headrace.bus.memory import MemoryLog
-from headrace.bus.objects import JetStreamObjects, MemoryObjects, ObjectDamaged, Objects
-from headrace.bus.streams import STREAMS, ensure_streams
-from headrace.contracts.codec import decode_record
+from headrace.bus.nats.jetstream import JetStreamLog
+from headrace.bus.nats.object_store import JetStreamObjects, MemoryObjects, ObjectDamaged, Objects
+from headrace.bus.nats.streams import STREAMS, ensure_streams
+from headrace.bus.writer_chain import Chain
 from headrace.contracts.facts import NodeCordonedV1
-from headrace.contracts.records import digest
-from headrace.contracts.subjects import LEDGER_STREAM, SNAPSHOT_BUCKET, SNAPSHOT_STREAM, SUBMIT_STREAM
+from headrace.contracts.facts.records import digest
+from headrace.contracts.transport.codec import decode_record
+from headrace.contracts.transport.subjects import LEDGER_STREAM, SNAPSHOT_BUCKET, SNAPSHOT_STREAM, SUBMIT_STREAM
 from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def _clock() -> int:
     return time.time_ns() // 1_000
 
 
-async def _take(reader: Reader, count: int) -> list[Message]:
+async def _take(reader: LogReader, count: int) -> list[Message]:
     messages: list[Message] = []
     while len(messages) < count:
         batch = await reader.batch(wait=PATIENCE)

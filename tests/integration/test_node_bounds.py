@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from headrace.contracts.amounts import CPU, MEMORY
 from headrace.contracts.facts import LeaseEndedV1, NodeRegisteredV1
 from headrace.contracts.facts.fact import Ladder
-from headrace.node_executor.accounts import FIRST
-from headrace.node_executor.cgroups import CONTROLLERS, Groups, group_name
+from headrace.contracts.values.amounts import CPU, MEMORY
+from headrace.node_executor.launch.accounts import FIRST
+from headrace.node_executor.launch.cgroups import CONTROLLERS, Groups, group_name
 from tests.integration.nodes import Executor, Feed, until, until_printed
 
 SPINNER = "date +%s%N; sh -c 'ulimit -t 1; while :; do :; done'; date +%s%N"

@@ -19,10 +19,10 @@ from headrace.contracts.facts import (
     NodeStoppedV1,
 )
 from headrace.contracts.facts.fact import Ladder
+from headrace.contracts.facts.levels import LEVEL
 from headrace.contracts.facts.nodes import Device
-from headrace.contracts.isolation import CONTAINED, UNABLE
-from headrace.contracts.levels import LEVEL
-from headrace.contracts.orders import LogsAnswer
+from headrace.contracts.messages.orders import LogsAnswer
+from headrace.contracts.values.isolation import CONTAINED, UNABLE
 from tests.integration.nodes import NODE, until, until_printed
 
 
@@ -294,6 +294,10 @@ async def test_an_executor_that_has_to_go_at_once_takes_everything_with_it(feed,
 
 
 async def test_two_executors_on_one_directory_are_one_too_many(feed, node, tmp_path) -> None:
-    command = [sys.executable, "-c", "import sys; from headrace.node_executor.tenure import Tenure; Tenure(sys.argv[1], 0.0)"]
+    command = [
+        sys.executable,
+        "-c",
+        "import sys; from headrace.node_executor.instance_lock import Tenure; Tenure(sys.argv[1], 0.0)",
+    ]
     done = await asyncio.to_thread(subprocess.run, [*command, str(node.data)], capture_output=True, text=True, check=False)
     assert done.stderr.splitlines()[-1].endswith(f"another executor uses {node.data}; stop it, or give this one another --data")

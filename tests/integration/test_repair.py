@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from headrace.archive.blocks import Block, read
-from headrace.bus.jetstream import JetStreamLog
-from headrace.bus.log import LogBroken, Stored
+from headrace.archive.nats_blocks import StreamBlock, read
+from headrace.bus.log import LogBroken, StoredMessage
+from headrace.bus.nats.jetstream import JetStreamLog
+from headrace.supervisor.backup.stores import Stores
 from headrace.supervisor.installation import Installation
-from headrace.supervisor.mending import mend
-from headrace.supervisor.stores import Stores
+from headrace.supervisor.repair.stream_repair import mend
 from tests.integration.machine import Machine
 
 
 def flip_and_remove(block: Path) -> None:
     placed, _ = read(block.read_bytes())
-    data = b"".join(Block("LEDGER", 1).write([each.record for each in placed if each.record.sequence != 6]))
+    data = b"".join(StreamBlock("LEDGER", 1).write([each.record for each in placed if each.record.sequence != 6]))
     block.write_bytes(data.replace(b"job.admitted", b"job.aamitted", 1))
 
 
@@ -56,20 +56,22 @@ def repeated_and_forged(block: Path) -> None:
     end = records[-1]._replace(sequence=len(records) + 1, subject="hr.ledger.allocator", payload=b"{}")
     own = next(each for each in reversed(records) if each.subject.startswith("hr.ledger.node."))
     more = [end, own._replace(sequence=len(records) + 2)]
-    block.write_bytes(b"".join(Block("LEDGER", 1).write([*records[:6], records[4]._replace(sequence=7), *records[7:], *more])))
+    block.write_bytes(
+        b"".join(StreamBlock("LEDGER", 1).write([*records[:6], records[4]._replace(sequence=7), *records[7:], *more]))
+    )
 
 
-async def stored(installation: Installation, count: int) -> list[Stored]:
+async def stored(installation: Installation, count: int) -> list[StoredMessage]:
     async with Stores(installation, books=False) as stores:
         reader = await JetStreamLog(stores.bus, "LEDGER").read_stored(0)
-        found: list[Stored] = []
+        found: list[StoredMessage] = []
         while len(found) < count:
             found += await reader.batch(wait=10)
         await reader.close()
         return found
 
 
-def exact(records: list[Stored]) -> list[tuple[Any, ...]]:
+def exact(records: list[StoredMessage]) -> list[tuple[Any, ...]]:
     """What a copy can give back: headers and nanoseconds are the archive's alone."""
     return [(each.sequence, each.subject, each.time // 1_000, each.payload) for each in records]
 

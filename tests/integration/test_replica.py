@@ -5,8 +5,8 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from headrace.archive.blocks import Block, read
-from headrace.bus.log import Stored
+from headrace.archive.nats_blocks import StreamBlock, read
+from headrace.bus.log import StoredMessage
 from tests.integration.machine import HEADRACE, Machine
 from tests.patience import PATIENCE
 from tests.unit.supervisor.disks import SAID
@@ -14,7 +14,7 @@ from tests.unit.supervisor.disks import SAID
 LEDGER = Path("jetstream") / "CORE" / "streams" / "LEDGER" / "msgs"
 
 
-def records(store: Path) -> list[Stored]:
+def records(store: Path) -> list[StoredMessage]:
     found = [each.record for path in (store / LEDGER).glob("*.blk") for each in read(path.read_bytes())[0]]
     return sorted(found, key=lambda record: record.sequence)
 
@@ -24,7 +24,7 @@ def leave_out(store: Path, sequence: int) -> None:
     (block,) = (store / LEDGER).glob("*.blk")
     stored = records(store)
     stored[sequence - 1] = stored[sequence]._replace(sequence=sequence)
-    block.write_bytes(b"".join(Block("LEDGER", int(block.stem)).write(stored)))
+    block.write_bytes(b"".join(StreamBlock("LEDGER", int(block.stem)).write(stored)))
     (block.parent / "index.db").unlink(missing_ok=True)
 
 

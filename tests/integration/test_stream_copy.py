@@ -7,11 +7,11 @@ import io
 import pytest
 from msgspec.structs import replace
 
-from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import LogBroken, LogRefused
-from headrace.bus.stream_copy import durable_streams, load, save
-from headrace.bus.streams import STREAMS, ensure_streams
-from headrace.contracts.subjects import LEDGER_STREAM, SUBMIT_STREAM
+from headrace.bus.nats.jetstream import JetStreamLog
+from headrace.bus.nats.stream_copy import durable_streams, load, save
+from headrace.bus.nats.streams import STREAMS, ensure_streams
+from headrace.contracts.transport.subjects import LEDGER_STREAM, SUBMIT_STREAM
 
 
 async def stored(log):

@@ -11,17 +11,17 @@ from typing import NamedTuple
 
 import pytest
 
-from headrace.audit.verify import Verifier
+from headrace.audit.verify import LedgerVerifier
 from headrace.audit.verify_reading import what_is_there
-from headrace.bus.jetstream import JetStreamLog
-from headrace.bus.streams import ensure_streams
+from headrace.bus.nats.jetstream import JetStreamLog
+from headrace.bus.nats.streams import ensure_streams
 from headrace.cli.main import main
-from headrace.contracts.audit import VerifyReport
 from headrace.contracts.facts import LedgerSealedV1
-from headrace.contracts.subjects import LEDGER_STREAM
+from headrace.contracts.messages.audit import VerifyReport
+from headrace.contracts.transport.subjects import LEDGER_STREAM
 from headrace.supervisor.errors import InstallationError
 from headrace.supervisor.installation import Installation
-from headrace.supervisor.store import open_store
+from headrace.supervisor.nats.store import open_store
 from tests.integration.ledgers import busy
 from tests.unit.audit.seals_made import seals_over
 
@@ -80,7 +80,7 @@ def harmed(installation: Installation, harm: Callable[[bytearray, list[Lies]], o
 
 
 async def looked_at(installation: Installation, kept: Sequence[LedgerSealedV1] = ()) -> VerifyReport:
-    verifier = Verifier(None, kept=kept)
+    verifier = LedgerVerifier(None, kept=kept)
     async with open_store(installation) as connection:
         log = JetStreamLog(connection, LEDGER_STREAM)
         async for batch in what_is_there(log, 0, await log.tip()):

@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 from google.protobuf.json_format import ParseDict
 
+from headrace.bus.nats.streams import ensure_streams
 from headrace.bus.process import PASSWORD, URL, USER
-from headrace.bus.streams import ensure_streams
 from headrace.contracts.api import audit_pb2 as pb
-from headrace.contracts.document_yaml import read_tree
-from headrace.contracts.durations import SECOND
-from headrace.contracts.whatif import MEMORY
-from headrace.domain.state import State
-from headrace.governance.api.faults import Fault
-from headrace.governance.api.office import Call, Office
-from headrace.governance.api.supposing import Supposing
+from headrace.contracts.documents.yaml_text import read_tree
+from headrace.contracts.messages.whatif import MEMORY
+from headrace.contracts.values.durations import SECOND
+from headrace.domain.model.state import State
+from headrace.governance.api.context import ApiContext, CallContext
+from headrace.governance.api.errors import ApiError
+from headrace.governance.api.whatif_service import Supposing
 from headrace.identity.caller import Caller, Role
 from headrace.simulate.scenario import read_scenario
 from headrace.simulate.world import World
@@ -38,9 +38,11 @@ def asking(jobs: int) -> pb.WhatIfRequest:
 
 
 @pytest.fixture
-def call() -> Call:
+def call() -> CallContext:
     known = {"state": State(), "clock": lambda: 7 * SECOND}
-    return Call(Caller(Role.PROVIDER_ADMIN, "default", "root"), "WhatIf", 300.0, Office(*map(known.get, Office._fields)))
+    return CallContext(
+        Caller(Role.PROVIDER_ADMIN, "default", "root"), "WhatIf", 300.0, ApiContext(*map(known.get, ApiContext._fields))
+    )
 
 
 async def test_a_question_that_takes_more_memory_than_its_limit_is_told_so_and_the_next_is_answered(
@@ -59,7 +61,7 @@ async def test_a_question_that_takes_more_memory_than_its_limit_is_told_so_and_t
     peak = tmp_path / "peak"
     says = f"from headrace.simulate import asked; asked.main(); open({str(peak)!r}, 'w').write(str(asked._peak()))"
     supposing = Supposing((sys.executable, "-c", says))
-    with pytest.raises(Fault) as too_large:
+    with pytest.raises(ApiError) as too_large:
         await supposing.what_if(asking(200_000), call)
     assert (too_large.value.code.name, too_large.value.reason) == ("RESOURCE_EXHAUSTED", "TOO_LARGE")
     assert too_large.value.message.endswith(

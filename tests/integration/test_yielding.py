@@ -11,7 +11,7 @@ import pytest
 
 from headrace.contracts.facts import CheckpointRegisteredV1
 from headrace.contracts.facts.fact import Ladder
-from headrace.node_executor.workspace import Paths
+from headrace.node_executor.files.workspace import Paths
 from tests.integration.nodes import Executor, Feed, until, until_printed
 
 SH = """

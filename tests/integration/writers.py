@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from headrace.bus.jetstream import JetStreamLog
+from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.contracts import facts as f
-from headrace.contracts.amounts import GPU_UNITS
-from headrace.contracts.codec import encode
-from headrace.contracts.documents import Group, Policy, PolicyProfile, Pool, Profile, Tenant
+from headrace.contracts.documents.model import Group, Policy, PolicyProfile, Pool, Profile, Tenant
 from headrace.contracts.facts.fact import DeviceShare
 from headrace.contracts.facts.nodes import Device
-from headrace.contracts.records import Record, digest
-from headrace.contracts.subjects import LEDGER_STREAM, ledger
-from headrace.contracts.wishes import JobText
+from headrace.contracts.facts.records import Record, digest
+from headrace.contracts.messages.submissions import JobText
+from headrace.contracts.transport.codec import encode
+from headrace.contracts.transport.subjects import LEDGER_STREAM, ledger
+from headrace.contracts.values.amounts import GPU_UNITS
 from headrace.service.fold import wall_clock
 
 GPU = {"gpu": GPU_UNITS}

@@ -24,8 +24,8 @@ from urllib.parse import urlsplit
 
 from installed import Memory, bus, counted, headrace, say, site, until
 
-from headrace.bus.connection import Connection
-from headrace.contracts.ids import ENTROPY_BYTES, make_job_id
+from headrace.bus.nats.connection import Connection
+from headrace.contracts.values.ids import ENTROPY_BYTES, make_job_id
 from headrace.supervisor.installation import Installation
 
 TENANTS, USERS = 4, 5

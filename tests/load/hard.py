@@ -34,9 +34,9 @@ from rolling import DOCUMENTS
 from headrace.client import HeadraceError, connect
 from headrace.client.client import Client
 from headrace.client.endpoint import read_login
-from headrace.client.wishing import make_wish
-from headrace.contracts.queries import ServiceView
-from headrace.contracts.tokens import FEED_SUFFIX
+from headrace.client.submissions import make_wish
+from headrace.contracts.messages.queries import ServiceView
+from headrace.contracts.messages.tokens import FEED_SUFFIX
 from headrace.supervisor.installation import Installation
 
 RATE = 10

@@ -22,15 +22,15 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
 
 from installation import headrace
 
-from headrace.bus.connection import Connection
-from headrace.bus.connection import connect as connect_bus
-from headrace.bus.jetstream import JetStreamLog
+from headrace.bus.nats.connection import Connection
+from headrace.bus.nats.connection import connect as connect_bus
+from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.client.endpoint import read_login
 from headrace.contracts import facts as f
-from headrace.contracts.codec import Malformed, decode_record
-from headrace.contracts.subjects import LEDGER_STREAM
+from headrace.contracts.transport.codec import Malformed, decode_record
+from headrace.contracts.transport.subjects import LEDGER_STREAM
 from headrace.supervisor.installation import Installation
-from headrace.supervisor.running import read_running
+from headrace.supervisor.launcher.pidfile import read_running
 
 MIB = 1024 * 1024
 PATIENCE = 600.0

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from installed import bus, counted, headrace
 
-from headrace.bus.connection import Connection
 from headrace.bus.log import LogError
-from headrace.contracts.ids import ENTROPY_BYTES, make_job_id
+from headrace.bus.nats.connection import Connection
+from headrace.contracts.values.ids import ENTROPY_BYTES, make_job_id
 
 DEEP = b'{"jobs":' * 20_000
 NONSENSE = (
@@ -124,7 +124,7 @@ def _nodes(folder: Path) -> list[str]:
 
 
 async def _as_node(folder: Path, token: str) -> Connection:
-    from headrace.bus.connection import connect
+    from headrace.bus.nats.connection import connect
     from headrace.supervisor.installation import Installation
 
     url = json.loads(Installation(folder).endpoint.read_text("utf-8"))["url"]

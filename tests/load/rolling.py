@@ -24,7 +24,7 @@ from installed import Count, counted, headrace, is_verified, say, site, until, v
 
 from headrace.client import HeadraceError, connect
 from headrace.client.client import Client
-from headrace.client.wishing import make_wish, new_job_id
+from headrace.client.submissions import make_wish, new_job_id
 
 RATE = 10
 """Jobs a second, by either way."""

@@ -19,8 +19,8 @@ from pathlib import Path
 from burst import documents
 from installed import bus, site
 
-from headrace.bus.connection import Connection
-from headrace.contracts.ids import ENTROPY_BYTES, make_job_id
+from headrace.bus.nats.connection import Connection
+from headrace.contracts.values.ids import ENTROPY_BYTES, make_job_id
 
 PAUSE = 0.05
 """Seconds between two submits, so that the installation has done with the first."""

@@ -29,9 +29,9 @@ from rolling import DOCUMENTS, Load
 
 from headrace.bus.process import DEPOSED
 from headrace.client import HeadraceError, connect
-from headrace.client.wishing import make_wish
-from headrace.contracts.queries import ServiceView
-from headrace.contracts.writers import ADMISSION, ALLOCATOR, AUDIT, GOVERNANCE, PREEMPTION
+from headrace.client.submissions import make_wish
+from headrace.contracts.facts.writers import ADMISSION, ALLOCATOR, AUDIT, GOVERNANCE, PREEMPTION
+from headrace.contracts.messages.queries import ServiceView
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 from hypothesis import strategies as st
 
-from headrace.contracts import documents as d
-from headrace.contracts.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS
-from headrace.contracts.durations import HOUR, MINUTE, SECOND
+from headrace.contracts.documents import model as d
+from headrace.contracts.values.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS
+from headrace.contracts.values.durations import HOUR, MINUTE, SECOND
 from headrace.simulate.scenario import Expect, Moment, Nodes, Scenario, Submit
 from tests.properties.histories import MOMENTS, QUIET_AT, Chance, pinned
 

@@ -12,9 +12,9 @@ from typing import TypeVar
 
 from hypothesis import strategies as st
 
-from headrace.contracts import documents as d
-from headrace.contracts.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, JOB
-from headrace.contracts.durations import HOUR, MINUTE, SECOND
+from headrace.contracts.documents import model as d
+from headrace.contracts.values.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, JOB
+from headrace.contracts.values.durations import HOUR, MINUTE, SECOND
 from headrace.simulate.scenario import Delete, Expect, Moment, Nodes, Scenario, Submit
 
 QUARTER = GPU_UNITS // 4

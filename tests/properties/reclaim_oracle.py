@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from itertools import chain, combinations
 from typing import NamedTuple
 
-from headrace.contracts.amounts import CPU, GPU, GPU_UNITS, MEMORY
 from headrace.contracts.facts.fact import DeviceShare
-from headrace.contracts.mig import FAMILIES, Family
-from headrace.domain.job_states import JobState
-from headrace.domain.jobs import JobRecord, LeaseState
-from headrace.domain.state import NodeState, PolicyState, PoolState, State
+from headrace.contracts.values.amounts import CPU, GPU, GPU_UNITS, MEMORY
+from headrace.contracts.values.mig import FAMILIES, Family
+from headrace.domain.model.job_states import JobState
+from headrace.domain.model.jobs import JobRecord, LeaseState
+from headrace.domain.model.state import NodeState, PolicyState, PoolState, State
 
 SECOND = 1_000_000
 Side = list[tuple[dict[str, int], dict[str, int]]]

@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from headrace.contracts import documents as d
-from headrace.contracts.durations import HOUR, SECOND
+from headrace.contracts.documents import model as d
+from headrace.contracts.values.durations import HOUR, SECOND
 from headrace.simulate.scenario import Moment, Scenario
 from tests.properties.histories import scenarios
 

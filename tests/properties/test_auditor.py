@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from headrace.bus.log import Message
-from headrace.contracts.document_yaml import read_tree
+from headrace.contracts.documents.yaml_text import read_tree
 from headrace.simulate.scenario import read_scenario
 from headrace.simulate.world import World
 from tests.properties.auditor import SERVICES, Auditor

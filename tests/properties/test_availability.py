@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from headrace.contracts.amounts import CPU, GPU, MEMORY
-from headrace.domain.fold.ledger import Ledger
-from headrace.domain.job_states import JobState
-from headrace.domain.queueing.holds import has_room
-from headrace.domain.why.availability import stocks, stocks_for
-from headrace.domain.why.waits import pools_of
+from headrace.contracts.values.amounts import CPU, GPU, MEMORY
+from headrace.domain.backfill.holds import has_room
+from headrace.domain.explain.availability import stocks, stocks_for
+from headrace.domain.explain.wait_reasons import pools_of
+from headrace.domain.fold.ledger import FoldedLedger
+from headrace.domain.model.job_states import JobState
 from headrace.simulate.world import World
 from tests.properties.campaign import histories
 from tests.properties.crowded import crowded
@@ -59,7 +59,7 @@ def play(scenario) -> None:
     world = World(scenario, judged=False)
     for _ in world.run():
         pass
-    ledger = Ledger()
+    ledger = FoldedLedger()
     for message in world.log.messages_after(0):
         ledger.read(message)
         check_all(ledger.state)

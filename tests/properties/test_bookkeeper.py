@@ -12,17 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from headrace.accounting.books import MEMORY, Books
-from headrace.accounting.costs import PriceList, hour_of
-from headrace.accounting.rows import Lease
-from headrace.accounting.sums import SumRow
-from headrace.accounting.tally import Entry, Line, Place, lines
-from headrace.accounting.tariffs import MILLION, NO_TARIFF
-from headrace.contracts.document_yaml import read_tree
-from headrace.contracts.documents import Group
-from headrace.contracts.durations import DAY, HOUR
-from headrace.contracts.mig import FAMILIES
-from headrace.domain.fold.ledger import Ledger
+from headrace.accounting.books.books import MEMORY, Books
+from headrace.accounting.books.rollups import SumRow
+from headrace.accounting.books.rows import LeaseRow
+from headrace.accounting.books.tariffs import MILLION, NO_TARIFF
+from headrace.accounting.reports.aggregate import AggregateKey, AggregateLine, PeriodSum, lines
+from headrace.accounting.reports.costs import PriceList, hour_of
+from headrace.contracts.documents.model import Group
+from headrace.contracts.documents.yaml_text import read_tree
+from headrace.contracts.values.durations import DAY, HOUR
+from headrace.contracts.values.mig import FAMILIES
+from headrace.domain.fold.ledger import FoldedLedger
 from headrace.simulate.scenario import Scenario, read_scenario
 from headrace.simulate.world import World
 from tests.properties.bookkeeper import SLICES, Bookkeeper
@@ -35,9 +35,9 @@ SCENARIOS = Path(__file__).parents[1] / "scenarios"
 FIELDS = ("tenant", "group", "user", "service_account", "pool", "policy", "profile")
 
 
-def kept(messages, bundle: int, reopened: frozenset[int]) -> tuple[Tables, Ledger]:
+def kept(messages, bundle: int, reopened: frozenset[int]) -> tuple[Tables, FoldedLedger]:
     """The books of a ledger, settled now and then, and closed and opened again behind some of its records."""
-    ledger, tables = Ledger(), Tables()
+    ledger, tables = FoldedLedger(), Tables()
     books = Books(ledger.state)
     for message in messages:
         record = ledger.read(message)
@@ -50,11 +50,11 @@ def kept(messages, bundle: int, reopened: frozenset[int]) -> tuple[Tables, Ledge
     return tables.settle(books), ledger
 
 
-def entries(tables: Tables, prices: PriceList, days: range, now: int) -> Iterator[Entry]:
+def entries(tables: Tables, prices: PriceList, days: range, now: int) -> Iterator[PeriodSum]:
     """What the reader of the database does for whole days: sums of what is over, and what lasts in pieces."""
     for (day, tenant, group, policy, profile, user, service, pool, key, tariff), sums in tables.days.items():
         names = (tenant, group, user, user if service else "", pool, policy, profile)
-        yield Entry(day - days[0], tenant, policy, pool, names, key, tariff, *sums)
+        yield PeriodSum(day - days[0], tenant, policy, pool, names, key, tariff, *sums)
     yield from _lasting(tables, Pieces(prices, days), now)
     yield from _waiting(tables, days, now)
     yield from _kept(tables, days, now)
@@ -66,19 +66,19 @@ class Pieces(NamedTuple):
     prices: PriceList
     days: range
 
-    def of(self, lease: Lease, key: str, since: int, until: int, **units: int) -> Iterator[Entry]:
+    def of(self, lease: LeaseRow, key: str, since: int, until: int, **units: int) -> Iterator[PeriodSum]:
         service = lease.user_name if lease.service_account else ""
         names = (lease.tenant, lease.group_name, lease.user_name, service, lease.pool, lease.policy, lease.profile)
         cuts = {day * DAY for day in self.days} | set(self.prices.moments)
         for begun, ended in pairwise(sorted({since, until, *(moment for moment in cuts if since < moment < until)})):
             tariff = self.prices.at(lease.pool, lease.tenant, begun)
             spans = {measure: amount * (ended - begun) for measure, amount in units.items()}
-            yield Entry(begun // DAY - self.days[0], lease.tenant, lease.policy, lease.pool, names, key, tariff, **spans)
+            yield PeriodSum(begun // DAY - self.days[0], lease.tenant, lease.policy, lease.pool, names, key, tariff, **spans)
 
 
-def _lasting(tables: Tables, pieces: Pieces, now: int) -> Iterator[Entry]:
+def _lasting(tables: Tables, pieces: Pieces, now: int) -> Iterator[PeriodSum]:
     for (number, key, since), use in tables.usage.items():
-        lease, until = Lease(**tables.leases[number]), use.until or now
+        lease, until = LeaseRow(**tables.leases[number]), use.until or now
         if use.until is None and since < now:
             yield from pieces.of(lease, key, since, now, reserved=use.reserved, borrowed=use.borrowed)
         if lease.lost_from is not None:
@@ -86,18 +86,18 @@ def _lasting(tables: Tables, pieces: Pieces, now: int) -> Iterator[Entry]:
             if begun < ended:
                 yield from pieces.of(lease, key, begun, ended, lost_reserved=use.reserved, lost_borrowed=use.borrowed)
     for row in tables.leases.values():
-        lease = Lease(**row)
+        lease = LeaseRow(**row)
         if lease.charged_at is None and lease.ended_at is None and lease.granted_at < now:
             for key, units in lease.amounts.items():
                 for entry in pieces.of(lease, key, lease.granted_at, now, provider_lost=units):
                     yield entry._replace(tariff=NO_TARIFF)
     for suspension in tables.suspensions.values():
         if suspension.until is None and suspension.since < now:
-            lease = Lease(**tables.leases[suspension.lease])
+            lease = LeaseRow(**tables.leases[suspension.lease])
             yield from pieces.of(lease, "gpu", suspension.since, now, suspended=suspension.units)
 
 
-def _waiting(tables: Tables, days: range, now: int) -> Iterator[Entry]:
+def _waiting(tables: Tables, days: range, now: int) -> Iterator[PeriodSum]:
     for job in tables.jobs.values():
         since = job.waiting_since
         if since is not None and since < now:
@@ -107,12 +107,12 @@ def _waiting(tables: Tables, days: range, now: int) -> Iterator[Entry]:
             midnights = (day * DAY for day in days)
             for begun, ended in pairwise([since, *(moment for moment in midnights if since < moment < now), now]):
                 for key, units in asks.items():
-                    yield Entry(
+                    yield PeriodSum(
                         begun // DAY - days[0], job.tenant, job.policy, "", names, key, 0, waiting=units * (ended - begun)
                     )
 
 
-def _kept(tables: Tables, days: range, now: int) -> Iterator[Entry]:
+def _kept(tables: Tables, days: range, now: int) -> Iterator[PeriodSum]:
     for row in tables.kept.values():
         if row.until is None and row.since < now:
             service = row.user_name if row.service_account else ""
@@ -120,7 +120,7 @@ def _kept(tables: Tables, days: range, now: int) -> Iterator[Entry]:
             midnights = (day * DAY for day in days)
             for begun, ended in pairwise([row.since, *(moment for moment in midnights if row.since < moment < now), now]):
                 period, kept = begun // DAY - days[0], row.units * (ended - begun)
-                yield Entry(period, row.tenant, row.policy, row.pool, names, row.key, 0, kept=kept)
+                yield PeriodSum(period, row.tenant, row.policy, row.pool, names, row.key, 0, kept=kept)
 
 
 def priced(scenario: Scenario) -> Scenario:
@@ -147,7 +147,9 @@ def priced(scenario: Scenario) -> Scenario:
 EXACT = ("reserved", "borrowed", "idle", "suspended", "waiting", "kept", "provider_lost", "lost")
 
 
-def differences(found: dict[Place, Line], told: dict[tuple[int, tuple[str, ...], str], dict[str, Fraction]]) -> dict[Any, Any]:
+def differences(
+    found: dict[AggregateKey, AggregateLine], told: dict[tuple[int, tuple[str, ...], str], dict[str, Fraction]]
+) -> dict[Any, Any]:
     """Lines that are not the same, and what each side has; costs in millionths, before they are rounded."""
     ours = {
         tuple(place): {name: getattr(line, name) for name in EXACT}
@@ -166,7 +168,7 @@ def differences(found: dict[Place, Line], told: dict[tuple[int, tuple[str, ...],
     }
 
 
-def check(scenario: Scenario, bundle: int, reopened: frozenset[int]) -> dict[Place, Line]:
+def check(scenario: Scenario, bundle: int, reopened: frozenset[int]) -> dict[AggregateKey, AggregateLine]:
     """The lines of the books, which are those of the bookkeeper."""
     messages = play(World(priced(scenario), judged=False)).log.messages_after(0)
     keeper = Bookkeeper().read_all(messages)

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from headrace.allocator.decide import Allocator
 from headrace.contracts.facts import AnyFact
-from headrace.contracts.writers import ALLOCATOR, PREEMPTION
-from headrace.domain.pending import JobGroup, Pending
-from headrace.domain.snapshot import copy_of
-from headrace.domain.state import State
+from headrace.contracts.facts.writers import ALLOCATOR, PREEMPTION
+from headrace.domain.indexes.pending import JobGroup, Pending
+from headrace.domain.model.state import State
+from headrace.domain.snapshots.snapshot import copy_of
 from headrace.preemption.decide import PreemptionWatch
 from headrace.simulate.world import World
 from tests.properties.campaign import histories, some

@@ -6,15 +6,15 @@ from collections import Counter
 
 from hypothesis import given
 
-from headrace.contracts.durations import HOUR
 from headrace.contracts.facts import JobAdmittedV1, JobDismissedV1, JobEndedV1
-from headrace.contracts.reasons import WaitReason
-from headrace.contracts.subjects import cancel
-from headrace.domain.job_states import FINAL, JobState
-from headrace.domain.jobs import JobRecord
-from headrace.domain.why.waits import pools_of, wait_in
-from headrace.simulate.happenings import happen
+from headrace.contracts.transport.subjects import cancel
+from headrace.contracts.values.durations import HOUR
+from headrace.contracts.values.reasons import WaitReason
+from headrace.domain.explain.wait_reasons import pools_of, wait_in
+from headrace.domain.model.job_states import FINAL, JobState
+from headrace.domain.model.jobs import JobRecord
 from headrace.simulate.scenario import Moment
+from headrace.simulate.timeline_events import happen
 from headrace.simulate.world import World
 from tests.properties.campaign import histories
 from tests.properties.histories import scenarios

@@ -6,12 +6,12 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.contracts import documents as d
-from headrace.contracts.amounts import GPU, GPU_UNITS
-from headrace.contracts.durations import HOUR, SECOND
+from headrace.contracts.documents import model as d
 from headrace.contracts.facts import GrowthRequestedV1, LeaseGrantedV1
-from headrace.domain.job_states import JobState
-from headrace.domain.why.explain import explain
+from headrace.contracts.values.amounts import GPU, GPU_UNITS
+from headrace.contracts.values.durations import HOUR, SECOND
+from headrace.domain.explain.explain import explain
+from headrace.domain.model.job_states import JobState
 from headrace.simulate.scenario import Expect, Moment, Nodes, Scenario, Submit
 from headrace.simulate.world import START, World
 from tests.properties.campaign import histories

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 
 from headrace.allocator.decide import Allocator
-from headrace.contracts.durations import HOUR
 from headrace.contracts.facts import CheckpointRegisteredV1
-from headrace.contracts.writers import ALLOCATOR, PREEMPTION
-from headrace.domain.fold.ledger import Ledger
+from headrace.contracts.facts.writers import ALLOCATOR, PREEMPTION
+from headrace.contracts.values.durations import HOUR
+from headrace.domain.fold.ledger import FoldedLedger
 from headrace.simulate.world import World
 from tests.properties.auditor import Auditor
 from tests.properties.campaign import histories
@@ -29,7 +29,7 @@ class Doubted:
     def __init__(self, world: World) -> None:
         self.world = world
         self.trusted = world.deciders[ALLOCATOR]
-        self.ledger = Ledger()
+        self.ledger = FoldedLedger()
         self.asked = 0
         world.deciders[ALLOCATOR] = self
 
@@ -70,7 +70,7 @@ def test_every_history_keeps_the_promises_and_comes_to_rest(scenario) -> None:
 @histories()
 @given(scenarios())
 def test_the_same_history_gives_the_same_bytes_and_its_records_the_same_state(scenario) -> None:
-    first, second, ledger = play(World(scenario, judged=False)), play(World(scenario, judged=False)), Ledger()
+    first, second, ledger = play(World(scenario, judged=False)), play(World(scenario, judged=False)), FoldedLedger()
 
     for message in first.log.messages_after(0):
         ledger.read(message)

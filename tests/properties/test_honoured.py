@@ -12,16 +12,16 @@ from contextlib import contextmanager
 
 from hypothesis import given
 
-from headrace.contracts.durations import HOUR
-from headrace.contracts.writers import ALLOCATOR
-from headrace.domain.job_states import JobState
-from headrace.domain.jobs import JobRecord
+from headrace.contracts.facts.writers import ALLOCATOR
+from headrace.contracts.values.durations import HOUR
+from headrace.domain.backfill.holds import OutOfReach, holds_before
+from headrace.domain.model.job_states import JobState
+from headrace.domain.model.jobs import JobRecord
+from headrace.domain.model.search_backoff import REST_MAX
+from headrace.domain.model.state import PoolState
 from headrace.domain.queueing.admissible import open_pools
 from headrace.domain.queueing.gates import may_start
-from headrace.domain.queueing.holds import OutOfReach, holds_before
 from headrace.domain.queueing.ranking import is_inside
-from headrace.domain.searches import REST_MAX
-from headrace.domain.state import PoolState
 from headrace.simulate.world import World
 from tests.properties.auditor import Auditor
 from tests.properties.campaign import histories

@@ -11,19 +11,19 @@ from collections.abc import Iterable, Iterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.contracts import documents as d
 from headrace.contracts import facts as f
-from headrace.contracts.amounts import CPU, GPU, GPU_UNITS, MEMORY
-from headrace.contracts.durations import DAY, HOUR, MINUTE, SECOND
+from headrace.contracts.documents import model as d
 from headrace.contracts.facts import AnyFact
 from headrace.contracts.facts.fact import Place
-from headrace.contracts.mig import FAMILIES
-from headrace.contracts.writers import ALLOCATOR
-from headrace.domain.job_states import JobState
-from headrace.domain.jobs import JobRecord, LeaseState
-from headrace.domain.queueing.holds import rank_in_line
-from headrace.domain.state import NodeState
-from headrace.domain.takings import Hold
+from headrace.contracts.facts.writers import ALLOCATOR
+from headrace.contracts.values.amounts import CPU, GPU, GPU_UNITS, MEMORY
+from headrace.contracts.values.durations import DAY, HOUR, MINUTE, SECOND
+from headrace.contracts.values.mig import FAMILIES
+from headrace.domain.backfill.holds import rank_in_line
+from headrace.domain.model.job_states import JobState
+from headrace.domain.model.jobs import JobRecord, LeaseState
+from headrace.domain.model.preemption_state import Hold
+from headrace.domain.model.state import NodeState
 from headrace.simulate.scenario import Expect, Moment, Nodes, Scenario, Submit
 from headrace.simulate.world import World
 from tests.properties.campaign import histories

@@ -10,17 +10,17 @@ from itertools import combinations
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from headrace.contracts import documents as d
-from headrace.contracts.amounts import GPU, GPU_UNITS
-from headrace.contracts.durations import MINUTE
-from headrace.contracts.writers import PREEMPTION
-from headrace.domain.job_states import JobState
-from headrace.domain.jobs import JobRecord
-from headrace.domain.queueing.holds import as_seen_by
-from headrace.domain.reclaim.victims import LEAVING, ROOM, NoPlan, Plan, review, search
-from headrace.domain.state import PoolState, State
-from headrace.simulate.happenings import happen
+from headrace.contracts.documents import model as d
+from headrace.contracts.facts.writers import PREEMPTION
+from headrace.contracts.values.amounts import GPU, GPU_UNITS
+from headrace.contracts.values.durations import MINUTE
+from headrace.domain.backfill.holds import as_seen_by
+from headrace.domain.model.job_states import JobState
+from headrace.domain.model.jobs import JobRecord
+from headrace.domain.model.state import PoolState, State
+from headrace.domain.preemption.victims import LEAVING, ROOM, NoPlan, VictimPlan, review, search
 from headrace.simulate.scenario import Expect, Moment, Nodes, Scenario, Submit
+from headrace.simulate.timeline_events import happen
 from headrace.simulate.world import World
 from tests.properties.campaign import histories
 from tests.properties.crowded import crowded
@@ -85,18 +85,18 @@ def ground(scenario: Scenario, asked: str) -> tuple[State, JobRecord | None, int
 def check(state: State, job: JobRecord, pool: PoolState, now: int) -> None:
     """What the search finds is what the oracle says it has to be; both see what is kept for jobs of a better rank as taken (R18)."""
     found = search(state, job, pool, now)
-    reviewed = review(state, job, pool, found, now) if isinstance(found, Plan) else ()
+    reviewed = review(state, job, pool, found, now) if isinstance(found, VictimPlan) else ()
     with as_seen_by(state, job, pool, now):
         judge(state, Oracle(state, job, pool, now), found)
-    if isinstance(found, Plan):
+    if isinstance(found, VictimPlan):
         assert reviewed == found.places
 
 
-def judge(state: State, oracle: Oracle, found: Plan | NoPlan) -> None:
+def judge(state: State, oracle: Oracle, found: VictimPlan | NoPlan) -> None:
     """The plan, or that there is none, beside every set there is."""
     sets = {cause: [] if oracle.is_at_own_limit() else oracle.sets(cause) for cause in ("reclaim", "priority")}
     cause = next((cause for cause, those in sets.items() if those), None)
-    if not isinstance(found, Plan):
+    if not isinstance(found, VictimPlan):
         assert cause is None or oracle.is_sufficient(()), (found, [victim.key for victim in sets[cause][0]])
         assert found.why not in (ROOM, LEAVING) or oracle.is_sufficient(()), found
         return

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.allocator.decide import Allocator
-from headrace.contracts.writers import ALLOCATOR, PREEMPTION
-from headrace.domain.fold.ledger import Ledger
-from headrace.domain.snapshot import copy_of, dump, load
+from headrace.contracts.facts.writers import ALLOCATOR, PREEMPTION
+from headrace.domain.fold.ledger import FoldedLedger
+from headrace.domain.snapshots.snapshot import copy_of, dump, load
 from headrace.preemption.decide import PreemptionWatch
 from headrace.simulate.world import World
 from tests.properties.campaign import histories
@@ -28,11 +28,11 @@ def test_the_fold_of_a_snapshot_and_the_tail_is_the_fold_of_everything(scenario,
     world = play(World(scenario, judged=False))
     messages = world.log.messages_after(0)
     cut = random.randint(0, len(messages))
-    ledger = Ledger()
+    ledger = FoldedLedger()
     for message in messages[:cut]:
         ledger.read(message)
 
-    copied, loaded = Ledger(copy_of(ledger.state)), Ledger(load(dump(ledger.state)))
+    copied, loaded = FoldedLedger(copy_of(ledger.state)), FoldedLedger(load(dump(ledger.state)))
     for message in messages[cut:]:
         copied.read(message)
         loaded.read(message)

@@ -10,9 +10,9 @@ from headrace.allocator.decide import Allocator
 from headrace.contracts import facts as f
 from headrace.contracts.facts.fact import Ladder
 from headrace.domain.fold.apply import make_true
-from headrace.domain.fold.ledger import Ledger
-from headrace.domain.snapshot import copy_of
-from headrace.domain.state import State
+from headrace.domain.fold.ledger import FoldedLedger
+from headrace.domain.model.state import State
+from headrace.domain.snapshots.snapshot import copy_of
 from headrace.simulate.world import World
 from tests.properties.auditor import Auditor
 from tests.properties.campaign import histories
@@ -56,7 +56,7 @@ class Looked(Checked):
 @histories()
 @given(suspending())
 def test_no_job_with_a_checkpoint_stays_suspended_beside_a_place_that_it_would_be_given(scenario) -> None:
-    world, ledger = play(Looked(scenario, judged=False)), Ledger()
+    world, ledger = play(Looked(scenario, judged=False)), FoldedLedger()
 
     for message in world.log.messages_after(0):
         ledger.read(message)

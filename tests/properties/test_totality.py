@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from headrace.contracts import facts as f
 from headrace.contracts.facts import AnyFact
-from headrace.contracts.records import Record
+from headrace.contracts.facts.records import Record
+from headrace.domain.explain.explain import explain
 from headrace.domain.fold.apply import apply
-from headrace.domain.state import State
-from headrace.domain.why.explain import explain
+from headrace.domain.model.state import State
 from headrace.simulate.world import START, World
 from tests.properties.campaign import histories
 from tests.properties.histories import scenarios

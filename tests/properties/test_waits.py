@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from headrace.contracts.amounts import GPU, add_to, format_amount
-from headrace.contracts.codec import encode
-from headrace.contracts.ids import job_key, make_job_id
-from headrace.contracts.reasons import WaitReason
-from headrace.contracts.subjects import cancel, submit
-from headrace.contracts.wishes import JobWish
-from headrace.domain.job_states import JobState
-from headrace.domain.why.explain import explain
-from headrace.domain.why.waits import pools_of, wait_in
+from headrace.contracts.messages.submissions import JobWish
+from headrace.contracts.transport.codec import encode
+from headrace.contracts.transport.subjects import cancel, submit
+from headrace.contracts.values.amounts import GPU, add_to, format_amount
+from headrace.contracts.values.ids import job_key, make_job_id
+from headrace.contracts.values.reasons import WaitReason
+from headrace.domain.explain.explain import explain
+from headrace.domain.explain.wait_reasons import pools_of, wait_in
+from headrace.domain.model.job_states import JobState
 from headrace.simulate.scenario import Submit
 from headrace.simulate.world import World
 from tests.properties.campaign import histories

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from headrace.contracts.document_yaml import read_tree
+from headrace.contracts.documents.yaml_text import read_tree
 from headrace.contracts.facts import InstallationLevelV1
-from headrace.contracts.levels import FIRST, RELEASES
-from headrace.contracts.writers import GOVERNANCE
+from headrace.contracts.facts.levels import FIRST, RELEASES
+from headrace.contracts.facts.writers import GOVERNANCE
 from headrace.simulate.expectations import differences
 from headrace.simulate.scenario import read_scenario
 from headrace.simulate.world import World

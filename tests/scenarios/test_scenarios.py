@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.contracts.document_yaml import read_tree
+from headrace.contracts.documents.yaml_text import read_tree
 from headrace.simulate.expectations import differences
 from headrace.simulate.scenario import read_scenario
 from headrace.simulate.world import World

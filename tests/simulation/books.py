@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headrace.accounting.costs import PriceList
-from headrace.accounting.tally import lines
+from headrace.accounting.reports.aggregate import lines
+from headrace.accounting.reports.costs import PriceList
 from headrace.bus.log import Message
-from headrace.contracts.durations import DAY
+from headrace.contracts.values.durations import DAY
 from tests.properties.bookkeeper import Bookkeeper
 from tests.properties.test_bookkeeper import FIELDS, differences, entries, kept
 

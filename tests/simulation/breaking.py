@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.contracts import facts as f
-from headrace.contracts.codec import encode
-from headrace.contracts.records import Record
-from headrace.contracts.subjects import ledger, node_writer
+from headrace.contracts.facts.records import Record
+from headrace.contracts.transport.codec import encode
+from headrace.contracts.transport.subjects import ledger, node_writer
 from headrace.node_executor.core import vocabulary as v
 from tests.simulation.clockwork import OUTSIDE, Process
 from tests.simulation.plan import SERVICES, Fault

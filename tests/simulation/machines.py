@@ -17,10 +17,10 @@ from typing import Any
 
 import msgspec
 
-from headrace.contracts.amounts import CPU_UNITS, GPU_UNITS
 from headrace.contracts.facts.nodes import Device
-from headrace.contracts.orders import StartOrder
-from headrace.node_executor.journal import Journal, Open, Step
+from headrace.contracts.messages.orders import StartOrder
+from headrace.contracts.values.amounts import CPU_UNITS, GPU_UNITS
+from headrace.node_executor.reporting.journal import Journal, Open, Step
 from headrace.simulate.scenario import Nodes
 from tests.properties.auditor import _can_be_cut
 from tests.simulation.clockwork import OUTSIDE

@@ -17,11 +17,11 @@ from typing import Any
 import msgspec
 from nats import errors
 
-from headrace.bus import streams as bus_streams
-from headrace.bus.connection import Connection
 from headrace.bus.log import LogRefused, Message, WrongLast
 from headrace.bus.memory import MemoryLog
-from headrace.contracts.subjects import FEED_STREAM, LEDGER_STREAM, SNAPSHOT_STREAM, SUBMIT_STREAM
+from headrace.bus.nats import streams as bus_streams
+from headrace.bus.nats.connection import Connection
+from headrace.contracts.transport.subjects import FEED_STREAM, LEDGER_STREAM, SNAPSHOT_STREAM, SUBMIT_STREAM
 from tests.simulation.clockwork import OUTSIDE, Clockwork, Process, current
 
 START = 1_767_225_600_000_000

@@ -11,17 +11,17 @@ from typing import Any
 
 from headrace.contracts.facts import AnyFact, NodeRegisteredV1
 from headrace.contracts.facts.fact import Ladder
-from headrace.contracts.levels import LEVEL
-from headrace.contracts.orders import LogsAnswer, StartOrder
-from headrace.contracts.subjects import node_writer
+from headrace.contracts.facts.levels import LEVEL
+from headrace.contracts.messages.orders import LogsAnswer, StartOrder
+from headrace.contracts.transport.subjects import node_writer
 from headrace.node_executor.core import vocabulary as v
 from headrace.node_executor.core.inbox import Inbox
 from headrace.node_executor.core.node import Node
 from headrace.node_executor.core.phases import Phase
-from headrace.node_executor.journal import Journal, Open
-from headrace.node_executor.ledger import Ledger
-from headrace.node_executor.link import Address, Hears, Link, Pace
 from headrace.node_executor.main import closed
+from headrace.node_executor.reporting.journal import Journal, Open
+from headrace.node_executor.reporting.ledger import FactWriter
+from headrace.node_executor.reporting.link import Address, BusListener, Link, LinkTimings
 from tests.simulation.clockwork import Process, current
 from tests.simulation.machines import SECOND, Machine, MemoryJournal
 from tests.simulation.network import Network, NodeClient
@@ -222,8 +222,8 @@ async def serve(machine: Machine, network: Network) -> None:
     process = current()
     now = clock_of(network, process)
     journal = MemoryJournal(machine.disk)
-    link = Link(machine.name, Address("simulated"), Pace(), now, lambda: NodeClient(network, machine.name))  # type: ignore[arg-type, return-value]
-    ledger = Ledger(link, node_writer(machine.name), ENGINE, now, journal)
+    link = Link(machine.name, Address("simulated"), LinkTimings(), now, lambda: NodeClient(network, machine.name))  # type: ignore[arg-type, return-value]
+    ledger = FactWriter(link, node_writer(machine.name), ENGINE, now, journal)
     registration = NodeRegisteredV1(
         node=machine.name,
         labels=machine.row.labels,
@@ -240,7 +240,7 @@ async def serve(machine: Machine, network: Network) -> None:
     machine.executor = hands
     for left in [left for left in journal.open.values() if not left.ended]:
         hands.carry_on(left)
-    hears = Hears(
+    hears = BusListener(
         pushed=lambda orders: hands.handle(v.Pushed(now(), orders)),
         answered=lambda answer: hands.handle(v.Answered(now(), answer)),
         returned=lambda: hands.handle(v.Returned(now())),

@@ -9,9 +9,9 @@ from typing import TypeVar
 
 import msgspec
 
-from headrace.contracts import documents as d
-from headrace.contracts.amounts import GPU, JOB
-from headrace.contracts.durations import MINUTE, SECOND
+from headrace.contracts.documents import model as d
+from headrace.contracts.values.amounts import GPU, JOB
+from headrace.contracts.values.durations import MINUTE, SECOND
 from headrace.simulate.names import numbered
 from headrace.simulate.scenario import Delete, Nodes, Submit
 from tests.properties.histories import QUARTER, Chance, closings, edits, fillers, joins, policies, profiles, submits, supply

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from headrace.contracts.durations import SECOND
+from headrace.contracts.values.durations import SECOND
 from headrace.simulate.scenario import Nodes
 from tests.simulation.plan import Plan
 

@@ -1,7 +1,7 @@
 """Callers who submit, over the bus and through the gateway, and repeat what they have submitted: alone, together, in other portions.
 
-What the gateway makes of many callers at once (`headrace.governance.api.gathering`) is the product's own code. A caller believes that a job
-is submitted once an answer to a request of their own says so, and never before: `acknowledged` is what callers believe.
+What the gateway makes of many callers at once (`headrace.governance.api.submit_batcher`) is the product's own code. A caller believes
+that a job is submitted once an answer to a request of their own says so, and never before: `acknowledged` is what callers believe.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import LogError
-from headrace.client.wishing import packed
-from headrace.contracts.durations import format_duration
-from headrace.contracts.ids import job_key, make_job_id
-from headrace.contracts.subjects import SUBMIT_STREAM, submit
-from headrace.contracts.wishes import JobWish
-from headrace.governance.api.gathering import Gathering
+from headrace.bus.nats.jetstream import JetStreamLog
+from headrace.client.submissions import packed
+from headrace.contracts.messages.submissions import JobWish
+from headrace.contracts.transport.subjects import SUBMIT_STREAM, submit
+from headrace.contracts.values.durations import format_duration
+from headrace.contracts.values.ids import job_key, make_job_id
+from headrace.governance.api.submit_batcher import Gathering
 from tests.simulation.network import ServiceConnection
 from tests.simulation.plan import Again, Job
 

@@ -13,16 +13,16 @@ from msgspec import structs
 from headrace.admission import decide as deciding
 from headrace.admission.decide import Admission
 from headrace.admission.judge import judge
-from headrace.bus.jetstream import JetStreamLog
-from headrace.bus.streams import STREAMS
+from headrace.bus.nats.jetstream import JetStreamLog
+from headrace.bus.nats.streams import STREAMS
 from headrace.contracts import facts as f
-from headrace.contracts.amounts import GPU, GPU_UNITS
-from headrace.contracts.codec import decode_submit
-from headrace.contracts.subjects import SUBMIT_STREAM
+from headrace.contracts.transport.codec import decode_submit
+from headrace.contracts.transport.subjects import SUBMIT_STREAM
+from headrace.contracts.values.amounts import GPU, GPU_UNITS
 from headrace.domain.fold.apply import HANDLERS
 from headrace.node_executor.core import lease as life
 from headrace.node_executor.core import node as nodes
-from headrace.node_executor.journal import Journal
+from headrace.node_executor.reporting.journal import Journal
 from headrace.simulate.scenario import Nodes, Submit
 from tests.simulation.campaign import main
 from tests.simulation.clockwork import current

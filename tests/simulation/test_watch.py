@@ -6,16 +6,16 @@ import pytest
 
 from headrace.admission.decide import REFUSALS_STATED, Admission
 from headrace.bus.log import Message
-from headrace.contracts import documents as d
 from headrace.contracts import facts as f
-from headrace.contracts.amounts import CPU_UNITS, GPU, GPU_UNITS
-from headrace.contracts.codec import encode
-from headrace.contracts.durations import MINUTE, SECOND
+from headrace.contracts.documents import model as d
 from headrace.contracts.facts.fact import DeviceShare
 from headrace.contracts.facts.nodes import Device
-from headrace.contracts.ids import make_job_id
-from headrace.contracts.records import Record
-from headrace.contracts.subjects import ledger
+from headrace.contracts.facts.records import Record
+from headrace.contracts.transport.codec import encode
+from headrace.contracts.transport.subjects import ledger
+from headrace.contracts.values.amounts import CPU_UNITS, GPU, GPU_UNITS
+from headrace.contracts.values.durations import MINUTE, SECOND
+from headrace.contracts.values.ids import make_job_id
 from headrace.domain.fold.ledger import digest
 from headrace.simulate.scenario import Submit
 from headrace.simulate.world import as_law

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from headrace.bus.log import LogError, LogRefused
-from headrace.contracts.codec import encode
-from headrace.contracts.document_writer import write_documents
-from headrace.contracts.queries import Answer, ApplyRequest, DeleteRequest, ForceRequest, JobRequest, NodeRequest
-from headrace.contracts.subjects import cancel, cancel_many, query, requeue
-from headrace.contracts.wishes import CancelManyWish
-from headrace.domain.job_states import FINAL
+from headrace.contracts.documents.writer import write_documents
+from headrace.contracts.messages.queries import Answer, ApplyRequest, DeleteRequest, ForceRequest, JobRequest, NodeRequest
+from headrace.contracts.messages.submissions import CancelManyWish
+from headrace.contracts.transport.codec import encode
+from headrace.contracts.transport.subjects import cancel, cancel_many, query, requeue
+from headrace.domain.model.job_states import FINAL
 from tests.simulation.clockwork import OUTSIDE, Process
 from tests.simulation.network import ServiceConnection
 from tests.simulation.plan import Act

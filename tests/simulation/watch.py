@@ -14,17 +14,17 @@ from collections.abc import Callable
 from hashlib import blake2b
 from typing import Any
 
-from headrace.audit.findings import Findings
+from headrace.audit.findings import AuditFindings
 from headrace.audit.verify_chains import head_of
 from headrace.audit.verify_decisions import Decisions
 from headrace.bus.log import Message
-from headrace.contracts.audit import Finding
 from headrace.contracts.facts import NodeSetAsideV1
-from headrace.contracts.mig import charge
-from headrace.domain.fold.ledger import Ledger, LedgerBroken
-from headrace.domain.job_states import FINAL
-from headrace.domain.snapshot import dump
-from headrace.service.engine import ENGINE
+from headrace.contracts.messages.audit import Finding
+from headrace.contracts.values.mig import charge
+from headrace.domain.fold.ledger import FoldedLedger, LedgerBroken
+from headrace.domain.model.job_states import FINAL
+from headrace.domain.snapshots.snapshot import dump
+from headrace.service.engine_version import ENGINE
 from tests.properties.auditor import GPU_UNITS, SERVICES, Auditor
 from tests.simulation.books import disagreement
 
@@ -42,7 +42,7 @@ class Watch:
         self.violations: list[str] = []
         self.lies: set[bytes] = set()
         self.troubled: set[str] = set()
-        self.fold = Ledger()
+        self.fold = FoldedLedger()
         self.auditor = Auditor()
         self.facts = 0
         self.records = 0
@@ -198,7 +198,7 @@ class Watch:
 
 def decided_otherwise(messages: list[Message]) -> tuple[Finding, ...]:
     """What does not follow from what was recorded, as `audit verify` finds it."""
-    findings = Findings()
+    findings = AuditFindings()
     decisions = Decisions(ENGINE, findings)
     for message in messages:
         decisions.take(message, head_of(message.payload))

@@ -23,18 +23,18 @@ import structlog
 
 from headrace.admission import service as admission
 from headrace.allocator import service as allocator
-from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import LogBroken, LogError
-from headrace.bus.loop import Deposed
+from headrace.bus.loop import Fenced
+from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.bus.process import Service
-from headrace.contracts.codec import encode
 from headrace.contracts.facts import InstallationLevelV1
-from headrace.contracts.ids import lease_id
-from headrace.contracts.levels import LEVEL, RELEASES
-from headrace.contracts.records import Record
-from headrace.contracts.subjects import FEED_STREAM, LEDGER_STREAM, ledger
-from headrace.contracts.writers import GOVERNANCE
-from headrace.domain.state import State
+from headrace.contracts.facts.levels import LEVEL, RELEASES
+from headrace.contracts.facts.records import Record
+from headrace.contracts.facts.writers import GOVERNANCE
+from headrace.contracts.transport.codec import encode
+from headrace.contracts.transport.subjects import FEED_STREAM, LEDGER_STREAM, ledger
+from headrace.contracts.values.ids import lease_id
+from headrace.domain.model.state import State
 from headrace.feed import service as feed
 from headrace.governance import service as governance
 from headrace.health.health import Health
@@ -260,7 +260,7 @@ class World:
         self.counts[f"ended: {type(error).__name__}"] += 1
         if isinstance(error, LogBroken) or not isinstance(error, LogError):
             self.watch.wrong(f"{process.name} ended: {error!r}")
-        if not (isinstance(error, Deposed) and self.alive(process.name) is not None):
+        if not (isinstance(error, Fenced) and self.alive(process.name) is not None):
             self.loop.call_later(RESTARTED_AFTER, self.launch, process.name, context=OUTSIDE.context)
 
     async def _service(self, name: str) -> None:

@@ -20,6 +20,6 @@ from __future__ import annotations
 
 from headrace.client.client import Client, SubmittedJob, connect
 from headrace.client.errors import HeadraceError, Refused, Unreachable
-from headrace.client.watching import FeedFact
+from headrace.client.feed import FeedFact
 
 __all__ = ["Client", "FeedFact", "HeadraceError", "Refused", "SubmittedJob", "Unreachable", "connect"]

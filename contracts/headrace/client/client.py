@@ -13,19 +13,28 @@ import msgspec
 
 from headrace.client.endpoint import find
 from headrace.client.errors import HeadraceError, Refused, Unreachable
+from headrace.client.feed import FeedFact, read_fact
 from headrace.client.link import ANSWER_WITHIN, Link
-from headrace.client.watching import FeedFact, read_fact
-from headrace.client.wishing import Wish, make_wish, packed, parse_queue
-from headrace.contracts import subjects
-from headrace.contracts.codec import Malformed, decode, encode
-from headrace.contracts.digests import submission_digest
-from headrace.contracts.documents import DEFAULT_TENANT
-from headrace.contracts.ids import IdError, JobKey, is_job_id, is_token, job_key, split_job_key
-from headrace.contracts.orders import LogsAnswer
-from headrace.contracts.queries import Answer, FactView, JobRequest, JobsRequest, JobView, NodeView, PoolView, QueueView
-from headrace.contracts.why import WhyView
-from headrace.contracts.wishes import CANCELS_MAX, CancelManyWish, CancelWish, JobWish, RequeueWish
-from headrace.wire.acknowledgement import DUPLICATE, TOO_MANY_AT_ONCE, TOO_MANY_WISHES, TRY_AGAIN_AFTER, Acknowledgement
+from headrace.client.submissions import Wish, make_wish, packed, parse_queue
+from headrace.contracts.documents.model import DEFAULT_TENANT
+from headrace.contracts.messages.explanation import WhyView
+from headrace.contracts.messages.orders import LogsAnswer
+from headrace.contracts.messages.queries import (
+    Answer,
+    FactView,
+    JobRequest,
+    JobsRequest,
+    JobView,
+    NodeView,
+    PoolView,
+    QueueView,
+)
+from headrace.contracts.messages.submissions import CANCELS_MAX, CancelManyWish, CancelWish, JobWish, RequeueWish
+from headrace.contracts.transport import subjects
+from headrace.contracts.transport.codec import Malformed, decode, encode
+from headrace.contracts.values.digests import submission_digest
+from headrace.contracts.values.ids import IdError, JobKey, is_job_id, is_token, job_key, split_job_key
+from headrace.nats_client.acknowledgement import DUPLICATE, TOO_MANY_AT_ONCE, TOO_MANY_WISHES, TRY_AGAIN_AFTER, Acknowledgement
 
 T = TypeVar("T")
 

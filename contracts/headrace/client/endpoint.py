@@ -15,9 +15,9 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from headrace.client.errors import Unreachable
-from headrace.contracts.documents import DEFAULT_TENANT
-from headrace.contracts.ids import is_token
-from headrace.contracts.tokens import spoken_for
+from headrace.contracts.documents.model import DEFAULT_TENANT
+from headrace.contracts.messages.tokens import spoken_for
+from headrace.contracts.values.ids import is_token
 
 URL = "HEADRACE_URL"
 CREDENTIALS = "HEADRACE_CREDENTIALS"
@@ -55,8 +55,8 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     ca: str = ""
 
 
-class Door(NamedTuple):
-    """What it takes to connect. `ca`: the file of the authority to believe, see `contracts.trust`."""
+class ConnectionTarget(NamedTuple):
+    """What it takes to connect. `ca`: the file of the authority to believe, see `contracts.transport.tls`."""
 
     url: str
     login: Login
@@ -73,7 +73,7 @@ def find(
     credentials: str | Path | None = None,
     data: str | Path | None = None,
     environment: Mapping[str, str] = os.environ,
-) -> Door:
+) -> ConnectionTarget:
     """Address and login: what is given, else the environment's, else those of the installation on this machine.
 
     Raises `Unreachable` where nothing says where Headrace is.
@@ -81,7 +81,7 @@ def find(
     url = url or environment.get(URL)
     login = _login(credentials, environment)
     if url and login is not None:
-        return Door(url, login)
+        return ConnectionTarget(url, login)
     directory = data_directory(data, environment)
     path = directory / ENDPOINT_FILE
     if not path.exists():
@@ -89,7 +89,7 @@ def find(
         raise Unreachable(f"no Headrace in {directory}{missing}. Start one with `headrace up`, or name it with {DATA}")
     endpoint = _read(path, Endpoint)
     ca = str(directory / endpoint.ca) if endpoint.ca else ""
-    return Door(url or endpoint.url, login or read_login(directory / endpoint.credentials), ca)
+    return ConnectionTarget(url or endpoint.url, login or read_login(directory / endpoint.credentials), ca)
 
 
 def _login(credentials: str | Path | None, environment: Mapping[str, str]) -> Login | None:

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING
 import msgspec
 from nats import errors
 
-from headrace.client.endpoint import Door
+from headrace.client.endpoint import ConnectionTarget
 from headrace.client.errors import Refused, Unreachable
-from headrace.client.wire import Wire
-from headrace.contracts.reach import ping_interval, servers
-from headrace.contracts.tokens import FEED_SUBSCRIPTIONS, FEED_SUFFIX, PERSON_CONNECTIONS, inbox_prefix
-from headrace.contracts.trust import Distrust, trust
+from headrace.client.nats_client import ReconnectingClient
+from headrace.contracts.messages.tokens import FEED_SUBSCRIPTIONS, FEED_SUFFIX, PERSON_CONNECTIONS, inbox_prefix
+from headrace.contracts.transport.servers import ping_interval, servers
+from headrace.contracts.transport.tls import Distrust, trust
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
@@ -43,9 +43,9 @@ _FORBIDDEN = re.compile(r'permissions violation for (publish|subscription) to "(
 class Link:
     """One connection with one login. Once it stands it is repaired for as long as it is open."""
 
-    def __init__(self, door: Door) -> None:
+    def __init__(self, door: ConnectionTarget) -> None:
         self.door = door
-        self._nats = Wire()
+        self._nats = ReconnectingClient()
         self._listeners: list[Link] = []
         self._listening = 0
         self._opening = asyncio.Lock()
@@ -62,7 +62,7 @@ class Link:
                 await self._open(named)
             except Unreachable:
                 named = [*named[1:], named[0]]
-                self._nats = Wire()
+                self._nats = ReconnectingClient()
             else:
                 return
         await self._open(named)

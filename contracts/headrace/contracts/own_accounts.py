@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 
-from headrace.contracts.accounts import COUNT, FIRST
+from headrace.contracts.values.account_numbers import COUNT, FIRST
 
 
 def why_shared(directory: str) -> str:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-from headrace.health.figures import Figures
+from headrace.health.metrics import Figures
 
 ANSWER_WITHIN = 1.0
 """Seconds for everything that has to be asked of others before an answer."""

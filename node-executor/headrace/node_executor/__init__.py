@@ -2,7 +2,7 @@
 
 The question it answers: *what runs on this node, and what became of it?*
 
-- Facts read: none. It is told what to run (`hr.orders.<node>`), and asks for all of it now and then (`contracts.orders`).
+- Facts read: none. It is told what to run (`hr.orders.<node>`), and asks for all of it now and then (`contracts.messages.orders`).
 - Facts written, on `hr.ledger.node.<node>`: node.registered, node.stopped, node.checked, device.drained, device.returned,
   lease.started, lease.overran, lease.rung, lease.suspended, lease.resumed, checkpoint.registered, lease.ended.
 - `core` decides, purely, what follows from what happened: the life of a lease and its ladder (R28).

@@ -9,15 +9,15 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from headrace.contracts.amounts import CPU, MEMORY, AmountError, parse_amount
-from headrace.contracts.durations import DurationError, parse_duration
-from headrace.contracts.ids import is_token
-from headrace.contracts.orders import ADDRESS
-from headrace.contracts.tokens import TokenRole, spoken_for
-from headrace.node_executor.accounts import AUTO, Accounts, AccountUnknown, chosen
+from headrace.contracts.messages.orders import ADDRESS
+from headrace.contracts.messages.tokens import TokenRole, spoken_for
+from headrace.contracts.values.amounts import CPU, MEMORY, AmountError, parse_amount
+from headrace.contracts.values.durations import DurationError, parse_duration
+from headrace.contracts.values.ids import is_token
 from headrace.node_executor.devices import Devices, DevicesUnknown
-from headrace.node_executor.devices.found import find_devices
-from headrace.node_executor.link import Address
+from headrace.node_executor.devices.discovery import find_devices
+from headrace.node_executor.launch.accounts import AUTO, Accounts, AccountUnknown, chosen
+from headrace.node_executor.reporting.link import Address
 
 URL = "HEADRACE_NATS_URL"
 USER = "HEADRACE_NATS_USER"

@@ -18,30 +18,30 @@ from typing import Any, ClassVar
 import structlog
 
 from headrace.contracts.facts import AnyFact, LeaseEndedV1
-from headrace.contracts.ids import lease_id
-from headrace.contracts.orders import LogsAnswer, LogsRequest, StartOrder
+from headrace.contracts.messages.orders import LogsAnswer, LogsRequest, StartOrder
+from headrace.contracts.values.ids import lease_id
 from headrace.node_executor.aside import aside
-from headrace.node_executor.cgroups import starved
 from headrace.node_executor.clock import clock
 from headrace.node_executor.core import vocabulary as v
 from headrace.node_executor.core.inbox import Inbox
 from headrace.node_executor.core.node import Node
 from headrace.node_executor.core.phases import Phase
+from headrace.node_executor.dependencies import Equipment
 from headrace.node_executor.enforcement import Entered
-from headrace.node_executor.environment import callback_environment
-from headrace.node_executor.equipment import Equipment
-from headrace.node_executor.held import Held
-from headrace.node_executor.journal import Open
-from headrace.node_executor.logs import read_log
-from headrace.node_executor.looking import Lookout
-from headrace.node_executor.notice import Notice, write_notice
-from headrace.node_executor.preparation import Prepared
+from headrace.node_executor.files.checkpoint_monitor import Saving
+from headrace.node_executor.files.inspection import Lookout
+from headrace.node_executor.files.retention import RetentionPolicy, prune
+from headrace.node_executor.launch.cgroups import starved
+from headrace.node_executor.launch.environment import callback_environment
+from headrace.node_executor.launch.preempt_notice import Notice, write_notice
+from headrace.node_executor.launch.preparation import Prepared
+from headrace.node_executor.reporting.journal import Open
+from headrace.node_executor.reporting.log_requests import read_log
 from headrace.node_executor.resuming import Resuming
-from headrace.node_executor.retention import Kept, prune
-from headrace.node_executor.runtimes import CALLBACK, CannotStart, End, Hears, Running
-from headrace.node_executor.runtimes.output import Output
-from headrace.node_executor.saving import Saving
-from headrace.node_executor.suspending import CannotResume, CannotSuspend, Suspension
+from headrace.node_executor.running_lease import RunningLease
+from headrace.node_executor.runtimes import CALLBACK, CannotStart, End, Running, RuntimeListener
+from headrace.node_executor.runtimes.job_log import Output
+from headrace.node_executor.suspension import CannotResume, CannotSuspend, Suspension
 
 STARTS_PER_TURN = 4
 TIDY_AFTER = 0.05
@@ -64,8 +64,8 @@ class Executor:
         self._loop = asyncio.get_running_loop()
         self._inbox = Inbox(node, self._perform)
         self._waiting: dict[str, StartOrder] = {}
-        self._untidy: list[Held] = []
-        self._held: dict[str, Held] = {}
+        self._untidy: list[RunningLease] = []
+        self._held: dict[str, RunningLease] = {}
         self._suspension = Suspension(equipment.devices)
         lookout = Lookout()
         self._saving = Saving(self.handle, now, lookout)
@@ -78,7 +78,7 @@ class Executor:
         return len(self._node.leases)
 
     @property
-    def held(self) -> list[Held]:
+    def held(self) -> list[RunningLease]:
         """What is here."""
         return list(self._held.values())
 
@@ -119,7 +119,7 @@ class Executor:
         """Look what the running jobs have saved."""
         await self._saving.look(held for held in self._held.values() if held.running is not None)
 
-    async def prune(self, kept: Kept) -> None:
+    async def prune(self, kept: RetentionPolicy) -> None:
         """Remove what finished jobs left and nobody may want any more."""
         alive = {os.path.basename(held.prepared.paths.control) for held in self._held.values()}
         now = self._now() / SECOND
@@ -171,11 +171,11 @@ class Executor:
             held.case, lambda entered: self._entered(held, entered), lambda error: self._not_started(order, error)
         )
 
-    def _entered(self, held: Held, entered: Entered) -> None:
+    def _entered(self, held: RunningLease, entered: Entered) -> None:
         held.entered = entered
         self._resuming.look_then(held, lambda: self._launch(held))
 
-    def _launch(self, held: Held) -> None:
+    def _launch(self, held: RunningLease) -> None:
         held.entering = False
         if held.unwanted:
             self._leave(held.order.lease)
@@ -187,11 +187,11 @@ class Executor:
         """Nothing of it runs: what was set up for it goes, if that can be done at once; else when slices are reconciled."""
         self._with.enclosing.leave(lease, lambda why: _log.warning("left_behind", lease=lease, reason=why) if why else None)
 
-    def _hold(self, order: StartOrder, prepared: Prepared) -> Held:
-        held = self._held[order.lease] = Held(order, prepared, Output(prepared.paths.log, self._with.output_limit))
+    def _hold(self, order: StartOrder, prepared: Prepared) -> RunningLease:
+        held = self._held[order.lease] = RunningLease(order, prepared, Output(prepared.paths.log, self._with.output_limit))
         return held
 
-    def _hears(self, held: Held) -> Hears:
+    def _hears(self, held: RunningLease) -> RuntimeListener:
         order = held.order
 
         def started(running: Running, at: int) -> None:
@@ -205,7 +205,7 @@ class Executor:
             self._leave(order.lease)
             self._not_started(order, error)
 
-        return Hears(started, failed, lambda end: self._exited(held, end))
+        return RuntimeListener(started, failed, lambda end: self._exited(held, end))
 
     def _not_started(self, order: StartOrder, error: CannotStart) -> None:
         outcome = "refused" if error.exit_code is None else "exited"
@@ -237,7 +237,7 @@ class Executor:
         def failed(error: CannotStart) -> None:
             self._callback_over(held, f"failed: could not start: {error.message}")
 
-        hears = Hears(started, failed, lambda end: self._callback_ended(held, end))
+        hears = RuntimeListener(started, failed, lambda end: self._callback_ended(held, end))
         if not self._with.runtime.adopt(launch, hears):
             self._with.runtime.start(launch, hears)
 
@@ -259,7 +259,7 @@ class Executor:
             return
         held.moving = self._loop.create_task(self._off(held, held.running))
 
-    async def _off(self, held: Held, running: Running) -> None:
+    async def _off(self, held: RunningLease, running: Running) -> None:
         lease = held.order.lease
         try:
             how = await self._suspension.suspend(held.standing(running))
@@ -275,7 +275,7 @@ class Executor:
         if held.running is not None:
             held.moving = self._loop.create_task(self._back(held, held.running))
 
-    async def _back(self, held: Held, running: Running) -> None:
+    async def _back(self, held: RunningLease, running: Running) -> None:
         try:
             await self._suspension.resume(held.standing(running))
         except CannotResume as error:
@@ -343,7 +343,7 @@ class Executor:
 
     # What comes back
 
-    def _exited(self, held: Held, end: End) -> None:
+    def _exited(self, held: RunningLease, end: End) -> None:
         held.running = None
 
         def tell() -> None:
@@ -354,14 +354,14 @@ class Executor:
 
         self._saving.look_then(held, tell)
 
-    def _callback_ended(self, held: Held, end: End) -> None:
+    def _callback_ended(self, held: RunningLease, end: End) -> None:
         held.callback = None
         if end.code is None:
             self._callback_over(held, "failed: the process that kept it was killed")
         else:
             self._callback_over(held, f"failed: exit {end.code}" if end.code else "exit 0")
 
-    def _callback_over(self, held: Held, result: str) -> None:
+    def _callback_over(self, held: RunningLease, result: str) -> None:
         lease = self._node.leases.get(held.order.lease)
         if result.startswith("failed") and lease is not None and lease.phase is Phase.CALLBACK:  # it was not we who killed it
             held.output.note(f"the abort callback {result}")

@@ -13,7 +13,7 @@ IDLE_BELOW = 5
 """Percent: who is less busy than that on average, over the whole window, is idle."""
 
 
-class Held(NamedTuple):
+class HeldDevice(NamedTuple):
     """How long a device has been held (microseconds), how busy it was on average, and whether it was idle for the whole window."""
 
     held: int
@@ -28,12 +28,12 @@ class Idleness:
     since: int = 0
     looks: deque[tuple[int, int]] = field(default_factory=deque)
 
-    def look(self, at: int, busy: int | None, *, held: bool) -> Held:
+    def look(self, at: int, busy: int | None, *, held: bool) -> HeldDevice:
         """It was looked at. Whoever takes it anew begins with an empty window; where nobody can say how busy it is, nobody is idle."""
         if not held:
             self.since = 0
             self.looks.clear()
-            return Held(0, None, idle=False)
+            return HeldDevice(0, None, idle=False)
         self.since = self.since or at
         if busy is not None:
             self.looks.append((at, busy))
@@ -41,4 +41,4 @@ class Idleness:
             self.looks.popleft()
         average = sum(percent for _, percent in self.looks) // len(self.looks) if self.looks else None
         spanned = at - self.since >= WINDOW
-        return Held(at - self.since, average, idle=spanned and average is not None and average < IDLE_BELOW)
+        return HeldDevice(at - self.since, average, idle=spanned and average is not None and average < IDLE_BELOW)

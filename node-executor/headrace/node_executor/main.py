@@ -18,47 +18,47 @@ from importlib.metadata import PackageNotFoundError, version
 import structlog
 
 from headrace.contracts.facts import NodeRegisteredV1
-from headrace.contracts.levels import LEVEL as READS
-from headrace.contracts.subjects import node_writer
+from headrace.contracts.facts.levels import LEVEL as READS
+from headrace.contracts.transport.subjects import node_writer
+from headrace.health.config import BadPlace, place_of, shown
 from headrace.health.health import Health
-from headrace.health.place import BadPlace, place_of, shown
 from headrace.node_executor import native
-from headrace.node_executor.accounts import OWN, Accounts, chosen
 from headrace.node_executor.arguments import END, Settings, parse
-from headrace.node_executor.cgroups import CONTROLLERS, Groups, group_name
-from headrace.node_executor.checking import SelfCheck
 from headrace.node_executor.clock import clock
-from headrace.node_executor.containing import containers_of, keep_reconciling
+from headrace.node_executor.containers import containers_of, keep_reconciling
 from headrace.node_executor.core import vocabulary as v
 from headrace.node_executor.core.node import Node
-from headrace.node_executor.enclosing import Enclosing
-from headrace.node_executor.enforcement.equipping import kit_for
+from headrace.node_executor.dependencies import Equipment
+from headrace.node_executor.enforcement.discovery import kit_for
+from headrace.node_executor.enforcement.enforcement_worker import Enclosing
 from headrace.node_executor.enforcement.fences import Fences
 from headrace.node_executor.enforcement.owners import Owners
-from headrace.node_executor.environment import inherited
-from headrace.node_executor.equipment import Equipment
 from headrace.node_executor.executor import Executor
-from headrace.node_executor.journal import Journal
-from headrace.node_executor.ledger import Ledger
-from headrace.node_executor.link import Hears, Link, Pace
-from headrace.node_executor.measuring import Measuring, Size
-from headrace.node_executor.numbers import Numbers
-from headrace.node_executor.preparation import Bounds, Preparation
-from headrace.node_executor.references import references
-from headrace.node_executor.retention import Kept
+from headrace.node_executor.files.disk_usage import Measuring, Size
+from headrace.node_executor.files.retention import RetentionPolicy
+from headrace.node_executor.files.workspace import Workspace, shows_polling
+from headrace.node_executor.instance_lock import Occupied, Tenure
+from headrace.node_executor.launch.account_numbers import AccountNumbers
+from headrace.node_executor.launch.accounts import OWN, Accounts, chosen
+from headrace.node_executor.launch.cgroups import CONTROLLERS, Groups, group_name
+from headrace.node_executor.launch.environment import inherited
+from headrace.node_executor.launch.preparation import Bounds, Preparation
+from headrace.node_executor.launch.secrets import references
+from headrace.node_executor.metrics import show
+from headrace.node_executor.monitors import Audience, Watching
+from headrace.node_executor.reporting.journal import Journal
+from headrace.node_executor.reporting.ledger import FactWriter
+from headrace.node_executor.reporting.link import BusListener, Link, LinkTimings
+from headrace.node_executor.reporting.tracing import tracing
 from headrace.node_executor.runtimes import CALLBACK
 from headrace.node_executor.runtimes.container import (
     Either,
     find_engine,
     levels_inside,
 )
-from headrace.node_executor.runtimes.nursery import SOURCE, Nursery
+from headrace.node_executor.runtimes.keeper_client import SOURCE, Nursery
 from headrace.node_executor.runtimes.process import ProcessRuntime
-from headrace.node_executor.seen import show
-from headrace.node_executor.tenure import Occupied, Tenure
-from headrace.node_executor.tracing import tracing
-from headrace.node_executor.watching import Audience, Watching
-from headrace.node_executor.workspace import Workspace, shows_polling
+from headrace.node_executor.self_check import SelfCheck
 
 STOPPED, FAILED = 0, 1
 LAST_FACTS = 5.0
@@ -143,9 +143,9 @@ class Stop:
 async def _serve(settings: Settings, equipment: Equipment, watching: Watching, stop: Stop, health: Health) -> None:
     enclosing = equipment.enclosing
     await enclosing.prove()
-    link = Link(settings.name, settings.address, Pace(settings.heartbeat, settings.ask_every), clock)
+    link = Link(settings.name, settings.address, LinkTimings(settings.heartbeat, settings.ask_every), clock)
     journal = equipment.journal
-    ledger = Ledger(link, node_writer(settings.name), _engine(), clock, journal)
+    ledger = FactWriter(link, node_writer(settings.name), _engine(), clock, journal)
     fences = enclosing.fences
     inside = levels_inside(fences.levels, engine=equipment.contains, parts=fences.quick)
     node = Node(registration(settings, fences.overall, fences.levels, inside), closed(journal), journal.last)
@@ -160,7 +160,7 @@ async def _serve(settings: Settings, equipment: Equipment, watching: Watching, s
     for left in [left for left in journal.open.values() if not left.ended]:
         executor.carry_on(left)
     measuring = Measuring(executor.handle, lambda: executor.held, clock, Size(settings.work_limit, settings.work_files))
-    hears = Hears(
+    hears = BusListener(
         pushed=lambda orders: executor.handle(v.Pushed(clock(), orders)),
         answered=lambda answer: executor.handle(v.Answered(clock(), answer)),
         returned=lambda: executor.handle(v.Returned(clock())),
@@ -173,7 +173,7 @@ async def _serve(settings: Settings, equipment: Equipment, watching: Watching, s
         asyncio.ensure_future(watching.run(settings.heartbeat)),
         *([] if enclosing.fences.quick else [asyncio.ensure_future(_keep_looking_at_slices(enclosing))]),
         asyncio.ensure_future(keep_reconciling(equipment)),
-        asyncio.ensure_future(_keep_pruning(executor, Kept(settings.keep, settings.keep_logs))),
+        asyncio.ensure_future(_keep_pruning(executor, RetentionPolicy(settings.keep, settings.keep_logs))),
         asyncio.ensure_future(_keep_clean(journal)),
     ]
     stopping = asyncio.ensure_future(_wait(stop.wanted))
@@ -210,7 +210,7 @@ async def _end_jobs(executor: Executor, grace: float, at_once: asyncio.Event) ->
         waiting.cancel()
 
 
-async def _state_the_last(ledger: Ledger) -> None:
+async def _state_the_last(ledger: FactWriter) -> None:
     """The last facts go out, if they can soon; else they are in the journal."""
     try:
         async with asyncio.timeout(LAST_FACTS):
@@ -241,7 +241,7 @@ async def _keep_looking_at_slices(enclosing: Enclosing) -> None:
             _log.exception("slices_unseen")
 
 
-async def _keep_pruning(executor: Executor, kept: Kept) -> None:
+async def _keep_pruning(executor: Executor, kept: RetentionPolicy) -> None:
     while True:
         with contextlib.suppress(OSError):
             await executor.prune(kept)
@@ -308,7 +308,7 @@ def _bounds(settings: Settings) -> Bounds:
     numbers = None
     if choice == OWN:
         folders = (f"{settings.data}/leases", settings.checkpoints or f"{settings.data}/checkpoints")
-        numbers = Numbers(f"{settings.data}/numbers.json", folders)
+        numbers = AccountNumbers(f"{settings.data}/numbers.json", folders)
     accounts, groups = Accounts(choice, numbers), None
     if settings.limits != "off":
         try:

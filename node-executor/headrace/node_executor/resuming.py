@@ -15,11 +15,11 @@ from collections.abc import Callable
 
 import structlog
 
-from headrace.node_executor.accounts import Account
-from headrace.node_executor.checkpoints import path_of
-from headrace.node_executor.environment import RESUME_FROM
-from headrace.node_executor.held import Held
-from headrace.node_executor.looking import Lookout, acting_as
+from headrace.node_executor.files.checkpoints import path_of
+from headrace.node_executor.files.inspection import Lookout, acting_as
+from headrace.node_executor.launch.accounts import UserAccount
+from headrace.node_executor.launch.environment import RESUME_FROM
+from headrace.node_executor.running_lease import RunningLease
 
 _log = structlog.get_logger("headrace.node_executor")
 
@@ -30,7 +30,7 @@ class Resuming:
     def __init__(self, lookout: Lookout) -> None:
         self._lookout = lookout
 
-    def look_then(self, held: Held, then: Callable[[], None]) -> None:
+    def look_then(self, held: RunningLease, then: Callable[[], None]) -> None:
         """Look for the checkpoint that the lease is to resume from, then go on; at once where there is nothing to look for."""
         uri = held.order.resume_from
         path = path_of(uri)
@@ -55,14 +55,14 @@ class Resuming:
         account = held.prepared.account
         self._lookout.look(held.owner, held.order.lease, lambda: read_as(account, path)).add_done_callback(looked)
 
-    def _without(self, held: Held, reason: str) -> None:
+    def _without(self, held: RunningLease, reason: str) -> None:
         uri = held.order.resume_from
         held.output.note(f"the checkpoint {uri[:200]} cannot be read on this node, so the job starts without it: {reason}")
         held.set(RESUME_FROM, "")
         _log.warning("not_resumed", lease=held.order.lease, checkpoint=uri, reason=reason)
 
 
-def read_as(account: Account | None, path: str) -> None:
+def read_as(account: UserAccount | None, path: str) -> None:
     """Raises `OSError` where the account cannot read this file or directory. May take for ever."""
     with acting_as(account):
         kind = os.stat(path).st_mode
@@ -73,7 +73,7 @@ def read_as(account: Account | None, path: str) -> None:
             os.stat(f"{path}/.")
 
 
-def attempt_of(held: Held, path: str) -> str:
+def attempt_of(held: RunningLease, path: str) -> str:
     """The directory of an earlier attempt of the job in which the path is; empty where it is in none.
 
     They lie in directories that are the executor's, so the job cannot put anything else in their place.
@@ -87,11 +87,11 @@ def attempt_of(held: Held, path: str) -> str:
     return ""
 
 
-def _is_inside(held: Held, path: str) -> bool:
+def _is_inside(held: RunningLease, path: str) -> bool:
     return any(path.startswith(f"{place}/") for place in _places(held))
 
 
-def _places(held: Held) -> tuple[str, ...]:
+def _places(held: RunningLease) -> tuple[str, ...]:
     """The directories of this node that a container finds at the same path."""
     container = held.prepared.container
     if container is None:

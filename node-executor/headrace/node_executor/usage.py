@@ -27,7 +27,7 @@ class Stat(NamedTuple):
     memory: int
 
 
-class Use(NamedTuple):
+class LeaseUsage(NamedTuple):
     """What the processes of one lease use together: microseconds of CPU time so far, bytes."""
 
     cpu: int = 0
@@ -50,14 +50,14 @@ def processes() -> dict[int, Stat]:
     return found
 
 
-def uses(found: Mapping[int, Stat], leaders: Mapping[int, str]) -> dict[str, Use]:
+def uses(found: Mapping[int, Stat], leaders: Mapping[int, str]) -> dict[str, LeaseUsage]:
     """What each lease uses; `leaders`: the lease of each first process, by its number."""
-    total = dict.fromkeys(leaders.values(), Use())
+    total = dict.fromkeys(leaders.values(), LeaseUsage())
     for pid, stat in found.items():
         lease = leaders.get(stat.session) or _of_forefathers(found, pid, leaders)
         if lease:
             use = total[lease]
-            total[lease] = Use(use.cpu + stat.cpu, use.memory + stat.memory, use.processes + 1)
+            total[lease] = LeaseUsage(use.cpu + stat.cpu, use.memory + stat.memory, use.processes + 1)
     return total
 
 
@@ -72,7 +72,7 @@ def _of_forefathers(found: Mapping[int, Stat], pid: int, leaders: Mapping[int, s
     return ""
 
 
-def millicores(before: Iterable[tuple[str, Use]], now: Mapping[str, Use], elapsed: int) -> dict[str, int]:
+def millicores(before: Iterable[tuple[str, LeaseUsage]], now: Mapping[str, LeaseUsage], elapsed: int) -> dict[str, int]:
     """What each lease used on average of the CPUs over `elapsed` microseconds; nothing for one that was not there before."""
     earlier = dict(before)
     return {

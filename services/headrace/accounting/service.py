@@ -14,34 +14,35 @@ from typing import NamedTuple
 import structlog
 from msgspec.structs import replace
 
-from headrace.accounting import history, statement, store, usage
-from headrace.accounting.books import MEMORY, Books
-from headrace.accounting.database import Connection, Database, DatabaseAway, DatabaseRefused, T
-from headrace.accounting.rows import NOWHERE, Changes
-from headrace.accounting.schema import migrate
-from headrace.accounting.stretches import READ_AT_ONCE, gather
+from headrace.accounting.books.books import MEMORY, Books
+from headrace.accounting.books.rows import NOWHERE, RowChanges
+from headrace.accounting.reports import history, invoice_query, usage
+from headrace.accounting.storage import store
+from headrace.accounting.storage.batching import READ_AT_ONCE, gather
+from headrace.accounting.storage.database import Connection, Database, DatabaseAway, DatabaseRefused, T
+from headrace.accounting.storage.schema import migrate
 from headrace.archive.history import ARCHIVE, WholeLedger
-from headrace.bus.jetstream import JetStreamLog
-from headrace.bus.log import Log, LogBroken, LogError, Message, Reader
-from headrace.bus.loop import Deposed
+from headrace.bus.log import Log, LogBroken, LogError, LogReader, Message
+from headrace.bus.loop import Fenced
+from headrace.bus.nats.jetstream import JetStreamLog
+from headrace.bus.niceness import BOOKS_NICE, Yielding
 from headrace.bus.process import Service, settle
-from headrace.bus.yielding import BOOKS_NICE, Yielding
-from headrace.contracts.audit import AuditAnswer, AuditRequest
-from headrace.contracts.codec import decode
-from headrace.contracts.durations import SECOND
-from headrace.contracts.levels import LEVEL
-from headrace.contracts.queries import ServiceView
-from headrace.contracts.records import digest
-from headrace.contracts.subjects import LEDGER_STREAM
-from headrace.contracts.usage import StatementAnswer, StatementRequest, UsageAnswer, UsageRequest
-from headrace.domain.why.foreseen import warnings
+from headrace.contracts.facts.levels import LEVEL
+from headrace.contracts.facts.records import digest
+from headrace.contracts.messages.audit import AuditAnswer, AuditRequest
+from headrace.contracts.messages.queries import ServiceView
+from headrace.contracts.messages.usage import StatementAnswer, StatementRequest, UsageAnswer, UsageRequest
+from headrace.contracts.transport.codec import decode
+from headrace.contracts.transport.subjects import LEDGER_STREAM
+from headrace.contracts.values.durations import SECOND
+from headrace.domain.explain.budget_forecast import warnings
 from headrace.health.health import Health
 from headrace.service.answering import Handler, Refused, serve
-from headrace.service.engine import ENGINE
+from headrace.service.concurrency_limit import ConcurrencyLimit, LimitReached
+from headrace.service.engine_version import ENGINE
 from headrace.service.fold import LedgerFold, wall_clock
-from headrace.service.places import NoPlace, Places
+from headrace.service.follower_status import Following, watch_fold
 from headrace.service.snapshots import Snapshots, beginning
-from headrace.service.watched import Following, watch_fold
 from headrace.views.pseudonyms import name, shown
 from headrace.views.visibility import EVERYBODY
 
@@ -103,7 +104,7 @@ class Written(NamedTuple):
 
 
 @dataclass(slots=True)
-class Pace:
+class CatchUpRate:
     """How far behind the ledger the books are, in records, and how fast they go on; looked at every `LOOK_EVERY` seconds."""
 
     behind: int = 0
@@ -145,17 +146,17 @@ class Accounting:
         self._fold = fold
         self._writing = Database(dsn)
         self._asking = Database(dsn)
-        self._places = Places(READS_MAX, READS_EACH)
+        self._places = ConcurrencyLimit(READS_MAX, READS_EACH)
         self._books = Books(fold.state)
         self._written = NOWHERE
         self._outages = 0
         self._currency = currency
         self._statements: dict[tuple[str, str], Written] = {}
         self._survey_at = SURVEYED_FIRST
-        self.pace = Pace()
+        self.pace = CatchUpRate()
 
     async def run(self) -> None:
-        """Work until cancelled. Raises `LogBroken`, `Deposed`, and what `Database.once` and `migrate` refuse."""
+        """Work until cancelled. Raises `LogBroken`, `Fenced`, and what `Database.once` and `migrate` refuse."""
         watching = asyncio.ensure_future(self._watch())
         try:
             await self._writing.run(migrate)
@@ -205,7 +206,7 @@ class Accounting:
         return {"usage": self.usage, "statement": self.statement, "audit": self.audit, "status": self.status}
 
     def provider_handlers(self) -> dict[str, Handler]:
-        """What it answers about all tenants at once, by question; only a provider's admin can ask that (`bus.accounts`)."""
+        """What it answers about all tenants at once, by question; only a provider's admin can ask that (`bus.nats.permissions`)."""
         return {
             "usage": lambda _tenant, user, payload: self.usage(EVERYBODY, user, payload),
             "audit": lambda _tenant, user, payload: self.audit(EVERYBODY, user, payload),
@@ -236,7 +237,9 @@ class Accounting:
             if written is None:
                 raise Refused("UNAVAILABLE", "digest: that statement has been let go of; ask for it again from its beginning")
         else:
-            month = await self._read(tenant, partial(statement.read, tenant=tenant, question=question, currency=self._currency))
+            month = await self._read(
+                tenant, partial(invoice_query.read, tenant=tenant, question=question, currency=self._currency)
+            )
             month = month.naming(partial(name, self._fold.state, tenant))
             text = await asyncio.to_thread(month.text, question.form)  # a large one takes seconds: the rest goes on
             written = Written(digest(text.encode()), text, month.heading.final)
@@ -255,7 +258,7 @@ class Accounting:
         """An answer out of the books, for a tenant that they or the documents know."""
         try:
             self._places.take(tenant)
-        except NoPlace as full:
+        except LimitReached as full:
             whose, most = ("of your tenant ", self._places.each) if full.own else ("", self._places.most)
             raise Refused(
                 "UNAVAILABLE", f"{most} questions {whose}to the books are being answered; try again in a moment"
@@ -301,7 +304,7 @@ class Accounting:
                 return tip
             await asyncio.sleep(ASKED_AGAIN)
 
-    async def _come_to_position(self, reader: Reader) -> None:
+    async def _come_to_position(self, reader: LogReader) -> None:
         """Fold what is in the books already, and see that it is this ledger they were made from."""
         written = self._written
         tip = await self._tip_with(written.sequence)
@@ -320,7 +323,7 @@ class Accounting:
         self._books = Books(self._fold.state, written)
         await self._undisturbed(partial(store.load, books=self._books, at=written, since=written.now - MEMORY))
 
-    async def _follow(self, reader: Reader) -> None:
+    async def _follow(self, reader: LogReader) -> None:
         """Stretch by stretch: fold, take into the books, write."""
         tip = await self._log.tip()
         write: asyncio.Future[None] | None = None
@@ -370,13 +373,13 @@ class Accounting:
             await self._undisturbed(partial(store.close_gap, books=self._books, at=self._written, gap=gap))
 
     async def _undisturbed(self, work: Callable[[Connection], Awaitable[None]]) -> None:
-        """Do `work` on the books. Raises `Deposed` where they are not as this process knows them."""
+        """Do `work` on the books. Raises `Fenced` where they are not as this process knows them."""
         try:
             await self._writing.run(work)
         except store.PositionMoved as error:
-            raise Deposed(f"somebody else writes these books: {error}") from error
+            raise Fenced(f"somebody else writes these books: {error}") from error
 
-    async def _write(self, changes: Changes) -> None:
+    async def _write(self, changes: RowChanges) -> None:
         try:
             await self._undisturbed(partial(store.write, changes=changes))
         except store.CopyDiffers as error:

@@ -11,18 +11,25 @@ from typing import TYPE_CHECKING
 
 from headrace.admission.judge import acting, asker_of_submit, judge
 from headrace.contracts import facts as f
-from headrace.contracts.codec import Malformed, decode_cancel, decode_cancel_many, decode_requeue, decode_submit
-from headrace.contracts.digests import submission_digest
-from headrace.contracts.durations import SECOND
-from headrace.contracts.ids import IdError, is_job_id, job_key
-from headrace.contracts.reasons import REJECT_SENTENCES, RejectReason
-from headrace.contracts.records import RECORD_FACTS_MAX
-from headrace.contracts.subjects import asker_of, is_cancel_many, parse_cancel, parse_cancel_many, parse_requeue, split_by
-from headrace.contracts.wishes import JobText, JobWish
-from headrace.domain.accounts import next_number
-from headrace.domain.fold.record_room import RecordRoom
-from headrace.domain.job_states import FINAL, JobState
-from headrace.domain.known_ids import ID_OF_ANOTHER, is_of_another, known_digest
+from headrace.contracts.facts.records import RECORD_FACTS_MAX
+from headrace.contracts.messages.submissions import JobText, JobWish
+from headrace.contracts.transport.codec import Malformed, decode_cancel, decode_cancel_many, decode_requeue, decode_submit
+from headrace.contracts.transport.subjects import (
+    asker_of,
+    is_cancel_many,
+    parse_cancel,
+    parse_cancel_many,
+    parse_requeue,
+    split_by,
+)
+from headrace.contracts.values.digests import submission_digest
+from headrace.contracts.values.durations import SECOND
+from headrace.contracts.values.ids import IdError, is_job_id, job_key
+from headrace.contracts.values.reasons import REJECT_SENTENCES, RejectReason
+from headrace.domain.fold.record_size import RecordRoom
+from headrace.domain.model.account_numbers import next_number
+from headrace.domain.model.job_states import FINAL, JobState
+from headrace.domain.model.used_ids import ID_OF_ANOTHER, is_of_another, known_digest
 from headrace.domain.queueing.access import may_act
 
 if TYPE_CHECKING:
@@ -31,8 +38,8 @@ if TYPE_CHECKING:
     from headrace.admission.judge import Asker
     from headrace.contracts.facts import AnyFact
     from headrace.domain.fold.ledger import StoredMessage
-    from headrace.domain.jobs import JobRecord
-    from headrace.domain.state import State
+    from headrace.domain.model.jobs import JobRecord
+    from headrace.domain.model.state import State
 
 
 REQUEUED_FROM = (JobState.STARTING, JobState.RUNNING, JobState.SUSPENDED)

@@ -9,15 +9,15 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from headrace.contracts.durations import MILLISECOND, format_duration
-from headrace.contracts.reasons import RejectReason
-from headrace.domain.allowances import JOB, left, rate_of, wait_for
+from headrace.contracts.values.durations import MILLISECOND, format_duration
+from headrace.contracts.values.reasons import RejectReason
+from headrace.domain.model.rate_limit import JOB, left, rate_of, wait_for
 from headrace.domain.queueing.admissible import Rejection
 
 if TYPE_CHECKING:
-    from headrace.contracts.documents import Group
-    from headrace.contracts.wishes import JobWish
-    from headrace.domain.state import State
+    from headrace.contracts.documents.model import Group
+    from headrace.contracts.messages.submissions import JobWish
+    from headrace.domain.model.state import State
 
 
 def against_rules(group: Group | None, wish: JobWish) -> Rejection | None:

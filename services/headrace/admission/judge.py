@@ -7,27 +7,27 @@ from typing import TYPE_CHECKING, NamedTuple
 from headrace.admission.guards import against_rules, too_fast
 from headrace.admission.runtime import NO_RULES, default_request, rules_of, text_of, uses, with_defaults
 from headrace.contracts import facts as f
-from headrace.contracts.amounts import GPU, GPU_UNITS, AmountError, format_amount, is_key, parse_amount
-from headrace.contracts.codec import encode
-from headrace.contracts.digests import submission_digest
-from headrace.contracts.durations import DAY, MINUTE, DurationError, parse_duration
 from headrace.contracts.facts.admission import Dependency
-from headrace.contracts.ids import job_id_time, job_key
-from headrace.contracts.reasons import REJECT_SENTENCES, RejectReason
-from headrace.contracts.subjects import parse_submit, split_by
-from headrace.contracts.wishes import COMMAND_MAX, TEXT_MAX
+from headrace.contracts.messages.submissions import COMMAND_MAX, TEXT_MAX
+from headrace.contracts.transport.codec import encode
+from headrace.contracts.transport.subjects import parse_submit, split_by
+from headrace.contracts.values.amounts import GPU, GPU_UNITS, AmountError, format_amount, is_key, parse_amount
+from headrace.contracts.values.digests import submission_digest
+from headrace.contracts.values.durations import DAY, MINUTE, DurationError, parse_duration
+from headrace.contracts.values.ids import job_id_time, job_key
+from headrace.contracts.values.reasons import REJECT_SENTENCES, RejectReason
+from headrace.domain.model.requests import asked_by, make_request
 from headrace.domain.queueing.access import is_member, may_act
 from headrace.domain.queueing.admissible import Rejection, never_fits, open_pools
-from headrace.domain.queueing.closings import GOING, pool_closing, queue_closing, sentence
-from headrace.domain.requests import asked_by, make_request
+from headrace.domain.queueing.freeze_drain import GOING, pool_closing, queue_closing, sentence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
-    from headrace.contracts.amounts import Amounts
-    from headrace.contracts.documents import PolicyProfile, Profile
-    from headrace.contracts.wishes import JobText, JobWish
-    from headrace.domain.state import PolicyState, State
+    from headrace.contracts.documents.model import PolicyProfile, Profile
+    from headrace.contracts.messages.submissions import JobText, JobWish
+    from headrace.contracts.values.amounts import Amounts
+    from headrace.domain.model.state import PolicyState, State
 
     Queue = tuple[PolicyState, Profile]
 

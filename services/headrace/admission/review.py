@@ -32,22 +32,22 @@ from headrace.admission.judge import (
 )
 from headrace.admission.runtime import rules_of, uses_told
 from headrace.contracts import facts as f
-from headrace.contracts.durations import SECOND
-from headrace.contracts.ids import IdError, job_key
-from headrace.contracts.reasons import RejectReason
-from headrace.contracts.subjects import asker_of, parse_cancel, parse_requeue, split_by
-from headrace.domain.accounts import next_number
-from headrace.domain.job_states import FINAL
-from headrace.domain.known_ids import is_of_another, known_digest
+from headrace.contracts.transport.subjects import asker_of, parse_cancel, parse_requeue, split_by
+from headrace.contracts.values.durations import SECOND
+from headrace.contracts.values.ids import IdError, job_key
+from headrace.contracts.values.reasons import RejectReason
+from headrace.domain.model.account_numbers import next_number
+from headrace.domain.model.job_states import FINAL
+from headrace.domain.model.requests import asked_by
+from headrace.domain.model.used_ids import is_of_another, known_digest
 from headrace.domain.queueing.admissible import Rejection
-from headrace.domain.requests import asked_by
 
 if TYPE_CHECKING:
-    from headrace.contracts.amounts import Amounts
-    from headrace.contracts.documents import Profile
+    from headrace.contracts.documents.model import Profile
     from headrace.contracts.facts import AnyFact
-    from headrace.contracts.records import Record
-    from headrace.domain.state import PolicyState, State
+    from headrace.contracts.facts.records import Record
+    from headrace.contracts.values.amounts import Amounts
+    from headrace.domain.model.state import PolicyState, State
 
 EARLIER = frozenset({RejectReason.UNKNOWN_TENANT, RejectReason.UNKNOWN_QUEUE, RejectReason.QUEUE_DELETED})
 """Reasons that follow from who asks for which queue alone."""

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from headrace.contracts.documents import RuntimeRules
-from headrace.contracts.wishes import JobText
+from headrace.contracts.documents.model import RuntimeRules
+from headrace.contracts.messages.submissions import JobText
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from headrace.contracts.amounts import Amounts
-    from headrace.contracts.documents import Group
-    from headrace.contracts.wishes import JobWish
+    from headrace.contracts.documents.model import Group
+    from headrace.contracts.messages.submissions import JobWish
+    from headrace.contracts.values.amounts import Amounts
 
 NO_RULES = RuntimeRules()
 

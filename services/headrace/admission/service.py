@@ -9,30 +9,30 @@ from typing import TYPE_CHECKING
 
 from headrace.admission.decide import Admission
 from headrace.admission.trial import tried
-from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import Log, LogError
-from headrace.bus.logtime import MICROSECONDS
+from headrace.bus.log_clock import MICROSECONDS
+from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.bus.process import Service
-from headrace.bus.sealing import KEYS, Keyring
-from headrace.contracts.codec import decode, encode
+from headrace.bus.text_encryption import KEYS, Keyring
 from headrace.contracts.facts import AnyFact, WishesJudgedV1
-from headrace.contracts.queries import TrialAnswer, TrialRequest
-from headrace.contracts.subjects import SUBMIT_STREAM
-from headrace.contracts.wishes import JobText
-from headrace.contracts.writers import ADMISSION
-from headrace.domain.locks import needs_key
-from headrace.health.figures import QUICK
+from headrace.contracts.facts.writers import ADMISSION
+from headrace.contracts.messages.queries import TrialAnswer, TrialRequest
+from headrace.contracts.messages.submissions import JobText
+from headrace.contracts.transport.codec import decode, encode
+from headrace.contracts.transport.subjects import SUBMIT_STREAM
+from headrace.domain.model.required_keys import needs_key
 from headrace.health.health import Health
+from headrace.health.metrics import QUICK
 from headrace.service.answering import Handler
 from headrace.service.deciding import Deciding
 from headrace.service.fold import wall_clock
-from headrace.service.together import together
+from headrace.service.task_group import together
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from headrace.bus.log import Message
-    from headrace.domain.state import State
+    from headrace.domain.model.state import State
 
 WAITING_MAX, WAITING_BYTES = 5_000, 32 * 1024 * 1024
 """Messages, and bytes of them, held before more are read: what is not judged yet waits on the disk, not in memory."""

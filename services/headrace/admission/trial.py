@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from headrace.admission.judge import acting, asker_of_submit, judge
 from headrace.contracts import facts as f
-from headrace.contracts.codec import decode_submit
-from headrace.contracts.digests import submission_digest
-from headrace.contracts.ids import is_job_id, job_key
-from headrace.contracts.queries import TrialAnswer, Verdict
-from headrace.contracts.reasons import REJECT_SENTENCES, RejectReason
-from headrace.domain.known_ids import ID_OF_ANOTHER, is_of_another, known_digest
+from headrace.contracts.messages.queries import TrialAnswer, Verdict
+from headrace.contracts.transport.codec import decode_submit
+from headrace.contracts.values.digests import submission_digest
+from headrace.contracts.values.ids import is_job_id, job_key
+from headrace.contracts.values.reasons import REJECT_SENTENCES, RejectReason
+from headrace.domain.model.used_ids import ID_OF_ANOTHER, is_of_another, known_digest
 
 if TYPE_CHECKING:
-    from headrace.contracts.queries import TrialRequest
-    from headrace.domain.state import State
+    from headrace.contracts.messages.queries import TrialRequest
+    from headrace.domain.model.state import State
 
 
 def tried(state: State, request: TrialRequest, now: int) -> TrialAnswer:

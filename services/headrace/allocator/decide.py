@@ -13,24 +13,24 @@ from itertools import chain, islice
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from headrace.allocator.gating import Gates
+from headrace.allocator.candidate_index import Standings
+from headrace.allocator.demand_mix import Learning
 from headrace.allocator.granting import grant
-from headrace.allocator.growing import ask_for_growth, end_growth, next_growth
-from headrace.allocator.learning import Learning
+from headrace.allocator.job_lifecycle import next_check, review_pending, set_aside, settle
 from headrace.allocator.proposals import SEARCH_MAX, end_nominations, judge_proposals, nomination_end
-from headrace.allocator.settlement import next_check, review_pending, set_aside, settle
-from headrace.allocator.standings import Standings
+from headrace.allocator.scale_up import ask_for_growth, end_growth, next_growth
+from headrace.allocator.windows_budgets import Gates
 from headrace.contracts.facts import JobDismissedV1, JobEndedV1, JobRequeuedV1, LeaseRevokedV1, StopOrderedV1
-from headrace.domain.fold.record_room import RecordRoom
-from headrace.domain.job_states import JobState
-from headrace.domain.queueing.keeping import next_turn
-from headrace.domain.searches import next_worthwhile
+from headrace.domain.backfill.hold_policy import next_turn
+from headrace.domain.fold.record_size import RecordRoom
+from headrace.domain.model.job_states import JobState
+from headrace.domain.model.search_backoff import next_worthwhile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from headrace.contracts.facts import AnyFact
-    from headrace.domain.state import State
+    from headrace.domain.model.state import State
 
 SETTLED_MAX = 500
 """Facts that settle jobs in one record: half of it, so that grants find room in it too."""

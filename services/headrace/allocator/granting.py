@@ -8,38 +8,38 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.allocator.headroom import bits_of
-from headrace.allocator.holding import Placing, lapsed
-from headrace.allocator.moving import Moving, move, nomination_of
-from headrace.allocator.resuming import Resuming, resume
-from headrace.allocator.rooms import Rooms
-from headrace.allocator.searching import Searching
+from headrace.allocator.backfill_reservations import Placing, lapsed
+from headrace.allocator.feasibility_cache import Rooms
+from headrace.allocator.reclaim_requests import Searching
+from headrace.allocator.relocation import Moving, move, nomination_of
+from headrace.allocator.request_bitsets import bits_of
+from headrace.allocator.suspend_resume import Resuming, resume
 from headrace.contracts import facts as f
-from headrace.domain import capacity
-from headrace.domain.job_states import JobState
-from headrace.domain.places.placement import find_places
+from headrace.domain.model import capacity
+from headrace.domain.model.job_states import JobState
+from headrace.domain.model.preemption_state import MOVED
+from headrace.domain.model.quota import over_capacity, over_limit, scopes_of, to_start, unbounded
+from headrace.domain.placement.placement import find_places
+from headrace.domain.preemption.eligibility import RECLAIM
 from headrace.domain.queueing.gates import may_start, must_borrow
 from headrace.domain.queueing.ranking import is_inside
-from headrace.domain.reclaim.eligibility import RECLAIM
-from headrace.domain.scopes import over_capacity, over_limit, scopes_of, to_start, unbounded
-from headrace.domain.takings import MOVED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from collections.abc import Set as AbstractSet
 
-    from headrace.allocator.lines import Board
-    from headrace.allocator.standings import Standings
-    from headrace.allocator.strands import Post
-    from headrace.contracts.amounts import Amounts
+    from headrace.allocator.candidate_index import Standings
+    from headrace.allocator.pool_queue import PoolQueue
+    from headrace.allocator.request_classes import PoolCandidates
     from headrace.contracts.facts import AnyFact
     from headrace.contracts.facts.fact import Place
-    from headrace.domain.fold.record_room import RecordRoom
-    from headrace.domain.jobs import JobRecord
-    from headrace.domain.pending import JobGroup
+    from headrace.contracts.values.amounts import Amounts
+    from headrace.domain.fold.record_size import RecordRoom
+    from headrace.domain.indexes.pending import JobGroup
+    from headrace.domain.model.jobs import JobRecord
+    from headrace.domain.model.preemption_state import Hold, Preemption
+    from headrace.domain.model.state import NodeState, PoolState, State
     from headrace.domain.queueing.ranking import Rank
-    from headrace.domain.state import NodeState, PoolState, State
-    from headrace.domain.takings import Hold, Preemption
 
 GRANTS_MAX = 400
 """Leases in one round, unless one gang has more: bounds the time until the next look."""
@@ -113,7 +113,7 @@ class _Round:
             if hold.job.key not in gone:
                 self._rooms.keep(hold, self.standings.boards[hold.pool])
 
-    def _new_holds(self, board: Board) -> Iterator[Hold]:
+    def _new_holds(self, board: PoolQueue) -> Iterator[Hold]:
         placing = Placing(self.state, self.standings, self._rooms, board, self.now, self.skip)
         while (hold := placing.next()) is not None:
             yield hold
@@ -133,7 +133,7 @@ class _Round:
         for board in boards:
             self.searching.open(board)
 
-    def _grant_best(self, board: Board) -> bool:
+    def _grant_best(self, board: PoolQueue) -> bool:
         """Grant the pool's best candidate; False when it has none that fits."""
         while True:
             found = self._rooms.best(board, self._allowed)
@@ -160,7 +160,7 @@ class _Round:
             self._rooms.granted(board, job)
             return True
 
-    def _resume_before(self, pool: PoolState, rank: Rank | None, board: Board | None = None) -> bool:
+    def _resume_before(self, pool: PoolState, rank: Rank | None, board: PoolQueue | None = None) -> bool:
         """Let the best-ranked suspended job go on, here or where it was, if it ranks before `rank`; False when there is none (R29)."""
         found = self._rooms.best_suspended(pool, self.resuming)
         moves = self._rooms.best_moving(pool, self.moving, self.resuming) if self.moving else None
@@ -168,7 +168,7 @@ class _Round:
             return self._goes_first(moves[0], rank, board) and self._move(moves[1], pool, moves[2])
         return found is not None and self._goes_first(found[0], rank, board) and self._resume(found[1], pool)
 
-    def _goes_first(self, mine: Rank, rank: Rank | None, board: Board | None) -> bool:
+    def _goes_first(self, mine: Rank, rank: Rank | None, board: PoolQueue | None) -> bool:
         """Whether a suspended job of the rank `mine` is next in a pool, before the candidate of `rank`."""
         if (rank is not None and rank < mine) or self.is_full:
             return False
@@ -209,7 +209,7 @@ class _Round:
             capacity.yield_use(self.state, kept.job, self.state.pools[lease.pool], capacity.held_by(lease), sign)
         (capacity.nominate if sign > 0 else capacity.lift)(self.state, kept)
 
-    def _allowed(self, post: Post, requests: int) -> int:
+    def _allowed(self, post: PoolCandidates, requests: int) -> int:
         """Of the requests of a post those whose head does not go elsewhere: to an earlier pool of its order (R18, R19)."""
         if not self.passed_over and not post.earlier:
             return requests
@@ -224,7 +224,7 @@ class _Round:
             requests &= ~self.searching.spills_not(earlier, requests)
         return requests
 
-    def _beside_the_search(self, board: Board) -> Callable[[Post, int], int]:
+    def _beside_the_search(self, board: PoolQueue) -> Callable[[PoolCandidates, int], int]:
         """As `_allowed`, but only requests that go to other GPU models than the job may for which victims are looked for."""
         first, beside = self.searching.job_in(board), 0
         models = frozenset(first.request.shape.models) if first is not None else frozenset()

@@ -6,23 +6,23 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from headrace.allocator.resuming import frees_enough
-from headrace.allocator.settlement import stop
+from headrace.allocator.job_lifecycle import stop
+from headrace.allocator.suspend_resume import frees_enough
 from headrace.contracts import facts as f
-from headrace.contracts.durations import SECOND
-from headrace.domain.dedication import may_use
-from headrace.domain.job_states import JobState
+from headrace.contracts.values.durations import SECOND
+from headrace.domain.model.dedication import may_use
+from headrace.domain.model.job_states import JobState
+from headrace.domain.preemption import victims
 from headrace.domain.queueing.gates import may_start
-from headrace.domain.reclaim import victims
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from headrace.contracts.facts import AnyFact
-    from headrace.domain.fold.record_room import RecordRoom
-    from headrace.domain.jobs import JobRecord
-    from headrace.domain.state import PoolState, State
-    from headrace.domain.takings import Preemption, Proposal, Search
+    from headrace.domain.fold.record_size import RecordRoom
+    from headrace.domain.model.jobs import JobRecord
+    from headrace.domain.model.preemption_state import Preemption, Proposal, Search
+    from headrace.domain.model.state import PoolState, State
 
 SEARCH_MAX = 2 * SECOND
 """How long a search may keep others waiting (R19)."""
@@ -59,7 +59,7 @@ def _judge(state: State, search: Search, proposal: Proposal, now: int) -> list[A
     pool = state.pools[search.pool]
     if not may_start(state, search.job, search.pool):
         return [_dismissed(search, "nothing is granted there any more")]
-    plan = victims.Plan(proposal.cause, proposal.victims, proposal.places)
+    plan = victims.VictimPlan(proposal.cause, proposal.victims, proposal.places)
     places = victims.review(state, search.job, pool, plan, now)
     if isinstance(places, str):
         return [_dismissed(search, places)]

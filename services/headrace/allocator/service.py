@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headrace.allocator.decide import Allocator
 from headrace.bus.process import Service
-from headrace.contracts.writers import ALLOCATOR
+from headrace.contracts.facts.writers import ALLOCATOR
 from headrace.service.deciding import Deciding
 
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from headrace.archive import manifest as manifests
 from headrace.archive.manifest import ArchiveBroken
-from headrace.bus.log import LogUnavailable, Message, Reader
+from headrace.bus.log import LogReader, LogUnavailable, Message
 
 if TYPE_CHECKING:
-    from headrace.archive.reading import ArchiveReader
+    from headrace.archive.archive_reader import ArchiveReader
     from headrace.bus.log import Log
 
 ARCHIVE = "archive"
@@ -35,7 +35,7 @@ class WholeLedger:
         """See `Log.append`."""
         return await self.stream.append(subject, payload, expected_last)
 
-    async def read(self, after: int) -> Reader:
+    async def read(self, after: int) -> LogReader:
         """See `Log.read`; it has no beginning that is gone. Raises `ArchiveBroken`."""
         purged = (await asyncio.to_thread(manifests.read, self.archive)).purged
         if after >= purged:
@@ -91,30 +91,30 @@ class WholeLedger:
 
 
 class SeamlessReader:
-    """See `Reader`: from the archive, and behind its end from the stream."""
+    """See `LogReader`: from the archive, and behind its end from the stream."""
 
     def __init__(self, archived: ArchiveReader, stream: Log) -> None:
         self._archived = archived
         self._stream = stream
         self._last: Message | None = None
-        self._reader: Reader | None = None
+        self._reader: LogReader | None = None
         self._woken = False
         self._closed = False
 
     @property
     def buffered(self) -> int:
-        """See `Reader.buffered`; before the seam there is always more."""
+        """See `LogReader.buffered`; before the seam there is always more."""
         return self._archived.buffered + 1 if self._reader is None else self._reader.buffered
 
     def wake(self) -> None:
-        """See `Reader.wake`."""
+        """See `LogReader.wake`."""
         if self._reader is None:
             self._woken = True
         else:
             self._reader.wake()
 
     async def batch(self, limit: int = 1_000, wait: float | None = None) -> list[Message]:
-        """See `Reader.batch`."""
+        """See `LogReader.batch`."""
         if self._closed:
             raise LogUnavailable("this reader has been closed")
         if self._reader is None:
@@ -126,13 +126,13 @@ class SeamlessReader:
         return await self._reader.batch(limit, wait)
 
     async def close(self) -> None:
-        """See `Reader.close`."""
+        """See `LogReader.close`."""
         self._closed = True
         await self._archived.close()
         if self._reader is not None:
             await self._reader.close()
 
-    async def _cross(self) -> Reader:
+    async def _cross(self) -> LogReader:
         """Into the stream, behind the last record of the archive's part."""
         seam = self._archived.through
         there = await self._stream.get(seam)
@@ -152,6 +152,6 @@ class SeamlessReader:
 
 def archived(directory: Path, after: int, through: int) -> ArchiveReader:
     """A reader of a part of the archive."""
-    from headrace.archive.reading import ArchiveReader  # noqa: PLC0415 - who needs no archive is spared half a second and 40 MiB
+    from headrace.archive.archive_reader import ArchiveReader  # noqa: PLC0415 - who needs no archive is spared half a second and 40 MiB
 
     return ArchiveReader(directory, after, through)

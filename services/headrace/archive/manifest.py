@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from headrace.archive import durable
+from headrace.archive import atomic_files
 from headrace.bus.log import LogBroken
 
 FILE = "manifest.json"
@@ -26,7 +26,7 @@ class ArchiveBusy(ArchiveBroken):
     """Nothing is wrong with it: another process writes it just now."""
 
 
-class Piece(msgspec.Struct, frozen=True, kw_only=True):
+class ArchiveFile(msgspec.Struct, frozen=True, kw_only=True):
     """One file: records `first` to `last`, `size` bytes with SHA-256 `digest`; of the last record also its own digest."""
 
     month: str
@@ -47,7 +47,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     format: int = FORMAT
     purged: int = 0
-    pieces: tuple[Piece, ...] = ()
+    pieces: tuple[ArchiveFile, ...] = ()
 
     @property
     def through(self) -> int:
@@ -87,7 +87,7 @@ def read(directory: Path) -> Manifest:
 def write(directory: Path, manifest: Manifest) -> None:
     """From now on the archive has these pieces."""
     body = msgspec.json.encode(manifest)
-    durable.write(directory / FILE, msgspec.json.encode(_Sealed(sha256(body).hexdigest(), msgspec.Raw(body))) + b"\n")
+    atomic_files.write(directory / FILE, msgspec.json.encode(_Sealed(sha256(body).hexdigest(), msgspec.Raw(body))) + b"\n")
 
 
 def _check(manifest: Manifest, path: Path) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 
-class Standing(NamedTuple):
+class RetentionStatus(NamedTuple):
     """How things stand. `readers`: how far each has read, None for one that does not say.
 
     `snapshot`: the last record folded into the newest snapshot that can be loaded, None where there is none.
@@ -21,7 +21,7 @@ class Standing(NamedTuple):
     snapshot: int | None
 
 
-def objections(through: int, standing: Standing) -> list[str]:
+def objections(through: int, standing: RetentionStatus) -> list[str]:
     """Every reason why records up to `through` may not be purged now, each with the way out; none: they may."""
     found = []
     if through > standing.tip:

@@ -14,12 +14,12 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from headrace.bus.log import Stored
-from headrace.contracts.codec import Malformed, decode_record
+from headrace.bus.log import StoredMessage
 from headrace.contracts.facts import fact_type
-from headrace.contracts.ids import IdError, split_job_key
-from headrace.contracts.records import digest
-from headrace.contracts.subjects import ledger_writer
+from headrace.contracts.facts.records import digest
+from headrace.contracts.transport.codec import Malformed, decode_record
+from headrace.contracts.transport.subjects import ledger_writer
+from headrace.contracts.values.ids import IdError, split_job_key
 
 _WORD = pa.dictionary(pa.int32(), pa.string())
 SCHEMA = pa.schema(
@@ -40,7 +40,7 @@ SCHEMA = pa.schema(
         pa.field("jobs", pa.list_(pa.string())),
     ]
 )
-EXACT = Stored._fields
+EXACT = StoredMessage._fields
 
 GROUP_ROWS = 1_024
 """Records that are decoded together: whoever wants one decodes so many, and not the file."""
@@ -53,7 +53,7 @@ class NoTable(ValueError):
     """The bytes are no file of an archive; the text says why."""
 
 
-def encode(records: Sequence[Stored]) -> bytes:
+def encode(records: Sequence[StoredMessage]) -> bytes:
     """A Parquet file of these records."""
     columns: dict[str, list[Any]] = {field.name: [] for field in SCHEMA}
     for record in records:
@@ -64,7 +64,7 @@ def encode(records: Sequence[Stored]) -> bytes:
     return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
 
-def decode(data: bytes, first: int = 0, count: int | None = None) -> list[Stored]:
+def decode(data: bytes, first: int = 0, count: int | None = None) -> list[StoredMessage]:
     """The records in a file, exactly: all, or so many from a place (0 is the first) on. Raises `NoTable`."""
     try:
         file = pq.ParquetFile(pa.BufferReader(data))
@@ -75,12 +75,12 @@ def decode(data: bytes, first: int = 0, count: int | None = None) -> list[Stored
             raise NoTable(f"it has not the columns {', '.join(EXACT)}")
         plain = {"subject": pa.string(), "time": pa.int64()}
         columns = (table.column(name).cast(plain.get(name, SCHEMA.field(name).type)) for name in EXACT)
-        return [Stored(*row) for row in zip(*(column.to_pylist() for column in columns), strict=True)]
+        return [StoredMessage(*row) for row in zip(*(column.to_pylist() for column in columns), strict=True)]
     except (pa.ArrowException, OSError, TypeError, ValueError) as error:
         raise NoTable(" ".join(str(error).split())[:200]) from error
 
 
-def _row(record: Stored) -> dict[str, Any]:
+def _row(record: StoredMessage) -> dict[str, Any]:
     exact = record._asdict() | {"digest": digest(record.payload)}
     told: dict[str, Any] = dict.fromkeys(("writer", "now", "engine", "as_of", "cause", "kinds", "tenants", "jobs"))
     try:

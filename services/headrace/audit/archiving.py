@@ -15,13 +15,13 @@ import structlog
 from headrace.archive import manifest as manifests
 from headrace.archive.manifest import ArchiveBusy
 from headrace.bus.log import LogBroken, LogError
-from headrace.contracts.durations import DAY
+from headrace.contracts.values.durations import DAY
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
 
-    from headrace.archive.exporting import Source
+    from headrace.archive.export import Source
     from headrace.archive.manifest import Manifest
 
 EVERY = DAY
@@ -90,6 +90,6 @@ class Archiving:
 
 
 def _exporting() -> Callable[[Source, Path], Awaitable[Manifest]]:
-    from headrace.archive.exporting import export  # noqa: PLC0415 - half a second and 40 MiB, which only who archives needs
+    from headrace.archive.export import export  # noqa: PLC0415 - half a second and 40 MiB, which only who archives needs
 
     return export

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from headrace.contracts.audit import Finding
+from headrace.contracts.messages.audit import Finding
 
 KEPT = 100
 """Findings that are kept; the others are counted."""
 
 
-class Findings:
+class AuditFindings:
     """A list that takes the same place and kind once, whoever finds it first."""
 
     def __init__(self) -> None:

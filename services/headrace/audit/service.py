@@ -13,33 +13,33 @@ from headrace.archive import manifest
 from headrace.archive.history import ARCHIVE, WholeLedger
 from headrace.audit.archiving import EVERY as EVERY_ARCHIVE
 from headrace.audit.archiving import Archiving
-from headrace.audit.keeper import Keeper
-from headrace.audit.pen import Pen
-from headrace.audit.seals_kept import SEALS, Kept
-from headrace.audit.taking import EVERY, FACTS, FACTS_LEAST, Pace
+from headrace.audit.ledger_writer import LedgerWriter
+from headrace.audit.seal_store import SEALS, SealStore
+from headrace.audit.snapshot_policy import EVERY, FACTS, FACTS_LEAST, SnapshotPolicy
+from headrace.audit.snapshotter import Snapshotter
 from headrace.audit.verify_watch import SEAL_EVERY as EVERY_SEAL
-from headrace.audit.verify_watch import Watch
-from headrace.bus.jetstream import JetStreamLog
+from headrace.audit.verify_watch import VerificationTask
 from headrace.bus.log import LogBroken, LogRefused
-from headrace.bus.yielding import AUDIT_NICE, stand_behind
-from headrace.contracts.durations import DurationError, parse_duration
-from headrace.contracts.subjects import LEDGER_STREAM
-from headrace.domain.fold.ledger import Ledger
+from headrace.bus.nats.jetstream import JetStreamLog
+from headrace.bus.niceness import AUDIT_NICE, stand_behind
+from headrace.contracts.transport.subjects import LEDGER_STREAM
+from headrace.contracts.values.durations import DurationError, parse_duration
+from headrace.domain.fold.ledger import FoldedLedger
 from headrace.service.answering import serve, status
-from headrace.service.engine import ENGINE
+from headrace.service.engine_version import ENGINE
 from headrace.service.fold import LedgerFold
+from headrace.service.follower_status import Following, watch_fold
 from headrace.service.snapshots import Snapshots, beginning
-from headrace.service.together import together
-from headrace.service.watched import Following, watch_fold
+from headrace.service.task_group import together
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
     from headrace.bus.process import Service
-    from headrace.contracts.audit import VerifyReport
-    from headrace.contracts.queries import ServiceView
-    from headrace.health.figures import Figures
+    from headrace.contracts.messages.audit import VerifyReport
+    from headrace.contracts.messages.queries import ServiceView
+    from headrace.health.metrics import Figures
 
 SNAPSHOT_FACTS = "HEADRACE_SNAPSHOT_FACTS"
 SNAPSHOT_EVERY = "HEADRACE_SNAPSHOT_EVERY"
@@ -65,10 +65,15 @@ async def main(service: Service) -> None:
     state = await beginning(snapshots)
     facts = await snapshots.facts_until(state.sequence)
     fold = LedgerFold(state)
-    pen = Pen(log, lambda: fold.state.terms.level)
-    keeper = Keeper(log, fold, snapshots, pen, facts=facts, pace=pace)
-    watch = Watch(
-        log, pen, Kept(service.data / SEALS), ENGINE, Ledger(await beginning(snapshots)), every=seal_every(os.environ)
+    pen = LedgerWriter(log, lambda: fold.state.terms.level)
+    keeper = Snapshotter(log, fold, snapshots, pen, facts=facts, pace=pace)
+    watch = VerificationTask(
+        log,
+        pen,
+        SealStore(service.data / SEALS),
+        ENGINE,
+        FoldedLedger(await beginning(snapshots)),
+        every=seal_every(os.environ),
     )
     following = Following(lambda: fold.sequence, lambda: fold.state.now, log.tip, lambda: watch.is_caught_up)
     watch_fold(service.health, following, fold)
@@ -88,7 +93,7 @@ async def main(service: Service) -> None:
     await together(_keep(keeper), watch.run(), archiving.run())
 
 
-async def _keep(keeper: Keeper) -> None:
+async def _keep(keeper: Snapshotter) -> None:
     """A broken ledger ends the snapshots, and not the process: who asks what is wrong is to be answered."""
     try:
         await keeper.run()
@@ -97,7 +102,7 @@ async def _keep(keeper: Keeper) -> None:
         await asyncio.Event().wait()
 
 
-def measure(figures: Figures, watch: Watch, keeper: Keeper, archive: Path) -> None:
+def measure(figures: Figures, watch: VerificationTask, keeper: Snapshotter, archive: Path) -> None:
     """The figures of verification, of snapshots and of the archive: how much was looked at, how far that is behind, what was found."""
     decisions, fold, verifier = watch.verifier.decisions, keeper.fold, watch.verifier
     figures.counter("headrace_audit_records_total", "records looked at", lambda: verifier.records)
@@ -141,7 +146,7 @@ def archive_every(environment: Mapping[str, str]) -> int:
         raise LogRefused(f"{ARCHIVE_EVERY}: {error}, or {NEVER}") from None
 
 
-def pace_of(environment: Mapping[str, str]) -> Pace:
+def pace_of(environment: Mapping[str, str]) -> SnapshotPolicy:
     """How often, as the environment says. Raises `LogRefused` for what it cannot mean."""
     facts, every = environment.get(SNAPSHOT_FACTS, ""), environment.get(SNAPSHOT_EVERY, "")
     if facts and not (facts.isascii() and facts.isdecimal() and int(facts)):
@@ -150,4 +155,4 @@ def pace_of(environment: Mapping[str, str]) -> Pace:
         span = parse_duration(every) if every else EVERY
     except DurationError as error:
         raise LogRefused(f"{SNAPSHOT_EVERY}: {error}") from None
-    return Pace(int(facts) if facts else FACTS, span, FACTS_LEAST)
+    return SnapshotPolicy(int(facts) if facts else FACTS, span, FACTS_LEAST)

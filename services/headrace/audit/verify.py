@@ -8,23 +8,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.audit.findings import Findings
+from headrace.audit.findings import AuditFindings
 from headrace.audit.verify_chains import Chains
 from headrace.audit.verify_decisions import Decisions
 from headrace.audit.verify_seals import Seals
-from headrace.contracts.audit import VerifyReport
-from headrace.contracts.codec import Malformed, decode_record
 from headrace.contracts.facts import LedgerSealedV1
-from headrace.contracts.subjects import NODE_WRITER
-from headrace.contracts.writers import AUDIT
+from headrace.contracts.facts.writers import AUDIT
+from headrace.contracts.messages.audit import VerifyReport
+from headrace.contracts.transport.codec import Malformed, decode_record
+from headrace.contracts.transport.subjects import NODE_WRITER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from headrace.domain.fold.ledger import Ledger, StoredMessage
+    from headrace.domain.fold.ledger import FoldedLedger, StoredMessage
 
 
-class Verifier:
+class LedgerVerifier:
     """Looks at a ledger from its beginning. `engine`: whose decisions are made again; None: nobody's, and nothing is folded.
 
     `kept`: seals that were kept apart; `tail`: marks of the records behind them; `key`: with which seals have to be made (empty: with
@@ -38,9 +38,9 @@ class Verifier:
         kept: Iterable[LedgerSealedV1] = (),
         tail: Sequence[bytes] = (),
         key: str = "",
-        ledger: Ledger | None = None,
+        ledger: FoldedLedger | None = None,
     ) -> None:
-        self.findings = Findings()
+        self.findings = AuditFindings()
         self.chains = Chains(self.findings)
         self.seals = Seals(self.findings, kept=kept, key=key, tail=tail)
         self.decisions = None if engine is None else Decisions(engine, self.findings, ledger)

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from headrace.audit.findings import Findings, at
-from headrace.contracts.ids import IdError
-from headrace.contracts.records import digest
-from headrace.contracts.subjects import NODE_WRITER, ledger_writer
-from headrace.contracts.writers import AUDIT, SERVICES
+from headrace.audit.findings import AuditFindings, at
+from headrace.contracts.facts.records import digest
+from headrace.contracts.facts.writers import AUDIT, SERVICES
+from headrace.contracts.transport.subjects import NODE_WRITER, ledger_writer
+from headrace.contracts.values.ids import IdError
 
 if TYPE_CHECKING:
-    from headrace.contracts.audit import Finding
+    from headrace.contracts.messages.audit import Finding
     from headrace.domain.fold.ledger import StoredMessage
 
 
-class Head(msgspec.Struct, frozen=True, gc=False):
+class RecordHead(msgspec.Struct, frozen=True, gc=False):
     """What a record says besides its facts; see `Record`."""
 
     by: str
@@ -31,10 +31,10 @@ class Head(msgspec.Struct, frozen=True, gc=False):
     prev: str = ""
 
 
-_heads = msgspec.json.Decoder(Head)
+_heads = msgspec.json.Decoder(RecordHead)
 
 
-def head_of(payload: bytes) -> Head | None:
+def head_of(payload: bytes) -> RecordHead | None:
     """The head of a record; None where the bytes are none."""
     try:
         return _heads.decode(payload)
@@ -48,13 +48,13 @@ class Chains:
     `last`: the last sequence read. `ends`: (sequence, digest) of each writer's last record, as a fold that was started in the middle knows.
     """
 
-    def __init__(self, findings: Findings, after: int = 0, ends: dict[str, tuple[int, str]] | None = None) -> None:
+    def __init__(self, findings: AuditFindings, after: int = 0, ends: dict[str, tuple[int, str]] | None = None) -> None:
         self.last = after
         self._findings = findings
         self._ends = dict(ends or {})
         self._hole = 0
 
-    def take(self, message: StoredMessage) -> Head | None:
+    def take(self, message: StoredMessage) -> RecordHead | None:
         """Look at the next message; its head, where it is one of ours or a node's that can be read."""
         if not self._place(message.sequence):
             return None
@@ -84,7 +84,7 @@ class Chains:
         self.last = sequence
         return True
 
-    def _link(self, writer: str, message: StoredMessage, head: Head | None) -> None:
+    def _link(self, writer: str, message: StoredMessage, head: RecordHead | None) -> None:
         last, known = self._ends.get(writer, (0, ""))
         self._ends[writer] = message.sequence, digest(message.payload)
         if head is None:

@@ -18,25 +18,25 @@ import msgspec
 from headrace.admission.review import Review
 from headrace.allocator.decide import Allocator
 from headrace.audit.findings import at
-from headrace.contracts.audit import Finding
-from headrace.contracts.codec import Malformed, decode_record
 from headrace.contracts.facts import NodeLostV1
-from headrace.contracts.levels import read_back
-from headrace.contracts.subjects import NODE_WRITER
-from headrace.contracts.writers import ADMISSION, ALLOCATOR, AUDIT, PREEMPTION
-from headrace.domain.fold.ledger import Ledger, LedgerBroken
+from headrace.contracts.facts.levels import read_back
+from headrace.contracts.facts.writers import ADMISSION, ALLOCATOR, AUDIT, PREEMPTION
+from headrace.contracts.messages.audit import Finding
+from headrace.contracts.transport.codec import Malformed, decode_record
+from headrace.contracts.transport.subjects import NODE_WRITER
+from headrace.domain.fold.ledger import FoldedLedger, LedgerBroken
 from headrace.preemption.decide import PreemptionWatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from headrace.admission.review import Objection
-    from headrace.audit.findings import Findings
-    from headrace.audit.verify_chains import Head
+    from headrace.audit.findings import AuditFindings
+    from headrace.audit.verify_chains import RecordHead
     from headrace.contracts.facts import AnyFact
-    from headrace.contracts.records import Record
+    from headrace.contracts.facts.records import Record
     from headrace.domain.fold.ledger import StoredMessage
-    from headrace.domain.state import State
+    from headrace.domain.model.state import State
 
 AHEAD = 1_000
 """Messages read ahead of the fold. A writer appends at once what it has decided, so others state little between."""
@@ -62,8 +62,8 @@ OBSERVED = (NodeLostV1,)
 class Decisions:
     """Folds behind what it is given, and decides again. `engine`: whose records are compared."""
 
-    def __init__(self, engine: str, findings: Findings, ledger: Ledger | None = None) -> None:
-        self.ledger = Ledger() if ledger is None else ledger
+    def __init__(self, engine: str, findings: AuditFindings, ledger: FoldedLedger | None = None) -> None:
+        self.ledger = FoldedLedger() if ledger is None else ledger
         self.recomputed = 0
         self.decision_facts = 0
         self.facts = 0
@@ -88,7 +88,7 @@ class Decisions:
         """The last record folded."""
         return self.ledger.sequence
 
-    def take(self, message: StoredMessage, head: Head | None) -> None:
+    def take(self, message: StoredMessage, head: RecordHead | None) -> None:
         """The next message, and its head where it has one."""
         if self.broken:
             return

@@ -9,14 +9,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING
 
-from headrace.audit.differences import LOOK, Walk, differences
 from headrace.audit.findings import at
 from headrace.audit.seals import Stretch, flaw, is_behind, marks_of
+from headrace.audit.sequence_diff import LOOK, Walk, differences
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from headrace.audit.findings import Findings
+    from headrace.audit.findings import AuditFindings
     from headrace.contracts.facts import LedgerSealedV1
     from headrace.domain.fold.ledger import StoredMessage
 
@@ -28,7 +28,7 @@ class Seals:
     """
 
     def __init__(
-        self, findings: Findings, *, kept: Iterable[LedgerSealedV1] = (), key: str = "", tail: Sequence[bytes] = ()
+        self, findings: AuditFindings, *, kept: Iterable[LedgerSealedV1] = (), key: str = "", tail: Sequence[bytes] = ()
     ) -> None:
         self.key = key
         self.last: LedgerSealedV1 | None = None

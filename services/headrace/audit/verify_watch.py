@@ -15,23 +15,23 @@ from typing import TYPE_CHECKING
 import structlog
 
 from headrace.audit.findings import at
+from headrace.audit.seal_store import KeptWrong
 from headrace.audit.seals import SEALED_MAX, sealed
-from headrace.audit.seals_kept import KeptWrong
-from headrace.audit.verify import Verifier
+from headrace.audit.verify import LedgerVerifier
 from headrace.audit.verify_reading import what_is_there
 from headrace.bus.log import LogBroken, LogRefused, LogUnavailable
-from headrace.contracts.durations import MINUTE, SECOND
-from headrace.contracts.subjects import ledger
-from headrace.contracts.writers import AUDIT
+from headrace.contracts.facts.writers import AUDIT
+from headrace.contracts.transport.subjects import ledger
+from headrace.contracts.values.durations import MINUTE, SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from headrace.audit.pen import Pen
-    from headrace.audit.seals_kept import Kept
+    from headrace.audit.ledger_writer import LedgerWriter
+    from headrace.audit.seal_store import SealStore
     from headrace.bus.log import Log, Message
-    from headrace.contracts.audit import VerifyReport
-    from headrace.domain.fold.ledger import Ledger
+    from headrace.contracts.messages.audit import VerifyReport
+    from headrace.domain.fold.ledger import FoldedLedger
 
 BATCH = 100
 """Records looked at before others get their turn."""
@@ -52,16 +52,16 @@ def steady_clock() -> int:
     return time.monotonic_ns() // 1_000
 
 
-class Watch:
+class VerificationTask:
     """The background task. `kept`: what is kept apart; `fold`: where decisions begin to be made again, with the engine's name."""
 
     def __init__(
         self,
         log: Log,
-        pen: Pen,
-        kept: Kept,
+        pen: LedgerWriter,
+        kept: SealStore,
         engine: str,
-        fold: Ledger | None = None,
+        fold: FoldedLedger | None = None,
         *,
         every: int = SEAL_EVERY,
         steady: Callable[[], int] = steady_clock,
@@ -80,16 +80,16 @@ class Watch:
         self._tip = 0
         self.verifier = self._begin(engine, fold)
 
-    def _begin(self, engine: str, fold: Ledger | None) -> Verifier:
+    def _begin(self, engine: str, fold: FoldedLedger | None) -> LedgerVerifier:
         try:
             seals, key = self._kept.seals(), self._kept.key().public
         except KeptWrong as error:
-            verifier = Verifier(engine, ledger=fold)
+            verifier = LedgerVerifier(engine, ledger=fold)
             verifier.findings.add(at("seal", 0, str(error)))
             return verifier
         tail = self._kept.tail(seals[-1].last if seals else 0)
         self._noted = (seals[-1].last if seals else 0) + len(tail)
-        return Verifier(engine, kept=seals, tail=tail, key=key, ledger=fold)
+        return LedgerVerifier(engine, kept=seals, tail=tail, key=key, ledger=fold)
 
     @property
     def found(self) -> int:
@@ -230,7 +230,7 @@ class Watch:
         seals = self._kept.seals()
         if not seals or self.verifier.findings.damages:
             return
-        again = Verifier(None, kept=seals, key=self.verifier.seals.key)
+        again = LedgerVerifier(None, kept=seals, key=self.verifier.seals.key)
         async for batch in what_is_there(self._log, 0, seals[-1].last):
             again.take(batch)
             await asyncio.sleep(0)

@@ -60,7 +60,7 @@ class Message(NamedTuple):
     payload: bytes
 
 
-class Stored(NamedTuple):
+class StoredMessage(NamedTuple):
     """One stored message whole: `time` is the server's, in nanoseconds since 1970; `headers` are their bytes as sent, empty without."""
 
     sequence: int
@@ -75,7 +75,7 @@ class Stored(NamedTuple):
         return Message(self.sequence, self.subject, self.time // 1_000, self.payload)
 
 
-class Reader(Protocol):
+class LogReader(Protocol):
     """An open read position. Messages come in order, without gaps, each exactly once."""
 
     async def batch(self, limit: int = 1_000, wait: float | None = None) -> list[Message]:
@@ -110,7 +110,7 @@ class Log(Protocol):
         without a condition may store it twice.
         """
 
-    async def read(self, after: int) -> Reader:
+    async def read(self, after: int) -> LogReader:
         """A reader whose first message is the first one stored with a sequence greater than `after`.
 
         If the stream no longer holds `after + 1` but something later, the first `batch` raises `LogBroken` unless the stream was

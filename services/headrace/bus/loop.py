@@ -21,12 +21,12 @@ from typing import NamedTuple, Protocol, TypeVar
 
 import structlog
 
-from headrace.bus.chain import Chain
-from headrace.bus.log import Log, LogError, LogUnavailable, Message, Reader, WrongLast
-from headrace.bus.logtime import MICROSECONDS, LogTime
+from headrace.bus.log import Log, LogError, LogReader, LogUnavailable, Message, WrongLast
+from headrace.bus.log_clock import MICROSECONDS, LogTime
 from headrace.bus.telemetry import span
+from headrace.bus.writer_chain import Chain
 from headrace.contracts.facts import AnyFact
-from headrace.health.figures import Histogram
+from headrace.health.metrics import Histogram
 
 BATCH = 200
 """Messages folded before queries and signals get their turn."""
@@ -44,7 +44,7 @@ def steady_clock() -> int:
     return int(asyncio.get_running_loop().time() * MICROSECONDS)
 
 
-class Deposed(LogError):
+class Fenced(LogError):
     """Somebody else has appended in this writer's name: stop, start again, and rebuild from the log."""
 
 
@@ -94,8 +94,8 @@ class Decider(Protocol):
         """When `decide` could give something else with no new message: log time in microseconds; None: never."""
 
 
-class Turn(Protocol):
-    """Whether this instance is the one that decides (`headrace.bus.turn`)."""
+class Leadership(Protocol):
+    """Whether this instance is the one that decides (`headrace.bus.leader_election`)."""
 
     @property
     def mine(self) -> bool:
@@ -122,7 +122,7 @@ class ServiceLoop:
         at_tip: Callable[[], None] | None = None,
         after_fold: Callable[[Message], None] | None = None,
         on_appended: Callable[[Draft, int], None] | None = None,
-        turn: Turn | None = None,
+        turn: Leadership | None = None,
         timing: Timing | None = None,
     ) -> None:
         if (chain is None) != (decider is None):
@@ -138,7 +138,7 @@ class ServiceLoop:
         self._turn = turn
         self._timing = timing
         self._begun = False
-        self._reader: Reader | None = None
+        self._reader: LogReader | None = None
 
     def nudge(self) -> None:
         """Something outside the log (a wish, a request, a heartbeat) could change the decision: look again."""
@@ -146,7 +146,7 @@ class ServiceLoop:
             self._reader.wake()
 
     async def run(self) -> None:
-        """Work until cancelled. Raises `Deposed`, `LogBroken`, `LogRefused`: the process has to stop."""
+        """Work until cancelled. Raises `Fenced`, `LogBroken`, `LogRefused`: the process has to stop."""
         reader = self._reader = await self._log.read(self._fold.sequence)
         try:
             await self._catch_up(reader)
@@ -160,7 +160,7 @@ class ServiceLoop:
             self._reader = None
             await reader.close()
 
-    async def _catch_up(self, reader: Reader) -> None:
+    async def _catch_up(self, reader: LogReader) -> None:
         """Fold what is in the log now, then go on behind this writer's last record."""
         tip = await patiently(self._log.tip)
         while self._fold.sequence < tip:
@@ -181,7 +181,7 @@ class ServiceLoop:
         self._begun = True
         return True
 
-    def _is_at_tip(self, reader: Reader) -> bool:
+    def _is_at_tip(self, reader: LogReader) -> bool:
         return not reader.buffered and (self._chain is None or self._fold.sequence >= self._chain.last)
 
     async def _decide(self) -> float | None:
@@ -199,7 +199,7 @@ class ServiceLoop:
             with span(f"{self._chain.writer} append", draft.trace, facts=len(draft.facts)) as traced:
                 sequence = await self._chain.append(now, self._fold.sequence, draft.facts, draft.cause, traced.traceparent)
         except WrongLast as error:
-            raise Deposed(f"somebody else writes as {self._chain.writer}: {error}") from error
+            raise Fenced(f"somebody else writes as {self._chain.writer}: {error}") from error
         if self._timing is not None:
             self._timing.decision.observe(decided - began)
             self._timing.append.observe(time.perf_counter() - decided)
@@ -210,7 +210,7 @@ class ServiceLoop:
     def _read(self, messages: list[Message]) -> None:
         for message in messages:
             if self._begun and self._chain is not None and self._chain.is_foreign(message):
-                raise Deposed(f"somebody else has written as {self._chain.writer}: record {message.sequence}")
+                raise Fenced(f"somebody else has written as {self._chain.writer}: record {message.sequence}")
             self._fold.read(message)
             if self._after_fold is not None:
                 self._after_fold(message)

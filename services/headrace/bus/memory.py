@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from headrace.bus.log import LogBroken, LogRefused, Message, WrongLast
-from headrace.bus.wakeup import Wakeup
+from headrace.bus.notifier import Wakeup
 
 DUPLICATE_WINDOW = 120_000_000
 """How long a message id is remembered, in microseconds: two minutes, as a server does unless it is told otherwise."""

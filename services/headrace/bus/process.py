@@ -18,10 +18,10 @@ from typing import Any, NamedTuple, NoReturn
 import structlog
 
 from headrace.bus import telemetry
-from headrace.bus.connection import Connection, connect
+from headrace.bus.heartbeat import announce
 from headrace.bus.log import LogBroken, LogError, LogUnavailable
-from headrace.bus.loop import Deposed
-from headrace.bus.presence import announce
+from headrace.bus.loop import Fenced
+from headrace.bus.nats.connection import Connection, connect
 from headrace.bus.variables import (
     BROKEN,
     DATA,
@@ -35,9 +35,9 @@ from headrace.bus.variables import (
     URL,
     USER,
 )
-from headrace.contracts.reach import servers
+from headrace.contracts.transport.servers import servers
+from headrace.health.config import BadPlace, place_of, shown
 from headrace.health.health import Health
-from headrace.health.place import BadPlace, place_of, shown
 
 DEFAULT_URL = "nats://127.0.0.1:4222"
 NATS = "nats"
@@ -124,7 +124,7 @@ async def _serve(name: str, main: Callable[[Service], Awaitable[None]], environm
         await work
     except asyncio.CancelledError:
         log.info("stopped")
-    except Deposed as error:
+    except Fenced as error:
         log.warning("deposed", reason=str(error))
         return DEPOSED
     except LogBroken as error:

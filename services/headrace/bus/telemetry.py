@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.trace import Tracer
 
-    from headrace.health.figures import Figure, Figures, Labels
+    from headrace.health.metrics import Figure, Figures, Labels
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 LEVEL = "HEADRACE_LOG_LEVEL"

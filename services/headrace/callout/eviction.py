@@ -9,20 +9,20 @@ from collections.abc import Container
 import msgspec
 import structlog
 
-from headrace.bus.accounts import CONNECTIONS
-from headrace.bus.connection import Connection
 from headrace.bus.log import LogUnavailable
-from headrace.callout.census import connected
-from headrace.callout.permits import Tag
-from headrace.contracts.tokens import NODE_TENANT
-from headrace.domain.state import State
+from headrace.bus.nats.connection import Connection
+from headrace.bus.nats.permissions import CONNECTIONS
+from headrace.callout.connection_limits import connected
+from headrace.callout.permits import ConnectionTag
+from headrace.contracts.messages.tokens import NODE_TENANT
+from headrace.domain.model.state import State
 from headrace.identity.caller import Unauthenticated
-from headrace.identity.directory import Ours, resolve
+from headrace.identity.principals import Ours, resolve
 
 _log = structlog.get_logger("headrace.callout")
 
 
-def may_stay(state: State, tag: Tag) -> bool:
+def may_stay(state: State, tag: ConnectionTag) -> bool:
     """Whether whoever has this connection would be let in again by the same token, as far as the ledger says."""
     if tag.issued_at:
         is_revoked = tag.token in state.tokens.revoked
@@ -53,7 +53,7 @@ class Eviction:
                 ended += 1
         return ended
 
-    async def tags(self, account: str) -> list[Tag]:
+    async def tags(self, account: str) -> list[ConnectionTag]:
         """Whose the connections in an account are."""
         return [one.tag for one in await connected(self._system, account)]
 

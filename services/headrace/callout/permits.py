@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from headrace.bus.accounts import Credential, Kind, Rights, account_of, hearing, rights
-from headrace.contracts.tokens import FEED_SUFFIX, inbox_prefix
+from headrace.bus.nats.permissions import Credential, Kind, Rights, account_of, hearing, rights
+from headrace.contracts.messages.tokens import FEED_SUFFIX, inbox_prefix
 from headrace.identity.caller import Caller, Role
 
 LIFETIME = 15 * 60
@@ -24,7 +24,7 @@ _KINDS: dict[Role, Kind] = {
 }
 
 
-class Tag(NamedTuple):
+class ConnectionTag(NamedTuple):
     """Whose connection it is: enough to find out whether it may go on, and how many its bearer has.
 
     `issued_at` in microseconds, 0: a token of ours. `role`: the bearer's; a user, a service account and an administrator may share a
@@ -52,17 +52,17 @@ class Permit(NamedTuple):
     account: str
     rights: Rights
     until: int
-    whose: Tag
+    whose: ConnectionTag
 
 
-def read_tag(text: str) -> Tag | None:
+def read_tag(text: str) -> ConnectionTag | None:
     """The tag of a connection; None if the text is not a tag. Release 0.1.0 wrote `tenant|handle|issued_at|token`."""
     with contextlib.suppress(msgspec.DecodeError):
-        return msgspec.json.decode(text, type=Tag)
+        return msgspec.json.decode(text, type=ConnectionTag)
     parts = text.split("|", 3)
     if len(parts) != 4 or not parts[2].isdecimal():
         return None
-    return Tag(parts[0], parts[1], parts[3], int(parts[2]))
+    return ConnectionTag(parts[0], parts[1], parts[3], int(parts[2]))
 
 
 def former_name(caller: Caller) -> str:
@@ -73,7 +73,7 @@ def former_name(caller: Caller) -> str:
 def permit(
     caller: Caller, shown: str, issued_at: int, now: int, *, former: bool = False, asked_as: str = "", connection: str = ""
 ) -> Permit:
-    """What a caller may do. `shown`: the token; `now` in seconds since 1970; `issued_at` and `connection` see `Tag`.
+    """What a caller may do. `shown`: the token; `now` in seconds since 1970; `issued_at` and `connection` see `ConnectionTag`.
 
     `former`: the installation is below level 2, so there may be programs of release 0.1.0, which await answers at an inbox by name, and
     hear the feed on the connection on which they ask. The provider's people have no such inbox: what is answered to them may be a secret.
@@ -98,5 +98,5 @@ def permit(
         account=account,
         rights=may,
         until=min(now + LIFETIME, caller.expires_at // 1_000_000),
-        whose=Tag(caller.tenant, caller.handle, caller.token, issued_at, caller.role.value, connection),
+        whose=ConnectionTag(caller.tenant, caller.handle, caller.token, issued_at, caller.role.value, connection),
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from headrace.bus.nkeys import USER, AccountKey, NkeyError, read_claims, read_key
+from headrace.bus.nats.nkeys import USER, AccountKey, NkeyError, read_claims, read_key
 from headrace.callout.permits import Permit
 
 ASKED_ON = "$SYS.REQ.USER.AUTH"

@@ -13,42 +13,42 @@ import msgspec
 import structlog
 from nats import errors
 
-from headrace.archive.by_subject import BySubject
 from headrace.archive.history import ARCHIVE
-from headrace.bus.connection import Connection, connect
-from headrace.bus.jetstream import JetStreamLog
+from headrace.archive.writer_records import BySubject
 from headrace.bus.log import LogError, LogUnavailable
-from headrace.bus.nkeys import AccountKey
+from headrace.bus.nats.connection import Connection, connect
+from headrace.bus.nats.jetstream import JetStreamLog
+from headrace.bus.nats.nkeys import AccountKey
 from headrace.bus.process import Service
-from headrace.bus.sealing import KEYS, Keyring
+from headrace.bus.text_encryption import KEYS, Keyring
 from headrace.bus.variables import SYSTEM_PASSWORD, SYSTEM_USER, URL
-from headrace.callout.census import Places
+from headrace.callout.connection_limits import ConnectionLimits
+from headrace.callout.directory_follower import SUBJECT, Follower, Source
 from headrace.callout.eviction import Eviction
-from headrace.callout.following import SUBJECT, Follower, Source
 from headrace.callout.permits import Permit, permit
 from headrace.callout.questions import ASKED_ON, Question, Unreadable, keep_out, let_in, read_question
-from headrace.callout.servers import Servers
-from headrace.contracts.codec import Malformed, decode, encode
-from headrace.contracts.levels import LEVEL
-from headrace.contracts.queries import Answer, ClaimRequest, ServiceView
-from headrace.contracts.subjects import LEDGER_STREAM, awaits_answer, query
-from headrace.contracts.tokens import PROVIDER_TENANT, PauseRequest
-from headrace.contracts.writers import GOVERNANCE
-from headrace.health.figures import QUICK, Histogram
+from headrace.callout.server_status import Servers
+from headrace.contracts.facts.levels import LEVEL
+from headrace.contracts.facts.writers import GOVERNANCE
+from headrace.contracts.messages.queries import Answer, ClaimRequest, ServiceView
+from headrace.contracts.messages.tokens import PROVIDER_TENANT, PauseRequest
+from headrace.contracts.transport.codec import Malformed, decode, encode
+from headrace.contracts.transport.subjects import LEDGER_STREAM, awaits_answer, query
+from headrace.health.metrics import QUICK, Histogram
 from headrace.identity.caller import Role, Unauthenticated
-from headrace.identity.directory import Theirs, is_stated
-from headrace.identity.people import People
+from headrace.identity.pii import People
+from headrace.identity.principals import Theirs, is_stated
 from headrace.identity.signing import IDENTITY, ISSUER_KEY
 from headrace.identity.verifier import Verifier
-from headrace.service.engine import ENGINE
-from headrace.service.together import together
+from headrace.service.engine_version import ENGINE
+from headrace.service.task_group import together
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
     from nats.aio.msg import Msg
 
-    from headrace.callout.permits import Tag
+    from headrace.callout.permits import ConnectionTag
     from headrace.health.health import Health
     from headrace.identity.caller import Caller
 
@@ -78,7 +78,7 @@ async def main(service: Service) -> None:
     try:
         ledger = BySubject(JetStreamLog(service.connection, LEDGER_STREAM), service.data / ARCHIVE)
         key = AccountKey.at(service.data / IDENTITY / ISSUER_KEY)
-        door = Door(
+        door = ConnectionAuthority(
             service.connection, Verifier.of(service.data), key, Eviction(system), ledger, People(Keyring(service.data / KEYS))
         )
         door.show(service.health)
@@ -106,7 +106,7 @@ async def report_storage(connection: Connection, servers: Servers) -> None:
         await asyncio.sleep(STORAGE_EVERY)
 
 
-class Door:
+class ConnectionAuthority:
     """Answers the server's questions, with what it follows."""
 
     def __init__(
@@ -117,13 +117,13 @@ class Door:
         eviction: Eviction,
         ledger: Source,
         people: People | None = None,
-        look: Callable[[str], Awaitable[Iterable[Tag]]] | None = None,
+        look: Callable[[str], Awaitable[Iterable[ConnectionTag]]] | None = None,
     ) -> None:
         self._connection = connection
         self._verifier = verifier
         self._key = key
         self._eviction = eviction
-        self._places = Places(look or eviction.tags, self._tenants)
+        self._places = ConnectionLimits(look or eviction.tags, self._tenants)
         self._look_again = asyncio.Event()
         self.ready = asyncio.Event()
         self._answering: set[asyncio.Task[None]] = set()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 
 from headrace.cli.arguments import Nouns, Parser, add_asker, add_command, client, key_value, natural
-from headrace.cli.shown import as_json
-from headrace.contracts.isolation import LEVELS
-from headrace.contracts.queries import ApplyAnswer
-from headrace.contracts.tokens import ApproveNodeRequest, NodeClaims
+from headrace.cli.formatting import as_json
+from headrace.contracts.messages.queries import ApplyAnswer
+from headrace.contracts.messages.tokens import ApproveNodeRequest, NodeClaims
+from headrace.contracts.values.isolation import LEVELS
 
 
 def add(verbs: Nouns) -> None:

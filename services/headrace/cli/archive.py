@@ -14,23 +14,23 @@ import structlog
 from headrace.archive import manifest as manifests
 from headrace.archive.history import ARCHIVE
 from headrace.archive.manifest import Manifest
-from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import LogError
+from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.cli.arguments import Failed, Nouns, Parser, add_command, add_json, add_place
+from headrace.cli.formatting import as_json
 from headrace.cli.purge import add_purge
-from headrace.cli.said import count_in
-from headrace.cli.shown import as_json
+from headrace.cli.service_status import count_in
 from headrace.cli.tables import table
 from headrace.cli.terminal import progress
 from headrace.client import HeadraceError, connect
-from headrace.contracts.durations import format_duration
-from headrace.contracts.queries import ServiceView
-from headrace.contracts.subjects import LEDGER_STREAM
-from headrace.supervisor.elsewhere import FILE
+from headrace.contracts.messages.queries import ServiceView
+from headrace.contracts.transport.subjects import LEDGER_STREAM
+from headrace.contracts.values.durations import format_duration
+from headrace.supervisor.cluster.cluster_config import FILE
 from headrace.supervisor.installation import OWNER, Installation
-from headrace.supervisor.readiness import NotReady
-from headrace.supervisor.running import AlreadyRunning, read_running
-from headrace.supervisor.store import open_store
+from headrace.supervisor.launcher.pidfile import AlreadyRunning, read_running
+from headrace.supervisor.launcher.readiness import NotReady
+from headrace.supervisor.nats.store import open_store
 
 ANSWER_WITHIN = 2.0
 """Seconds."""
@@ -103,7 +103,7 @@ def say(what: str) -> Callable[[int, int], None]:
 
 async def export(args: argparse.Namespace) -> int:
     """Once; what is interrupted goes on the next time."""
-    from headrace.archive.exporting import export as bring_up_to_date  # noqa: PLC0415 - half a second that others need not wait
+    from headrace.archive.export import export as bring_up_to_date  # noqa: PLC0415 - half a second that others need not wait
 
     directory = place_of(args)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
@@ -167,7 +167,7 @@ def by_itself(view: ServiceView, through: int) -> str:
 
 async def check(args: argparse.Namespace) -> int:
     """All of it."""
-    from headrace.archive.checking import check as look  # noqa: PLC0415 - see `export`
+    from headrace.archive.check import check as look  # noqa: PLC0415 - see `export`
 
     directory = place_of(args)
     try:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, NoReturn
 
 from headrace.client import Client, connect
-from headrace.contracts.durations import DurationError, parse_duration, parse_time
+from headrace.contracts.values.durations import DurationError, parse_duration, parse_time
 
 Command = Callable[[argparse.Namespace], "int | Coroutine[Any, Any, int]"]
 """What a command does: its exit code."""

@@ -13,13 +13,13 @@ from msgspec.structs import replace
 from headrace.cli import archive
 from headrace.cli.arguments import Failed, Nouns, Parser, add_asker, add_command, client, names, positive
 from headrace.cli.books import add_everybody, add_times, times
+from headrace.cli.formatting import local
 from headrace.cli.replay import add_diff, add_replay
 from headrace.cli.seals import add_seals
-from headrace.cli.shown import local
 from headrace.cli.terminal import progress
 from headrace.cli.verify import add_verify
-from headrace.contracts.audit import AuditAnswer, AuditLine, AuditRequest
-from headrace.contracts.durations import format_time
+from headrace.contracts.messages.audit import AuditAnswer, AuditLine, AuditRequest
+from headrace.contracts.values.durations import format_time
 
 WITHIN = 60.0
 PAGE = 500

@@ -14,15 +14,15 @@ from zoneinfo import ZoneInfo
 
 from msgspec.structs import replace
 
-from headrace.accounting.periods import KINDS, BadPeriod, month, zone
+from headrace.accounting.books.periods import KINDS, BadPeriod, month, zone
 from headrace.cli.arguments import Failed, Nouns, Parser, add_asker, add_command, client, names
-from headrace.cli.shown import as_json
+from headrace.cli.formatting import as_json
 from headrace.cli.tables import table
 from headrace.client import Client
-from headrace.contracts.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, MEMORY
-from headrace.contracts.durations import HOUR, DurationError, format_time, parse_duration, parse_time
+from headrace.contracts.messages.usage import UsageAnswer, UsageRequest, UsageRow
 from headrace.contracts.spreadsheets import cell
-from headrace.contracts.usage import UsageAnswer, UsageRequest, UsageRow
+from headrace.contracts.values.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, MEMORY
+from headrace.contracts.values.durations import HOUR, DurationError, format_time, parse_duration, parse_time
 
 KEYS = ("tenant", "group", "user", "service_account", "pool", "policy", "profile", "queue", "node", "job", "label:KEY")
 MEASURES = ("total", "reserved", "borrowed", "idle", "suspended", "lost", "waiting", "kept", "provider_lost")

@@ -12,8 +12,8 @@ from headrace.cli.arguments import Failed, Nouns, add_asker, add_command, client
 from headrace.cli.jobs import add_filters, known
 from headrace.client import Client, Refused
 from headrace.client.client import FINAL
-from headrace.contracts.queries import JobView
-from headrace.contracts.wishes import CANCELS_MAX
+from headrace.contracts.messages.queries import JobView
+from headrace.contracts.messages.submissions import CANCELS_MAX
 
 STATES = ("pending", "running", "preempting", "suspended")
 SELECTED_MAX = 10_000

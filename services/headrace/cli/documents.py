@@ -7,15 +7,15 @@ import sys
 from collections.abc import Callable
 
 from headrace.cli.arguments import Failed, Nouns, add_asker, add_command, client
-from headrace.cli.shown import as_json
+from headrace.cli.formatting import as_json
 from headrace.client import Refused
-from headrace.contracts.codec import Malformed, decode
-from headrace.contracts.document_file import read_file
-from headrace.contracts.document_reader import read_documents
-from headrace.contracts.document_tree import DocumentErrors, Tree, join_trees
-from headrace.contracts.document_yaml import write_yaml
-from headrace.contracts.documents import KINDS
-from headrace.contracts.queries import ApplyAnswer, ApplyRequest, Change, DeleteRequest, GetAnswer, GetRequest
+from headrace.contracts.documents.file import read_file
+from headrace.contracts.documents.model import KINDS
+from headrace.contracts.documents.reader import read_documents
+from headrace.contracts.documents.tree import DocumentErrors, Tree, join_trees
+from headrace.contracts.documents.yaml_text import write_yaml
+from headrace.contracts.messages.queries import ApplyAnswer, ApplyRequest, Change, DeleteRequest, GetAnswer, GetRequest
+from headrace.contracts.transport.codec import Malformed, decode
 
 PLURALS = {"policy": "policies"} | {kind: f"{kind}s" for kind in KINDS if kind != "policy"}
 _SIGNS = {"create": "+", "update": "~", "delete": "-", "keep": "="}

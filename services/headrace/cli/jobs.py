@@ -7,12 +7,12 @@ import asyncio
 import sys
 
 from headrace.cli.arguments import Failed, Nouns, Parser, add_asker, add_command, client, instant, key_value, natural, positive
-from headrace.cli.because import because
-from headrace.cli.shown import amounts, as_json, gpus, local
+from headrace.cli.explain_view import because
+from headrace.cli.formatting import amounts, as_json, gpus, local
 from headrace.cli.tables import pairs, table
 from headrace.client import Client, Refused, Unreachable
 from headrace.client.client import FINAL
-from headrace.contracts.queries import ApplyAnswer, AttemptView, FactView, ForceRequest, JobView
+from headrace.contracts.messages.queries import ApplyAnswer, AttemptView, FactView, ForceRequest, JobView
 
 LOOK_EVERY = 0.3
 STATES = ("pending", "running", "preempting", "suspended", "succeeded", "failed", "cancelled", "rejected")

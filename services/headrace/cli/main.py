@@ -19,10 +19,10 @@ from headrace.supervisor.errors import InstallationError
 DONE, FAILED, INTERRUPTED = 0, 1, 130
 
 COMMANDS = {
-    "system": ("up", "down"),
+    "up": ("up", "down"),
     "status": ("status",),
     "documents": ("apply", "get", "delete"),
-    "submission": ("submit",),
+    "submit": ("submit",),
     "jobs": ("jobs", "job", "why", "logs", "requeue", "preempt"),
     "cancel": ("cancel",),
     "supply": ("queues", "pools", "nodes", "node"),
@@ -33,11 +33,11 @@ COMMANDS = {
     "statement": ("statement",),
     "audit": ("audit",),
     "archive": ("archive",),
-    "safekeeping": ("backup", "restore"),
+    "backup": ("backup", "restore"),
     "repair": ("repair",),
     "restart": ("restart",),
-    "config": ("config",),
-    "play": ("simulate", "demo"),
+    "cluster_config": ("config",),
+    "simulate": ("simulate", "demo"),
     "whatif": ("whatif",),
 }
 """The modules of this package and the commands that each adds, in the order of the list. A command imports its own module only: all of

@@ -12,19 +12,19 @@ import structlog
 
 from headrace.archive import manifest as manifests
 from headrace.archive.history import ARCHIVE, WholeLedger
-from headrace.archive.retention import Standing, objections
-from headrace.bus.accounts import SERVICES
-from headrace.bus.jetstream import JetStreamLog
+from headrace.archive.retention import RetentionStatus, objections
 from headrace.bus.log import LogError
+from headrace.bus.nats.jetstream import JetStreamLog
+from headrace.bus.nats.permissions import SERVICES
 from headrace.cli.arguments import Failed, Nouns, add_command, add_json, add_place, positive, span
-from headrace.cli.shown import as_json
-from headrace.contracts.durations import DAY, format_duration
-from headrace.contracts.subjects import LEDGER_STREAM
-from headrace.contracts.trust import CA
+from headrace.cli.formatting import as_json
+from headrace.contracts.transport.subjects import LEDGER_STREAM
+from headrace.contracts.transport.tls import CA
+from headrace.contracts.values.durations import DAY, format_duration
 from headrace.service.snapshots import Snapshots
 from headrace.supervisor.installation import Installation
-from headrace.supervisor.readiness import Inspector
-from headrace.supervisor.running import read_running
+from headrace.supervisor.launcher.pidfile import read_running
+from headrace.supervisor.launcher.readiness import Inspector
 
 KEEP = 90 * DAY
 
@@ -76,7 +76,7 @@ async def purge_stream(args: argparse.Namespace) -> int:
 
 
 async def _purge(args: argparse.Namespace, inspector: Inspector, archive: Path) -> int:
-    from headrace.archive.purging import last_before, purge  # noqa: PLC0415 - the archive's libraries take half a second
+    from headrace.archive.purge import last_before, purge  # noqa: PLC0415 - the archive's libraries take half a second
 
     log = JetStreamLog(inspector.core, LEDGER_STREAM)
     manifest = manifests.read(archive)
@@ -95,14 +95,14 @@ async def _purge(args: argparse.Namespace, inspector: Inspector, archive: Path) 
     return _say(args, f"records {manifest.purged + 1} to {through} are in the archive alone", through)
 
 
-async def _standing(inspector: Inspector, log: JetStreamLog, archived: int, archive: Path) -> Standing:
-    from headrace.archive.purging import readers  # noqa: PLC0415 - see `_purge`
+async def _standing(inspector: Inspector, log: JetStreamLog, archived: int, archive: Path) -> RetentionStatus:
+    from headrace.archive.purge import readers  # noqa: PLC0415 - see `_purge`
 
     found: dict[str, int | None] = dict(await readers(inspector.core, LEDGER_STREAM))
     for service in SERVICES:
         found[service] = await inspector.folded(service)
     covering = await Snapshots.over(inspector.core, WholeLedger(log, archive)).newest()
-    return Standing(await log.tip(), archived, found, None if covering is None else covering.sequence)
+    return RetentionStatus(await log.tip(), archived, found, None if covering is None else covering.sequence)
 
 
 def _say(args: argparse.Namespace, text: str, purged: int) -> int:

@@ -7,13 +7,13 @@ import logging
 
 import structlog
 
-from headrace.accounting.database import DatabaseAway, DatabaseRefused
+from headrace.accounting.storage.database import DatabaseAway, DatabaseRefused
 from headrace.bus.log import LogError
 from headrace.cli.arguments import Failed, Nouns, add_command, add_json, add_place
-from headrace.cli.shown import as_json
+from headrace.cli.formatting import as_json
 from headrace.supervisor.installation import Installation
-from headrace.supervisor.readiness import NotReady
-from headrace.supervisor.running import AlreadyRunning
+from headrace.supervisor.launcher.pidfile import AlreadyRunning
+from headrace.supervisor.launcher.readiness import NotReady
 
 
 def add(nouns: Nouns) -> None:
@@ -49,7 +49,7 @@ def add(nouns: Nouns) -> None:
 
 async def repair(args: argparse.Namespace) -> int:
     """Of an installation that is down."""
-    from headrace.supervisor.mending import mend  # noqa: PLC0415 - the archive's libraries take half a second
+    from headrace.supervisor.repair.stream_repair import mend  # noqa: PLC0415 - the archive's libraries take half a second
 
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     installation = Installation(args.data)

@@ -11,18 +11,18 @@ from msgspec.structs import replace
 
 from headrace.cli.arguments import Nouns, add_asker, add_command, client, moment
 from headrace.cli.books import add_everybody
-from headrace.cli.shown import amounts, as_json, local
+from headrace.cli.formatting import amounts, as_json, local
 from headrace.cli.supply import node_table, pool_table, queue_table
 from headrace.cli.tables import table
 from headrace.cli.terminal import progress
-from headrace.contracts.past import DiffRequest, DiffView, PastJob, PastRequest, PastView, Point
+from headrace.contracts.messages.history import DiffRequest, DiffView, LedgerPoint, PastJob, PastRequest, PastView
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from headrace.client import Client
-    from headrace.contracts.past import Change
-    from headrace.contracts.queries import DocumentView
+    from headrace.contracts.messages.history import StateChange
+    from headrace.contracts.messages.queries import DocumentView
 
 WITHIN = 60.0
 """Seconds for an answer: a long history may have to be folded for it."""
@@ -48,7 +48,7 @@ def add_replay(verbs: Nouns) -> None:
         Tenants see what is theirs, and of pools and nodes what they see otherwise.""",
     )
     parser.add_argument(
-        "--at", type=point, default=Point(), metavar="TIME|SEQ", help="a moment, a span ago, or a record (default: now)"
+        "--at", type=point, default=LedgerPoint(), metavar="TIME|SEQ", help="a moment, a span ago, or a record (default: now)"
     )
     add_everybody(parser)
     add_asker(parser)
@@ -69,18 +69,18 @@ def add_diff(verbs: Nouns) -> None:
         + came, - went, ~ is otherwise. What came and went in between is in neither: `headrace audit log` tells of it.""",
     )
     parser.add_argument("before", type=point, metavar="A", help="a moment, a span ago, or a record")
-    parser.add_argument("after", type=point, nargs="?", default=Point(), metavar="B", help="a later one (default: now)")
+    parser.add_argument("after", type=point, nargs="?", default=LedgerPoint(), metavar="B", help="a later one (default: now)")
     add_everybody(parser)
     add_asker(parser)
 
 
-def point(text: str) -> Point:
+def point(text: str) -> LedgerPoint:
     """A place in the ledger, for argparse."""
     if text.isascii() and text.isdecimal():
         if not int(text):
             raise argparse.ArgumentTypeError("records are numbered from 1")
-        return Point(sequence=int(text))
-    return Point(at=moment(text))
+        return LedgerPoint(sequence=int(text))
+    return LedgerPoint(at=moment(text))
 
 
 async def replay_state(args: argparse.Namespace) -> int:
@@ -91,14 +91,14 @@ async def replay_state(args: argparse.Namespace) -> int:
     return 0
 
 
-async def _whole(hr: Client, service: str, at: Point) -> PastView:
+async def _whole(hr: Client, service: str, at: LedgerPoint) -> PastView:
     request = PastRequest(point=at, limit=PAGE)
     whole = page = await hr.query(service, "state", request, PastView, WITHIN)
     jobs = list(page.jobs)
     while page.next:
         if sys.stderr.isatty():
             progress(f"{len(jobs)} jobs")
-        request = replace(request, point=at if at != Point() else Point(sequence=whole.sequence), after=page.next)
+        request = replace(request, point=at if at != LedgerPoint() else LedgerPoint(sequence=whole.sequence), after=page.next)
         page = await hr.query(service, "state", request, PastView, WITHIN)
         jobs += page.jobs
     return replace(whole, jobs=tuple(jobs), next="")
@@ -165,7 +165,7 @@ def shown_difference(found: DiffView) -> str:
     return "\n".join(lines)
 
 
-def _line(change: Change) -> str:
+def _line(change: StateChange) -> str:
     if change.change == "added":
         fields = ", ".join(
             f"{name} {now}" for name, (_, now) in change.fields.items() if now and name not in ("name", "tenant")

@@ -10,12 +10,12 @@ import structlog
 from headrace.bus.log import LogError
 from headrace.cli.arguments import Failed, add_command, add_place
 from headrace.client import HeadraceError, connect
-from headrace.contracts.queries import ServiceView
-from headrace.supervisor import parts
+from headrace.contracts.messages.queries import ServiceView
+from headrace.supervisor.cluster.rolling_restart import Rolling, Unknown, chosen, ours
 from headrace.supervisor.installation import OWNER, Installation
-from headrace.supervisor.readiness import Inspector, NotReady
-from headrace.supervisor.rolling import Rolling, Unknown, chosen, ours
-from headrace.supervisor.running import Running, read_running
+from headrace.supervisor.launcher import process_specs
+from headrace.supervisor.launcher.pidfile import RunningInstallation, read_running
+from headrace.supervisor.launcher.readiness import Inspector, NotReady
 
 if TYPE_CHECKING:
     import argparse
@@ -63,12 +63,14 @@ async def restart(args: argparse.Namespace) -> int:
     return 0
 
 
-async def _ours(installation: Installation, running: Running) -> list[str]:
+async def _ours(installation: Installation, running: RunningInstallation) -> list[str]:
     """Everything of ours; of two that take turns the one that waits goes first."""
     deciding: dict[str, bool] = {}
     login = installation.credentials / f"{OWNER}.json"
     async with connect(data=installation.directory, credentials=login) as owner:
-        for name in (child.name for child in running.children if child.name.removesuffix(parts.STANDBY) in parts.STANDBYS):
+        for name in (
+            child.name for child in running.children if child.name.removesuffix(process_specs.STANDBY) in process_specs.STANDBYS
+        ):
             try:
                 view = await owner.query(name, "status", None, ServiceView, ANSWER_WITHIN)
             except HeadraceError:

@@ -10,14 +10,14 @@ import msgspec
 
 from headrace.audit.seals import flaw
 from headrace.cli.arguments import Failed, Nouns, add_asker, add_command
-from headrace.cli.shown import as_json
+from headrace.cli.formatting import as_json
+from headrace.cli.output_file import write_out
 from headrace.cli.tables import table
 from headrace.cli.whole_ledger import Progress, records
-from headrace.cli.written import write_out
-from headrace.contracts.codec import Malformed, decode_record, encode
 from headrace.contracts.facts import LedgerSealedV1
-from headrace.contracts.subjects import ledger
-from headrace.contracts.writers import AUDIT
+from headrace.contracts.facts.writers import AUDIT
+from headrace.contracts.transport.codec import Malformed, decode_record, encode
+from headrace.contracts.transport.subjects import ledger
 
 if TYPE_CHECKING:
     from headrace.domain.fold.ledger import StoredMessage

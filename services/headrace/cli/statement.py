@@ -9,12 +9,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from headrace.accounting.periods import BadPeriod, zone
+from headrace.accounting.books.periods import BadPeriod, zone
 from headrace.cli.arguments import Failed, Nouns, add_asker, add_command, client
+from headrace.cli.output_file import write_out
 from headrace.cli.tables import pairs, table
-from headrace.cli.written import write_out
 from headrace.client import Client
-from headrace.contracts.usage import StatementAnswer, StatementRequest
+from headrace.contracts.messages.usage import StatementAnswer, StatementRequest
 
 WITHIN = 120.0
 

@@ -10,21 +10,21 @@ from typing import NamedTuple
 
 import msgspec
 
-from headrace.bus.accounts import SERVICES
+from headrace.bus.nats.permissions import SERVICES
 from headrace.cli.arguments import Failed, Nouns, add_command, add_json, add_place
-from headrace.cli.said import count_in, found, show_elsewhere, tells, troubles
-from headrace.cli.shown import ago, as_json
+from headrace.cli.formatting import ago, as_json
+from headrace.cli.service_status import count_in, found, show_elsewhere, tells, troubles
 from headrace.cli.tables import table
 from headrace.client import Client, HeadraceError, connect
-from headrace.contracts.queries import ServiceView
-from headrace.contracts.subjects import LEDGER_STREAM
-from headrace.health.asking import ask_all
-from headrace.health.place import noted
-from headrace.supervisor import parts
-from headrace.supervisor.elsewhere import FILE
+from headrace.contracts.messages.queries import ServiceView
+from headrace.contracts.transport.subjects import LEDGER_STREAM
+from headrace.health.config import noted
+from headrace.health.query import ask_all
+from headrace.supervisor.cluster.cluster_config import FILE
 from headrace.supervisor.installation import CALLOUT, METRICS_TOKEN, OPERATOR, OWNER, Installation
-from headrace.supervisor.running import Running, read_running
-from headrace.supervisor.servers import Standing, roles, standing, told
+from headrace.supervisor.launcher import process_specs
+from headrace.supervisor.launcher.pidfile import RunningInstallation, read_running
+from headrace.supervisor.nats.servers import StreamStatus, roles, standing, told
 
 STATUS_WITHIN = 2.0
 WELL = ("running", "standby")
@@ -54,7 +54,7 @@ class Answers(NamedTuple):
 
     views: dict[str, ServiceView | None]
     tip: int
-    led: Standing | None
+    led: StreamStatus | None
     trouble: str
 
 
@@ -76,12 +76,12 @@ async def status(args: argparse.Namespace) -> int:
     installation = Installation(args.data)
     running = read_running(installation)
     if running is None and (installation.directory / FILE).exists():
-        everybody = (*SERVICES, CALLOUT, *(f"{name}{parts.STANDBY}" for name in parts.STANDBYS))
+        everybody = (*SERVICES, CALLOUT, *(f"{name}{process_specs.STANDBY}" for name in process_specs.STANDBYS))
         said = await _ask_services(installation, everybody)
         return show_elsewhere(installation, said.views, said.tip, said.trouble, json=args.json)
     if running is None:
         raise Failed(f"Headrace is not up in {installation.directory}; `headrace up` starts it")
-    second = [child.name for child in running.children if child.name.endswith(parts.STANDBY)]
+    second = [child.name for child in running.children if child.name.endswith(process_specs.STANDBY)]
     said = await _ask_services(installation, (*SERVICES, *second))
     pages = await ask_all(noted(installation.metrics))
     followers = roles(said.led)
@@ -107,8 +107,8 @@ async def status(args: argparse.Namespace) -> int:
     return 0
 
 
-def _whole(installation: Installation, running: Running, said: Answers) -> Row:
-    """What is true of all parts together; with which facts may be stated, and what keeps newer ones back (`contracts.levels`)."""
+def _whole(installation: Installation, running: RunningInstallation, said: Answers) -> Row:
+    """What is true of all parts together; with which facts may be stated, and what keeps newer ones back (`contracts.facts.levels`)."""
     view = said.views.get("governance")
     level = {} if view is None else {"level": {"stated": view.level, "newest": view.newest, "held_back": view.held_back}}
     return {
@@ -152,7 +152,7 @@ def _wrong(installation: Installation, rows: list[Row], said: Answers) -> list[s
     return wrong
 
 
-def _part(name: str, running: Running, said: Answers) -> Row:
+def _part(name: str, running: RunningInstallation, said: Answers) -> Row:
     child = running.child(name)
     row: Row = {} if child is None else msgspec.structs.asdict(child)
     view = said.views.get(name)

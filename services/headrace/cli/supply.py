@@ -14,16 +14,16 @@ from typing import NoReturn
 from headrace.bus.variables import PASSWORD, URL, USER
 from headrace.cli import approve
 from headrace.cli.arguments import Command, Nouns, Parser, add_asker, add_command, client, key_value
-from headrace.cli.because import UNUSABLE_HEADS, unusable_row
-from headrace.cli.shown import ago, as_json
+from headrace.cli.explain_view import UNUSABLE_HEADS, unusable_row
+from headrace.cli.formatting import ago, as_json
 from headrace.cli.tables import table
-from headrace.contracts.amounts import CPU, GPU, MEMORY, format_amount
-from headrace.contracts.isolation import KINDS
-from headrace.contracts.queries import ApplyAnswer, BudgetView, NodeRequest, NodeView, PoolView, QueueView
-from headrace.supervisor import parts
+from headrace.contracts.messages.queries import ApplyAnswer, BudgetView, NodeRequest, NodeView, PoolView, QueueView
+from headrace.contracts.values.amounts import CPU, GPU, MEMORY, format_amount
+from headrace.contracts.values.isolation import KINDS
 from headrace.supervisor.errors import InstallationError
 from headrace.supervisor.installation import Installation, Settings
-from headrace.supervisor.running import read_running
+from headrace.supervisor.launcher import process_specs
+from headrace.supervisor.launcher.pidfile import read_running
 
 LOOK_EVERY = 0.5
 """Seconds between two looks at a node that is drained."""
@@ -272,9 +272,9 @@ def run(args: argparse.Namespace) -> NoReturn:
     if not all(environment.get(variable) for variable in (URL, USER, PASSWORD)):
         environment |= _login(installation, name, data)
     labels = dict(key_value(pair) for pair in ",".join(args.labels).split(",") if pair)
-    words = (*parts.executor_arguments(name, data, labels, args.devices), *args.more)
+    words = (*process_specs.executor_arguments(name, data, labels, args.devices), *args.more)
     sys.stdout.flush()
-    os.execve(sys.executable, parts.python(parts.EXECUTOR, *words), environment)  # noqa: S606 - it is ours, and takes our place
+    os.execve(sys.executable, process_specs.python(process_specs.EXECUTOR, *words), environment)  # noqa: S606 - it is ours, and takes our place
 
 
 def _login(installation: Installation, name: str, data: Path) -> Mapping[str, str]:
@@ -286,7 +286,7 @@ def _login(installation: Installation, name: str, data: Path) -> Mapping[str, st
         raise InstallationError(
             f"no Headrace is up in {installation.directory}: `headrace up` starts one; for one elsewhere set {URL}, {USER} and {PASSWORD}"
         )
-    if running.child(parts.NODE + name) is not None:
+    if running.child(process_specs.NODE + name) is not None:
         raise InstallationError(f"--name: {name} is run by `headrace up` already; choose another")
     settings: Settings = installation.settings()
     is_new = not (installation.credentials / f"node-{name}.json").exists()
@@ -295,4 +295,4 @@ def _login(installation: Installation, name: str, data: Path) -> Mapping[str, st
         installation.write_nats_config(settings.client_ports, settings.route_ports)
         for server in servers:
             os.kill(server, signal.SIGHUP)
-    return parts.login_environment(running.url, login, data)
+    return process_specs.login_environment(running.url, login, data)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 
 from headrace.cli.arguments import Failed, Nouns, Parser, add_asker, add_command, client
-from headrace.cli.shown import as_json
-from headrace.contracts.queries import ApplyAnswer, EraseRequest
+from headrace.cli.formatting import as_json
+from headrace.contracts.messages.queries import ApplyAnswer, EraseRequest
 
 
 def add(nouns: Nouns) -> None:

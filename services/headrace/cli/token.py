@@ -7,11 +7,10 @@ from typing import TypeVar
 
 from headrace.cli.approve import add_claims, claims_of
 from headrace.cli.arguments import Failed, Nouns, Parser, add_command, add_json, add_place, client, span
-from headrace.cli.shown import ago, as_json
+from headrace.cli.formatting import ago, as_json
 from headrace.cli.tables import table
-from headrace.contracts.durations import format_time
-from headrace.contracts.queries import ApplyAnswer
-from headrace.contracts.tokens import (
+from headrace.contracts.messages.queries import ApplyAnswer
+from headrace.contracts.messages.tokens import (
     NodeClaims,
     RevokeRequest,
     TokenAnswer,
@@ -20,6 +19,7 @@ from headrace.contracts.tokens import (
     TokensAnswer,
     TokensRequest,
 )
+from headrace.contracts.values.durations import format_time
 
 T = TypeVar("T")
 

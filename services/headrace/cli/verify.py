@@ -6,15 +6,15 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headrace.audit.seals_kept import SEALS, Kept, KeptWrong, read_seals
-from headrace.audit.verify import Verifier
+from headrace.audit.seal_store import SEALS, KeptWrong, SealStore, read_seals
+from headrace.audit.verify import LedgerVerifier
 from headrace.cli.arguments import Failed, Nouns, add_asker, add_command
 from headrace.cli.whole_ledger import Progress, here, records
-from headrace.contracts.codec import encode
-from headrace.service.engine import ENGINE
+from headrace.contracts.transport.codec import encode
+from headrace.service.engine_version import ENGINE
 
 if TYPE_CHECKING:
-    from headrace.contracts.audit import Finding, VerifyReport
+    from headrace.contracts.messages.audit import Finding, VerifyReport
 
 SHOWN = 40
 """Lines about a finding's facts."""
@@ -64,7 +64,7 @@ async def verify(args: argparse.Namespace) -> int:
     return 1 if report.found else 0
 
 
-def _verifier(args: argparse.Namespace) -> Verifier:
+def _verifier(args: argparse.Namespace) -> LedgerVerifier:
     """With the seals of the file that was named, else with those that the installation on this machine has kept apart."""
     engine, installation = None if args.chains else ENGINE, here(args)
     try:
@@ -72,12 +72,12 @@ def _verifier(args: argparse.Namespace) -> Verifier:
             seals = read_seals(args.seals)
             if not seals:
                 raise Failed(f"--seals: there is no seal in {args.seals}; `headrace audit seals --out FILE` writes them")
-            return Verifier(engine, kept=seals, key=seals[0].key)
+            return LedgerVerifier(engine, kept=seals, key=seals[0].key)
         if installation is None:
-            return Verifier(engine)
-        kept = Kept(installation.directory / SEALS)
+            return LedgerVerifier(engine)
+        kept = SealStore(installation.directory / SEALS)
         seals = kept.seals()
-        return Verifier(engine, kept=seals, tail=kept.tail(seals[-1].last if seals else 0), key=kept.public())
+        return LedgerVerifier(engine, kept=seals, tail=kept.tail(seals[-1].last if seals else 0), key=kept.public())
     except KeptWrong as error:
         raise Failed(str(error)) from None
 

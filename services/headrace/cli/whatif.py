@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 from headrace.cli.arguments import Failed, Nouns, add_command, add_json, add_place, client, moment, span
 from headrace.cli.documents import read_files
 from headrace.client import Client
-from headrace.contracts.codec import encode
-from headrace.contracts.document_tree import DocumentErrors
-from headrace.contracts.durations import format_time
-from headrace.contracts.queries import RecordsAnswer, RecordsRequest
+from headrace.contracts.documents.tree import DocumentErrors
+from headrace.contracts.messages.queries import RecordsAnswer, RecordsRequest
+from headrace.contracts.transport.codec import encode
+from headrace.contracts.values.durations import format_time
 from headrace.domain.fold.ledger import LedgerBroken
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from headrace.simulate.changes import Changes
-    from headrace.simulate.period import Period
+    from headrace.simulate.changes import WhatIfChanges
+    from headrace.simulate.ledger_window import LedgerWindow
 
 PAGE_WITHIN = 60.0
 """Seconds for a page of the ledger."""
@@ -80,17 +80,17 @@ def _point(text: str) -> tuple[int | None, int | None]:
 
 async def whatif(args: argparse.Namespace) -> int:
     """Read the changes and the ledger, play, show. Everything is worked out here: the services hand out records, and no more."""
-    from headrace.simulate.abreast import PlayLost, seldom_collected  # noqa: PLC0415 - the other commands need none of it
     from headrace.simulate.difference import as_text  # noqa: PLC0415
-    from headrace.simulate.happenings import Refused  # noqa: PLC0415
-    from headrace.simulate.period import NoPeriod, Period, Point  # noqa: PLC0415
+    from headrace.simulate.ledger_window import LedgerPoint, LedgerWindow, NoPeriod  # noqa: PLC0415
+    from headrace.simulate.run_pair import PlayLost, seldom_collected  # noqa: PLC0415 - the other commands need none of it
+    from headrace.simulate.timeline_events import Refused  # noqa: PLC0415
     from headrace.simulate.whatif import FREEZE_AFTER  # noqa: PLC0415
     from headrace.simulate.world import Unrest  # noqa: PLC0415
 
     changes = _changes(args.file)
     try:
-        until = None if args.to is None else Point(*args.to)
-        period = Period(Point(*args.since), until, time.time_ns() // 1_000)
+        until = None if args.to is None else LedgerPoint(*args.to)
+        period = LedgerWindow(LedgerPoint(*args.since), until, time.time_ns() // 1_000)
         with seldom_collected(FREEZE_AFTER):
             await _read(args, period)
             found = period.compare(changes, span=args.span, progress=_bar("playing both"))
@@ -108,7 +108,7 @@ async def whatif(args: argparse.Namespace) -> int:
     return 0
 
 
-def _changes(files: list[str]) -> Changes:
+def _changes(files: list[str]) -> WhatIfChanges:
     from headrace.simulate.changes import read_changes  # noqa: PLC0415 - the other commands need none of it
 
     try:
@@ -117,11 +117,11 @@ def _changes(files: list[str]) -> Changes:
         raise Failed(f"the files together: {wrong.errors[0]}") from None
 
 
-async def _read(args: argparse.Namespace, period: Period) -> None:
+async def _read(args: argparse.Namespace, period: LedgerWindow) -> None:
     """Let it read what it wants: here from the last snapshot before its beginning on, elsewhere as the ledger is handed out."""
     from headrace.cli.whole_ledger import here, store  # noqa: PLC0415 - the other commands need none of it
     from headrace.service.snapshots import Snapshots  # noqa: PLC0415
-    from headrace.simulate.asked import read  # noqa: PLC0415
+    from headrace.simulate.whatif_worker import read  # noqa: PLC0415
 
     installation = here(args)
     try:
@@ -135,7 +135,7 @@ async def _read(args: argparse.Namespace, period: Period) -> None:
         raise Failed(f"the ledger is damaged: {broken}") from None
 
 
-async def _pages(hr: Client, period: Period) -> None:
+async def _pages(hr: Client, period: LedgerWindow) -> None:
     """Page by page, from the first on, for as long as it wants more."""
     show = _bar("reading the ledger")
     while True:

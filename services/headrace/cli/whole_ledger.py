@@ -14,23 +14,23 @@ import structlog
 
 from headrace.archive.history import ARCHIVE, WholeLedger
 from headrace.audit.verify_reading import what_is_there
-from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import LogError
+from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.cli.arguments import Failed, client
 from headrace.cli.terminal import progress
 from headrace.client.endpoint import TOKEN, URL
-from headrace.contracts.queries import RecordsAnswer, RecordsRequest
-from headrace.contracts.subjects import LEDGER_STREAM
+from headrace.contracts.messages.queries import RecordsAnswer, RecordsRequest
+from headrace.contracts.transport.subjects import LEDGER_STREAM
 from headrace.supervisor.errors import InstallationError
 from headrace.supervisor.installation import OPERATOR, Installation
-from headrace.supervisor.readiness import NotReady
-from headrace.supervisor.running import AlreadyRunning
-from headrace.supervisor.store import open_store
+from headrace.supervisor.launcher.pidfile import AlreadyRunning
+from headrace.supervisor.launcher.readiness import NotReady
+from headrace.supervisor.nats.store import open_store
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
-    from headrace.bus.connection import Connection
+    from headrace.bus.nats.connection import Connection
     from headrace.domain.fold.ledger import StoredMessage
 
 PAGE_WITHIN = 60.0

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from headrace.client import HeadraceError, connect
 from headrace.client.client import Client
-from headrace.contracts.amounts import GPU_UNITS
-from headrace.contracts.queries import JobView
-from headrace.contracts.usage import UsageAnswer, UsageRequest, UsageRow
-from headrace.demo.telling import Timeline, books, headline, remark
+from headrace.contracts.messages.queries import JobView
+from headrace.contracts.messages.usage import UsageAnswer, UsageRequest, UsageRow
+from headrace.contracts.values.amounts import GPU_UNITS
+from headrace.demo.narration import Timeline, books, headline, remark
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 EXAMPLES = (CHECKOUT if (CHECKOUT / "deploy").is_dir() else Path.cwd()) / "deploy" / "examples"

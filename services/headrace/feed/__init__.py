@@ -10,6 +10,6 @@ Facts read: all. Facts written: none; everything it says is derived and can be s
 - `outlet` publishes FEED, `untold` keeps what another one may not have told, `service` follows the ledger and connects the rest to the
   bus: orders first, FEED after.
 
-It may run twice; who tells is settled as for the services that decide (`bus.turn`). It never decides, keeps no second truth, and shows a
-tenant nothing of another but totals.
+It may run twice; who tells is settled as for the services that decide (`bus.leader_election`). It never decides, keeps no second truth,
+and shows a tenant nothing of another but totals.
 """

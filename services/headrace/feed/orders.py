@@ -15,17 +15,17 @@ import msgspec
 
 from headrace.contracts import facts as f
 from headrace.contracts.facts.fact import Ladder
-from headrace.contracts.ids import lease_id
-from headrace.contracts.orders import ADDRESS, NodeAnswer, StartOrder, StopOrder
-from headrace.contracts.subjects import node_writer
+from headrace.contracts.messages.orders import ADDRESS, NodeAnswer, StartOrder, StopOrder
+from headrace.contracts.transport.subjects import node_writer
+from headrace.contracts.values.ids import lease_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from headrace.contracts.facts import AnyFact
-    from headrace.contracts.wishes import JobText
-    from headrace.domain.jobs import JobRecord, LeaseState
-    from headrace.domain.state import NodeState, State
+    from headrace.contracts.messages.submissions import JobText
+    from headrace.domain.model.jobs import JobRecord, LeaseState
+    from headrace.domain.model.state import NodeState, State
 
     TextOf = Callable[[JobRecord], JobText | None]
     """The opened text of a job; None where its key is missing."""

@@ -21,50 +21,50 @@ import structlog
 from nats import errors
 
 from headrace.archive.history import ARCHIVE, WholeLedger
-from headrace.bus.jetstream import JetStreamLog
+from headrace.bus.leader_election import LeaderElection, take_turns, turn_of
 from headrace.bus.log import Log, LogRefused, LogUnavailable, Message
-from headrace.bus.logtime import LogTime
+from headrace.bus.log_clock import LogTime
 from headrace.bus.loop import follow, patiently, steady_clock
+from headrace.bus.nats.jetstream import JetStreamLog
+from headrace.bus.nats.streams import FEED_MESSAGES
 from headrace.bus.process import Service, settle
-from headrace.bus.sealing import KEYS, Keyring
-from headrace.bus.streams import FEED_MESSAGES
 from headrace.bus.telemetry import span
-from headrace.bus.turn import Turn, take_turns, turn_of
-from headrace.contracts.codec import MESSAGE_BYTES_MAX, encode
-from headrace.contracts.durations import SECOND
+from headrace.bus.text_encryption import KEYS, Keyring
 from headrace.contracts.facts import JobAdmittedV1
-from headrace.contracts.ids import is_token
-from headrace.contracts.implied import spelled_out
-from headrace.contracts.orders import Orders, StartOrder
-from headrace.contracts.queries import ServiceView
-from headrace.contracts.subjects import FEED_STREAM, LEDGER_STREAM, awaits_answer, node_query, orders, telemetry
+from headrace.contracts.facts.derived_facts import spelled_out
+from headrace.contracts.messages.orders import Orders, StartOrder
+from headrace.contracts.messages.queries import ServiceView
+from headrace.contracts.transport.codec import MESSAGE_BYTES_MAX, encode
+from headrace.contracts.transport.subjects import FEED_STREAM, LEDGER_STREAM, awaits_answer, node_query, orders, telemetry
+from headrace.contracts.values.durations import SECOND
+from headrace.contracts.values.ids import is_token
 from headrace.feed import orders as node_orders
-from headrace.feed.counted import Counted, Standing
-from headrace.feed.counted import show as show_installation
-from headrace.feed.facts_out import Projector
-from headrace.feed.heads import Heads
-from headrace.feed.outgoing import Place, started
-from headrace.feed.outlet import Outlet, behind, stands_at
-from headrace.feed.texts import Open, Texts
-from headrace.feed.untold import Told, Untold
+from headrace.feed.metrics import Counted, InstallationMetrics
+from headrace.feed.metrics import show as show_installation
+from headrace.feed.outgoing_message import FeedPosition, started
+from headrace.feed.public_facts import Projector
+from headrace.feed.publisher import Publisher, behind, stands_at
+from headrace.feed.queue_heads import Heads
+from headrace.feed.sealed_text_cache import Open, Texts
+from headrace.feed.standby_buffer import FoldedRecord, StandbyBuffer
 from headrace.service.answering import serve, status
 from headrace.service.fold import LedgerFold, wall_clock
+from headrace.service.follower_status import Following, watch_fold
 from headrace.service.snapshots import Snapshots, beginning
-from headrace.service.together import together
-from headrace.service.watched import Following, watch_fold
+from headrace.service.task_group import together
 from headrace.views.history import History
+from headrace.views.history_backfill import tell_stories
+from headrace.views.job_index import JobIndex, jobs_of
 from headrace.views.queries import Queries, Sources
-from headrace.views.roster import Roster, jobs_of
-from headrace.views.stories import tell_stories
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
     from nats.aio.subscription import Subscription
 
-    from headrace.bus.connection import Connection
-    from headrace.domain.state import State
-    from headrace.health.figures import Figures, Labels
+    from headrace.bus.nats.connection import Connection
+    from headrace.domain.model.state import State
     from headrace.health.health import Health
+    from headrace.health.metrics import Figures, Labels
 
 
 BATCH = 100
@@ -74,7 +74,7 @@ STARTS_AT_ONCE = 50
 HEADS_EVERY = 0.25
 FEED_SEEN_EVERY = 1.0
 """Seconds between two looks of one that stands by at what FEED has."""
-FIRST = Place(0, 0)
+FIRST = FeedPosition(0, 0)
 FEED, STATUS = "feed", "status"
 
 _log = structlog.get_logger("headrace.feed")
@@ -97,11 +97,11 @@ class Feed:
         *,
         snapshots: Snapshots | None = None,
         state: State | None = None,
-        turn: Turn | None = None,
+        turn: LeaderElection | None = None,
         name: str = FEED,
     ) -> None:
         self.fold = LedgerFold(state)
-        self.outlet = Outlet(connection, feed)
+        self.outlet = Publisher(connection, feed)
         self.caught_up = asyncio.Event()
         self.tells = False
         state = self.fold.state
@@ -112,13 +112,13 @@ class Feed:
         self._clock = clock
         self._time = LogTime(clock, steady_clock)
         self._texts = Texts(ledger, open_sealed, state.tokens.erased)
-        self._roster = Roster(state)
+        self._roster = JobIndex(state)
         self._history = History()
         self._heads = Heads(state, self._roster)
         self._counted = Counted(state)
         self._heads_at = 0
         self._projector = Projector(state)
-        self._untold = Untold(self._projector.skip, FEED_MESSAGES)
+        self._untold = StandbyBuffer(self._projector.skip, FEED_MESSAGES)
         self._turn = turn
         self._name = name
         self._says_how_it_is: Subscription | None = None
@@ -135,7 +135,7 @@ class Feed:
         turns = () if self._turn is None else (self._take_turns(self._turn),)
         await together(self._follow(), self.outlet.run(), stories, *turns)
 
-    async def _take_turns(self, turn: Turn) -> None:
+    async def _take_turns(self, turn: LeaderElection) -> None:
         await self.caught_up.wait()  # who has not read all there is takes over from nobody
         await take_turns(self._connection, FEED, turn, lambda: None)
 
@@ -169,7 +169,7 @@ class Feed:
         if not 0 <= self._clock() - self._heads_at < HEADS_EVERY * SECOND:
             self._tell_heads()
 
-    def _note(self, message: Message, news: node_orders.News) -> Told | None:
+    def _note(self, message: Message, news: node_orders.News) -> FoldedRecord | None:
         """Fold one message, and note whom it concerns."""
         record = self.fold.read(message)
         if record is None:
@@ -186,9 +186,9 @@ class Feed:
                 self._texts.keep(fact.job, fact.text)
         for key in changes.ended:
             self._texts.drop(key)
-        return Told(record, message.sequence, tuple(map(started, changes.started)), len(message.payload))
+        return FoldedRecord(record, message.sequence, tuple(map(started, changes.started)), len(message.payload))
 
-    def _tell(self, told: Told) -> None:
+    def _tell(self, told: FoldedRecord) -> None:
         record, sequence, began, _ = told
         if sequence < self._place.sequence:
             self._projector.skip(record)
@@ -254,7 +254,7 @@ class Feed:
         self._tell_heads()
         await self._answer_people()
         if self._figures is not None:  # from now on: of two nobody shows the same twice
-            standing = Standing(self.fold.state, self._roster, self._heads, self._heard)
+            standing = InstallationMetrics(self.fold.state, self._roster, self._heads, self._heard)
             show_installation(self._figures, self._counted, standing, self._clock)
         _log.info("tells", sequence=self.fold.sequence, feed_after=self._place.sequence)
 

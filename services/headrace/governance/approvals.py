@@ -1,23 +1,23 @@
-"""What operators approve of nodes' claims (`domain.claims`), with a node's token or later, as facts. Pure."""
+"""What operators approve of nodes' claims (`domain.model.node_claims`), with a node's token or later, as facts. Pure."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from headrace.contracts import facts as f
-from headrace.contracts.ids import is_token
-from headrace.contracts.isolation import LEVELS
-from headrace.contracts.levels import AMENDED
-from headrace.contracts.queries import ApplyAnswer, Change
-from headrace.contracts.tokens import ApproveNodeRequest, NodeClaims
-from headrace.domain.claims import NOTHING_APPROVED, Approval, approval_of, widened
+from headrace.contracts.facts.levels import AMENDED
+from headrace.contracts.messages.queries import ApplyAnswer, Change
+from headrace.contracts.messages.tokens import ApproveNodeRequest, NodeClaims
+from headrace.contracts.values.ids import is_token
+from headrace.contracts.values.isolation import LEVELS
 from headrace.domain.fold.entitlement import DEVICES_MAX
+from headrace.domain.model.node_claims import NOTHING_APPROVED, Approval, approval_of, widened
 from headrace.governance.decide import Decision, Wish
-from headrace.governance.findings import unknown
 from headrace.governance.objects import REASON_MAX
+from headrace.governance.validation.diagnostics import unknown
 
 if TYPE_CHECKING:
-    from headrace.domain.state import State
+    from headrace.domain.model.state import State
 
 LABELS_MAX = 64
 LABEL_MAX = 127

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from headrace.contracts import facts as f
-from headrace.contracts.documents import Document, Policy
-from headrace.contracts.durations import DAY, SECOND
+from headrace.contracts.documents.model import Document, Policy
 from headrace.contracts.facts import AnyFact
-from headrace.domain.state import State
-from headrace.governance.findings import Findings, unknown
-from headrace.governance.objects import Placed
+from headrace.contracts.values.durations import DAY, SECOND
+from headrace.domain.model.state import State
+from headrace.governance.objects import PlacedDocument
+from headrace.governance.validation.diagnostics import Diagnostics, unknown
 
 UTC = "UTC"
 BEHIND = 400 * DAY
@@ -39,7 +39,9 @@ def _named(document: Document) -> Iterator[tuple[tuple[str | int, ...], str]]:
         yield from ((("budgets", index, "timezone"), budget.timezone) for index, budget in enumerate(document.budgets))
 
 
-def calendars_for(state: State, changed: Iterable[Placed], zones: Zones, now: int, findings: Findings) -> list[AnyFact]:
+def calendars_for(
+    state: State, changed: Iterable[PlacedDocument], zones: Zones, now: int, findings: Diagnostics
+) -> list[AnyFact]:
     """The calendars that documents need and the ledger lacks; an error where there is no such zone."""
     found: dict[str, AnyFact] = {}
     for name, document, _ in changed:

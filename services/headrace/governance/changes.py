@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from headrace.contracts.document_forms import Form, Shape
-from headrace.contracts.document_reader import SHAPES
-from headrace.contracts.document_tree import path_text
-from headrace.contracts.documents import Document
+from headrace.contracts.documents.forms import Form, Shape
+from headrace.contracts.documents.model import Document
+from headrace.contracts.documents.reader import SHAPES
+from headrace.contracts.documents.tree import path_text
 
 VALUE_MAX = 120
 """Characters of a value that are shown."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.contracts import facts as f
-from headrace.contracts.queries import ApplyAnswer
+from headrace.contracts.messages.queries import ApplyAnswer
 from headrace.governance.decide import Decision
-from headrace.identity.directory import is_stated
+from headrace.identity.principals import is_stated
 
 if TYPE_CHECKING:
-    from headrace.domain.state import State
+    from headrace.domain.model.state import State
     from headrace.governance.decide import Wish
     from headrace.identity.caller import Caller
 

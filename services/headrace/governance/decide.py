@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from headrace.contracts.documents import Documents
+from headrace.contracts.documents.model import Documents
 from headrace.contracts.facts import AnyFact
-from headrace.contracts.queries import ApplyAnswer, DeleteRequest
-from headrace.contracts.writers import GOVERNANCE
-from headrace.domain.state import State
+from headrace.contracts.facts.writers import GOVERNANCE
+from headrace.contracts.messages.queries import ApplyAnswer, DeleteRequest
+from headrace.domain.model.state import State
 from headrace.governance.calendars import Zones, next_renewal, renewed
-from headrace.governance.closing import Ends
+from headrace.governance.drain import DrainTracker
 from headrace.governance.plan import make_plan
 from headrace.governance.removal import remove
 
@@ -48,7 +48,7 @@ class Governance:
         self.zones = zones
         self._waiting: deque[tuple[Wish, Answered]] = deque()
         self._stated: tuple[Decision, Answered] | None = None
-        self._ends = Ends(state)
+        self._ends = DrainTracker(state)
 
     def ask(self, wish: Wish, answered: Answered) -> None:
         """Put a request in line."""

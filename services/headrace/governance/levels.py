@@ -9,15 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts import facts as f
-from headrace.contracts.levels import FIRST, RELEASES, release_of
-from headrace.contracts.queries import ApplyAnswer
+from headrace.contracts.facts.levels import FIRST, RELEASES, release_of
+from headrace.contracts.messages.queries import ApplyAnswer
 from headrace.governance.decide import Decision
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from headrace.contracts.queries import Presence
-    from headrace.domain.state import State
+    from headrace.contracts.messages.queries import Presence
+    from headrace.domain.model.state import State
     from headrace.governance.decide import Wish
 
 PRESENT = 3.0

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from headrace.contracts import facts as f
 from headrace.contracts.facts import AnyFact
-from headrace.contracts.queries import ApplyAnswer, Change, NodeRequest
-from headrace.domain.state import NodeState, State
+from headrace.contracts.messages.queries import ApplyAnswer, Change, NodeRequest
+from headrace.domain.model.state import NodeState, State
 from headrace.governance.decide import Decision, Wish
-from headrace.governance.findings import unknown
 from headrace.governance.objects import REASON_MAX
+from headrace.governance.validation.diagnostics import unknown
 
 
 def cordoning(request: NodeRequest, author: str, *, cordon: bool) -> Wish:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from headrace.contracts import facts as f
-from headrace.contracts.documents import (
+from headrace.contracts.documents.model import (
     DEFAULT_TENANT,
     KINDS,
     Document,
@@ -19,7 +19,7 @@ from headrace.contracts.documents import (
     User,
 )
 from headrace.contracts.facts import AnyFact
-from headrace.domain.state import PolicyState, PoolState, State, Written
+from headrace.domain.model.state import GovernanceObject, PolicyState, PoolState, State
 
 PLURALS = dict(zip(KINDS, Documents.__struct_fields__, strict=True))
 """Kind to the key under which a file, and the fold, have its documents; in the order in which kinds depend on each other."""
@@ -32,7 +32,7 @@ REASON_MAX = 500
 """Characters of a reason that are written."""
 
 
-class Name(NamedTuple):
+class ObjectName(NamedTuple):
     """Which object. `tenant` is empty for tenants, pools and the provider's profiles."""
 
     kind: str
@@ -54,50 +54,50 @@ class Name(NamedTuple):
         return f"{self.kind} {self.full}"
 
 
-class Placed(NamedTuple):
+class PlacedDocument(NamedTuple):
     """A document of a set, its name, and the place where it stands there: `("policies", 0)`."""
 
-    name: Name
+    name: ObjectName
     document: Document
     place: tuple[str | int, ...]
 
 
-def name_of(document: Document) -> Name:
+def name_of(document: Document) -> ObjectName:
     """The name of a document of any kind."""
     name = document.handle if isinstance(document, User) else getattr(document, "name", "")
-    return Name(_KIND_OF[type(document)], getattr(document, "tenant", ""), name)
+    return ObjectName(_KIND_OF[type(document)], getattr(document, "tenant", ""), name)
 
 
-def full_name(kind: str, text: str, tenant: str = "") -> Name:
+def full_name(kind: str, text: str, tenant: str = "") -> ObjectName:
     """The name that `text` stands for: `acme/ai-dev`, or `ai-dev` in `tenant` (none given: the default one, for a profile the provider)."""
     owner, slash, name = text.rpartition("/")
     if slash:
-        return Name(kind, owner, name)
+        return ObjectName(kind, owner, name)
     if kind in _WITHOUT_TENANT:
-        return Name(kind, "", name)
-    return Name(kind, tenant or ("" if kind == "profile" else DEFAULT_TENANT), name)
+        return ObjectName(kind, "", name)
+    return ObjectName(kind, tenant or ("" if kind == "profile" else DEFAULT_TENANT), name)
 
 
-def placed(documents: Documents) -> Iterator[Placed]:
+def placed(documents: Documents) -> Iterator[PlacedDocument]:
     """Every document of a set, kinds in the order in which they depend on each other."""
     for plural in PLURALS.values():
         for index, document in enumerate(getattr(documents, plural)):
-            yield Placed(name_of(document), document, (plural, index))
+            yield PlacedDocument(name_of(document), document, (plural, index))
 
 
-def held(state: State, kind: str) -> Mapping[object, Written | PoolState | PolicyState]:
+def held(state: State, kind: str) -> Mapping[object, GovernanceObject | PoolState | PolicyState]:
     """What the fold keeps of a kind."""
-    kept: Mapping[object, Written | PoolState | PolicyState] = getattr(state, PLURALS[kind])
+    kept: Mapping[object, GovernanceObject | PoolState | PolicyState] = getattr(state, PLURALS[kind])
     return kept
 
 
-def current(state: State, name: Name) -> tuple[Document, int] | None:
+def current(state: State, name: ObjectName) -> tuple[Document, int] | None:
     """The object's document and its revision; None where there is no such object."""
     written = held(state, name.kind).get(name.name if name.kind in _WITHOUT_TENANT else (name.tenant, name.name))
     return None if written is None else (written.document, written.revision)
 
 
-def names(state: State, kind: str) -> Iterator[Name]:
+def names(state: State, kind: str) -> Iterator[ObjectName]:
     """All objects of a kind."""
     for written in held(state, kind).values():
         yield name_of(written.document)
@@ -122,20 +122,20 @@ def applied(document: Document, author: str, reason: str = "") -> AnyFact:
     raise TypeError(f"{type(document).__name__} is no kind of document")
 
 
-def deleted(name: Name, author: str, reason: str = "") -> AnyFact:
+def deleted(name: ObjectName, author: str, reason: str = "") -> AnyFact:
     """The fact by which an object is gone."""
     reason = reason[:REASON_MAX]
     match name:
-        case Name("tenant", _, tenant):
+        case ObjectName("tenant", _, tenant):
             return f.TenantDeletedV1(author=author, reason=reason, name=tenant)
-        case Name("user", tenant, handle):
+        case ObjectName("user", tenant, handle):
             return f.UserDeletedV1(author=author, reason=reason, tenant=tenant, handle=handle)
-        case Name("group", tenant, group):
+        case ObjectName("group", tenant, group):
             return f.GroupDeletedV1(author=author, reason=reason, tenant=tenant, name=group)
-        case Name("pool", _, pool):
+        case ObjectName("pool", _, pool):
             return f.PoolDeletedV1(author=author, reason=reason, name=pool)
-        case Name("profile", tenant, profile):
+        case ObjectName("profile", tenant, profile):
             return f.ProfileDeletedV1(author=author, reason=reason, tenant=tenant, name=profile)
-        case Name("policy", tenant, policy):
+        case ObjectName("policy", tenant, policy):
             return f.PolicyDeletedV1(author=author, reason=reason, tenant=tenant, name=policy)
     raise ValueError(f"{name.kind} is no kind of object")

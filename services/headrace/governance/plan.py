@@ -7,24 +7,24 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from headrace.contracts.codec import encode
-from headrace.contracts.documents import Document, Documents, Policy, Profile, Tenant, User
+from headrace.contracts.documents.model import Document, Documents, Policy, Profile, Tenant, User
 from headrace.contracts.facts import AnyFact, UserAppliedV1
-from headrace.contracts.queries import Change
-from headrace.contracts.records import RECORD_BYTES_MAX, RECORD_FACTS_MAX
-from headrace.domain.state import PolicyState, State
+from headrace.contracts.facts.records import RECORD_BYTES_MAX, RECORD_FACTS_MAX
+from headrace.contracts.messages.queries import Change
+from headrace.contracts.transport.codec import encode
+from headrace.domain.model.state import PolicyState, State
+from headrace.governance.affected_jobs import Touched, touched_jobs
 from headrace.governance.calendars import Zones, calendars_for
-from headrace.governance.ceilings import check_policy, check_reservations, check_share_limits
 from headrace.governance.changes import changed_fields
-from headrace.governance.findings import Findings, shown
-from headrace.governance.governed import check_governed
-from headrace.governance.honour import check_honourable, warn_not_pinned
-from headrace.governance.objects import Name, Placed, applied, current, name_of, placed
-from headrace.governance.outlook import outlook
-from headrace.governance.references import References, shut_out
-from headrace.governance.subjects import check_subjects
-from headrace.governance.supply import check_level, check_selectors, pools_reached
-from headrace.governance.touched import Touched, touched_jobs
+from headrace.governance.objects import ObjectName, PlacedDocument, applied, current, name_of, placed
+from headrace.governance.preview import outlook
+from headrace.governance.validation.diagnostics import Diagnostics, shown
+from headrace.governance.validation.governed_keys import check_governed
+from headrace.governance.validation.limit_checks import check_policy, check_reservations, check_share_limits
+from headrace.governance.validation.references import ReferenceChecks, shut_out
+from headrace.governance.validation.reservation_feasibility import check_honourable, warn_not_pinned
+from headrace.governance.validation.subjects import check_subjects
+from headrace.governance.validation.supply import check_level, check_selectors, pools_reached
 
 FACTS_BYTES_MAX = RECORD_BYTES_MAX - 4 * 1024
 """What the facts of one record may take; the rest is for what stands around them."""
@@ -33,7 +33,7 @@ SEAL_ROOM = 1_024
 """What sealing may add to a person: a third of two lines, and what stands around them."""
 
 
-class Plan(NamedTuple):
+class ApplyPlan(NamedTuple):
     """What would happen. With errors there are no facts. `stale`: the errors are revisions that have been overtaken.
 
     `running` and `pending` jobs are touched.
@@ -59,7 +59,7 @@ def make_plan(
     zones: Zones | None = None,
     now: int = 0,
     vouches: bool = False,
-) -> Plan:
+) -> ApplyPlan:
     """The plan of applying `documents` to `state`, all or nothing.
 
     `revisions`: those on which the author's documents are based, by `objects.Name.key`; an object that has another by now is
@@ -70,9 +70,9 @@ def make_plan(
     everything = list(placed(documents))
     changes, changed = _changes(state, everything, vouches=vouches)
     facts = tuple(_stated(state, document, author, reason, vouches=vouches) for _, document, _ in changed)
-    findings = Findings(everything)
+    findings = Diagnostics(everything)
     _check_revisions(changes, revisions or {}, findings)
-    plan = Plan(tuple(changes))
+    plan = ApplyPlan(tuple(changes))
     if findings.errors:
         return plan._replace(errors=tuple(findings.errors), stale=True)
     if zones is not None:
@@ -111,10 +111,10 @@ def _to_vouch(state: State, document: Document, *, vouches: bool) -> bool:
     return (document.tenant, document.handle) not in state.tokens.vouched
 
 
-def _changes(state: State, documents: Iterable[Placed], *, vouches: bool) -> tuple[list[Change], list[Placed]]:
+def _changes(state: State, documents: Iterable[PlacedDocument], *, vouches: bool) -> tuple[list[Change], list[PlacedDocument]]:
     """A line for each document, and the documents that differ from what is there."""
     changes: list[Change] = []
-    changed: list[Placed] = []
+    changed: list[PlacedDocument] = []
     for one in documents:
         there = current(state, one.name)
         was, revision = (None, 0) if there is None else there
@@ -131,7 +131,7 @@ def _changes(state: State, documents: Iterable[Placed], *, vouches: bool) -> tup
     return changes, changed
 
 
-def _check_revisions(changes: Iterable[Change], revisions: Mapping[str, int], findings: Findings) -> None:
+def _check_revisions(changes: Iterable[Change], revisions: Mapping[str, int], findings: Diagnostics) -> None:
     """R9: what the author had read has to be what is there."""
     there = {f"{change.kind}/{change.name}": change.revision for change in changes}
     for key, based_on in sorted(revisions.items()):
@@ -144,7 +144,7 @@ def _check_revisions(changes: Iterable[Change], revisions: Mapping[str, int], fi
             findings.error(f"revisions.{key}", message)
 
 
-def _check_size(facts: tuple[AnyFact, ...], findings: Findings) -> None:
+def _check_size(facts: tuple[AnyFact, ...], findings: Diagnostics) -> None:
     """A set is one record, never split."""
     size = sum(len(encode(fact)) + 1 + (SEAL_ROOM if isinstance(fact, UserAppliedV1) else 0) for fact in facts)
     if len(facts) > RECORD_FACTS_MAX:
@@ -156,9 +156,11 @@ def _check_size(facts: tuple[AnyFact, ...], findings: Findings) -> None:
     findings.error("documents", f"{what}: apply them in parts, pools and profiles before policies")
 
 
-def _judge(before: State, after: State, changed: list[Placed], findings: Findings, *, groups: bool, vouches: bool) -> None:
+def _judge(
+    before: State, after: State, changed: list[PlacedDocument], findings: Diagnostics, *, groups: bool, vouches: bool
+) -> None:
     """Everything that can be wrong with the installation as it would be."""
-    References(after, findings, groups=groups).check(changed)
+    ReferenceChecks(after, findings, groups=groups).check(changed)
     check_subjects(before, after, changed, findings, everywhere=vouches)
     check_selectors(before, after, changed, findings)
     check_level(before, changed, findings)
@@ -178,7 +180,7 @@ def _judge(before: State, after: State, changed: list[Placed], findings: Finding
     warn_not_pinned(after, concerned, findings)
 
 
-def _policies_concerned(after: State, changed: Iterable[Placed]) -> list[PolicyState]:
+def _policies_concerned(after: State, changed: Iterable[PlacedDocument]) -> list[PolicyState]:
     """The policies that change, and those that a changed profile or pool says something new for."""
     names = {name for name, _, _ in changed}
     pools = {name.name for name in names if name.kind == "pool"}
@@ -186,7 +188,9 @@ def _policies_concerned(after: State, changed: Iterable[Placed]) -> list[PolicyS
     return [policy for policy in after.policies.values() if _is_concerned(after, policy.document, names, pools, profiles)]
 
 
-def _is_concerned(after: State, policy: Policy, names: set[Name], pools: set[str], profiles: set[tuple[str, str]]) -> bool:
+def _is_concerned(
+    after: State, policy: Policy, names: set[ObjectName], pools: set[str], profiles: set[tuple[str, str]]
+) -> bool:
     if name_of(policy) in names or not pools.isdisjoint(pools_reached(after, policy)):
         return True
     linked = (after.profile(policy.tenant, link.name) for link in policy.profiles)

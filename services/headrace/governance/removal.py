@@ -7,16 +7,16 @@ from typing import NamedTuple
 from msgspec import structs
 
 from headrace.contracts import facts as f
-from headrace.contracts.documents import KINDS
+from headrace.contracts.documents.model import KINDS
 from headrace.contracts.facts import AnyFact
-from headrace.contracts.queries import Change, DeleteRequest
-from headrace.domain.queueing.closings import holding_under, waiting_under
-from headrace.domain.state import State
-from headrace.domain.terms import Closing
-from headrace.governance.closing import GOES_WITH_NOTHING, company
-from headrace.governance.findings import listed, unknown
-from headrace.governance.objects import REASON_MAX, Name, current, deleted, full_name, names
-from headrace.governance.usage import jobs_under, referring
+from headrace.contracts.messages.queries import Change, DeleteRequest
+from headrace.domain.model.state import State
+from headrace.domain.model.time_rules import Closing
+from headrace.domain.queueing.freeze_drain import holding_under, waiting_under
+from headrace.governance.dependents import jobs_under, referring
+from headrace.governance.drain import GOES_WITH_NOTHING, company
+from headrace.governance.objects import REASON_MAX, ObjectName, current, deleted, full_name, names
+from headrace.governance.validation.diagnostics import listed, unknown
 
 MODES = ("freeze", "drain", "cancel")
 
@@ -67,7 +67,7 @@ def _wrong_request(request: DeleteRequest) -> str:
     return ""
 
 
-def _in_the_way(name: Name, running: int, pending: int, referring: list[str]) -> str:
+def _in_the_way(name: ObjectName, running: int, pending: int, referring: list[str]) -> str:
     """Why the object cannot go; empty where nothing is in the way."""
     in_use = f"in use (pending={pending} running={running})" if running or pending else ""
     named = f"named by {listed(referring)}" if referring else ""
@@ -84,7 +84,7 @@ def _in_the_way(name: Name, running: int, pending: int, referring: list[str]) ->
     return f"{name} is {' and '.join(filter(None, (in_use, named)))}: {', and '.join(filter(None, ways_out))} (R11)"
 
 
-def _by_mode(state: State, name: Name, request: DeleteRequest, author: str, change: Change) -> Removal:
+def _by_mode(state: State, name: ObjectName, request: DeleteRequest, author: str, change: Change) -> Removal:
     """Close it now; what is drained or cancelled goes as soon as nothing runs under it, with what means nothing without it."""
     closing = Closing(name.kind, name.tenant, name.name, request.mode, author, state.now)
     running, pending = len(holding_under(state, closing)), len(waiting_under(state, closing))

@@ -9,19 +9,17 @@ import secrets
 from msgspec import structs
 
 from headrace.archive.history import ARCHIVE, WholeLedger
-from headrace.bus.accounts import CALLOUT_USER, SERVICES
-from headrace.bus.jetstream import JetStreamLog
+from headrace.bus.nats.jetstream import JetStreamLog
+from headrace.bus.nats.permissions import CALLOUT_USER, SERVICES
 from headrace.bus.process import Service
-from headrace.bus.sealing import KEYS, Keyring, is_owner
+from headrace.bus.text_encryption import KEYS, Keyring, is_owner
 from headrace.bus.variables import API
-from headrace.contracts.codec import MESSAGE_BYTES_MAX, decode, encode
-from headrace.contracts.document_reader import read_documents
-from headrace.contracts.document_tree import DocumentErrors, tree_of
-from headrace.contracts.document_writer import write_document
-from headrace.contracts.documents import KINDS, Documents
-from headrace.contracts.durations import SECOND
-from headrace.contracts.ids import ENTROPY_BYTES, make_job_id
-from headrace.contracts.queries import (
+from headrace.contracts.documents.model import KINDS, Documents
+from headrace.contracts.documents.reader import read_documents
+from headrace.contracts.documents.tree import DocumentErrors, tree_of
+from headrace.contracts.documents.writer import write_document
+from headrace.contracts.facts.writers import GOVERNANCE
+from headrace.contracts.messages.queries import (
     ApplyAnswer,
     ApplyRequest,
     ClaimRequest,
@@ -34,8 +32,7 @@ from headrace.contracts.queries import (
     NodeRequest,
     ServiceView,
 )
-from headrace.contracts.subjects import LEDGER_STREAM
-from headrace.contracts.tokens import (
+from headrace.contracts.messages.tokens import (
     ApproveNodeRequest,
     RevokeRequest,
     StorageReport,
@@ -44,27 +41,30 @@ from headrace.contracts.tokens import (
     TokensAnswer,
     TokensRequest,
 )
-from headrace.contracts.writers import GOVERNANCE
-from headrace.domain.state import State
-from headrace.governance.api.hosting import Hands, host
+from headrace.contracts.transport.codec import MESSAGE_BYTES_MAX, decode, encode
+from headrace.contracts.transport.subjects import LEDGER_STREAM
+from headrace.contracts.values.durations import SECOND
+from headrace.contracts.values.ids import ENTROPY_BYTES, make_job_id
+from headrace.domain.model.state import State
+from headrace.governance.api.serve import Hands, host
 from headrace.governance.approvals import approving
 from headrace.governance.calendars import Zones
 from headrace.governance.claims import claiming
 from headrace.governance.decide import Decision, Governance, Wish, applying, deleting, first_of
-from headrace.governance.erasing import erasing, owner_of, pseudonym
-from headrace.governance.excluding import Excluding
-from headrace.governance.findings import unknown
-from headrace.governance.forcing import forcing
-from headrace.governance.keyless import Keyless
+from headrace.governance.erasure import erasing, owner_of, pseudonym
+from headrace.governance.force_preempt import forcing
+from headrace.governance.level_upgrade import Raising
+from headrace.governance.missing_keys import Keyless
+from headrace.governance.node_exclusion import Excluding
 from headrace.governance.nodes import confirming_empty, cordoning, draining
-from headrace.governance.objects import Name, held, name_of, names
-from headrace.governance.raising import Raising
+from headrace.governance.objects import ObjectName, held, name_of, names
 from headrace.governance.storage import reporting
 from headrace.governance.storage import trouble as trouble_of_storage
+from headrace.governance.time_zones import known_zones, offsets_of
 from headrace.governance.tokens import grant_of, granting, revoking, tokens_of
-from headrace.governance.zones import known_zones, offsets_of
+from headrace.governance.validation.diagnostics import unknown
 from headrace.identity.caller import Unauthenticated
-from headrace.identity.people import People
+from headrace.identity.pii import People
 from headrace.identity.signing import IDENTITY, SigningKeys
 from headrace.identity.verifier import Verifier
 from headrace.service.answering import Handler, Refused, status
@@ -72,9 +72,9 @@ from headrace.service.deciding import Deciding
 from headrace.service.fold import wall_clock
 from headrace.service.records import records
 from headrace.service.snapshots import Snapshots
-from headrace.service.together import together
-from headrace.views.past import Past
-from headrace.views.then import Then
+from headrace.service.task_group import together
+from headrace.views.past_queries import Then
+from headrace.views.state_at import Past
 from headrace.views.visibility import EVERYBODY
 
 ANSWER_BYTES_MAX = MESSAGE_BYTES_MAX - 64 * 1024
@@ -302,7 +302,7 @@ def _first(lines: tuple[str, ...]) -> tuple[str, ...]:
     return lines if len(lines) <= LINES_MAX else (*lines[:LINES_MAX], f"and {len(lines) - LINES_MAX} more")
 
 
-def _closed(state: State, name: Name) -> str:
+def _closed(state: State, name: ObjectName) -> str:
     closing = state.terms.closings.get((name.kind, name.tenant, name.name))
     return "" if closing is None else closing.mode
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.contracts import facts as f
-from headrace.contracts.queries import ApplyAnswer
+from headrace.contracts.messages.queries import ApplyAnswer
 from headrace.governance.decide import Decision
 
 if TYPE_CHECKING:
-    from headrace.contracts.tokens import StorageReport
-    from headrace.domain.state import State
+    from headrace.contracts.messages.tokens import StorageReport
+    from headrace.domain.model.state import State
     from headrace.governance.decide import Wish
 
 SCARCE_FROM, AMPLE_BELOW = 90, 85

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from headrace.contracts import facts as f
-from headrace.contracts.durations import SECOND, format_duration
-from headrace.contracts.ids import is_token
-from headrace.contracts.queries import ApplyAnswer, Change
-from headrace.contracts.tokens import (
+from headrace.contracts.messages.queries import ApplyAnswer, Change
+from headrace.contracts.messages.tokens import (
     LIFETIME,
     LIFETIME_MAX,
     NODE_TENANT,
@@ -20,13 +18,15 @@ from headrace.contracts.tokens import (
     TokensRequest,
     TokenView,
 )
-from headrace.domain.state import State
+from headrace.contracts.values.durations import SECOND, format_duration
+from headrace.contracts.values.ids import is_token
+from headrace.domain.model.state import State
 from headrace.governance.approvals import said_in, too_early, with_token, wrong_with
 from headrace.governance.decide import Decision, Wish
-from headrace.governance.findings import unknown
 from headrace.governance.objects import REASON_MAX
+from headrace.governance.validation.diagnostics import unknown
 from headrace.identity.caller import only_the_owner
-from headrace.identity.directory import is_known
+from headrace.identity.principals import is_known
 
 
 def grant_of(request: TokenRequest, name: str, now: int) -> Grant | str:

@@ -18,7 +18,7 @@ import structlog
 from jwt.exceptions import PyJWTError
 
 from headrace.identity.caller import Unauthenticated
-from headrace.identity.providers import Provider, is_trustworthy
+from headrace.identity.providers import TokenProvider, is_trustworthy
 
 FRESH = 600.0
 STALE = 24 * 3600.0
@@ -36,7 +36,9 @@ _log = structlog.get_logger("headrace.identity")
 class Jwks:
     """One provider's keys. `clock` gives seconds that only grow."""
 
-    def __init__(self, provider: Provider, fetch: Fetch | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, provider: TokenProvider, fetch: Fetch | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._provider = provider
         self._fetch = fetch or fetch_url
         self._clock = clock

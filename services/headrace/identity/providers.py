@@ -25,13 +25,13 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from headrace.contracts.document_tree import DocumentErrors
-from headrace.contracts.document_yaml import read_tree
-from headrace.contracts.ids import is_token
-from headrace.contracts.tokens import ISSUER
+from headrace.contracts.documents.tree import DocumentErrors
+from headrace.contracts.documents.yaml_text import read_tree
+from headrace.contracts.messages.tokens import ISSUER
+from headrace.contracts.values.ids import is_token
 from headrace.identity.caller import Role, Unauthenticated
-from headrace.identity.directory import Theirs
-from headrace.identity.jwt_checks import ALGORITHMS
+from headrace.identity.jwt_verify import ALGORITHMS
+from headrace.identity.principals import Theirs
 
 ISSUERS = "issuers.yaml"
 GROUPS_MAX = 1_000
@@ -43,7 +43,7 @@ class ProviderError(Exception):
     """The file cannot be used; one line that names the field and the way out."""
 
 
-class Provider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TokenProvider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One issuer of tokens; see the module."""
 
     name: str
@@ -62,10 +62,10 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class _File(msgspec.Struct, forbid_unknown_fields=True):
-    issuers: tuple[Provider, ...] = ()
+    issuers: tuple[TokenProvider, ...] = ()
 
 
-def read_providers(path: Path) -> tuple[Provider, ...]:
+def read_providers(path: Path) -> tuple[TokenProvider, ...]:
     """The providers in a file; none where there is no file. Raises `ProviderError`."""
     try:
         text = path.read_text("utf-8")
@@ -86,7 +86,7 @@ def read_providers(path: Path) -> tuple[Provider, ...]:
     return providers
 
 
-def _wrong(provider: Provider, before: tuple[Provider, ...]) -> str:
+def _wrong(provider: TokenProvider, before: tuple[TokenProvider, ...]) -> str:
     if not is_token(provider.name):
         return f"name: {provider.name!r} has to be 1 to 63 of a-z, 0-9 and '-'"
     if any(other.name == provider.name for other in before):
@@ -115,7 +115,7 @@ def is_trustworthy(url: str) -> bool:
     return bool(parts.hostname) and (parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOCAL))
 
 
-def theirs(provider: Provider, claims: dict[str, Any], *, only: bool) -> Theirs:
+def theirs(provider: TokenProvider, claims: dict[str, Any], *, only: bool) -> Theirs:
     """What verified claims mean. `only`: there is one provider, so documents may name its subjects without its name before them."""
     subject = claims["sub"]
     if not isinstance(subject, str) or not subject:
@@ -134,7 +134,7 @@ def theirs(provider: Provider, claims: dict[str, Any], *, only: bool) -> Theirs:
     )
 
 
-def _role(provider: Provider, groups: frozenset[str]) -> Role | None:
+def _role(provider: TokenProvider, groups: frozenset[str]) -> Role | None:
     for role, names in (
         (Role.PROVIDER_ADMIN, provider.provider_admins),
         (Role.PROVIDER_VIEWER, provider.provider_viewers),

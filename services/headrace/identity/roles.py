@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import NamedTuple
 
-from headrace.contracts.tokens import TokenRole
+from headrace.contracts.messages.tokens import TokenRole
 from headrace.identity.caller import Caller, Denied, Role
 
 
@@ -24,7 +24,7 @@ class Reach(IntEnum):
     ALL = 3
 
 
-class Row(NamedTuple):
+class RoleRow(NamedTuple):
     """One row of the table: a reach for each role, in the order of `Role`."""
 
     provider_admin: Reach
@@ -37,23 +37,23 @@ class Row(NamedTuple):
 
 _NOBODY, _SELF, _TENANT, _ALL = Reach
 
-_READ = Row(_ALL, _ALL, _TENANT, _TENANT, _TENANT, _NOBODY)
+_READ = RoleRow(_ALL, _ALL, _TENANT, _TENANT, _TENANT, _NOBODY)
 """Everybody reads what is their tenant's."""
-_RUN = Row(_ALL, _NOBODY, _TENANT, _NOBODY, _NOBODY, _NOBODY)
+_RUN = RoleRow(_ALL, _NOBODY, _TENANT, _NOBODY, _NOBODY, _NOBODY)
 """A tenant's administrator writes what is the tenant's."""
-_PROVIDE = Row(_ALL, _NOBODY, _NOBODY, _NOBODY, _NOBODY, _NOBODY)
+_PROVIDE = RoleRow(_ALL, _NOBODY, _NOBODY, _NOBODY, _NOBODY, _NOBODY)
 """The provider alone writes."""
-_INSPECT = Row(_ALL, _ALL, _NOBODY, _NOBODY, _NOBODY, _NOBODY)
+_INSPECT = RoleRow(_ALL, _ALL, _NOBODY, _NOBODY, _NOBODY, _NOBODY)
 """The provider alone reads: what it shows is everybody's."""
-_OVERSEE = Row(_ALL, _ALL, _TENANT, _NOBODY, _NOBODY, _NOBODY)
+_OVERSEE = RoleRow(_ALL, _ALL, _TENANT, _NOBODY, _NOBODY, _NOBODY)
 """Who runs a tenant reads what is not every member's business."""
-_WORK = Row(_ALL, _NOBODY, _TENANT, _SELF, _SELF, _NOBODY)
+_WORK = RoleRow(_ALL, _NOBODY, _TENANT, _SELF, _SELF, _NOBODY)
 """Jobs are their submitter's, and the administrators'."""
-_SUBMIT = Row(_ALL, _NOBODY, _SELF, _SELF, _SELF, _NOBODY)
+_SUBMIT = RoleRow(_ALL, _NOBODY, _SELF, _SELF, _SELF, _NOBODY)
 """Everybody submits in their own name; the provider in anybody's, as the owner of a laptop does."""
 
 
-def _resource(one: str, many: str, write: Row, read: Row = _READ) -> dict[str, Row]:
+def _resource(one: str, many: str, write: RoleRow, read: RoleRow = _READ) -> dict[str, RoleRow]:
     return {
         f"List{many}": read,
         f"Get{one}": read,
@@ -63,7 +63,7 @@ def _resource(one: str, many: str, write: Row, read: Row = _READ) -> dict[str, R
     }
 
 
-TABLE: dict[str, Row] = {
+TABLE: dict[str, RoleRow] = {
     **_resource("Tenant", "Tenants", _PROVIDE),
     "EraseTenant": _PROVIDE,
     **_resource("Pool", "Pools", _PROVIDE),

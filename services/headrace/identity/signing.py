@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from headrace.contracts.tokens import AUDIENCE, ISSUER, PROVIDER_TENANT, Grant, TokenRole
+from headrace.contracts.messages.tokens import AUDIENCE, ISSUER, PROVIDER_TENANT, Grant, TokenRole
 
 IDENTITY = "identity"
 """The directory of the keys, in an installation's data."""

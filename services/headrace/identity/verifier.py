@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from headrace.bus.variables import JOBS_TOGETHER
-from headrace.contracts.tokens import ISSUER
-from headrace.domain.state import State
+from headrace.contracts.messages.tokens import ISSUER
+from headrace.domain.model.state import State
 from headrace.identity.caller import Caller, Role, Unauthenticated, only_the_owner
-from headrace.identity.directory import Ours, Theirs, resolve
 from headrace.identity.jwks import Fetch, Jwks
-from headrace.identity.jwt_checks import BAD, NO_TOKEN, NOT_OURS, heading, verified, verified_ours
-from headrace.identity.providers import ISSUERS, Provider, read_providers, theirs
+from headrace.identity.jwt_verify import BAD, NO_TOKEN, NOT_OURS, heading, verified, verified_ours
+from headrace.identity.principals import Ours, Theirs, resolve
+from headrace.identity.providers import ISSUERS, TokenProvider, read_providers, theirs
 from headrace.identity.signing import IDENTITY, SigningKeys
 
 REMEMBERED_FOR = 60.0
@@ -41,7 +41,7 @@ class Verifier:
     def __init__(
         self,
         keys: SigningKeys,
-        providers: Iterable[Provider] = (),
+        providers: Iterable[TokenProvider] = (),
         *,
         fetch: Fetch | None = None,
         clock: Callable[[], float] = time.time,

@@ -6,19 +6,19 @@ from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
 from headrace.contracts import facts as f
-from headrace.contracts.durations import SECOND
-from headrace.domain.deadlines import Deadlines
-from headrace.domain.fold.record_room import RecordRoom
-from headrace.domain.job_states import JobState
-from headrace.domain.phases import walking
-from headrace.domain.reclaim.victims import NoPlan, Plan, search
+from headrace.contracts.values.durations import SECOND
+from headrace.domain.fold.record_size import RecordRoom
+from headrace.domain.model.deadlines import Deadlines
+from headrace.domain.model.job_deadlines import walking
+from headrace.domain.model.job_states import JobState
+from headrace.domain.preemption.victims import NoPlan, VictimPlan, search
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from headrace.contracts.facts import AnyFact
-    from headrace.domain.state import NodeState, State
-    from headrace.domain.takings import Preemption, Search
+    from headrace.domain.model.preemption_state import Preemption, Search
+    from headrace.domain.model.state import NodeState, State
 
 NODE_TIMEOUT = 60 * SECOND
 """How long a node may be silent (R32)."""
@@ -113,7 +113,7 @@ def _searches(state: State) -> dict[str, Search]:
     return {name: pool.search for name, pool in state.pools.items() if pool.search is not None}
 
 
-def _answer(asked: Search, found: Plan | NoPlan) -> AnyFact:
+def _answer(asked: Search, found: VictimPlan | NoPlan) -> AnyFact:
     if isinstance(found, NoPlan):
         return f.PreemptionNoneV1(
             preemption=asked.id,

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from headrace.bus.loop import steady_clock
 from headrace.bus.process import Service
-from headrace.contracts.codec import Malformed, decode
-from headrace.contracts.durations import SECOND
-from headrace.contracts.orders import Heartbeat
-from headrace.contracts.subjects import telemetry
-from headrace.contracts.writers import PREEMPTION
-from headrace.domain.state import State
+from headrace.contracts.facts.writers import PREEMPTION
+from headrace.contracts.messages.orders import Heartbeat
+from headrace.contracts.transport.codec import Malformed, decode
+from headrace.contracts.transport.subjects import telemetry
+from headrace.contracts.values.durations import SECOND
+from headrace.domain.model.state import State
 from headrace.preemption.decide import PreemptionWatch
 from headrace.service.deciding import Deciding
-from headrace.service.together import together
+from headrace.service.task_group import together
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg

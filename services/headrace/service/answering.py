@@ -12,16 +12,16 @@ import msgspec
 import structlog
 from nats import errors
 
-from headrace.bus.connection import Connection
 from headrace.bus.log import LogUnavailable
-from headrace.contracts.codec import Malformed, encode
-from headrace.contracts.ids import IdError
-from headrace.contracts.levels import LEVEL
-from headrace.contracts.queries import Answer, ServiceView
-from headrace.contracts.subjects import awaits_answer, parse_query
-from headrace.service.engine import ENGINE
+from headrace.bus.nats.connection import Connection
+from headrace.contracts.facts.levels import LEVEL
+from headrace.contracts.messages.queries import Answer, ServiceView
+from headrace.contracts.transport.codec import Malformed, encode
+from headrace.contracts.transport.subjects import awaits_answer, parse_query
+from headrace.contracts.values.ids import IdError
+from headrace.service.concurrency_limit import ConcurrencyLimit, LimitReached
+from headrace.service.engine_version import ENGINE
 from headrace.service.fold import LedgerFold
-from headrace.service.places import NoPlace, Places
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
@@ -60,7 +60,7 @@ async def serve(
 ) -> Subscription:
     """Answer `hr.query.<service>.<what>.<tenant>.<user>` by `handlers[what]`, and `status` and `liveness` besides.
 
-    `status` counts the jobs of all tenants: only the provider's people may ask it (`bus.accounts`); users ask `liveness`.
+    `status` counts the jobs of all tenants: only the provider's people may ask it (`bus.nats.permissions`); users ask `liveness`.
 
     `only`, `but`: the one question that is answered, or that somebody else answers.
     """
@@ -71,7 +71,7 @@ async def serve(
     }
 
     slow: set[asyncio.Task[None]] = set()
-    places = Places(SLOW_MAX, SLOW_EACH)
+    places = ConcurrencyLimit(SLOW_MAX, SLOW_EACH)
 
     async def finish(message: Msg, body: Awaitable[object], tenant: str) -> None:
         try:
@@ -92,7 +92,7 @@ async def serve(
         tenant = parts[4]
         try:
             places.take(tenant)
-        except NoPlace as full:
+        except LimitReached as full:
             _drop(said)
             whose, most = (f" of tenant {tenant}", places.each) if full.own else ("", places.most)
             busy = Refused(

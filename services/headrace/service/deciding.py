@@ -10,23 +10,23 @@ from typing import Protocol
 from msgspec import structs
 
 from headrace.archive.history import ARCHIVE, WholeLedger
-from headrace.bus.chain import Chain
-from headrace.bus.jetstream import JetStreamLog
+from headrace.bus.leader_election import LeaderElection, take_turns, turn_of
 from headrace.bus.loop import Draft, ServiceLoop, Timing
+from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.bus.process import Service, settle
-from headrace.bus.turn import Turn, take_turns, turn_of
+from headrace.bus.writer_chain import Chain
 from headrace.contracts.facts import AnyFact
-from headrace.contracts.levels import at_level
-from headrace.contracts.queries import ServiceView
-from headrace.contracts.subjects import LEDGER_STREAM
-from headrace.domain.state import State
-from headrace.health.figures import QUICK, Labels
+from headrace.contracts.facts.levels import at_level
+from headrace.contracts.messages.queries import ServiceView
+from headrace.contracts.transport.subjects import LEDGER_STREAM
+from headrace.domain.model.state import State
+from headrace.health.metrics import QUICK, Labels
 from headrace.service.answering import Handler, serve, status
-from headrace.service.engine import ENGINE
+from headrace.service.engine_version import ENGINE
 from headrace.service.fold import LedgerFold, wall_clock
+from headrace.service.follower_status import Following, watch_fold
 from headrace.service.snapshots import Snapshots, beginning
-from headrace.service.together import together
-from headrace.service.watched import Following, watch_fold
+from headrace.service.task_group import together
 
 
 class PureDecider(Protocol):
@@ -85,7 +85,7 @@ class Deciding:
         writer: str,
         make: Callable[[State], PureDecider],
         state: State | None = None,
-        turn: Turn | None = None,
+        turn: LeaderElection | None = None,
     ) -> None:
         self.service = service
         self._writer = writer
@@ -160,7 +160,7 @@ class Deciding:
             return
         await together(self.loop.run(), self._take_turns(self._turn))
 
-    async def _take_turns(self, turn: Turn) -> None:
+    async def _take_turns(self, turn: LeaderElection) -> None:
         await self.caught_up.wait()  # who has not read all there is takes over from nobody
         await take_turns(self.service.connection, self._writer, turn, self.nudge)
 

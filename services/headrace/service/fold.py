@@ -8,15 +8,15 @@ from collections.abc import Callable
 import structlog
 
 from headrace.bus.log import LogBroken, Message
-from headrace.contracts.records import Record
-from headrace.domain.fold.ledger import Ledger, LedgerBroken
-from headrace.domain.state import State
+from headrace.contracts.facts.records import Record
+from headrace.domain.fold.ledger import FoldedLedger, LedgerBroken
+from headrace.domain.model.state import State
 
 _log = structlog.get_logger("headrace.fold")
 
 
-class LedgerFold(Ledger):
-    """A `Ledger` that tells of void records and stops the reader, by `LogBroken`, where the ledger is not what it has to be.
+class LedgerFold(FoldedLedger):
+    """A `FoldedLedger` that tells of void records and stops the reader, by `LogBroken`, where the ledger is not what it has to be.
 
     `listeners` hear of each record that has been folded, and of its sequence; `watchers` of every message, and whether it was void.
     """

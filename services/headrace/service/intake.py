@@ -21,17 +21,17 @@ from nats import errors
 
 from headrace.bus.log import LogRefused, LogUnavailable
 from headrace.bus.process import beside
-from headrace.contracts.subjects import SUBMIT_STREAM, awaits_answer, from_intake, intake
+from headrace.contracts.transport.subjects import SUBMIT_STREAM, awaits_answer, from_intake, intake
+from headrace.nats_client.acknowledgement import TOO_MANY_REQUESTS, Acknowledgement
+from headrace.service.concurrency_limit import LimitReached
 from headrace.service.lines import Lines
-from headrace.service.places import NoPlace
-from headrace.service.together import together
-from headrace.wire.acknowledgement import TOO_MANY_REQUESTS, Acknowledgement
+from headrace.service.task_group import together
 
 if TYPE_CHECKING:
-    from headrace.bus.connection import Connection
-    from headrace.bus.delivered import Delivered
+    from headrace.bus.nats.connection import Connection
+    from headrace.bus.nats.raw_message import Delivered
     from headrace.bus.process import Service
-    from headrace.health.figures import Figures
+    from headrace.health.metrics import Figures
 
 QUEUE = "intake"
 SUBJECTS = intake("hr.>")
@@ -91,7 +91,7 @@ class Intake:
         subject = from_intake(message.subject)
         try:
             self._lines.put(subject.split(".", 3)[2], (subject, message.reply, message.data), len(message.data))
-        except NoPlace:
+        except LimitReached:
             self._refused += 1
             if message.reply:
                 self._do(self._tell(message.reply, _BUSY))

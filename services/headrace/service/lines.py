@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Generic, NamedTuple, TypeVar
 
-from headrace.service.places import NoPlace
+from headrace.service.concurrency_limit import LimitReached
 
 T = TypeVar("T")
 
@@ -30,13 +30,13 @@ class Lines(Generic[T]):
         return self._all
 
     def put(self, tenant: str, item: T, size: int) -> None:
-        """Add an item of so many bytes at the end of the tenant's line. Raises `NoPlace`."""
+        """Add an item of so many bytes at the end of the tenant's line. Raises `LimitReached`."""
         line = self._lines.get(tenant, ())
         mine = self._bytes.get(tenant, 0) + size
         if line and (len(line) >= self._most // 2 or mine > self._most_bytes // 2):
-            raise NoPlace(own=True)
+            raise LimitReached(own=True)
         if self._all and (self._all >= self._most or self._all_bytes + size > self._most_bytes):
-            raise NoPlace(own=False)
+            raise LimitReached(own=False)
         self._lines.setdefault(tenant, deque()).append(_Waiting(item, size))
         self._bytes[tenant] = mine
         self._all += 1

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.bus.log import Log, LogBroken, LogError
-from headrace.contracts.codec import decode
-from headrace.contracts.queries import RecordsAnswer, RecordsRequest, StoredRecord
+from headrace.contracts.messages.queries import RecordsAnswer, RecordsRequest, StoredRecord
+from headrace.contracts.transport.codec import decode
 from headrace.service.answering import Refused
 
 if TYPE_CHECKING:

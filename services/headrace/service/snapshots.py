@@ -17,17 +17,17 @@ from typing import TYPE_CHECKING, NamedTuple
 import structlog
 
 from headrace.bus.log import Log, LogError, LogUnavailable
-from headrace.bus.objects import JetStreamObjects, ObjectDamaged, Objects
-from headrace.contracts.codec import Malformed, decode_record
+from headrace.bus.nats.object_store import JetStreamObjects, ObjectDamaged, Objects
 from headrace.contracts.facts import SnapshotTakenV1
-from headrace.contracts.records import digest as record_digest
-from headrace.contracts.subjects import SNAPSHOT_BUCKET, ledger
-from headrace.contracts.writers import AUDIT
-from headrace.domain import snapshot
-from headrace.domain.state import State
+from headrace.contracts.facts.records import digest as record_digest
+from headrace.contracts.facts.writers import AUDIT
+from headrace.contracts.transport.codec import Malformed, decode_record
+from headrace.contracts.transport.subjects import SNAPSHOT_BUCKET, ledger
+from headrace.domain.model.state import State
+from headrace.domain.snapshots import snapshot
 
 if TYPE_CHECKING:
-    from headrace.bus.connection import Connection
+    from headrace.bus.nats.connection import Connection
 
 RECORDS_LOOKED_AT = 1_000
 """Records of *audit* behind a snapshot in which it may be stated; it is one of the first."""
@@ -41,7 +41,7 @@ _NAME = re.compile(r"fold-(\d{16})-(\d{16})-([0-9a-f.]+)-([0-9a-f]{16})")
 _log = structlog.get_logger("headrace.snapshots")
 
 
-class Name(NamedTuple):
+class SnapshotName(NamedTuple):
     """What the name of a snapshot says: the record behind which it was taken, the facts folded until then, and who can read it."""
 
     sequence: int
@@ -50,7 +50,7 @@ class Name(NamedTuple):
     digest: str
 
     @classmethod
-    def parse(cls, text: str) -> Name | None:
+    def parse(cls, text: str) -> SnapshotName | None:
         """None where it is no snapshot's."""
         found = _NAME.fullmatch(text)
         return None if found is None else cls(int(found[1]), int(found[2]), found[3], found[4])
@@ -75,9 +75,9 @@ class Snapshots:
         """Those of the installation, which `log` vouches for."""
         return cls(JetStreamObjects(connection, SNAPSHOT_BUCKET), log)
 
-    async def names(self) -> list[Name]:
+    async def names(self) -> list[SnapshotName]:
         """All there are, by sequence. Raises `LogError`."""
-        return sorted(name for text in await self.objects.names() if (name := Name.parse(text)) is not None)
+        return sorted(name for text in await self.objects.names() if (name := SnapshotName.parse(text)) is not None)
 
     async def facts_until(self, sequence: int) -> int:
         """How many facts lie up to the record behind which one was taken; 0 for 0, without asking anybody. Raises `LogError`."""
@@ -99,7 +99,7 @@ class Snapshots:
         names = [name for name in await self.names() if before is None or name.sequence <= before]
         return await self.first_usable(reversed(names))
 
-    async def first_usable(self, names: Iterable[Name]) -> State | None:
+    async def first_usable(self, names: Iterable[SnapshotName]) -> State | None:
         """The first of them that is usable; what is wrong with those before it is told. Raises `LogUnavailable`."""
         strange: dict[str, int] = {}
         found = None
@@ -118,7 +118,7 @@ class Snapshots:
             _log.info("snapshots_of_another_release", schema=schema, count=count, own=snapshot.SCHEMA)
         return found
 
-    async def read(self, name: Name) -> State:
+    async def read(self, name: SnapshotName) -> State:
         """The state of one. Raises `Unusable`, `LogUnavailable`."""
         fact = await self.stated(name)
         if fact is None:
@@ -144,7 +144,7 @@ class Snapshots:
             raise LogUnavailable(f"the ledger does not say what stands at {state.sequence}, which has been read")
         return there.sequence > state.sequence or (there.sequence, record_digest(there.payload)) in state.writers.values()
 
-    async def stated(self, name: Name) -> SnapshotTakenV1 | None:
+    async def stated(self, name: SnapshotName) -> SnapshotTakenV1 | None:
         """The fact by which *audit* has stated it; None where there is none."""
         after = name.sequence
         for _ in range(RECORDS_LOOKED_AT):

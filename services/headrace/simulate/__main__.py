@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.simulate.asked import main
+from headrace.simulate.whatif_worker import main
 
 if __name__ == "__main__":
     raise SystemExit(main())

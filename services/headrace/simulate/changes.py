@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.contracts.document_forms import Several, Shape, read_as
-from headrace.contracts.document_reader import DOCUMENTS
-from headrace.contracts.documents import Documents
+from headrace.contracts.documents.forms import Several, Shape, read_as
+from headrace.contracts.documents.model import Documents
+from headrace.contracts.documents.reader import DOCUMENTS
 from headrace.simulate.scenario import DELETE, NODES, SUBMIT, Delete, Nodes, Part, Submit, named_anew
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from headrace.contracts.document_forms import Complaint
-    from headrace.contracts.document_tree import Tree
+    from headrace.contracts.documents.forms import Complaint
+    from headrace.contracts.documents.tree import Tree
 
 
-class Changes(Part, frozen=True, kw_only=True):
+class WhatIfChanges(Part, frozen=True, kw_only=True):
     """A whole file."""
 
     documents: Documents = Documents()
@@ -52,8 +52,8 @@ _FILE = Shape(
 )
 
 
-def read_changes(tree: Tree) -> Changes:
+def read_changes(tree: Tree) -> WhatIfChanges:
     """The changes in a tree; `DocumentErrors` with everything that is wrong, each with its line."""
     file = read_as(_FILE, tree)
     documents = Documents(**{name: getattr(file, name) for name in Documents.__struct_fields__})
-    return Changes(documents=documents, nodes=file.nodes, submit=file.submit, delete=file.delete)
+    return WhatIfChanges(documents=documents, nodes=file.nodes, submit=file.submit, delete=file.delete)

@@ -6,25 +6,25 @@ import json
 import sys
 from typing import TYPE_CHECKING, TypeVar
 
-from headrace.contracts.codec import decode, encode
-from headrace.contracts.document_file import read_file
-from headrace.contracts.document_tree import DocumentErrors, path_of
-from headrace.contracts.durations import SECOND, format_duration
+from headrace.contracts.documents.file import read_file
+from headrace.contracts.documents.tree import DocumentErrors, path_of
 from headrace.contracts.facts import JobAdmittedV1, LeaseStartedV1
-from headrace.contracts.why import WhyView
-from headrace.domain.why.explain import explain
+from headrace.contracts.messages.explanation import WhyView
+from headrace.contracts.transport.codec import decode, encode
+from headrace.contracts.values.durations import SECOND, format_duration
+from headrace.domain.explain.explain import explain
 from headrace.simulate.changes import read_changes
 from headrace.simulate.difference import as_text
 from headrace.simulate.expectations import differences, state_of
-from headrace.simulate.happenings import Refused
 from headrace.simulate.scenario import read_scenario
+from headrace.simulate.timeline_events import Refused
 from headrace.simulate.whatif import FOR, compare
 from headrace.simulate.world import START, Unrest, World
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from headrace.contracts.document_tree import Tree
+    from headrace.contracts.documents.tree import Tree
 
 T = TypeVar("T")
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.accounting.costs import decimal
-from headrace.contracts.amounts import GPU_UNITS
-from headrace.contracts.documents import DEFAULT_TENANT
-from headrace.contracts.durations import HOUR, SECOND, format_duration
-from headrace.contracts.whatif import Difference, Moved, Numbers, PoolNumbers, PoolSides, Sides
-from headrace.simulate.toll import Tally
+from headrace.accounting.reports.costs import decimal
+from headrace.contracts.documents.model import DEFAULT_TENANT
+from headrace.contracts.messages.whatif import Difference, Moved, OutcomeNumbers, PoolNumbers, PoolSides, Sides
+from headrace.contracts.values.amounts import GPU_UNITS
+from headrace.contracts.values.durations import HOUR, SECOND, format_duration
+from headrace.simulate.usage_cost import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from headrace.simulate.outcome import Tale
-    from headrace.simulate.toll import Used
+    from headrace.simulate.usage_cost import Used
 
     _Part = tuple[list[Tale], list[Used]]
     """The jobs of a group or policy, and what was used on its name."""
@@ -116,14 +116,14 @@ def _pool(name: str, tally: Tally) -> PoolNumbers:
     )
 
 
-def numbers_of(side: Side) -> Numbers:
+def numbers_of(side: Side) -> OutcomeNumbers:
     """What came of all jobs of one side."""
     return _numbers(list(side.tales.values()), list(side.tally.used.values()))
 
 
-def _numbers(told: list[Tale], used: list[Used]) -> Numbers:
+def _numbers(told: list[Tale], used: list[Used]) -> OutcomeNumbers:
     waits = sorted(tale.started_at - tale.admitted_at for tale in told if tale.started_at is not None)
-    return Numbers(
+    return OutcomeNumbers(
         starts=sum(tale.starts for tale in told),
         waiting=sum(_is_waiting(tale) for tale in told),
         refused=sum(bool(tale.refused) for tale in told),
@@ -195,7 +195,7 @@ def as_text(found: Difference, title: str) -> str:
     return "\n\n".join(blocks)
 
 
-def _recorded(real: Numbers, played: Numbers) -> str:
+def _recorded(real: OutcomeNumbers, played: OutcomeNumbers) -> str:
     """How near the play as it is comes to what was."""
     pairs = (
         ("starts", str(real.starts), str(played.starts)),

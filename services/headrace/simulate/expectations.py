@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.contracts.amounts import AmountError, format_amount, parse_amount
-from headrace.contracts.durations import format_duration
 from headrace.contracts.facts import JobEndedV1, JobRejectedV1
-from headrace.domain.job_states import JobState
-from headrace.domain.scopes import borrowed
-from headrace.domain.why.availability import stocks
-from headrace.domain.why.waits import wait_of
+from headrace.contracts.values.amounts import AmountError, format_amount, parse_amount
+from headrace.contracts.values.durations import format_duration
+from headrace.domain.explain.availability import stocks
+from headrace.domain.explain.wait_reasons import wait_of
+from headrace.domain.model.job_states import JobState
+from headrace.domain.model.quota import borrowed
 from headrace.simulate.names import find_policy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from headrace.domain.jobs import JobRecord
-    from headrace.domain.state import State
+    from headrace.domain.model.jobs import JobRecord
+    from headrace.domain.model.state import State
     from headrace.simulate.scenario import Expect
     from headrace.simulate.world import World
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from headrace.domain.state import PolicyState, State
+    from headrace.domain.model.state import PolicyState, State
 
 
 def find_policy(state: State, name: str, tenant: str = "") -> PolicyState | None:

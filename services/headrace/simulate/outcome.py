@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.contracts import facts as f
-from headrace.contracts.amounts import GPU
-from headrace.domain.job_states import JobState
+from headrace.contracts.values.amounts import GPU
+from headrace.domain.model.job_states import JobState
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from headrace.contracts.facts import AnyFact
-    from headrace.domain.jobs import JobRecord
-    from headrace.domain.state import State
+    from headrace.domain.model.jobs import JobRecord
+    from headrace.domain.model.state import State
 
 Queue = tuple[str, str, str]
 """(tenant, policy, profile)."""

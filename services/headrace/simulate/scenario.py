@@ -6,21 +6,21 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from headrace.contracts import document_words as w
-from headrace.contracts.document_forms import Form, FormError, Reading, Several, Shape, Table, read_as
-from headrace.contracts.document_reader import DOCUMENTS
-from headrace.contracts.document_tree import Path, Tree
-from headrace.contracts.documents import DEFAULT_TENANT, Documents
-from headrace.contracts.durations import DAY, SECOND
+from headrace.contracts.documents import fields as w
+from headrace.contracts.documents.forms import Form, FormError, Reading, Several, Shape, Table, read_as
+from headrace.contracts.documents.model import DEFAULT_TENANT, Documents
+from headrace.contracts.documents.reader import DOCUMENTS
+from headrace.contracts.documents.tree import Path, Tree
 from headrace.contracts.facts import AnyFact
-from headrace.contracts.isolation import LEVELS, UNABLE
-from headrace.contracts.mig import family_of
+from headrace.contracts.values.durations import DAY, SECOND
+from headrace.contracts.values.isolation import LEVELS, UNABLE
+from headrace.contracts.values.mig import family_of
 from headrace.simulate.names import numbered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from headrace.contracts.document_forms import Complaint
+    from headrace.contracts.documents.forms import Complaint
 
 T = TypeVar("T")
 

@@ -11,31 +11,31 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from headrace.contracts import facts as f
-from headrace.contracts.documents import Documents, PreemptionTerms
-from headrace.contracts.durations import DAY
-from headrace.domain.job_states import HOLDING, JobState
-from headrace.domain.snapshot import copy_of
-from headrace.simulate.abreast import abreast, seldom_collected
-from headrace.simulate.aftermath import Aftermath, KnownEnds
+from headrace.contracts.documents.model import Documents, PreemptionTerms
+from headrace.contracts.values.durations import DAY
+from headrace.domain.model.job_states import HOLDING, JobState
+from headrace.domain.snapshots.snapshot import copy_of
 from headrace.simulate.difference import Side, called, difference
-from headrace.simulate.happenings import Refused
-from headrace.simulate.machines import Run
 from headrace.simulate.names import numbered
 from headrace.simulate.outcome import Outcome
+from headrace.simulate.recorded_inputs import Aftermath, KnownEnds
+from headrace.simulate.run_pair import abreast, seldom_collected
 from headrace.simulate.scenario import Scenario
-from headrace.simulate.toll import NOTED as TOLL_NOTES
-from headrace.simulate.toll import Toll, priced_keys
+from headrace.simulate.simulated_nodes import Run
+from headrace.simulate.timeline_events import Refused
+from headrace.simulate.usage_cost import NOTED as TOLL_NOTES
+from headrace.simulate.usage_cost import Toll, priced_keys
 from headrace.simulate.world import World
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from headrace.contracts.facts import AnyFact
-    from headrace.contracts.whatif import Difference
-    from headrace.domain.jobs import JobRecord, LeaseState
-    from headrace.domain.state import State
-    from headrace.domain.why.ends import Ends
-    from headrace.simulate.changes import Changes
+    from headrace.contracts.messages.whatif import Difference
+    from headrace.domain.explain.expected_ends import ExpectedEnds
+    from headrace.domain.model.jobs import JobRecord, LeaseState
+    from headrace.domain.model.state import State
+    from headrace.simulate.changes import WhatIfChanges
 
 FOR = 7 * DAY
 """How far both are played, unless told otherwise; earlier if nothing is left to happen in either."""
@@ -107,7 +107,7 @@ class _Player:
 
 def compare(
     world: World,
-    changes: Changes,
+    changes: WhatIfChanges,
     *,
     span: int = FOR,
     to_the_end: bool = False,
@@ -129,7 +129,7 @@ def compare(
         return difference(before.of(tenant), after.of(tenant), (parting, end), parting - world.start)
 
 
-def _documents(world: World, changes: Changes) -> Iterator[object]:
+def _documents(world: World, changes: WhatIfChanges) -> Iterator[object]:
     """Every document that is, or comes to be, in force in one of the two."""
     state = world.state
     yield from (pool.document for pool in state.pools.values())
@@ -142,7 +142,7 @@ def _documents(world: World, changes: Changes) -> Iterator[object]:
             yield getattr(fact, "pool", None) or getattr(fact, "tenant", None)
 
 
-def _look_for_clashes(world: World, changes: Changes) -> None:
+def _look_for_clashes(world: World, changes: WhatIfChanges) -> None:
     """What is supposed to come must be told from what is there, or will be."""
     rows = (*(moment.submit for moment in world.scenario.timeline if moment.submit is not None),)
     jobs = {name for row in rows for name in numbered(row.name, row.count)}
@@ -161,7 +161,7 @@ def _look_for_clashes(world: World, changes: Changes) -> None:
 
 def compare_from(
     state: State,
-    changes: Changes,
+    changes: WhatIfChanges,
     now: int,
     *,
     span: int = FOR,
@@ -186,7 +186,7 @@ def compare_from(
     return structs.replace(found, assumptions=(*seen, AS_IT_WAS_WRITTEN, REFUSED_STAYS))
 
 
-def _world_of(state: State, ends: Ends, now: int, came: Aftermath) -> World:
+def _world_of(state: State, ends: ExpectedEnds, now: int, came: Aftermath) -> World:
     """A world that goes on from a state: every job behaves as is known of its kind, what holds leases is on its node already."""
     scenario = Scenario(documents=Documents(), timeline=tuple(came.moments))
     world = World(scenario, state=copy_of(state), start=max(now, state.now), long=True)
@@ -208,7 +208,7 @@ def _world_of(state: State, ends: Ends, now: int, came: Aftermath) -> World:
     return world
 
 
-def _adopt(world: World, job: JobRecord, ends: Ends) -> None:
+def _adopt(world: World, job: JobRecord, ends: ExpectedEnds) -> None:
     for lease in job.leases.values():
         node = world.state.nodes.get(lease.node)
         if node is not None and node.healthy:
@@ -219,7 +219,7 @@ def _adopt(world: World, job: JobRecord, ends: Ends) -> None:
         world.machines.hear(f.StopOrderedV1(job=job.key, attempt=job.attempt, ladder=job.stop), world.now)
 
 
-def _run_of(world: World, job: JobRecord, lease: LeaseState, ends: Ends) -> Run:
+def _run_of(world: World, job: JobRecord, lease: LeaseState, ends: ExpectedEnds) -> Run:
     behaviour = world.machines.behaviours[job.key]
     span = ends.span(job, world.now - job.started_at if job.started_at else 0)
     gone = ends.of(job) if job.started_at or job.state is JobState.STOPPING else None if span is None else world.now + span

@@ -12,47 +12,47 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from headrace.admission.decide import Admission
 from headrace.allocator.decide import Allocator
 from headrace.bus.memory import MemoryLog
-from headrace.contracts.codec import encode
-from headrace.contracts.document_tree import path_of
-from headrace.contracts.documents import DEFAULT_TENANT, Profile
-from headrace.contracts.durations import format_duration
+from headrace.contracts.documents.model import DEFAULT_TENANT, Profile
+from headrace.contracts.documents.tree import path_of
 from headrace.contracts.facts import InstallationLevelV1
-from headrace.contracts.ids import job_key, make_job_id
-from headrace.contracts.implied import spelled_out
-from headrace.contracts.levels import LEVEL, RELEASES
-from headrace.contracts.queries import DeleteRequest
-from headrace.contracts.records import RECORD_FACTS_MAX, Record
-from headrace.contracts.subjects import ledger, node_writer, submit
-from headrace.contracts.wishes import After, JobWish
-from headrace.contracts.writers import ADMISSION, ALLOCATOR, GOVERNANCE, PREEMPTION
+from headrace.contracts.facts.derived_facts import spelled_out
+from headrace.contracts.facts.levels import LEVEL, RELEASES
+from headrace.contracts.facts.records import RECORD_FACTS_MAX, Record
+from headrace.contracts.facts.writers import ADMISSION, ALLOCATOR, GOVERNANCE, PREEMPTION
+from headrace.contracts.messages.queries import DeleteRequest
+from headrace.contracts.messages.submissions import After, JobWish
+from headrace.contracts.transport.codec import encode
+from headrace.contracts.transport.subjects import ledger, node_writer, submit
+from headrace.contracts.values.durations import format_duration
+from headrace.contracts.values.ids import job_key, make_job_id
 from headrace.domain.fold.apply import make_true
-from headrace.domain.fold.ledger import Ledger
-from headrace.domain.requests import asked_by
-from headrace.domain.snapshot import copy_of
-from headrace.domain.state import State
-from headrace.domain.terms import Terms
+from headrace.domain.fold.ledger import FoldedLedger
+from headrace.domain.model.requests import asked_by
+from headrace.domain.model.state import State
+from headrace.domain.model.time_rules import TimeRules
+from headrace.domain.snapshots.snapshot import copy_of
 from headrace.governance.calendars import Zones
 from headrace.governance.decide import Governance
-from headrace.governance.honour import not_honourable
 from headrace.governance.objects import applied, full_name, placed
 from headrace.governance.plan import make_plan
 from headrace.governance.removal import remove
-from headrace.governance.zones import known_zones, offsets_of
+from headrace.governance.time_zones import known_zones, offsets_of
+from headrace.governance.validation.reservation_feasibility import not_honourable
 from headrace.preemption.decide import PreemptionWatch
-from headrace.simulate.again import Never
-from headrace.simulate.happenings import AUTHOR, Refused, happen
-from headrace.simulate.machines import HEARD, Machines
 from headrace.simulate.names import entitled_member, find_policy, numbered
+from headrace.simulate.replay_facts import Never
+from headrace.simulate.simulated_nodes import HEARD, Machines
+from headrace.simulate.timeline_events import AUTHOR, Refused, happen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from headrace.contracts.amounts import Amounts
-    from headrace.contracts.documents import Documents
+    from headrace.contracts.documents.model import Documents
     from headrace.contracts.facts import AnyFact
+    from headrace.contracts.values.amounts import Amounts
     from headrace.governance.decide import Decision
-    from headrace.governance.objects import Name
-    from headrace.simulate.changes import Changes
+    from headrace.governance.objects import ObjectName
+    from headrace.simulate.changes import WhatIfChanges
     from headrace.simulate.scenario import Delete, Expect, Scenario, Submit
 
 START = 1_767_225_600_000_000
@@ -70,7 +70,7 @@ class Unrest(Exception):
     """The deciders did not come to rest (R31)."""
 
 
-class Stated(NamedTuple):
+class RunRecord(NamedTuple):
     """One record of the run: sequence, virtual time since the start (microseconds), writer, facts."""
 
     sequence: int
@@ -79,7 +79,7 @@ class Stated(NamedTuple):
     facts: tuple[AnyFact, ...]
 
 
-class Decider(Protocol):
+class TimedDecider(Protocol):
     """Who states facts when it is its turn, and may have to be asked again at some time although nothing new is read."""
 
     def decide(self, now: int) -> Iterable[AnyFact]:
@@ -112,13 +112,13 @@ class World:
         self.long = long
         self.listeners: list[Callable[[AnyFact, int], None]] = []
         self.start = self.now = start
-        self.ledger = Ledger(state)
+        self.ledger = FoldedLedger(state)
         self.state = self.ledger.state
         lasts = {ledger(writer): sequence for writer, (sequence, _) in self.state.writers.items()}
         self.log = MemoryLog(lambda: self.now, after=self.state.sequence, lasts=lasts)
         self.submits = MemoryLog(lambda: self.now, after=self.state.judged)
         self.admission = Admission(self.state, lambda _tenant, _job, _text: "")
-        self.deciders: dict[str, Decider] = {
+        self.deciders: dict[str, TimedDecider] = {
             ALLOCATOR: Allocator(self.state),
             PREEMPTION: PreemptionWatch(self.state),
             GOVERNANCE: Governance(self.state, ZONES),
@@ -126,12 +126,12 @@ class World:
         self._rests: dict[str, tuple[int, int]] = {}
         """Behind which record, and when, somebody had nothing to say: until one of these is another, there is nothing to ask."""
         self.machines = Machines()
-        self.otherwise: frozenset[Name] = frozenset()
+        self.otherwise: frozenset[ObjectName] = frozenset()
         """Objects that changes have written or removed: what was really written about them is passed over."""
         self.former: dict[tuple[str, str], Amounts] = {}
         """What a replica of a profile that changes have written took before."""
         self.never = Never()
-        self.history: list[Stated] = []
+        self.history: list[RunRecord] = []
         self.names: dict[str, str] = {}
         self._submitted = 0
         self._timeline = sorted(scenario.timeline, key=lambda moment: moment.at)
@@ -283,9 +283,9 @@ class World:
         (message,) = self.log.messages_after(sequence - 1)
         if self.ledger.read(message) is None:
             raise AssertionError(self.ledger.void_reason)
-        self.history.append(Stated(sequence, self.now - self.start, by, stated))
+        self.history.append(RunRecord(sequence, self.now - self.start, by, stated))
 
-    def change(self, changes: Changes) -> None:
+    def change(self, changes: WhatIfChanges) -> None:
         """What would be otherwise is so from now on: documents, deletions, nodes, jobs. `Refused` where governance would not have it."""
         written = [place.name for place in placed(changes.documents)]
         self.otherwise = frozenset((*written, *(full_name(wish.kind, wish.name, _owner(wish)) for wish in changes.delete)))
@@ -317,7 +317,9 @@ class World:
         if not self.judged:
             self.append(GOVERNANCE, [*first, *as_law(documents)])
             return
-        state = State(terms=Terms(level=LEVEL)) if first else self.state  # `first` raises an empty installation to that level
+        state = (
+            State(terms=TimeRules(level=LEVEL)) if first else self.state
+        )  # `first` raises an empty installation to that level
         plan = make_plan(state, documents, AUTHOR, groups=False, zones=ZONES, now=self.now)
         if plan.errors:
             raise Refused("\n".join(f"{where}{error}" if path_of(error) else error for error in plan.errors))

@@ -20,19 +20,19 @@ from typing import NamedTuple
 
 import msgspec
 
-from headrace.archive import durable
-from headrace.bus.accounts import SERVICES, Credential, server_config
-from headrace.bus.clusters import CLUSTER, Routes
-from headrace.bus.nkeys import AccountKey
+from headrace.archive import atomic_files
+from headrace.bus.nats.cluster_routes import CLUSTER, Routes
+from headrace.bus.nats.nkeys import AccountKey
+from headrace.bus.nats.permissions import SERVICES, Credential, server_config
 from headrace.client.endpoint import ENDPOINT_FILE, Endpoint, Login, data_directory, read_login
 from headrace.client.errors import Unreachable
-from headrace.contracts.documents import DEFAULT_TENANT
-from headrace.contracts.ids import is_token
+from headrace.contracts.documents.model import DEFAULT_TENANT
+from headrace.contracts.values.ids import is_token
 from headrace.identity.signing import IDENTITY, ISSUER_KEY
-from headrace.supervisor.certificates import Certificates, development
 from headrace.supervisor.errors import InstallationError
-from headrace.supervisor.ports import LOOPBACK, WILDCARDS
-from headrace.supervisor.sockets import NoPlace, short_enough
+from headrace.supervisor.launcher.certificates import Certificates, development
+from headrace.supervisor.launcher.ports import LOOPBACK, WILDCARDS
+from headrace.supervisor.launcher.sockets import NoSocketDirectory, short_enough
 
 OPERATOR = "operator"
 OWNER = "owner"
@@ -231,7 +231,7 @@ class Installation:
         try:
             return development(self.directory / "tls", names)
         except OSError as error:
-            raise InstallationError(durable.unwritten(self.directory / "tls", error)) from None
+            raise InstallationError(atomic_files.unwritten(self.directory / "tls", error)) from None
 
     def write_nats_config(self, ports: Sequence[int], routes: Sequence[int] = (), *, private: bool = False) -> None:
         """The servers' configurations, with every login there is. `private`: for ourselves alone, on the loopback and in the clear."""
@@ -262,13 +262,13 @@ class Installation:
         """Where *governance* listens for the gateway; `InstallationError` where its path is too long for a socket."""
         try:
             return short_enough(self.gateway_config.parent / API_SOCKET)
-        except NoPlace as error:
+        except NoSocketDirectory as error:
             raise InstallationError(str(error)) from None
 
     def write_gateway_config(self, port: int) -> str:
         """The configuration of the gateway, and what it has to know of the API; what this gateway is called, and no other is."""
-        from headrace.contracts.protocol import descriptors  # noqa: PLC0415 - the commands that start nothing need no protobuf
-        from headrace.supervisor.gateway import Tls, gateway_config  # noqa: PLC0415
+        from headrace.contracts.schemas.protocol import descriptors  # noqa: PLC0415 - the commands that start nothing need no protobuf
+        from headrace.supervisor.launcher.gateway import Tls, gateway_config  # noqa: PLC0415
 
         write_whole(self.descriptors, descriptors().SerializeToString(deterministic=True), 0o644)
         known, host = self.certificates(), self.settings().listen
@@ -314,6 +314,6 @@ def as_token(text: str) -> str:
 def write_whole(path: Path, data: bytes, mode: int = 0o600) -> None:
     """Write a file so that whoever reads it sees the old content or the new, never a part, even after a power cut."""
     try:
-        durable.write(path, data, mode)
+        atomic_files.write(path, data, mode)
     except OSError as error:
-        raise InstallationError(durable.unwritten(path, error)) from None
+        raise InstallationError(atomic_files.unwritten(path, error)) from None

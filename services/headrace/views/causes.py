@@ -12,20 +12,20 @@ from typing import Any, NamedTuple
 
 from headrace.contracts import facts as f
 from headrace.contracts.facts import AnyFact
-from headrace.contracts.ids import IdError, split_job_key
+from headrace.contracts.values.ids import IdError, split_job_key
 
 Ref = tuple[int, int]
 """(sequence, place in the record)."""
 
 
-class Stated(NamedTuple):
+class StatedFact(NamedTuple):
     """A fact, and where it stands."""
 
     ref: Ref
     fact: AnyFact
 
 
-def causes(stated: Iterable[Stated]) -> dict[Ref, tuple[Ref, ...]]:
+def causes(stated: Iterable[StatedFact]) -> dict[Ref, tuple[Ref, ...]]:
     """Each fact's causes among those before it; `stated` in the order of the ledger."""
     trail = _Trail()
     found: dict[Ref, tuple[Ref, ...]] = {}
@@ -67,7 +67,7 @@ class _Trail:
         self._victims: dict[str, Ref] = {}
         self._victims_of: dict[str, tuple[tuple[str, int], ...]] = {}
 
-    def note(self, stated: Stated) -> None:
+    def note(self, stated: StatedFact) -> None:
         """It is the last of its kind now."""
         fact = stated.fact
         for about in _keys(fact):

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from headrace.contracts.amounts import format_amount
-from headrace.contracts.past import Change, DiffView
-from headrace.domain.job_states import FINAL, HOLDING
+from headrace.contracts.messages.history import DiffView, StateChange
+from headrace.contracts.values.amounts import format_amount
+from headrace.domain.model.job_states import FINAL, HOLDING
+from headrace.views.job_index import lines_of
 from headrace.views.pseudonyms import seen
 from headrace.views.replay import documents
-from headrace.views.roster import lines_of
-from headrace.views.shown import node_views, pool_views, state_of
+from headrace.views.tenant_views import node_views, pool_views, state_of
 from headrace.views.visibility import EVERYBODY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from headrace.domain.jobs import JobRecord
-    from headrace.domain.state import State
+    from headrace.domain.model.jobs import JobRecord
+    from headrace.domain.model.state import State
 
 CHANGES_MAX = 5_000
 
@@ -64,7 +64,7 @@ def difference(before: State, after: State, tenant: str) -> DiffView:
     return seen(after, view, tenant)
 
 
-def _compared(before: Mapping[tuple[str, str], Item], after: Mapping[tuple[str, str], Item]) -> Iterator[Change]:
+def _compared(before: Mapping[tuple[str, str], Item], after: Mapping[tuple[str, str], Item]) -> Iterator[StateChange]:
     for kind, name in dict.fromkeys((*before, *after)):
         was, now = before.get((kind, name)), after.get((kind, name))
         if was == now:
@@ -72,7 +72,7 @@ def _compared(before: Mapping[tuple[str, str], Item], after: Mapping[tuple[str, 
         change = "added" if was is None else "removed" if now is None else "changed"
         was, now = was or {}, now or {}
         fields = {field: (was.get(field, ""), now.get(field, "")) for field in dict.fromkeys((*was, *now))}
-        yield Change(
+        yield StateChange(
             kind=kind, name=name, change=change, fields={field: pair for field, pair in fields.items() if pair[0] != pair[1]}
         )
 
@@ -129,7 +129,7 @@ def _jobs(state: State, tenant: str) -> dict[tuple[str, str], Item]:
     return {("job", job.key): _job(job) for job in state.jobs.values() if tenant in (EVERYBODY, job.tenant)}
 
 
-def _of_jobs(before: State, after: State, tenant: str) -> Iterator[Change]:
+def _of_jobs(before: State, after: State, tenant: str) -> Iterator[StateChange]:
     """An ended job leaves the fold after an hour, and how it ended is remembered for a day: it is no job that was taken away."""
     was, now = _jobs(before, tenant), _jobs(after, tenant)
     for name in was.keys() - now.keys():

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from headrace.contracts.codec import encode
-from headrace.contracts.subjects import asker_of
+from headrace.contracts.transport.codec import encode
+from headrace.contracts.transport.subjects import asker_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from headrace.domain.state import State
+    from headrace.domain.model.state import State
 
 T = TypeVar("T")
 

@@ -20,33 +20,33 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 import msgspec
 
 from headrace.bus.log import LogError, LogUnavailable
-from headrace.contracts.codec import MESSAGE_BYTES_MAX, Malformed, decode, decode_record, encode
-from headrace.contracts.ids import IdError, is_job_id, job_key, split_job_key
-from headrace.contracts.orders import LogsAnswer, LogsRequest
-from headrace.contracts.queries import Answer, FactView, JobRequest, JobsRequest, JobView
-from headrace.contracts.reasons import REJECT_SENTENCES, RejectReason
-from headrace.contracts.subjects import node_logs
-from headrace.domain.job_states import JobState
+from headrace.contracts.messages.orders import LogsAnswer, LogsRequest
+from headrace.contracts.messages.queries import Answer, FactView, JobRequest, JobsRequest, JobView
+from headrace.contracts.transport.codec import MESSAGE_BYTES_MAX, Malformed, decode, decode_record, encode
+from headrace.contracts.transport.subjects import node_logs
+from headrace.contracts.values.ids import IdError, is_job_id, job_key, split_job_key
+from headrace.contracts.values.reasons import REJECT_SENTENCES, RejectReason
+from headrace.domain.model.job_states import JobState
 from headrace.service.answering import Refused
-from headrace.views import shown
-from headrace.views.lines import lines_of
-from headrace.views.past import Past
+from headrace.views import tenant_views
+from headrace.views.job_index import Rejected
+from headrace.views.job_lines import lines_of
+from headrace.views.past_queries import Then
 from headrace.views.pseudonyms import meant, seen
-from headrace.views.roster import Rejected
-from headrace.views.then import Then
+from headrace.views.state_at import Past
 from headrace.views.visibility import is_known, reads_output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from headrace.bus.log import Log
-    from headrace.domain.attempts import Attempt
-    from headrace.domain.jobs import JobRecord
-    from headrace.domain.state import State
+    from headrace.domain.model.attempts import Attempt
+    from headrace.domain.model.jobs import JobRecord
+    from headrace.domain.model.state import State
     from headrace.service.answering import Handler
     from headrace.service.snapshots import Snapshots
     from headrace.views.history import History
-    from headrace.views.roster import Roster
+    from headrace.views.job_index import JobIndex
 
 T = TypeVar("T")
 
@@ -58,7 +58,7 @@ ENVELOPE = 64 * 1024
 """Room for what stands around a body in its message."""
 
 
-class Answered(Protocol):
+class BusAnswer(Protocol):
     """An answer from the bus."""
 
     @property
@@ -66,12 +66,12 @@ class Answered(Protocol):
         """Its bytes."""
 
 
-class Wire(Protocol):
-    """What is needed of a connection (`headrace.bus.connection`)."""
+class BusConnection(Protocol):
+    """What is needed of a connection (`headrace.bus.nats.connection`)."""
 
     async def ask(
         self, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None, within: float = LOGS_TIMEOUT
-    ) -> Answered:
+    ) -> BusAnswer:
         """Send, and wait so many seconds for the answer; raises `LogUnavailable`, `LogRefused`."""
 
 
@@ -79,10 +79,10 @@ class Sources(NamedTuple):
     """What answers are made of. `clock`: microseconds since 1970; `heard`: when each node was last heard of."""
 
     state: State
-    roster: Roster
+    roster: JobIndex
     history: History
     ledger: Log
-    wire: Wire
+    wire: BusConnection
     heard: Mapping[str, int]
     clock: Callable[[], int]
     snapshots: Snapshots | None = None
@@ -105,10 +105,12 @@ class Queries:
             "facts": self.facts,
             "logs": self.logs,
             "queues": lambda tenant, _user, _payload: list(
-                shown.queue_views(self._from.state, self._from.roster.lines, tenant, self._from.clock())
+                tenant_views.queue_views(self._from.state, self._from.roster.lines, tenant, self._from.clock())
             ),
-            "pools": lambda tenant, _user, _payload: list(shown.pool_views(self._from.state, self._from.roster.lines, tenant)),
-            "nodes": lambda tenant, _user, _payload: list(shown.node_views(self._from.state, self._from.heard, tenant)),
+            "pools": lambda tenant, _user, _payload: list(
+                tenant_views.pool_views(self._from.state, self._from.roster.lines, tenant)
+            ),
+            "nodes": lambda tenant, _user, _payload: list(tenant_views.node_views(self._from.state, self._from.heard, tenant)),
         }
         return {what: self._to_a_tenant(handler) for what, handler in found.items()}
 
@@ -130,7 +132,7 @@ class Queries:
             return []
         request = msgspec.structs.replace(request, user=handle)
         limit = min(max(request.limit, 1), JOBS_MAX)
-        waits = shown.Waits(self._from.state, self._now())
+        waits = tenant_views.Waits(self._from.state, self._now())
         found: list[JobView] = []
         for number, job in enumerate(self._from.roster.newest(tenant), 1):
             looks = waits.looks
@@ -151,7 +153,7 @@ class Queries:
         job = self.find(tenant, user, request.job)
         if request.digest and self._knows_content(job, tenant, user):
             _see_same(job, request.digest)
-        return seen(self._from.state, _view(job, shown.Waits(self._from.state, self._now()), all_attempts=True), tenant)
+        return seen(self._from.state, _view(job, tenant_views.Waits(self._from.state, self._now()), all_attempts=True), tenant)
 
     def why(self, tenant: str, user: str, payload: bytes) -> object:
         """Why one job waits, or what became of it; now, or as it was behind a record or at a moment."""
@@ -162,7 +164,11 @@ class Queries:
         if 0 < request.sequence < state.sequence or 0 < request.at < now:
             return self._why_then(tenant, user, request)
         job = self.find(tenant, user, request.job)
-        return seen(state, shown.rejected_why(job) if isinstance(job, Rejected) else shown.why_view(state, job, now), tenant)
+        return seen(
+            state,
+            tenant_views.rejected_why(job) if isinstance(job, Rejected) else tenant_views.why_view(state, job, now),
+            tenant,
+        )
 
     async def _why_then(self, tenant: str, user: str, request: JobRequest) -> Answer:
         """The answer of the past, which says by itself which record it reflects."""
@@ -170,12 +176,12 @@ class Queries:
         state = await self._past.behind(request.sequence, request.at, self._from.state.sequence)
         job = next((state.jobs[key] for key in keys if key in state.jobs), None)
         if job is not None:
-            view = shown.why_view(state, job, max(state.now, request.at))
+            view = tenant_views.why_view(state, job, max(state.now, request.at))
         else:
             rejected = next((found for key in keys if isinstance(found := self._from.roster.find(key), Rejected)), None)
             if rejected is None or rejected.at > max(state.now, request.at):
                 raise Refused("NOT_FOUND", f"tenant {tenant} had no job {request.job} behind record {state.sequence}")
-            view = shown.rejected_why(rejected)
+            view = tenant_views.rejected_why(rejected)
         return Answer(sequence=state.sequence, body=msgspec.Raw(encode(seen(self._from.state, view, tenant))))
 
     async def facts(self, tenant: str, user: str, payload: bytes) -> list[FactView]:
@@ -274,7 +280,7 @@ def _passes(job: JobRecord | Rejected, request: JobsRequest) -> bool:
         key, queue, state = job.fact.job, f"{job.fact.policy}/{job.fact.profile}", JobState.REJECTED.value
         name = job.fact.name
     else:
-        key, queue, state, name, labels = job.key, job.queue, shown.state_of(job), job.name, job.labels
+        key, queue, state, name, labels = job.key, job.queue, tenant_views.state_of(job), job.name, job.labels
     return (
         (not request.states or state in request.states)
         and (not request.queue or queue == request.queue)
@@ -284,8 +290,12 @@ def _passes(job: JobRecord | Rejected, request: JobsRequest) -> bool:
     )
 
 
-def _view(job: JobRecord | Rejected, waits: shown.Waits, *, all_attempts: bool) -> JobView:
-    return shown.rejected_view(job) if isinstance(job, Rejected) else shown.job_view(job, waits, all_attempts=all_attempts)
+def _view(job: JobRecord | Rejected, waits: tenant_views.Waits, *, all_attempts: bool) -> JobView:
+    return (
+        tenant_views.rejected_view(job)
+        if isinstance(job, Rejected)
+        else tenant_views.job_view(job, waits, all_attempts=all_attempts)
+    )
 
 
 def _see_same(job: JobRecord | Rejected, digest: str) -> None:

@@ -11,22 +11,22 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from headrace.contracts.amounts import JOB
-from headrace.contracts.document_writer import write_document
-from headrace.contracts.documents import KINDS
-from headrace.contracts.past import LeaseView, PastJob, PastView
-from headrace.contracts.queries import DocumentView
-from headrace.domain.job_states import FINAL, JobState
+from headrace.contracts.documents.model import KINDS
+from headrace.contracts.documents.writer import write_document
+from headrace.contracts.messages.history import LeaseView, PastJob, PastView
+from headrace.contracts.messages.queries import DocumentView
+from headrace.contracts.values.amounts import JOB
+from headrace.domain.model.job_states import FINAL, JobState
+from headrace.views.job_index import lines_of
 from headrace.views.pseudonyms import seen, shown, told
-from headrace.views.roster import lines_of
-from headrace.views.shown import Waits, node_views, pool_views, queue_views, state_of
+from headrace.views.tenant_views import Waits, node_views, pool_views, queue_views, state_of
 from headrace.views.visibility import EVERYBODY, document_seen_by, hide_others
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from headrace.domain.jobs import JobRecord, LeaseState
-    from headrace.domain.state import State
+    from headrace.domain.model.jobs import JobRecord, LeaseState
+    from headrace.domain.model.state import State
 
 LIMIT_MAX = 5_000
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from headrace.contracts.documents import DEFAULT_TENANT, Access, Document, Group, Owner, Pool, Profile, Tenant
+from headrace.contracts.documents.model import DEFAULT_TENANT, Access, Document, Group, Owner, Pool, Profile, Tenant
 from headrace.domain.queueing.access import may_act
 
 if TYPE_CHECKING:
-    from headrace.domain.jobs import JobRecord
-    from headrace.domain.state import NodeState, State
+    from headrace.domain.model.jobs import JobRecord
+    from headrace.domain.model.state import NodeState, State
 
 _JOB_KEY = re.compile(r"\b([a-z0-9-]{1,63})\.[a-z0-9-]{1,63}\.[0-7][0-9a-hjkmnp-tv-z]{25}\b")
 

@@ -7,33 +7,33 @@ from typing import Any
 
 import pytest
 
-from headrace.accounting.books import Books
-from headrace.accounting.meter import PastUse
-from headrace.accounting.meters import MeterKey
-from headrace.accounting.rows import (
-    Attempt,
+from headrace.accounting.books.books import Books
+from headrace.accounting.books.meter import PastUse
+from headrace.accounting.books.meters import MeterKey
+from headrace.accounting.books.rollups import NodeSumRow, RollupAccount, SumRow
+from headrace.accounting.books.rows import (
+    AttemptRow,
     CapacityRow,
-    Changes,
     KeptRow,
-    Lease,
+    LeaseRow,
     ReservationRow,
-    Stored,
+    RowChanges,
+    StoredBooks,
     SuspensionRow,
     place_of,
 )
-from headrace.accounting.sums import Account, NodeSumRow, SumRow
-from headrace.accounting.tariffs import PriceRow, TariffRow
+from headrace.accounting.books.tariffs import PriceRow, TariffRow
 from headrace.bus.log import Message
 from headrace.contracts import facts as f
-from headrace.contracts.amounts import GPU_UNITS
-from headrace.contracts.codec import encode
-from headrace.contracts.documents import Policy, PolicyProfile, Pool, Profile
+from headrace.contracts.documents.model import Policy, PolicyProfile, Pool, Profile
 from headrace.contracts.facts import Fact
-from headrace.contracts.ids import job_key, make_job_id
-from headrace.contracts.levels import LEVEL, RELEASES
-from headrace.contracts.records import Record, digest
-from headrace.contracts.subjects import NODE_WRITER, ledger
-from headrace.domain.fold.ledger import Ledger
+from headrace.contracts.facts.levels import LEVEL, RELEASES
+from headrace.contracts.facts.records import Record, digest
+from headrace.contracts.transport.codec import encode
+from headrace.contracts.transport.subjects import NODE_WRITER, ledger
+from headrace.contracts.values.amounts import GPU_UNITS
+from headrace.contracts.values.ids import job_key, make_job_id
+from headrace.domain.fold.ledger import FoldedLedger
 
 SECOND = 1_000_000
 GPU = GPU_UNITS
@@ -47,7 +47,7 @@ class Story:
     """A ledger with one pool of 100 simulated GPUs, a node `n1` and, as told, policies; times in seconds (fractions allowed)."""
 
     def __init__(self) -> None:
-        self.ledger = Ledger()
+        self.ledger = FoldedLedger()
         self.books = Books(self.ledger.state)
         self.messages: list[Message] = []
         self._prev: dict[str, str] = {}
@@ -145,7 +145,7 @@ class Tables:
         self.facts: list[Any] = []
         self.position: Any = None
 
-    def take(self, changes: Changes) -> Tables:
+    def take(self, changes: RowChanges) -> Tables:
         assert self.position is None or self.position == changes.before
         self.position = changes.position
         self.records += changes.records
@@ -195,19 +195,21 @@ class Tables:
 
     def restore(self, books: Books, since: int) -> None:
         """What `store.load` does, from these tables."""
-        attempts = {key: Attempt(**row) for key, row in self.attempts.items() if row["cause"] is None}
+        attempts = {key: AttemptRow(**row) for key, row in self.attempts.items() if row["cause"] is None}
         for row in self.leases.values():
             if (row["job"], row["attempt"]) in attempts:
-                attempts[row["job"], row["attempt"]].leases[row["rank"]] = Lease(**row)
+                attempts[row["job"], row["attempt"]].leases[row["rank"]] = LeaseRow(**row)
         suspended = [row for row in self.suspensions.values() if row.until is None]
         accounts = [
-            (job, Account(row.tenant, row.group_name, row.policy, row.profile, row.user_name, row.service_account, ""))
+            (job, RollupAccount(row.tenant, row.group_name, row.policy, row.profile, row.user_name, row.service_account, ""))
             for job, row in self.jobs.items()
             if row.ended_at is None
         ]
         kept = [row for row in self.kept.values() if row.until is None]
         unsettled = tuple(attempts.values())
-        books.restore(Stored(unsettled, accounts, suspended, kept, self.reservations, self.capacity, self.tariffs, self.prices))
+        books.restore(
+            StoredBooks(unsettled, accounts, suspended, kept, self.reservations, self.capacity, self.tariffs, self.prices)
+        )
         keys = {MeterKey(row.tenant, row.policy, row.key) for row in self.reservations}
         keys |= {MeterKey(lease["tenant"], lease["policy"], key) for lease in self.leases.values() for key in lease["amounts"]}
         for key in keys:
@@ -218,7 +220,7 @@ class Tables:
         past = []
         for (number, key, begun), use in self.usage.items():
             lease = self.leases[number]
-            held = Lease(**lease)
+            held = LeaseRow(**lease)
             mine = (lease["tenant"], lease["policy"], key) == meter
             if mine and (use.until is None or use.until >= since):
                 past.append(PastUse(place_of(held), begun, *use, held.account))
@@ -231,8 +233,8 @@ class Tables:
         return self.take(books.settle())
 
 
-_ATTEMPT = tuple(name for name in Attempt.__dataclass_fields__ if name != "leases")
-_LEASE = tuple(Lease.__dataclass_fields__)
+_ATTEMPT = tuple(name for name in AttemptRow.__dataclass_fields__ if name != "leases")
+_LEASE = tuple(LeaseRow.__dataclass_fields__)
 
 
 @pytest.fixture

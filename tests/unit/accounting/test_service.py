@@ -6,18 +6,19 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from headrace.accounting import service, store
-from headrace.accounting.database import Database, DatabaseAway, DatabaseRefused
-from headrace.accounting.rows import NOWHERE, Changes, FactRow, Position
+from headrace.accounting import service
+from headrace.accounting.books.rows import NOWHERE, FactRow, Position, RowChanges
 from headrace.accounting.service import Accounting
+from headrace.accounting.storage import store
+from headrace.accounting.storage.database import Database, DatabaseAway, DatabaseRefused
 from headrace.bus.memory import MemoryLog
-from headrace.bus.yielding import Yielding
-from headrace.contracts.codec import encode
-from headrace.contracts.levels import LEVEL
-from headrace.contracts.queries import ServiceView
-from headrace.contracts.usage import UsageRequest
+from headrace.bus.niceness import Yielding
+from headrace.contracts.facts.levels import LEVEL
+from headrace.contracts.messages.queries import ServiceView
+from headrace.contracts.messages.usage import UsageRequest
+from headrace.contracts.transport.codec import encode
 from headrace.service.answering import Refused
-from headrace.service.engine import ENGINE
+from headrace.service.engine_version import ENGINE
 from headrace.service.fold import LedgerFold
 
 
@@ -47,7 +48,7 @@ async def test_the_pace_says_how_far_behind_the_books_are_and_how_fast_they_go_o
             await asyncio.sleep(0)
         watching.cancel()
     assert (told[0]["event"], told[0]["behind"], told[0]["facts_per_s"] > 0) == ("catching_up", 2, True)
-    pace = service.Pace(facts=50)
+    pace = service.CatchUpRate(facts=50)
     pace.look(3, 5.0)
     assert (pace.behind, pace.facts_per_s, pace.facts) == (3, 10, 0)
 
@@ -90,7 +91,7 @@ async def test_how_much_there_is_is_told_whenever_there_is_twice_as_much(monkeyp
     accounting = Accounting(log_of(), LedgerFold(), "postgresql://nowhere")
     for number in range(1, 13):
         await accounting._write(
-            Changes(NOWHERE, Position(number, "aa", 10), facts=[FactRow(number, 0, "job.ended.v1", "")] * 700)
+            RowChanges(NOWHERE, Position(number, "aa", 10), facts=[FactRow(number, 0, "job.ended.v1", "")] * 700)
         )
         accounting.pace.look(0, 1.0)
     assert surveys == [2_100, 4_200, 8_400]

@@ -10,15 +10,24 @@ from headrace.admission.decide import REFUSALS_STATED, Admission
 from headrace.admission.judge import Asker
 from headrace.admission.review import Review
 from headrace.bus.memory import MemoryLog
-from headrace.contracts import documents as d
 from headrace.contracts import facts as f
-from headrace.contracts.accounts import FIRST
-from headrace.contracts.codec import encode
-from headrace.contracts.digests import submission_digest
-from headrace.contracts.ids import make_job_id
-from headrace.contracts.records import RECORD_BYTES_MAX, RECORD_FACTS_MAX, Record
-from headrace.contracts.subjects import by, cancel, cancel_many, requeue, submit
-from headrace.contracts.wishes import CANCELS_MAX, After, CancelManyWish, CancelWish, JobText, JobWish, JobWishes, RequeueWish
+from headrace.contracts.documents import model as d
+from headrace.contracts.facts.records import RECORD_BYTES_MAX, RECORD_FACTS_MAX, Record
+from headrace.contracts.messages.submissions import (
+    CANCELS_MAX,
+    After,
+    CancelManyWish,
+    CancelWish,
+    JobText,
+    JobWish,
+    JobWishes,
+    RequeueWish,
+)
+from headrace.contracts.transport.codec import encode
+from headrace.contracts.transport.subjects import by, cancel, cancel_many, requeue, submit
+from headrace.contracts.values.account_numbers import FIRST
+from headrace.contracts.values.digests import submission_digest
+from headrace.contracts.values.ids import make_job_id
 from tests.unit.allocator.history import START, History, gpus, policy
 from tests.unit.domain.snapshot import differences, snapshot
 

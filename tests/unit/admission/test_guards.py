@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from headrace.admission.guards import against_rules, too_fast
-from headrace.contracts.documents import Group, RuntimeRules, SubmitRate, Tenant
-from headrace.contracts.wishes import JobWish
-from headrace.domain.state import State, Written
+from headrace.contracts.documents.model import Group, RuntimeRules, SubmitRate, Tenant
+from headrace.contracts.messages.submissions import JobWish
+from headrace.domain.model.state import GovernanceObject, State
 
 NOW = 1_000_000_000
 
@@ -65,7 +65,7 @@ def test_a_tenant_that_is_too_fast_is_told_when_to_come_back():
     state = State(now=NOW)
     assert too_fast(state, "default", NOW, 1_000_000) is None
     tenant = Tenant(name="default", submit_rate=SubmitRate(per_second=2, burst=3))
-    state.tenants["default"] = Written(tenant, 1)
+    state.tenants["default"] = GovernanceObject(tenant, 1)
     assert too_fast(state, "default", NOW, 2) is None
     rejection, wait = too_fast(state, "default", NOW, 3)
     assert (rejection.reason, wait) == ("TOO_FAST", 500_000)

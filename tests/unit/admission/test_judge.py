@@ -5,15 +5,15 @@ import pytest
 
 from headrace.admission.judge import Asker, acting, judge
 from headrace.admission.review import Review
-from headrace.contracts import documents as d
 from headrace.contracts import facts as f
-from headrace.contracts.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS
-from headrace.contracts.digests import submission_digest
-from headrace.contracts.durations import DAY, HOUR, MINUTE
+from headrace.contracts.documents import model as d
 from headrace.contracts.facts.admission import Dependency
-from headrace.contracts.ids import make_job_id
-from headrace.contracts.records import Record
-from headrace.contracts.wishes import After, JobText, JobWish
+from headrace.contracts.facts.records import Record
+from headrace.contracts.messages.submissions import After, JobText, JobWish
+from headrace.contracts.values.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS
+from headrace.contracts.values.digests import submission_digest
+from headrace.contracts.values.durations import DAY, HOUR, MINUTE
+from headrace.contracts.values.ids import make_job_id
 from tests.unit.allocator.history import START, History, gpus, policy, profile
 from tests.unit.domain.snapshot import differences, snapshot
 

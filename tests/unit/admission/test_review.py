@@ -8,16 +8,16 @@ from msgspec import structs
 from headrace.admission.decide import REFUSALS_STATED
 from headrace.admission.judge import Asker
 from headrace.admission.review import Review
-from headrace.contracts import documents as d
 from headrace.contracts import facts as f
-from headrace.contracts.accounts import FIRST
-from headrace.contracts.amounts import GPU, GPU_UNITS
-from headrace.contracts.durations import DAY, HOUR
+from headrace.contracts.documents import model as d
 from headrace.contracts.facts.admission import Dependency
-from headrace.contracts.ids import make_job_id
-from headrace.contracts.records import Record
-from headrace.contracts.subjects import cancel, submit
-from headrace.domain.accounts import next_number
+from headrace.contracts.facts.records import Record
+from headrace.contracts.transport.subjects import cancel, submit
+from headrace.contracts.values.account_numbers import FIRST
+from headrace.contracts.values.amounts import GPU, GPU_UNITS
+from headrace.contracts.values.durations import DAY, HOUR
+from headrace.contracts.values.ids import make_job_id
+from headrace.domain.model.account_numbers import next_number
 from tests.unit.allocator.history import START, History, gpus, policy
 from tests.unit.domain.snapshot import differences, snapshot
 

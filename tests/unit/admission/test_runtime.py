@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from headrace.admission.runtime import default_request, rules_of, text_of, uses, with_defaults
-from headrace.contracts.documents import Group, Mount, RuntimeRules
-from headrace.contracts.wishes import JobText, JobWish
+from headrace.contracts.documents.model import Group, Mount, RuntimeRules
+from headrace.contracts.messages.submissions import JobText, JobWish
 
 RULES = RuntimeRules(
     env={"HF_HOME": "/data/hf", "MODE": "team"},

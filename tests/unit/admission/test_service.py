@@ -10,12 +10,12 @@ from headrace.admission.decide import Admission
 from headrace.admission.service import Held, _forget_judged, _read_wishes
 from headrace.bus.log import LogUnavailable, Message
 from headrace.bus.memory import MemoryLog
-from headrace.bus.sealing import KEYS, Keyring
-from headrace.contracts.codec import decode, encode
+from headrace.bus.text_encryption import KEYS, Keyring
 from headrace.contracts.facts import JobAdmittedV1, WishesJudgedV1, WishRefusedV1
-from headrace.contracts.subjects import cancel, submit
-from headrace.contracts.wishes import JobText, JobWish
-from headrace.domain.state import State
+from headrace.contracts.messages.submissions import JobText, JobWish
+from headrace.contracts.transport.codec import decode, encode
+from headrace.contracts.transport.subjects import cancel, submit
+from headrace.domain.model.state import State
 from headrace.service import deciding
 from tests.unit.service.bus import JOB, JOB_ID, Bus, running, until
 

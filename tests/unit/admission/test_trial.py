@@ -8,13 +8,13 @@ import pytest
 from headrace.admission.judge import Asker
 from headrace.admission.trial import tried
 from headrace.contracts import facts as f
-from headrace.contracts.amounts import GPU, GPU_UNITS
-from headrace.contracts.codec import Malformed, encode
-from headrace.contracts.digests import submission_digest
-from headrace.contracts.ids import IdError, make_job_id
-from headrace.contracts.queries import TrialRequest
-from headrace.contracts.subjects import by, submit
-from headrace.contracts.wishes import JobWish, JobWishes
+from headrace.contracts.messages.queries import TrialRequest
+from headrace.contracts.messages.submissions import JobWish, JobWishes
+from headrace.contracts.transport.codec import Malformed, encode
+from headrace.contracts.transport.subjects import by, submit
+from headrace.contracts.values.amounts import GPU, GPU_UNITS
+from headrace.contracts.values.digests import submission_digest
+from headrace.contracts.values.ids import IdError, make_job_id
 from tests.unit.allocator.history import START, History, gpus, policy
 from tests.unit.domain.snapshot import differences, snapshot
 

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from headrace.allocator.decide import Allocator
-from headrace.contracts import documents as d
 from headrace.contracts import facts as f
-from headrace.contracts.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, JOB
-from headrace.contracts.durations import SECOND
+from headrace.contracts.documents import model as d
 from headrace.contracts.facts import AnyFact
 from headrace.contracts.facts.fact import DeviceShare, Ladder, Place
+from headrace.contracts.facts.levels import LEVEL
 from headrace.contracts.facts.nodes import Device
-from headrace.contracts.ids import make_job_id
-from headrace.contracts.levels import LEVEL
-from headrace.contracts.records import Record
+from headrace.contracts.facts.records import Record
+from headrace.contracts.values.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, JOB
+from headrace.contracts.values.durations import SECOND
+from headrace.contracts.values.ids import make_job_id
 from headrace.domain.fold.apply import apply
-from headrace.domain.jobs import JobRecord
-from headrace.domain.state import State
-from headrace.domain.terms import Terms
+from headrace.domain.model.jobs import JobRecord
+from headrace.domain.model.state import State
+from headrace.domain.model.time_rules import TimeRules
 from headrace.simulate.world import as_law
 
 START = 1_767_225_600 * SECOND
@@ -76,7 +76,7 @@ class History:
     """A state, the time, and the means to tell what happens next."""
 
     def __init__(self, *policies: d.Policy, pools: tuple[d.Pool, ...] = (HALL,), **documents: object) -> None:
-        self.state = State(terms=Terms(level=LEVEL))
+        self.state = State(terms=TimeRules(level=LEVEL))
         self.now = START
         self.allocator = Allocator(self.state)
         self._jobs = 0

@@ -3,12 +3,12 @@ from __future__ import annotations
 import pytest
 
 from headrace.allocator.decide import SETTLED_MAX, Allocator
-from headrace.contracts import documents as d
 from headrace.contracts import facts as f
-from headrace.contracts.amounts import GPU, GPU_UNITS
-from headrace.contracts.durations import MINUTE, SECOND
+from headrace.contracts.documents import model as d
 from headrace.contracts.facts.admission import Dependency
-from headrace.contracts.records import RECORD_FACTS_MAX
+from headrace.contracts.facts.records import RECORD_FACTS_MAX
+from headrace.contracts.values.amounts import GPU, GPU_UNITS
+from headrace.contracts.values.durations import MINUTE, SECOND
 from headrace.preemption.decide import PreemptionWatch
 from tests.unit.allocator.history import History, granted, place, policy, stopped, terms
 from tests.unit.domain.snapshot import differences, snapshot

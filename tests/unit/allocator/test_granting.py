@@ -4,17 +4,17 @@ import msgspec
 import pytest
 
 from headrace.allocator import granting
+from headrace.allocator.candidate_index import Standings
+from headrace.allocator.feasibility_cache import Rooms
 from headrace.allocator.granting import GRANTS_MAX, grant, leases
-from headrace.allocator.rooms import Rooms
-from headrace.allocator.standings import Standings
-from headrace.contracts import documents as d
 from headrace.contracts import facts as f
-from headrace.contracts.amounts import GPU, GPU_UNITS, JOB
-from headrace.contracts.durations import MINUTE, SECOND
+from headrace.contracts.documents import model as d
 from headrace.contracts.facts.preemption import Victim
-from headrace.domain.fold.record_room import RecordRoom
-from headrace.domain.pending import group_key
-from headrace.domain.searches import Fruitless
+from headrace.contracts.values.amounts import GPU, GPU_UNITS, JOB
+from headrace.contracts.values.durations import MINUTE, SECOND
+from headrace.domain.fold.record_size import RecordRoom
+from headrace.domain.indexes.pending import group_key
+from headrace.domain.model.search_backoff import Fruitless
 from tests.unit.allocator.history import HALL, History, gpus, granted, place, policy, profile, stopped, terms
 from tests.unit.domain.snapshot import differences, snapshot
 

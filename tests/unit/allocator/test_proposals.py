@@ -4,15 +4,15 @@ import msgspec
 import pytest
 
 from headrace.allocator.proposals import end_nominations, judge_proposals, nomination_end
-from headrace.contracts import documents as d
 from headrace.contracts import facts as f
-from headrace.contracts.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS
-from headrace.contracts.durations import MINUTE, SECOND
+from headrace.contracts.documents import model as d
+from headrace.contracts.facts.derived_facts import spelled_out
 from headrace.contracts.facts.fact import Place
 from headrace.contracts.facts.preemption import Victim
-from headrace.contracts.implied import spelled_out
-from headrace.domain.fold.record_room import RecordRoom
-from headrace.domain.jobs import JobRecord
+from headrace.contracts.values.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS
+from headrace.contracts.values.durations import MINUTE, SECOND
+from headrace.domain.fold.record_size import RecordRoom
+from headrace.domain.model.jobs import JobRecord
 from headrace.preemption.decide import PreemptionWatch
 from tests.unit.allocator.history import History, place, policy, profile, stopped, terms
 

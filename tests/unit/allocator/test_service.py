@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 from headrace.allocator import service
-from headrace.contracts.amounts import GPU, GPU_UNITS, JOB
 from headrace.contracts.facts import JobAdmittedV1, LeaseGrantedV1
 from headrace.contracts.facts.fact import DeviceShare
+from headrace.contracts.values.amounts import GPU, GPU_UNITS, JOB
 from headrace.service import deciding
 from tests.unit.service import bus as b
 

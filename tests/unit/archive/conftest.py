@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from headrace.archive.exporting import export
+from headrace.archive.export import export
 from headrace.archive.manifest import Manifest
-from headrace.bus.log import LogBroken, Message, Stored
+from headrace.bus.log import LogBroken, Message, StoredMessage
 from headrace.bus.memory import MemoryLog
 from headrace.contracts import facts as f
-from headrace.contracts.codec import encode
-from headrace.contracts.ids import job_key, make_job_id
-from headrace.contracts.records import Record
-from headrace.contracts.subjects import ledger
+from headrace.contracts.facts.records import Record
+from headrace.contracts.transport.codec import encode
+from headrace.contracts.transport.subjects import ledger
+from headrace.contracts.values.ids import job_key, make_job_id
 
 JOB = job_key("acme", "alice", make_job_id(1, bytes(10)))
 
@@ -30,11 +30,11 @@ class Stream(MemoryLog):
 
     def __init__(self) -> None:
         super().__init__(lambda: 0)
-        self.stored: list[Stored] = []
+        self.stored: list[StoredMessage] = []
         self.purged = 0
 
     def tell(self, time: str, by: str, payload: bytes, headers: bytes = b"") -> None:
-        stored = Stored(len(self.stored) + 1, ledger(by), at(time), headers, payload)
+        stored = StoredMessage(len(self.stored) + 1, ledger(by), at(time), headers, payload)
         self.stored.append(stored)
         self._clock = lambda: stored.time // 1_000
         self.append_now(stored.subject, payload, None)
@@ -68,10 +68,10 @@ async def archive_of_two_months(directory: Path) -> Path:
 class Whole:
     """A reader of what is left."""
 
-    def __init__(self, left: list[Stored]) -> None:
+    def __init__(self, left: list[StoredMessage]) -> None:
         self.left = left
 
-    async def batch(self, limit: int = 1_000, wait: float | None = None) -> list[Stored]:
+    async def batch(self, limit: int = 1_000, wait: float | None = None) -> list[StoredMessage]:
         batch, self.left = self.left[:limit], self.left[limit:]
         return batch
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from headrace.archive import manifest
 from headrace.archive.history import WholeLedger
 from headrace.archive.manifest import ArchiveBroken
-from headrace.bus.log import Log, LogBroken, LogUnavailable, Reader
+from headrace.bus.log import Log, LogBroken, LogReader, LogUnavailable
 
 
 async def purge(stream, archived, through):
@@ -31,7 +31,7 @@ async def test_every_record_is_read_once_wherever_the_seam_is(stream, archived, 
     await purge(stream, archived, purged)
     stream.state("2026-11-03T00:00:00", "allocator")
     whole = WholeLedger(stream, archived)
-    reader: Reader = await whole.read(after)
+    reader: LogReader = await whole.read(after)
     found = await read(reader, 7 - after)
     assert found == [each.message for each in stream.stored[after:]]
     assert reader.buffered == 0

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.archive.manifest import ArchiveBroken, Manifest, Piece, read, write
+from headrace.archive.manifest import ArchiveBroken, ArchiveFile, Manifest, read, write
 
 
-def piece(first: int, last: int) -> Piece:
-    return Piece(month="2026-10", first=first, last=last, size=1, digest="d", last_digest="e")
+def piece(first: int, last: int) -> ArchiveFile:
+    return ArchiveFile(month="2026-10", first=first, last=last, size=1, digest="d", last_digest="e")
 
 
 def test_what_was_written_is_read(tmp_path):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.archive.retention import Standing, objections
+from headrace.archive.retention import RetentionStatus, objections
 
-GOOD = Standing(tip=100, archived=90, readers={"accounting": 95, "reader x": 90}, snapshot=90)
+GOOD = RetentionStatus(tip=100, archived=90, readers={"accounting": 95, "reader x": 90}, snapshot=90)
 
 
 def test_what_is_kept_in_every_other_way_may_go():

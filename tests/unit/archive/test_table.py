@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from headrace.archive import table
 from headrace.archive.table import NoTable, decode, encode
-from headrace.bus.log import Stored
-from headrace.contracts.codec import decode_record
-from headrace.contracts.records import digest
+from headrace.bus.log import StoredMessage
+from headrace.contracts.facts.records import digest
+from headrace.contracts.transport.codec import decode_record
 from tests.unit.archive.conftest import JOB
 
 STORED = st.builds(
-    Stored,
+    StoredMessage,
     sequence=st.integers(1, 2**62),
     subject=st.sampled_from(("hr.ledger.allocator", "hr.ledger.node.gpu01", "odd \ufffd")),
     time=st.integers(0, 2**62),
@@ -36,7 +36,9 @@ def test_every_record_comes_back_exactly(records):
 
 def test_every_fact_that_was_ever_published_is_archived_with_its_jobs():
     written = [path.read_bytes() for path in sorted((Path(__file__).parents[2] / "golden" / "facts").glob("*.json"))]
-    records = [Stored(n, f"hr.ledger.{decode_record(payload).by}", n, b"", payload) for n, payload in enumerate(written, 1)]
+    records = [
+        StoredMessage(n, f"hr.ledger.{decode_record(payload).by}", n, b"", payload) for n, payload in enumerate(written, 1)
+    ]
     data = encode(records)
     assert decode(data) == records
     told = pq.read_table(pa.BufferReader(data), columns=["kinds", "jobs"]).to_pydict()
@@ -47,7 +49,7 @@ def test_every_fact_that_was_ever_published_is_archived_with_its_jobs():
 @pytest.mark.parametrize(("first", "count"), [(0, 7), (3, 1), (2, 2), (4, 9), (0, None), (5, None)])
 def test_a_part_of_a_file_is_read_alone(monkeypatch, first, count):
     monkeypatch.setattr(table, "GROUP_ROWS", 2)
-    records = [Stored(n, "hr.ledger.allocator", n, b"", b"%d" % n) for n in range(1, 8)]
+    records = [StoredMessage(n, "hr.ledger.allocator", n, b"", b"%d" % n) for n in range(1, 8)]
     assert decode(encode(records), first, count) == records[first : None if count is None else first + count]
 
 

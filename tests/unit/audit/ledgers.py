@@ -7,9 +7,9 @@ from pathlib import Path
 import msgspec
 
 from headrace.bus.log import Message
-from headrace.contracts.codec import encode
-from headrace.contracts.document_yaml import read_tree
-from headrace.contracts.records import Record, digest
+from headrace.contracts.documents.yaml_text import read_tree
+from headrace.contracts.facts.records import Record, digest
+from headrace.contracts.transport.codec import encode
 from headrace.simulate.scenario import read_scenario
 from headrace.simulate.world import World
 

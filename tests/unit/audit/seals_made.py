@@ -6,8 +6,8 @@ from base64 import b64encode
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from headrace.audit.seal_store import SealKey
 from headrace.audit.seals import Stretch, sealed
-from headrace.audit.seals_kept import SealKey
 
 KEY = SealKey(Ed25519PrivateKey.from_private_bytes(bytes(range(32))))
 OTHER = SealKey(Ed25519PrivateKey.from_private_bytes(bytes(32)))

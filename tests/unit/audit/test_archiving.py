@@ -7,11 +7,11 @@ from types import SimpleNamespace
 import pytest
 
 from headrace.archive import manifest
-from headrace.archive.exporting import alone
+from headrace.archive.export import alone
 from headrace.audit import archiving
 from headrace.audit.archiving import Archiving
 from headrace.bus.log import LogUnavailable
-from headrace.contracts.durations import DAY, SECOND
+from headrace.contracts.values.durations import DAY, SECOND
 from tests.unit.archive.conftest import Stream
 from tests.unit.service.bus import running, until
 

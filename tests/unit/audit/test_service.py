@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from headrace.audit import service
-from headrace.audit.taking import EVERY, FACTS, FACTS_LEAST, Pace
+from headrace.audit.snapshot_policy import EVERY, FACTS, FACTS_LEAST, SnapshotPolicy
 from headrace.bus.log import LogRefused, LogUnavailable
-from headrace.contracts.audit import VerifyReport
-from headrace.contracts.durations import DAY, HOUR, MINUTE
-from headrace.contracts.queries import ServiceView
+from headrace.contracts.messages.audit import VerifyReport
+from headrace.contracts.messages.queries import ServiceView
+from headrace.contracts.values.durations import DAY, HOUR, MINUTE
 from tests.unit.service.bus import Bus, running, until
 
 
@@ -65,8 +65,10 @@ def test_how_often_stands_in_the_environment():
     assert service.seal_every({service.SEAL_EVERY: "2m"}) == 2 * MINUTE
     assert service.seal_every({}) == MINUTE
     assert [service.archive_every({service.ARCHIVE_EVERY: each}) for each in ("", "6h", "off")] == [DAY, 6 * HOUR, 0]
-    assert service.pace_of({}) == Pace(FACTS, EVERY, FACTS_LEAST)
-    assert service.pace_of({service.SNAPSHOT_FACTS: "5", service.SNAPSHOT_EVERY: "2m"}) == Pace(5, 2 * MINUTE, FACTS_LEAST)
+    assert service.pace_of({}) == SnapshotPolicy(FACTS, EVERY, FACTS_LEAST)
+    assert service.pace_of({service.SNAPSHOT_FACTS: "5", service.SNAPSHOT_EVERY: "2m"}) == SnapshotPolicy(
+        5, 2 * MINUTE, FACTS_LEAST
+    )
 
 
 @pytest.mark.parametrize(

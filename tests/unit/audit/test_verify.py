@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from headrace.audit.verify import Verifier
-from headrace.contracts.audit import VerifyReport
-from headrace.contracts.codec import encode
+from headrace.audit.verify import LedgerVerifier
+from headrace.contracts.messages.audit import VerifyReport
+from headrace.contracts.transport.codec import encode
 from headrace.simulate.world import ENGINE
 from tests.unit.audit.ledgers import of, rechained, record
 from tests.unit.audit.seals_made import seals_over
 
 
 def looked_at(messages, engine=ENGINE):
-    verifier = Verifier(engine)
+    verifier = LedgerVerifier(engine)
     verifier.take(messages)
     verifier.finish()
     return verifier.report()
@@ -54,7 +54,7 @@ def test_a_hole_is_told_once_and_why_decisions_stop(written):
 
 
 def test_more_may_be_taken_later(written):
-    verifier = Verifier(ENGINE)
+    verifier = LedgerVerifier(ENGINE)
     for message in written:
         verifier.take([message])
         verifier.finish()
@@ -75,7 +75,7 @@ def guarded(written):
 
 def places_found(messages, seals):
     """(first, last) of everything found against seals that were kept apart; nothing is decided again."""
-    verifier = Verifier(None, kept=seals)
+    verifier = LedgerVerifier(None, kept=seals)
     verifier.take(messages)
     verifier.finish()
     return [(finding.sequence, finding.through) for finding in verifier.report().findings]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.audit.findings import Findings
+from headrace.audit.findings import AuditFindings
 from headrace.audit.verify_chains import Chains, head_of
 from tests.unit.audit.ledgers import of, record, rewritten
 
 
 def looked_at(messages):
     """What is found, as (kind, first, last)."""
-    findings = Findings()
+    findings = AuditFindings()
     chains = Chains(findings)
     for message in messages:
         chains.take(message)

@@ -7,11 +7,11 @@ from msgspec import structs
 
 from headrace.allocator.decide import Allocator
 from headrace.audit import verify_decisions
-from headrace.audit.findings import Findings
+from headrace.audit.findings import AuditFindings
 from headrace.audit.verify_chains import head_of
 from headrace.audit.verify_decisions import Decisions
 from headrace.contracts import facts as f
-from headrace.contracts.amounts import GPU_UNITS
+from headrace.contracts.values.amounts import GPU_UNITS
 from headrace.simulate.world import ENGINE
 from tests.unit.audit.ledgers import SCENARIOS, of, played, rechained, record, rewritten
 
@@ -20,7 +20,7 @@ DECIDING = ("allocator", "preemption", "admission")
 
 def made_again(messages, engine=ENGINE):
     """The decisions, when all has been read."""
-    decisions = Decisions(engine, Findings())
+    decisions = Decisions(engine, AuditFindings())
     for message in messages:
         decisions.take(message, head_of(message.payload))
     decisions.finish()
@@ -129,7 +129,7 @@ def test_a_decision_on_a_prefix_that_is_long_gone_is_counted_and_not_judged(writ
 
 
 def test_what_was_stored_long_enough_ago_is_folded_without_waiting_for_more(written):
-    decisions = Decisions(ENGINE, Findings())
+    decisions = Decisions(ENGINE, AuditFindings())
     for message in written:
         decisions.take(message, head_of(message.payload))
     assert decisions.folded == 0

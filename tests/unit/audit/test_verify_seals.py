@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from headrace.audit import differences, verify_seals
-from headrace.audit.findings import Findings
+from headrace.audit import sequence_diff, verify_seals
+from headrace.audit.findings import AuditFindings
 from headrace.audit.verify_seals import Seals
 from tests.unit.audit.seals_made import KEY, OTHER, marks, seals_over
 
@@ -16,13 +16,13 @@ SIZE = 4
 @pytest.fixture(autouse=True)
 def near(monkeypatch):
     """It looks a few records ahead, so that small ledgers show what large ones do."""
-    monkeypatch.setattr(differences, "LOOK", 6)
+    monkeypatch.setattr(sequence_diff, "LOOK", 6)
     monkeypatch.setattr(verify_seals, "LOOK", 6)
 
 
 def held(messages, *, kept=(), told=(), key="", tail=()):
     """After all messages; `told`: seals that come in the ledger, each right behind what it covers, as (seal, in which record)."""
-    findings = Findings()
+    findings = AuditFindings()
     seals = Seals(findings, kept=kept, key=key, tail=tail)
     for message in messages:
         seals.take(message)
@@ -130,7 +130,7 @@ def test_a_seal_that_comes_again_or_names_another_is_told(written):
     strange = seals_over([written[0]._replace(payload=b"x"), *written[1:]], SIZE)
     _, found, _ = held(written, told=[made[0], strange[1]])
     assert found == [("seal", 9, 9)]
-    findings = Findings()
+    findings = AuditFindings()
     seals = Seals(findings)
     for message in written[:9]:
         seals.take(message)

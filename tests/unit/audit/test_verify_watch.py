@@ -8,13 +8,13 @@ from contextlib import suppress
 import pytest
 
 from headrace.audit import verify_watch
-from headrace.audit.pen import Pen
-from headrace.audit.seals_kept import KEPT, TAIL, Kept
-from headrace.audit.verify_watch import SEAL_EVERY, Watch
+from headrace.audit.ledger_writer import LedgerWriter
+from headrace.audit.seal_store import KEPT, TAIL, SealStore
+from headrace.audit.verify_watch import SEAL_EVERY, VerificationTask
 from headrace.bus.log import LogBroken, LogRefused
 from headrace.bus.memory import MemoryLog
-from headrace.contracts.subjects import ledger
-from headrace.contracts.writers import AUDIT
+from headrace.contracts.facts.writers import AUDIT
+from headrace.contracts.transport.subjects import ledger
 from headrace.simulate.world import ENGINE
 
 
@@ -32,7 +32,7 @@ class Room:
     """A ledger, what is kept apart from it, and one watch after the other."""
 
     def __init__(self, directory, messages):
-        self.kept = Kept(directory)
+        self.kept = SealStore(directory)
         self.clock = Steady()
         self.log = MemoryLog(lambda: self.stamp)
         self.stamp = 0
@@ -45,7 +45,7 @@ class Room:
             self.log.append_now(message.subject, message.payload, None)
 
     def begin(self):
-        self.watch = Watch(self.log, Pen(self.log), self.kept, ENGINE, every=SEAL_EVERY, steady=self.clock)
+        self.watch = VerificationTask(self.log, LedgerWriter(self.log), self.kept, ENGINE, every=SEAL_EVERY, steady=self.clock)
         self.watch._tip = self.log.last_sequence
         return self.watch
 
@@ -243,7 +243,7 @@ class _Reader:
 
 async def test_behind_a_hole_it_looks_at_the_rest_and_stays_to_tell(room, written):
     log = Holed(room.log, {5, 9})
-    watch = Watch(log, Pen(room.log), room.kept, ENGINE)
+    watch = VerificationTask(log, LedgerWriter(room.log), room.kept, ENGINE)
     task = asyncio.create_task(watch.run())
     while watch.verifier.chains.last < len(written) or not watch._told:
         await asyncio.sleep(0)

@@ -6,10 +6,10 @@ import inspect
 
 import pytest
 
-from headrace.bus.jetstream import JetStreamLog
-from headrace.bus.jetstream_reader import JetStreamReader
-from headrace.bus.log import Log, LogBroken, LogError, LogRefused, LogUnavailable, Reader, WrongLast
+from headrace.bus.log import Log, LogBroken, LogError, LogReader, LogRefused, LogUnavailable, WrongLast
 from headrace.bus.memory import MemoryLog, MemoryReader
+from headrace.bus.nats.jetstream import JetStreamLog
+from headrace.bus.nats.jetstream_reader import JetStreamReader
 
 
 def _face(kind: type) -> dict[str, list[str]]:
@@ -21,7 +21,7 @@ def _face(kind: type) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize(
-    ("protocol", "twin"), [(Log, MemoryLog), (Log, JetStreamLog), (Reader, MemoryReader), (Reader, JetStreamReader)]
+    ("protocol", "twin"), [(Log, MemoryLog), (Log, JetStreamLog), (LogReader, MemoryReader), (LogReader, JetStreamReader)]
 )
 def test_a_twin_has_every_method_of_the_protocol_with_the_same_arguments(protocol: type, twin: type) -> None:
     promised, kept = _face(protocol), _face(twin)

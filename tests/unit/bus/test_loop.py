@@ -8,13 +8,13 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from headrace.bus.chain import Chain
 from headrace.bus.log import LogBroken, Message
-from headrace.bus.loop import Deposed, Draft, ServiceLoop, follow
+from headrace.bus.loop import Draft, Fenced, ServiceLoop, follow
 from headrace.bus.memory import MemoryLog
-from headrace.contracts.codec import decode_record
+from headrace.bus.writer_chain import Chain
 from headrace.contracts.facts import NodeCordonedV1
-from headrace.contracts.records import digest
+from headrace.contracts.facts.records import digest
+from headrace.contracts.transport.codec import decode_record
 from tests.patience import PATIENCE
 
 SECOND = 1_000_000
@@ -225,7 +225,7 @@ async def test_somebody_else_writing_in_this_name_deposes_it_though_it_has_nothi
         other = Chain(log, WRITER, "1")
         other.restore(*decider.fold.last_of(WRITER))
         _state(log, other, 1, "stolen")
-        with pytest.raises(Deposed, match="somebody else has written as governance: record 3"):
+        with pytest.raises(Fenced, match="somebody else has written as governance: record 3"):
             await asyncio.wait_for(task, PATIENCE)
     assert decider.fold.nodes == ["other", "a"]
 
@@ -240,7 +240,7 @@ async def test_somebody_else_being_faster_in_this_name_deposes_it() -> None:
         return decide(now)
 
     decider.decide = slowly  # type: ignore[method-assign]
-    with pytest.raises(Deposed, match="somebody else writes as governance"):
+    with pytest.raises(Fenced, match="somebody else writes as governance"):
         await asyncio.wait_for(_loop(log, decider).run(), PATIENCE)
     assert log.last_sequence == 1
 

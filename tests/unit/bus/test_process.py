@@ -13,7 +13,7 @@ import pytest
 
 from headrace.bus import process
 from headrace.bus.log import LogBroken, LogRefused, LogStrayed
-from headrace.bus.loop import Deposed
+from headrace.bus.loop import Fenced
 from headrace.bus.process import BROKEN, DEPOSED, DOUBTED, FAILED, STOPPED, Service
 
 
@@ -90,7 +90,7 @@ async def test_without_an_environment_the_server_is_the_local_one_and_the_user_t
 @pytest.mark.parametrize(
     ("error", "code"),
     [
-        (Deposed("x"), DEPOSED),
+        (Fenced("x"), DEPOSED),
         (LogBroken("x"), BROKEN),
         (LogStrayed("x"), FAILED),
         (LogRefused("x"), FAILED),

@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from headrace.bus import telemetry
-from headrace.health.figures import Figures
+from headrace.health.metrics import Figures
 
 PARENT = "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01"
 

@@ -8,17 +8,17 @@ from types import SimpleNamespace
 
 import pytest
 
-from headrace.bus.accounts import CONNECTIONS
-from headrace.callout import census, servers
+from headrace.bus.nats.permissions import CONNECTIONS
+from headrace.callout import connection_limits, server_status
 from headrace.callout.eviction import Eviction, may_stay
-from headrace.callout.permits import Tag
+from headrace.callout.permits import ConnectionTag
 from headrace.contracts import facts as f
-from headrace.contracts.documents import Group
-from headrace.contracts.tokens import TokenRole
+from headrace.contracts.documents.model import Group
+from headrace.contracts.messages.tokens import TokenRole
 from tests.unit.identity.issuing import NOW, SECOND, Ledger, grant
 
-ANN = Tag("acme", "ann", "t1", 0)
-THEIRS = Tag("acme", "ann", "theirs", NOW * SECOND)
+ANN = ConnectionTag("acme", "ann", "t1", 0)
+THEIRS = ConnectionTag("acme", "ann", "theirs", NOW * SECOND)
 
 
 @pytest.fixture
@@ -33,8 +33,8 @@ def ledger():
     ("facts", "tag", "stays"),
     [
         ((), ANN, True),
-        ((), Tag("acme", "bob", "t1", 0), False),
-        ((), Tag("acme", "ann", "never-given", 0), False),
+        ((), ConnectionTag("acme", "bob", "t1", 0), False),
+        ((), ConnectionTag("acme", "ann", "never-given", 0), False),
         ((f.TokenRevokedV1(author="a.b", token="t1"),), ANN, False),
         ((f.TokenRevokedV1(author="a.b", token="t2"),), ANN, True),
         ((f.UserDeletedV1(author="a.b", tenant="acme", handle="ann"),), ANN, False),
@@ -44,12 +44,12 @@ def ledger():
             ANN,
             False,
         ),
-        ((), Tag("", "gpu01", "t2", 0), True),
-        ((f.TokenRevokedV1(author="a.b", handle="gpu01"),), Tag("", "gpu01", "t2", 0), False),
-        ((f.NodeExcludedV1(node="gpu01", reason="x"),), Tag("", "gpu01", "t2", 0), False),
+        ((), ConnectionTag("", "gpu01", "t2", 0), True),
+        ((f.TokenRevokedV1(author="a.b", handle="gpu01"),), ConnectionTag("", "gpu01", "t2", 0), False),
+        ((f.NodeExcludedV1(node="gpu01", reason="x"),), ConnectionTag("", "gpu01", "t2", 0), False),
         (
             (f.NodeExcludedV1(node="gpu01", reason="x"), f.NodeUncordonedV1(author="a.b", node="gpu01")),
-            Tag("", "gpu01", "t2", 0),
+            ConnectionTag("", "gpu01", "t2", 0),
             True,
         ),
         ((), THEIRS, True),
@@ -109,8 +109,8 @@ class FakeSystem:
 async def test_each_server_is_asked_about_all_accounts_at_once_and_ends_its_own_connections_however_many_there_are(
     ledger, monkeypatch
 ):
-    monkeypatch.setattr(servers, "ANSWER_WITHIN", 0.01)
-    monkeypatch.setattr(census, "PAGE", 2)
+    monkeypatch.setattr(server_status, "ANSWER_WITHIN", 0.01)
+    monkeypatch.setattr(connection_limits, "PAGE", 2)
     ledger.say(f.TokenRevokedV1(author="a.b", token="t1"))
 
     def one(cid, user, account="USERS"):
@@ -120,11 +120,14 @@ async def test_each_server_is_asked_about_all_accounts_at_once_and_ends_its_own_
         accounts=CONNECTIONS,
         connections={
             "N1": [one(1, "owner"), one(2, str(ANN)), one(3, "x|y"), one(4, str(ANN)), one(5, str(THEIRS))],
-            "N2": [one(1, str(Tag("", "gpu01", "t2", 0)), "NODES"), one(7, str(Tag("", "gpu02", "t9", 0)), "NODES")],
+            "N2": [
+                one(1, str(ConnectionTag("", "gpu01", "t2", 0)), "NODES"),
+                one(7, str(ConnectionTag("", "gpu02", "t9", 0)), "NODES"),
+            ],
         },
     )
     assert await Eviction(system).run(ledger.state) == 3
-    paused = FakeSystem({"N1": [one(1, str(Tag("", "gpu01", "t2", 0)), "NODES"), one(2, "node_gpu01", "NODES")]})
+    paused = FakeSystem({"N1": [one(1, str(ConnectionTag("", "gpu01", "t2", 0)), "NODES"), one(2, "node_gpu01", "NODES")]})
     assert await Eviction(paused).run(ledger.state, {"gpu01", "acme"}) == 1
     assert paused.kicked == [("$SYS.REQ.SERVER.N1.KICK", 1)]
     assert sorted(system.kicked) == [

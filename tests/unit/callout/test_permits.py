@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.bus.accounts import Rights
-from headrace.callout.permits import LIFETIME, Tag, permit, read_tag
-from headrace.contracts.tokens import inbox_prefix
+from headrace.bus.nats.permissions import Rights
+from headrace.callout.permits import LIFETIME, ConnectionTag, permit, read_tag
+from headrace.contracts.messages.tokens import inbox_prefix
 from headrace.identity.caller import Caller, Role
 
 NOW = 1_800_000_000
@@ -128,9 +128,9 @@ def test_programs_of_the_release_before_are_answered_where_they_wait_until_the_l
 @pytest.mark.parametrize(
     "tag",
     [
-        Tag("acme", "ann", "t1", 0, "tenant member", "UABC"),
-        Tag("", "gpu01", "t1", 5, "node", "UABC"),
-        Tag("acme", "ann", 'a|b"c', 0, "tenant admin", "UABC"),
+        ConnectionTag("acme", "ann", "t1", 0, "tenant member", "UABC"),
+        ConnectionTag("", "gpu01", "t1", 5, "node", "UABC"),
+        ConnectionTag("acme", "ann", 'a|b"c', 0, "tenant admin", "UABC"),
     ],
 )
 def test_a_tag_is_read_as_it_was_written(tag):
@@ -138,14 +138,14 @@ def test_a_tag_is_read_as_it_was_written(tag):
 
 
 def test_tags_of_connections_that_release_0_1_0_let_in_are_read():
-    assert read_tag("acme|ann|5|a|b") == Tag("acme", "ann", "a|b", 5)
+    assert read_tag("acme|ann|5|a|b") == ConnectionTag("acme", "ann", "a|b", 5)
 
 
 def test_a_permit_says_whose_connection_it_is_by_role_and_by_the_key_of_the_connection():
     member, account = (
         permit(caller(role), TOKEN, 7, NOW, connection="UABC").whose for role in (Role.TENANT_MEMBER, Role.SERVICE_ACCOUNT)
     )
-    assert member == Tag("acme", "ann", "t1", 7, "tenant member", "UABC")
+    assert member == ConnectionTag("acme", "ann", "t1", 7, "tenant member", "UABC")
     assert account == member._replace(role="service account")
 
 

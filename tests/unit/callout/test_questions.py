@@ -8,12 +8,12 @@ import json
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from headrace.bus.nkeys import SERVER, USER, AccountKey, spell
+from headrace.bus.nats.nkeys import SERVER, USER, AccountKey, spell
 from headrace.callout.permits import permit
 from headrace.callout.questions import Question, Unreadable, keep_out, let_in, read_question
-from headrace.contracts.tokens import inbox_prefix
+from headrace.contracts.messages.tokens import inbox_prefix
 from headrace.identity.caller import Caller, Role
-from tests.unit.bus.test_nkeys import RAW, signed
+from tests.unit.bus.nats.test_nkeys import RAW, signed
 
 NOW = 1_800_000_000
 ME = spell(SERVER, RAW)

@@ -11,13 +11,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from msgspec import structs
 
 from headrace.bus.log import LogUnavailable
-from headrace.bus.nkeys import USER, AccountKey, spell
-from headrace.callout.permits import Tag, read_tag
-from headrace.callout.service import Door
+from headrace.bus.nats.nkeys import USER, AccountKey, spell
+from headrace.callout.permits import ConnectionTag, read_tag
+from headrace.callout.service import ConnectionAuthority
 from headrace.contracts import facts as f
-from headrace.contracts.codec import decode, encode
-from headrace.contracts.queries import Answer, ClaimRequest
-from headrace.contracts.tokens import PERSON_CONNECTIONS, PauseRequest, TokenRole
+from headrace.contracts.messages.queries import Answer, ClaimRequest
+from headrace.contracts.messages.tokens import PERSON_CONNECTIONS, PauseRequest, TokenRole
+from headrace.contracts.transport.codec import decode, encode
 from headrace.identity.signing import SigningKeys
 from headrace.identity.verifier import Verifier
 from tests.unit.callout.test_questions import claims_of, question
@@ -53,7 +53,9 @@ class Scene:
         self.keys = SigningKeys(directory)
         self.ledger = Ledger()
         verifier = Verifier(self.keys, (CLAIMING,), fetch=self.fetch)
-        self.door = Door(self.connection, verifier, AccountKey(Ed25519PrivateKey.generate()), None, None, look=self.look)
+        self.door = ConnectionAuthority(
+            self.connection, verifier, AccountKey(Ed25519PrivateKey.generate()), None, None, look=self.look
+        )
         self.door.follower.directory.state = self.ledger.state
         self.late = []
         self.there = {}
@@ -110,7 +112,7 @@ async def test_a_good_token_is_let_in(scene):
 
 async def test_a_bearer_with_as_many_connections_as_one_may_have_is_kept_out(scene):
     token = scene.token()
-    tag = Tag("acme", "ann", "t1", 0, "tenant member")
+    tag = ConnectionTag("acme", "ann", "t1", 0, "tenant member")
     scene.there = {"FORMER": [tag._replace(connection=f"U{number}") for number in range(PERSON_CONNECTIONS)]}
     shown = [await scene.shows(token) for _ in range(PERSON_CONNECTIONS + 2)]
     assert shown == [ANN] * PERSON_CONNECTIONS + ["not let in"] * 2

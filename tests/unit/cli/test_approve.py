@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from headrace.contracts.queries import ApplyAnswer, Change
-from headrace.contracts.tokens import ApproveNodeRequest, NodeClaims, TokenAnswer, TokenRequest
+from headrace.contracts.messages.queries import ApplyAnswer, Change
+from headrace.contracts.messages.tokens import ApproveNodeRequest, NodeClaims, TokenAnswer, TokenRequest
 
 UPDATED = ApplyAnswer(
     changes=(Change(kind="node", name="gpu01", action="update", fields=("gpus: 0 -> 8", "isolation: none -> kernel")),),

@@ -9,8 +9,8 @@ import pytest
 from headrace.archive import manifest
 from headrace.cli.archive import by_itself
 from headrace.cli.main import main
-from headrace.contracts.durations import HOUR
-from headrace.contracts.queries import ServiceView
+from headrace.contracts.messages.queries import ServiceView
+from headrace.contracts.values.durations import HOUR
 from tests.unit.archive.conftest import archive_of_two_months
 
 

@@ -20,7 +20,7 @@ from headrace.cli.arguments import (
     natural,
     positive,
 )
-from headrace.contracts.durations import HOUR, parse_time
+from headrace.contracts.values.durations import HOUR, parse_time
 
 
 def test_a_complaint_is_one_line_and_exit_code_two(capsys):

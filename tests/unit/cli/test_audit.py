@@ -7,9 +7,9 @@ import json
 import pytest
 
 from headrace.cli import audit
-from headrace.cli.shown import local
-from headrace.contracts.audit import AuditAnswer, AuditLine, AuditRequest
-from headrace.contracts.durations import parse_time
+from headrace.cli.formatting import local
+from headrace.contracts.messages.audit import AuditAnswer, AuditLine, AuditRequest
+from headrace.contracts.values.durations import parse_time
 
 AT = parse_time("2026-11-21T08:00:00Z")
 JOB = "acme.alice.01jd3v8k5w2m4x6z8b0c2e4g6h"

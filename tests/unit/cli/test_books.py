@@ -9,8 +9,8 @@ from msgspec import structs
 
 from headrace.cli import books
 from headrace.cli.books import hours
-from headrace.contracts.durations import HOUR, parse_time
-from headrace.contracts.usage import UsageAnswer, UsageRequest, UsageRow
+from headrace.contracts.messages.usage import UsageAnswer, UsageRequest, UsageRow
+from headrace.contracts.values.durations import HOUR, parse_time
 
 GPU_HOUR = 126_000 * HOUR
 ROW = UsageRow(

@@ -8,7 +8,7 @@ import pytest
 
 from headrace.cli import cancel as module
 from headrace.client import Refused
-from headrace.contracts.queries import JobView
+from headrace.contracts.messages.queries import JobView
 
 ID = "01jd3v8k5w2m4x6z8b0c2e4g6h"
 KEY = f"acme.alice.{ID}"

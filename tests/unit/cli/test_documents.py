@@ -8,8 +8,7 @@ import json
 import pytest
 
 from headrace.client import Refused
-from headrace.contracts.codec import encode
-from headrace.contracts.queries import (
+from headrace.contracts.messages.queries import (
     ApplyAnswer,
     ApplyRequest,
     Change,
@@ -18,6 +17,7 @@ from headrace.contracts.queries import (
     GetAnswer,
     GetRequest,
 )
+from headrace.contracts.transport.codec import encode
 
 POOLS = "pools:\n  - {name: onprem, selector: {site: hq}}\n"
 GROUPS = "groups:\n  - {name: rnd, members: [alice]}\n"

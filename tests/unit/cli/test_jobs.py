@@ -8,9 +8,9 @@ import pytest
 
 from headrace.cli import jobs as jobs_module
 from headrace.client import Refused, Unreachable
-from headrace.contracts.orders import LogsAnswer
-from headrace.contracts.queries import ApplyAnswer, AttemptView, FactView, ForceRequest, JobView
-from headrace.contracts.why import WhyView
+from headrace.contracts.messages.explanation import WhyView
+from headrace.contracts.messages.orders import LogsAnswer
+from headrace.contracts.messages.queries import ApplyAnswer, AttemptView, FactView, ForceRequest, JobView
 
 ID = "01jd3v8k5w2m4x6z8b0c2e4g6h"
 KEY = f"acme.alice.{ID}"

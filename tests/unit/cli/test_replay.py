@@ -7,11 +7,20 @@ import json
 import pytest
 
 from headrace.cli import replay
-from headrace.cli.shown import local
-from headrace.contracts.amounts import GPU, GPU_UNITS
-from headrace.contracts.durations import parse_time
-from headrace.contracts.past import Change, DiffRequest, DiffView, LeaseView, PastJob, PastRequest, PastView, Point
-from headrace.contracts.queries import DocumentView, NodeView, PoolKeyView, PoolView, QueueView
+from headrace.cli.formatting import local
+from headrace.contracts.messages.history import (
+    DiffRequest,
+    DiffView,
+    LeaseView,
+    LedgerPoint,
+    PastJob,
+    PastRequest,
+    PastView,
+    StateChange,
+)
+from headrace.contracts.messages.queries import DocumentView, NodeView, PoolKeyView, PoolView, QueueView
+from headrace.contracts.values.amounts import GPU, GPU_UNITS
+from headrace.contracts.values.durations import parse_time
 
 AT = parse_time("2026-11-21T08:00:00Z")
 ALICE, BOB = "acme.alice.01jd3v8k5w2m4x6z8b0c2e4g6h", "acme.bob.01jd3v8k5w2m4x6z8b0c2e4g6j"
@@ -50,7 +59,7 @@ REST = PastView(sequence=7, now=AT, tip=9, jobs=(WAITED,))
 def test_the_state_is_printed_as_tables_whole(headrace):
     ran = headrace("audit replay --at 2026-11-21T08:00:00Z", query=[VIEW, REST])
     asked = [call[1] for call in ran.said]
-    point = Point(at=AT)
+    point = LedgerPoint(at=AT)
     assert asked[0] == ("feed", "state", PastRequest(point=point, limit=replay.PAGE), PastView, replay.WITHIN)
     assert asked[1][2] == PastRequest(point=point, after=ALICE, limit=replay.PAGE)
     lines = [" ".join(line.split()) for line in ran.out.splitlines()]
@@ -64,7 +73,7 @@ def test_the_state_is_printed_as_tables_whole(headrace):
 def test_programs_get_one_object(headrace):
     ran = headrace("audit replay --all-tenants --json", query=[VIEW, REST])
     assert ran.said[0][1][0] == "governance"
-    assert ran.said[1][1][2].point == Point(sequence=7)
+    assert ran.said[1][1][2].point == LedgerPoint(sequence=7)
     whole = json.loads(ran.out)
     assert (whole["sequence"], whole["now"], whole["next"]) == (7, "2026-11-21T08:00:00.000Z", "")
     assert [job["job"] for job in whole["jobs"]] == [ALICE, BOB]
@@ -79,13 +88,13 @@ def test_an_installation_without_anything_is_said_in_two_lines(headrace):
 
 def test_a_difference_is_a_line_for_each_object_and_job(headrace):
     changes = (
-        Change(kind="policy", name="acme/dev", change="changed", fields={"limit.gpu": ("4", "8"), "group": ("", "ops")}),
-        Change(kind="node", name="gpu01", change="removed", fields={"state": ("ready", "")}),
-        Change(kind="job", name=BOB, change="added", fields={"state": ("", "pending"), "name": ("", "x\x1b")}),
+        StateChange(kind="policy", name="acme/dev", change="changed", fields={"limit.gpu": ("4", "8"), "group": ("", "ops")}),
+        StateChange(kind="node", name="gpu01", change="removed", fields={"state": ("ready", "")}),
+        StateChange(kind="job", name=BOB, change="added", fields={"state": ("", "pending"), "name": ("", "x\x1b")}),
     )
     found = DiffView(before=3, before_now=AT, after=7, after_now=AT, changes=changes, more=2)
     ran = headrace("audit diff 3 7", query=found)
-    assert ran.said[0][1][:3] == ("feed", "diff", DiffRequest(before=Point(sequence=3), after=Point(sequence=7)))
+    assert ran.said[0][1][:3] == ("feed", "diff", DiffRequest(before=LedgerPoint(sequence=3), after=LedgerPoint(sequence=7)))
     assert ran.out.splitlines() == [
         f"From record 3, {local(AT)}, to record 7, {local(AT)}",
         "~ policy acme/dev  limit.gpu: 4 -> 8, group: - -> ops",

@@ -7,10 +7,10 @@ import pytest
 from headrace.cli import restart as module
 from headrace.cli.main import main
 from headrace.client import Unreachable
-from headrace.contracts.queries import ServiceView
+from headrace.contracts.messages.queries import ServiceView
 from headrace.supervisor.installation import Installation
-from headrace.supervisor.readiness import NotReady
-from headrace.supervisor.running import ChildView, Lock, Running, write_running
+from headrace.supervisor.launcher.pidfile import ChildView, Lock, RunningInstallation, write_running
+from headrace.supervisor.launcher.readiness import NotReady
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def run(monkeypatch, capsys, installation):
     def run(*arguments):
         children = tuple(ChildView(name=name, state="running", pid=1) for name in names)
         with Lock(installation):
-            write_running(installation, Running(pid=os.getpid(), since=1, children=children))
+            write_running(installation, RunningInstallation(pid=os.getpid(), since=1, children=children))
             code = main(["restart", "--data", str(installation.directory), *arguments])
         return code, *capsys.readouterr()
 

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from headrace.audit.seals_kept import read_seals
-from headrace.contracts.codec import encode
-from headrace.contracts.queries import RecordsAnswer, StoredRecord
-from headrace.contracts.records import Record
-from headrace.contracts.subjects import ledger
+from headrace.audit.seal_store import read_seals
+from headrace.contracts.facts.records import Record
+from headrace.contracts.messages.queries import RecordsAnswer, StoredRecord
+from headrace.contracts.transport.codec import encode
+from headrace.contracts.transport.subjects import ledger
 from tests.unit.audit.ledgers import played
 from tests.unit.audit.seals_made import KEY, altered_base64, seals_over
 

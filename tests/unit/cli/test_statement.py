@@ -9,7 +9,7 @@ import re
 import pytest
 
 from headrace.cli import statement
-from headrace.contracts.usage import StatementAnswer, StatementRequest
+from headrace.contracts.messages.usage import StatementAnswer, StatementRequest
 
 DOCUMENT = {
     "tenant": "acme",

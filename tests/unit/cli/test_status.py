@@ -11,13 +11,13 @@ import pytest
 from headrace.cli import status as status_module
 from headrace.cli.main import main
 from headrace.client import HeadraceError, Unreachable
-from headrace.contracts.queries import ServiceView
-from headrace.health import asking
-from headrace.health.asking import Said
-from headrace.health.place import note
+from headrace.contracts.messages.queries import ServiceView
+from headrace.health import query as asking
+from headrace.health.config import note
+from headrace.health.query import Readiness
 from headrace.supervisor.installation import Installation
-from headrace.supervisor.running import ChildView, Lock, Running, write_running
-from headrace.supervisor.servers import Replica, Standing
+from headrace.supervisor.launcher.pidfile import ChildView, Lock, RunningInstallation, write_running
+from headrace.supervisor.nats.servers import FollowerStatus, StreamStatus
 
 
 @pytest.fixture
@@ -67,7 +67,9 @@ def status(monkeypatch, capsys, installation):
             ChildView(name="feed", state="running", pid=8, restarts=2, exit_code=-9),
         )
         with Lock(installation):
-            write_running(installation, Running(pid=os.getpid(), since=1, url="nats://x", ready=True, children=children))
+            write_running(
+                installation, RunningInstallation(pid=os.getpid(), since=1, url="nats://x", ready=True, children=children)
+            )
             code = main(["status", "--data", str(installation.directory), *flags])
         return code, *capsys.readouterr()
 
@@ -89,9 +91,9 @@ def test_status_tells_who_runs_how_often_restarted_and_how_far_behind(status):
 
 def test_status_says_where_figures_are_and_who_is_not_ready(status, installation, monkeypatch):
     async def ask(address):
-        return {"127.0.0.1:9101": Said("feed", ready=False, checks={"nats": "", "ledger": "still reading: 3 records to go"})}[
-            address
-        ]
+        return {
+            "127.0.0.1:9101": Readiness("feed", ready=False, checks={"nats": "", "ledger": "still reading: 3 records to go"})
+        }[address]
 
     monkeypatch.setattr(asking, "ask", ask)
     note(installation.metrics, "feed", "127.0.0.1:9101")
@@ -105,7 +107,10 @@ def test_status_says_where_figures_are_and_who_is_not_ready(status, installation
 
 
 def test_of_several_servers_status_tells_who_leads_the_ledger_and_how_far_behind_the_others_are(status, monkeypatch):
-    led = Standing(leader="headrace-1", replicas=(Replica(name="headrace-2", lag=3), Replica(name="headrace-3", offline=True)))
+    led = StreamStatus(
+        leader="headrace-1",
+        replicas=(FollowerStatus(name="headrace-2", lag=3), FollowerStatus(name="headrace-3", offline=True)),
+    )
     monkeypatch.setattr(status_module, "standing", lambda _: led)
     code, out, _ = status({"feed": VIEW})
     said = "The ledger: nats-server-1 leads, nats-server-2 follows (3 behind), nats-server-3 is away (0 behind)."
@@ -113,7 +118,7 @@ def test_of_several_servers_status_tells_who_leads_the_ledger_and_how_far_behind
 
 
 def test_nobody_who_leads_the_ledger_is_a_failure(status, monkeypatch):
-    monkeypatch.setattr(status_module, "standing", lambda _: Standing(replicas=(Replica(name="headrace-2"),)))
+    monkeypatch.setattr(status_module, "standing", lambda _: StreamStatus(replicas=(FollowerStatus(name="headrace-2"),)))
     code, _, err = status({"feed": VIEW})
     assert (code, err) == (1, "headrace: the NATS servers have nobody who leads the ledger: most of them have to be there\n")
 
@@ -167,7 +172,7 @@ def test_what_is_wrong_with_a_part_is_told_with_the_way_out(capsys, installation
     full = ChildView(name="nats-server", state="running", pid=7, trouble="the disk of /x is full (0 MiB free)")
     void = [ChildView(name=name, state="given-up", trouble="record 4 is void") for name in ("callout-1", "callout-2")]
     with Lock(installation):
-        write_running(installation, Running(pid=os.getpid(), since=1, ready=True, children=(full, *void)))
+        write_running(installation, RunningInstallation(pid=os.getpid(), since=1, ready=True, children=(full, *void)))
         assert main(["status", "--data", str(installation.directory)]) == 1
     assert capsys.readouterr().err == (
         f"headrace: callout-1, callout-2: not well; look into {installation.logs}; "

@@ -10,9 +10,10 @@ import sys
 import pytest
 
 from headrace.cli import supply
-from headrace.cli.shown import local
+from headrace.cli.formatting import local
 from headrace.client import Refused
-from headrace.contracts.queries import (
+from headrace.contracts.messages.explanation import UnusableView
+from headrace.contracts.messages.queries import (
     ApplyAnswer,
     BudgetView,
     NodeRequest,
@@ -22,9 +23,8 @@ from headrace.contracts.queries import (
     QueueView,
     ScopeView,
 )
-from headrace.contracts.why import UnusableView
 from headrace.supervisor.installation import Installation, Settings
-from headrace.supervisor.running import ChildView, Lock, Running, write_running
+from headrace.supervisor.launcher.pidfile import ChildView, Lock, RunningInstallation, write_running
 
 GPU = 126_000
 NOON = 1_795_262_400 * 1_000_000
@@ -173,7 +173,9 @@ def installation(tmp_path):
     made.write_nats_config((4222,))
     children = (ChildView(name="nats-server", state="running", pid=77), ChildView(name="node-here", state="running", pid=78))
     with Lock(made):
-        write_running(made, Running(pid=os.getpid(), since=1, url="nats://127.0.0.1:4222", ready=True, children=children))
+        write_running(
+            made, RunningInstallation(pid=os.getpid(), since=1, url="nats://127.0.0.1:4222", ready=True, children=children)
+        )
         yield made
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.contracts.queries import ApplyAnswer, EraseRequest
+from headrace.contracts.messages.queries import ApplyAnswer, EraseRequest
 
 
 def test_a_tenants_texts_are_erased_when_one_means_it(headrace):

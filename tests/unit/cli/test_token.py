@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from headrace.contracts.durations import DAY
-from headrace.contracts.queries import ApplyAnswer, Change
-from headrace.contracts.tokens import RevokeRequest, TokenAnswer, TokenRequest, TokensAnswer, TokensRequest, TokenView
+from headrace.contracts.messages.queries import ApplyAnswer, Change
+from headrace.contracts.messages.tokens import RevokeRequest, TokenAnswer, TokenRequest, TokensAnswer, TokensRequest, TokenView
+from headrace.contracts.values.durations import DAY
 
 MADE = TokenAnswer(token="aaa.bbb.ccc", id="t1", expires_at=5)
 

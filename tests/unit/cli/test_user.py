@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.contracts.queries import ApplyAnswer, Change, EraseRequest
+from headrace.contracts.messages.queries import ApplyAnswer, Change, EraseRequest
 
 ERASED = ApplyAnswer(
     changes=(Change(kind="user", name="acme/alice", action="delete", fields=("erased: shown as erased-1",)),), applied=True

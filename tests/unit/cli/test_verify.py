@@ -9,10 +9,10 @@ import pytest
 from headrace.cli import verify
 from headrace.cli.verify import shown
 from headrace.client import HeadraceError
-from headrace.contracts.audit import Finding, VerifyReport
-from headrace.contracts.codec import encode
-from headrace.contracts.queries import RecordsAnswer, StoredRecord
-from headrace.service.engine import ENGINE
+from headrace.contracts.messages.audit import Finding, VerifyReport
+from headrace.contracts.messages.queries import RecordsAnswer, StoredRecord
+from headrace.contracts.transport.codec import encode
+from headrace.service.engine_version import ENGINE
 from headrace.simulate.world import ENGINE as SIMULATED
 from tests.unit.audit.ledgers import played
 from tests.unit.audit.seals_made import KEY, seals_over

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from headrace.cli import whole_ledger
-from headrace.contracts.document_yaml import read_tree
-from headrace.contracts.queries import RecordsAnswer, StoredRecord
+from headrace.contracts.documents.yaml_text import read_tree
+from headrace.contracts.messages.queries import RecordsAnswer, StoredRecord
 from headrace.simulate.scenario import read_scenario
 from headrace.simulate.world import START, World
 

@@ -12,14 +12,14 @@ import pytest
 from headrace.client import HeadraceError, Refused, SubmittedJob, Unreachable
 from headrace.client import client as client_module
 from headrace.client.client import Client
-from headrace.client.endpoint import Door, Login
-from headrace.client.wishing import make_wish, new_job_id
-from headrace.contracts.codec import decode, decode_cancel_many, decode_submit, encode
-from headrace.contracts.digests import submission_digest
-from headrace.contracts.orders import LogsAnswer
-from headrace.contracts.queries import Answer, JobRequest, JobsRequest, JobView, QueueView
-from headrace.contracts.why import WhyView
-from headrace.contracts.wishes import CANCELS_MAX, CancelManyWish
+from headrace.client.endpoint import ConnectionTarget, Login
+from headrace.client.submissions import make_wish, new_job_id
+from headrace.contracts.messages.explanation import WhyView
+from headrace.contracts.messages.orders import LogsAnswer
+from headrace.contracts.messages.queries import Answer, JobRequest, JobsRequest, JobView, QueueView
+from headrace.contracts.messages.submissions import CANCELS_MAX, CancelManyWish
+from headrace.contracts.transport.codec import decode, decode_cancel_many, decode_submit, encode
+from headrace.contracts.values.digests import submission_digest
 
 ID = "01jd3v8k5w2m4x6z8b0c2e4g6h"
 KEY = f"acme.alice.{ID}"
@@ -65,7 +65,7 @@ class FakeLink:
 def make(monkeypatch):
     """A client of alice over a fake link with these answers."""
     login = Login(name="acme-alice", password="p", tenant="acme", user="alice")
-    monkeypatch.setattr(client_module, "find", lambda *_: Door("nats://x", login))
+    monkeypatch.setattr(client_module, "find", lambda *_: ConnectionTarget("nats://x", login))
     monkeypatch.setattr(client_module, "LOOK_AGAIN", 0.01)
     monkeypatch.setattr(client_module, "LAST_LOOK", 0.001)
     monkeypatch.setattr(client_module, "TRY_AGAIN", 0.001)

@@ -8,7 +8,7 @@ from pathlib import Path
 import jwt
 import pytest
 
-from headrace.client.endpoint import Door, Login, data_directory, find, read_login
+from headrace.client.endpoint import ConnectionTarget, Login, data_directory, find, read_login
 from headrace.client.errors import Unreachable
 
 OWNER = Login(name="owner", password="secret", kind="admin", tenant="default", user="ada")
@@ -34,7 +34,7 @@ def test_the_data_directory_is_what_is_given_else_what_the_environment_says_else
 
 
 def test_the_installation_of_this_machine_is_found_by_its_endpoint_file(data):
-    assert find(data=data, environment={}) == Door("nats://127.0.0.1:4222", OWNER)
+    assert find(data=data, environment={}) == ConnectionTarget("nats://127.0.0.1:4222", OWNER)
 
 
 def test_the_environment_names_an_installation_elsewhere(data, tmp_path):
@@ -42,9 +42,9 @@ def test_the_environment_names_an_installation_elsewhere(data, tmp_path):
     login.write_text('{"name": "acme-alice", "password": "p", "tenant": "acme", "user": "alice"}')
     environment = {"HEADRACE_URL": "nats://elsewhere:4222", "HEADRACE_CREDENTIALS": str(login)}
     alice = Login(name="acme-alice", password="p", tenant="acme", user="alice")
-    assert find(environment=environment) == Door("nats://elsewhere:4222", alice)
-    assert find("nats://nearer:1", environment=environment) == Door("nats://nearer:1", alice)
-    assert find(data=data, environment={"HEADRACE_CREDENTIALS": str(login)}) == Door("nats://127.0.0.1:4222", alice)
+    assert find(environment=environment) == ConnectionTarget("nats://elsewhere:4222", alice)
+    assert find("nats://nearer:1", environment=environment) == ConnectionTarget("nats://nearer:1", alice)
+    assert find(data=data, environment={"HEADRACE_CREDENTIALS": str(login)}) == ConnectionTarget("nats://127.0.0.1:4222", alice)
 
 
 def token(**claims):
@@ -55,8 +55,8 @@ def test_a_token_is_a_login_and_says_whose_it_is(data):
     made = token(role="user", tenant="acme", handle="alice")
     alice = Login(name="acme_alice", password=made, tenant="acme", user="alice")
     environment = {"HEADRACE_TOKEN": made, "HEADRACE_CREDENTIALS": "/nowhere", "HEADRACE_USER": "mallory"}
-    assert find("nats://elsewhere:4222", environment=environment) == Door("nats://elsewhere:4222", alice)
-    assert find(data=data, environment=environment) == Door("nats://127.0.0.1:4222", alice)
+    assert find("nats://elsewhere:4222", environment=environment) == ConnectionTarget("nats://elsewhere:4222", alice)
+    assert find(data=data, environment=environment) == ConnectionTarget("nats://127.0.0.1:4222", alice)
     assert find(data=data, credentials=data / "credentials" / "owner.json", environment=environment).login == OWNER
 
 

@@ -11,11 +11,11 @@ import pytest
 from nats import errors
 
 from headrace.client import link as module
-from headrace.client.endpoint import Door, Login
+from headrace.client.endpoint import ConnectionTarget, Login
 from headrace.client.errors import Refused, Unreachable
 from headrace.client.link import Link
 
-DOOR = Door("nats://127.0.0.1:1", Login(name="alice", password="secret", tenant="acme", user="alice"))
+DOOR = ConnectionTarget("nats://127.0.0.1:1", Login(name="alice", password="secret", tenant="acme", user="alice"))
 
 
 class FakeNats:
@@ -68,13 +68,13 @@ async def test_of_several_servers_each_is_tried_until_one_lets_us_in(monkeypatch
                 raise TimeoutError
             await super().connect(servers, **options)
 
-    monkeypatch.setattr("headrace.client.link.Wire", Dead)
+    monkeypatch.setattr("headrace.client.link.ReconnectingClient", Dead)
     named = ["nats://a:1", "nats://b:2", "nats://c:3"]
     link = Link(DOOR._replace(url=",".join(named)))
     await link.open()
     assert sorted(tried) == named
     tried[:] = []
-    monkeypatch.setattr("headrace.client.link.Wire", lambda: FakeNats(refuse_to_open=TimeoutError()))
+    monkeypatch.setattr("headrace.client.link.ReconnectingClient", lambda: FakeNats(refuse_to_open=TimeoutError()))
     with pytest.raises(Unreachable, match="does not answer"):
         await Link(DOOR._replace(url=",".join(named))).open()
 
@@ -172,7 +172,7 @@ async def test_a_complaint_about_a_subject_is_the_answer_to_whoever_asked_there_
 async def test_what_is_said_on_a_subject_is_heard_over_a_connection_of_its_own_until_one_stops_listening(monkeypatch):
     nats, asking = FakeNats(), FakeNats()
     link = linked(asking)
-    monkeypatch.setattr(module, "Wire", lambda: nats)
+    monkeypatch.setattr(module, "ReconnectingClient", lambda: nats)
     async with link.listening("hr.feed.acme.>") as heard:
         assert (nats.options["user"], nats.options["password"], asking.subscribed) == ("alice_feed", "secret", [])
         await nats.hear(SimpleNamespace(subject="hr.feed.acme.job.ended.x", data=b"{}"))
@@ -191,7 +191,7 @@ async def test_more_than_a_connection_may_subscribe_to_is_heard_over_another(mon
         opened.append(FakeNats())
         return opened[-1]
 
-    monkeypatch.setattr(module, "Wire", wire)
+    monkeypatch.setattr(module, "ReconnectingClient", wire)
     async with AsyncExitStack() as stack:
         for name in "abc":
             await stack.enter_async_context(link.listening(name))
@@ -204,7 +204,7 @@ async def test_a_slow_listener_hears_the_newest(monkeypatch):
     monkeypatch.setattr(module, "UNHEARD_MAX", 2)
     nats = FakeNats()
     link = linked(FakeNats())
-    monkeypatch.setattr(module, "Wire", lambda: nats)
+    monkeypatch.setattr(module, "ReconnectingClient", lambda: nats)
     async with link.listening("hr.feed.acme.>") as heard:
         for data in (b"1", b"2", b"3"):
             await nats.hear(SimpleNamespace(subject="s", data=data))

@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from headrace.contracts.accounts import COUNT, FIRST
 from headrace.contracts.own_accounts import closed_to_others, mapped, why_shared
+from headrace.contracts.values.account_numbers import COUNT, FIRST
 
 
 def test_the_first_directory_on_the_way_that_others_cannot_pass_is_named(tmp_path):

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from headrace.contracts import facts as f
-from headrace.contracts.amounts import GPU, GPU_UNITS, JOB
-from headrace.contracts.documents import Policy, PolicyProfile, Pool, PreemptionTerms, Profile
-from headrace.contracts.durations import SECOND
+from headrace.contracts.documents.model import Policy, PolicyProfile, Pool, PreemptionTerms, Profile
 from headrace.contracts.facts.fact import DeviceShare, Ladder, Place
+from headrace.contracts.facts.levels import LEVEL
 from headrace.contracts.facts.nodes import Device
 from headrace.contracts.facts.preemption import Victim
-from headrace.contracts.levels import LEVEL
-from headrace.contracts.records import Record
+from headrace.contracts.facts.records import Record
+from headrace.contracts.values.amounts import GPU, GPU_UNITS, JOB
+from headrace.contracts.values.durations import SECOND
 from headrace.domain.fold.apply import apply
-from headrace.domain.state import State
-from headrace.domain.terms import Terms
+from headrace.domain.model.state import State
+from headrace.domain.model.time_rules import TimeRules
 
 START = 1_800_000_000 * SECOND
 
@@ -26,7 +26,7 @@ class Hall:
     """A state, and the words to change it by."""
 
     def __init__(self, nodes: int = 1, devices: int = 8, **pool) -> None:
-        self.state = State(terms=Terms(level=LEVEL))
+        self.state = State(terms=TimeRules(level=LEVEL))
         self.now = START
         self.sequence = 0
         document = Pool(name="hall", selector={"site": "hq"}, **pool)

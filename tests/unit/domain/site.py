@@ -5,20 +5,20 @@ Where `hall` has one pool and words for it, this takes any documents: several po
 
 from __future__ import annotations
 
-from headrace.contracts import documents as d
 from headrace.contracts import facts as f
-from headrace.contracts.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, JOB, MEMORY
-from headrace.contracts.durations import SECOND
+from headrace.contracts.documents import model as d
 from headrace.contracts.facts import AnyFact
 from headrace.contracts.facts.fact import DeviceShare, Ladder, Place
+from headrace.contracts.facts.levels import LEVEL
 from headrace.contracts.facts.nodes import Device
 from headrace.contracts.facts.preemption import Victim
-from headrace.contracts.levels import LEVEL
-from headrace.contracts.records import Record
+from headrace.contracts.facts.records import Record
+from headrace.contracts.values.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, JOB, MEMORY
+from headrace.contracts.values.durations import SECOND
 from headrace.domain.fold.apply import apply
-from headrace.domain.jobs import JobRecord
-from headrace.domain.state import State
-from headrace.domain.terms import Terms
+from headrace.domain.model.jobs import JobRecord
+from headrace.domain.model.state import State
+from headrace.domain.model.time_rules import TimeRules
 
 START = 1_000_000 * SECOND
 GIB = 1024
@@ -87,7 +87,7 @@ class Site:
     """A state, the time, and the means to say what happens next."""
 
     def __init__(self, *policies: d.Policy, pools: tuple[d.Pool, ...] = (), tenants: tuple[d.Tenant, ...] = ()) -> None:
-        self.state = State(terms=Terms(level=LEVEL))
+        self.state = State(terms=TimeRules(level=LEVEL))
         self.now = START
         self.law(*(pools or (pool(),)), *tenants, *PROFILES, *(policies or (policy(),)))
 

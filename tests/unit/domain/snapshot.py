@@ -14,16 +14,16 @@ from typing import Any
 
 import msgspec
 
-from headrace.contracts.amounts import CPU, GPU, GPU_UNITS, MEMORY, add_to, take_from
 from headrace.contracts.facts.fact import Place
-from headrace.domain.capacity import held_by
-from headrace.domain.deadlines import Deadlines
-from headrace.domain.jobs import JobRecord
-from headrace.domain.pending import Pending
-from headrace.domain.requests import Request
-from headrace.domain.shelves import Shelves, grant_of, last_lease, loses_since, may_yield, shelves_of
-from headrace.domain.state import NodeState, PolicyState, PoolState, Scope, State
-from headrace.domain.takings import Preemption
+from headrace.contracts.values.amounts import CPU, GPU, GPU_UNITS, MEMORY, add_to, take_from
+from headrace.domain.indexes.pending import Pending
+from headrace.domain.indexes.running_index import RunningIndex, grant_of, last_lease, loses_since, may_yield, shelves_of
+from headrace.domain.model.capacity import held_by
+from headrace.domain.model.deadlines import Deadlines
+from headrace.domain.model.jobs import JobRecord
+from headrace.domain.model.preemption_state import Preemption
+from headrace.domain.model.requests import Request
+from headrace.domain.model.state import NodeState, PolicyState, PoolState, Scope, State
 
 ATOMS = {bool, int, str, NoneType}
 AIDS = {"share_base", "census", "totals", "by_name", "stale", "index", "heap", "lines", "avoiding", "shelves", "job_ids"}
@@ -129,7 +129,7 @@ def kept(state: State) -> dict[str, Any]:
     }
 
 
-def _standing(shelves: Shelves) -> dict[Any, list[Any]]:
+def _standing(shelves: RunningIndex) -> dict[Any, list[Any]]:
     """By pool and request: when each job was granted, which it is, since when it loses, where it stands alone, what guards it."""
     return {
         (pool, request.order): [

@@ -6,15 +6,15 @@ import pytest
 
 from headrace.bus.memory import MemoryLog
 from headrace.contracts import facts as f
-from headrace.contracts.amounts import GPU, GPU_UNITS, JOB
-from headrace.contracts.codec import encode
-from headrace.contracts.documents import Group, Policy, PolicyProfile, Pool, Profile, Tenant
-from headrace.contracts.durations import SECOND
+from headrace.contracts.documents.model import Group, Policy, PolicyProfile, Pool, Profile, Tenant
 from headrace.contracts.facts.fact import DeviceShare, Ladder
 from headrace.contracts.facts.nodes import Device
-from headrace.contracts.records import Record, digest
-from headrace.contracts.subjects import ledger
-from headrace.domain.fold.ledger import Ledger
+from headrace.contracts.facts.records import Record, digest
+from headrace.contracts.transport.codec import encode
+from headrace.contracts.transport.subjects import ledger
+from headrace.contracts.values.amounts import GPU, GPU_UNITS, JOB
+from headrace.contracts.values.durations import SECOND
+from headrace.domain.fold.ledger import FoldedLedger
 
 START = 1_800_000_000 * SECOND
 AUTHOR = "acme.alice"
@@ -30,7 +30,7 @@ class Story:
     def __init__(self):
         self.now = START
         self.log = MemoryLog(lambda: self.now)
-        self.ledger = Ledger()
+        self.ledger = FoldedLedger()
         self.state = self.ledger.state
         self.note = lambda record, sequence: None
 

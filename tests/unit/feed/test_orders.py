@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from headrace.contracts import facts as f
-from headrace.contracts.accounts import former_number
-from headrace.contracts.amounts import GPU, GPU_UNITS, JOB
-from headrace.contracts.durations import SECOND
 from headrace.contracts.facts.fact import DeviceShare, Ladder
-from headrace.contracts.orders import NodeAnswer, StartOrder, StopOrder
-from headrace.contracts.wishes import JobText
+from headrace.contracts.messages.orders import NodeAnswer, StartOrder, StopOrder
+from headrace.contracts.messages.submissions import JobText
+from headrace.contracts.values.account_numbers import former_number
+from headrace.contracts.values.amounts import GPU, GPU_UNITS, JOB
+from headrace.contracts.values.durations import SECOND
 from headrace.feed.orders import News, NodeOrders, answer, jobs_on, tell, to_start, unconfirmed
 
 TEXT = JobText(

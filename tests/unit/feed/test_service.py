@@ -12,16 +12,16 @@ from nats import errors
 
 from headrace.bus import loop
 from headrace.bus.log import LogBroken, LogRefused, LogUnavailable
-from headrace.bus.loop import Deposed
+from headrace.bus.loop import Fenced
 from headrace.bus.memory import MemoryLog
-from headrace.bus.sealing import KeyGone
+from headrace.bus.text_encryption import KeyGone
 from headrace.contracts import facts as f
-from headrace.contracts.codec import decode, encode
 from headrace.contracts.facts.fact import DeviceShare, Ladder
-from headrace.contracts.orders import NodeAnswer, Orders, StartOrder
-from headrace.contracts.queries import Answer, ServiceView
-from headrace.contracts.subjects import feed as feed_subject
-from headrace.contracts.wishes import JobText
+from headrace.contracts.messages.orders import NodeAnswer, Orders, StartOrder
+from headrace.contracts.messages.queries import Answer, ServiceView
+from headrace.contracts.messages.submissions import JobText
+from headrace.contracts.transport.codec import decode, encode
+from headrace.contracts.transport.subjects import feed as feed_subject
 from headrace.feed import service as module
 from headrace.feed.service import Feed
 from tests.patience import PATIENCE
@@ -492,7 +492,7 @@ async def test_one_that_sleeps_while_another_takes_over_is_deposed(hall, two):
     second.feed._turn.mine = True
     await second.until(lambda: second.feed.tells)
     hall.admit(hall.job(2), text="sealed")
-    with pytest.raises(Deposed, match="somebody else tells FEED"):
+    with pytest.raises(Fenced, match="somebody else tells FEED"):
         await first.until(lambda: False)
     whole = [json.loads(message.payload) for message in second.connection.feed.messages_after(0)]
     assert [fact["job"] for fact in whole if fact["type"] == "job.admitted.v1"] == [hall.job(1), hall.job(2)]

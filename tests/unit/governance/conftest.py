@@ -8,19 +8,19 @@ from textwrap import dedent
 import pytest
 
 from headrace.contracts import facts as f
-from headrace.contracts.amounts import GPU, GPU_UNITS, JOB
-from headrace.contracts.document_reader import read_documents
-from headrace.contracts.document_yaml import read_tree
-from headrace.contracts.documents import Documents
+from headrace.contracts.documents.model import Documents
+from headrace.contracts.documents.reader import read_documents
+from headrace.contracts.documents.yaml_text import read_tree
 from headrace.contracts.facts import AnyFact
 from headrace.contracts.facts.fact import DeviceShare
 from headrace.contracts.facts.nodes import Device
-from headrace.contracts.ids import make_job_id
-from headrace.contracts.records import Record
+from headrace.contracts.facts.records import Record
+from headrace.contracts.values.amounts import GPU, GPU_UNITS, JOB
+from headrace.contracts.values.ids import make_job_id
 from headrace.domain.fold.apply import apply
-from headrace.domain.state import State
+from headrace.domain.model.state import State
 from headrace.governance.objects import applied, placed
-from headrace.governance.plan import Plan, make_plan
+from headrace.governance.plan import ApplyPlan, make_plan
 
 AUTHOR = "default.admin"
 
@@ -56,7 +56,7 @@ class Installation:
         """Documents in force, without a look at them."""
         self.say(*(applied(document, AUTHOR) for _, document, _ in placed(documents(text))))
 
-    def plan(self, text: str, **options: object) -> Plan:
+    def plan(self, text: str, **options: object) -> ApplyPlan:
         """The plan for documents."""
         return make_plan(self.state, documents(text), AUTHOR, **options)
 

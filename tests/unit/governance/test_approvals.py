@@ -6,7 +6,7 @@ import pytest
 
 from headrace.contracts import facts as f
 from headrace.contracts.facts.nodes import Device
-from headrace.contracts.tokens import ApproveNodeRequest, Grant, NodeClaims, TokenRequest, TokenRole
+from headrace.contracts.messages.tokens import ApproveNodeRequest, Grant, NodeClaims, TokenRequest, TokenRole
 from headrace.governance.approvals import approving, wrong_with
 from headrace.governance.tokens import grant_of, granting
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from headrace.contracts import facts as f
-from headrace.contracts.durations import DAY, SECOND, parse_time
+from headrace.contracts.values.durations import DAY, SECOND, parse_time
 from headrace.governance.calendars import AHEAD, BEHIND, RENEWED, Zones, next_renewal, renewed
 from headrace.governance.objects import applied, placed
 from tests.unit.governance.conftest import documents

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.contracts.document_reader import read_documents
-from headrace.contracts.document_tree import tree_of
+from headrace.contracts.documents.reader import read_documents
+from headrace.contracts.documents.tree import tree_of
 from headrace.governance.changes import VALUE_MAX, changed_fields
 
 PLURALS = {"policy": "policies", "pool": "pools", "tenant": "tenants", "group": "groups", "profile": "profiles"}

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from headrace.contracts import facts as f
-from headrace.contracts.document_reader import read_documents
-from headrace.contracts.document_tree import tree_of
-from headrace.contracts.queries import ApplyAnswer, Change, DeleteRequest
+from headrace.contracts.documents.reader import read_documents
+from headrace.contracts.documents.tree import tree_of
+from headrace.contracts.messages.queries import ApplyAnswer, Change, DeleteRequest
 from headrace.governance.calendars import Zones
 from headrace.governance.decide import Decision, Governance, applying, deleting, first_of
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from headrace.contracts import facts as f
-from headrace.contracts.queries import ApplyAnswer, Presence
+from headrace.contracts.messages.queries import ApplyAnswer, Presence
 from headrace.governance.decide import Decision
 from headrace.governance.levels import PRESENT, REMEMBERED, Attendance, nodes_too_old, raising
 

@@ -5,9 +5,9 @@ from functools import partial
 import pytest
 
 from headrace.contracts import facts as f
-from headrace.contracts.durations import SECOND
 from headrace.contracts.facts.fact import Ladder
-from headrace.contracts.queries import NodeRequest
+from headrace.contracts.messages.queries import NodeRequest
+from headrace.contracts.values.durations import SECOND
 from headrace.governance.nodes import confirming_empty, cordoning, draining
 
 ADMIN = "default.admin"

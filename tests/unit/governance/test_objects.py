@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from headrace.contracts import facts as f
-from headrace.contracts.documents import KINDS, Documents, Group, Policy, Pool, Profile, Tenant, User
-from headrace.governance.objects import Name, applied, current, deleted, full_name, name_of, names, placed
+from headrace.contracts.documents.model import KINDS, Documents, Group, Policy, Pool, Profile, Tenant, User
+from headrace.governance.objects import ObjectName, applied, current, deleted, full_name, name_of, names, placed
 
 EVERYTHING = {
     "tenant": Tenant(name="acme"),
@@ -15,12 +15,12 @@ EVERYTHING = {
     "policy": Policy(tenant="acme", name="ai", group="ai", profiles=()),
 }
 NAMES = {
-    "tenant": Name("tenant", "", "acme"),
-    "user": Name("user", "acme", "ann"),
-    "group": Name("group", "acme", "ai"),
-    "pool": Name("pool", "", "west"),
-    "profile": Name("profile", "", "half"),
-    "policy": Name("policy", "acme", "ai"),
+    "tenant": ObjectName("tenant", "", "acme"),
+    "user": ObjectName("user", "acme", "ann"),
+    "group": ObjectName("group", "acme", "ai"),
+    "pool": ObjectName("pool", "", "west"),
+    "profile": ObjectName("profile", "", "half"),
+    "policy": ObjectName("policy", "acme", "ai"),
 }
 
 
@@ -44,20 +44,20 @@ def test_facts_carry_author_and_reason(kind):
 
 def test_a_tenants_profile_is_another_one_than_the_providers_of_that_name():
     own = Profile(tenant="acme", name="half", request={}, pools=("west",))
-    assert name_of(own) == Name("profile", "acme", "half")
+    assert name_of(own) == ObjectName("profile", "acme", "half")
     assert deleted(name_of(own), "a.b") == f.ProfileDeletedV1(author="a.b", tenant="acme", name="half")
 
 
 @pytest.mark.parametrize(
     ("kind", "text", "tenant", "name"),
     [
-        ("policy", "rnd", "", Name("policy", "default", "rnd")),
-        ("policy", "rnd", "acme", Name("policy", "acme", "rnd")),
-        ("policy", "acme/rnd", "", Name("policy", "acme", "rnd")),
-        ("profile", "half", "", Name("profile", "", "half")),
-        ("profile", "half", "acme", Name("profile", "acme", "half")),
-        ("pool", "west", "acme", Name("pool", "", "west")),
-        ("tenant", "acme", "", Name("tenant", "", "acme")),
+        ("policy", "rnd", "", ObjectName("policy", "default", "rnd")),
+        ("policy", "rnd", "acme", ObjectName("policy", "acme", "rnd")),
+        ("policy", "acme/rnd", "", ObjectName("policy", "acme", "rnd")),
+        ("profile", "half", "", ObjectName("profile", "", "half")),
+        ("profile", "half", "acme", ObjectName("profile", "acme", "half")),
+        ("pool", "west", "acme", ObjectName("pool", "", "west")),
+        ("tenant", "acme", "", ObjectName("tenant", "", "acme")),
     ],
 )
 def test_short_names_mean_the_default_tenant_or_the_provider(kind, text, tenant, name):
@@ -65,7 +65,7 @@ def test_short_names_mean_the_default_tenant_or_the_provider(kind, text, tenant,
 
 
 def test_names_are_shown_with_their_tenant():
-    name = Name("policy", "acme", "rnd")
+    name = ObjectName("policy", "acme", "rnd")
     assert (name.full, name.key, str(name)) == ("acme/rnd", "policy/acme/rnd", "policy acme/rnd")
     assert (NAMES["pool"].full, NAMES["pool"].key, str(NAMES["pool"])) == ("west", "pool/west", "pool west")
 

@@ -4,10 +4,10 @@ import msgspec
 import pytest
 
 from headrace.contracts import facts as f
-from headrace.contracts.documents import Policy, PolicyProfile
-from headrace.contracts.queries import Change
-from headrace.contracts.records import RECORD_BYTES_MAX, Record
-from headrace.governance.plan import Plan
+from headrace.contracts.documents.model import Policy, PolicyProfile
+from headrace.contracts.facts.records import RECORD_BYTES_MAX, Record
+from headrace.contracts.messages.queries import Change
+from headrace.governance.plan import ApplyPlan
 
 TWO = """
 policies:
@@ -23,7 +23,7 @@ def change(kind, name, action, *fields, revision=0):
 def test_a_new_policy_is_one_line_and_one_fact(site):
     plan = site.plan("policies: [{name: rnd, group: all, profiles: [one]}]", reason="a new team")
     policy = Policy(name="rnd", group="all", profiles=(PolicyProfile(name="one"),))
-    assert plan == Plan(
+    assert plan == ApplyPlan(
         (change("policy", "default/rnd", "create"),),
         (f.PolicyAppliedV1(author="default.admin", reason="a new team", policy=policy),),
     )
@@ -69,7 +69,7 @@ def test_what_stands_as_written_is_kept_and_makes_no_fact(site):
 
 
 def test_an_empty_set_changes_nothing(site):
-    assert site.plan("policies: []") == Plan(())
+    assert site.plan("policies: []") == ApplyPlan(())
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.contracts import facts as f
-from headrace.contracts.queries import Change, DeleteRequest
+from headrace.contracts.messages.queries import Change, DeleteRequest
 from headrace.governance.removal import Removal, remove
 
 OLD = """

@@ -4,10 +4,8 @@ import asyncio
 
 import pytest
 
-from headrace.bus.sealing import KeyGone, Keyring
-from headrace.contracts.codec import Malformed, encode
-from headrace.contracts.durations import DAY
-from headrace.contracts.queries import (
+from headrace.bus.text_encryption import KeyGone, Keyring
+from headrace.contracts.messages.queries import (
     ApplyAnswer,
     ApplyRequest,
     Change,
@@ -19,7 +17,9 @@ from headrace.contracts.queries import (
     GetRequest,
     NodeRequest,
 )
-from headrace.contracts.tokens import RevokeRequest, TokenRequest, TokensRequest, spoken_for
+from headrace.contracts.messages.tokens import RevokeRequest, TokenRequest, TokensRequest, spoken_for
+from headrace.contracts.transport.codec import Malformed, encode
+from headrace.contracts.values.durations import DAY
 from headrace.governance.calendars import Zones
 from headrace.governance.decide import Governance
 from headrace.governance.service import Desk, find, fitting

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.contracts import facts as f
-from headrace.contracts.tokens import StorageReport
+from headrace.contracts.messages.tokens import StorageReport
 from headrace.governance.storage import is_scarce, reporting, trouble
 
 GIB = 1024**3

@@ -5,8 +5,16 @@ from __future__ import annotations
 import pytest
 
 from headrace.contracts import facts as f
-from headrace.contracts.durations import DAY, SECOND
-from headrace.contracts.tokens import LIFETIME, LIFETIME_MAX, Grant, RevokeRequest, TokenRequest, TokenRole, TokensRequest
+from headrace.contracts.messages.tokens import (
+    LIFETIME,
+    LIFETIME_MAX,
+    Grant,
+    RevokeRequest,
+    TokenRequest,
+    TokenRole,
+    TokensRequest,
+)
+from headrace.contracts.values.durations import DAY, SECOND
 from headrace.governance.tokens import grant_of, granting, revoking, tokens_of
 
 NOW = 1_800_000_000 * SECOND

@@ -9,16 +9,16 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from headrace.contracts import facts as f
-from headrace.contracts.documents import Group, Tenant, User
-from headrace.contracts.records import Record
-from headrace.contracts.tokens import Grant, TokenRole
+from headrace.contracts.documents.model import Group, Tenant, User
+from headrace.contracts.facts.records import Record
+from headrace.contracts.messages.tokens import Grant, TokenRole
 from headrace.domain.fold.apply import apply
-from headrace.domain.state import State
-from headrace.identity.providers import Provider
+from headrace.domain.model.state import State
+from headrace.identity.providers import TokenProvider
 
 NOW = 1_800_000_000
 SECOND = 1_000_000
-CORP = Provider(
+CORP = TokenProvider(
     name="corp",
     issuer="https://login.example/corp",
     audience="headrace",

@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from headrace.identity.caller import Role, Unauthenticated
-from headrace.identity.providers import Provider, ProviderError, is_trustworthy, read_providers, theirs
+from headrace.identity.providers import ProviderError, TokenProvider, is_trustworthy, read_providers, theirs
 from tests.unit.identity.issuing import CORP, NOW, SECOND, claims
 
 ONE = "issuers: [{name: corp, issuer: 'https://login.example', audience: headrace%s}]"
@@ -24,7 +24,7 @@ def test_a_file_that_is_not_there_names_nobody(tmp_path):
 
 def test_a_provider_is_read_with_its_defaults(tmp_path):
     (provider,) = read(tmp_path, ONE % ", algorithms: [RS256], tenant: acme, provider_admins: [ops]")
-    assert provider == Provider(
+    assert provider == TokenProvider(
         name="corp",
         issuer="https://login.example",
         audience="headrace",

@@ -8,7 +8,7 @@ import stat
 import jwt
 import pytest
 
-from headrace.contracts.tokens import TokenRole
+from headrace.contracts.messages.tokens import TokenRole
 from headrace.identity.signing import SigningError, SigningKeys
 from tests.unit.identity.issuing import NOW, grant
 

@@ -9,7 +9,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from headrace.contracts import facts as f
-from headrace.contracts.tokens import TokenRole
+from headrace.contracts.messages.tokens import TokenRole
 from headrace.identity.caller import Role, Unauthenticated
 from headrace.identity.signing import SigningKeys
 from headrace.identity.verifier import Verifier, bearer

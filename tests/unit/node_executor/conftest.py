@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import pytest
 
 from headrace.contracts.facts.fact import DeviceShare
-from headrace.contracts.orders import StartOrder
+from headrace.contracts.messages.orders import StartOrder
 
 JOB = "acme.alice.01j9z3k4m5n6p7q8r9s0t1v2w3"
 OTHER_JOB = "acme.bob.01j9z3k4m5n6p7q8r9s0t1v2w4"

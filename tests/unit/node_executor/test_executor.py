@@ -22,26 +22,26 @@ from headrace.contracts.facts import (
     NodeRegisteredV1,
 )
 from headrace.contracts.facts.fact import Ladder
-from headrace.contracts.orders import LogsAnswer, LogsRequest, NodeAnswer, Orders, StartOrder, StopOrder
-from headrace.node_executor.accounts import Accounts
+from headrace.contracts.messages.orders import LogsAnswer, LogsRequest, NodeAnswer, Orders, StartOrder, StopOrder
 from headrace.node_executor.core import vocabulary as v
 from headrace.node_executor.core.node import Node
+from headrace.node_executor.dependencies import Equipment
 from headrace.node_executor.devices import Devices
 from headrace.node_executor.devices.simulated import simulated
-from headrace.node_executor.enclosing import Enclosing
-from headrace.node_executor.enforcement import CannotEnclose, Case, Entered
+from headrace.node_executor.enforcement import CannotEnclose, EnforcementRequest, Entered
+from headrace.node_executor.enforcement.enforcement_worker import Enclosing
 from headrace.node_executor.enforcement.fences import Fences, Kit
 from headrace.node_executor.enforcement.owners import Owners
-from headrace.node_executor.equipment import Equipment
 from headrace.node_executor.executor import Executor
-from headrace.node_executor.journal import Journal, Open
-from headrace.node_executor.measuring import Measuring, Size
-from headrace.node_executor.preparation import Bounds, Preparation
-from headrace.node_executor.references import references
-from headrace.node_executor.retention import Kept
-from headrace.node_executor.runtimes import CannotStart, End, Hears, Launch
-from headrace.node_executor.tracing import Silent
-from headrace.node_executor.workspace import Workspace
+from headrace.node_executor.files.disk_usage import Measuring, Size
+from headrace.node_executor.files.retention import RetentionPolicy
+from headrace.node_executor.files.workspace import Workspace
+from headrace.node_executor.launch.accounts import Accounts
+from headrace.node_executor.launch.preparation import Bounds, Preparation
+from headrace.node_executor.launch.secrets import references
+from headrace.node_executor.reporting.journal import Journal, Open
+from headrace.node_executor.reporting.tracing import Silent
+from headrace.node_executor.runtimes import CannotStart, End, Launch, RuntimeListener
 from tests.patience import PATIENCE
 
 JOB = "acme.alice.01j9z3k4m5n6p7q8r9s0t1v2w3"
@@ -51,7 +51,7 @@ LADDER = Ladder(cause="preempted", callback_grace=60_000_000, term_grace=30_000_
 
 
 class FakeRunning:
-    def __init__(self, launch: Launch, hears: Hears, now: Callable[[], int]) -> None:
+    def __init__(self, launch: Launch, hears: RuntimeListener, now: Callable[[], int]) -> None:
         self.pid = 4711
         self.launch = launch
         self.hears = hears
@@ -84,14 +84,14 @@ class FakeRuntime:
         self.left: set[str] = set()
         self.forgotten: list[str] = []
 
-    def start(self, launch: Launch, hears: Hears) -> None:
+    def start(self, launch: Launch, hears: RuntimeListener) -> None:
         if launch.command[0] in self.refuses:
             hears.failed(self.refuses[launch.command[0]])
             return
         self.started.append(FakeRunning(launch, hears, self.now))
         hears.started(self.started[-1], self.now())
 
-    def adopt(self, launch: Launch, hears: Hears) -> bool:
+    def adopt(self, launch: Launch, hears: RuntimeListener) -> bool:
         if launch.name not in self.left:
             return False
         self.started.append(FakeRunning(launch, hears, self.now))
@@ -110,7 +110,7 @@ class BusyFences(Fences):
         self.held_by = ""
         self.refuses = ""
 
-    def enter(self, case: Case) -> Entered:
+    def enter(self, case: EnforcementRequest) -> Entered:
         if self.refuses:
             raise CannotEnclose(self.refuses)
         return super().enter(case)
@@ -521,7 +521,7 @@ async def test_pruning_spares_what_runs(stage, make_order) -> None:
     stage.path("logs", f"{NAME}.log").touch()
     stage.path("logs", "old.log").touch()
     stage.at = 10**10
-    await stage.executor.prune(Kept(1, 10**9))
+    await stage.executor.prune(RetentionPolicy(1, 10**9))
     assert stage.path("logs", f"{NAME}.log").exists()
     assert not stage.path("logs", "old.log").exists()
 
@@ -531,7 +531,7 @@ async def test_the_end_of_the_process_does_not_wait_for_pruning(stage, monkeypat
     monkeypatch.setattr(
         "headrace.node_executor.executor.prune", lambda *_: waited_for.append(not threading.current_thread().daemon) or 0
     )
-    await stage.executor.prune(Kept(1, 10**9))
+    await stage.executor.prune(RetentionPolicy(1, 10**9))
     assert waited_for == [False]
 
 

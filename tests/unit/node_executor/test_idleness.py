@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.node_executor.idleness import IDLE_BELOW, WINDOW, Held, Idleness
+from headrace.node_executor.idleness import IDLE_BELOW, WINDOW, HeldDevice, Idleness
 
 STEP = WINDOW // 10
 
 
-def look(busy: list[int | None]) -> Held:
+def look(busy: list[int | None]) -> HeldDevice:
     """What is said after these looks at a device that is held, one each tenth of the window."""
     one = Idleness()
     for number, percent in enumerate(busy):
@@ -34,7 +34,7 @@ def test_a_device_is_idle_when_it_did_next_to_nothing_over_the_whole_window(busy
 
 def test_whoever_takes_it_anew_begins_with_an_empty_window() -> None:
     one = Idleness()
-    assert one.look(1, 0, held=True) == Held(0, 0, idle=False)
-    assert one.look(1 + WINDOW, 0, held=True) == Held(WINDOW, 0, idle=True)
-    assert one.look(2 + WINDOW, 0, held=False) == Held(0, None, idle=False)
-    assert one.look(3 + WINDOW, 0, held=True) == Held(0, 0, idle=False)
+    assert one.look(1, 0, held=True) == HeldDevice(0, 0, idle=False)
+    assert one.look(1 + WINDOW, 0, held=True) == HeldDevice(WINDOW, 0, idle=True)
+    assert one.look(2 + WINDOW, 0, held=False) == HeldDevice(0, None, idle=False)
+    assert one.look(3 + WINDOW, 0, held=True) == HeldDevice(0, 0, idle=False)

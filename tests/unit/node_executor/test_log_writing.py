@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from headrace.node_executor.log_writing import Log
-from headrace.node_executor.runtimes.output import pieces
+from headrace.node_executor.runtimes.job_log import pieces
 
 
 def contents(path: Path) -> list[tuple[int, bytes]]:

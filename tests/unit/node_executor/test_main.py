@@ -9,9 +9,9 @@ import sys
 
 from headrace.contracts.facts import LeaseEndedV1
 from headrace.node_executor.arguments import parse
-from headrace.node_executor.journal import Journal
+from headrace.node_executor.files.workspace import Workspace
 from headrace.node_executor.main import FAILED, Stop, closed, journal_gone, registration
-from headrace.node_executor.workspace import Workspace
+from headrace.node_executor.reporting.journal import Journal
 
 from .conftest import JOB, order
 

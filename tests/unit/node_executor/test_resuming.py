@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from headrace.contracts.accounts import FIRST
-from headrace.contracts.documents import Mount
+from headrace.contracts.documents.model import Mount
+from headrace.contracts.values.account_numbers import FIRST
 from headrace.node_executor import resuming
-from headrace.node_executor.accounts import Account
-from headrace.node_executor.held import Held
-from headrace.node_executor.looking import Lookout
-from headrace.node_executor.preparation import Prepared
+from headrace.node_executor.files.inspection import Lookout
+from headrace.node_executor.files.workspace import Workspace
+from headrace.node_executor.launch.accounts import UserAccount
+from headrace.node_executor.launch.preparation import Prepared
 from headrace.node_executor.resuming import Resuming
+from headrace.node_executor.running_lease import RunningLease
 from headrace.node_executor.runtimes import Container
-from headrace.node_executor.runtimes.output import Output
-from headrace.node_executor.workspace import Workspace
+from headrace.node_executor.runtimes.job_log import Output
 from tests.patience import PATIENCE
 from tests.unit.node_executor.conftest import JOB, order
 
@@ -41,25 +41,27 @@ class Stage:
         self.workspace = Workspace(str(directory))
         self.resuming = Resuming(Lookout(within))
 
-    def hold(self, resume_from: str, image: str = "", account: Account | None = None, mounts: tuple[Mount, ...] = ()) -> Held:
+    def hold(
+        self, resume_from: str, image: str = "", account: UserAccount | None = None, mounts: tuple[Mount, ...] = ()
+    ) -> RunningLease:
         second = order(attempt=2, resume_from=resume_from, image=image, mounts=mounts)
         paths = self.workspace.paths(second)
         container = Container(image, (paths.control, paths.checkpoints), mounts=mounts) if image else None
         env = {"HEADRACE_RESUME_FROM": resume_from}
-        return Held(second, Prepared(paths, env, "/", account, None, container), Output(paths.log, 10_000))
+        return RunningLease(second, Prepared(paths, env, "/", account, None, container), Output(paths.log, 10_000))
 
     def saved(self, attempt: int = 1) -> str:
         """A checkpoint of an earlier attempt."""
         return put(Path(self.workspace.checkpoints, f"{JOB}.{attempt}", "1.pt"))
 
-    async def told(self, held: Held) -> str:
+    async def told(self, held: RunningLease) -> str:
         over = asyncio.Event()
         self.resuming.look_then(held, over.set)
         async with asyncio.timeout(PATIENCE):
             await over.wait()
         return held.prepared.env["HEADRACE_RESUME_FROM"]
 
-    def output(self, held: Held) -> str:
+    def output(self, held: RunningLease) -> str:
         return Path(held.output.path).read_text() if os.path.exists(held.output.path) else ""
 
 
@@ -104,7 +106,7 @@ async def test_a_checkpoint_that_is_not_here_is_not_told_and_the_output_says_so(
 async def test_it_is_looked_at_with_the_rights_of_the_jobs_account(stage) -> None:
     uri = stage.saved()
     os.chmod(uri, 0o600)
-    held = stage.hold(uri, account=Account(FIRST + 1, FIRST + 1, "alice"))
+    held = stage.hold(uri, account=UserAccount(FIRST + 1, FIRST + 1, "alice"))
     assert await stage.told(held) == ""
     assert "Permission denied" in stage.output(held)
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import os
 import subprocess
 
-from headrace.node_executor.usage import MIB, Stat, Use, millicores, processes, uses
+from headrace.node_executor.usage import MIB, LeaseUsage, Stat, millicores, processes, uses
 
 TREE = {
     10: Stat(1, 10, 100, 1 * MIB),
@@ -17,14 +17,14 @@ TREE = {
 
 def test_what_a_job_starts_counts_for_its_lease_in_whatever_session() -> None:
     assert uses(TREE, {10: "a", 20: "b", 99: "gone"}) == {
-        "a": Use(160, 15 * MIB, 4),
-        "b": Use(1, MIB, 1),
-        "gone": Use(),
+        "a": LeaseUsage(160, 15 * MIB, 4),
+        "b": LeaseUsage(1, MIB, 1),
+        "gone": LeaseUsage(),
     }
 
 
 def test_processes_that_name_each_other_are_nobodys() -> None:
-    assert uses({1: Stat(2, 0, 0, 0), 2: Stat(1, 0, 0, 0)}, {5: "a"}) == {"a": Use()}
+    assert uses({1: Stat(2, 0, 0, 0), 2: Stat(1, 0, 0, 0)}, {5: "a"}) == {"a": LeaseUsage()}
 
 
 def test_real_processes_are_read() -> None:
@@ -36,5 +36,9 @@ def test_real_processes_are_read() -> None:
 
 
 def test_cpu_is_what_was_used_since_the_last_look() -> None:
-    before = [("a", Use(1_000)), ("c", Use(5))]
-    assert millicores(before, {"a": Use(501_000), "b": Use(9), "c": Use(0)}, 1_000_000) == {"a": 500, "b": 0, "c": 0}
+    before = [("a", LeaseUsage(1_000)), ("c", LeaseUsage(5))]
+    assert millicores(before, {"a": LeaseUsage(501_000), "b": LeaseUsage(9), "c": LeaseUsage(0)}, 1_000_000) == {
+        "a": 500,
+        "b": 0,
+        "c": 0,
+    }

@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.contracts import documents as d
 from headrace.contracts import facts as f
-from headrace.contracts.durations import MINUTE, SECOND
+from headrace.contracts.documents import model as d
 from headrace.contracts.facts.preemption import Victim
+from headrace.contracts.values.durations import MINUTE, SECOND
 from headrace.domain.fold.nominations import lift_bar
-from headrace.domain.fold.record_room import RecordRoom
-from headrace.domain.jobs import JobRecord
-from headrace.domain.phases import OVERRUN_MAX
+from headrace.domain.fold.record_size import RecordRoom
+from headrace.domain.model.job_deadlines import OVERRUN_MAX
+from headrace.domain.model.jobs import JobRecord
 from headrace.preemption.decide import NODE_TIMEOUT, PreemptionWatch
 from tests.unit.allocator.history import History, place, policy, terms
 from tests.unit.domain.snapshot import differences, snapshot

@@ -5,10 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from headrace.contracts.codec import encode
-from headrace.contracts.durations import SECOND
 from headrace.contracts.facts import NodeLostV1
-from headrace.contracts.orders import Heartbeat
+from headrace.contracts.messages.orders import Heartbeat
+from headrace.contracts.transport.codec import encode
+from headrace.contracts.values.durations import SECOND
 from headrace.preemption import service
 from headrace.preemption.decide import NODE_TIMEOUT
 from headrace.preemption.service import LAPSE, Heartbeats

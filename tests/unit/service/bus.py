@@ -10,18 +10,18 @@ from types import SimpleNamespace
 import structlog
 
 from headrace.bus.memory import MemoryLog
-from headrace.bus.objects import MemoryObjects
+from headrace.bus.nats.object_store import MemoryObjects
 from headrace.bus.process import Service
-from headrace.contracts.amounts import GPU, GPU_UNITS
-from headrace.contracts.codec import decode, decode_record, encode
-from headrace.contracts.documents import Group, Policy, PolicyProfile, Pool, Profile
-from headrace.contracts.durations import SECOND
+from headrace.contracts.documents.model import Group, Policy, PolicyProfile, Pool, Profile
 from headrace.contracts.facts import GroupAppliedV1, NodeRegisteredV1, PolicyAppliedV1, PoolAppliedV1, ProfileAppliedV1
 from headrace.contracts.facts.nodes import Device
-from headrace.contracts.ids import job_key, make_job_id
-from headrace.contracts.queries import Answer
-from headrace.contracts.records import Record, digest
-from headrace.contracts.subjects import LEDGER_STREAM, SUBMIT_STREAM, ledger
+from headrace.contracts.facts.records import Record, digest
+from headrace.contracts.messages.queries import Answer
+from headrace.contracts.transport.codec import decode, decode_record, encode
+from headrace.contracts.transport.subjects import LEDGER_STREAM, SUBMIT_STREAM, ledger
+from headrace.contracts.values.amounts import GPU, GPU_UNITS
+from headrace.contracts.values.durations import SECOND
+from headrace.contracts.values.ids import job_key, make_job_id
 from headrace.health.health import Health
 from headrace.service.snapshots import Snapshots
 from tests.patience import PATIENCE

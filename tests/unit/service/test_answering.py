@@ -7,13 +7,13 @@ import pytest
 from structlog.testing import capture_logs
 
 from headrace.bus.log import LogUnavailable
-from headrace.contracts.codec import Malformed, decode
-from headrace.contracts.ids import IdError
-from headrace.contracts.levels import LEVEL
-from headrace.contracts.queries import Answer, Change, NodeRequest, ServiceView
+from headrace.contracts.facts.levels import LEVEL
+from headrace.contracts.messages.queries import Answer, Change, NodeRequest, ServiceView
+from headrace.contracts.transport.codec import Malformed, decode
+from headrace.contracts.values.ids import IdError
 from headrace.service import answering
 from headrace.service.answering import Refused, serve
-from headrace.service.engine import ENGINE
+from headrace.service.engine_version import ENGINE
 from headrace.service.fold import LedgerFold
 from tests.unit.service.bus import START, Bus, until
 

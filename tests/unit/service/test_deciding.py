@@ -5,13 +5,13 @@ import asyncio
 import msgspec
 import pytest
 
-from headrace.bus.loop import Deposed
-from headrace.contracts.codec import decode_record
+from headrace.bus.loop import Fenced
 from headrace.contracts.facts import JobAdmittedV1, JobCancelRequestedV1, NodeCordonedV1
-from headrace.contracts.queries import ServiceView
+from headrace.contracts.messages.queries import ServiceView
+from headrace.contracts.transport.codec import decode_record
 from headrace.service import deciding as module
 from headrace.service.deciding import Deciding, trace_of
-from headrace.service.engine import ENGINE
+from headrace.service.engine_version import ENGINE
 from headrace.service.fold import LedgerFold
 from tests.patience import PATIENCE
 from tests.unit.service.bus import JOB, START, Bus, running, until
@@ -92,7 +92,7 @@ class TestRunning:
             return decided(now)
 
         deciding.decider.decide = decide
-        with pytest.raises(Deposed, match="somebody else writes as governance"):
+        with pytest.raises(Fenced, match="somebody else writes as governance"):
             await asyncio.wait_for(deciding.run(), PATIENCE)
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from headrace.bus.delivered import Delivered, Listener
 from headrace.bus.log import LogRefused, LogUnavailable
-from headrace.health.figures import Figures
+from headrace.bus.nats.raw_message import Delivered, Listener
+from headrace.health.metrics import Figures
 from headrace.service import intake as intake_module
 from headrace.service.intake import Intake, with_intake
 from tests.unit.service.bus import Bus, running, until

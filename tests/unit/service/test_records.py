@@ -6,8 +6,8 @@ import pytest
 
 from headrace.bus.log import LogBroken, LogUnavailable
 from headrace.bus.memory import MemoryLog
-from headrace.contracts.codec import decode, encode
-from headrace.contracts.queries import RecordsAnswer, RecordsRequest, StoredRecord
+from headrace.contracts.messages.queries import RecordsAnswer, RecordsRequest, StoredRecord
+from headrace.contracts.transport.codec import decode, encode
 from headrace.service import records as module
 from headrace.service.answering import Refused
 from headrace.service.records import records

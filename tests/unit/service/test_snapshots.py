@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from structlog.testing import capture_logs
 
-from headrace.audit.keeper import Keeper
-from headrace.audit.pen import Pen
-from headrace.audit.taking import Pace
+from headrace.audit.ledger_writer import LedgerWriter
+from headrace.audit.snapshot_policy import SnapshotPolicy
+from headrace.audit.snapshotter import Snapshotter
 from headrace.bus.log import LogRefused, LogUnavailable
-from headrace.domain import snapshot
+from headrace.domain.snapshots import snapshot
 from headrace.service.fold import LedgerFold
-from headrace.service.snapshots import TRIES, Name, beginning
+from headrace.service.snapshots import TRIES, SnapshotName, beginning
 from tests.unit.service.bus import Bus
 
 
@@ -23,7 +23,9 @@ def bus():
 @pytest.fixture
 async def two(bus):
     """Two snapshots, behind the records 2 and 4."""
-    keeper = Keeper(bus.ledger, LedgerFold(), bus.over(None), Pen(bus.ledger), pace=Pace(facts=1, every=1, least=1))
+    keeper = Snapshotter(
+        bus.ledger, LedgerFold(), bus.over(None), LedgerWriter(bus.ledger), pace=SnapshotPolicy(facts=1, every=1, least=1)
+    )
     bus.hall("n1")
     for _ in range(2):
         await keeper.take_in(bus.ledger.messages_after(keeper.fold.sequence))
@@ -33,9 +35,9 @@ async def two(bus):
 
 
 def test_a_name_says_what_has_to_be_known_before_it_is_read():
-    name = Name(12, 34, snapshot.SCHEMA, "0123456789abcdef")
-    assert Name.parse(str(name)) == name
-    assert Name.parse("something else") is None
+    name = SnapshotName(12, 34, snapshot.SCHEMA, "0123456789abcdef")
+    assert SnapshotName.parse(str(name)) == name
+    assert SnapshotName.parse("something else") is None
 
 
 async def test_it_begins_with_the_newest_or_the_newest_up_to_a_record(two):

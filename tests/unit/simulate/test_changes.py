@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.contracts.document_tree import DocumentErrors
-from headrace.contracts.document_yaml import read_tree
-from headrace.contracts.durations import HOUR
+from headrace.contracts.documents.tree import DocumentErrors
+from headrace.contracts.documents.yaml_text import read_tree
+from headrace.contracts.values.durations import HOUR
 from headrace.simulate.changes import read_changes
 from headrace.simulate.scenario import Delete, Nodes, Submit
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from headrace.contracts.durations import SECOND
+from headrace.contracts.values.durations import SECOND
 from headrace.simulate import command, world
 
 HOLDS = """\

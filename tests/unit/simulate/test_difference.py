@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from headrace.contracts.amounts import GPU_UNITS
-from headrace.contracts.durations import HOUR, MINUTE, SECOND
-from headrace.contracts.whatif import Moved, Numbers, PoolNumbers, memory_limit
+from headrace.contracts.messages.whatif import Moved, OutcomeNumbers, PoolNumbers, memory_limit
+from headrace.contracts.values.amounts import GPU_UNITS
+from headrace.contracts.values.durations import HOUR, MINUTE, SECOND
 from headrace.simulate.difference import MOVED_MAX, SHOWN_MAX, Side, as_text, called, difference
 from headrace.simulate.outcome import Tale
-from headrace.simulate.toll import Place, Tally, Used
+from headrace.simulate.usage_cost import Tally, Used, UsePlace
 
 DEV = ("default", "dev", "one")
 AT = 1_000 * SECOND
@@ -39,14 +39,16 @@ def test_numbers_are_of_each_policy_and_of_all():
         {"a": tale(10 * SECOND), "b": tale(20 * SECOND, preemptions=2, lost=HOUR * GPU_UNITS)},
         {"a": tale(MINUTE), "b": tale(), "c": tale(queue=("acme", "ops", "two"), refused="NOT_ALLOWED", over=True)},
     )
-    assert found.policies["dev"].before == Numbers(starts=2, wait_mean=15, wait_p95=20, wait_max=20, preemptions=2, lost=3_600)
-    assert found.policies["dev"].after == Numbers(starts=1, waiting=1, wait_mean=60, wait_p95=60, wait_max=60)
+    assert found.policies["dev"].before == OutcomeNumbers(
+        starts=2, wait_mean=15, wait_p95=20, wait_max=20, preemptions=2, lost=3_600
+    )
+    assert found.policies["dev"].after == OutcomeNumbers(starts=1, waiting=1, wait_mean=60, wait_p95=60, wait_max=60)
     assert found.policies["acme/ops"].after == found.policies["acme/ops"].before.__class__(refused=1)
-    assert found.total.after == Numbers(starts=1, waiting=1, refused=1, wait_mean=60, wait_p95=60, wait_max=60)
+    assert found.total.after == OutcomeNumbers(starts=1, waiting=1, refused=1, wait_mean=60, wait_p95=60, wait_max=60)
 
 
 def test_use_and_cost_are_of_each_group_policy_and_pool():
-    dev, ops = Place("default", "dev", "lab", "hall"), Place("default", "ops", "lab", "cloud")
+    dev, ops = UsePlace("default", "dev", "lab", "hall"), UsePlace("default", "ops", "lab", "cloud")
     gpu_hour = HOUR * GPU_UNITS
     tallies = (
         Tally({dev: Used(gpu_hour, gpu_hour, 7_500_000)}, {"hall": 4 * gpu_hour}),
@@ -54,8 +56,8 @@ def test_use_and_cost_are_of_each_group_policy_and_pool():
     )
     found = compared({"a": tale(5, group="lab")}, {"a": tale(5, group="lab")}, tallies=tallies)
     assert list(found.groups) == ["lab"]
-    assert found.groups["lab"].before == Numbers(starts=1, reserved=3_600, borrowed=3_600, cost="7.500000")
-    assert found.groups["lab"].after == Numbers(starts=1, reserved=3_600, borrowed=3_600, cost="6.600000")
+    assert found.groups["lab"].before == OutcomeNumbers(starts=1, reserved=3_600, borrowed=3_600, cost="7.500000")
+    assert found.groups["lab"].after == OutcomeNumbers(starts=1, reserved=3_600, borrowed=3_600, cost="6.600000")
     assert {name: (sides.before.cost, sides.after.cost) for name, sides in found.policies.items()} == {
         "dev": ("7.500000", "2.500000"),
         "ops": ("0.000000", "4.100000"),
@@ -67,7 +69,7 @@ def test_use_and_cost_are_of_each_group_policy_and_pool():
 
 
 def test_what_the_ledger_says_stands_beside_what_came_of_it_again():
-    found = structs.replace(compared({"a": tale(MINUTE)}, {"a": tale(MINUTE)}), recorded=Numbers(starts=2, wait_mean=61))
+    found = structs.replace(compared({"a": tale(MINUTE)}, {"a": tale(MINUTE)}), recorded=OutcomeNumbers(starts=2, wait_mean=61))
     assert as_text(found, "what if").endswith(
         "in brackets what came of it when it was played again as it was:"
         " starts 2 (1), mean wait 1m1s (1m), preempted 0 (0), used GPU-h 0.00 (0.00)."

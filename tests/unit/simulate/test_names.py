@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 from headrace.contracts import facts as f
-from headrace.contracts.documents import Group, Policy
-from headrace.contracts.records import Record
+from headrace.contracts.documents.model import Group, Policy
+from headrace.contracts.facts.records import Record
 from headrace.domain.fold.apply import apply
-from headrace.domain.state import State
+from headrace.domain.model.state import State
 from headrace.simulate.names import entitled_member, find_policy, numbered
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from headrace.contracts import facts as f
-from headrace.contracts.amounts import GPU, GPU_UNITS
-from headrace.contracts.durations import SECOND
 from headrace.contracts.facts.preemption import Victim
-from headrace.domain.state import State
+from headrace.contracts.values.amounts import GPU, GPU_UNITS
+from headrace.contracts.values.durations import SECOND
+from headrace.domain.model.state import State
 from headrace.simulate.outcome import Outcome
 from tests.unit.domain.site import START, Site, place, policy
 

@@ -4,11 +4,11 @@ from textwrap import dedent
 
 import pytest
 
-from headrace.contracts.amounts import GPU, GPU_UNITS
-from headrace.contracts.document_tree import DocumentErrors
-from headrace.contracts.document_yaml import read_tree
-from headrace.contracts.documents import Documents, Pool, Profile
-from headrace.contracts.durations import HOUR, MINUTE, SECOND
+from headrace.contracts.documents.model import Documents, Pool, Profile
+from headrace.contracts.documents.tree import DocumentErrors
+from headrace.contracts.documents.yaml_text import read_tree
+from headrace.contracts.values.amounts import GPU, GPU_UNITS
+from headrace.contracts.values.durations import HOUR, MINUTE, SECOND
 from headrace.simulate.scenario import Delete, Expect, Moment, Nodes, Scenario, Submit, last_moment, read_scenario
 
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.contracts import documents as d
 from headrace.contracts import facts as f
-from headrace.contracts.document_yaml import read_tree
-from headrace.contracts.durations import HOUR, MINUTE, SECOND
+from headrace.contracts.documents import model as d
+from headrace.contracts.documents.yaml_text import read_tree
 from headrace.contracts.facts.fact import Ladder
-from headrace.contracts.records import Record
-from headrace.domain.snapshot import copy_of, dump
-from headrace.simulate.aftermath import Aftermath
-from headrace.simulate.changes import Changes, read_changes
-from headrace.simulate.happenings import Refused
+from headrace.contracts.facts.records import Record
+from headrace.contracts.values.durations import HOUR, MINUTE, SECOND
+from headrace.domain.snapshots.snapshot import copy_of, dump
+from headrace.simulate.changes import WhatIfChanges, read_changes
+from headrace.simulate.recorded_inputs import Aftermath
 from headrace.simulate.scenario import Submit, read_scenario
+from headrace.simulate.timeline_events import Refused
 from headrace.simulate.whatif import AS_IT_WAS_WRITTEN, REFUSED_STAYS, compare, compare_from
 from headrace.simulate.world import World
 from tests.unit.domain.site import Site, gpus, place, policy
@@ -135,7 +135,7 @@ def test_where_jobs_of_the_queue_have_ended_the_rest_run_as_long_as_they_did():
     made.run("now", place("n1", 0))
     made.run("other", place("n1", 1))
     waiting = made.admit("waits", "dev/one")
-    found = compare_from(made.state, Changes(submit=(Submit(name="x", queue="dev/two", duration=SECOND),)), made.now)
+    found = compare_from(made.state, WhatIfChanges(submit=(Submit(name="x", queue="dev/two", duration=SECOND),)), made.now)
     assert "one without a limit after the mean of the longer runs of its queue" in found.assumptions
     assert waiting.state == "pending"
     assert found.total.before.starts == 1

@@ -3,14 +3,14 @@ from __future__ import annotations
 import pytest
 
 from headrace.contracts import facts as f
-from headrace.contracts.amounts import GPU, GPU_UNITS
-from headrace.contracts.document_yaml import read_tree
-from headrace.contracts.durations import SECOND
-from headrace.contracts.records import RECORD_FACTS_MAX
-from headrace.domain.snapshot import dump
+from headrace.contracts.documents.yaml_text import read_tree
+from headrace.contracts.facts.records import RECORD_FACTS_MAX
+from headrace.contracts.values.amounts import GPU, GPU_UNITS
+from headrace.contracts.values.durations import SECOND
+from headrace.domain.snapshots.snapshot import dump
 from headrace.simulate import world
-from headrace.simulate.happenings import Refused
 from headrace.simulate.scenario import read_scenario
+from headrace.simulate.timeline_events import Refused
 from headrace.simulate.world import START, Unrest
 
 

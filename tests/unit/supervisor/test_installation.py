@@ -8,9 +8,9 @@ import os
 import pytest
 
 from headrace.client.endpoint import Login, find
-from headrace.supervisor.certificates import Certificates
 from headrace.supervisor.errors import InstallationError
 from headrace.supervisor.installation import Installation, Settings, as_token, write_whole
+from headrace.supervisor.launcher.certificates import Certificates
 
 
 @pytest.fixture

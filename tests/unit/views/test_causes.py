@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from headrace.contracts import facts as f
-from headrace.contracts.codec import decode_record
-from headrace.contracts.document_yaml import read_tree
-from headrace.contracts.implied import spelled_out
+from headrace.contracts.documents.yaml_text import read_tree
+from headrace.contracts.facts.derived_facts import spelled_out
+from headrace.contracts.transport.codec import decode_record
 from headrace.simulate.scenario import read_scenario
 from headrace.simulate.world import World
-from headrace.views.causes import Stated, around, causes, relatives
+from headrace.views.causes import StatedFact, around, causes, relatives
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 
@@ -26,7 +26,7 @@ class Told:
             pass
         self.names = world.names
         self.stated = [
-            Stated((message.sequence, place), fact)
+            StatedFact((message.sequence, place), fact)
             for message in world.log.messages_after(0)
             for place, fact in spelled_out(decode_record(message.payload).facts)
         ]
@@ -110,8 +110,8 @@ def test_only_submissions_documents_and_what_nodes_say_of_themselves_have_no_cau
 
 
 def test_what_is_given_up_answers_the_move_that_it_was_kept_for():
-    move = Stated((5, 0), f.MoveOrderedV1(job="a.b.c", attempt=1, pool="hq", places=()))
-    ended = Stated((9, 0), f.NominationEndedV1(preemption="a.b.c@5", job="a.b.c", why="gone"))
+    move = StatedFact((5, 0), f.MoveOrderedV1(job="a.b.c", attempt=1, pool="hq", places=()))
+    ended = StatedFact((9, 0), f.NominationEndedV1(preemption="a.b.c@5", job="a.b.c", why="gone"))
     assert causes([move, ended])[ended.ref] == (move.ref,)
 
 

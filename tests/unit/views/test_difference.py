@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from headrace.contracts import facts as f
-from headrace.contracts.amounts import GPU, GPU_UNITS
-from headrace.contracts.durations import HOUR, SECOND
-from headrace.contracts.past import Change
-from headrace.domain.snapshot import copy_of
+from headrace.contracts.messages.history import StateChange
+from headrace.contracts.values.amounts import GPU, GPU_UNITS
+from headrace.contracts.values.durations import HOUR, SECOND
+from headrace.domain.snapshots.snapshot import copy_of
 from headrace.views import difference as module
 from headrace.views.difference import difference
 from headrace.views.visibility import EVERYBODY
@@ -27,7 +27,7 @@ def test_a_document_that_was_changed_says_in_which_fields(hall, policy_of):
     hall.say("governance", f.PolicyAppliedV1(author=AUTHOR, policy=policy_of("acme", limit={GPU: 3 * GPU_UNITS}, group="ops")))
     hall.say("governance", f.PolicyDeletedV1(author=AUTHOR, tenant="rival", name="dev"))
     found = changes(before, hall, EVERYBODY)
-    assert found["policy", "acme/dev"] == Change(
+    assert found["policy", "acme/dev"] == StateChange(
         kind="policy", name="acme/dev", change="changed", fields={"group": ("dev", "ops"), "limit.gpu": ("", "3")}
     )
     assert found["policy", "rival/dev"].change == "removed"

@@ -9,18 +9,18 @@ from msgspec import structs
 
 from headrace.bus.log import LogRefused, LogUnavailable
 from headrace.contracts import facts as f
-from headrace.contracts.codec import Malformed, decode, encode
-from headrace.contracts.documents import Group, Tenant
-from headrace.contracts.durations import HOUR, SECOND
-from headrace.contracts.orders import LogsAnswer, LogsRequest
-from headrace.contracts.queries import JobRequest, JobsRequest
-from headrace.contracts.subjects import node_logs
-from headrace.contracts.why import WhyView
+from headrace.contracts.documents.model import Group, Tenant
+from headrace.contracts.messages.explanation import WhyView
+from headrace.contracts.messages.orders import LogsAnswer, LogsRequest
+from headrace.contracts.messages.queries import JobRequest, JobsRequest
+from headrace.contracts.transport.codec import Malformed, decode, encode
+from headrace.contracts.transport.subjects import node_logs
+from headrace.contracts.values.durations import HOUR, SECOND
 from headrace.service.answering import Refused
 from headrace.views import queries as module
 from headrace.views.history import History
+from headrace.views.job_index import JobIndex, jobs_of
 from headrace.views.queries import Queries, Sources
-from headrace.views.roster import Roster, jobs_of
 
 REJECTED = "acme.alice.01k00000000000000000000009"
 
@@ -43,7 +43,7 @@ class FakeNode:
 @pytest.fixture
 def ask(hall):
     """`ask(what, request, tenant, user)` is the answer of a feed that has followed the story."""
-    roster, history = Roster(hall.state), History()
+    roster, history = JobIndex(hall.state), History()
 
     def note(record, sequence):
         keys = jobs_of(record)

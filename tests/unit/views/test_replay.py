@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from headrace.contracts import facts as f
-from headrace.contracts.amounts import GPU, GPU_UNITS
-from headrace.contracts.documents import Access, Pool, Profile, User
-from headrace.contracts.past import LeaseView, PastJob
+from headrace.contracts.documents.model import Access, Pool, Profile, User
+from headrace.contracts.messages.history import LeaseView, PastJob
+from headrace.contracts.values.amounts import GPU, GPU_UNITS
 from headrace.views.replay import past_view
 from headrace.views.visibility import EVERYBODY
 from tests.unit.feed.conftest import AUTHOR, START

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.contracts import facts as f
-from headrace.contracts.documents import Access, Dedication, Owner, Pool, Profile
+from headrace.contracts.documents.model import Access, Dedication, Owner, Pool, Profile
 from headrace.views.visibility import hide_others, pool_for, profile_for, sees_node, sees_pool, tenants_of
 
 

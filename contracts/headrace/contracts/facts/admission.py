@@ -15,7 +15,7 @@ class Dependency(Value, frozen=True, kw_only=True):
 class AccountNumberedV1(Fact, frozen=True, kw_only=True, tag="account.numbered.v1"):
     """Account number (Unix uid and gid) of a user on every node, from the user's first job on. Never given to another user.
 
-    Stated from level 2 on, in the record that admits that job (`contracts.accounts` has the range).
+    Stated from level 2 on, in the record that admits that job (`contracts.values.account_numbers` has the range).
     """
 
     tenant: str

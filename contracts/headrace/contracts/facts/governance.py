@@ -6,7 +6,7 @@ nothing. `author` is `<tenant>.<user>` of who asked; `reason` is what they gave 
 
 from __future__ import annotations
 
-from headrace.contracts.documents import Group, Policy, Pool, Profile, Tenant, User
+from headrace.contracts.documents.model import Group, Policy, Pool, Profile, Tenant, User
 from headrace.contracts.facts.fact import Fact
 
 

@@ -6,7 +6,7 @@ from headrace.contracts.facts.fact import Fact, Whole
 
 
 class InstallationLevelV1(Fact, frozen=True, kw_only=True, tag="installation.level.v1"):
-    """From here on facts of this level may be stated (`contracts.levels`): everybody has said that they read it. It never falls.
+    """From here on facts of this level may be stated (`contracts.facts.levels`): everybody has said that they read it. It never falls.
 
     `release` is the first that reads it: what to install where somebody does not.
     """

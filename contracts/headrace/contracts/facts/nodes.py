@@ -23,7 +23,8 @@ class NodeRegisteredV1(Fact, frozen=True, kw_only=True, tag="node.registered.v1"
 
     `isolation` is the level that it has proved; `levels` says, for the kinds `whole`, `fraction` and `slice`, where that is another, and
     for `container` (without a GPU), `container-whole`, `container-fraction` and `container-slice`, where jobs with an image have another
-    than processes; `unable` where they cannot run at all. `reads` is the level that its executor reads and writes (`contracts.levels`).
+    than processes; `unable` where they cannot run at all. `reads` is the level that its executor reads and writes
+    (`contracts.facts.levels`).
     """
 
     node: str

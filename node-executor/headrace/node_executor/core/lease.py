@@ -21,7 +21,6 @@ from typing import Any
 
 import msgspec
 
-from headrace.contracts.durations import MILLISECOND, SECOND
 from headrace.contracts.facts import (
     CheckpointRegisteredV1,
     LeaseEndedV1,
@@ -29,6 +28,7 @@ from headrace.contracts.facts import (
     LeaseStartedV1,
 )
 from headrace.contracts.facts.fact import Ladder
+from headrace.contracts.values.durations import MILLISECOND, SECOND
 from headrace.node_executor.core.phases import Actions, Lease, Phase, enter, kill, no_later, rung, set_timer
 from headrace.node_executor.core.suspension import resumed, stop_suspended, suspended
 from headrace.node_executor.core.vocabulary import (

@@ -1,6 +1,6 @@
 """All leases of the node: orders and answers compared with what runs, and the moment when the node may report itself.
 
-Strategy: level, not edge (`contracts.orders`). `closed` remembers leases that are over until an answer that is not older than
+Strategy: level, not edge (`contracts.messages.orders`). `closed` remembers leases that are over until an answer that is not older than
 their grant leaves them out: then no later order can name them again. What a former executor left running is carried on (`carry`), and
 no answer older than the node's own last record is believed: it may not know of an end yet.
 """
@@ -21,10 +21,10 @@ from headrace.contracts.facts import (
     NodeStoppedV1,
 )
 from headrace.contracts.facts.fact import DeviceShare, Ladder
-from headrace.contracts.ids import IdError, lease_id, split_job_key
-from headrace.contracts.orders import StartOrder, StopOrder
+from headrace.contracts.messages.orders import StartOrder, StopOrder
+from headrace.contracts.values.ids import IdError, lease_id, split_job_key
 from headrace.node_executor.core import lease as life
-from headrace.node_executor.core.holding import NOT_FREE, Holding
+from headrace.node_executor.core.device_holdings import NOT_FREE, DeviceHoldings
 from headrace.node_executor.core.lease import REVOKED
 from headrace.node_executor.core.phases import Actions, Lease, Phase
 from headrace.node_executor.core.suspension import resume
@@ -58,7 +58,7 @@ class Node:
         self.registration = registration
         self.leases: dict[str, Lease] = {}
         self.closed: dict[str, int] = dict(closed or {})
-        self.devices = {device.device: Holding(device) for device in registration.devices}
+        self.devices = {device.device: DeviceHoldings(device) for device in registration.devices}
         self.through = through
         self.answered = False
         self.registered = False

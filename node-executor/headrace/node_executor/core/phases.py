@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from headrace.contracts.facts import LeaseRungV1
 from headrace.contracts.facts.fact import Ladder
-from headrace.contracts.orders import StartOrder
+from headrace.contracts.messages.orders import StartOrder
 from headrace.node_executor.core.vocabulary import Action, Exited, Kill, SetTimer, State
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from headrace.contracts.facts import AnyFact
-from headrace.contracts.orders import NodeAnswer, Orders, StartOrder
+from headrace.contracts.messages.orders import NodeAnswer, Orders, StartOrder
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from headrace.contracts.amounts import GPU_UNITS
 from headrace.contracts.facts.fact import DeviceShare
 from headrace.contracts.facts.nodes import Device
+from headrace.contracts.values.amounts import GPU_UNITS
 from headrace.node_executor.devices.health import Trouble
 
 
@@ -50,7 +50,7 @@ class Devices(Protocol):
 
     @property
     def isolation(self) -> str:
-        """What keeps a job to its own devices, as long as nothing more is done about it: a level of `contracts.isolation`."""
+        """What keeps a job to its own devices, as long as nothing more is done about it: a level of `contracts.values.isolation`."""
 
     @property
     def suspension(self) -> str:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import pynvml
 
-from headrace.node_executor.devices.gate import Gate, together
+from headrace.node_executor.devices.exclusive_lock import ExclusiveLock, together
 
 MIB = 1024 * 1024
 NOT_SUPPORTED, NO_PERMISSION, NOT_FOUND = (
@@ -74,8 +74,8 @@ class Ailments(NamedTuple):
     uncorrected: int = 0
 
 
-class Kind(NamedTuple):
-    """A kind of slice of one GPU: its NVML id, name as in `contracts.mig`, compute and memory slices, and memory in MiB."""
+class SliceKind(NamedTuple):
+    """A kind of slice of one GPU: its NVML id, name as in `contracts.values.mig`, compute and memory slices, and memory in MiB."""
 
     id: int
     name: str
@@ -128,7 +128,7 @@ class Nvml:
 
     def __init__(self) -> None:
         _said(pynvml.nvmlInit)
-        self.gate = Gate()
+        self.gate = ExclusiveLock()
         self._handles: dict[str, Any] = {}
         self._look_all_up()
 
@@ -285,11 +285,11 @@ class Nvml:
     # Slices
 
     @together
-    def kinds(self, uuid: str) -> tuple[Kind, ...]:
+    def kinds(self, uuid: str) -> tuple[SliceKind, ...]:
         """The slices that it can be cut into; none for one that cannot be cut."""
         return tuple(self._kinds(self._handles[uuid]))
 
-    def _kinds(self, handle: Any) -> Iterator[Kind]:
+    def _kinds(self, handle: Any) -> Iterator[SliceKind]:
         for number in range(pynvml.NVML_GPU_INSTANCE_PROFILE_COUNT):
             try:
                 info = _maybe(pynvml.nvmlDeviceGetGpuInstanceProfileInfo, handle, number, 2)
@@ -299,7 +299,7 @@ class Nvml:
                 raise
             if info is not None:
                 name = _text(info.name).removeprefix("MIG ")
-                yield Kind(info.id, name, info.sliceCount, self._size(handle, info.id), info.memorySizeMB)
+                yield SliceKind(info.id, name, info.sliceCount, self._size(handle, info.id), info.memorySizeMB)
 
     def _size(self, handle: Any, kind: int) -> int:
         """Memory slices that a kind takes; 0 where we may not know."""
@@ -328,7 +328,7 @@ class Nvml:
         return sorted(found, key=lambda one: one.start)
 
     @together
-    def make_instance(self, uuid: str, kind: Kind, start: int) -> int:
+    def make_instance(self, uuid: str, kind: SliceKind, start: int) -> int:
         """A GPU instance just there, with one compute instance that takes all of it; its number."""
         place = pynvml.c_nvmlGpuInstancePlacement_t(start, kind.size)
         made = _said(pynvml.nvmlDeviceCreateGpuInstanceWithPlacement, self._handles[uuid], kind.id, byref(place))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from headrace.contracts.facts.fact import DeviceShare
 from headrace.contracts.facts.nodes import Device
-from headrace.contracts.mig import family_of
+from headrace.contracts.values.mig import family_of
 from headrace.node_executor.devices import DevicesUnknown, OnDevice, Sample
 from headrace.node_executor.devices.health import Trouble
 

@@ -2,8 +2,8 @@
 
 The question it answers: *what stands between this job and what is not its own, and is it really there?*
 
-- `Fence` is the face of a backend, `Enclosure` what it gives a job, `Case` what it is asked for. `fences` ranks the backends, has each
-  prove itself (`trial` sends the `canary`), and puts together what a lease gets; `parts` are the numbers.
+- `Fence` is the face of a backend, `Enclosure` what it gives a job, `EnforcementRequest` what it is asked for. `fences` ranks the
+  backends, has each prove itself (`trial` sends the `canary`), and puts together what a lease gets; `parts` are the numbers.
 - `wall` keeps jobs from opening other devices (`bpf`: a list that the kernel enforces; `private_dev.c`: a /dev of its own).
 - `mig` makes slices and destroys them; `group_limits` are the driver's limits by cgroup; `mps` a daemon per device; `preload` a cap from
   within (`memory_cap.c`). `watchdog` sees who takes too much, under all of them; `owners` tells whose a process is.
@@ -23,7 +23,7 @@ class CannotEnclose(Exception):
     """The job cannot be kept to its part, and so not started; the node is at fault (R36)."""
 
 
-class Case(NamedTuple):
+class EnforcementRequest(NamedTuple):
     """A lease that wants to be enclosed. `control` is its control directory.
 
     `group`: the cgroup (version 2, its whole path) in which its processes will be; empty where there is none.
@@ -62,10 +62,10 @@ class Fence(Protocol):
     def prove(self) -> str:
         """The level that it really gives here, found by trying; empty where it does not work."""
 
-    def enclose(self, case: Case) -> Enclosure:
+    def enclose(self, case: EnforcementRequest) -> Enclosure:
         """Set it up for a lease. Raises `CannotEnclose`; then nothing is left of it."""
 
-    def adopt(self, case: Case) -> Enclosure:
+    def adopt(self, case: EnforcementRequest) -> Enclosure:
         """A lease that was enclosed by a former executor, and runs on: its fence stands, and has to be taken down one day."""
 
     def open(self, lease: str) -> str:

@@ -25,7 +25,7 @@ _BLOCK, _CHARACTER = 1, 2
 _RESULT, _CONTEXT, _KIND, _MAJOR, _MINOR = 0, 1, 2, 3, 4  # registers
 
 
-class Node(NamedTuple):
+class DeviceRule(NamedTuple):
     """A line of the list: `minor` None stands for all."""
 
     major: int
@@ -33,7 +33,7 @@ class Node(NamedTuple):
     block: bool = False
 
 
-def node_of(path: str) -> Node | None:
+def node_of(path: str) -> DeviceRule | None:
     """The device node at a path; None where there is none."""
     try:
         found = os.stat(path)
@@ -41,10 +41,10 @@ def node_of(path: str) -> Node | None:
         return None
     if not (stat.S_ISCHR(found.st_mode) or stat.S_ISBLK(found.st_mode)):
         return None
-    return Node(os.major(found.st_rdev), os.minor(found.st_rdev), stat.S_ISBLK(found.st_mode))
+    return DeviceRule(os.major(found.st_rdev), os.minor(found.st_rdev), stat.S_ISBLK(found.st_mode))
 
 
-def program(allowed: Iterable[Node]) -> bytes:
+def program(allowed: Iterable[DeviceRule]) -> bytes:
     """The instructions: who asks for a node of the list gets it, anybody else does not."""
     code = [
         _instruction(_LOAD_WORD, _KIND, _CONTEXT, 0, 0),
@@ -65,7 +65,7 @@ def _instruction(operation: int, target: int = 0, source: int = 0, offset: int =
     return struct.pack("<BBhi", operation, target | source << 4, offset, value)
 
 
-def attach(group: str, allowed: Iterable[Node]) -> None:
+def attach(group: str, allowed: Iterable[DeviceRule]) -> None:
     """From now on processes in the cgroup, and those below it, open nodes of the list only. Raises `OSError`."""
     code = program(allowed)
     instructions, license_ = ctypes.create_string_buffer(code, len(code)), ctypes.create_string_buffer(_LICENSE)

@@ -12,14 +12,14 @@ from typing import NamedTuple
 
 import structlog
 
-from headrace.contracts.amounts import GPU_UNITS
 from headrace.contracts.facts.fact import DeviceShare
-from headrace.contracts.isolation import FRACTION, KINDS, SLICE, WHOLE, rank, weakest
+from headrace.contracts.values.amounts import GPU_UNITS
+from headrace.contracts.values.isolation import FRACTION, KINDS, SLICE, WHOLE, rank, weakest
 from headrace.node_executor.devices import Devices, OnDevice, held_by
-from headrace.node_executor.enforcement import CannotEnclose, Case, Enclosure, Entered, Fence, SliceFence
+from headrace.node_executor.enforcement import CannotEnclose, Enclosure, EnforcementRequest, Entered, Fence, SliceFence
+from headrace.node_executor.enforcement.device_isolation import NoWall, Wall, strongest
 from headrace.node_executor.enforcement.owners import Owners
 from headrace.node_executor.enforcement.parts import overrun_at, part_of
-from headrace.node_executor.enforcement.wall import NoWall, Wall, strongest
 from headrace.node_executor.enforcement.watchdog import Limit, Overrun, Watchdog
 
 WITHOUT_WALL = "cooperative"
@@ -47,7 +47,7 @@ class Fences:
         self._wall: Wall = NoWall()
         self._parts: tuple[Fence, ...] = ()
         self._memory = {device.device: device.memory for device in devices.inventory()}
-        self._entered: dict[str, Case] = {}
+        self._entered: dict[str, EnforcementRequest] = {}
         self.watchdog = Watchdog(devices.on_devices, owners.of, report)
         self.levels: dict[str, str] = dict.fromkeys(KINDS, devices.isolation if self._memory else "none")
 
@@ -90,7 +90,7 @@ class Fences:
         """A level, if the wall stands; else no more than good manners give."""
         return weakest(level, WITHOUT_WALL) if isinstance(self._wall, NoWall) else level
 
-    def enter(self, case: Case) -> Entered:
+    def enter(self, case: EnforcementRequest) -> Entered:
         """Everything for a lease, before its first instruction. Raises `CannotEnclose`; then nothing is left of it."""
         name = os.path.basename(case.control)
         self._owners.began(case.lease, case.control)
@@ -110,7 +110,7 @@ class Fences:
         env = self._devices.environment(case.shares) | enclosure.env
         return Entered(level, env, walled.group or ("" if case.group else group), walled.prefix)
 
-    def _enclose(self, case: Case) -> Enclosure:
+    def _enclose(self, case: EnforcementRequest) -> Enclosure:
         kind = kind_of(case.shares)
         if kind == SLICE:
             if self._kit.slices is None or self.levels[SLICE] == "none":
@@ -122,7 +122,7 @@ class Fences:
         env = {name: value for one in found for name, value in one.env.items()}
         return Enclosure(found[0].level if found else WATCHED, env)
 
-    def _watch(self, case: Case) -> None:
+    def _watch(self, case: EnforcementRequest) -> None:
         limits = {}
         for share in case.shares:
             memory = self._memory.get(share.device, 0)  # of one that a former executor had and that is gone, nothing is left
@@ -130,7 +130,7 @@ class Fences:
             limits[share.device] = Limit(part, memory if share.units >= GPU_UNITS else overrun_at(part))
         self.watchdog.given(case.lease, limits)
 
-    def adopt(self, case: Case) -> Entered:
+    def adopt(self, case: EnforcementRequest) -> Entered:
         """A lease that a former executor enclosed runs on; what else is started for it gets the same."""
         self._owners.began(case.lease, case.control)
         env = self._devices.environment(case.shares)
@@ -182,7 +182,7 @@ class Fences:
             self._open(lease)
             self._end(case)
 
-    def _end(self, case: Case) -> None:
+    def _end(self, case: EnforcementRequest) -> None:
         self._wall.tear_down(os.path.basename(case.control))
         self.watchdog.taken(case.lease)
         self._owners.ended(case.lease)
@@ -196,7 +196,7 @@ class Fences:
                 return why
         return ""
 
-    def _holder(self, case: Case, found: Mapping[str, Sequence[OnDevice]]) -> str:
+    def _holder(self, case: EnforcementRequest, found: Mapping[str, Sequence[OnDevice]]) -> str:
         """Its own processes wherever it had a part; on devices that were all its own anybody."""
         mine = {share.device for share in case.shares}
         own = [

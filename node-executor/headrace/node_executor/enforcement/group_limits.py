@@ -11,12 +11,12 @@ import os
 
 import structlog
 
-from headrace.contracts.amounts import GPU_UNITS
+from headrace.contracts.values.amounts import GPU_UNITS
 from headrace.node_executor.devices.nvml import NvmlDevices
 from headrace.node_executor.devices.nvml_library import NvmlError
-from headrace.node_executor.enforcement import CannotEnclose, Case, Enclosure
+from headrace.node_executor.enforcement import CannotEnclose, Enclosure, EnforcementRequest
 from headrace.node_executor.enforcement.parts import part_of
-from headrace.node_executor.enforcement.trial import Trial
+from headrace.node_executor.enforcement.probe_run import Trial
 
 LEVEL = "kernel"
 TRIED = 2_048
@@ -59,7 +59,7 @@ class GroupLimits:
             with contextlib.suppress(OSError):
                 os.rmdir(group)
 
-    def enclose(self, case: Case) -> Enclosure:
+    def enclose(self, case: EnforcementRequest) -> Enclosure:
         """A limit for each part of a GPU that the lease has."""
         if not case.group:
             raise CannotEnclose("it has no cgroup that a limit could be set on")
@@ -74,7 +74,7 @@ class GroupLimits:
                 self._set.setdefault(case.lease, []).append((gpu.uuid, case.group))
         return Enclosure(LEVEL)
 
-    def adopt(self, case: Case) -> Enclosure:
+    def adopt(self, case: EnforcementRequest) -> Enclosure:
         """Its limits stand."""
         for share in case.shares:
             if share.units < GPU_UNITS and case.group:

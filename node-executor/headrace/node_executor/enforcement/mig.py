@@ -19,11 +19,11 @@ import msgspec
 import structlog
 
 from headrace.contracts.facts.fact import DeviceShare
-from headrace.contracts.isolation import LEVELS
+from headrace.contracts.values.isolation import LEVELS
 from headrace.node_executor.devices.health import Trouble
 from headrace.node_executor.devices.nvml import NvmlDevices
-from headrace.node_executor.devices.nvml_library import IN_USE, INSUFFICIENT_RESOURCES, INVALID, Instance, Kind, NvmlError
-from headrace.node_executor.enforcement import CannotEnclose, Case, Enclosure
+from headrace.node_executor.devices.nvml_library import IN_USE, INSUFFICIENT_RESOURCES, INVALID, Instance, NvmlError, SliceKind
+from headrace.node_executor.enforcement import CannotEnclose, Enclosure, EnforcementRequest
 
 TRIES_BEFORE_STUCK = 10
 CAPABILITIES = "/proc/driver/nvidia-caps/mig-minors"
@@ -123,7 +123,7 @@ class MigFence:
         self._nvml = devices.nvml
         self._journal = journal
         self._report = report
-        self._kinds: dict[str, dict[str, Kind]] = {}
+        self._kinds: dict[str, dict[str, SliceKind]] = {}
         self._tries: dict[str, int] = {}
         self._stuck_on: dict[str, Trouble] = {}
         self._foreign_on: dict[str, Trouble] = {}
@@ -215,7 +215,7 @@ class MigFence:
                     return lease
         return ""
 
-    def enclose(self, case: Case) -> Enclosure:
+    def enclose(self, case: EnforcementRequest) -> Enclosure:
         """The slices of a lease, made; a job sees them by their names."""
         names, nodes = [], []
         try:
@@ -245,7 +245,7 @@ class MigFence:
         self._journal.note(made)
         return made
 
-    def _made_at(self, uuid: str, kind: Kind, start: int) -> int:
+    def _made_at(self, uuid: str, kind: SliceKind, start: int) -> int:
         """Its number. It is tried once more if the driver has no room: what it is about to let go of may be in the way still."""
         try:
             return self._nvml.make_instance(uuid, kind, start)
@@ -255,7 +255,7 @@ class MigFence:
         time.sleep(0.5)
         return self._nvml.make_instance(uuid, kind, start)
 
-    def adopt(self, case: Case) -> Enclosure:
+    def adopt(self, case: EnforcementRequest) -> Enclosure:
         """The journal knows its slices; one that is gone has no name any more."""
         names = []
         for made in self._journal.ours.get(case.lease, ()):
@@ -298,7 +298,7 @@ class MigFence:
     def _instances(self, device: str) -> Sequence[Instance]:
         return self._nvml.instances(self._devices.gpu(device).uuid)
 
-    def _kinds_of(self, device: str) -> dict[str, Kind]:
+    def _kinds_of(self, device: str) -> dict[str, SliceKind]:
         if device not in self._kinds:
             self._kinds[device] = {kind.name: kind for kind in self._nvml.kinds(self._devices.gpu(device).uuid)}
         return self._kinds[device]

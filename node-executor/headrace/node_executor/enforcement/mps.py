@@ -17,11 +17,11 @@ from collections.abc import Mapping
 
 import structlog
 
-from headrace.contracts.amounts import GPU_UNITS
+from headrace.contracts.values.amounts import GPU_UNITS
 from headrace.node_executor.devices.nvml import NvmlDevices
-from headrace.node_executor.enforcement import CannotEnclose, Case, Enclosure
+from headrace.node_executor.enforcement import CannotEnclose, Enclosure, EnforcementRequest
 from headrace.node_executor.enforcement.parts import part_of, threads
-from headrace.node_executor.enforcement.trial import Trial
+from headrace.node_executor.enforcement.probe_run import Trial
 
 CONTROL = "nvidia-cuda-mps-control"
 PATIENCE = 15.0
@@ -82,7 +82,7 @@ class MpsFence:
         alone = self._trial.send(("take", "16"), {"CUDA_VISIBLE_DEVICES": uuid})
         return bool(alone) and alone[0] != 0
 
-    def enclose(self, case: Case) -> Enclosure:
+    def enclose(self, case: EnforcementRequest) -> Enclosure:
         """A place with the daemon of its device."""
         env: dict[str, str] = {}
         for share in case.shares:
@@ -91,7 +91,7 @@ class MpsFence:
                 env = self._begin(share.device, case.lease, part, threads(share.units))
         return Enclosure(self._level or "cooperative", env)
 
-    def adopt(self, case: Case) -> Enclosure:
+    def adopt(self, case: EnforcementRequest) -> Enclosure:
         """It is a client still; the daemon runs on as well."""
         env: dict[str, str] = {}
         for share in case.shares:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.contracts.amounts import GPU_UNITS
+from headrace.contracts.values.amounts import GPU_UNITS
 
 RESERVED = 1_024
 """Of every GPU that is shared, for the driver and the servers that share it."""

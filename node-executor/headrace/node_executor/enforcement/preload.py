@@ -15,12 +15,12 @@ import tempfile
 
 import structlog
 
-from headrace.contracts.amounts import GPU_UNITS
 from headrace.contracts.own_accounts import closed_to_others
+from headrace.contracts.values.amounts import GPU_UNITS
 from headrace.node_executor.devices.nvml import NvmlDevices
-from headrace.node_executor.enforcement import CannotEnclose, Case, Enclosure
+from headrace.node_executor.enforcement import CannotEnclose, Enclosure, EnforcementRequest
 from headrace.node_executor.enforcement.parts import CONTEXT, from_within, part_of
-from headrace.node_executor.enforcement.trial import Trial
+from headrace.node_executor.enforcement.probe_run import Trial
 
 LEVEL = "cooperative"
 SOURCE = os.path.join(os.path.dirname(__file__), "native", "memory_cap.c")
@@ -93,13 +93,13 @@ class PreloadFence:
             else ""
         )
 
-    def enclose(self, case: Case) -> Enclosure:
+    def enclose(self, case: EnforcementRequest) -> Enclosure:
         """The library, and a file in which the job's processes count together. The loader would ignore a library that it cannot read."""
         if reason := self._unusable():
             raise CannotEnclose(reason)
         return self._around(case)
 
-    def _around(self, case: Case) -> Enclosure:
+    def _around(self, case: EnforcementRequest) -> Enclosure:
         parts = [
             part_of(self._devices.gpu(share.device).memory, share.units) for share in case.shares if share.units < GPU_UNITS
         ]
@@ -113,7 +113,7 @@ class PreloadFence:
             "HEADRACE_GPU_MEMORY_FILE": counts,
         }
 
-    def adopt(self, case: Case) -> Enclosure:
+    def adopt(self, case: EnforcementRequest) -> Enclosure:
         """Nothing has to be taken down."""
         return self._around(case)
 

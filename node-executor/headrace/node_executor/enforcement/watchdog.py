@@ -49,7 +49,7 @@ def used_by_lease(found: Mapping[str, Sequence[OnDevice]], owner: Callable[[int]
     return used
 
 
-class Watch:
+class OverrunDetector:
     """What is judged from one look to the next. `limits`: by lease and device."""
 
     def __init__(self) -> None:
@@ -82,7 +82,7 @@ class Watchdog:
         self._look = look
         self._owner = owner
         self._report = report
-        self._watch = Watch()
+        self._watch = OverrunDetector()
         self._limits: dict[tuple[str, str], Limit] = {}
         self._lock = threading.Lock()
         self._stopping = threading.Event()

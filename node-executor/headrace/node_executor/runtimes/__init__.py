@@ -2,7 +2,7 @@
 
 The question it answers: *how does a command become something that runs, can be signalled, outlives us, and ends with an exit code?*
 
-- `Runtime` is the face, `Launch` what it is given, `Running` what it gives back, `Hears` who is told.
+- `Runtime` is the face, `Launch` what it is given, `Running` what it gives back, `RuntimeListener` who is told.
 - `process` starts plain processes, each kept by a small process of its own (`keeper.c`, or `keeper.py` where that cannot be built);
   `nursery` is our end of the wires to them; `output` is what we ourselves write into a job's log.
 - `container` has what has an image run by Docker or Podman; `container_run` is what stands for it as a process, and `container_init.c` is
@@ -16,10 +16,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from headrace.contracts.documents import Mount
-from headrace.node_executor.accounts import Account
-from headrace.node_executor.cgroups import Group
-from headrace.node_executor.runtimes.output import Output
+from headrace.contracts.documents.model import Mount
+from headrace.node_executor.launch.accounts import UserAccount
+from headrace.node_executor.launch.cgroups import LeaseGroup
+from headrace.node_executor.runtimes.job_log import Output
 
 COMMAND_NOT_FOUND = 127
 COMMAND_UNUSABLE = 126
@@ -65,8 +65,8 @@ class Launch(NamedTuple):
     directory: str
     control: str
     output: Output
-    account: Account | None = None
-    group: Group | None = None
+    account: UserAccount | None = None
+    group: LeaseGroup | None = None
     part: str = JOB
     within: str = ""
     prefix: tuple[str, ...] = ()
@@ -100,7 +100,7 @@ class Running(Protocol):
         """SIGKILL to it and all that it started; nothing where it has ended."""
 
 
-class Hears(NamedTuple):
+class RuntimeListener(NamedTuple):
     """Who is told, in the loop: `started` or `failed` once, and after `started` `ended` once, when all of it is gone."""
 
     started: Callable[[Running, int], None]
@@ -111,10 +111,10 @@ class Hears(NamedTuple):
 class Runtime(Protocol):
     """A way to run jobs, which go on running whatever becomes of us."""
 
-    def start(self, launch: Launch, hears: Hears) -> None:
+    def start(self, launch: Launch, hears: RuntimeListener) -> None:
         """Start it."""
 
-    def adopt(self, launch: Launch, hears: Hears) -> bool:
+    def adopt(self, launch: Launch, hears: RuntimeListener) -> bool:
         """Take over what was started under this name, perhaps by a former executor; False where nothing ever was.
 
         Of something that has ended meanwhile `started` is told as well, then `ended`.

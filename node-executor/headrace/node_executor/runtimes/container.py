@@ -20,8 +20,8 @@ from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from headrace.contracts.isolation import CONTAINED, CONTAINER, FRACTION, UNABLE, weakest
-from headrace.node_executor.runtimes import CALLBACK, CannotStart, End, Hears, Launch, Running, container_run
+from headrace.contracts.values.isolation import CONTAINED, CONTAINER, FRACTION, UNABLE, weakest
+from headrace.node_executor.runtimes import CALLBACK, CannotStart, End, Launch, Running, RuntimeListener, container_run
 from headrace.node_executor.runtimes.container_request import CDI, LEASE, OWNER, creation, describe_devices, execution
 from headrace.node_executor.runtimes.container_run import Engine, EngineError
 from headrace.node_executor.runtimes.process import ProcessRuntime
@@ -98,11 +98,11 @@ class ContainerRuntime:
         self._podman: bool | None = None
         os.makedirs(directory, 0o700, exist_ok=True)
 
-    def start(self, launch: Launch, hears: Hears) -> None:
+    def start(self, launch: Launch, hears: RuntimeListener) -> None:
         """Start it; see `Runtime.start`."""
         self._calls.do(lambda: self._write(launch)).add_done_callback(lambda done: self._written(launch, hears, done))
 
-    def adopt(self, launch: Launch, hears: Hears) -> bool:
+    def adopt(self, launch: Launch, hears: RuntimeListener) -> bool:
         """Take over what was started under this name; see `Runtime.adopt`."""
         if launch.part != CALLBACK and (at := self._processes.orphaned(launch.name)):
             self._processes.forget(launch.name)
@@ -145,7 +145,7 @@ class ContainerRuntime:
         with contextlib.suppress(OSError):
             os.unlink(f"{CDI}/headrace-{name}.json")
 
-    def _written(self, launch: Launch, hears: Hears, done: asyncio.Future[None]) -> None:
+    def _written(self, launch: Launch, hears: RuntimeListener, done: asyncio.Future[None]) -> None:
         error = done.exception()
         if error is not None:
             hears.failed(CannotStart(f"the node cannot start a container: {error}"))
@@ -157,7 +157,7 @@ class ContainerRuntime:
         command = (sys.executable, "-I", "-S", container_run.__file__, f"{self._directory}/{launch.name}.json")
         return launch._replace(command=command, env={}, directory="/", account=None, group=None, within="", prefix=())
 
-    def _heard(self, launch: Launch, hears: Hears) -> Hears:
+    def _heard(self, launch: Launch, hears: RuntimeListener) -> RuntimeListener:
         """It has started when the engine says so, and it failed where what runs it ends without that."""
         said = False
 
@@ -187,9 +187,9 @@ class ContainerRuntime:
                     end = End(None, end.at)
                 self._finish(launch, end, hears)
 
-        return Hears(started, hears.failed, over)
+        return RuntimeListener(started, hears.failed, over)
 
-    def _finish(self, launch: Launch, end: End, hears: Hears) -> None:
+    def _finish(self, launch: Launch, end: End, hears: RuntimeListener) -> None:
         if end.code is not None or launch.part == CALLBACK:
             hears.ended(end)
         else:
@@ -374,7 +374,7 @@ class Either:
         self._processes = processes
         self._containers = containers
 
-    def start(self, launch: Launch, hears: Hears) -> None:
+    def start(self, launch: Launch, hears: RuntimeListener) -> None:
         """See `Runtime.start`."""
         if launch.container is None:
             self._processes.start(launch, hears)
@@ -383,7 +383,7 @@ class Either:
         else:
             self._containers.start(launch, hears)
 
-    def adopt(self, launch: Launch, hears: Hears) -> bool:
+    def adopt(self, launch: Launch, hears: RuntimeListener) -> bool:
         """See `Runtime.adopt`."""
         runtime = self._processes if launch.container is None or self._containers is None else self._containers
         return runtime.adopt(launch, hears)

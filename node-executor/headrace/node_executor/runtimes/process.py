@@ -17,10 +17,10 @@ import time
 from collections.abc import Callable, Container
 from typing import NamedTuple
 
-from headrace.node_executor import leftovers
-from headrace.node_executor.cgroups import Place
-from headrace.node_executor.runtimes import COMMAND_NOT_FOUND, COMMAND_UNUSABLE, CannotStart, End, Hears, Launch
-from headrace.node_executor.runtimes.nursery import Nursery, Order, Report
+from headrace.node_executor import orphans
+from headrace.node_executor.launch.cgroups import CgroupEntry
+from headrace.node_executor.runtimes import COMMAND_NOT_FOUND, COMMAND_UNUSABLE, CannotStart, End, Launch, RuntimeListener
+from headrace.node_executor.runtimes.keeper_client import Nursery, Order, Report
 
 _FAULTS_OF_THE_NODE = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EIO})
 
@@ -41,11 +41,11 @@ class ProcessRuntime:
         self._within = within
         os.makedirs(directory, 0o700, exist_ok=True)
 
-    def start(self, launch: Launch, hears: Hears) -> None:
+    def start(self, launch: Launch, hears: RuntimeListener) -> None:
         """Start it; see `Runtime.start`."""
         try:
             check_command(launch.command)
-            account, place = launch.account, Place() if launch.group is None else launch.group.place(launch.part)
+            account, place = launch.account, CgroupEntry() if launch.group is None else launch.group.place(launch.part)
             order = Order(
                 id=launch.name,
                 state=self._state(launch.name),
@@ -71,7 +71,7 @@ class ProcessRuntime:
         except OSError as error:
             hears.failed(CannotStart(f"the node cannot start a process: {error.strerror}"))
 
-    def adopt(self, launch: Launch, hears: Hears) -> bool:
+    def adopt(self, launch: Launch, hears: RuntimeListener) -> bool:
         """Take over what was started under this name; see `Runtime.adopt`."""
         path = self._state(launch.name)
         kept = read_state(path)
@@ -110,7 +110,7 @@ class ProcessRuntime:
     def _state(self, name: str) -> str:
         return f"{self._directory}/{name}"
 
-    def _told(self, launch: Launch, report: Report, hears: Hears) -> None:
+    def _told(self, launch: Launch, report: Report, hears: RuntimeListener) -> None:
         if report.stage:
             hears.failed(_cannot_start(launch, report))
         else:
@@ -118,7 +118,7 @@ class ProcessRuntime:
             hears.started(Process(self._loop, path, report.pid, report.pidfd, launch, hears.ended), report.at)
 
 
-class Kept(NamedTuple):
+class KeeperRecord(NamedTuple):
     """What a keeper wrote down. `pidfd` is its own, -1 where it is gone; `end` where the job has ended."""
 
     pid: int
@@ -127,7 +127,7 @@ class Kept(NamedTuple):
     end: End | None
 
 
-def read_state(path: str) -> Kept | None:
+def read_state(path: str) -> KeeperRecord | None:
     """What is kept under `path`; None where nothing was started, which is certain once we hold the lock of the data directory."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -141,7 +141,7 @@ def read_state(path: str) -> Kept | None:
         pidfd = _open_if_locked(descriptor, int(keeper))
         lines = [line.split() for line in os.pread(descriptor, 1024, 0).decode().splitlines()]  # it may have ended meanwhile
         end = End(int(lines[1][1]), int(lines[1][2])) if len(lines) > 1 and len(lines[1]) == 3 else None
-        return Kept(int(pid), int(started), pidfd, end)
+        return KeeperRecord(int(pid), int(started), pidfd, end)
     finally:
         os.close(descriptor)
 
@@ -249,4 +249,4 @@ class Process:
     def _sweep(self) -> None:
         if self._group is not None:
             self._group.sweep()
-        leftovers.sweep(self._control)
+        orphans.sweep(self._control)

@@ -9,19 +9,30 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from headrace.contracts.facts import JobAdmittedV1
-from headrace.contracts.implied import spelled_out
-from headrace.domain import known_ids
-from headrace.domain.attempts import Answered
-from headrace.domain.fold import audit, governance, holds, installation, jobs, nodes, preemption, suspension, texts, tokens
-from headrace.domain.meters import turn
-from headrace.domain.state import ENDED_KEPT, IDS_REMEMBERED
+from headrace.contracts.facts.derived_facts import spelled_out
+from headrace.domain.fold import (
+    audit,
+    governance,
+    holds,
+    installation,
+    jobs,
+    missing_keys,
+    nodes,
+    preemption,
+    suspension,
+    tokens,
+)
+from headrace.domain.model import used_ids
+from headrace.domain.model.attempts import PastJob
+from headrace.domain.model.meters import turn
+from headrace.domain.model.state import ENDED_KEPT, IDS_REMEMBERED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from headrace.contracts.facts import AnyFact
-    from headrace.contracts.records import Record
-    from headrace.domain.state import State
+    from headrace.contracts.facts.records import Record
+    from headrace.domain.model.state import State
 
     Handler = Callable[[State, Any, int, int], None]
 
@@ -34,7 +45,7 @@ HANDLERS: dict[type, Handler] = {
     **nodes.HANDLERS,
     **preemption.HANDLERS,
     **suspension.HANDLERS,
-    **texts.HANDLERS,
+    **missing_keys.HANDLERS,
     **tokens.HANDLERS,
 }
 """Type of fact to `handler(state, fact, sequence, place in the record)`; the time is `state.now`."""
@@ -65,9 +76,9 @@ def _forget(state: State) -> None:
         job = state.ended.popleft()
         if state.jobs.get(job.key) is job:
             del state.jobs[job.key]
-            state.answered[job.key] = Answered(job.digest, job.state, job.ended_at)
+            state.answered[job.key] = PastJob(job.digest, job.state, job.ended_at)
             state.forgetting.append((state.now + IDS_REMEMBERED, job.key))
     while state.forgetting and state.forgetting[0][0] <= state.now:
         key = state.forgetting.popleft()[1]
         state.answered.pop(key, None)
-        known_ids.forget(state, key)
+        used_ids.forget(state, key)

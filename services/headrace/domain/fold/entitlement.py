@@ -1,4 +1,4 @@
-"""Whether a record may be there at all: written by whom it says, in its turn, about what is its own (R34; `contracts.writers`).
+"""Whether a record may be there at all: written by whom it says, in its turn, about what is its own (R34; `contracts.facts.writers`).
 
 A record that fails is *void*: every fold skips it in the same way and counts it. A void record of a node harms only that node, which is
 set aside; one of our own services means that a process or the log is broken, and stops the reader.
@@ -10,14 +10,14 @@ import re
 from typing import TYPE_CHECKING
 
 from headrace.contracts import facts as f
-from headrace.contracts.durations import SECOND
-from headrace.contracts.levels import release_of
-from headrace.contracts.subjects import NODE_WRITER
-from headrace.contracts.writers import SERVICES, may_state
+from headrace.contracts.facts.levels import release_of
+from headrace.contracts.facts.writers import SERVICES, may_state
+from headrace.contracts.transport.subjects import NODE_WRITER
+from headrace.contracts.values.durations import SECOND
 
 if TYPE_CHECKING:
-    from headrace.contracts.records import Record
-    from headrace.domain.state import State
+    from headrace.contracts.facts.records import Record
+    from headrace.domain.model.state import State
 
 CLOCK_AHEAD_MAX = 2 * SECOND
 DEVICES_MAX = 1_024

@@ -5,25 +5,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from headrace.contracts import facts as f
-from headrace.contracts.documents import DEFAULT_TENANT
-from headrace.domain.accounts import retire
+from headrace.contracts.documents.model import DEFAULT_TENANT
 from headrace.domain.fold.tokens import outdate
-from headrace.domain.meters import set_meters
-from headrace.domain.phases import watch
-from headrace.domain.scopes import policy_scope
-from headrace.domain.state import SELF, PolicyState, PoolState, Scope, Written
-from headrace.domain.supply import recount
-from headrace.domain.terms import Calendar, Closing, Gate, Growth
+from headrace.domain.model.account_numbers import retire
+from headrace.domain.model.job_deadlines import watch
+from headrace.domain.model.meters import set_meters
+from headrace.domain.model.quota import policy_scope
+from headrace.domain.model.state import SELF, GovernanceObject, PolicyState, PoolState, Scope
+from headrace.domain.model.supply import recount
+from headrace.domain.model.time_rules import Calendar, Closing, Growth, PolicyGate
 
 if TYPE_CHECKING:
-    from headrace.contracts.documents import Policy, Tenant
-    from headrace.domain.state import NodeState, State
+    from headrace.contracts.documents.model import Policy, Tenant
+    from headrace.domain.model.state import NodeState, State
 
 
 def _tenant_applied(state: State, fact: f.TenantAppliedV1, sequence: int, _place: int) -> None:
     tenant = fact.tenant
     _open(state, "tenant", "", tenant.name)
-    state.tenants[tenant.name] = Written(tenant, sequence)
+    state.tenants[tenant.name] = GovernanceObject(tenant, sequence)
     _set_shares(state, tenant)
     _changed(state, sequence)
 
@@ -64,7 +64,7 @@ def _tenant_deleted(state: State, fact: f.TenantDeletedV1, sequence: int, _place
 def _user_applied(state: State, fact: f.UserAppliedV1, sequence: int, _place: int) -> None:
     """Release 0.1.0 wrote only who the author was; whoever runs another tenant is named in that, the provider's people in `default`."""
     user = fact.user.tenant, fact.user.handle
-    state.users[user] = Written(fact.user, sequence)
+    state.users[user] = GovernanceObject(fact.user, sequence)
     is_vouched = fact.vouched if state.terms.amended else fact.author.startswith(f"{DEFAULT_TENANT}.")
     (state.tokens.vouched.add if is_vouched else state.tokens.vouched.discard)(user)
 
@@ -79,7 +79,7 @@ def _user_deleted(state: State, fact: f.UserDeletedV1, sequence: int, _place: in
 def _group_applied(state: State, fact: f.GroupAppliedV1, sequence: int, _place: int) -> None:
     if _open(state, "group", fact.group.tenant, fact.group.name):
         _changed(state, sequence)
-    state.groups[fact.group.tenant, fact.group.name] = Written(fact.group, sequence)
+    state.groups[fact.group.tenant, fact.group.name] = GovernanceObject(fact.group, sequence)
 
 
 def _group_deleted(state: State, fact: f.GroupDeletedV1, _sequence: int, _place: int) -> None:
@@ -145,7 +145,7 @@ def join_pool(state: State, node: NodeState) -> None:
 
 def _profile_applied(state: State, fact: f.ProfileAppliedV1, sequence: int, _place: int) -> None:
     _open(state, "profile", fact.profile.tenant, fact.profile.name)
-    state.profiles[fact.profile.tenant, fact.profile.name] = Written(fact.profile, sequence)
+    state.profiles[fact.profile.tenant, fact.profile.name] = GovernanceObject(fact.profile, sequence)
     _changed(state, sequence)
 
 
@@ -239,7 +239,7 @@ def _calendar_stated(state: State, fact: f.CalendarStatedV1, sequence: int, _pla
 def _policy_gated(state: State, fact: f.PolicyGatedV1, sequence: int, _place: int) -> None:
     policy = state.policies.get((fact.tenant, fact.policy))
     if policy is not None:
-        policy.gate = Gate(fact.shut, fact.stops, fact.spent) if fact.shut or fact.spent else None
+        policy.gate = PolicyGate(fact.shut, fact.stops, fact.spent) if fact.shut or fact.spent else None
         state.documents_sequence = sequence
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from headrace.contracts import facts as f
-from headrace.domain.job_states import JobState
-from headrace.domain.takings import Hold
+from headrace.domain.model.job_states import JobState
+from headrace.domain.model.preemption_state import Hold
 
 if TYPE_CHECKING:
-    from headrace.domain.state import State
+    from headrace.domain.model.state import State
 
 
 def end_hold(state: State, job: str) -> None:

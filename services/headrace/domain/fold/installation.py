@@ -1,18 +1,18 @@
-"""The fold of what is said of the installation as a whole: the level of facts that may be stated in it (`contracts.levels`)."""
+"""The fold of what is said of the installation as a whole: the level of facts that may be stated in it (`contracts.facts.levels`)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from headrace.contracts import facts as f
-from headrace.contracts.levels import LEVEL, RELEASES
-from headrace.contracts.writers import GOVERNANCE
-from headrace.domain.accounts import keep_former
+from headrace.contracts.facts.levels import LEVEL, RELEASES
+from headrace.contracts.facts.writers import GOVERNANCE
 from headrace.domain.fold.nodes import keep_claims
+from headrace.domain.model.account_numbers import keep_former
 
 if TYPE_CHECKING:
-    from headrace.contracts.records import Record
-    from headrace.domain.state import State
+    from headrace.contracts.facts.records import Record
+    from headrace.domain.model.state import State
 
 
 def beyond_us(record: Record) -> str:

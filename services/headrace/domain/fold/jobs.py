@@ -5,27 +5,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from headrace.contracts import facts as f
-from headrace.contracts.durations import SECOND
 from headrace.contracts.facts.admission import Dependency
-from headrace.contracts.subjects import asker_of
-from headrace.domain import allowances, capacity, known_ids
-from headrace.domain.attempts import Answered, new_attempt, new_ending
-from headrace.domain.fields import NOTHING
+from headrace.contracts.transport.subjects import asker_of
+from headrace.contracts.values.durations import SECOND
 from headrace.domain.fold.governance import cordon
 from headrace.domain.fold.holds import end_hold
 from headrace.domain.fold.nodes import held, release
 from headrace.domain.fold.nominations import end_nomination, lift_bar
-from headrace.domain.job_states import BY_NAME, FINAL, HOLDING, JobState
-from headrace.domain.jobs import new_job, new_lease
-from headrace.domain.meters import charge
-from headrace.domain.phases import watch
-from headrace.domain.requests import intern_request
-from headrace.domain.state import IDS_REMEMBERED, Probation
+from headrace.domain.model import capacity, rate_limit, used_ids
+from headrace.domain.model.attempts import PastJob, new_attempt, new_ending
+from headrace.domain.model.derived import NOTHING
+from headrace.domain.model.job_deadlines import watch
+from headrace.domain.model.job_states import BY_NAME, FINAL, HOLDING, JobState
+from headrace.domain.model.jobs import new_job, new_lease
+from headrace.domain.model.meters import charge
+from headrace.domain.model.requests import intern_request
+from headrace.domain.model.state import IDS_REMEMBERED, Probation
 
 if TYPE_CHECKING:
-    from headrace.contracts.documents import Profile
-    from headrace.domain.jobs import JobRecord
-    from headrace.domain.state import State
+    from headrace.contracts.documents.model import Profile
+    from headrace.domain.model.jobs import JobRecord
+    from headrace.domain.model.state import State
 
 
 def _account_numbered(state: State, fact: f.AccountNumberedV1, _sequence: int, _place: int) -> None:
@@ -59,9 +59,9 @@ def _job_admitted(state: State, fact: f.JobAdmittedV1, sequence: int, place: int
         trace=fact.trace,
     )
     state.jobs[fact.job] = job
-    known_ids.note(state, fact.job)
+    used_ids.note(state, fact.job)
     policy.pending += 1
-    allowances.take(state, tenant)
+    rate_limit.take(state, tenant)
     _count(state, job, profile)
     for dependency in fact.after:
         _wait_for(state, job, dependency.job, dependency.when)
@@ -106,8 +106,8 @@ def _job_rejected(state: State, fact: f.JobRejectedV1, _sequence: int, _place: i
     tenant, user, _ = fact.job.split(".")
     _count_refusal(state, tenant, user)
     if fact.job not in state.jobs and fact.job not in state.answered:
-        state.answered[fact.job] = Answered(fact.digest, JobState.REJECTED, state.now)
-        known_ids.note(state, fact.job)
+        state.answered[fact.job] = PastJob(fact.digest, JobState.REJECTED, state.now)
+        used_ids.note(state, fact.job)
         state.forgetting.append((state.now + IDS_REMEMBERED, fact.job))
 
 

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from headrace.contracts.codec import Malformed, decode_written
-from headrace.contracts.ids import IdError
-from headrace.contracts.levels import too_early
-from headrace.contracts.records import Record, digest
-from headrace.contracts.subjects import NODE_WRITER, ledger_writer
-from headrace.contracts.upcasters import upcast
+from headrace.contracts.facts.levels import too_early
+from headrace.contracts.facts.records import Record, digest
+from headrace.contracts.facts.upcasters import upcast
+from headrace.contracts.transport.codec import Malformed, decode_written
+from headrace.contracts.transport.subjects import NODE_WRITER, ledger_writer
+from headrace.contracts.values.ids import IdError
 from headrace.domain.fold.apply import apply
 from headrace.domain.fold.entitlement import objection
 from headrace.domain.fold.governance import end_probation
 from headrace.domain.fold.installation import beyond_us
-from headrace.domain.state import SELF, State
+from headrace.domain.model.state import SELF, State
 
 
 class LedgerBroken(Exception):
@@ -45,7 +45,7 @@ class StoredMessage(Protocol):
         """The record's bytes."""
 
 
-class Ledger:
+class FoldedLedger:
     """A state and the position it reflects. `void_reason` tells about the last void record."""
 
     def __init__(self, state: State | None = None) -> None:

@@ -5,28 +5,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from headrace.contracts import facts as f
-from headrace.contracts.amounts import GPU_UNITS
 from headrace.contracts.facts.nodes import Device
-from headrace.contracts.isolation import ranks
-from headrace.contracts.mig import family_of
-from headrace.contracts.tokens import TokenRole
-from headrace.domain import capacity
-from headrace.domain.attempts import DISPUTED, new_ending
-from headrace.domain.claims import FIRST_IS_APPROVED, Approval, Claims, approval_of, believed, with_unfit
-from headrace.domain.devices import DeviceState
+from headrace.contracts.messages.tokens import TokenRole
+from headrace.contracts.values.amounts import GPU_UNITS
+from headrace.contracts.values.isolation import ranks
+from headrace.contracts.values.mig import family_of
 from headrace.domain.fold.governance import cordon, end_probation, join_pool
 from headrace.domain.fold.nominations import lift_bar
-from headrace.domain.job_states import JobState
-from headrace.domain.meters import charge, uncharge
-from headrace.domain.phases import watch
-from headrace.domain.shelves import shelve
-from headrace.domain.state import NodeState
-from headrace.domain.supply import recount
+from headrace.domain.indexes.running_index import shelve
+from headrace.domain.model import capacity
+from headrace.domain.model.attempts import DISPUTED, new_ending
+from headrace.domain.model.devices import DeviceState
+from headrace.domain.model.job_deadlines import watch
+from headrace.domain.model.job_states import JobState
+from headrace.domain.model.meters import charge, uncharge
+from headrace.domain.model.node_claims import FIRST_IS_APPROVED, Approval, NodeClaimsState, approval_of, believed, with_unfit
+from headrace.domain.model.state import NodeState
+from headrace.domain.model.supply import recount
 
 if TYPE_CHECKING:
-    from headrace.domain.attempts import Ending
-    from headrace.domain.jobs import JobRecord, LeaseState
-    from headrace.domain.state import State
+    from headrace.domain.model.attempts import Ending
+    from headrace.domain.model.jobs import JobRecord, LeaseState
+    from headrace.domain.model.state import State
 
 
 URI_MAX = 1_024
@@ -42,7 +42,7 @@ def _node_registered(state: State, fact: f.NodeRegisteredV1, sequence: int, _pla
         node.pool.index.remove(node)
     capacity.tally(node, -1)
     node.status, node.registered_at = "ready", state.now
-    said = Claims(dict(fact.labels), fact.devices, fact.isolation, ranks(fact.isolation, fact.levels))
+    said = NodeClaimsState(dict(fact.labels), fact.devices, fact.isolation, ranks(fact.isolation, fact.levels))
     node.said = said if state.terms.amended else None
     approval = state.approvals.get(fact.node)
     if approval is not None and approval.pins:
@@ -59,7 +59,7 @@ def _node_registered(state: State, fact: f.NodeRegisteredV1, sequence: int, _pla
             growth.came += 1
 
 
-def _take_for_true(state: State, node: NodeState, claims: Claims, sequence: int) -> None:
+def _take_for_true(state: State, node: NodeState, claims: NodeClaimsState, sequence: int) -> None:
     """From now on the node counts as what is believed of it. Its pool's index has been told to forget it."""
     node.labels, node.isolation, node.levels = dict(claims.labels), claims.isolation, claims.levels
     _set_devices(state, node, claims.devices)
@@ -127,7 +127,7 @@ def keep_claims(state: State) -> None:
         devices = tuple(
             Device(device=one.name, model=one.model, memory=one.memory, mig=one.mig, unfit=one.unfit) for one in node.devices
         )
-        node.said = Claims(dict(node.labels), devices, node.isolation, node.levels)
+        node.said = NodeClaimsState(dict(node.labels), devices, node.isolation, node.levels)
     for token in state.tokens.known.values():
         if token.role == TokenRole.NODE and not token.revoked_at:
             known = state.nodes.get(token.handle)

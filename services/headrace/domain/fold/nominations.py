@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.domain import capacity
+from headrace.domain.model import capacity
 
 if TYPE_CHECKING:
     from collections.abc import Container
 
-    from headrace.domain.jobs import JobRecord
-    from headrace.domain.state import State
-    from headrace.domain.takings import Preemption
+    from headrace.domain.model.jobs import JobRecord
+    from headrace.domain.model.preemption_state import Preemption
+    from headrace.domain.model.state import State
 
 
 def end_nomination(state: State, job: JobRecord) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from headrace.contracts import facts as f
-from headrace.domain.accounts import retire
-from headrace.domain.tokens import REVOCATION_KEPT, Claims, Token
+from headrace.domain.model.account_numbers import retire
+from headrace.domain.model.tokens import REVOCATION_KEPT, GroupClaims, Token
 
 if TYPE_CHECKING:
-    from headrace.domain.state import State
+    from headrace.domain.model.state import State
 
 
 def _created(state: State, fact: f.TokenCreatedV1, sequence: int, _place: int) -> None:
@@ -40,7 +40,7 @@ def _claimed(state: State, fact: f.MembershipClaimedV1, _sequence: int, _place: 
         del claims[ended]
     known = claims.get(bearer)
     if known is None or known.issued_at <= fact.issued_at:
-        claims[bearer] = Claims(fact.groups, fact.issued_at, fact.until)
+        claims[bearer] = GroupClaims(fact.groups, fact.issued_at, fact.until)
 
 
 PROVIDERS = ("admin", "viewer")

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.contracts.amounts import CPU, MEMORY, format_amount, gpus_first
-from headrace.contracts.isolation import LEVELS
-from headrace.contracts.mig import slices_of
-from headrace.contracts.reasons import RejectReason
-from headrace.domain.places.placement import replicas_if_empty
+from headrace.contracts.values.amounts import CPU, MEMORY, format_amount, gpus_first
+from headrace.contracts.values.isolation import LEVELS
+from headrace.contracts.values.mig import slices_of
+from headrace.contracts.values.reasons import RejectReason
+from headrace.domain.model.quota import scopes_of, with_reservation
+from headrace.domain.model.supply import capacity_of, is_known
+from headrace.domain.placement.placement import replicas_if_empty
 from headrace.domain.queueing.access import may_enter
-from headrace.domain.scopes import scopes_of, with_reservation
-from headrace.domain.supply import capacity_of, is_known
 
 if TYPE_CHECKING:
-    from headrace.contracts.documents import Profile
-    from headrace.domain.requests import Request
-    from headrace.domain.state import PolicyState, PoolState, State
+    from headrace.contracts.documents.model import Profile
+    from headrace.domain.model.requests import Request
+    from headrace.domain.model.state import PolicyState, PoolState, State
 
 
 class Rejection(NamedTuple):

@@ -9,23 +9,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.contracts.durations import format_time
-from headrace.contracts.reasons import WaitReason
-from headrace.domain import calendar as c
-from headrace.domain.meters import ceiling, hours, name_of, used
-from headrace.domain.queueing.closings import is_closed
-from headrace.domain.terms import Gate
+from headrace.contracts.values.durations import format_time
+from headrace.contracts.values.reasons import WaitReason
+from headrace.domain.model import calendar as c
+from headrace.domain.model.meters import ceiling, hours, name_of, used
+from headrace.domain.model.time_rules import PolicyGate
+from headrace.domain.queueing.freeze_drain import is_closed
 
 if TYPE_CHECKING:
-    from headrace.contracts.documents import Budget, Window
-    from headrace.domain.jobs import JobRecord
-    from headrace.domain.pending import JobGroup
-    from headrace.domain.state import PolicyState, State
-    from headrace.domain.terms import Calendar
+    from headrace.contracts.documents.model import Budget, Window
+    from headrace.domain.indexes.pending import JobGroup
+    from headrace.domain.model.jobs import JobRecord
+    from headrace.domain.model.state import PolicyState, State
+    from headrace.domain.model.time_rules import Calendar
 
 PREEMPT = "preempt"
 WAIT = "wait"
-OPEN = Gate(shut=False, stops=False, spent=())
+OPEN = PolicyGate(shut=False, stops=False, spent=())
 
 
 # ---- what the fold says ----
@@ -70,12 +70,12 @@ def _spent(policy: PolicyState) -> list[Budget]:
 # ---- what time says ----
 
 
-def gate_at(state: State, policy: PolicyState, now: int) -> Gate:
+def gate_at(state: State, policy: PolicyState, now: int) -> PolicyGate:
     """What the policy's windows and budgets say at `now`."""
     windows = _windows(state, policy)
     shut = bool(windows) and not any(c.is_open(window, calendar, now) for window, calendar in windows)
     spent = (name_of(budget) for budget in policy.document.budgets if _is_spent(policy, budget, now))
-    return Gate(shut, shut and _stops(windows, now), tuple(spent))
+    return PolicyGate(shut, shut and _stops(windows, now), tuple(spent))
 
 
 def _windows(state: State, policy: PolicyState) -> list[tuple[Window, Calendar | None]]:

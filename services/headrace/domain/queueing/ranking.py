@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.domain.pending import place_in_line
+from headrace.domain.indexes.pending import place_in_line
+from headrace.domain.model.quota import over_reservation, policy_scope, with_reservation
+from headrace.domain.model.supply import known_to
 from headrace.domain.queueing.gates import must_borrow
-from headrace.domain.scopes import over_reservation, policy_scope, with_reservation
-from headrace.domain.supply import known_to
 
 if TYPE_CHECKING:
-    from headrace.contracts.amounts import Amounts
-    from headrace.contracts.documents import Profile
-    from headrace.domain.jobs import JobRecord
-    from headrace.domain.pending import JobGroup
-    from headrace.domain.state import PolicyState, PoolState, State
+    from headrace.contracts.documents.model import Profile
+    from headrace.contracts.values.amounts import Amounts
+    from headrace.domain.indexes.pending import JobGroup
+    from headrace.domain.model.jobs import JobRecord
+    from headrace.domain.model.state import PolicyState, PoolState, State
 
 SHARE_STEPS = 32
 """The dominant share is a fraction of 2^32 (R15)."""

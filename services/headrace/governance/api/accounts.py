@@ -8,26 +8,26 @@ from grpc import StatusCode
 from msgspec import structs
 
 from headrace.contracts.api import service_accounts_pb2 as pb
-from headrace.contracts.documents import Documents, Group
+from headrace.contracts.documents.model import Documents, Group
 from headrace.governance.api import filters, names, paging
-from headrace.governance.api.applying import plan_message
-from headrace.governance.api.faults import Fault, Violation, invalid, not_found
-from headrace.governance.api.looking import look_into
+from headrace.governance.api.apply import plan_message
+from headrace.governance.api.errors import ApiError, Violation, invalid, not_found
+from headrace.governance.api.filter_fields import look_into
 from headrace.governance.api.messages import sequence_of
 from headrace.governance.objects import name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from headrace.contracts.queries import ApplyAnswer
-    from headrace.domain.state import State
-    from headrace.governance.api.office import Call
+    from headrace.contracts.messages.queries import ApplyAnswer
+    from headrace.domain.model.state import State
+    from headrace.governance.api.context import CallContext
 
 PATTERN = "tenants/*/serviceAccounts/*"
 FIELDS = frozenset({"groups", "on_behalf"})
 
 
-async def list_service_accounts(request: Any, call: Call) -> pb.ListServiceAccountsResponse:
+async def list_service_accounts(request: Any, call: CallContext) -> pb.ListServiceAccountsResponse:
     """A page of a tenant's service accounts."""
     (tenant,) = names.parts_of(request.parent, "tenants/*", "parent")
     state = call.office.state
@@ -45,7 +45,7 @@ async def list_service_accounts(request: Any, call: Call) -> pb.ListServiceAccou
     return answer
 
 
-async def get_service_account(request: Any, call: Call) -> pb.ServiceAccount:
+async def get_service_account(request: Any, call: CallContext) -> pb.ServiceAccount:
     """One of them."""
     tenant, handle = names.parts_of(request.name, PATTERN)
     if not _named(call.office.state, tenant, handle):
@@ -53,19 +53,19 @@ async def get_service_account(request: Any, call: Call) -> pb.ServiceAccount:
     return _message(call.office.state, tenant, handle)
 
 
-async def create_service_account(request: Any, call: Call) -> pb.ServiceAccount:
+async def create_service_account(request: Any, call: CallContext) -> pb.ServiceAccount:
     """Name it in its groups."""
     (tenant,) = names.parts_of(request.parent, "tenants/*", "parent")
     handle = names.check_id(request.service_account_id, "service_account_id")
     if _named(call.office.state, tenant, handle):
         message = f"service_account_id: {handle} is there already; change it by PATCH"
         violation = Violation("service_account_id", "is there already")
-        raise Fault(StatusCode.ALREADY_EXISTS, "ALREADY_EXISTS", message, violation)
+        raise ApiError(StatusCode.ALREADY_EXISTS, "ALREADY_EXISTS", message, violation)
     wanted = request.service_account
     return await _write(tenant, handle, wanted.groups, wanted.on_behalf, request, call)
 
 
-async def update_service_account(request: Any, call: Call) -> pb.ServiceAccount:
+async def update_service_account(request: Any, call: CallContext) -> pb.ServiceAccount:
     """Name it in other groups."""
     wanted = request.service_account
     tenant, handle = names.parts_of(wanted.name, PATTERN, "service_account.name")
@@ -74,7 +74,7 @@ async def update_service_account(request: Any, call: Call) -> pb.ServiceAccount:
         raise not_found("service account", wanted.name)
     if wanted.etag and wanted.etag != there.etag:
         message = f"etag: it is based on {wanted.etag[:20]}, the service account is at {there.etag}: get it again"
-        raise Fault(StatusCode.ABORTED, "STALE", message, Violation("etag", message))
+        raise ApiError(StatusCode.ABORTED, "STALE", message, Violation("etag", message))
     mask = set(request.update_mask.paths) or {field for field in FIELDS if getattr(wanted, field)}
     if not mask <= FIELDS | {"*"}:
         raise invalid("update_mask", f"there are {', '.join(sorted(FIELDS))} to be written")
@@ -83,7 +83,7 @@ async def update_service_account(request: Any, call: Call) -> pb.ServiceAccount:
     return await _write(tenant, handle, groups, on_behalf, request, call)
 
 
-async def delete_service_account(request: Any, call: Call) -> Any:
+async def delete_service_account(request: Any, call: CallContext) -> Any:
     """Name it in no group any more."""
     tenant, handle = names.parts_of(request.name, PATTERN)
     state = call.office.state
@@ -93,7 +93,7 @@ async def delete_service_account(request: Any, call: Call) -> Any:
     if request.mode:
         raise invalid("mode", "a service account has none; cancel its jobs, then remove it")
     if request.etag and sequence_of(request.etag, "etag") != int(there.etag):
-        raise Fault(StatusCode.ABORTED, "STALE", f"etag: the service account is at {there.etag}: get it again")
+        raise ApiError(StatusCode.ABORTED, "STALE", f"etag: the service account is at {there.etag}: get it again")
     answer = await _apply(_changed(state, tenant, handle, (), ()), request, call)
     return plan_message(answer, call.office.state.sequence)
 
@@ -124,7 +124,7 @@ def _message(state: State, tenant: str, handle: str) -> pb.ServiceAccount:
 
 
 async def _write(
-    tenant: str, handle: str, groups: Iterable[str], on_behalf: Iterable[str], request: Any, call: Call
+    tenant: str, handle: str, groups: Iterable[str], on_behalf: Iterable[str], request: Any, call: CallContext
 ) -> pb.ServiceAccount:
     state, wanted, trusted = call.office.state, tuple(groups), tuple(on_behalf)
     known = _groups(state, tenant)
@@ -164,7 +164,7 @@ def _with(handles: tuple[str, ...], handle: str, wanted: bool) -> tuple[str, ...
     return (*handles, handle) if wanted else tuple(one for one in handles if one != handle)
 
 
-async def _apply(changed: list[tuple[Group, int]], request: Any, call: Call) -> ApplyAnswer:
+async def _apply(changed: list[tuple[Group, int]], request: Any, call: CallContext) -> ApplyAnswer:
     revisions = {name_of(group).key: revision for group, revision in changed}
     documents = Documents(groups=tuple(group for group, _ in changed))
     return await call.applied(documents, request.reason, revisions, dry_run=request.validate_only)

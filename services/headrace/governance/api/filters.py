@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Collection, Iterator
 from decimal import Decimal
 
-from headrace.governance.api.faults import Fault, invalid, shown
+from headrace.governance.api.errors import ApiError, invalid, shown
 
 LENGTH_MAX = 2_000
 DEPTH_MAX = 20
@@ -29,7 +29,7 @@ _COMPARISONS = frozenset({"=", "!=", "<", "<=", ">", ">=", ":"})
 
 
 def parse(text: str, fields: Collection[str]) -> Filter | None:
-    """The filter; None where it is empty. `fields`: those that may be asked for. Raises `Fault`."""
+    """The filter; None where it is empty. `fields`: those that may be asked for. Raises `ApiError`."""
     if not text.strip():
         return None
     if len(text) > LENGTH_MAX:
@@ -41,7 +41,7 @@ def parse(text: str, fields: Collection[str]) -> Filter | None:
     return found
 
 
-def _wrong(message: str) -> Fault:
+def _wrong(message: str) -> ApiError:
     return invalid("filter", message, "INVALID_FILTER")
 
 

@@ -9,26 +9,26 @@ from google.protobuf.json_format import ParseDict, ParseError
 from google.protobuf.struct_pb2 import Struct
 
 from headrace.contracts.api import audit_pb2 as pb
-from headrace.contracts.durations import DurationError, parse_time
-from headrace.contracts.past import DiffRequest, Point
-from headrace.contracts.records import digest
+from headrace.contracts.facts.records import digest
+from headrace.contracts.messages.history import DiffRequest, LedgerPoint
+from headrace.contracts.values.durations import DurationError, parse_time
 from headrace.governance.api import nodes, paging, queues
-from headrace.governance.api.faults import invalid
-from headrace.governance.api.kinds import KINDS, everything, message_of
+from headrace.governance.api.errors import invalid
 from headrace.governance.api.messages import moment, sequence_of, texts
+from headrace.governance.api.resource_kinds import KINDS, everything, message_of
 from headrace.service.records import page
+from headrace.views.job_index import lines_of
 from headrace.views.replay import past_view
-from headrace.views.roster import lines_of
 from headrace.views.visibility import EVERYBODY, sees_node
 
 if TYPE_CHECKING:
-    from headrace.contracts.past import LeaseView, PastJob, PastView
-    from headrace.contracts.queries import StoredRecord
-    from headrace.domain.state import State
-    from headrace.governance.api.office import Call
+    from headrace.contracts.messages.history import LeaseView, PastJob, PastView
+    from headrace.contracts.messages.queries import StoredRecord
+    from headrace.domain.model.state import State
+    from headrace.governance.api.context import CallContext
 
 
-async def list_records(request: Any, call: Call) -> pb.ListRecordsResponse:
+async def list_records(request: Any, call: CallContext) -> pb.ListRecordsResponse:
     """A page of the ledger."""
     asked = paging.page_of(request.page_size, request.page_token, call.method, request.after)
     after = sequence_of(asked.last or request.after, "after")
@@ -63,10 +63,10 @@ def _told(value: Any) -> Any:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 2**53 else value
 
 
-async def get_state(request: Any, call: Call) -> pb.PastState:
+async def get_state(request: Any, call: CallContext) -> pb.PastState:
     """The installation behind a record, or at a moment, as the caller may know it; jobs a page at a time."""
     page = paging.page_of(request.page_size, request.page_token, call.method, request.at)
-    point = _point(request.at, "at") if request.at else Point(sequence=_sequence_in(page.last))
+    point = _point(request.at, "at") if request.at else LedgerPoint(sequence=_sequence_in(page.last))
     office = call.office
     state, tip = await office.then.at(point, call.tenant)
     after = page.last.partition("/")[2]
@@ -86,7 +86,7 @@ def _sequence_in(last: str) -> int:
     return int(last.partition("/")[0]) if last else 0
 
 
-async def diff_states(request: Any, call: Call) -> pb.StateDifference:
+async def diff_states(request: Any, call: CallContext) -> pb.StateDifference:
     """What is otherwise at one point than at an earlier one, as the caller may know it."""
     wish = DiffRequest(before=_point(request.before, "before"), after=_point(request.after, "after"))
     found = await call.office.then.diff(call.tenant, wish)
@@ -108,22 +108,22 @@ async def diff_states(request: Any, call: Call) -> pb.StateDifference:
     )
 
 
-def _point(text: str, field: str) -> Point:
+def _point(text: str, field: str) -> LedgerPoint:
     """A place in the ledger; empty: its end. Raises `Fault`."""
     if not text:
-        return Point()
+        return LedgerPoint()
     if text.isascii() and text.isdecimal():
         sequence = sequence_of(text, field)
         if not sequence:
             raise invalid(field, "records are numbered from 1")
-        return Point(sequence=sequence)
+        return LedgerPoint(sequence=sequence)
     try:
         at = parse_time(text)
     except (DurationError, OverflowError):
         at = 0
     if at <= 0:
         raise invalid(field, "write a sequence such as 1234, or a moment such as 2026-11-21T08:00:00Z")
-    return Point(at=at)
+    return LedgerPoint(at=at)
 
 
 def _whole(answer: pb.PastState, state: State, tenant: str, now: int, view: PastView) -> None:

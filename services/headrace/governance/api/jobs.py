@@ -8,37 +8,37 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import structs
 
-from headrace.contracts import subjects
 from headrace.contracts.api import jobs_pb2 as pb
-from headrace.contracts.codec import decode, encode
-from headrace.contracts.ids import split_job_key
-from headrace.contracts.queries import Answer, ForceRequest, JobRequest
-from headrace.contracts.why import WhyView
-from headrace.contracts.wishes import CANCELS_MAX, CancelManyWish, CancelWish, RequeueWish
-from headrace.domain.job_states import FINAL, JobState
+from headrace.contracts.messages.explanation import WhyView
+from headrace.contracts.messages.queries import Answer, ForceRequest, JobRequest
+from headrace.contracts.messages.submissions import CANCELS_MAX, CancelManyWish, CancelWish, RequeueWish
+from headrace.contracts.transport import subjects
+from headrace.contracts.transport.codec import decode, encode
+from headrace.contracts.values.ids import split_job_key
+from headrace.domain.model.job_states import FINAL, JobState
 from headrace.governance.api import filters, names, paging
-from headrace.governance.api.applying import plan_message
-from headrace.governance.api.faults import invalid
-from headrace.governance.api.gathering import STORED_WITHIN, TRY_AGAIN, append
-from headrace.governance.api.jobmessages import explanation, fact_message, job_message
-from headrace.governance.api.looking import look_into
+from headrace.governance.api.apply import plan_message
+from headrace.governance.api.errors import invalid
+from headrace.governance.api.filter_fields import look_into
+from headrace.governance.api.job_messages import explanation, fact_message, job_message
 from headrace.governance.api.messages import microseconds, sequence_of
-from headrace.governance.forcing import forcing
+from headrace.governance.api.submit_batcher import STORED_WITHIN, TRY_AGAIN, append
+from headrace.governance.force_preempt import forcing
 from headrace.identity.caller import Role
-from headrace.identity.directory import act_for
+from headrace.identity.principals import act_for
 from headrace.identity.roles import authorize
-from headrace.views import shown
+from headrace.views import tenant_views
+from headrace.views.job_index import Rejected
 from headrace.views.pseudonyms import seen
-from headrace.views.roster import Rejected
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from headrace.contracts.queries import JobView
-    from headrace.domain.jobs import JobRecord
-    from headrace.domain.state import State
+    from headrace.contracts.messages.queries import JobView
+    from headrace.domain.model.jobs import JobRecord
+    from headrace.domain.model.state import State
+    from headrace.governance.api.context import ApiContext, CallContext
     from headrace.governance.api.filters import Filter
-    from headrace.governance.api.office import Call, Office
 
 AT_ONCE = 500
 """Jobs looked at before others get their turn."""
@@ -62,7 +62,7 @@ class Asked(NamedTuple):
         return self.job.fact.policy if isinstance(self.job, Rejected) else self.job.policy.document.name
 
 
-def find(name: str, call: Call, field: str = "name") -> Asked:
+def find(name: str, call: CallContext, field: str = "name") -> Asked:
     """The job of that name; the caller's own first where two people have the same id. Raises `Fault`, `Refused`."""
     tenant, text = names.job_of(name, field)
     job = call.office.queries.find(tenant, call.caller.acting_for or call.caller.handle, text)
@@ -70,21 +70,23 @@ def find(name: str, call: Call, field: str = "name") -> Asked:
     return Asked(tenant, split_job_key(key)[1], key, job)
 
 
-def view_of(job: JobRecord | Rejected, office: Office, waits: shown.Waits | None = None, *, whole: bool = True) -> JobView:
+def view_of(
+    job: JobRecord | Rejected, office: ApiContext, waits: tenant_views.Waits | None = None, *, whole: bool = True
+) -> JobView:
     """The job as its tenant sees it."""
     if isinstance(job, Rejected):
-        return seen(office.state, shown.rejected_view(job))
-    waits = waits or shown.Waits(office.state, office.now())
-    return seen(office.state, shown.job_view(job, waits, all_attempts=whole))
+        return seen(office.state, tenant_views.rejected_view(job))
+    waits = waits or tenant_views.Waits(office.state, office.now())
+    return seen(office.state, tenant_views.job_view(job, waits, all_attempts=whole))
 
 
-async def list_jobs(request: Any, call: Call) -> pb.ListJobsResponse:
+async def list_jobs(request: Any, call: CallContext) -> pb.ListJobsResponse:
     """A page of a tenant's jobs, the last admitted first."""
     (tenant,) = names.parts_of(request.parent, "tenants/*", "parent")
     office = call.office
     page = paging.page_of(request.page_size, request.page_token, call.method, tenant, request.filter)
     passes = filters.parse(request.filter, pb.Job.DESCRIPTOR.fields_by_name)
-    waits = shown.Waits(office.state, office.now())
+    waits = tenant_views.Waits(office.state, office.now())
     answer, last = pb.ListJobsResponse(), ""
     for number, (key, job) in enumerate(_behind(office, tenant, page.last), 1):
         if not number % AT_ONCE:
@@ -101,7 +103,7 @@ async def list_jobs(request: Any, call: Call) -> pb.ListJobsResponse:
     return answer
 
 
-def _behind(office: Office, tenant: str, last: str) -> list[tuple[str, JobRecord | Rejected]]:
+def _behind(office: ApiContext, tenant: str, last: str) -> list[tuple[str, JobRecord | Rejected]]:
     """The jobs behind the one of that key; where it is gone by now, those whose ids are older."""
     jobs = [(job.fact.job if isinstance(job, Rejected) else job.key, job) for job in office.roster.newest(tenant)]
     if not last:
@@ -113,7 +115,7 @@ def _behind(office: Office, tenant: str, last: str) -> list[tuple[str, JobRecord
     return [(key, job) for key, job in jobs if key.rpartition(".")[2] < made]
 
 
-def _passing(job: JobRecord | Rejected, office: Office, waits: shown.Waits, passes: Filter | None) -> pb.Job | None:
+def _passing(job: JobRecord | Rejected, office: ApiContext, waits: tenant_views.Waits, passes: Filter | None) -> pb.Job | None:
     """The message of a job that passes. What a filter can see without its message is looked at first."""
     if passes is not None and not isinstance(job, Rejected):
         look = _Cheap(job)
@@ -135,7 +137,7 @@ class _Cheap:
         job = self._job
         match name:
             case "state":
-                return (shown.state_of(job),)
+                return (tenant_views.state_of(job),)
             case "queue":
                 return (job.queue,)
             case "user":
@@ -148,19 +150,19 @@ class _Cheap:
         return ()
 
 
-async def get_job(request: Any, call: Call) -> pb.Job:
+async def get_job(request: Any, call: CallContext) -> pb.Job:
     """One job with all its attempts."""
     return job_message(view_of(find(request.name, call).job, call.office), call.office.state.sequence)
 
 
-async def list_job_facts(request: Any, call: Call) -> pb.ListJobFactsResponse:
+async def list_job_facts(request: Any, call: CallContext) -> pb.ListJobFactsResponse:
     """The story of a job."""
     asked = find(request.parent, call, "parent")
     lines = await call.office.queries.facts(asked.tenant, asked.user, encode(JobRequest(job=asked.key)))
     return pb.ListJobFactsResponse(facts=map(fact_message, lines), sequence=str(call.office.state.sequence))
 
 
-async def get_job_logs(request: Any, call: Call) -> pb.JobLogs:
+async def get_job_logs(request: Any, call: CallContext) -> pb.JobLogs:
     """A piece of a job's output."""
     asked = find(request.name, call)
     authorize_owner(asked, call)
@@ -172,7 +174,7 @@ async def get_job_logs(request: Any, call: Call) -> pb.JobLogs:
     return pb.JobLogs(text=said.data, next_offset=said.next_offset, ended=said.ended, sequence=str(call.office.state.sequence))
 
 
-async def explain_job(request: Any, call: Call) -> pb.Explanation:
+async def explain_job(request: Any, call: CallContext) -> pb.Explanation:
     """Why a job waits, now or as it was (R22)."""
     tenant, text = names.job_of(request.name)
     handle = call.caller.acting_for or call.caller.handle
@@ -189,13 +191,13 @@ async def explain_job(request: Any, call: Call) -> pb.Explanation:
     return explanation(said, call.office.state.sequence, call.office.now())
 
 
-async def cancel_job(request: Any, call: Call) -> pb.CancelJobResponse:
+async def cancel_job(request: Any, call: CallContext) -> pb.CancelJobResponse:
     """Wish that it ends; durable when this answers."""
     job, sequence = await _wished(request, call, subjects.cancel, CancelWish(reason=request.reason[:REASON_MAX]))
     return pb.CancelJobResponse(job=job, sequence=sequence)
 
 
-async def cancel_jobs(request: Any, call: Call) -> pb.CancelJobsResponse:
+async def cancel_jobs(request: Any, call: CallContext) -> pb.CancelJobsResponse:
     """Wish that several end; durable when this answers. Nothing is wished where any of them is unknown, or not the caller's to end."""
     (tenant,) = names.parts_of(request.parent, "tenants/*", "parent")
     if not 1 <= len(request.jobs) <= CANCELS_MAX:
@@ -211,7 +213,7 @@ async def cancel_jobs(request: Any, call: Call) -> pb.CancelJobsResponse:
     return pb.CancelJobsResponse(jobs=[names.job_name(one.key) for one in going], sequence=str(call.office.state.sequence))
 
 
-async def _cancel(going: list[Asked], reason: str, call: Call) -> None:
+async def _cancel(going: list[Asked], reason: str, call: CallContext) -> None:
     """The jobs of one owner are one message; of several owners those that wait come first, so that nothing is let go of before."""
     owners: dict[tuple[str, bool], dict[str, None]] = {}
     several = len({one.user for one in going}) > 1
@@ -227,21 +229,21 @@ def _waits(asked: Asked) -> bool:
     return not isinstance(asked.job, Rejected) and asked.job.state is JobState.PENDING
 
 
-async def _append(subject: str, payload: bytes, call: Call) -> None:
+async def _append(subject: str, payload: bytes, call: CallContext) -> None:
     """Store it in SUBMIT; while the bus is away it is tried again within the caller's deadline."""
     loop = asyncio.get_running_loop()
     until = loop.time() + min(call.within, STORED_WITHIN) - TRY_AGAIN
     await append(call.office.submits, subject, payload, lambda: loop.time() < until)
 
 
-async def requeue_job(request: Any, call: Call) -> pb.RequeueJobResponse:
+async def requeue_job(request: Any, call: CallContext) -> pb.RequeueJobResponse:
     """Wish that it goes back into line; durable when this answers."""
     job, sequence = await _wished(request, call, subjects.requeue, RequeueWish(reason=request.reason[:REASON_MAX]))
     return pb.RequeueJobResponse(job=job, sequence=sequence)
 
 
 async def _wished(
-    request: Any, call: Call, subject_of: Callable[[str, str, str], str], wish: CancelWish | RequeueWish
+    request: Any, call: CallContext, subject_of: Callable[[str, str, str], str], wish: CancelWish | RequeueWish
 ) -> tuple[pb.Job, str]:
     """The job as it stands when the wish is durable, and the sequence that this reflects."""
     asked = find(request.name, call)
@@ -254,7 +256,7 @@ async def _wished(
     return job_message(view_of(asked.job, call.office), sequence), str(sequence)
 
 
-def spoken(subject_of: Callable[[str], str], tenant: str, owner: str, call: Call) -> tuple[str, str]:
+def spoken(subject_of: Callable[[str], str], tenant: str, owner: str, call: CallContext) -> tuple[str, str]:
     """Where a wish about somebody's job is published, and for whom it has to say that it is; both names stand in it.
 
     A service account speaks in its own name for a member, as it would on the bus; an administrator in the owner's, by another subject.
@@ -267,7 +269,7 @@ def spoken(subject_of: Callable[[str], str], tenant: str, owner: str, call: Call
     return subjects.by(subject_of(owner), caller.tenant, caller.handle), ""
 
 
-def authorize_owner(asked: Asked, call: Call) -> None:
+def authorize_owner(asked: Asked, call: CallContext) -> None:
     """Let go on who may touch this job: its owner, administrators, and a service account that the queue's group trusts with it."""
     caller = call.caller
     if caller.role is Role.SERVICE_ACCOUNT and caller.handle != asked.user:
@@ -283,7 +285,7 @@ def group_of(state: State, tenant: str, policy: str) -> str:
     return found.document.group if found is not None else ""
 
 
-async def preempt_job(request: Any, call: Call) -> Any:
+async def preempt_job(request: Any, call: CallContext) -> Any:
     """Take what it holds by force (R24)."""
     asked = find(request.name, call)
     wish = forcing(ForceRequest(job=asked.key, force=request.force, reason=request.reason), call.caller.author)

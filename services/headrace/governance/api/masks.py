@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from headrace.governance.api.faults import invalid, shown
+from headrace.governance.api.errors import invalid, shown
 
 Written = dict[str, object]
 

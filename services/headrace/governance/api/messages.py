@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from headrace.contracts.amounts import Amounts, format_amount
 from headrace.contracts.api.pools_pb2 import Unusable
-from headrace.governance.api.faults import invalid
+from headrace.contracts.values.amounts import Amounts, format_amount
+from headrace.governance.api.errors import invalid
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from google.protobuf.message import Message
 
-    from headrace.contracts.why import UnusableView
+    from headrace.contracts.messages.explanation import UnusableView
     from headrace.governance.api.masks import Written
 
 SAFE = 2**53

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from headrace.contracts.ids import is_job_id, is_token
-from headrace.governance.api.faults import invalid, shown
+from headrace.contracts.values.ids import is_job_id, is_token
+from headrace.governance.api.errors import invalid, shown
 
 TENANTS = "tenants"
 

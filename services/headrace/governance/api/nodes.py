@@ -4,29 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from headrace.contracts.amounts import CPU, GPU, MEMORY, format_amount
 from headrace.contracts.api import nodes_pb2 as pb
-from headrace.contracts.queries import NodeRequest
-from headrace.contracts.tokens import ApproveNodeRequest, NodeClaims
+from headrace.contracts.messages.queries import NodeRequest
+from headrace.contracts.messages.tokens import ApproveNodeRequest, NodeClaims
+from headrace.contracts.values.amounts import CPU, GPU, MEMORY, format_amount
 from headrace.governance.api import filters, names, paging
-from headrace.governance.api.applying import plan_message
-from headrace.governance.api.faults import not_found
-from headrace.governance.api.looking import look_into
+from headrace.governance.api.apply import plan_message
+from headrace.governance.api.errors import not_found
+from headrace.governance.api.filter_fields import look_into
 from headrace.governance.api.messages import moment
 from headrace.governance.approvals import approving
 from headrace.governance.nodes import confirming_empty, cordoning, draining
-from headrace.views.shown import node_view
+from headrace.views.tenant_views import node_view
 from headrace.views.visibility import sees_node
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from headrace.domain.state import State
-    from headrace.governance.api.office import Call
+    from headrace.domain.model.state import State
+    from headrace.governance.api.context import CallContext
     from headrace.governance.decide import Wish
 
 
-async def list_nodes(request: Any, call: Call) -> pb.ListNodesResponse:
+async def list_nodes(request: Any, call: CallContext) -> pb.ListNodesResponse:
     """A page of the nodes that the caller sees."""
     office = call.office
     page = paging.page_of(request.page_size, request.page_token, call.method, request.filter)
@@ -45,7 +45,7 @@ async def list_nodes(request: Any, call: Call) -> pb.ListNodesResponse:
     return answer
 
 
-async def get_node(request: Any, call: Call) -> pb.Node:
+async def get_node(request: Any, call: CallContext) -> pb.Node:
     """One node."""
     (name,) = names.parts_of(request.name, "nodes/*")
     node = call.office.state.nodes.get(name)
@@ -82,27 +82,27 @@ def message_of(state: State, name: str, heard: Mapping[str, int], tenant: str) -
     )
 
 
-async def cordon_node(request: Any, call: Call) -> Any:
+async def cordon_node(request: Any, call: CallContext) -> Any:
     """It takes no new work."""
     return await _order(request, call, lambda wish, author: cordoning(wish, author, cordon=True))
 
 
-async def uncordon_node(request: Any, call: Call) -> Any:
+async def uncordon_node(request: Any, call: CallContext) -> Any:
     """It takes new work again."""
     return await _order(request, call, lambda wish, author: cordoning(wish, author, cordon=False))
 
 
-async def drain_node(request: Any, call: Call) -> Any:
+async def drain_node(request: Any, call: CallContext) -> Any:
     """It takes no new work, and what is on it leaves."""
     return await _order(request, call, draining)
 
 
-async def confirm_node_empty(request: Any, call: Call) -> Any:
+async def confirm_node_empty(request: Any, call: CallContext) -> Any:
     """Nothing is left there of what should not be."""
     return await _order(request, call, confirming_empty)
 
 
-async def approve_node(request: Any, call: Call) -> Any:
+async def approve_node(request: Any, call: CallContext) -> Any:
     """What it says of itself is believed."""
     (name,) = names.parts_of(request.name, "nodes/*")
     claims = claims_of(request.claims) if request.HasField("claims") else NodeClaims()
@@ -120,7 +120,7 @@ def claims_of(message: Any) -> NodeClaims:
     )
 
 
-async def _order(request: Any, call: Call, make: Callable[[NodeRequest, str], Wish]) -> Any:
+async def _order(request: Any, call: CallContext, make: Callable[[NodeRequest, str], Wish]) -> Any:
     (name,) = names.parts_of(request.name, "nodes/*")
     wish = make(NodeRequest(node=name, reason=request.reason), call.caller.author)
     answer = await call.decided(wish, validate_only=request.validate_only)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from headrace.governance.api.faults import invalid
+from headrace.governance.api.errors import invalid
 
 SIZE_USUAL, SIZE_MAX = 100, 1_000
 TOKEN_MAX = 1_000
@@ -21,7 +21,7 @@ class _Token(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     last: str
 
 
-class Page(NamedTuple):
+class PageRequest(NamedTuple):
     """What is asked of a list: how many elements, behind which (empty: from the first on). `question` is what the list is of."""
 
     size: int
@@ -33,12 +33,12 @@ class Page(NamedTuple):
         return urlsafe_b64encode(msgspec.json.encode(_Token(self.question, last))).decode().rstrip("=")
 
 
-def page_of(size: int, token: str, *question: str) -> Page:
+def page_of(size: int, token: str, *question: str) -> PageRequest:
     """The page that a request asks for. A token of another question (method, parent, filter) is refused. Raises `Fault`."""
     if not 0 <= size <= SIZE_MAX:
         raise invalid("page_size", f"write 1 to {SIZE_MAX}, or leave it out")
     asked = sha256("\0".join(question).encode("utf-8", "replace")).hexdigest()[:16]
-    return Page(size or SIZE_USUAL, _last_of(token, asked) if token else "", asked)
+    return PageRequest(size or SIZE_USUAL, _last_of(token, asked) if token else "", asked)
 
 
 def _last_of(token: str, asked: str) -> str:

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from headrace.contracts.amounts import format_amount
 from headrace.contracts.api import queues_pb2 as pb
+from headrace.contracts.values.amounts import format_amount
 from headrace.governance.api import filters, names, paging
-from headrace.governance.api.faults import not_found
-from headrace.governance.api.looking import look_into
+from headrace.governance.api.errors import not_found
+from headrace.governance.api.filter_fields import look_into
 from headrace.governance.api.messages import moment
-from headrace.views.shown import queue_views
+from headrace.views.tenant_views import queue_views
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from headrace.contracts.queries import BudgetView, QueueView, ScopeView
-    from headrace.domain.state import State
-    from headrace.governance.api.office import Call
-    from headrace.views.roster import Line, Queue
+    from headrace.contracts.messages.queries import BudgetView, QueueView, ScopeView
+    from headrace.domain.model.state import State
+    from headrace.governance.api.context import CallContext
+    from headrace.views.job_index import Queue, QueueCounts
 
 
-async def list_queues(request: Any, call: Call) -> pb.ListQueuesResponse:
+async def list_queues(request: Any, call: CallContext) -> pb.ListQueuesResponse:
     """A page of a tenant's queues."""
     (tenant,) = names.parts_of(request.parent, "tenants/*", "parent")
     office = call.office
@@ -39,7 +39,7 @@ async def list_queues(request: Any, call: Call) -> pb.ListQueuesResponse:
     return answer
 
 
-async def get_queue(request: Any, call: Call) -> pb.Queue:
+async def get_queue(request: Any, call: CallContext) -> pb.Queue:
     """One queue."""
     tenant, policy, profile = names.parts_of(request.name, "tenants/*/queues/*/*")
     office = call.office
@@ -50,7 +50,7 @@ async def get_queue(request: Any, call: Call) -> pb.Queue:
     raise not_found("queue", request.name)
 
 
-def messages(state: State, lines: Mapping[Queue, Line], tenant: str, now: int, policy: str = "") -> Iterator[pb.Queue]:
+def messages(state: State, lines: Mapping[Queue, QueueCounts], tenant: str, now: int, policy: str = "") -> Iterator[pb.Queue]:
     """The queues of a tenant, or of one of its policies, in the order of their names."""
     found = [view for view in queue_views(state, lines, tenant, now) if policy in ("", view.policy)]
     for view in sorted(found, key=lambda view: view.policy + "/" + view.profile):

@@ -10,12 +10,24 @@ from google.protobuf.message_factory import GetMessageClass
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from headrace.contracts import protocol
-from headrace.governance.api import accounts, applying, books, erasing, history, jobs, nodes, queues, system, tokens, written
-from headrace.governance.api.door import CALLS_MAX, OPEN, Door
-from headrace.governance.api.submitting import Submitting
-from headrace.governance.api.supposing import Supposing
-from headrace.governance.api.watching import Watches
+from headrace.contracts.schemas import protocol
+from headrace.governance.api import (
+    accounts,
+    apply,
+    document_service,
+    erasure,
+    history,
+    jobs,
+    nodes,
+    queues,
+    system,
+    tokens,
+    usage,
+)
+from headrace.governance.api.interceptor import CALLS_MAX, OPEN, AuthInterceptor
+from headrace.governance.api.submit import Submitting
+from headrace.governance.api.watch import Watches
+from headrace.governance.api.whatif_service import Supposing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,7 +59,7 @@ def handlers() -> dict[str, Callable[..., Any]]:
         "CreateServiceAccount": accounts.create_service_account,
         "UpdateServiceAccount": accounts.update_service_account,
         "DeleteServiceAccount": accounts.delete_service_account,
-        "ApplyDocuments": applying.apply_documents,
+        "ApplyDocuments": apply.apply_documents,
         "ListQueues": queues.list_queues,
         "GetQueue": queues.get_queue,
         "ListNodes": nodes.list_nodes,
@@ -68,14 +80,14 @@ def handlers() -> dict[str, Callable[..., Any]]:
         "RequeueJob": jobs.requeue_job,
         "PreemptJob": jobs.preempt_job,
         "WatchJobs": Watches().watch_jobs,
-        "EraseTenant": erasing.erase_tenant,
-        "EraseUser": erasing.erase_user,
+        "EraseTenant": erasure.erase_tenant,
+        "EraseUser": erasure.erase_user,
         "ListTokens": tokens.list_tokens,
         "GetToken": tokens.get_token,
         "CreateToken": tokens.create_token,
         "RevokeToken": tokens.revoke_token,
         "RevokeBearer": tokens.revoke_bearer,
-        "GetUsage": books.get_usage,
+        "GetUsage": usage.get_usage,
         "ListRecords": history.list_records,
         "GetState": history.get_state,
         "DiffStates": history.diff_states,
@@ -84,13 +96,13 @@ def handlers() -> dict[str, Callable[..., Any]]:
         "GetOpenApi": system.get_open_api,
         "GetCaller": system.get_caller,
     }
-    return own | written.handlers()
+    return own | document_service.handlers()
 
 
 class Api:
     """The server on one address, such as `unix:/path` or `127.0.0.1:0`; `port` is the one it got."""
 
-    def __init__(self, door: Door, address: str) -> None:
+    def __init__(self, door: AuthInterceptor, address: str) -> None:
         self._server = grpc.aio.server(options=_OPTIONS, maximum_concurrent_rpcs=CALLS_MAX)
         self._health = health.aio.HealthServicer()
         self._server.add_generic_rpc_handlers((Methods(door),))
@@ -113,7 +125,7 @@ class Api:
 class Methods(grpc.GenericRpcHandler):
     """Every method of every service of ours, found by its path at once, and each behind the door but for those that are open."""
 
-    def __init__(self, door: Door) -> None:
+    def __init__(self, door: AuthInterceptor) -> None:
         serving = handlers()
         self._handlers = {
             protocol.path_of(method): _handler(method, serving[method.name], door) for method in protocol.methods()
@@ -137,7 +149,7 @@ def _reads(kind: Any) -> Callable[[bytes], Message | None]:
     return read
 
 
-def _handler(method: MethodDescriptor, serve: Callable[..., Any], door: Door) -> Any:
+def _handler(method: MethodDescriptor, serve: Callable[..., Any], door: AuthInterceptor) -> Any:
     request, answer = GetMessageClass(method.input_type), GetMessageClass(method.output_type)
     coders: dict[str, Any] = {"request_deserializer": _reads(request), "response_serializer": answer.SerializeToString}
     is_open = protocol.path_of(method) in OPEN

@@ -28,7 +28,7 @@ class Full(Exception):
         self.own = own
 
 
-class Place(NamedTuple):
+class QueuePlace(NamedTuple):
     """Where an entry is. `position` counts from 1 among all that wait; 0: it has a slot. `since`: microseconds since 1970."""
 
     account: str
@@ -75,11 +75,11 @@ class Slots:
             (self._running if entry in self._running else self._waiting).remove(entry)
             self._serve()
 
-    def places(self) -> list[Place]:
+    def places(self) -> list[QueuePlace]:
         """All there are: those that have a slot, then those that wait, in the order in which they will be served."""
         return [
-            *(Place(entry.account, entry.caller, 0, entry.since) for entry in self._running),
-            *(Place(entry.account, entry.caller, number, entry.since) for number, entry in enumerate(self._line(), 1)),
+            *(QueuePlace(entry.account, entry.caller, 0, entry.since) for entry in self._running),
+            *(QueuePlace(entry.account, entry.caller, number, entry.since) for number, entry in enumerate(self._line(), 1)),
         ]
 
     def _check_room(self, entry: _Entry) -> None:

@@ -10,12 +10,12 @@ from grpc import StatusCode
 
 from headrace.bus.log import LogError, LogFull, NoStorage
 from headrace.client.errors import Refused as NoWish
-from headrace.contracts.codec import Malformed
-from headrace.contracts.queries import ApplyAnswer
-from headrace.governance.api.faults import Fault, Violation
+from headrace.contracts.messages.queries import ApplyAnswer
+from headrace.contracts.transport.codec import Malformed
+from headrace.governance.api.errors import ApiError, Violation
 from headrace.identity.caller import Denied, Unauthenticated
+from headrace.nats_client.acknowledgement import TOO_MANY_WISHES, TRY_AGAIN_AFTER
 from headrace.service.answering import Refused
-from headrace.wire.acknowledgement import TOO_MANY_WISHES, TRY_AGAIN_AFTER
 
 DOMAIN = "headrace.dev"
 DETAILS = "grpc-status-details-bin"
@@ -39,42 +39,42 @@ _CODES = {
 _FIELD = re.compile(r"([A-Za-z_][A-Za-z0-9_.\[\]/-]{0,99}): ")
 
 
-def of_refusal(refusal: Refused) -> Fault:
+def of_refusal(refusal: Refused) -> ApiError:
     """A refusal of the decider or of a view; where it brings a plan, every line of it."""
     code = _CODES.get(refusal.code, StatusCode.INTERNAL)
     errors = refusal.body.errors if isinstance(refusal.body, ApplyAnswer) else ()
     lines = (errors or (str(refusal),))[:VIOLATIONS_MAX]
     violations = [Violation(found[1], line[found.end() :]) for line in lines if (found := _FIELD.match(line)) is not None]
-    return Fault(code, refusal.code, str(refusal), *violations)
+    return ApiError(code, refusal.code, str(refusal), *violations)
 
 
-def of_error(error: BaseException) -> Fault | None:
+def of_error(error: BaseException) -> ApiError | None:
     """Whatever was raised, where it is an answer; None where it is a defect."""
     match error:
-        case Fault():
+        case ApiError():
             return error
         case Refused():
             return of_refusal(error)
         case Unauthenticated():
-            return Fault(StatusCode.UNAUTHENTICATED, "UNAUTHENTICATED", str(error))
+            return ApiError(StatusCode.UNAUTHENTICATED, "UNAUTHENTICATED", str(error))
         case Denied():
-            return Fault(StatusCode.PERMISSION_DENIED, "NOT_ALLOWED", str(error))
+            return ApiError(StatusCode.PERMISSION_DENIED, "NOT_ALLOWED", str(error))
         case NoWish():
             return of_refusal(Refused(error.code, str(error)))
         case Malformed():
-            return Fault(StatusCode.INVALID_ARGUMENT, "MALFORMED", str(error))
+            return ApiError(StatusCode.INVALID_ARGUMENT, "MALFORMED", str(error))
         case LogFull():
-            return Fault(StatusCode.RESOURCE_EXHAUSTED, "TOO_FAST", TOO_MANY_WISHES, retry_after=TRY_AGAIN_AFTER)
+            return ApiError(StatusCode.RESOURCE_EXHAUSTED, "TOO_FAST", TOO_MANY_WISHES, retry_after=TRY_AGAIN_AFTER)
         case NoStorage():
             message = f"{error}; try again in {TRY_AGAIN_AFTER} s"
-            return Fault(StatusCode.UNAVAILABLE, "DISK_FULL", message, retry_after=TRY_AGAIN_AFTER)
+            return ApiError(StatusCode.UNAVAILABLE, "DISK_FULL", message, retry_after=TRY_AGAIN_AFTER)
         case LogError():
             message = f"the bus is away, try again in {AWAY_RETRY} s: {error}"
-            return Fault(StatusCode.UNAVAILABLE, "UNAVAILABLE", message, retry_after=AWAY_RETRY)
+            return ApiError(StatusCode.UNAVAILABLE, "UNAVAILABLE", message, retry_after=AWAY_RETRY)
     return None
 
 
-def status_of(fault: Fault) -> bytes:
+def status_of(fault: ApiError) -> bytes:
     """The `google.rpc.Status` of a fault, for the trailer that carries it."""
     info = error_details_pb2.ErrorInfo(reason=fault.reason, domain=DOMAIN)
     details = [_packed(info)]

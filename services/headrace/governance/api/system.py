@@ -11,7 +11,7 @@ from google.api import httpbody_pb2
 from headrace.contracts.api import system_pb2 as pb
 
 if TYPE_CHECKING:
-    from headrace.governance.api.office import Call
+    from headrace.governance.api.context import CallContext
 
 
 @cache
@@ -25,7 +25,7 @@ async def get_open_api(_request: Any, _context: object) -> Any:
     return httpbody_pb2.HttpBody(content_type="application/json", data=document())
 
 
-async def get_caller(_request: Any, call: Call) -> pb.CallerView:
+async def get_caller(_request: Any, call: CallContext) -> pb.CallerView:
     """Who the caller is here."""
     caller = call.caller
     return pb.CallerView(

@@ -11,29 +11,29 @@ import secrets
 from typing import TYPE_CHECKING, Any
 
 from headrace.contracts.api import tokens_pb2 as pb
-from headrace.contracts.durations import SECOND, DurationError, parse_duration
-from headrace.contracts.ids import ENTROPY_BYTES, make_job_id
-from headrace.contracts.tokens import NODE_TENANT, Grant, RevokeRequest, TokenRequest, TokenRole, TokensRequest
+from headrace.contracts.messages.tokens import NODE_TENANT, Grant, RevokeRequest, TokenRequest, TokenRole, TokensRequest
+from headrace.contracts.values.durations import SECOND, DurationError, parse_duration
+from headrace.contracts.values.ids import ENTROPY_BYTES, make_job_id
 from headrace.governance.api import filters, names, paging
-from headrace.governance.api.applying import plan_message
-from headrace.governance.api.faults import invalid, not_found
-from headrace.governance.api.looking import look_into
+from headrace.governance.api.apply import plan_message
+from headrace.governance.api.errors import invalid, not_found
+from headrace.governance.api.filter_fields import look_into
 from headrace.governance.api.messages import moment
 from headrace.governance.api.nodes import claims_of
 from headrace.governance.tokens import grant_of, granting, revoking, tokens_of
 from headrace.identity.caller import Role
-from headrace.identity.directory import is_known
+from headrace.identity.principals import is_known
 from headrace.identity.roles import GRANTED_BY_TENANTS, authorize_grant
 
 if TYPE_CHECKING:
-    from headrace.contracts.tokens import TokenView
-    from headrace.governance.api.office import Call
+    from headrace.contracts.messages.tokens import TokenView
+    from headrace.governance.api.context import CallContext
     from headrace.governance.decide import Wish
 
 _OWN, _PROVIDERS = "tenants/*/tokens/*", "tokens/*"
 
 
-async def list_tokens(request: Any, call: Call) -> pb.ListTokensResponse:
+async def list_tokens(request: Any, call: CallContext) -> pb.ListTokensResponse:
     """A page of them: of a tenant, or of everybody."""
     tenant = _tenant(request.parent)
     page = paging.page_of(request.page_size, request.page_token, call.method, request.parent, request.filter)
@@ -51,12 +51,12 @@ async def list_tokens(request: Any, call: Call) -> pb.ListTokensResponse:
     return answer
 
 
-async def get_token(request: Any, call: Call) -> pb.Token:
+async def get_token(request: Any, call: CallContext) -> pb.Token:
     """One of them."""
     return _message(_found(request.name, call), call)
 
 
-async def create_token(request: Any, call: Call) -> pb.Token:
+async def create_token(request: Any, call: CallContext) -> pb.Token:
     """State it, and sign it when that holds."""
     office, wanted, tenant = call.office, request.token, _tenant(request.parent)
     authorize_grant(call.caller, wanted.role, tenant)
@@ -90,13 +90,13 @@ async def create_token(request: Any, call: Call) -> pb.Token:
     return made
 
 
-async def revoke_token(request: Any, call: Call) -> Any:
+async def revoke_token(request: Any, call: CallContext) -> Any:
     """It is to count no more."""
     found = _found(request.name, call)
     return await _revoke(revoking(RevokeRequest(token=found.id, reason=request.reason), call.caller.author), request, call)
 
 
-async def revoke_bearer(request: Any, call: Call) -> Any:
+async def revoke_bearer(request: Any, call: CallContext) -> Any:
     """Nothing that somebody has been given is to count any more."""
     tenant, handle = _tenant(request.parent), names.check_id(request.handle, "handle")
     if not call.caller.is_provider and not _is_tenants_own(tenant, handle, call):
@@ -107,7 +107,7 @@ async def revoke_bearer(request: Any, call: Call) -> Any:
     return await _revoke(wish, request, call)
 
 
-async def _revoke(wish: Wish, request: Any, call: Call) -> Any:
+async def _revoke(wish: Wish, request: Any, call: CallContext) -> Any:
     answer = await call.decided(wish, validate_only=request.validate_only)
     return plan_message(answer, call.office.state.sequence)
 
@@ -131,7 +131,7 @@ def _check_place(grant: Grant, tenant: str) -> None:
         raise invalid("token.role", f"tokens of this role are made under {where}")
 
 
-def _is_tenants_own(tenant: str, handle: str, call: Call) -> bool:
+def _is_tenants_own(tenant: str, handle: str, call: CallContext) -> bool:
     """Whether a bearer is one of the tenant's people or service accounts, and nobody of the provider's."""
     state = call.office.state
     if any(
@@ -142,7 +142,7 @@ def _is_tenants_own(tenant: str, handle: str, call: Call) -> bool:
     return is_known(state, TokenRole.USER, tenant, handle) or is_known(state, TokenRole.SERVICE_ACCOUNT, tenant, handle)
 
 
-def _found(name: str, call: Call) -> TokenView:
+def _found(name: str, call: CallContext) -> TokenView:
     tenant, token = (
         names.parts_of(name, _OWN) if name.startswith(f"{names.TENANTS}/") else ("", *names.parts_of(name, _PROVIDERS))
     )
@@ -161,7 +161,7 @@ def _name(token: str, tenant: str) -> str:
     return f"tenants/{tenant}/tokens/{token}" if tenant else f"tokens/{token}"
 
 
-def _message(view: TokenView, call: Call) -> pb.Token:
+def _message(view: TokenView, call: CallContext) -> pb.Token:
     return pb.Token(
         name=_name(view.id, _owner(view)),
         role=view.role,

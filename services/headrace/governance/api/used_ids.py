@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from grpc import StatusCode
 
-from headrace.contracts.reasons import REJECT_SENTENCES, RejectReason
-from headrace.domain.known_ids import ID_OF_ANOTHER, is_of_another, known_digest
-from headrace.governance.api.faults import Fault, Violation
+from headrace.contracts.values.reasons import REJECT_SENTENCES, RejectReason
+from headrace.domain.model.used_ids import ID_OF_ANOTHER, is_of_another, known_digest
+from headrace.governance.api.errors import ApiError, Violation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from headrace.domain.state import State
+    from headrace.domain.model.state import State
 
 
 class _Claim(NamedTuple):
@@ -40,7 +40,7 @@ class UsedIds:
     def claim(self, keys: Sequence[str], digests: Sequence[str], state: State) -> Iterator[Callable[[int], None]]:
         """Hold these jobs' ids while they are being stored; what is yielded takes the sequence in SUBMIT by which they are.
 
-        Raises `Fault` (`ID_REUSED`) where any of them is another job's, and then nothing has been stored.
+        Raises `ApiError` (`ID_REUSED`) where any of them is another job's, and then nothing has been stored.
         """
         self._forget(state.judged)
         before: dict[str, _Claim] = {}
@@ -64,7 +64,7 @@ class UsedIds:
             raise
 
     def check(self, keys: Sequence[str], digests: Sequence[str], state: State) -> None:
-        """Raises `Fault` (`ID_REUSED`) where one of these ids has been judged to be another job's meanwhile."""
+        """Raises `ApiError` (`ID_REUSED`) where one of these ids has been judged to be another job's meanwhile."""
         for index, (key, digest) in enumerate(zip(keys, digests, strict=True)):
             _compare(state, index, key, digest, known_digest(state, key))
 
@@ -91,4 +91,4 @@ def _compare(state: State, index: int, key: str, digest: str, known: str | None,
     else:
         return
     message, field = f"{key.rpartition('.')[2]}: {why}", f"jobs[{index}].id"
-    raise Fault(StatusCode.ALREADY_EXISTS, RejectReason.ID_REUSED, f"{field}: {message}", Violation(field, message))
+    raise ApiError(StatusCode.ALREADY_EXISTS, RejectReason.ID_REUSED, f"{field}: {message}", Violation(field, message))

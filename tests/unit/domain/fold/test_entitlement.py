@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from headrace.contracts import facts as f
-from headrace.contracts.codec import decode_record
-from headrace.contracts.durations import SECOND
-from headrace.contracts.levels import LEVEL
-from headrace.contracts.records import Record
-from headrace.contracts.writers import LAWS
+from headrace.contracts.facts.levels import LEVEL
+from headrace.contracts.facts.records import Record
+from headrace.contracts.facts.writers import LAWS
+from headrace.contracts.transport.codec import decode_record
+from headrace.contracts.values.durations import SECOND
 from headrace.domain.fold.entitlement import objection
 from tests.unit.domain.hall import START, Hall
 

@@ -3,9 +3,9 @@
 import pytest
 
 from headrace.contracts import facts as f
-from headrace.contracts.amounts import GPU, GPU_UNITS
-from headrace.contracts.documents import Policy, Pool, Scope, Share, Tenant
-from headrace.domain.job_states import JobState
+from headrace.contracts.documents.model import Policy, Pool, Scope, Share, Tenant
+from headrace.contracts.values.amounts import GPU, GPU_UNITS
+from headrace.domain.model.job_states import JobState
 from tests.unit.domain.hall import Hall, gpus
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from headrace.contracts import facts as f
-from headrace.contracts.durations import SECOND
-from headrace.domain.searches import is_worthwhile, note_fruitless
-from headrace.domain.state import State
+from headrace.contracts.values.durations import SECOND
+from headrace.domain.model.search_backoff import is_worthwhile, note_fruitless
+from headrace.domain.model.state import State
 from tests.unit.domain.site import Site, place
 
 

@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 from headrace.contracts import facts as f
-from headrace.contracts.amounts import GPU
-from headrace.contracts.documents import PolicyProfile
-from headrace.contracts.levels import AMENDED, FIRST, LEVEL, RELEASES
-from headrace.contracts.records import Record
+from headrace.contracts.documents.model import PolicyProfile
+from headrace.contracts.facts.levels import AMENDED, FIRST, LEVEL, RELEASES
+from headrace.contracts.facts.records import Record
+from headrace.contracts.values.amounts import GPU
 from headrace.domain.fold.installation import HANDLERS, beyond_us
-from headrace.domain.places.placement import find_places
-from headrace.domain.state import State
+from headrace.domain.model.state import State
+from headrace.domain.placement.placement import find_places
 from tests.unit.domain.site import HALF, PROFILES, Site, policy, pool, profile
 
 

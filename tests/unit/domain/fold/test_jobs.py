@@ -2,7 +2,7 @@
 
 from headrace.contracts import facts as f
 from headrace.contracts.facts.admission import Dependency
-from headrace.domain.job_states import JobState
+from headrace.domain.model.job_states import JobState
 from tests.unit.domain.hall import Hall
 
 

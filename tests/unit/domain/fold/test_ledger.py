@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from headrace.contracts import facts as f
-from headrace.contracts import levels
-from headrace.contracts.amounts import CPU_UNITS
-from headrace.contracts.codec import encode
-from headrace.contracts.durations import SECOND
+from headrace.contracts.facts import levels
 from headrace.contracts.facts.nodes import Device
-from headrace.contracts.records import RECORD_BYTES_MAX, Record, digest
-from headrace.domain.fold.ledger import Ledger, LedgerBroken
-from headrace.domain.requests import Shape
-from headrace.domain.state import State
+from headrace.contracts.facts.records import RECORD_BYTES_MAX, Record, digest
+from headrace.contracts.transport.codec import encode
+from headrace.contracts.values.amounts import CPU_UNITS
+from headrace.contracts.values.durations import SECOND
+from headrace.domain.fold.ledger import FoldedLedger, LedgerBroken
+from headrace.domain.model.requests import Shape
+from headrace.domain.model.state import State
 from tests.unit.domain.site import GIB, Site, gpus, policy, pool
 from tests.unit.domain.snapshot import snapshot
 
@@ -40,7 +40,7 @@ class Tape:
     """What is written to a ledger, message after message, and one who reads it."""
 
     def __init__(self) -> None:
-        self.ledger = Ledger()
+        self.ledger = FoldedLedger()
         self.last: dict[str, str] = {}
         self.heard: list[Stored] = []
 
@@ -83,7 +83,7 @@ def tape() -> Tape:
 
 
 def test_an_empty_ledger_is_at_the_beginning():
-    ledger = Ledger()
+    ledger = FoldedLedger()
     assert (ledger.sequence, ledger.now, ledger.last_of("allocator"), ledger.void_reason) == (0, 0, (0, ""), "")
 
 
@@ -98,7 +98,7 @@ def test_a_good_record_is_handed_out_and_made_true():
 def test_a_reader_may_begin_with_a_state_that_another_has_read():
     tape = Tape()
     tape.write("governance", HALL)
-    second = Ledger(tape.state)
+    second = FoldedLedger(tape.state)
     assert (second.state is tape.state, second.sequence, second.last_of("governance")) == (
         True,
         1,
@@ -284,7 +284,7 @@ def test_each_service_names_its_own_last_record_and_nodes_need_not():
 def test_two_readers_of_the_same_ledger_know_the_same(tape):
     tape.write("node.n1", registered("n2"))
     tape.write("governance", f.PolicyAppliedV1(author="a.b", policy=policy(reservation=gpus(1))))
-    other = Ledger()
+    other = FoldedLedger()
     for message in tape.heard:
         other.read(message)
     assert snapshot(other.state) == snapshot(tape.state)
@@ -294,7 +294,7 @@ def test_a_void_record_costs_the_leases_on_its_node_nothing():
     site = Site()
     site.node()
     job = site.admit("a")
-    ledger = Ledger(site.state)
+    ledger = FoldedLedger(site.state)
     ledger.read(Stored(ledger.sequence + 1, "hr.ledger.node.n1", site.now, b"{"))
     assert (job.state, site.state.nodes["n1"].healthy, site.state.nodes["n1"].grantable) == ("pending", True, False)
 

@@ -3,10 +3,10 @@
 import pytest
 
 from headrace.contracts import facts as f
-from headrace.contracts.amounts import GPU, GPU_UNITS
-from headrace.contracts.isolation import Ranks
-from headrace.domain.job_states import JobState
-from headrace.domain.places.placement import find_places
+from headrace.contracts.values.amounts import GPU, GPU_UNITS
+from headrace.contracts.values.isolation import Ranks
+from headrace.domain.model.job_states import JobState
+from headrace.domain.placement.placement import find_places
 from tests.unit.domain.hall import START, Hall
 
 

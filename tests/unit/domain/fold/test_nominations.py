@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from headrace.contracts import facts as f
-from headrace.contracts.amounts import GPU, GPU_UNITS, JOB
+from headrace.contracts.values.amounts import GPU, GPU_UNITS, JOB
 from headrace.domain.fold.nominations import end_nomination, lift_bar
-from headrace.domain.jobs import JobRecord
+from headrace.domain.model.jobs import JobRecord
 from tests.unit.domain.site import Site, gpus, place, policy
 from tests.unit.domain.snapshot import differences, kept, naive, snapshot
 

@@ -1,9 +1,9 @@
 """Taking back, as the ledger tells it (R19, R26, R27)."""
 
 from headrace.contracts import facts as f
-from headrace.contracts.amounts import GPU, GPU_UNITS
-from headrace.domain.job_states import JobState
-from headrace.domain.searches import is_worthwhile
+from headrace.contracts.values.amounts import GPU, GPU_UNITS
+from headrace.domain.model.job_states import JobState
+from headrace.domain.model.search_backoff import is_worthwhile
 from tests.unit.domain.hall import Hall
 
 

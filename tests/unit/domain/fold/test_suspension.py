@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from headrace.contracts import facts as f
-from headrace.contracts.amounts import CPU, GPU, GPU_UNITS, JOB
-from headrace.contracts.documents import Policy, PolicyProfile, PreemptionTerms
-from headrace.contracts.durations import HOUR, MINUTE, SECOND
+from headrace.contracts.documents.model import Policy, PolicyProfile, PreemptionTerms
 from headrace.contracts.facts.fact import DeviceShare, Place
-from headrace.domain.job_states import JobState
-from headrace.domain.phases import START_TIMEOUT, limit_of, walking
-from headrace.domain.reclaim.eligibility import lost_work, protected_until
+from headrace.contracts.values.amounts import CPU, GPU, GPU_UNITS, JOB
+from headrace.contracts.values.durations import HOUR, MINUTE, SECOND
+from headrace.domain.model.job_deadlines import START_TIMEOUT, limit_of, walking
+from headrace.domain.model.job_states import JobState
+from headrace.domain.preemption.eligibility import lost_work, protected_until
 from tests.unit.domain.hall import Hall, gpus
 from tests.unit.domain.snapshot import differences, kept, naive
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from headrace.contracts import facts as f
-from headrace.contracts.durations import DAY
-from headrace.domain.snapshot import dump, load
-from headrace.domain.tokens import REVOCATION_KEPT
+from headrace.contracts.values.durations import DAY
+from headrace.domain.model.tokens import REVOCATION_KEPT
+from headrace.domain.snapshots.snapshot import dump, load
 from tests.unit.domain.site import START, Site
 from tests.unit.domain.snapshot import snapshot
 

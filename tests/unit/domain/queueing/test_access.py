@@ -2,10 +2,10 @@
 
 import pytest
 
-from headrace.contracts.documents import Access, Group
+from headrace.contracts.documents.model import Access, Group
+from headrace.domain.model.state import GovernanceObject, State
+from headrace.domain.model.tokens import GroupClaims
 from headrace.domain.queueing.access import is_member, may_act, may_enter
-from headrace.domain.state import State, Written
-from headrace.domain.tokens import Claims
 from tests.unit.domain.hall import Hall
 
 DEV = Group(tenant="acme", name="dev", members=("alice",), service_accounts=("ci", "cd"), on_behalf=("ci",))
@@ -13,7 +13,7 @@ DEV = Group(tenant="acme", name="dev", members=("alice",), service_accounts=("ci
 
 @pytest.fixture
 def state():
-    return State(groups={("acme", "dev"): Written(DEV, 1)})
+    return State(groups={("acme", "dev"): GovernanceObject(DEV, 1)})
 
 
 def test_members_and_service_accounts_are_in_a_group_and_nobody_is_in_none(state):
@@ -23,8 +23,8 @@ def test_members_and_service_accounts_are_in_a_group_and_nobody_is_in_none(state
 
 
 def test_a_providers_word_counts_before_the_document_while_it_holds(state):
-    state.tokens.claims["acme", "eve"] = Claims(("dev", "gone"), 1, 100)
-    state.tokens.claims["acme", "alice"] = Claims((), 1, 100)
+    state.tokens.claims["acme", "eve"] = GroupClaims(("dev", "gone"), 1, 100)
+    state.tokens.claims["acme", "alice"] = GroupClaims((), 1, 100)
     assert [is_member(state, "acme", "dev", user, 99) for user in ("alice", "eve")] == [False, True]
     assert not is_member(state, "acme", "gone", "eve", 99)
     assert [is_member(state, "acme", "dev", user, 100) for user in ("alice", "eve")] == [True, False]

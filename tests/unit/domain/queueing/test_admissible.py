@@ -4,13 +4,13 @@ import msgspec
 import pytest
 
 from headrace.contracts import facts as f
-from headrace.contracts.amounts import CPU, GPU, GPU_UNITS
-from headrace.contracts.documents import Share, Tenant
+from headrace.contracts.documents.model import Share, Tenant
 from headrace.contracts.facts.nodes import Device
-from headrace.contracts.isolation import CONTAINED, UNABLE
-from headrace.contracts.reasons import RejectReason
+from headrace.contracts.values.amounts import CPU, GPU, GPU_UNITS
+from headrace.contracts.values.isolation import CONTAINED, UNABLE
+from headrace.contracts.values.reasons import RejectReason
+from headrace.domain.model.requests import intern_request, make_request
 from headrace.domain.queueing.admissible import Rejection, never_fits
-from headrace.domain.requests import intern_request, make_request
 from tests.unit.domain.hall import Hall, gpus
 
 

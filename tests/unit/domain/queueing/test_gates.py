@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.contracts import documents as d
 from headrace.contracts import facts as f
-from headrace.contracts.amounts import GPU
-from headrace.contracts.documents import Budget, PolicyProfile, Window
-from headrace.contracts.durations import HOUR, MINUTE, parse_time
-from headrace.contracts.reasons import WaitReason
+from headrace.contracts.documents import model as d
+from headrace.contracts.documents.model import Budget, PolicyProfile, Window
+from headrace.contracts.values.amounts import GPU
+from headrace.contracts.values.durations import HOUR, MINUTE, parse_time
+from headrace.contracts.values.reasons import WaitReason
 from headrace.domain.queueing.gates import gate_at, gated, may_start, must_borrow, next_look, opens_at, spent_for
 from tests.unit.domain.site import Site, place, policy
 

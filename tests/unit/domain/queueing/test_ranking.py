@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.contracts import documents as d
-from headrace.contracts.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, JOB
-from headrace.contracts.levels import FIRST
-from headrace.domain.jobs import JobRecord
+from headrace.contracts.documents import model as d
+from headrace.contracts.facts.levels import FIRST
+from headrace.contracts.values.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, JOB
+from headrace.domain.model.jobs import JobRecord
 from headrace.domain.queueing.ranking import SHARE_STEPS, Rank, dominant_share, is_inside, may_hold_inside, rank
 from tests.unit.domain.site import PROFILES, Site, gpus, place, policy, pool, profile
 

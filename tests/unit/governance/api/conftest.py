@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from headrace.governance.api.office import Call
+from headrace.governance.api.context import CallContext
 from headrace.identity.caller import Caller, Role
 from headrace.service.answering import Refused
 
@@ -46,4 +46,4 @@ def office(site) -> Office:
 @pytest.fixture
 def call(office):
     """The call of a method as somebody; the provider's administrator where nobody is named."""
-    return lambda method, caller=ROOT: Call(caller, method, 5.0, office)
+    return lambda method, caller=ROOT: CallContext(caller, method, 5.0, office)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.governance.api.faults import Fault
+from headrace.governance.api.errors import ApiError
 from headrace.governance.api.filters import DEPTH_MAX, LENGTH_MAX, parse
 
 JOB = {"state": ["pending"], "queue": ["ai-dev/half"], "priority": ["12"], "labels.team": ["vision"], "nodes": ["a", "b"]}
@@ -61,7 +61,7 @@ def test_a_filter_says_which_pass(text, expected):
     ],
 )
 def test_what_is_no_filter_is_refused_with_the_way_out(text, message):
-    with pytest.raises(Fault) as refused:
+    with pytest.raises(ApiError) as refused:
         parse(text, FIELDS)
     assert message in refused.value.message
     assert (refused.value.reason, refused.value.violations[0].field) == ("INVALID_FILTER", "filter")

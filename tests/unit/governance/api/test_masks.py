@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.governance.api.faults import Fault
+from headrace.governance.api.errors import ApiError
 from headrace.governance.api.masks import PATHS_MAX, merged
 
 FIELDS = {"limit", "preemption", "group"}
@@ -39,6 +39,6 @@ def test_what_the_mask_names_is_taken_and_all_else_stays(new, mask, expected):
     ],
 )
 def test_a_mask_that_makes_no_sense_is_refused(mask, message):
-    with pytest.raises(Fault, match="update_mask: ") as refused:
+    with pytest.raises(ApiError, match="update_mask: ") as refused:
         merged(NOW, {"group": "dev"}, mask, FIELDS)
     assert message in refused.value.message

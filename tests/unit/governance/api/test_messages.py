@@ -7,12 +7,12 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from headrace.contracts.api.policies_pb2 import Policy
 from headrace.contracts.api.pools_pb2 import Pool
-from headrace.contracts.document_reader import read_documents
-from headrace.contracts.document_tree import tree_of
-from headrace.contracts.document_writer import write_document
-from headrace.contracts.why import UnusableView
+from headrace.contracts.documents.reader import read_documents
+from headrace.contracts.documents.tree import tree_of
+from headrace.contracts.documents.writer import write_document
+from headrace.contracts.messages.explanation import UnusableView
 from headrace.governance.api import messages
-from headrace.governance.api.faults import Fault
+from headrace.governance.api.errors import ApiError
 
 WRITTEN = {
     "group": "ai-dev",
@@ -58,7 +58,7 @@ def test_amounts_and_moments_as_people_write_them():
     assert messages.moment(0) is None
     assert messages.moment(1_500_000).ToJsonString() == "1970-01-01T00:00:01.500Z"
     assert messages.microseconds(Timestamp(seconds=2, nanos=7_000), "since") == 2_000_007
-    with pytest.raises(Fault, match="since: write a moment"):
+    with pytest.raises(ApiError, match="since: write a moment"):
         messages.microseconds(Timestamp(seconds=10**15), "since")
 
 
@@ -66,7 +66,7 @@ def test_amounts_and_moments_as_people_write_them():
 def test_a_sequence_is_digits(text):
     assert messages.sequence_of("", "after") == 0
     assert messages.sequence_of("12", "after") == 12
-    with pytest.raises(Fault, match="after: write a ledger sequence"):
+    with pytest.raises(ApiError, match="after: write a ledger sequence"):
         messages.sequence_of(text, "after")
 
 

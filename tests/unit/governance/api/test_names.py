@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.governance.api import names
-from headrace.governance.api.faults import Fault
+from headrace.governance.api.errors import ApiError
 
 ID = "01jd3v8k5w2m4x6z8b0c2e4g6h"
 
@@ -16,7 +16,7 @@ def test_names_come_apart_by_their_pattern():
     "name", ["", "tenants/acme", "tenants/acme/pools/x", "tenants/../queues/a/b", "tenants/A/queues/a/b", "a/b/c/d/e/f"]
 )
 def test_other_names_are_refused(name):
-    with pytest.raises(Fault) as refused:
+    with pytest.raises(ApiError) as refused:
         names.parts_of(name, "tenants/*/queues/*/*", "parent")
     assert (refused.value.reason, refused.value.violations[0].field) == ("INVALID_NAME", "parent")
 
@@ -30,7 +30,7 @@ def test_a_job_is_named_by_its_id_or_with_its_user():
 
 @pytest.mark.parametrize("name", [f"jobs/{ID}", "tenants/acme/jobs/x", f"tenants/acme/jobs/A.{ID}", f"tenants/a.b/jobs/{ID}"])
 def test_what_is_no_job_is_refused(name):
-    with pytest.raises(Fault, match="is no job"):
+    with pytest.raises(ApiError, match="is no job"):
         names.job_of(name)
 
 
@@ -43,5 +43,5 @@ def test_whose_a_thing_is_stands_in_its_name(name, tenant):
 
 def test_a_name_to_be_made_is_checked():
     assert names.check_id("ai-dev", "group_id") == "ai-dev"
-    with pytest.raises(Fault, match="group_id: 'Ai Dev' is no name"):
+    with pytest.raises(ApiError, match="group_id: 'Ai Dev' is no name"):
         names.check_id("Ai Dev", "group_id")

@@ -6,9 +6,9 @@ from grpc import StatusCode
 
 from headrace.bus.log import LogFull, LogUnavailable, NoStorage
 from headrace.client.errors import Refused as NoWish
-from headrace.contracts.codec import Malformed
-from headrace.contracts.queries import ApplyAnswer
-from headrace.governance.api.faults import Fault, Violation
+from headrace.contracts.messages.queries import ApplyAnswer
+from headrace.contracts.transport.codec import Malformed
+from headrace.governance.api.errors import ApiError, Violation
 from headrace.governance.api.statuses import of_error, status_of
 from headrace.identity.caller import Denied, Unauthenticated
 from headrace.service.answering import Refused
@@ -46,7 +46,9 @@ def test_a_refused_plan_tells_every_field_at_fault():
 
 
 def test_a_status_travels_with_its_reason_and_its_fields():
-    status = status_pb2.Status.FromString(status_of(Fault(StatusCode.ABORTED, "STALE", "etag: old", Violation("etag", "old"))))
+    status = status_pb2.Status.FromString(
+        status_of(ApiError(StatusCode.ABORTED, "STALE", "etag: old", Violation("etag", "old")))
+    )
     info, request = error_details_pb2.ErrorInfo(), error_details_pb2.BadRequest()
     assert status.details[0].Unpack(info)
     assert status.details[1].Unpack(request)

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from headrace.contracts.api import tokens_pb2 as pb
-from headrace.contracts.durations import DAY
+from headrace.contracts.values.durations import DAY
 from headrace.governance.api import tokens
-from headrace.governance.api.faults import Fault
+from headrace.governance.api.errors import ApiError
 from headrace.identity.caller import Caller, Denied, Role
 from headrace.service.answering import Refused
 from tests.unit.governance.api.conftest import NOW
@@ -67,7 +67,7 @@ async def test_who_only_tries_is_given_none(make, call, office):
     ],
 )
 async def test_what_is_wrong_is_told_by_its_field(make, role, handle, parent, more, complaint):
-    with pytest.raises(Fault) as fault:
+    with pytest.raises(ApiError) as fault:
         await make(role, handle, parent, **more)
     assert fault.value.message.startswith(complaint)
 
@@ -83,11 +83,11 @@ async def test_a_tenants_administrator_makes_sees_and_ends_what_is_the_tenants_a
         with pytest.raises(Denied):
             await make(role, "lea", parent, caller=LEA)
     for name in (f"tenants/default/tokens/{theirs.name.rpartition('/')[2]}", "tenants/default/tokens/none", theirs.name + "x"):
-        with pytest.raises(Fault, match="there is no token"):
+        with pytest.raises(ApiError, match="there is no token"):
             await tokens.revoke_token(pb.RevokeTokenRequest(name=name), call("RevokeToken", LEA))
-    with pytest.raises(Fault, match="there is no bearer 'lea'"):  # of whom the provider has one, too
+    with pytest.raises(ApiError, match="there is no bearer 'lea'"):  # of whom the provider has one, too
         await tokens.revoke_bearer(pb.RevokeBearerRequest(parent="tenants/default", handle="lea"), call("RevokeBearer", LEA))
-    with pytest.raises(Fault, match="there is no bearer 'root'"):
+    with pytest.raises(ApiError, match="there is no bearer 'root'"):
         await tokens.revoke_bearer(pb.RevokeBearerRequest(parent="tenants/default", handle="root"), call("RevokeBearer", LEA))
     plan = await tokens.revoke_token(pb.RevokeTokenRequest(name=own.name, reason="lost"), call("RevokeToken", LEA))
     assert plan.applied

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from headrace.contracts.facts import CheckpointRegisteredV1, LeaseEndedV1, LeaseOverranV1, LeaseRungV1, LeaseStartedV1
 from headrace.contracts.facts.fact import Ladder
-from headrace.contracts.orders import StartOrder
+from headrace.contracts.messages.orders import StartOrder
 from headrace.node_executor.core import lease as life
 from headrace.node_executor.core import vocabulary as v
 from headrace.node_executor.core.phases import Lease, Phase

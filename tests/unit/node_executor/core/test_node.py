@@ -16,7 +16,7 @@ from headrace.contracts.facts import (
 )
 from headrace.contracts.facts.fact import DeviceShare, Ladder
 from headrace.contracts.facts.nodes import Device
-from headrace.contracts.orders import NodeAnswer, Orders, StartOrder, StopOrder
+from headrace.contracts.messages.orders import NodeAnswer, Orders, StartOrder, StopOrder
 from headrace.node_executor.core import vocabulary as v
 from headrace.node_executor.core.lease import REVOKED
 from headrace.node_executor.core.node import Node

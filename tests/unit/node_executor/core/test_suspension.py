@@ -8,7 +8,7 @@ import pytest
 from headrace.contracts.facts import LeaseEndedV1, LeaseResumedV1, LeaseSuspendedV1, NodeRegisteredV1
 from headrace.contracts.facts.fact import DeviceShare, Ladder
 from headrace.contracts.facts.nodes import Device
-from headrace.contracts.orders import NodeAnswer, StopOrder
+from headrace.contracts.messages.orders import NodeAnswer, StopOrder
 from headrace.node_executor.core import vocabulary as v
 from headrace.node_executor.core.node import Node
 from headrace.node_executor.core.phases import Phase

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from headrace.contracts.amounts import GPU_UNITS
 from headrace.contracts.facts.fact import DeviceShare
 from headrace.contracts.facts.nodes import Device
+from headrace.contracts.values.amounts import GPU_UNITS
 from headrace.node_executor.devices import Devices, DevicesUnknown, OnDevice, Sample
 from headrace.node_executor.devices.amd import AmdDevices, amd_library
 from headrace.node_executor.devices.health import QUIET, Trouble

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.contracts.mig import family_of
+from headrace.contracts.values.mig import family_of
 from headrace.node_executor.devices.names import model_name, short_names
 
 

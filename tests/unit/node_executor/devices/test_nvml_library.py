@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from headrace.contracts.mig import FAMILIES
+from headrace.contracts.values.mig import FAMILIES
 from headrace.node_executor.devices import nvml_library as nl
 from headrace.node_executor.devices.nvml_library import Ailments, Gpu, Happened, Instance, Nvml, NvmlError, OnGpu
 from tests.mock_nvml import DOUBLE_BIT, XID, Machine

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from headrace.contracts.amounts import GPU_UNITS
 from headrace.contracts.facts.fact import DeviceShare
+from headrace.contracts.values.amounts import GPU_UNITS
 from headrace.node_executor import enforcement
-from headrace.node_executor.accounts import TRIAL, Account
 from headrace.node_executor.devices.nvml import NvmlDevices
 from headrace.node_executor.devices.nvml_library import Nvml
-from headrace.node_executor.enforcement import Case
-from headrace.node_executor.enforcement.trial import Trial
+from headrace.node_executor.enforcement import EnforcementRequest
+from headrace.node_executor.enforcement.probe_run import Trial
+from headrace.node_executor.launch.accounts import TRIAL, UserAccount
 from tests.mock_nvml import Machine, build_program, compiler
 
 FIRST, SECOND = "GPU-a1b2c300", "GPU-a1b2c301"
@@ -72,17 +72,17 @@ def as_a_job(tmp_path: Path, machine: Machine) -> Trial:
         if os.stat(folder).st_uid == 0 and not os.stat(folder).st_mode & 0o001:
             os.chmod(folder, 0o711)
     machine.state.chmod(0o666)
-    return Trial(Account(TRIAL, TRIAL, "trial"))
+    return Trial(UserAccount(TRIAL, TRIAL, "trial"))
 
 
 @pytest.fixture
 def case(tmp_path: Path):
     """Cases: of a lease with these shares, with a control directory of its own."""
 
-    def make(*shares: DeviceShare, lease: str = "acme.alice.j/1/0", group: str = "") -> Case:
+    def make(*shares: DeviceShare, lease: str = "acme.alice.j/1/0", group: str = "") -> EnforcementRequest:
         control = tmp_path / lease.replace("/", ".")
         control.mkdir(exist_ok=True)
-        return Case(lease, shares, str(control), group)
+        return EnforcementRequest(lease, shares, str(control), group)
 
     return make
 

@@ -7,19 +7,19 @@ import subprocess
 
 import pytest
 
-from headrace.node_executor.enforcement.bpf import Node, attach, node_of, program
+from headrace.node_executor.enforcement.bpf import DeviceRule, attach, node_of, program
 
 
 def test_a_node_is_known_by_its_numbers_and_what_is_none_is_none(tmp_path) -> None:
-    assert (node_of("/dev/null"), node_of("/dev/nothing"), node_of(str(tmp_path))) == (Node(1, 3), None, None)
+    assert (node_of("/dev/null"), node_of("/dev/nothing"), node_of(str(tmp_path))) == (DeviceRule(1, 3), None, None)
 
 
 def test_each_line_of_the_list_is_a_few_instructions() -> None:
     nothing = len(program(()))
     assert nothing % 8 == 0
-    assert len(program([Node(1, 3)])) - nothing == 8 * 5
-    assert len(program([Node(136, None)])) - nothing == 8 * 4
-    assert program([Node(1, 3), Node(1, 5)]) == program([Node(1, 5), Node(1, 3), Node(1, 3)])
+    assert len(program([DeviceRule(1, 3)])) - nothing == 8 * 5
+    assert len(program([DeviceRule(136, None)])) - nothing == 8 * 4
+    assert program([DeviceRule(1, 3), DeviceRule(1, 5)]) == program([DeviceRule(1, 5), DeviceRule(1, 3), DeviceRule(1, 3)])
 
 
 @pytest.fixture
@@ -38,17 +38,17 @@ def opened(group: str, *paths: str) -> list[bool]:
 
 
 def test_processes_in_the_cgroup_open_what_is_on_the_list_and_nothing_else(group: str) -> None:
-    attach(group, [Node(1, 3), Node(1, 9)])
+    attach(group, [DeviceRule(1, 3), DeviceRule(1, 9)])
     assert opened(group, "/dev/null", "/dev/urandom", "/dev/zero", "/dev/full") == [True, True, False, False]
 
 
 def test_a_line_may_stand_for_all_minor_numbers(group: str) -> None:
-    attach(group, [Node(1, None)])
+    attach(group, [DeviceRule(1, None)])
     assert opened(group, "/dev/null", "/dev/zero", "/dev/full") == [True, True, True]
 
 
 def test_nodes_that_are_not_on_the_list_cannot_be_made_either(group: str, tmp_path) -> None:
-    attach(group, [Node(1, 3)])
+    attach(group, [DeviceRule(1, 3)])
     script = f"echo $$ > {group}/cgroup.procs; mknod {tmp_path}/zero c 1 5; mknod {tmp_path}/null c 1 3"
     subprocess.run(["/bin/sh", "-c", script], capture_output=True, check=False)
     assert [(tmp_path / name).exists() for name in ("zero", "null")] == [False, True]
@@ -56,4 +56,4 @@ def test_nodes_that_are_not_on_the_list_cannot_be_made_either(group: str, tmp_pa
 
 def test_where_there_is_no_such_cgroup_it_is_an_error(tmp_path) -> None:
     with pytest.raises(OSError):  # noqa: PT011 - which one depends on the kernel
-        attach(str(tmp_path), [Node(1, 3)])
+        attach(str(tmp_path), [DeviceRule(1, 3)])

@@ -10,18 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from headrace.contracts.amounts import GPU_UNITS
 from headrace.contracts.facts.fact import DeviceShare
+from headrace.contracts.values.amounts import GPU_UNITS
 from headrace.node_executor.devices.nvml import NvmlDevices
 from headrace.node_executor.devices.simulated import simulated
-from headrace.node_executor.enforcement import CannotEnclose, Case, Enclosure, Entered
+from headrace.node_executor.enforcement import CannotEnclose, Enclosure, EnforcementRequest, Entered
+from headrace.node_executor.enforcement.device_isolation import GroupWall
 from headrace.node_executor.enforcement.fences import Fences, Kit, kind_of
 from headrace.node_executor.enforcement.mig import MigFence, MigJournal
 from headrace.node_executor.enforcement.owners import Owners
 from headrace.node_executor.enforcement.parts import part_of
 from headrace.node_executor.enforcement.preload import PreloadFence
-from headrace.node_executor.enforcement.trial import Trial
-from headrace.node_executor.enforcement.wall import GroupWall
+from headrace.node_executor.enforcement.probe_run import Trial
 from headrace.node_executor.enforcement.watchdog import Overrun
 from tests.mock_nvml import Machine
 from tests.unit.node_executor.enforcement.conftest import FIRST, HALF, SECOND, SLICE, WHOLE
@@ -40,11 +40,11 @@ class Fake:
     def prove(self) -> str:
         return self.level
 
-    def enclose(self, case: Case) -> Enclosure:
+    def enclose(self, case: EnforcementRequest) -> Enclosure:
         self.asked.append(("enclose", case.lease))
         return Enclosure(self.level, {self.name: case.lease})
 
-    def adopt(self, case: Case) -> Enclosure:
+    def adopt(self, case: EnforcementRequest) -> Enclosure:
         self.asked.append(("adopt", case.lease))
         return Enclosure(self.level, {self.name: case.lease})
 

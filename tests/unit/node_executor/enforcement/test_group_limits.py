@@ -11,7 +11,7 @@ from headrace.node_executor.devices.nvml_library import Nvml
 from headrace.node_executor.enforcement import CannotEnclose
 from headrace.node_executor.enforcement.group_limits import GroupLimits
 from headrace.node_executor.enforcement.parts import part_of
-from headrace.node_executor.enforcement.trial import Trial
+from headrace.node_executor.enforcement.probe_run import Trial
 from tests.mock_nvml import Machine
 from tests.unit.node_executor.enforcement.conftest import HALF, WHOLE
 

@@ -11,7 +11,7 @@ from headrace.node_executor.devices.nvml import NvmlDevices
 from headrace.node_executor.enforcement import CannotEnclose
 from headrace.node_executor.enforcement.mps import MpsFence
 from headrace.node_executor.enforcement.parts import part_of
-from headrace.node_executor.enforcement.trial import Trial
+from headrace.node_executor.enforcement.probe_run import Trial
 from tests.mock_nvml import Machine
 from tests.unit.node_executor.enforcement.conftest import FIRST, HALF, WHOLE
 
@@ -44,7 +44,7 @@ def test_only_what_nobody_can_get_around_is_the_drivers(
         machine.set("compute_mode", 3, gpu=gpu)
     assert MpsFence(devices, str(tmp_path / "mps"), machine.mps_control).prove() == "driver"
     monkeypatch.setattr(
-        "headrace.node_executor.enforcement.trial._surroundings", lambda: {**os.environ, "MOCK_MPS_ESCAPE": "1"}
+        "headrace.node_executor.enforcement.probe_run._surroundings", lambda: {**os.environ, "MOCK_MPS_ESCAPE": "1"}
     )
     assert MpsFence(devices, str(tmp_path / "mps"), machine.mps_control).prove() == "cooperative"
 

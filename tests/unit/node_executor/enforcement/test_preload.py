@@ -15,7 +15,7 @@ from headrace.node_executor.devices.nvml import NvmlDevices
 from headrace.node_executor.enforcement import CannotEnclose
 from headrace.node_executor.enforcement.parts import CONTEXT, from_within, part_of
 from headrace.node_executor.enforcement.preload import FLAGS, SOURCE, PreloadFence
-from headrace.node_executor.enforcement.trial import Trial
+from headrace.node_executor.enforcement.probe_run import Trial
 from tests.mock_nvml import Machine
 from tests.unit.node_executor.enforcement.conftest import HALF
 

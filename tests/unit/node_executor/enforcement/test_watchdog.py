@@ -6,7 +6,7 @@ import pytest
 
 from headrace.node_executor.devices import OnDevice
 from headrace.node_executor.devices.nvml import NvmlDevices
-from headrace.node_executor.enforcement.watchdog import STRAY, Limit, Overrun, Watch, Watchdog, used_by_lease
+from headrace.node_executor.enforcement.watchdog import STRAY, Limit, Overrun, OverrunDetector, Watchdog, used_by_lease
 from tests.mock_nvml import Machine
 from tests.unit.node_executor.enforcement.conftest import FIRST
 
@@ -20,26 +20,26 @@ def test_the_processes_of_a_lease_are_summed_up_by_device() -> None:
 
 
 def test_who_is_over_twice_on_end_is_told_of_once() -> None:
-    watch = Watch()
+    watch = OverrunDetector()
     over = {("a", "g0"): 1_300, ("b", "g0"): 1_200}
     told = [watch.judge(over, LIMITS) for _ in range(4)]
     assert told == [[], [Overrun("a", "g0", 1_000, 1_300)], [], []]
 
 
 def test_who_gives_it_back_in_between_is_let_be() -> None:
-    watch = Watch()
+    watch = OverrunDetector()
     looks = [{("a", "g0"): memory} for memory in (1_300, 1_000, 1_300, 1_256)]
     assert [watch.judge(look, LIMITS) for look in looks] == [[], [], [], []]
 
 
 @pytest.mark.parametrize(("used", "told"), [(STRAY, []), (STRAY + 1, [Overrun("a", "g7", 0, STRAY + 1)])])
 def test_on_a_device_that_it_was_never_given_a_lease_may_hold_next_to_nothing(used: int, told: list[Overrun]) -> None:
-    watch = Watch()
+    watch = OverrunDetector()
     assert [watch.judge({("a", "g7"): used}, LIMITS) for _ in range(2)][1] == told
 
 
 def test_strangers_are_let_be() -> None:
-    watch = Watch()
+    watch = OverrunDetector()
     assert [watch.judge({("", "g0"): 99_999}, LIMITS) for _ in range(3)] == [[], [], []]
 
 

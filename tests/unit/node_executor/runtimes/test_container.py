@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from headrace.contracts.isolation import CONTAINED, UNABLE
-from headrace.node_executor import leftovers, native
-from headrace.node_executor.runtimes import CALLBACK, CannotStart, Container, End, Hears, Launch, Running, Runtime
+from headrace.contracts.values.isolation import CONTAINED, UNABLE
+from headrace.node_executor import native, orphans
+from headrace.node_executor.runtimes import CALLBACK, CannotStart, Container, End, Launch, Running, Runtime, RuntimeListener
 from headrace.node_executor.runtimes.container import (
     INIT_FLAGS,
     INIT_SOURCE,
@@ -31,8 +31,8 @@ from headrace.node_executor.runtimes.container import (
 )
 from headrace.node_executor.runtimes.container_run import Engine as Client
 from headrace.node_executor.runtimes.container_run import EngineError
-from headrace.node_executor.runtimes.nursery import Nursery
-from headrace.node_executor.runtimes.output import Output, pieces
+from headrace.node_executor.runtimes.job_log import Output, pieces
+from headrace.node_executor.runtimes.keeper_client import Nursery
 from headrace.node_executor.runtimes.process import ProcessRuntime
 from tests.mock_engine import Contained, Engine
 from tests.mock_nvml import compiler
@@ -93,7 +93,9 @@ class Story:
         loop = asyncio.get_running_loop()
         self.running: asyncio.Future[Running] = loop.create_future()
         self.end: asyncio.Future[End] = loop.create_future()
-        self.hears = Hears(lambda running, _: self.running.set_result(running), self.running.set_exception, self.end.set_result)
+        self.hears = RuntimeListener(
+            lambda running, _: self.running.set_result(running), self.running.set_exception, self.end.set_result
+        )
 
     async def runs(self) -> Running:
         async with asyncio.timeout(PATIENCE):
@@ -142,7 +144,7 @@ async def site(request, tmp_path, init) -> AsyncIterator[Site]:
     one = Site(tmp_path, request.getfixturevalue("engine" if request.param == "played" else "real"), init)
     yield one
     one.close()
-    await asyncio.to_thread(leftovers.sweep, str(tmp_path))
+    await asyncio.to_thread(orphans.sweep, str(tmp_path))
     for name in one.there:
         await asyncio.to_thread(one.client.remove, f"headrace-{name}")
 

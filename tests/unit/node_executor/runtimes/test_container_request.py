@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from headrace.contracts.amounts import GPU_UNITS
-from headrace.contracts.documents import Mount
+from headrace.contracts.documents.model import Mount
 from headrace.contracts.facts.fact import DeviceShare
-from headrace.node_executor.accounts import Account
+from headrace.contracts.values.amounts import GPU_UNITS
 from headrace.node_executor.devices.nvml import NvmlDevices
 from headrace.node_executor.devices.nvml_library import Nvml
 from headrace.node_executor.devices.simulated import simulated
+from headrace.node_executor.launch.accounts import UserAccount
 from headrace.node_executor.runtimes import Container, Launch
 from headrace.node_executor.runtimes.container_request import INIT, creation, description, device_names
-from headrace.node_executor.runtimes.output import Output
+from headrace.node_executor.runtimes.job_log import Output
 
 
 def asked(*, podman: bool, **fields: Any) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def asked(*, podman: bool, **fields: Any) -> dict[str, Any]:
 
 
 def test_an_engine_is_asked_for_exactly_what_was_granted() -> None:
-    body = asked(podman=False, account=Account(77, 78, "alice", (109,)))
+    body = asked(podman=False, account=UserAccount(77, 78, "alice", (109,)))
     host = body.pop("HostConfig")
     assert body == {
         "Image": "trainer:1",

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from headrace.node_executor import leftovers, native
-from headrace.node_executor.accounts import Account
-from headrace.node_executor.runtimes import CannotStart, End, Hears, Launch, Running, Runtime
-from headrace.node_executor.runtimes.nursery import SOURCE, Nursery
-from headrace.node_executor.runtimes.output import Output, pieces
-from headrace.node_executor.runtimes.process import Kept, Process, ProcessRuntime, read_state
+from headrace.node_executor import native, orphans
+from headrace.node_executor.launch.accounts import UserAccount
+from headrace.node_executor.runtimes import CannotStart, End, Launch, Running, Runtime, RuntimeListener
+from headrace.node_executor.runtimes.job_log import Output, pieces
+from headrace.node_executor.runtimes.keeper_client import SOURCE, Nursery
+from headrace.node_executor.runtimes.process import KeeperRecord, Process, ProcessRuntime, read_state
 from tests.patience import PATIENCE
 
 
@@ -31,7 +31,7 @@ class Job:
         *command: str,
         env: dict[str, str] | None = None,
         limit: int = 1_000_000,
-        account: Account | None = None,
+        account: UserAccount | None = None,
         where: str = "",
     ) -> None:
         environment = {"PATH": os.environ["PATH"], "WHERE": str(keeping.directory)} | (env or {})
@@ -45,7 +45,7 @@ class Job:
         loop = asyncio.get_running_loop()
         self._code: asyncio.Future[End] = loop.create_future()
         self._process: asyncio.Future[Running] = loop.create_future()
-        self.hears = Hears(self._started, self._process.set_exception, self._code.set_result)
+        self.hears = RuntimeListener(self._started, self._process.set_exception, self._code.set_result)
 
     def _started(self, running: Running, at: int) -> None:
         self.at = at
@@ -110,7 +110,7 @@ async def keeping(tmp_path, program) -> AsyncIterator[Keeping]:
     one = Keeping(tmp_path, program)
     yield one
     one.close()
-    await asyncio.to_thread(leftovers.sweep, str(tmp_path / "control"))
+    await asyncio.to_thread(orphans.sweep, str(tmp_path / "control"))
 
 
 def state_of(pid: int) -> str:
@@ -146,7 +146,7 @@ async def test_the_exit_code_is_what_a_shell_would_say(keeping, tmp_path, script
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may run jobs as others")
 @pytest.mark.parametrize("groups", [(), (44, 109)])
 async def test_a_job_is_who_it_is_to_be_and_in_no_group_but_its_own_and_those_of_its_devices(keeping, groups) -> None:
-    job = Job(keeping, "sh", "-c", "id -u; id -g; id -G", account=Account(77, 78, "alice", groups), where="/")
+    job = Job(keeping, "sh", "-c", "id -u; id -g; id -G", account=UserAccount(77, 78, "alice", groups), where="/")
     assert await job.ends() == 0
     assert job.printed.split("\n")[:3] == ["77", "78", " ".join(map(str, (78, *groups)))]
 
@@ -205,7 +205,7 @@ async def test_sigterm_goes_to_every_process_of_the_job_and_the_job_has_ended_wh
     (await job.runs()).terminate()
     assert await job.ends() == 143
     assert job.printed.replace("Terminated\n", "") == "saved\n"
-    assert leftovers.started_from(str(tmp_path / "control")) == []
+    assert orphans.started_from(str(tmp_path / "control")) == []
 
 
 async def test_what_goes_on_after_its_first_process_was_terminated_can_still_be_killed(keeping, tmp_path) -> None:
@@ -219,7 +219,7 @@ async def test_what_goes_on_after_its_first_process_was_terminated_can_still_be_
             await asyncio.sleep(0.01)
     (await job.runs()).kill()
     assert await job.ends() == 143
-    assert leftovers.started_from(str(tmp_path / "control")) == []
+    assert orphans.started_from(str(tmp_path / "control")) == []
 
 
 async def test_a_stopped_job_hears_sigterm(keeping, tmp_path) -> None:
@@ -292,7 +292,7 @@ async def test_two_who_print_into_one_log_lose_nothing(keeping, tmp_path) -> Non
         launch = keeping.launch(
             "sh", "-c", f"for i in $(seq 500); do echo {name} $i; done", env={"PATH": os.environ["PATH"]}, limit=40_000
         )
-        keeping.runtime.start(launch._replace(name=name), Hears(lambda *_: None, code.set_exception, code.set_result))
+        keeping.runtime.start(launch._replace(name=name), RuntimeListener(lambda *_: None, code.set_exception, code.set_result))
         ends.append(code)
     async with asyncio.timeout(PATIENCE):
         await asyncio.gather(*ends)
@@ -331,16 +331,16 @@ async def test_where_the_keeper_is_killed_everything_of_the_job_ends_and_nobody_
     job = Job(keeping, "sh", "-c", "setsid sleep 1000 & sleep 1000")
     await job.runs()
     async with asyncio.timeout(PATIENCE):
-        while len(leftovers.started_from(str(tmp_path / "control"))) < 3:
+        while len(orphans.started_from(str(tmp_path / "control"))) < 3:
             await asyncio.sleep(0.01)
     os.kill(int((tmp_path / "kept" / "job").read_text().split()[1]), signal.SIGKILL)
     assert (await job.end()).code is None
-    assert leftovers.started_from(str(tmp_path / "control")) == []
+    assert orphans.started_from(str(tmp_path / "control")) == []
 
 
 async def test_the_number_of_a_dead_keeper_is_not_believed(tmp_path) -> None:
     (tmp_path / "job").write_text(f"started {os.getpid()} {os.getpid()} 5\n")
-    assert read_state(str(tmp_path / "job")) == Kept(os.getpid(), 5, -1, None)
+    assert read_state(str(tmp_path / "job")) == KeeperRecord(os.getpid(), 5, -1, None)
     (tmp_path / "job").write_text("star")
     assert read_state(str(tmp_path / "job")) is None
 
@@ -381,7 +381,7 @@ async def refused(keeping: Keeping, *command: str, env: dict[str, str] | None = 
     said: asyncio.Future[CannotStart] = asyncio.get_running_loop().create_future()
     environment = {"PATH": f"{keeping.directory}:/usr/bin:/bin"} | (env or {})
     launch = keeping.launch(*command, env=environment, where=where)
-    keeping.runtime.start(launch, Hears(lambda *_: None, said.set_result, lambda _: None))
+    keeping.runtime.start(launch, RuntimeListener(lambda *_: None, said.set_result, lambda _: None))
     async with asyncio.timeout(PATIENCE):
         return await said
 
@@ -435,7 +435,7 @@ async def test_without_a_nursery_the_node_is_at_fault_itself(keeping, monkeypatc
 
 
 async def begun(
-    keeping: Keeping, *command: str, path: str, account: Account | None = None, prefix: tuple[str, ...] = ()
+    keeping: Keeping, *command: str, path: str, account: UserAccount | None = None, prefix: tuple[str, ...] = ()
 ) -> str:
     """What a command prints that is looked for in this PATH."""
     job = Job.__new__(Job)
@@ -503,10 +503,10 @@ async def test_a_job_learns_nothing_of_directories_that_its_account_may_not_look
         program_in(public / name, "tool", mode)
     for name in ("secret", "secret_too"):
         (public / name).chmod(0o700)
-    path, alice = f"{public}/secret:{public}/secret_too", Account(77, 78, "alice")
+    path, alice = f"{public}/secret:{public}/secret_too", UserAccount(77, 78, "alice")
     said: asyncio.Future[CannotStart] = asyncio.get_running_loop().create_future()
     launch = keeping.launch("tool", env={"PATH": path}, where="/")._replace(account=alice)
-    keeping.runtime.start(launch, Hears(lambda *_: None, said.set_result, lambda _: None))
+    keeping.runtime.start(launch, RuntimeListener(lambda *_: None, said.set_result, lambda _: None))
     async with asyncio.timeout(PATIENCE):
         error = await said
     assert (error.message, error.exit_code) == ("command not found: tool", 127)
@@ -543,7 +543,7 @@ async def test_a_directory_that_does_not_answer_holds_up_its_job_only_and_not_fo
     launch = keeping.launch("tool", env={"PATH": f"{dead}/bin"})._replace(name="stuck")
     if where == "directory":
         launch = launch._replace(directory=f"{dead}/home")
-    runtime.start(launch, Hears(lambda *_: None, said.set_result, lambda _: None))
+    runtime.start(launch, RuntimeListener(lambda *_: None, said.set_result, lambda _: None))
     assert await Job(keeping, "true").ends() == 0
     assert not said.done()
     async with asyncio.timeout(PATIENCE):

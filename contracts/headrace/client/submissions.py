@@ -1,0 +1,171 @@
+"""What a caller says, as a wish (R14): the id, the trace, and every field checked before anything travels."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypedDict, Unpack
+
+import msgspec
+
+from headrace.client.errors import Refused
+from headrace.contracts.messages.submissions import COMMAND_MAX, JOBS_MAX, After, JobWish, JobWishes
+from headrace.contracts.transport.codec import WISH_BYTES_MAX, encode
+from headrace.contracts.values.amounts import AmountError, parse_amount
+from headrace.contracts.values.durations import DurationError, parse_duration
+from headrace.contracts.values.ids import ENTROPY_BYTES, JobId, is_job_id, is_token, make_job_id
+
+
+class Wish(TypedDict, total=False):
+    """What may be said of a job besides its queue and command; all of it may be left out.
+
+    `after` names jobs of the same user that have to end first: `"<id>"` or `"<id>:ok"` (with success), `"<id>:any"`. `request` lowers
+    the profile's amounts, in the words of the documents. `time_limit` is a duration such as `1h30m`. `secret_env` names variables whose
+    values the node finds. `on_behalf_of`: the member of the group for whom a service account submits, and whose job it is. `id` is a
+    lower-case ULID; the same one again is the same job.
+    """
+
+    id: str
+    name: str
+    env: Mapping[str, str]
+    secret_env: Sequence[str]
+    image: str
+    workdir: str
+    preemptible: bool
+    priority: int
+    on_abort: Sequence[str]
+    retries: int
+    time_limit: str
+    after: Sequence[str]
+    request: Mapping[str, str | int | float]
+    labels: Mapping[str, str]
+    trace: str
+    on_behalf_of: str
+
+
+LISTS = {
+    "command": "['python', 'train.py']",
+    "on_abort": "['python', 'save.py']",
+    "secret_env": "['HF_TOKEN']",
+    "after": "['01jd3v8k5w2m4x6z8b0c2e4g6h']",
+}
+"""Fields that are lists, each with an example."""
+
+
+def new_job_id() -> JobId:
+    """A new id, of this moment."""
+    return make_job_id(time.time_ns() // 1_000_000, os.urandom(ENTROPY_BYTES))
+
+
+def new_trace() -> str:
+    """A W3C traceparent: the beginning of the trace that goes from the submit to the job's exit."""
+    return f"00-{secrets.token_hex(16)}-{secrets.token_hex(8)}-01"
+
+
+def make_wish(command: Sequence[str], **said: Unpack[Wish]) -> JobWish:
+    """The wish; `Refused` (`INVALID`) names the field that cannot be so."""
+    for field, words in (("command", command), *((name, said.get(name)) for name in ("on_abort", "secret_env", "after"))):
+        if isinstance(words, (str, bytes)):
+            raise _invalid(field, f"write a list of words such as {LISTS[field]}, not one text")
+    fields: dict[str, object] = {"id": new_job_id(), "trace": new_trace(), **said, "command": list(command)}
+    if "after" in said:
+        fields["after"] = [_after(text) for text in said["after"]]
+    if "request" in said:
+        fields["request"] = {key: str(amount) for key, amount in said["request"].items()}
+    try:
+        wish = msgspec.convert(msgspec.to_builtins(fields), JobWish)
+    except (msgspec.ValidationError, TypeError) as error:
+        raise _invalid("", str(error)) from None
+    _check(wish)
+    return wish
+
+
+def parse_queue(queue: str) -> tuple[str, str]:
+    """(policy, profile) of a queue's name; `Refused` where it is none."""
+    policy, _, profile = queue.partition("/")
+    if not (is_token(policy) and is_token(profile)):
+        raise _invalid("queue", f"{queue!r} is no queue; it looks like <policy>/<profile>")
+    return policy, profile
+
+
+def packed(wishes: Iterable[JobWish]) -> list[tuple[tuple[JobWish, ...], bytes]]:
+    """The wishes in as few messages as they fit in: up to 1,000 jobs and 1 MiB each."""
+    messages: list[tuple[tuple[JobWish, ...], bytes]] = []
+    group: list[JobWish] = []
+    size = 0
+    for wish in wishes:
+        length = len(encode(wish)) + 1
+        if length > WISH_BYTES_MAX - 16:
+            raise _invalid("", f"a job is at most {WISH_BYTES_MAX} bytes, this has {length}; put large input into files")
+        if group and (len(group) == JOBS_MAX or size + length > WISH_BYTES_MAX - 16):
+            messages.append(_message(group))
+            group, size = [], 0
+        group.append(wish)
+        size += length
+    if group:
+        messages.append(_message(group))
+    return messages
+
+
+def _message(group: list[JobWish]) -> tuple[tuple[JobWish, ...], bytes]:
+    jobs = tuple(group)
+    return jobs, encode(jobs[0] if len(jobs) == 1 else JobWishes(jobs=jobs))
+
+
+def _after(text: str) -> dict[str, str]:
+    job, _, when = text.partition(":")
+    wish = After(job=job.rpartition(".")[2], when=when or "ok")
+    if not is_job_id(wish.job) or wish.when not in {"ok", "any"}:
+        raise _invalid("after", f"{text!r} names no job; write <job id>, <job id>:ok or <job id>:any")
+    return {"job": wish.job, "when": wish.when}
+
+
+def _check(wish: JobWish) -> None:
+    if not is_job_id(wish.id):
+        raise _invalid("id", f"{wish.id!r} is no job id; it is a lower-case ULID of 26 characters")
+    for field, words in (("command", wish.command), ("on_abort", wish.on_abort)):
+        if len(words) > COMMAND_MAX:
+            raise _invalid(field, f"at most {COMMAND_MAX} words, this has {len(words)}; put them into a script")
+    if not wish.command or not wish.command[0]:
+        raise _invalid("command", "write what is to run")
+    for field, text in _texts(wish):
+        _check_text(field, text)
+    try:
+        if wish.time_limit:
+            parse_duration(wish.time_limit)
+    except DurationError as error:
+        raise _invalid("time_limit", str(error)) from None
+    for key, amount in wish.request.items():
+        try:
+            parse_amount(key, str(amount))
+        except AmountError as error:
+            raise _invalid(f"request.{key}", str(error)) from None
+
+
+def _texts(wish: JobWish) -> Iterator[tuple[str, str]]:
+    """Every text of a job, with its field."""
+    for field in ("name", "image", "workdir", "time_limit", "trace", "on_behalf_of"):
+        yield field, getattr(wish, field)
+    for field, words in (("command", wish.command), ("on_abort", wish.on_abort), ("secret_env", wish.secret_env)):
+        yield from ((field, word) for word in words)
+    for field, table in (("env", wish.env), ("labels", wish.labels)):
+        for name, value in table.items():
+            yield field, name
+            yield f"{field}.{name}", value
+
+
+def _check_text(field: str, text: str) -> None:
+    """Raise `Refused` where it could not travel, or not reach a process. The text is not repeated: it may be a secret."""
+    if "\0" in text:
+        raise _invalid(field, "a NUL character cannot stand here; leave it out")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        named = field.encode("utf-8", "backslashreplace").decode()
+        raise _invalid(named, "this is not UTF-8; write it as UTF-8, or keep such bytes in a file that the job reads") from None
+
+
+def _invalid(field: str, text: str) -> Refused:
+    return Refused("INVALID", f"{field}: {text}" if field else text)

@@ -1,0 +1,1 @@
+"""Governance documents: their model, and reading and writing them as YAML."""

@@ -1,0 +1,201 @@
+"""The words of the documents: names, amounts, spans, choices; and the lists and tables made of them alone (R1, interfaces page)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from difflib import get_close_matches
+from typing import TypeVar
+
+from headrace.contracts.documents.forms import Form, FormError, Reading, Scalar, Several, Table
+from headrace.contracts.documents.model import DEFAULT_TENANT
+from headrace.contracts.documents.tree import Path
+from headrace.contracts.values.amounts import JOB, MEMORY, Amounts, format_amount, is_key, parse_amount
+from headrace.contracts.values.durations import format_duration, parse_duration
+from headrace.contracts.values.ids import is_token
+
+T = TypeVar("T")
+
+LINE_MAX = 500
+WHOLE_MAX = 2**53 - 1
+
+
+def _line(text: str) -> str:
+    if len(text) > LINE_MAX or not text.isprintable():
+        raise FormError(f"write one line of at most {LINE_MAX} printable characters")
+    return text
+
+
+def matching(pattern: str, what: str) -> Callable[[str], str]:
+    """A parser that takes text of a regular expression; `what` ends the sentence "... is no"."""
+    compiled = re.compile(pattern)
+
+    def parse(text: str) -> str:
+        if compiled.fullmatch(text) is None:
+            raise FormError(f"{text[:80]!r} is no {what}")
+        return text
+
+    return parse
+
+
+_NAME_RULE = "name; write 1 to 63 of a-z, 0-9 and '-'"
+
+
+def _token(text: str) -> str:
+    if not is_token(text):
+        raise FormError(f"{text[:80]!r} is no {_NAME_RULE}")
+    return text
+
+
+def _resource_key(key: str) -> str:
+    likely = {"gpus": "gpu", "cpus": "cpu", "mem": "memory", "ram": "memory", "jobs": "job"}.get(key)
+    if likely:
+        raise FormError(f"unknown key {key!r}; did you mean {likely!r}?")
+    if re.match(r"(nvidia\.com/)?mig[-:/.]", key):
+        raise FormError(f"{key[:80]!r} is a slice of a GPU; a profile names it beside the request, as in mig: 1g.10gb")
+    if not is_key(key):
+        raise FormError(f"{key[:80]!r} is no resource; write gpu, cpu, memory, job or a key of your own such as license/abaqus")
+    return key
+
+
+def _flag(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise FormError(f"{text[:80]!r} is neither true nor false")
+    return text == "true"
+
+
+def choice(*words: str) -> Scalar[str]:
+    """One of a few words."""
+
+    def parse(text: str) -> str:
+        if text not in words:
+            close = get_close_matches(text, words, n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise FormError(f"{text[:80]!r} is not one of {', '.join(words)}{hint}")
+        return text
+
+    return Scalar(parse, f"one of {', '.join(words)}")
+
+
+def whole(least: int = 0, most: int = WHOLE_MAX) -> Scalar[int]:
+    """An integer between two bounds, both included."""
+
+    def parse(text: str) -> int:
+        if re.fullmatch(r"-?[0-9]{1,16}", text) is None:
+            raise FormError(f"{text[:80]!r} is no whole number")
+        number = int(text)
+        if not least <= number <= most:
+            raise FormError(f"{number} is too {'small' if number < least else 'large'}; write {least} to {most}")
+        return number
+
+    return Scalar(parse, "a whole number")
+
+
+def duration(most: int | None = None) -> Scalar[int]:
+    """A span in microseconds, at most `most`."""
+
+    def parse(text: str) -> int:
+        span = parse_duration(text)
+        if most is not None and span > most:
+            raise FormError(f"{text} is too long; at most {format_duration(most)} is allowed")
+        return span
+
+    return Scalar(parse, "a duration such as 90s or 10m", format_duration)
+
+
+def nullable(form: Scalar[T]) -> Scalar[T | None]:
+    """`null`, or what `form` reads."""
+    return Scalar(
+        lambda text: None if text in ("null", "~", "") else form.parse(text),
+        f"{form.example} or null",
+        lambda value: None if value is None else form.show(value),
+    )
+
+
+class AmountsTable(Form[Amounts]):
+    """Amounts by resource key (R1). In a `request` zeros are left out, and `job` is none of the writer's business (R2)."""
+
+    def __init__(self, *, request: bool = False) -> None:
+        self.request = request
+        self.texts = Table(AMOUNT, _resource_key, "{gpu: 4, memory: 64GiB}")
+
+    def read(self, written: object, at: Path, reading: Reading) -> Amounts:
+        """Integers in the units of `amounts`."""
+        amounts: Amounts = {}
+        texts = self.texts.read(written, at, reading)
+        for key, text in texts.items():
+            try:
+                if self.request and key == JOB:
+                    raise FormError("every job takes one job by itself; leave it out (R2)")  # noted like any other
+                amounts[key] = parse_amount(key, text)
+            except ValueError as error:
+                reading.note((*at, key), error)
+        if len(amounts) < len(texts):
+            raise FormError
+        return {key: amount for key, amount in amounts.items() if amount or not self.request}
+
+    def write(self, value: Amounts) -> object:
+        """Quantities as text."""
+        return {key: format_amount(key, amount) for key, amount in value.items()}
+
+
+def time_of_day(least: int, most: int) -> Scalar[int]:
+    """Minutes after midnight, written `08:00`; bounds included."""
+
+    def parse(text: str) -> int:
+        match = re.fullmatch(r"([0-9]{1,2}):([0-5][0-9])", text)
+        minutes = int(match[1]) * 60 + int(match[2]) if match else -1
+        if not least <= minutes <= most:
+            raise FormError(f"{text[:80]!r} is no time of day here; write {_clock(least)} to {_clock(most)}")
+        return minutes
+
+    return Scalar(parse, 'a time of day such as "08:00"', _clock)
+
+
+def _clock(minutes: int) -> str:
+    return f"{minutes // 60:02d}:{minutes % 60:02d}"
+
+
+def in_tenant(text: str) -> str:
+    """`NAME` or `TENANT/NAME`, always with its tenant afterwards."""
+    _path(text)
+    return text if "/" in text else f"{DEFAULT_TENANT}/{text}"
+
+
+_path = matching(r"[a-z0-9-]{1,63}(/[a-z0-9-]{1,63})?", "name; write NAME or TENANT/NAME")
+_label = matching(r"[A-Za-z0-9]([A-Za-z0-9._/-]{0,126}[A-Za-z0-9])?", "label; write letters, digits, '.', '_', '/' and '-'")
+_label_value = matching(
+    r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", "label value; write letters, digits, '.', '_' and '-'"
+)
+_model = matching(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", "GPU model; write one such as H100-80GB")
+_slice = matching(r"[1-9]g\.[1-9][0-9]{0,2}gb(\+me)?", "MIG slice; write one such as 3g.40gb")
+_zone = matching(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}", "time zone; write one such as Europe/Berlin or UTC")
+_price = matching(r"[0-9]{1,9}(\.[0-9]{1,6})?", "price; write a number such as 2.50")
+
+_variable = matching(r"[A-Za-z_][A-Za-z0-9_]{0,127}", "name of a variable; write one such as HF_HOME")
+_reference = matching(r"(file|env):[A-Za-z0-9][A-Za-z0-9._-]{0,127}", "reference to a secret; write file:NAME or env:NAME")
+_directory = matching(r"(?!.*/\.\.?(/|$))/[^\0\n:]{0,500}", "directory; write an absolute path such as /data, without .. in it")
+
+AMOUNT = Scalar(str, "an amount such as 4, 0.5 or 64GiB")
+DURATION = duration()
+FLAG = Scalar(_flag, "true or false")
+LINE = Scalar(_line, "text")
+MEMORY_AMOUNT = Scalar(lambda text: parse_amount(MEMORY, text), "64GiB", lambda value: format_amount(MEMORY, value))
+MIG_SLICE = Scalar(_slice, "a MIG slice such as 3g.40gb")
+MODEL = Scalar(_model, "a GPU model such as H100-80GB")
+RESOURCE = Scalar(_resource_key, "a resource such as gpu")
+TENANT_PATH = Scalar(in_tenant, "NAME or TENANT/NAME")
+TIMEZONE = Scalar(_zone, "a time zone such as Europe/Berlin")
+TOKEN = Scalar(_token, f"a {_NAME_RULE}")
+
+AMOUNTS = AmountsTable()
+LABELS = Table(Scalar(_label_value, "text"), _label, "{site: hq}")
+PATHS = Several(Scalar(_path, "NAME or TENANT/NAME"))
+PATTERNS = Several(Scalar(_line, "a pattern such as registry.example/ml/*"))
+PRICES = Table(Scalar(_price, "a price such as 2.50"), _resource_key, "{gpu: 2.50}")
+REQUEST = AmountsTable(request=True)
+TOKENS = Several(TOKEN)
+VARIABLES = Several(Scalar(_variable, "a variable such as HF_TOKEN"))
+ENVIRONMENT = Table(LINE, _variable, "{HF_HOME: /data/hf}")
+REFERENCES = Table(Scalar(_reference, "file:NAME or env:NAME"), _variable, "{HF_TOKEN: file:hf}")
+DIRECTORY = Scalar(_directory, "an absolute path such as /data")

@@ -1,0 +1,274 @@
+"""Governance documents in their one internal form: what facts carry and the fold keeps (R7, R12; interfaces page).
+
+Amounts are integers in the units of `amounts`, spans are microseconds. How people write them, and every error that can
+be made in writing, is the business of `document_reader`; how they are shown again, of `document_writer`.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from headrace.contracts.values.amounts import Amounts
+from headrace.contracts.values.durations import HOUR, MINUTE, SECOND
+
+DEFAULT_TENANT = "default"
+
+
+class Document(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, forbid_unknown_fields=True):
+    """Base of everything an administrator writes."""
+
+
+class Share(Document, frozen=True, kw_only=True):
+    """A tenant's reservation and limit in one pool (R7). `reservation` None: no block, so no reservation test looks here.
+
+    `price`, `reserved_price`: the tenant's own rates there, where they differ from the pool's.
+    """
+
+    pool: str
+    reservation: Amounts | None = None
+    limit: Amounts = {}
+    price: dict[str, str] = {}
+    reserved_price: dict[str, str] = {}
+
+
+class SubmitRate(Document, frozen=True, kw_only=True):
+    """How fast a tenant may submit (R14): jobs a second, and how many at once after a pause; 0: as many as in one second."""
+
+    per_second: int
+    burst: int = 0
+
+
+class Tenant(Document, frozen=True, kw_only=True):
+    """A workspace: its people, policies and jobs are seen by nobody else. `admins`: the users who run it."""
+
+    name: str
+    display_name: str = ""
+    admins: tuple[str, ...] = ()
+    shares: tuple[Share, ...] = ()
+    submit_rate: SubmitRate | None = None
+
+
+class User(Document, frozen=True, kw_only=True):
+    """A person. The handle stands in subjects and facts.
+
+    `subject` is who that is at the identity provider: the provider's name here, a bar, and the `sub` of its tokens (`oidc|248289761001`).
+    In the ledger both are empty, and stand in `sealed`, under the person's own key; nobody writes that in a document.
+    """
+
+    tenant: str = DEFAULT_TENANT
+    handle: str
+    subject: str = ""
+    email: str = ""
+    sealed: str = ""
+
+
+class Mount(Document, frozen=True, kw_only=True):
+    """A directory of the node that a group's jobs find at `target`."""
+
+    source: str
+    target: str
+    read_only: bool = True
+
+
+class RuntimeRules(Document, frozen=True, kw_only=True):
+    """What a group's jobs may run (R13), by patterns with `*`, `?` and `[...]`: the image, and the first word of the command.
+
+    Deny beats allow; an empty list of what is allowed allows everything. A job without an image has the empty one.
+
+    `env` is set for every job, whatever its owner says; names that match `deny_env` are not to be set at all. `secrets`: variable to
+    reference (`file:NAME`, `env:NAME`), which the node resolves; where there are some, a job may ask for these alone, and those in
+    `give_secrets` it gets unasked. `default_image`, `default_request`: of a job that names none.
+    """
+
+    allow_images: tuple[str, ...] = ()
+    deny_images: tuple[str, ...] = ()
+    allow_commands: tuple[str, ...] = ()
+    deny_commands: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    deny_env: tuple[str, ...] = ()
+    secrets: dict[str, str] = {}
+    give_secrets: tuple[str, ...] = ()
+    mounts: tuple[Mount, ...] = ()
+    default_image: str = ""
+    default_request: Amounts = {}
+
+
+class Group(Document, frozen=True, kw_only=True):
+    """People and service accounts that a policy gives access to. `on_behalf`: the latter that may submit for the former."""
+
+    tenant: str = DEFAULT_TENANT
+    name: str
+    members: tuple[str, ...] = ()
+    service_accounts: tuple[str, ...] = ()
+    on_behalf: tuple[str, ...] = ()
+    runtime: RuntimeRules = RuntimeRules()
+
+
+class Access(Document, frozen=True, kw_only=True):
+    """Who may use a pool: `tenant` or `tenant/group`; empty `allow` means everybody a profile leads here (R12)."""
+
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+
+
+class Owner(Document, frozen=True, kw_only=True):
+    """To whom hardware is dedicated: one of `policy` (`tenant/policy`) and `tenant` (R21)."""
+
+    policy: str = ""
+    tenant: str = ""
+
+
+class Dedication(Document, frozen=True, kw_only=True):
+    """Nodes of a pool, by label, that take only their owner's jobs (R21)."""
+
+    selector: dict[str, str]
+    to: Owner
+
+
+class BurstNode(Document, frozen=True, kw_only=True):
+    """What one created node has."""
+
+    gpus: int
+    gpu_model: str
+    cpus: int = 0
+    memory: int = 0
+
+
+class Burst(Document, frozen=True, kw_only=True):
+    """How a cloud pool grows and shrinks (R38). Spans in microseconds."""
+
+    provider: str
+    node: BurstNode
+    min_nodes: int = 0
+    max_nodes: int = 0
+    boot: int = 4 * MINUTE
+    idle: int = 10 * MINUTE
+    spot: bool = False
+
+
+KEEP_FOR = HOUR
+"""The default of a pool's `keep_for`."""
+
+
+class Pool(Document, frozen=True, kw_only=True):
+    """Named physical supply. `selector` picks nodes by label; `capacity` names ceilings and custom keys (R5, R6).
+
+    `keep_for`: how long units are kept for a job behind leases of which nothing says when they end (R16).
+    `price`: of an hour of each key (a GPU, a core, a GiB); `reserved_price`: inside a reservation, where that is another.
+    """
+
+    name: str
+    selector: dict[str, str]
+    capacity: Amounts = {}
+    profile_order: tuple[str, ...] = ()
+    backfill_for: int = 10 * MINUTE
+    keep_for: int = KEEP_FOR
+    nomination_timeout: int = 5 * MINUTE
+    allow_overcommit: bool = False
+    access: Access = Access()
+    dedicated_to: Owner | None = None
+    dedicated: tuple[Dedication, ...] = ()
+    price: dict[str, str] = {}
+    reserved_price: dict[str, str] = {}
+    burst: Burst | None = None
+
+
+class Profile(Document, frozen=True, kw_only=True):
+    """What one replica takes, how many there are, and the pools it may go to, in order of preference.
+
+    `tenant` is empty for a profile of the provider, which every tenant may use.
+    """
+
+    tenant: str = ""
+    name: str
+    request: Amounts
+    replicas: int = 1
+    gpu_models: tuple[str, ...] = ()
+    mig: str = ""
+    isolation: str = "any"
+    pools: tuple[str, ...]
+    reclaim_before_spill: bool = True
+    policy_order: tuple[str, ...] = ()
+
+
+class PolicyProfile(Document, frozen=True, kw_only=True):
+    """The link that makes a queue (R12). `borrow` false: starts only inside the reservation; `submitters` restricts it."""
+
+    name: str
+    borrow: bool = True
+    submitters: tuple[str, ...] = ()
+
+
+class Scope(Document, frozen=True, kw_only=True):
+    """Reservation and limit in one scope (R7). `reservation` None: the block is absent, no reservation test looks here."""
+
+    reservation: Amounts | None = None
+    limit: Amounts = {}
+
+
+class PreemptionTerms(Document, frozen=True, kw_only=True):
+    """How a policy's jobs yield (R28, R29), and whether it may take by priority (R23). Spans in microseconds."""
+
+    on_preempt: str = "requeue"
+    callback_grace: int = 60 * SECOND
+    term_grace: int = 30 * SECOND
+    min_runtime: int = 0
+    preempt_lower_priority: bool = False
+    max_preemptions: int | None = None
+    on_node_lost: str = "requeue"
+    suspend_max: int = 4 * HOUR
+    assume_checkpoint_every: int | None = None
+
+
+class Budget(Document, frozen=True, kw_only=True):
+    """GPU-hours (or hours of another key) a policy may start per period (R33)."""
+
+    key: str
+    hours: int
+    per: str = "month"
+    then: str = "wait"
+    timezone: str = "UTC"
+
+
+class Window(Document, frozen=True, kw_only=True):
+    """When a policy's jobs may start (R33). `opens` and `closes` are minutes after midnight in `timezone`."""
+
+    days: tuple[str, ...]
+    opens: int
+    closes: int
+    timezone: str = "UTC"
+    on_close: str = "run_on"
+
+
+class Policy(Document, frozen=True, kw_only=True):
+    """A group's reservation, limit and rank, and the profiles it may use; each link makes a queue (R12)."""
+
+    tenant: str = DEFAULT_TENANT
+    name: str
+    group: str = ""
+    profiles: tuple[PolicyProfile, ...]
+    beyond_limit: tuple[str, ...] = ()
+    priority: int = 0
+    weight: int = 1
+    reservation: Amounts | None = None
+    limit: Amounts = {}
+    per_pool: dict[str, Scope] = {}
+    preemption: PreemptionTerms = PreemptionTerms()
+    max_pending: int = 10_000
+    budgets: tuple[Budget, ...] = ()
+    windows: tuple[Window, ...] = ()
+
+
+class Documents(Document, frozen=True, kw_only=True):
+    """A set that is applied all or nothing (R9), kinds in the order in which they depend on each other."""
+
+    tenants: tuple[Tenant, ...] = ()
+    users: tuple[User, ...] = ()
+    groups: tuple[Group, ...] = ()
+    pools: tuple[Pool, ...] = ()
+    profiles: tuple[Profile, ...] = ()
+    policies: tuple[Policy, ...] = ()
+
+
+KINDS = ("tenant", "user", "group", "pool", "profile", "policy")
+"""The kinds of document, as `headrace get KIND` and `delete KIND` name them; the plural is the key in a file."""

@@ -1,0 +1,277 @@
+"""Governance documents as people write them, into `documents.Documents`: every error at once, each with its line and the way out.
+
+Strategy: one table per kind says in which form each field is written; `document_forms` does the reading and, backwards, the writing.
+What stands here besides is what no single field shows (R3, R7). What only the installation knows (whether a group exists, whether
+reservations can be honoured together, R8) is governance's to judge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+from typing import Any
+
+from headrace.contracts.documents import fields as w
+from headrace.contracts.documents import model as d
+from headrace.contracts.documents.forms import Complaint, Several, Shape, Table, read_as
+from headrace.contracts.documents.tree import Tree
+from headrace.contracts.values.amounts import GPU, GPU_UNITS, Amounts, format_amount
+from headrace.contracts.values.durations import SECOND
+from headrace.contracts.values.isolation import ANY
+from headrace.contracts.values.mig import FAMILIES, charge, slices_of
+
+REPLICAS_MAX = 1_000  # a gang's grants stand in one record, which holds so many facts (R2)
+PRIORITY_MAX = 1_000_000
+CALLBACK_GRACE_MAX = 600 * SECOND  # R28
+MINUTES_OF_DAY = 24 * 60
+DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+
+
+def read_documents(tree: Tree) -> d.Documents:
+    """All documents of a tree. Raises `DocumentErrors`."""
+    return read_as(DOCUMENTS, tree)
+
+
+def _reservation_within_limit(reservation: Amounts | None, limit: Amounts) -> Iterator[Complaint]:
+    """R7: in one scope, key by key, the reservation is at most the limit."""
+    for key, reserved in sorted((reservation or {}).items()):
+        ceiling = limit.get(key)
+        if ceiling is not None and reserved > ceiling:
+            message = (
+                f"the reservation of {format_amount(key, reserved)} is above the limit of {format_amount(key, ceiling)} (R7)"
+            )
+            yield ("reservation", key), message
+
+
+def _check_scope(scope: d.Scope | d.Share | d.Policy) -> Iterator[Complaint]:
+    return _reservation_within_limit(scope.reservation, scope.limit)
+
+
+def _check_profile(profile: d.Profile) -> Iterator[Complaint]:
+    gpu = profile.request.get(GPU, 0)
+    if profile.mig and gpu:
+        yield ("mig",), "mig takes the place of gpu; leave one of the two out"
+    if profile.mig and not charge(profile.mig):
+        known = slices_of(FAMILIES)
+        close = get_close_matches(profile.mig, known, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"write one such as {known[0]}"
+        yield ("mig",), f"no GPU that is known here can be cut into {profile.mig}; {hint}"
+    if not profile.mig and not profile.request:
+        yield ("request",), "the request is empty; write what one replica takes, such as {gpu: 1}"
+    if gpu > GPU_UNITS and gpu % GPU_UNITS:
+        below, above = gpu // GPU_UNITS, gpu // GPU_UNITS + 1
+        yield ("request", GPU), f"from one GPU up a request is whole (R3); write {below} or {above}"
+
+
+def _check_group(group: d.Group) -> Iterator[Complaint]:
+    for index, account in enumerate(group.on_behalf):
+        if account not in group.service_accounts:
+            yield ("on_behalf", index), f"{account} is no service account of this group; name it in service_accounts as well"
+
+
+def _check_runtime(rules: d.RuntimeRules) -> Iterator[Complaint]:
+    for index, name in enumerate(rules.give_secrets):
+        if name not in rules.secrets:
+            yield ("give_secrets", index), f"secrets does not say where {name} comes from; write {name}: file:NAME there"
+    for name in rules.secrets.keys() & rules.env.keys():
+        yield ("env", name), "it is one of the secrets as well; leave one of the two out"
+
+
+def _check_owner(owner: d.Owner) -> Iterator[Complaint]:
+    if bool(owner.policy) == bool(owner.tenant):
+        yield (), "write one of policy and tenant, such as {policy: acme/inference}"
+
+
+def _check_burst(burst: d.Burst) -> Iterator[Complaint]:
+    if burst.min_nodes > burst.max_nodes:
+        yield ("min_nodes",), f"min_nodes {burst.min_nodes} is above max_nodes {burst.max_nodes}"
+
+
+def _check_window(window: d.Window) -> Iterator[Complaint]:
+    if window.opens == window.closes:
+        yield ("to",), 'the window never opens; the whole day is from "00:00" to "24:00"'
+
+
+_SCOPE = {"reservation": w.AMOUNTS, "limit": w.AMOUNTS}
+
+SHARE = Shape(
+    d.Share, {"pool": w.TOKEN, **_SCOPE, "price": w.PRICES, "reserved_price": w.PRICES}, key=("pool",), check=_check_scope
+)
+SUBMIT_RATE = Shape(d.SubmitRate, {"per_second": w.whole(1, 1_000_000), "burst": w.whole(0, 1_000_000_000)})
+TENANT = Shape(
+    d.Tenant,
+    {"name": w.TOKEN, "display_name": w.LINE, "admins": w.TOKENS, "shares": Several(SHARE), "submit_rate": SUBMIT_RATE},
+    key=("name",),
+)
+
+USER = Shape(d.User, {"tenant": w.TOKEN, "handle": w.TOKEN, "subject": w.LINE, "email": w.LINE}, key=("tenant", "handle"))
+
+MOUNT = Shape(d.Mount, {"source": w.DIRECTORY, "target": w.DIRECTORY, "read_only": w.FLAG}, key=("target",))
+RUNTIME = Shape(
+    d.RuntimeRules,
+    {
+        **dict.fromkeys(("allow_images", "deny_images", "allow_commands", "deny_commands"), w.PATTERNS),
+        "env": w.ENVIRONMENT,
+        "deny_env": w.PATTERNS,
+        "secrets": w.REFERENCES,
+        "give_secrets": w.VARIABLES,
+        "mounts": Several(MOUNT),
+        "default_image": w.LINE,
+        "default_request": w.REQUEST,
+    },
+    check=_check_runtime,
+)
+GROUP = Shape(
+    d.Group,
+    {
+        "tenant": w.TOKEN,
+        "name": w.TOKEN,
+        "members": w.TOKENS,
+        "service_accounts": w.TOKENS,
+        "on_behalf": w.TOKENS,
+        "runtime": RUNTIME,
+    },
+    key=("tenant", "name"),
+    check=_check_group,
+)
+
+OWNER = Shape(d.Owner, {"policy": w.TENANT_PATH, "tenant": w.TOKEN}, check=_check_owner)
+BURST_NODE = Shape(
+    d.BurstNode, {"gpus": w.whole(1, 1_024), "gpu_model": w.MODEL, "cpus": w.whole(0, 1_000_000), "memory": w.MEMORY_AMOUNT}
+)
+BURST = Shape(
+    d.Burst,
+    {
+        "provider": w.TOKEN,
+        "min_nodes": w.whole(0, 1_000_000),
+        "max_nodes": w.whole(0, 1_000_000),
+        "node": BURST_NODE,
+        "boot": w.DURATION,
+        "idle": w.DURATION,
+        "spot": w.FLAG,
+    },
+    check=_check_burst,
+)
+POOL = Shape(
+    d.Pool,
+    {
+        "name": w.TOKEN,
+        "selector": w.LABELS,
+        "capacity": w.AMOUNTS,
+        "profile_order": w.TOKENS,
+        "backfill_for": w.DURATION,
+        "keep_for": w.DURATION,
+        "nomination_timeout": w.DURATION,
+        "allow_overcommit": w.FLAG,
+        "access": Shape(d.Access, {"allow": w.PATHS, "deny": w.PATHS}),
+        "dedicated_to": OWNER,
+        "dedicated": Several(Shape(d.Dedication, {"selector": w.LABELS, "to": OWNER})),
+        "price": w.PRICES,
+        "reserved_price": w.PRICES,
+        "burst": BURST,
+    },
+    key=("name",),
+)
+
+PROFILE = Shape(
+    d.Profile,
+    {
+        "tenant": w.TOKEN,
+        "name": w.TOKEN,
+        "request": w.REQUEST,
+        "replicas": w.whole(1, REPLICAS_MAX),
+        "gpu_models": Several(w.MODEL),
+        "mig": w.MIG_SLICE,
+        "isolation": w.choice(ANY, "cooperative", "driver", "kernel", "hardware"),
+        "pools": Several(w.TOKEN, least=1),
+        "reclaim_before_spill": w.FLAG,
+        "policy_order": w.PATHS,
+    },
+    key=("tenant", "name"),
+    check=_check_profile,
+    defaults={"request": {}},
+)
+
+PREEMPTION_TERMS = Shape(
+    d.PreemptionTerms,
+    {
+        "on_preempt": w.choice("requeue", "suspend", "cancel"),
+        "callback_grace": w.duration(CALLBACK_GRACE_MAX),
+        "term_grace": w.DURATION,
+        "min_runtime": w.DURATION,
+        "preempt_lower_priority": w.FLAG,
+        "max_preemptions": w.nullable(w.whole()),
+        "on_node_lost": w.choice("requeue", "wait"),
+        "suspend_max": w.DURATION,
+        "assume_checkpoint_every": w.nullable(w.DURATION),
+    },
+)
+BUDGET = Shape(
+    d.Budget,
+    {
+        "key": w.RESOURCE,
+        "hours": w.whole(),
+        "per": w.choice("day", "week", "month", "year"),
+        "then": w.choice("wait", "borrow"),
+        "timezone": w.TIMEZONE,
+    },
+    key=("key", "per"),
+)
+WINDOW = Shape(
+    d.Window,
+    {
+        "days": Several(w.choice(*DAYS), least=1),
+        "opens": w.time_of_day(0, MINUTES_OF_DAY - 1),
+        "closes": w.time_of_day(0, MINUTES_OF_DAY),
+        "timezone": w.TIMEZONE,
+        "on_close": w.choice("run_on", "preempt"),
+    },
+    written_as={"opens": "from", "closes": "to"},
+    check=_check_window,
+)
+POLICY_PROFILE = Shape(
+    d.PolicyProfile, {"name": w.TOKEN, "borrow": w.FLAG, "submitters": w.TOKENS}, key=("name",), short="name"
+)
+POLICY = Shape(
+    d.Policy,
+    {
+        "tenant": w.TOKEN,
+        "name": w.TOKEN,
+        "group": w.TOKEN,
+        "profiles": Several(POLICY_PROFILE),
+        "beyond_limit": w.TOKENS,
+        "priority": w.whole(-PRIORITY_MAX, PRIORITY_MAX),
+        "weight": w.whole(1, 1_000_000),
+        **_SCOPE,
+        "per_pool": Table(Shape(d.Scope, _SCOPE, check=_check_scope), w.TOKEN.parse, "{onprem: {limit: {gpu: 8}}}"),
+        "preemption": PREEMPTION_TERMS,
+        "max_pending": w.whole(1),
+        "budgets": Several(BUDGET),
+        "windows": Several(WINDOW),
+    },
+    key=("tenant", "name"),
+    check=_check_scope,
+)
+
+SHAPES: dict[str, Shape[Any]] = {
+    "tenant": TENANT,
+    "user": USER,
+    "group": GROUP,
+    "pool": POOL,
+    "profile": PROFILE,
+    "policy": POLICY,
+}
+"""The table of each kind (`documents.KINDS`)."""
+
+DOCUMENTS = Shape(
+    d.Documents,
+    {
+        "tenants": Several(TENANT),
+        "users": Several(USER),
+        "groups": Several(GROUP),
+        "pools": Several(POOL),
+        "profiles": Several(PROFILE),
+        "policies": Several(POLICY),
+    },
+)
+"""A whole file, or the `apply` of a scenario."""

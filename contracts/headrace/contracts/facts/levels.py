@@ -1,0 +1,93 @@
+"""Levels: what may be stated while not everybody reads the newest facts yet. New versions are switched on, not slipped in.
+
+A release that brings a fact, or a new version of one, brings the next level: its name in `RELEASES`, the fact in `SINCE`, and, for a new
+version, how it is said in the version before (`DOWNCASTERS`). Its code decides in the newest version; until `installation.level` has been
+raised (by *governance*, when everybody reads that much), what it states is brought to the installation's level. A fact that has no
+version before is for its decider to keep back: the level is in the fold.
+
+Level 2 (release 0.2.0) is also the one from which the amended rules hold: deciders and the fold take them only where the installation
+has it (`AMENDED`), so that a ledger of release 0.1.0 means what it meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from headrace.contracts.facts import (
+    AccountNumberedV1,
+    MoveOrderedV1,
+    NodeApprovedV1,
+    NodeCheckedV1,
+    NodeCheckOrderedV1,
+    NodeExcludedV1,
+    StorageStatedV1,
+    TextsLockedV1,
+    TextsUnlockedV1,
+    fact_type,
+)
+from headrace.contracts.facts.upcasters import current
+
+if TYPE_CHECKING:
+    from headrace.contracts.facts import AnyFact
+
+RELEASES: tuple[str, ...] = ("0.1.0", "0.2.0")
+"""The first release that reads each level, from level 1 on."""
+
+LEVEL = len(RELEASES)
+"""The highest level that this release reads, and writes once the installation has it."""
+
+FIRST = 1
+"""The level of an installation whose ledger names none."""
+
+AMENDED = 2
+"""The level from which the rules hold as release 0.2.0 has them."""
+
+SINCE: dict[type[AnyFact], int] = dict.fromkeys(
+    (
+        *(AccountNumberedV1, MoveOrderedV1, NodeApprovedV1, NodeCheckOrderedV1, NodeCheckedV1, NodeExcludedV1),
+        *(StorageStatedV1, TextsLockedV1, TextsUnlockedV1),
+    ),
+    2,
+)
+"""From which level on a fact may be stated; those that are not named, from the first."""
+
+DOWNCASTERS: dict[type[AnyFact], Callable[[AnyFact], AnyFact]] = {}
+"""A fact in the version before its own."""
+
+
+def release_of(level: int) -> str:
+    """The release that reads a level, as people install it; for a level beyond our own only that it is newer."""
+    return f"headrace {RELEASES[level - 1]}" if FIRST <= level <= LEVEL else f"a newer release of headrace than {RELEASES[-1]}"
+
+
+def at_level(facts: tuple[AnyFact, ...], level: int) -> tuple[AnyFact, ...]:
+    """The facts as they may be stated at a level; the same object where they may be as they are.
+
+    `KeyError` for one that has no version before: whoever decided it should have looked at the level.
+    """
+    if level >= LEVEL or all(SINCE.get(type(fact), FIRST) <= level for fact in facts):
+        return facts
+    return tuple(_older(fact, level) for fact in facts)
+
+
+def read_back(facts: tuple[AnyFact, ...], level: int) -> tuple[AnyFact, ...]:
+    """What a fold sees of facts that are stated at a level."""
+    stated = at_level(facts, level)
+    return facts if stated is facts else tuple(map(current, stated))
+
+
+def too_early(facts: Iterable[AnyFact], level: int) -> str:
+    """Why facts, as they were written, may not stand in a ledger of that level; empty where they may."""
+    if level < LEVEL:
+        for fact in facts:
+            since = SINCE.get(type(fact), FIRST)
+            if since > level:
+                return f"{fact_type(type(fact))} may be stated from level {since} on, and the installation is at {level}"
+    return ""
+
+
+def _older(fact: AnyFact, level: int) -> AnyFact:
+    while SINCE.get(type(fact), FIRST) > level:
+        fact = DOWNCASTERS[type(fact)](fact)
+    return fact

@@ -1,0 +1,1 @@
+"""Questions and answers, orders and submissions: messages that are not facts."""

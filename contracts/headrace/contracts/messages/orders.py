@@ -1,0 +1,162 @@
+"""What a node is told (plain messages, no facts): pushed for speed on `hr.orders.<node>`, asked for in full to be sure.
+
+Strategy: level, not edge. An answer to `hr.query.orders.node.<node>` lists all that should run; a push carries only what is new.
+Both carry `through`, the ledger sequence they reflect: a node keeps the highest it acted on and ignores older ones. It stops
+a lease only on a stop order, or on the lease's absence from an answer whose `through` is not older than the lease's `granted`.
+"""
+
+from __future__ import annotations
+
+from headrace.contracts.documents.model import Mount
+from headrace.contracts.facts.fact import DeviceShare, Ladder, Value
+
+ADDRESS = "address"
+"""The label in which a node says where others reach it; without it its name has to be good for that."""
+
+
+class StartOrder(Value, frozen=True, kw_only=True):
+    """Run this replica on exactly these devices. `granted` is the sequence of the grant; `resume_from` a checkpoint or empty.
+
+    `peers`: where the nodes of all replicas are reached, by rank.
+    `secrets`: variable to reference (`file:NAME`, `env:NAME`), which the node resolves; `mounts`: what the group's rules have it find.
+    `suspended`: it is suspended and stays so (R29); one that is suspended and told without it is to go on. `started`: the ledger has its
+    start. None of these starts anything anew: where such a lease is not there any more, it is lost (R32). `withheld`: what it runs cannot
+    be read now, because a key is missing: it is not started before it is told without that.
+    `account`: the number of the user's account (`account.numbered`); 0 below level 2, where the node makes it from the user's name.
+    """
+
+    lease: str
+    job: str
+    attempt: int
+    rank: int = 0
+    replicas: int = 1
+    peers: tuple[str, ...] = ()
+    granted: int
+    devices: tuple[DeviceShare, ...] = ()
+    amounts: dict[str, int]
+    name: str = ""
+    queue: str = ""
+    command: tuple[str, ...]
+    env: dict[str, str] = {}
+    secret_env: tuple[str, ...] = ()
+    image: str = ""
+    workdir: str = ""
+    on_abort: tuple[str, ...] = ()
+    resume_from: str = ""
+    trace: str = ""
+    started: bool = False
+    suspended: bool = False
+    withheld: bool = False
+    secrets: dict[str, str] = {}
+    mounts: tuple[Mount, ...] = ()
+    account: int = 0
+
+
+class StopOrder(Value, frozen=True, kw_only=True):
+    """Walk this ladder for the lease (R28). `ordered` is the sequence of the order; `started` as in a start order."""
+
+    lease: str
+    ordered: int
+    ladder: Ladder
+    started: bool = False
+
+
+class Orders(Value, frozen=True, kw_only=True):
+    """A push. `number` counts pushes to this node by this feed process; a gap only means that an answer should be asked for."""
+
+    node: str
+    number: int
+    through: int
+    starts: tuple[StartOrder, ...] = ()
+    stops: tuple[StopOrder, ...] = ()
+
+
+class NodeAnswer(Value, frozen=True, kw_only=True):
+    """All that the node should be running, and the sequence of its own last record (0: none), for its next append.
+
+    `last_digest` is the digest of that record (`records.digest`), by which a node whose acknowledgement was lost knows its own. `now` is
+    the log's time when this was said (0: nobody says), by which a node knows that its clock is ahead, and its records would be void
+    (R34). `level` is the installation's: the node states no newer facts than it has (`contracts.facts.levels`). `lost`: it was given up,
+    and nothing is granted on it until it says again what it is (R32); it need not have noticed, if only its heartbeats were not heard.
+    `check`: the sequence of the self-check order that the node has not answered yet (R36); 0 if there is none.
+    """
+
+    node: str
+    through: int
+    last_record: int
+    last_digest: str = ""
+    now: int = 0
+    level: int = 1
+    lost: bool = False
+    check: int = 0
+    starts: tuple[StartOrder, ...] = ()
+    stops: tuple[StopOrder, ...] = ()
+
+
+class Heartbeat(Value, frozen=True, kw_only=True):
+    """On `hr.telemetry.<node>.heartbeat`: the node lives. `at` is its clock."""
+
+    node: str
+    at: int
+    running: int
+    last_record: int
+
+
+class DeviceSample(Value, frozen=True, kw_only=True):
+    """One device at a moment. `busy`: percent of the time in which it computed, None where nobody can say; memory in MiB.
+
+    `held`: how long leases have held it without a break, and `average`: how busy it was over that time, at most `window` (microseconds).
+    `idle`: it was held, and did nothing to speak of, for the whole window.
+    """
+
+    device: str
+    busy: int | None = None
+    memory_used: int = 0
+    memory: int = 0
+    unfit: str = ""
+    held: int = 0
+    average: int | None = None
+    idle: bool = False
+
+
+class LeaseSample(Value, frozen=True, kw_only=True):
+    """One lease at a moment: millicores that its processes used since the last sample, MiB that they hold, and of each device too.
+
+    `busy`: percent of its devices' time, where anybody can say.
+    """
+
+    lease: str
+    cpu: int = 0
+    memory: int = 0
+    processes: int = 0
+    devices: dict[str, int] = {}
+    busy: int | None = None
+
+
+class Samples(Value, frozen=True, kw_only=True):
+    """On `hr.telemetry.<node>.samples`: what devices and leases do. Kept by nobody; whoever listens later hears the next."""
+
+    node: str
+    at: int
+    window: int
+    devices: tuple[DeviceSample, ...] = ()
+    leases: tuple[LeaseSample, ...] = ()
+
+
+class LogsRequest(Value, frozen=True, kw_only=True):
+    """Asked of a node on `hr.logs.<node>`: the output of a job's attempt from `offset` on (bytes)."""
+
+    job: str
+    attempt: int
+    rank: int = 0
+    offset: int = 0
+    limit: int = 256 * 1024
+
+
+class LogsAnswer(Value, frozen=True, kw_only=True):
+    """`data` is UTF-8 with undecodable bytes replaced; `next_offset` is where to go on; `ended`: no more will come."""
+
+    data: str = ""
+    next_offset: int = 0
+    ended: bool = False
+    error: str = ""

@@ -1,0 +1,395 @@
+"""Questions and answers over request-reply (`hr.query.<service>.<what>.<tenant>.<user>`): plain messages, no facts.
+
+Every answer is an `Answer`: either `error` is set, one line that names the field at fault and the way out, or `body` holds the
+struct the question asks for, as JSON. `sequence` is the ledger sequence that the answer reflects. A refused write brings its plan
+in `body` all the same.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from headrace.contracts.facts.fact import Value
+from headrace.contracts.messages.explanation import UnusableView
+
+
+class Answer(Value, frozen=True, kw_only=True):
+    """The envelope of every answer. `code` is a stable token, empty when well.
+
+    `NOT_FOUND`, `INVALID`, `REFUSED`, `STALE` (based on a revision that has been overtaken, R9), `UNAVAILABLE`, `INTERNAL`.
+    """
+
+    sequence: int
+    code: str = ""
+    error: str = ""
+    body: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"null"))
+
+
+class ApplyRequest(Value, frozen=True, kw_only=True):
+    """To *governance* `apply`: documents as people write them (the JSON of the YAML), all or nothing (R9).
+
+    `revisions`: what the author had read, by `<kind>/<tenant>/<name>` (`<kind>/<name>` where no tenant owns it); 0: not there.
+    """
+
+    documents: dict[str, object]
+    dry_run: bool = False
+    reason: str = ""
+    revisions: dict[str, int] = {}
+
+
+class Change(Value, frozen=True, kw_only=True):
+    """One line of a plan: `action` is `create`, `update`, `delete` or `keep`; `fields` names what changes, `was -> will be`.
+
+    `revision` is the object's before the change, 0 where it was not there.
+    """
+
+    kind: str
+    name: str
+    action: str
+    fields: tuple[str, ...] = ()
+    revision: int = 0
+
+
+class ApplyAnswer(Value, frozen=True, kw_only=True):
+    """The plan, its warnings, and whether what it says holds now. `running` and `pending` jobs are touched by it.
+
+    `revision`: the ledger sequence that wrote it, 0 where nothing had to be written. `errors`: all that is wrong, a line each.
+    """
+
+    changes: tuple[Change, ...]
+    warnings: tuple[str, ...] = ()
+    applied: bool = False
+    running: int = 0
+    pending: int = 0
+    revision: int = 0
+    errors: tuple[str, ...] = ()
+
+
+class DeleteRequest(Value, frozen=True, kw_only=True):
+    """To *governance* `delete`; the answer is an `ApplyAnswer`. `revision`: the one the author had read, 0 for whichever is there."""
+
+    kind: str
+    name: str
+    tenant: str = ""
+    mode: str = ""
+    reason: str = ""
+    revision: int = 0
+
+
+class GetRequest(Value, frozen=True, kw_only=True):
+    """To *governance* `get`: documents of a kind (`tenant` ... `policy`), or one by name."""
+
+    kind: str
+    name: str = ""
+
+
+class DocumentView(Value, frozen=True, kw_only=True):
+    """An object as its document would stand in a file, and the revision that a change of it is to be based on.
+
+    `closed` by `freeze`, `drain` or `cancel` (R11): nothing is granted under it until it is applied again.
+    """
+
+    kind: str
+    name: str
+    revision: int
+    document: dict[str, object]
+    closed: str = ""
+
+
+class GetAnswer(Value, frozen=True, kw_only=True):
+    """What *governance* `get` finds, by name."""
+
+    documents: tuple[DocumentView, ...] = ()
+
+
+class NodeRequest(Value, frozen=True, kw_only=True):
+    """To *governance* `cordon`, `uncordon`, `drain`, `confirm-empty`; of the `ApplyAnswer`, `running` are the jobs that have to leave."""
+
+    node: str
+    reason: str = ""
+
+
+class ForceRequest(Value, frozen=True, kw_only=True):
+    """To *governance* `preempt`: a job, by key or id, has to stop, whoever it belongs to; only with `force` and a reason (R24)."""
+
+    job: str
+    force: bool = False
+    reason: str = ""
+
+
+class EraseRequest(Value, frozen=True, kw_only=True):
+    """To *governance* `erase`: the texts of a tenant's jobs are to be unreadable for ever; with `user`: who that is, and their texts."""
+
+    tenant: str
+    user: str = ""
+    reason: str = ""
+
+
+class RecordsRequest(Value, frozen=True, kw_only=True):
+    """To *governance* `records`: the ledger as it was written, from the record behind the sequence `after` on."""
+
+    after: int = 0
+
+
+class StoredRecord(Value, frozen=True, kw_only=True):
+    """One record as it lies in the ledger. `stamped`: the server's time of storage; `payload`: its very bytes, which digests speak of."""
+
+    sequence: int
+    subject: str
+    stamped: int
+    payload: bytes
+
+
+class RecordsAnswer(Value, frozen=True, kw_only=True):
+    """A page of the ledger, in order, and the sequence of its last record; no records: there are none behind `after`."""
+
+    tip: int
+    records: tuple[StoredRecord, ...] = ()
+
+
+class JobsRequest(Value, frozen=True, kw_only=True):
+    """To *feed* `jobs`: the asker's tenant's jobs, newest first. Empty fields do not filter. `limit` at most 10,000.
+
+    `name` is a pattern for the whole name, with `*` and `?`; a job passes that has all of `labels`.
+    """
+
+    states: tuple[str, ...] = ()
+    queue: str = ""
+    user: str = ""
+    limit: int = 1_000
+    name: str = ""
+    labels: dict[str, str] = {}
+
+
+class JobRequest(Value, frozen=True, kw_only=True):
+    """To *feed* `job`, `why`, `logs`: one job by its id (or whole key).
+
+    For `why`, `sequence` (of a ledger record) or `at` (log time) ask for the answer as it was then. For `job`, `digest` is that of
+    what the asker has submitted under the id; the answer is the refusal `ID_REUSED` where the job is another (R14).
+    """
+
+    job: str
+    digest: str = ""
+    offset: int = 0
+    attempt: int = 0
+    rank: int = 0
+    sequence: int = 0
+    at: int = 0
+
+
+class AttemptView(Value, frozen=True, kw_only=True):
+    """One attempt of a job. Times in microseconds since 1970, 0 where not yet."""
+
+    attempt: int
+    pool: str
+    nodes: tuple[str, ...]
+    devices: tuple[str, ...] = ()
+    granted_at: int = 0
+    started_at: int = 0
+    ended_at: int = 0
+    exit_code: int | None = None
+    cause: str = ""
+    resume_from: str = ""
+
+
+class JobView(Value, frozen=True, kw_only=True):
+    """A job as its tenant sees it. `state` is one of the states of the interfaces page; `reason` a wait or reject reason.
+
+    `mig` is the slice each replica takes, if it takes one; `gpu` in `request` is then its charge (R4).
+    """
+
+    id: str
+    job: str
+    tenant: str
+    user: str
+    name: str
+    queue: str
+    state: str
+    preemptible: bool = True
+    priority: int = 0
+    request: dict[str, int] = {}
+    replicas: int = 1
+    admitted_at: int = 0
+    ended_at: int = 0
+    preemptions: int = 0
+    reason: str = ""
+    message: str = ""
+    exit_code: int | None = None
+    checkpoint: str = ""
+    labels: dict[str, str] = {}
+    attempts: tuple[AttemptView, ...] = ()
+    mig: str = ""
+
+
+class FactView(Value, frozen=True, kw_only=True):
+    """One line of a job's story, answered in order by *feed* `facts`: who stated it and when (log time), what, by which rule."""
+
+    sequence: int
+    at: int
+    by: str
+    type: str
+    text: str
+    rule: str = ""
+
+
+class ScopeView(Value, frozen=True, kw_only=True):
+    """Use of one key in one scope, in units of the key."""
+
+    key: str
+    used: int
+    reservation: int
+    limit: int | None = None
+    reserved: int = 0
+    borrowed: int = 0
+
+
+class BudgetView(Value, frozen=True, kw_only=True):
+    """A budget of a policy in the current period, which ends at `ends_at` (R33). `used` in hours with three decimals, cut; may be more.
+
+    `spent`: it is used up, and new starts wait, or borrow, as `then` says. `warning`: that it is, soon will be, or is near it, in a line.
+    """
+
+    key: str
+    hours: int
+    per: str
+    then: str
+    used: str
+    spent: bool
+    ends_at: int
+    warning: str = ""
+
+
+class QueueView(Value, frozen=True, kw_only=True):
+    """A queue, and what its policy holds. `closed` by `freeze`, `drain` or `cancel` (R11): nothing is granted.
+
+    `shut`: no window of its policy is open (R33); `opens_at`: when the next does, 0 where none will.
+    """
+
+    name: str
+    tenant: str
+    policy: str
+    profile: str
+    pending: int
+    running: int
+    scopes: tuple[ScopeView, ...] = ()
+    closed: str = ""
+    shut: bool = False
+    opens_at: int = 0
+    budgets: tuple[BudgetView, ...] = ()
+
+
+class PoolKeyView(Value, frozen=True, kw_only=True):
+    """One governed key of a pool. `kept`: not held, and kept for jobs that wait (R16, R27). `unusable`: neither, and not to be granted now.
+
+    `used`, `kept`, `free` and `unusable` make up `capacity`, unless leases hold more than that. `causes`: what makes up `unusable`.
+    """
+
+    key: str
+    capacity: int
+    usable: int
+    used: int
+    free: int
+    kept: int = 0
+    unusable: int = 0
+    causes: tuple[UnusableView, ...] = ()
+
+
+class PoolView(Value, frozen=True, kw_only=True):
+    """A pool and what is free in it."""
+
+    name: str
+    nodes: int
+    keys: tuple[PoolKeyView, ...] = ()
+    running: int = 0
+    pending: int = 0
+
+
+class NodeView(Value, frozen=True, kw_only=True):
+    """A node; `state` is `ready`, `unapproved`, `excluded`, `cordoned`, `draining`, `drained`, `stopped` or `lost`.
+
+    `gpus` counts devices; what is free is in units of its key. `slices`: of each device in MIG mode those that are held or kept, such as
+    `3g.40gb@4` (R4). `dedicated_to`: whose it is, if not everybody's: `tenant` or `tenant/policy` (R21). `isolation`: the level that it has
+    proved for each kind of part of a GPU, and for containers where that is another; `unfit`: why nothing is granted on a device, by name.
+    `unapproved`: what it says beyond what is approved, which is not believed. In state `unapproved` it is in no
+    pool, because nothing is approved yet; in `excluded` it is not let in. `reason`: why nothing new is granted on it.
+    """
+
+    name: str
+    pool: str
+    state: str
+    labels: dict[str, str] = {}
+    model: str = ""
+    gpus: int = 0
+    gpu_free: int = 0
+    cpu: int = 0
+    cpu_free: int = 0
+    memory: int = 0
+    memory_free: int = 0
+    leases: int = 0
+    last_heard: int = 0
+    slices: dict[str, tuple[str, ...]] = {}
+    dedicated_to: str = ""
+    isolation: dict[str, str] = {}
+    unfit: dict[str, str] = {}
+    unapproved: tuple[str, ...] = ()
+    reason: str = ""
+
+
+class ServiceView(Value, frozen=True, kw_only=True):
+    """One service as it sees itself: `folded` is the ledger sequence it has reached.
+
+    `level` is the installation's there, `reads` the service's own (`contracts.facts.levels`). `newest` and `held_back` are said by
+    *governance*: the level that it would raise the installation to, and what keeps it from that, a line each. `trouble`: what is wrong
+    with it although it works, one line with the way out.
+    """
+
+    service: str
+    folded: int
+    now: int
+    engine: str
+    detail: dict[str, int] = {}
+    reads: int = 1
+    level: int = 1
+    newest: int = 1
+    held_back: tuple[str, ...] = ()
+    trouble: str = ""
+
+
+class Presence(Value, frozen=True, kw_only=True):
+    """On `hr.presence.<service>`: an instance of a service `called`, is running and reads facts of that `level` (`contracts.facts.levels`).
+
+    `leaves`: it has been asked to stop, and is not to be reckoned with any more.
+    """
+
+    service: str
+    called: str
+    instance: str
+    reads: int
+    leaves: bool = False
+
+
+class ClaimRequest(Value, frozen=True, kw_only=True):
+    """To *governance* `claim`: a provider's token that has been shown elsewhere; what it says of groups is to be on record."""
+
+    token: str
+
+
+class TrialRequest(Value, frozen=True, kw_only=True):
+    """To *admission* `judge`: what would come of this message, if it were published on this subject of SUBMIT."""
+
+    subject: str
+    message: msgspec.Raw
+
+
+class Verdict(Value, frozen=True, kw_only=True):
+    """What would come of one wish: `job` is its key; without a `reason` it would be admitted, or is a job already."""
+
+    job: str
+    reason: str = ""
+    message: str = ""
+
+
+class TrialAnswer(Value, frozen=True, kw_only=True):
+    """One verdict for each wish, in order."""
+
+    verdicts: tuple[Verdict, ...]

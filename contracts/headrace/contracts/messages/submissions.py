@@ -1,0 +1,106 @@
+"""What a submitter publishes: wishes, not yet judged (stream SUBMIT). Bytes from outside; `codec` decodes them.
+
+A message on `hr.submit.<tenant>.<user>.<policy>.<profile>` is one `JobWish`, or `{"jobs": [...]}` with up to 1,000 of
+them. A message on `hr.cancel.<tenant>.<user>.<job_id>` is a `CancelWish`, on `hr.requeue.<tenant>.<user>.<job_id>` a `RequeueWish`;
+`{}` will do. A message on `hr.cancel.<tenant>.<user>.many` is a `CancelManyWish`. Tenant, user and queue are read from the subject
+only, because only the subject is checked by the bus.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from headrace.contracts.documents.model import Mount
+
+JOBS_MAX = 1_000
+CANCELS_MAX = 900
+"""Max jobs that one message may cancel: their facts fit in one record, so that the allocator decides nothing in between."""
+COMMAND_MAX = 256
+TEXT_MAX = 64 * 1024
+PRIORITY_MAX = 1_000_000
+RETRIES_MAX = 1_000
+
+
+class After(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Start only after another job of the same user has ended: `when` is `ok` (succeeded) or `any`."""
+
+    job: str
+    when: str = "ok"
+
+
+class JobWish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """One job as its owner wishes it.
+
+    `id` is a lower-case ULID (R14). `request` may lower the profile's amounts, in the words of the documents (`gpu: "0.25"`).
+    `time_limit` is a duration such as `1h30m`. `on_abort` is a command that runs when the job has to yield (R28).
+    `secret_env` names variables whose values the node finds by reference; no value travels. `on_behalf_of`: the member of the queue's
+    group for whom a service account submits, where the group allows it (`on_behalf`): the job is that member's, and both names are
+    recorded. `trace` is a W3C traceparent.
+    """
+
+    id: str
+    command: tuple[str, ...]
+    name: str = ""
+    env: dict[str, str] = {}
+    secret_env: tuple[str, ...] = ()
+    image: str = ""
+    workdir: str = ""
+    preemptible: bool = True
+    priority: Annotated[int, msgspec.Meta(ge=-PRIORITY_MAX, le=PRIORITY_MAX)] = 0
+    on_abort: tuple[str, ...] = ()
+    retries: Annotated[int, msgspec.Meta(ge=0, le=RETRIES_MAX)] = 0
+    time_limit: str = ""
+    after: tuple[After, ...] = ()
+    request: dict[str, str | int | float] = {}
+    labels: dict[str, str] = {}
+    trace: str = ""
+    on_behalf_of: str = ""
+
+
+class JobWishes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Up to 1,000 jobs for one queue in one message."""
+
+    jobs: tuple[JobWish, ...]
+
+
+class CancelWish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A wish that a job ends; it stands behind the job's submit. `on_behalf_of`: whose job it is, where a service account acts for them."""
+
+    reason: str = ""
+    on_behalf_of: str = ""
+
+
+class CancelManyWish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A wish that several jobs of one user end, by their ids, at most `CANCELS_MAX`; otherwise as `CancelWish`.
+
+    Those that wait end first, and none of them starts meanwhile. Those that have ended already are passed over.
+    """
+
+    jobs: tuple[str, ...]
+    reason: str = ""
+    on_behalf_of: str = ""
+
+
+class RequeueWish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A wish that a job leaves where it runs, or is suspended, and waits again (R29). `on_behalf_of` as in `CancelWish`."""
+
+    reason: str = ""
+    on_behalf_of: str = ""
+
+
+class JobText(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What only the job's node has to read; sealed in the record under a key of the tenant.
+
+    `secrets`: variable to reference, for those of `secret_env` that the group's rules name.
+    """
+
+    command: tuple[str, ...]
+    env: dict[str, str] = {}
+    secret_env: tuple[str, ...] = ()
+    image: str = ""
+    workdir: str = ""
+    on_abort: tuple[str, ...] = ()
+    secrets: dict[str, str] = {}
+    mounts: tuple[Mount, ...] = ()

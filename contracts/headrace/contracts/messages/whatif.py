@@ -1,0 +1,144 @@
+"""What a time would have come to under other circumstances: the question, as the API hands it on, and the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from headrace.contracts.facts.fact import Value
+from headrace.contracts.values.amounts import MEMORY as MEMORY_KEY
+from headrace.contracts.values.amounts import AmountError, parse_amount
+
+TOO_LARGE = "TOO_LARGE"
+"""The code of an answer that would have taken more memory than its limit."""
+MEMORY = "HEADRACE_WHATIF_MEMORY"
+"""The environment variable of governance that says what each of the two plays of a question may take."""
+MEMORY_DEFAULT, MEMORY_LEAST = "4GiB", 128
+"""The least in MiB: with less not even a small question can be answered."""
+
+
+class MemoryLimit(NamedTuple):
+    """What each of the two plays of a question may take: as it is written, and in bytes."""
+
+    text: str
+    bytes: int
+
+    @property
+    def way_out(self) -> str:
+        """That it was not enough, and what to do, as the end of a sentence."""
+        return (
+            f"each of its two plays may take {self.text} of memory and needs more: ask for a shorter time or fewer jobs; the provider "
+            f"can raise {MEMORY} and start governance again"
+        )
+
+
+def memory_limit(environment: Mapping[str, str]) -> MemoryLimit:
+    """The limit that the environment says; the default where it says none. Raises `ValueError` for what it cannot mean."""
+    text = environment.get(MEMORY, "") or MEMORY_DEFAULT
+    try:
+        mebibytes = parse_amount(MEMORY_KEY, text)
+    except AmountError as error:
+        raise ValueError(f"{MEMORY}: {error}") from None
+    if mebibytes < MEMORY_LEAST:
+        raise ValueError(f"{MEMORY}: {text} is too little for any question; write at least {MEMORY_LEAST}MiB")
+    return MemoryLimit(text, mebibytes * 1024**2)
+
+
+class WhatIfQuestion(Value, frozen=True, kw_only=True):
+    """`changes`: a file for `headrace whatif -f`, every value as text. `since`, `until`: sequences or moments.
+
+    Without `since` it is now, without `until` nobody new comes, and it is played for `span`. `tenant`: of whose jobs the answer speaks;
+    empty: of everybody's.
+    """
+
+    changes: dict[str, Any]
+    since: str = ""
+    until: str = ""
+    span: str = ""
+    tenant: str = ""
+
+
+class OutcomeNumbers(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of some jobs. Waits, in whole seconds, are from admission to the first start of those that started for the first time.
+
+    `waiting`: not started by the end, nor refused. GPU time in whole GPU-seconds: `used` of these jobs; `reserved` and `borrowed` as the
+    books would split it (R17). `cost`: in the currency of the installation, of every key that has a price.
+    """
+
+    starts: int = 0
+    waiting: int = 0
+    refused: int = 0
+    wait_mean: int = 0
+    wait_p95: int = 0
+    wait_max: int = 0
+    preemptions: int = 0
+    lost: int = 0
+    used: int = 0
+    reserved: int = 0
+    borrowed: int = 0
+    cost: str = "0.000000"
+
+
+class Sides(msgspec.Struct, frozen=True, kw_only=True):
+    """The same jobs as it is, and changed."""
+
+    before: OutcomeNumbers
+    after: OutcomeNumbers
+
+
+class PoolNumbers(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a pool's GPUs: those it had and those that were used, in whole GPU-seconds; `percent` used of them, such as 83.4."""
+
+    had: int = 0
+    used: int = 0
+    percent: str = "0.0"
+    cost: str = "0.000000"
+
+
+class PoolSides(msgspec.Struct, frozen=True, kw_only=True):
+    """The same pool as it is, and changed."""
+
+    before: PoolNumbers
+    after: PoolNumbers
+
+
+class Moved(msgspec.Struct, frozen=True, kw_only=True):
+    """A job whose first start moved. Starts in microseconds after the moment of the change; None: `..._is` says what it is instead."""
+
+    job: str
+    queue: str
+    before: int | None
+    after: int | None
+    before_is: str
+    after_is: str
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer. `at`: where the two part, `span`: how long they were played from there, microseconds. `moved`: those that moved most.
+
+    `recorded`: what the ledger itself says of the time that is played again, to be held against `total.before`.
+    """
+
+    at: int
+    span: int
+    assumptions: tuple[str, ...]
+    total: Sides
+    groups: dict[str, Sides]
+    policies: dict[str, Sides]
+    pools: dict[str, PoolSides]
+    moved: tuple[Moved, ...]
+    moved_in_all: int
+    recorded: OutcomeNumbers | None = None
+
+
+class WhatIfAnswer(Value, frozen=True, kw_only=True):
+    """The answer, or, with a `code`, why there is none: `error` is one line, `lines` all of them, each with the field it is about."""
+
+    found: Difference | None = None
+    since: int = 0
+    sequence: int = 0
+    code: str = ""
+    error: str = ""
+    lines: tuple[str, ...] = ()

@@ -1,0 +1,1 @@
+"""The generated descriptions of documents, facts, subjects and the API."""

@@ -1,0 +1,130 @@
+"""Bytes in, values out, and back: the one place where anything from outside is decoded.
+
+Size is looked at first, then msgspec checks types. Whatever is wrong comes out as `Malformed` with one line that says
+where; deep nesting included (msgspec raises `RecursionError`), so hostile bytes are a refusal and never a crash.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TypeVar
+
+import msgspec
+
+from headrace.contracts.facts.records import RECORD_BYTES_MAX, RECORD_FACTS_MAX, Record
+from headrace.contracts.facts.upcasters import upcast
+from headrace.contracts.messages.submissions import (
+    CANCELS_MAX,
+    JOBS_MAX,
+    CancelManyWish,
+    CancelWish,
+    JobWish,
+    JobWishes,
+    RequeueWish,
+)
+
+T = TypeVar("T")
+
+WISH_BYTES_MAX = 1024 * 1024
+MESSAGE_BYTES_MAX = 8 * 1024 * 1024
+REASON_MAX = 300  # a complaint may quote what it complains of, and goes into facts and logs
+
+_SEVERAL = re.compile(rb'\s*\{\s*"jobs"\s*:')
+
+_NO_LIST = re.compile(r"Expected `array`, got `str` - at `\$\.([^`]+)`")
+
+_encoder = msgspec.json.Encoder()
+_record_decoder = msgspec.json.Decoder(Record)
+_wish_decoder = msgspec.json.Decoder(JobWish)
+_wishes_decoder = msgspec.json.Decoder(JobWishes)
+_cancel_decoder = msgspec.json.Decoder(CancelWish)
+_cancel_many_decoder = msgspec.json.Decoder(CancelManyWish)
+_requeue_decoder = msgspec.json.Decoder(RequeueWish)
+_decoders: dict[object, msgspec.json.Decoder[object]] = {}
+
+
+class Malformed(ValueError):
+    """Bytes that are not what they should be; the message says what and where."""
+
+
+def encode(value: object) -> bytes:
+    """JSON of any struct of the contracts."""
+    return _encoder.encode(value)
+
+
+def decode_record(payload: bytes) -> Record:
+    """The record in `payload`, its facts brought to the current versions; `Malformed` where it is none."""
+    return upcast(decode_written(payload))
+
+
+def decode_written(payload: bytes) -> Record:
+    """The same with its facts in the versions in which they were written."""
+    if len(payload) > RECORD_BYTES_MAX:
+        raise Malformed(f"a record is at most {RECORD_BYTES_MAX} bytes, this has {len(payload)}")
+    record = _decode(_record_decoder, payload)
+    if len(record.facts) > RECORD_FACTS_MAX:
+        raise Malformed(f"a record is at most {RECORD_FACTS_MAX} facts, this has {len(record.facts)}")
+    return record
+
+
+def decode_submit(payload: bytes) -> tuple[JobWish, ...]:
+    """The wishes in a message on `hr.submit.…`: one job, or `{"jobs": [...]}`."""
+    if len(payload) > WISH_BYTES_MAX:
+        raise Malformed(f"a submission is at most {WISH_BYTES_MAX} bytes, this has {len(payload)}")
+    if _SEVERAL.match(payload) is None:
+        return (_decode(_wish_decoder, payload),)
+    jobs = _decode(_wishes_decoder, payload).jobs
+    if not 1 <= len(jobs) <= JOBS_MAX:
+        raise Malformed(f"a submission is 1 to {JOBS_MAX} jobs, this has {len(jobs)}")
+    return jobs
+
+
+def decode_cancel(payload: bytes) -> CancelWish:
+    """The wish in a message on `hr.cancel.…`; an empty one will do."""
+    return _decode(_cancel_decoder, payload) if payload.strip() else CancelWish()
+
+
+def decode_cancel_many(payload: bytes) -> CancelManyWish:
+    """The wish in a message on `hr.cancel.<tenant>.<user>.many`."""
+    wish = _decode(_cancel_many_decoder, payload)
+    if not 1 <= len(wish.jobs) <= CANCELS_MAX:
+        raise Malformed(f"jobs: cancel 1 to {CANCELS_MAX} in one message, this has {len(wish.jobs)}")
+    return wish
+
+
+def decode_requeue(payload: bytes) -> RequeueWish:
+    """The wish in a message on `hr.requeue.…`; an empty one will do."""
+    return _decode(_requeue_decoder, payload) if payload.strip() else RequeueWish()
+
+
+def decode(payload: bytes, kind: type[T]) -> T:
+    """Any other message (orders, queries, answers) as `kind`; `Malformed` where it is none."""
+    if len(payload) > MESSAGE_BYTES_MAX:
+        raise Malformed(f"a message is at most {MESSAGE_BYTES_MAX} bytes, this has {len(payload)}")
+    decoder = _decoders.get(kind)
+    if decoder is None:
+        decoder = _decoders[kind] = msgspec.json.Decoder(kind)
+    return _decode(decoder, payload)  # type: ignore[return-value]
+
+
+def _decode(decoder: msgspec.json.Decoder[T], payload: bytes) -> T:
+    try:
+        return decoder.decode(payload)
+    except RecursionError:
+        raise Malformed("the JSON is nested too deeply") from None
+    except UnicodeDecodeError:
+        raise Malformed("the text is not UTF-8") from None
+    except msgspec.DecodeError as error:
+        raise Malformed(_one_line(_with_way_out(str(error)))) from None
+
+
+def _with_way_out(text: str) -> str:
+    """A complaint about one text in place of a list, which is the mistake that people make, with what to write."""
+    found = _NO_LIST.fullmatch(text)
+    return text if found is None else f'{found[1]}: write a list such as ["echo", "hello"], not one text'
+
+
+def _one_line(text: str) -> str:
+    """`text` fit for a log line: nothing that does not print, and not longer than `REASON_MAX`."""
+    printable = "".join(character if character.isprintable() else " " for character in text[:REASON_MAX])
+    return printable if len(text) <= REASON_MAX else printable + "…"

@@ -1,0 +1,1 @@
+"""Values that documents, facts and messages share: amounts, times, names, levels, reasons."""

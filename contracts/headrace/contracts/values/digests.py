@@ -1,0 +1,20 @@
+"""The digest of what is submitted under an id, by which the same id with other content is noticed (R14)."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+from headrace.contracts.transport.codec import encode
+
+if TYPE_CHECKING:
+    from headrace.contracts.messages.submissions import JobWish
+
+_NO_CONTENT = frozenset({"trace", "on_behalf_of"})
+"""Fields that are no content: the trace, and for whom it is, which stands in the job's key."""
+
+
+def submission_digest(policy: str, profile: str, wish: JobWish) -> str:
+    """16 hexadecimal digits over the queue and the content of a job as submitted."""
+    said = tuple(getattr(wish, name) for name in wish.__struct_fields__ if name not in _NO_CONTENT)
+    return blake2b(encode((policy, profile, *said)), digest_size=8).hexdigest()

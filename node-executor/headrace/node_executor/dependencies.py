@@ -1,0 +1,37 @@
+"""What the executor works with: all that has to do with the machine it is on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from headrace.node_executor.core.vocabulary import Action
+from headrace.node_executor.devices import Devices
+from headrace.node_executor.enforcement.enforcement_worker import Enclosing
+from headrace.node_executor.files.workspace import Workspace
+from headrace.node_executor.launch.preparation import Preparation
+from headrace.node_executor.reporting.journal import Journal
+from headrace.node_executor.reporting.tracing import Tracing
+from headrace.node_executor.runtimes import Runtime
+from headrace.node_executor.runtimes.container import ContainerRuntime
+
+
+class Equipment(NamedTuple):
+    """What the executor works with. `output_limit`: bytes of output kept for each replica; `contains`: it can run containers.
+
+    `containers`: what runs them, and ends those of a former executor; None where none were ever run. `others`: who performs the actions
+    that are about no lease.
+    """
+
+    workspace: Workspace
+    preparation: Preparation
+    devices: Devices
+    enclosing: Enclosing
+    runtime: Runtime
+    journal: Journal
+    tracing: Tracing
+    output_limit: int
+    contains: bool = False
+    containers: ContainerRuntime | None = None
+    others: Mapping[type[Action], Callable[[], None]] = MappingProxyType({})

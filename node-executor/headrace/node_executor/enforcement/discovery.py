@@ -1,0 +1,82 @@
+"""Which fences may be there on this node: found by what devices it has and what is installed; each still has to prove itself."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+
+from headrace.contracts.facts.fact import DeviceShare
+from headrace.contracts.values.amounts import GPU_UNITS
+from headrace.node_executor import native
+from headrace.node_executor.devices import Devices
+from headrace.node_executor.devices.health import Trouble
+from headrace.node_executor.devices.nvml import NvmlDevices
+from headrace.node_executor.enforcement.device_isolation import GroupWall, NamespaceWall, Wall
+from headrace.node_executor.enforcement.fences import Kit
+from headrace.node_executor.enforcement.group_limits import GroupLimits
+from headrace.node_executor.enforcement.mig import MigFence, MigJournal
+from headrace.node_executor.enforcement.mps import MpsFence
+from headrace.node_executor.enforcement.preload import FLAGS, SOURCE, PreloadFence
+from headrace.node_executor.enforcement.probe_run import Trial
+from headrace.node_executor.launch.accounts import UserAccount
+
+PRIVATE_DEV = os.path.join(os.path.dirname(__file__), "native", "private_dev.c")
+PLACE = "HEADRACE_NATIVE_DIR"
+"""The variable by which an operator names another place for it."""
+
+PIPES = "/run/headrace"
+
+
+def kit_for(
+    node: str,
+    data: str,
+    devices: Devices,
+    environ: Mapping[str, str],
+    report: Callable[[str, Trouble | None], None],
+    account: UserAccount | None = None,
+) -> Kit:
+    """The kit for these devices; nothing for simulated ones, around which there is nothing to be fenced. `data`: our own directory.
+
+    `account`: one like those of jobs, as which every fence is tried; None where jobs run as we do.
+    """
+    if devices.quick:
+        return Kit()
+    base, place = unified_base(node), native_place(data, environ)
+    if account is not None:
+        everything = [DeviceShare(device=device.device, units=GPU_UNITS) for device in devices.inventory()]
+        account = account.with_devices(devices.nodes(everything))
+    trial = Trial(account)
+    walls: list[Wall] = [GroupWall(base, trial)] if base and os.geteuid() == 0 else []
+    private_dev = native.built(PRIVATE_DEV, place)
+    walls += [NamespaceWall(private_dev, trial)] if private_dev else []
+    if not isinstance(devices, NvmlDevices):
+        return Kit(tuple(walls))
+    pipes = f"{PIPES}/{node}/mps" if os.geteuid() == 0 else f"{data}/mps"
+    parts = (
+        GroupLimits(devices, base if os.geteuid() == 0 else "", trial),
+        MpsFence(devices, pipes, trial=trial),
+        PreloadFence(devices, native.built(SOURCE, place, FLAGS), data, trial),
+    )
+    return Kit(tuple(walls), MigFence(devices, MigJournal(f"{data}/slices"), report), parts)
+
+
+def native_place(data: str, environ: Mapping[str, str]) -> str:
+    """The directory for what is built here, and loaded or run by jobs.
+
+    What the operator says; for root below the data directory, through which jobs pass wherever they run under accounts of their own; else
+    our cache, because jobs run as we do.
+    """
+    if environ.get(PLACE):
+        return environ[PLACE]
+    return f"{data}/native" if os.geteuid() == 0 else native.cache_directory(environ, f"{data}/bin")
+
+
+def unified_base(node: str, mounts: str = "/proc/self/mounts", own: str = "/proc/self/cgroup") -> str:
+    """The directory of cgroup version 2 below which this node's groups are; empty where that is not mounted."""
+    with open(mounts, encoding="utf-8") as file:
+        mount = next((words[1] for words in map(str.split, file) if words[2] == "cgroup2"), "")
+    with open(own, encoding="utf-8") as file:
+        here = next((line.rstrip("\n")[3:].rstrip("/") for line in file if line.startswith("0::")), "")
+    if not mount:
+        return ""
+    return f"{mount}{here if os.path.isdir(mount + here) else ''}/headrace.{node}"

@@ -1,0 +1,86 @@
+"""Between the loop and the fences: what waits for drivers is done in one thread of its own, and told in the loop.
+
+Strategy: one thread, because drivers take it ill when several make or destroy slices at once. Where nothing has to be waited for (simulated
+devices) everything is done at once, and told before the call returns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import structlog
+
+from headrace.node_executor.enforcement import CannotEnclose, EnforcementRequest, Entered
+from headrace.node_executor.enforcement.fences import Fences
+from headrace.node_executor.runtimes import CannotStart
+
+T = TypeVar("T")
+
+_log = structlog.get_logger("headrace.node_executor")
+
+
+class Enclosing:
+    """Encloses leases with `fences`. Made in the loop; `close` lets the thread end."""
+
+    def __init__(self, fences: Fences) -> None:
+        self.fences = fences
+        self._loop = asyncio.get_running_loop()
+        self._worker = ThreadPoolExecutor(1, "enclosing")
+
+    def enter(
+        self, case: EnforcementRequest, entered: Callable[[Entered], None], refused: Callable[[CannotStart], None]
+    ) -> None:
+        """Set everything up for a lease; one of the two is called, in the loop."""
+
+        def outcome(done: Callable[[], Entered]) -> None:
+            try:
+                got = done()
+            except CannotEnclose as error:
+                refused(CannotStart(str(error)))
+            except Exception as error:  # noqa: BLE001 - whatever a driver does, the lease has to end
+                _log.exception("enclosing_failed", lease=case.lease)
+                refused(CannotStart(f"it cannot be enclosed: {error}"))
+            else:
+                entered(got)
+
+        self._do(lambda: self.fences.enter(case), outcome)
+
+    def leave(self, lease: str, left: Callable[[str], None]) -> None:
+        """The processes of a lease are gone. `left` is told, in the loop, who or what is in the way; empty: nothing."""
+
+        def outcome(done: Callable[[], str]) -> None:
+            try:
+                why = done()
+            except Exception as error:  # noqa: BLE001 - it is tried again
+                _log.exception("leaving_failed", lease=lease)
+                why = str(error)
+            left(why)
+
+        self._do(lambda: self.fences.leave(lease), outcome)
+
+    def forget(self, lease: str) -> None:
+        """The lease is over: what is left of it here goes, if anything is."""
+        self._do(lambda: self.fences.forget(lease), lambda done: done())
+
+    async def prove(self) -> None:
+        """Have every fence try itself."""
+        await self._loop.run_in_executor(self._worker, self.fences.prove)
+
+    async def in_turn(self, work: Callable[[], T]) -> T:
+        """Something else that belongs into the one thread."""
+        return await self._loop.run_in_executor(self._worker, work)
+
+    def _do(self, work: Callable[[], T], outcome: Callable[[Callable[[], T]], None]) -> None:
+        if self.fences.quick:
+            outcome(work)
+            return
+        future = self._loop.run_in_executor(self._worker, work)
+        future.add_done_callback(lambda done: None if done.cancelled() else outcome(done.result))
+
+    def close(self) -> None:
+        """No more work; what is under way is waited for."""
+        self._worker.shutdown()
+        self.fences.close()

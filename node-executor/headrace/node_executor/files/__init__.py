@@ -1,0 +1,1 @@
+"""Files that jobs leave: checkpoints, sizes, retention, removal."""

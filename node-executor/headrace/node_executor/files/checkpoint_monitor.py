@@ -1,0 +1,63 @@
+"""Notices what running jobs have saved, and what one that has ended saved last (R25)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+import structlog
+
+from headrace.node_executor.core import vocabulary as v
+from headrace.node_executor.files.checkpoints import Checkpoint
+from headrace.node_executor.files.inspection import Lookout
+from headrace.node_executor.running_lease import RunningLease
+
+_log = structlog.get_logger("headrace.node_executor")
+
+
+class Saving:
+    """Looks for checkpoints; `handle` is told of them, at `now()`."""
+
+    def __init__(self, handle: Callable[[v.Event], None], now: Callable[[], int], lookout: Lookout) -> None:
+        self._handle = handle
+        self._now = now
+        self._lookout = lookout
+
+    async def look(self, held: Iterable[RunningLease]) -> None:
+        """Look what these have saved; those that are still being looked at are left out. One whose disk is away holds up no other."""
+        due = [one for one in held if one.watch.may_have_news and not self._lookout.busy(one.order.lease)]
+        looks = [self._look(one, lambda: None, thorough=False) for one in due]
+        if looks:
+            await asyncio.wait(looks)
+
+    def look_then(self, held: RunningLease, then: Callable[[], None]) -> None:
+        """Look for a last checkpoint, then go on, in the time that a look may take; at once where there is nothing to wait for."""
+        if held.watch.quick and not self._lookout.busy(held.order.lease):
+            self._saved(held, held.watch.glance())
+            then()
+        else:
+            self._look(held, then, thorough=True)
+
+    def _look(self, held: RunningLease, then: Callable[[], None], *, thorough: bool) -> asyncio.Future[Checkpoint | None]:
+        def looked(done: asyncio.Future[Checkpoint | None]) -> None:
+            error = done.exception()
+            if error is None:
+                self._saved(held, done.result())
+            else:
+                self._complain(held, f"its checkpoints are not known: {error}")
+            then()
+
+        future = self._lookout.look(held.owner, held.order.lease, lambda: held.watch.look(thorough=thorough))
+        future.add_done_callback(looked)
+        return future
+
+    def _saved(self, held: RunningLease, checkpoint: Checkpoint | None) -> None:
+        self._complain(held, held.watch.complaint)
+        if checkpoint is not None and held.watch.accept(checkpoint):
+            self._handle(v.CheckpointSeen(self._now(), held.order.lease, checkpoint.uri, checkpoint.step))
+
+    def _complain(self, held: RunningLease, complaint: str) -> None:
+        if complaint and complaint != held.complained:
+            held.complained = complaint
+            held.output.note(complaint)
+            _log.info("checkpoints", lease=held.order.lease, reason=complaint)

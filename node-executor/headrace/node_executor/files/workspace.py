@@ -1,0 +1,237 @@
+"""The directories of the node: which file of a lease lies where, made when it starts and tidied when it has ended.
+
+    <data>/leases/<job>.<attempt>.<rank>/    control directory: preempt.json, finished, hook, checkpoints
+                                   …/poll    a symbolic link to the control directory itself
+                                   …/work/   where the job runs, if it asked for no other place
+    <data>/logs/<job>.<attempt>.<rank>.log   its output, there from the first byte on; with later pieces in ...log.d/ (`runtimes.output`)
+    <data>/kept/<job>.<attempt>.<rank>       what its keeper wrote down: only the executor's own account can
+    <checkpoints>/<job>.<attempt>/           for its checkpoints; the replicas of one attempt share it
+    <data>/spare/                            directories that were left empty, for the next job of the same account (`spares`)
+
+A job is told the path of its preempt file by way of the link `poll`. Whoever looks for that file, in whichever language, follows the link,
+and the kernel notes that as the link's access time: so the node knows who polls, and nobody has to say so. Where the file system notes no
+access times (`noatime`, which `shows_polling` finds out), a job that polls has to create `hook` in its control directory.
+
+Strategy: everything that a job leaves is kept for its owner and pruned by age (`retention`); what is empty goes at once. Nothing
+is synced to disk, because after a power cut no job is left that could need it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import time
+from typing import NamedTuple
+
+from headrace.contracts.messages.orders import StartOrder
+from headrace.contracts.values.account_numbers import COUNT, FIRST
+from headrace.node_executor.files.directory_pool import CHECKPOINTS as SAVED
+from headrace.node_executor.files.directory_pool import CONTROL, WORK, Spares
+from headrace.node_executor.files.directory_trees import walk
+from headrace.node_executor.launch.accounts import UserAccount
+
+PREEMPT, FINISHED, HOOK, CHECKPOINTS, POLL = "preempt.json", "finished", "hook", "checkpoints", "poll"
+_CONTROL_FILES = frozenset({PREEMPT, FINISHED, HOOK, CHECKPOINTS})
+_TICK = 0.02
+"""Seconds in which the clock of every file system has gone on."""
+
+HANDED_OVER_MAX = 20_000
+"""Files and directories that are given to another account before a start; the executor does nothing else meanwhile."""
+OPEN, CLOSED = 0o755, 0o700
+"""Of directories of jobs that run as we do, and as accounts of their own."""
+
+
+class Paths(NamedTuple):
+    """The places of one lease. `work` is empty where the job named its own directory.
+
+    `shared`: other replicas save there too. `elsewhere`: the checkpoints are on a path that the installation shares.
+    """
+
+    control: str
+    work: str
+    checkpoints: str
+    log: str
+    shared: bool = False
+    elsewhere: bool = False
+
+    @property
+    def preempt(self) -> str:
+        """Appears when the job has to yield: JSON with `reason`, `preemptor`, `deadline`."""
+        return f"{self.control}/{PREEMPT}"
+
+    @property
+    def polled(self) -> str:
+        """The same file by the path that the job is told."""
+        return f"{self.control}/{POLL}/{PREEMPT}"
+
+    @property
+    def polls(self) -> bool:
+        """Whether the job looks for the preempt file: it has followed the link to it, or says so."""
+        if os.path.lexists(self.hook):
+            return True
+        try:
+            link = os.lstat(f"{self.control}/{POLL}")
+        except OSError:
+            return False
+        return stat.S_ISLNK(link.st_mode) and link.st_atime_ns > link.st_mtime_ns
+
+    @property
+    def finished(self) -> str:
+        """Made by a job that has done all its work (R30)."""
+        return f"{self.control}/{FINISHED}"
+
+    @property
+    def hook(self) -> str:
+        """Made by a job that looks for the preempt file and leaves by itself, where that cannot be seen otherwise."""
+        return f"{self.control}/{HOOK}"
+
+    @property
+    def registered(self) -> str:
+        """Lines of JSON, one for each checkpoint that the job names itself."""
+        return f"{self.control}/{CHECKPOINTS}"
+
+
+class Workspace:
+    """The directories below `data`, and `checkpoints`, which may be a path that all nodes share. Both absolute.
+
+    `others`: jobs run as somebody else, who may pass through to his own, and look at nothing on the way.
+    """
+
+    def __init__(self, data: str, checkpoints: str = "", *, others: bool = False) -> None:
+        self.data = data
+        self.leases = f"{data}/leases"
+        self.logs = f"{data}/logs"
+        self.kept = f"{data}/kept"
+        self.checkpoints = checkpoints or f"{data}/checkpoints"
+        self._elsewhere = bool(checkpoints)
+        for directory in (self.leases, self.logs, self.checkpoints):
+            os.makedirs(directory, 0o711, exist_ok=True)
+        self._mask = os.umask(0o022)
+        os.umask(self._mask)
+        self._spares = Spares(f"{data}/spare")
+        closed = {self.leases: 0o711, self.logs: 0o700}  # the names in them are of users and their jobs
+        closed |= {} if self._elsewhere else {self.checkpoints: 0o711}
+        closed |= {data: 0o711} if others else {}
+        for directory, mode in closed.items():
+            os.chmod(directory, mode)
+
+    def paths(self, order: StartOrder) -> Paths:
+        """Where everything of this lease is."""
+        control = f"{self.leases}/{self.name(order)}"
+        return Paths(
+            control,
+            "" if order.workdir else f"{control}/{WORK}",
+            f"{self.checkpoints}/{order.job}.{order.attempt}",
+            self.log(order.job, order.attempt, order.rank),
+            shared=order.replicas > 1,
+            elsewhere=self._elsewhere,
+        )
+
+    def name(self, order: StartOrder) -> str:
+        """What everything of this lease is called here."""
+        return f"{order.job}.{order.attempt}.{order.rank}"
+
+    def log(self, job: str, attempt: int, rank: int) -> str:
+        """The file with the output of one replica."""
+        return f"{self.logs}/{job}.{attempt}.{rank}.log"
+
+    def make(self, paths: Paths, account: UserAccount | None = None) -> None:
+        """Make the directories of a lease, as this account's own. Raises `OSError`."""
+        uid, mode = (os.geteuid(), OPEN) if account is None else (account.uid, CLOSED)
+        mode &= ~self._mask
+        if not (paths.work and self._spares.take(CONTROL, uid, mode, paths.control)):
+            for directory in filter(None, (paths.control, paths.work)):
+                _make(directory, account)
+        _link(f"{paths.control}/{POLL}")
+        if paths.shared or paths.elsewhere or not self._spares.take(SAVED, uid, mode, paths.checkpoints):
+            _make(paths.checkpoints, account)
+
+    def hand_over(self, order: StartOrder, account: UserAccount | None) -> None:
+        """Give what earlier attempts of this job saved to the account that it has now, if that is another number than it had. Never raises.
+
+        A job always belongs to the same user, so no other user's files change owner; files with several hard links are skipped.
+        """
+        if account is None or not order.resume_from:
+            return
+        left = HANDED_OVER_MAX
+        for attempt in range(1, order.attempt):
+            path = f"{self.checkpoints}/{order.job}.{attempt}"
+            with contextlib.suppress(OSError):
+                found = os.lstat(path)
+                if stat.S_ISDIR(found.st_mode) and found.st_uid != account.uid and FIRST <= found.st_uid < FIRST + COUNT:
+                    left = _hand_over(path, found.st_uid, account, left)
+
+    def clear(self) -> None:
+        """Remove spare directories of a former executor that cannot be used. May take long."""
+        self._spares.clear()
+
+    def tidy(self, paths: Paths) -> None:
+        """The lease is over: remove what is empty, and our own files. Never raises."""
+        if not paths.shared and (paths.elsewhere or not self._spares.keep(SAVED, paths.checkpoints)):
+            _remove(paths.checkpoints)
+        with contextlib.suppress(OSError):
+            os.unlink(f"{paths.control}/{POLL}")
+        if paths.work and self._spares.keep(CONTROL, paths.control):
+            return
+        for name in _CONTROL_FILES:
+            with contextlib.suppress(OSError):
+                os.unlink(f"{paths.control}/{name}")
+        if paths.work and self._spares.keep(CONTROL, paths.control):
+            return
+        for directory in filter(None, (paths.work, paths.control)):
+            _remove(directory)
+
+
+def shows_polling(directory: str) -> bool:
+    """Whether the file system of `directory` notes who follows a link; takes a moment. Raises `OSError`."""
+    link = f"{directory}/.{POLL}"
+    _link(link)
+    try:
+        time.sleep(_TICK)
+        os.path.exists(f"{link}/{PREEMPT}")
+        found = os.lstat(link)
+        return found.st_atime_ns > found.st_mtime_ns
+    finally:
+        os.unlink(link)
+
+
+def _link(path: str) -> None:
+    """A fresh link to its own directory, whose access time shows later whether it was followed."""
+    try:
+        os.symlink(".", path)
+    except FileExistsError:
+        os.unlink(path)
+        os.symlink(".", path)
+
+
+def _hand_over(path: str, before: int, account: UserAccount, most: int) -> int:
+    """Give the directory and what is below it to an account, as far as it was `before`'s; how many entries more may be given away."""
+    with contextlib.closing(walk(path, lambda _: None)) as entries:
+        for here, entry in entries:
+            if most <= 0:
+                break
+            most -= 1
+            found = entry.stat(follow_symlinks=False)
+            if found.st_uid == before and (found.st_nlink == 1 or stat.S_ISDIR(found.st_mode)):
+                os.chown(entry.name, account.uid, account.gid, dir_fd=here, follow_symlinks=False)
+    os.chown(path, account.uid, account.gid, follow_symlinks=False)
+    return most
+
+
+def _make(directory: str, account: UserAccount | None) -> None:
+    try:
+        os.mkdir(directory, OPEN if account is None else CLOSED)
+    except FileExistsError:
+        found = os.lstat(directory)
+        if not stat.S_ISDIR(found.st_mode):
+            raise
+        if account is None or found.st_uid == account.uid:
+            return
+    if account is not None:
+        os.chown(directory, account.uid, account.gid, follow_symlinks=False)
+
+
+def _remove(directory: str) -> None:
+    with contextlib.suppress(OSError):
+        os.rmdir(directory)

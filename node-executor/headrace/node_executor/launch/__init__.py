@@ -1,0 +1,1 @@
+"""What a job is started with: account, environment, limits, secrets."""

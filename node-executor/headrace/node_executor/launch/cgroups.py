@@ -1,0 +1,322 @@
+"""CPU, memory and processes of each lease, held by the kernel's control groups: version 2, or version 1 where a machine still has it.
+
+Strategy: one group for each lease below one for the node, with the limits; in it a group for the job and one for its callback, so that the
+end of the one does not end the other. On a hybrid machine the controllers are of version 1 and those two lie in the bare version 2, which
+is what can be frozen and killed at once. A node that was restarted finds its groups by name; nothing is remembered.
+
+Every controller is tried before it is promised: `missing` says which limits this node cannot hold.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import signal
+import time
+from collections.abc import Container, Mapping
+from typing import NamedTuple
+from zlib import crc32
+
+from headrace.contracts.values.amounts import MEMORY
+
+CONTROLLERS = ("cpu", "memory", "pids")
+PERIOD = 100_000
+"""Microseconds over which CPU time is shared out."""
+
+MIB = 1024 * 1024
+ROUNDS, PAUSE = 500, 0.01
+_LEAST_QUOTA, _LEAST_SHARES = 1_000, 2
+
+
+class Limits(NamedTuple):
+    """What a lease may take: `cpu` in millicores, `memory` in MiB, `pids` processes and threads; 0: as much as there is."""
+
+    cpu: int = 0
+    memory: int = 0
+    pids: int = 0
+
+
+class CgroupEntry(NamedTuple):
+    """Where one process tree of a lease begins: `group` of version 2 (or empty), its `kill` file, `enter`: files to write a 0 into."""
+
+    group: str = ""
+    kill: str = ""
+    enter: tuple[str, ...] = ()
+
+
+class LeaseGroup:
+    """The group of one lease. `unified`: its directory in version 2, or empty; `controlled`: by controller, where its limits are."""
+
+    def __init__(self, unified: str, controlled: Mapping[str, str], *, modern: bool) -> None:
+        self._unified = unified
+        self._controlled = dict(controlled)
+        self._modern = modern
+
+    @property
+    def directory(self) -> str:
+        """In version 2, or empty."""
+        return self._unified
+
+    def make(self, limits: Limits) -> None:
+        """Make it, with these limits. Raises `OSError`."""
+        for path in {self._unified, *self._controlled.values()} - {""}:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(path)
+        for path, text in self._settings(limits):
+            _write(path, text)
+
+    def place(self, what: str) -> CgroupEntry:
+        """Where the job begins, or its callback. Raises `OSError`."""
+        old = tuple(f"{path}/tasks" for path in self._controlled.values()) if not self._modern else ()
+        if not self._unified:
+            return CgroupEntry(enter=old)
+        path = f"{self._unified}/{what}"
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(path)
+        return CgroupEntry(path, f"{path}/cgroup.kill", old)
+
+    def freeze(self) -> bool:
+        """Let everything in it stand still, which it does a little later (`is_still`); whether that can be done here."""
+        return self._stand_still(frozen=True)
+
+    @property
+    def is_still(self) -> bool:
+        """Whether everything in it stands still by now; also where nobody can say."""
+        with contextlib.suppress(OSError):
+            return "frozen 1" in _text(f"{self._unified}/cgroup.events").splitlines()
+        return True
+
+    def thaw(self) -> bool:
+        """The inverse of `freeze`."""
+        return self._stand_still(frozen=False)
+
+    def kill(self) -> None:
+        """SIGKILL to everything in it, also what is frozen. Never raises."""
+        if self._unified:
+            with contextlib.suppress(OSError):
+                _write(f"{self._unified}/cgroup.kill", "1")
+                return
+        for pid in self._members():
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+
+    def sweep(self) -> None:
+        """Kill everything in it until nothing is left, for at most about 5 s. Never raises."""
+        for _ in range(ROUNDS):
+            if not self._members():
+                return
+            self.kill()
+            time.sleep(PAUSE)
+
+    def hold_memory(self, mebibytes: int) -> None:
+        """Another limit of memory from now on. Raises `OSError`."""
+        settings = self._settings(Limits(memory=mebibytes))
+        for path, text in reversed(settings) if not self._modern else settings:  # with swap first, where the limit rises
+            with contextlib.suppress(OSError):
+                _write(path, text)
+        for path, text in settings:
+            _write(path, text)
+
+    def starved(self) -> int:
+        """How many processes the kernel killed here because there was no memory left of what was given."""
+        path = self._controlled.get("memory")
+        if path is None:
+            return 0
+        name = "memory.events" if self._modern else "memory.oom_control"
+        with contextlib.suppress(OSError, ValueError), open(f"{path}/{name}", encoding="ascii") as file:
+            return next((int(line.split()[1]) for line in file if line.startswith("oom_kill ")), 0)
+        return 0
+
+    def remove(self) -> bool:
+        """Remove it; whether it is gone. It cannot be while something in it is still dying."""
+        gone = True
+        places = [f"{self._unified}/{name}" for name in _below(self._unified)] if self._unified else []
+        for path in [*places, *({self._unified, *self._controlled.values()} - {""})]:
+            try:
+                os.rmdir(path)
+            except FileNotFoundError:
+                continue
+            except OSError:
+                gone = False
+        return gone
+
+    def _settings(self, limits: Limits) -> list[tuple[str, str]]:
+        """The files that hold the limits, and what goes into them."""
+        found: list[tuple[str, str]] = []
+        cpu, memory, pids = (self._controlled.get(name) for name in CONTROLLERS)
+        if cpu is not None and limits.cpu:
+            quota = max(_LEAST_QUOTA, limits.cpu * PERIOD // 1000)
+            found += [(f"{cpu}/cpu.max", f"{quota} {PERIOD}")] if self._modern else [(f"{cpu}/cpu.cfs_quota_us", str(quota))]
+        if memory is not None and limits.memory:
+            size = str(limits.memory * MIB)
+            if self._modern:
+                found += [(f"{memory}/memory.max", size), (f"{memory}/memory.oom.group", "1")]
+                found += [(f"{memory}/memory.swap.max", "0")] if os.path.exists(f"{memory}/memory.swap.max") else []
+            else:
+                found += [(f"{memory}/memory.limit_in_bytes", size)]
+                swap = f"{memory}/memory.memsw.limit_in_bytes"
+                found += [(swap, size)] if os.path.exists(swap) else []
+        if pids is not None and limits.pids:
+            found.append((f"{pids}/pids.max", str(limits.pids)))
+        return found
+
+    def _stand_still(self, *, frozen: bool) -> bool:
+        try:
+            if self._unified:
+                _write(f"{self._unified}/cgroup.freeze", "1" if frozen else "0")
+                return True
+        except OSError:
+            return False
+        return False
+
+    def _members(self) -> list[int]:
+        """The processes in it, as far as can be seen."""
+        places = [self._unified, *(f"{self._unified}/{name}" for name in _below(self._unified))] if self._unified else []
+        found: set[int] = set()
+        for path in places or list(self._controlled.values())[:1]:
+            with contextlib.suppress(OSError), open(f"{path}/cgroup.procs", encoding="ascii") as file:
+                found.update(int(line) for line in file)
+        return sorted(found)
+
+
+def group_name(node: str, data: str) -> str:
+    """What the groups of an executor are called: two of one name, with different data directories, keep out of each other's way."""
+    return f"{node}.{crc32(os.path.realpath(data).encode()):08x}"
+
+
+class Groups:
+    """All groups of one node, below a group of its own. Raises `OSError` where no group can be made at all."""
+
+    def __init__(self, name: str, mounts: str | None = None, own: str | None = None) -> None:
+        unified, old = _mounted(_text("/proc/self/mountinfo") if mounts is None else mounts)
+        here = _own(_text("/proc/self/cgroup") if own is None else own)
+        self._name = f"headrace.{name}"
+        self._modern = not any(name in old for name in CONTROLLERS)
+        self._unified = self._made(unified, here.get("", "/")) if unified else ""
+        self._controlled: dict[str, str] = {}
+        for controller in CONTROLLERS:
+            with contextlib.suppress(OSError):
+                if controller in old:
+                    self._controlled[controller] = self._made(old[controller], here.get(controller, "/"))
+                elif self._unified and _enable(self._unified, controller):
+                    self._controlled[controller] = self._unified
+        if not self._unified and not self._controlled:
+            raise OSError(errno.ENOENT, "no control groups are mounted")
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The controllers whose limits this node cannot hold."""
+        return tuple(name for name in CONTROLLERS if name not in self._controlled)
+
+    def group(self, lease: str) -> LeaseGroup:
+        """The group of a lease, by the name of its directories; it may not be there yet."""
+        controlled = {controller: f"{path}/{lease}" for controller, path in self._controlled.items()}
+        return LeaseGroup(f"{self._unified}/{lease}" if self._unified else "", controlled, modern=self._modern)
+
+    def sweep(self, known: Container[str]) -> list[str]:
+        """Kill and remove the groups of leases that nobody knows; their names."""
+        names = {
+            name for path in {self._unified, *self._controlled.values()} - {""} for name in _below(path) if name not in known
+        }
+        for name in names:
+            group = self.group(name)
+            group.sweep()
+            group.remove()
+        return sorted(names)
+
+    def close(self) -> None:
+        """Remove the node's own group, if nothing is in it."""
+        for path in {self._unified, *self._controlled.values()} - {""}:
+            with contextlib.suppress(OSError):
+                os.rmdir(path)
+
+    def _made(self, mount: str, here: str) -> str:
+        """Our own group in one hierarchy: below the group that we are in ourselves, or at the top where that is not shown here."""
+        inside = mount + here.rstrip("/")
+        path = f"{inside if os.path.isdir(inside) else mount}/{self._name}"
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(path)
+        return path
+
+
+def starved(group: LeaseGroup | None, amounts: Mapping[str, int]) -> str:
+    """What to say of a job that failed while the kernel killed some of it for want of memory; empty where it did not."""
+    count = 0 if group is None else group.starved()
+    if not count:
+        return ""
+    given = f"all of its {amounts[MEMORY]} MiB of memory" if amounts.get(MEMORY) else "more memory than there was"
+    return f"it used {given}, and the kernel killed {count} of its processes"
+
+
+def _enable(path: str, controller: str) -> bool:
+    """Have the groups below `path` controlled, all the way down from the top; whether they are (version 2)."""
+    steps = [path]
+    while os.path.exists(f"{os.path.dirname(steps[0])}/cgroup.subtree_control"):
+        steps.insert(0, os.path.dirname(steps[0]))
+    for step in steps:
+        if controller in _text(f"{step}/cgroup.subtree_control").split():
+            continue
+        if controller not in _text(f"{step}/cgroup.controllers").split():
+            return False
+        try:
+            _write(f"{step}/cgroup.subtree_control", f"+{controller}")
+        except OSError as error:
+            if error.errno != errno.EBUSY:
+                return False
+            _step_aside(step)
+            _write(f"{step}/cgroup.subtree_control", f"+{controller}")
+    return True
+
+
+def _step_aside(step: str) -> None:
+    """A group that controls others may hold no process itself: what is in it, ourselves first, goes into one beside them."""
+    aside = f"{step}/headrace-executor"
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(aside)
+    for pid in _text(f"{step}/cgroup.procs").split():
+        with contextlib.suppress(ProcessLookupError):
+            _write(f"{aside}/cgroup.procs", pid)
+
+
+def _mounted(mountinfo: str) -> tuple[str, dict[str, str]]:
+    """Where version 2 is mounted (or empty), and where each controller of version 1 is."""
+    unified, old = "", {}
+    for line in mountinfo.splitlines():
+        before, _, after = line.partition(" - ")
+        where, kind = before.split()[4], after.split()
+        if kind and kind[0] == "cgroup2":
+            unified = unified or where
+        elif kind and kind[0] == "cgroup":
+            old.update({name: where for name in kind[2].split(",") if name in CONTROLLERS})
+    return unified, old
+
+
+def _own(text: str) -> dict[str, str]:
+    """The group that we are in, by controller; of version 2 by the empty name."""
+    found = {}
+    for line in text.splitlines():
+        _, names, path = line.split(":", 2)
+        found.update(dict.fromkeys(names.split(","), path))
+    return found
+
+
+def _below(path: str) -> list[str]:
+    try:
+        with os.scandir(path) as entries:
+            return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []
+
+
+def _text(path: str) -> str:
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def _write(path: str, text: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(descriptor, text.encode())
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,125 @@
+"""The environment of a job: little from the executor, what the job's owner set, and what Headrace tells it. Pure.
+
+Strategy: nothing of the executor's own environment goes through unless it is named here or by the operator, so that no credential
+and no `LD_PRELOAD` can slip in. What decides over devices or belongs to Headrace cannot be set by the owner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from zlib import crc32
+
+from headrace.contracts.facts.fact import DeviceShare
+from headrace.contracts.messages.orders import StartOrder
+from headrace.contracts.values.amounts import GPU, GPU_UNITS, format_amount
+from headrace.contracts.values.ids import split_job_key
+from headrace.node_executor.files.workspace import Paths
+from headrace.node_executor.launch.accounts import UserAccount
+
+INHERITED = frozenset({"HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"})
+_INHERITED_PREFIX = "LC_"
+
+RESUME_FROM = "HEADRACE_RESUME_FROM"
+
+_FORBIDDEN = frozenset({"LD_PRELOAD", "LD_AUDIT"})
+_FORBIDDEN_PREFIXES = (
+    "HEADRACE_",
+    "CUDA_VISIBLE_DEVICES",
+    "CUDA_DEVICE_ORDER",
+    "CUDA_MPS_",
+    "NVIDIA_",
+    "ROCR_VISIBLE",
+    "HIP_VISIBLE",
+    "GPU_DEVICE_ORDINAL",
+)
+
+_PORT_FIRST, _PORTS = 20_000, 10_000  # below the range that the kernel hands out by itself
+
+
+def inherited(own: Mapping[str, str], more: Iterable[str] = ()) -> dict[str, str]:
+    """What of the executor's environment every job gets: `INHERITED`, the locale, and what the operator names in `more`."""
+    names = INHERITED | set(more)
+    return {name: value for name, value in own.items() if name in names or name.startswith(_INHERITED_PREFIX)}
+
+
+def job_environment(
+    order: StartOrder,
+    paths: Paths,
+    base: Mapping[str, str],
+    devices: Mapping[str, str],
+    secrets: Mapping[str, str],
+    traceparent: str = "",
+) -> dict[str, str]:
+    """All variables of the job: `base`, then the owner's, then the secrets, then ours (interfaces page, The client)."""
+    owner = {name: value for name, value in (*order.env.items(), *secrets.items()) if _may_set(name)}
+    return {
+        **base,
+        **owner,
+        **devices,
+        **_ours(order, paths),
+        **_gang(order),
+        **({"HEADRACE_TRACEPARENT": traceparent} if traceparent else {}),
+    }
+
+
+def account_environment(account: UserAccount, paths: Paths) -> dict[str, str]:
+    """What a job finds of itself where it runs as somebody else: his name, and a home that he may use."""
+    return {"HOME": paths.work or paths.control, "USER": account.name, "LOGNAME": account.name, "SHELL": "/bin/sh"}
+
+
+def callback_environment(job: Mapping[str, str], paths: Paths, pid: int, deadline: int) -> dict[str, str]:
+    """The job's variables, and by when the callback has to be done: Unix time in whole seconds, rounded down.
+
+    The preempt file by its own path: what the callback looks at says nothing of what the job looks at.
+    """
+    told = {"HEADRACE_PREEMPT_FILE": paths.preempt, "HEADRACE_PREEMPT_DEADLINE": str(deadline // 1_000_000)}
+    return {**job, **told, "HEADRACE_JOB_PID": str(pid)}
+
+
+def _may_set(name: str) -> bool:
+    return bool(name) and "=" not in name and name not in _FORBIDDEN and not name.startswith(_FORBIDDEN_PREFIXES)
+
+
+def _ours(order: StartOrder, paths: Paths) -> dict[str, str]:
+    return {
+        "HEADRACE_JOB_ID": split_job_key(order.job)[2],
+        "HEADRACE_JOB_NAME": order.name,
+        "HEADRACE_QUEUE": order.queue,
+        "HEADRACE_ATTEMPT": str(order.attempt),
+        "HEADRACE_CHECKPOINT_DIR": paths.checkpoints,
+        RESUME_FROM: order.resume_from,
+        "HEADRACE_PREEMPT_FILE": paths.polled,
+        "HEADRACE_FINISHED_FILE": paths.finished,
+        "HEADRACE_CONTROL_DIR": paths.control,
+        "HEADRACE_DEVICES": ",".join(_share(share) for share in order.devices),
+    }
+
+
+def _share(share: DeviceShare) -> str:
+    """`gpu3`, or `gpu3:0.5` for a part of it, or `gpu3:3g.40gb@4` for a slice."""
+    if share.mig:
+        return share.label
+    if share.units == GPU_UNITS:
+        return share.device
+    return f"{share.device}:{format_amount(GPU, share.units)}"
+
+
+def _gang(order: StartOrder) -> dict[str, str]:
+    """Who the replicas are and where they meet (R35). Without a port in the first address, all work out the same one.
+
+    Replicas that are all on this node meet on the loopback, which needs no name to be resolved.
+    """
+    first = order.peers[0] if len(set(order.peers)) > 1 else "127.0.0.1"
+    host, colon, port = first.rpartition(":")
+    if not (colon and port.isdecimal()):
+        host, port = first, str(_PORT_FIRST + crc32(f"{order.job}/{order.attempt}".encode()) % _PORTS)
+    rank, replicas = str(order.rank), str(order.replicas)
+    return {
+        "HEADRACE_RANK": rank,
+        "HEADRACE_REPLICAS": replicas,
+        "HEADRACE_PEERS": ",".join(order.peers),
+        "RANK": rank,
+        "WORLD_SIZE": replicas,
+        "MASTER_ADDR": host,
+        "MASTER_PORT": port,
+    }

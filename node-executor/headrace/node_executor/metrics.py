@@ -1,0 +1,24 @@
+"""What is seen of an executor from outside: whether it is connected, what runs, and what it has not been able to state."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.health.health import Health
+
+if TYPE_CHECKING:
+    from headrace.node_executor.executor import Executor
+    from headrace.node_executor.reporting.journal import Journal
+    from headrace.node_executor.reporting.link import Link
+
+
+def show(health: Health, link: Link, executor: Executor, journal: Journal, devices: int, engine: str) -> None:
+    """Let it be seen."""
+    health.check("nats", lambda: "" if link.is_connected else "the bus is away; jobs go on, and facts wait on the disk")
+    health.check("ledger", lambda: "" if link.was_answered else "the feed has not answered yet what this node is to run")
+    figures = health.figures
+    figures.gauge("headrace_build_info", "1; which software this is", lambda: {(engine,): 1}, "engine")
+    figures.gauge("headrace_nats_connected", "1 while the NATS server is there", lambda: int(link.is_connected))
+    figures.gauge("headrace_node_leases", "leases on this node, starting and stopping ones included", lambda: executor.running)
+    figures.gauge("headrace_node_devices", "devices of this node", lambda: devices)
+    figures.gauge("headrace_node_unsent_facts", "facts that wait on the disk for the ledger", lambda: len(journal.unsent))

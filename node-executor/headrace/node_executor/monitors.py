@@ -1,0 +1,176 @@
+"""Watches the node's devices and what jobs do on them: health into the core, overruns into the core, samples onto the bus.
+
+Strategy: what a driver says by itself, and what the watchdog sees, comes from their threads into the loop at once. Everything else is
+looked at with every heartbeat, in a thread, because a driver may take its time; a look that takes longer than that delays the next one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import NamedTuple
+
+import structlog
+
+from headrace.contracts.messages.orders import DeviceSample, LeaseSample, Samples
+from headrace.contracts.transport.codec import encode
+from headrace.node_executor import usage
+from headrace.node_executor.core import vocabulary as v
+from headrace.node_executor.devices import Devices, Sample
+from headrace.node_executor.devices.health import Trouble
+from headrace.node_executor.enforcement.watchdog import Overrun
+from headrace.node_executor.idleness import WINDOW, Idleness
+from headrace.node_executor.running_lease import RunningLease
+from headrace.node_executor.usage import MIB, LeaseUsage
+
+_log = structlog.get_logger("headrace.node_executor")
+
+
+class MonitorSample(NamedTuple):
+    """One look, made in a thread. `busy`: percent by process."""
+
+    changes: dict[str, Trouble | None]
+    samples: dict[str, Sample]
+    busy: dict[int, int]
+    uses: dict[str, LeaseUsage]
+
+
+class Audience(NamedTuple):
+    """`handle` takes what the core should hear; `held` are the leases that are here; `publish` sends telemetry of a kind.
+
+    `used`: what the watchdog saw last, MiB by lease and device.
+    """
+
+    handle: Callable[[v.Event], None]
+    held: Callable[[], Iterable[RunningLease]]
+    publish: Callable[[str, bytes], Awaitable[None]]
+    used: Callable[[], Mapping[tuple[str, str], int]]
+
+
+class Watching:
+    """Made in the loop; before anything is heard or seen it needs to know whom to tell (`tell`)."""
+
+    def __init__(self, node: str, devices: Devices, now: Callable[[], int]) -> None:
+        self._node = node
+        self._devices = devices
+        self._now = now
+        self._to: Audience | None = None
+        self._loop = asyncio.get_running_loop()
+        self._idleness = {device.device: Idleness() for device in devices.inventory()}
+        self._unfit = {device.device: device.unfit for device in devices.inventory()}
+        self._memory = {device.device: device.memory for device in devices.inventory()}
+        self._troubles: dict[tuple[str, str], Trouble] = {}
+        self._before: tuple[int, dict[str, LeaseUsage]] = (0, {})
+
+    def tell(self, to: Audience) -> None:
+        """Whom it tells, from now on."""
+        self._to = to
+
+    def _handle(self, event: v.Event) -> None:
+        if self._to is not None:
+            self._to.handle(event)
+
+    def overran(self, overrun: Overrun) -> None:
+        """From the watchdog's thread: a lease holds more of a device than it was given."""
+        self._loop.call_soon_threadsafe(self._overran, overrun)
+
+    def _overran(self, overrun: Overrun) -> None:
+        message = f"it held {overrun.used} MiB of {overrun.device}, {overrun.limit} MiB are its own"
+        _log.warning("overran", lease=overrun.lease, reason=message)
+        at = self._now()
+        self._handle(v.Overran(at, overrun.lease, message, overrun.device, overrun.limit, overrun.used))
+
+    def changed(self, device: str, trouble: Trouble | None) -> None:
+        """From any thread: a device is in no order, or is again."""
+        self._loop.call_soon_threadsafe(self._changed, device, trouble)
+
+    def slices_changed(self, device: str, trouble: Trouble | None) -> None:
+        """The same for its slices, which may be in no order while the device itself is well."""
+        self._loop.call_soon_threadsafe(self._changed, device, trouble, "slices")
+
+    def _changed(self, device: str, trouble: Trouble | None, of: str = "health") -> None:
+        """A device is in order again when nothing is wrong with it any more, whatever it was."""
+        if trouble is not None:
+            self._troubles[device, of] = trouble
+        else:
+            self._troubles.pop((device, of), None)
+        left = next((self._troubles[key] for key in sorted(self._troubles) if key[0] == device), None)
+        cause, code, message = left or ("", 0, "in order again")
+        _log.warning("device_changed", device=device, cause=cause or "none", reason=message)
+        self._unfit[device] = message if cause else ""
+        self._handle(v.DeviceChanged(self._now(), device, cause, code, message))
+
+    async def run(self, every: float) -> None:
+        """Look and tell until cancelled."""
+        if self._idleness:
+            self._devices.listen(self.changed)
+        while True:
+            if self._to is not None:
+                try:
+                    await self.look(self._to)
+                except Exception:  # noqa: BLE001 - whatever a driver says, the node goes on, and looks again
+                    _log.exception("look_failed")
+            await asyncio.sleep(every)
+
+    async def look(self, to: Audience) -> None:
+        """Once."""
+        at = self._now()
+        held = list(to.held())
+        leaders = {one.running.pid: one.order.lease for one in held if one.running is not None}
+        since = self._before[0]
+        seen = await asyncio.to_thread(self._see, at, since, leaders)
+        for device, trouble in seen.changes.items():
+            self._changed(device, trouble)
+        samples = Samples(
+            node=self._node,
+            at=at,
+            window=WINDOW,
+            devices=tuple(self._device_samples(at, seen, held)),
+            leases=tuple(self._lease_samples(at, seen, leaders, to.used())),
+        )
+        self._before = at, seen.uses
+        await to.publish("samples", encode(samples))
+
+    def _see(self, at: int, since: int, leaders: dict[int, str]) -> MonitorSample:
+        found = usage.uses(usage.processes(), leaders) if leaders else {}
+        if not self._idleness:
+            return MonitorSample({}, {}, {}, found)
+        return MonitorSample(
+            self._devices.look(at), self._devices.samples(), self._devices.busy_of(since) if leaders else {}, found
+        )
+
+    def _device_samples(self, at: int, seen: MonitorSample, held: Iterable[RunningLease]) -> Iterable[DeviceSample]:
+        taken = {share.device for one in held for share in one.order.devices}
+        for device, window in self._idleness.items():
+            sample = seen.samples.get(device, Sample(None, 0))
+            over = window.look(at, sample.busy, held=device in taken)
+            yield DeviceSample(
+                device=device,
+                busy=sample.busy,
+                memory_used=sample.memory,
+                memory=self._memory[device],
+                unfit=self._unfit[device],
+                held=over.held,
+                average=over.average,
+                idle=over.idle,
+            )
+
+    def _lease_samples(
+        self, at: int, seen: MonitorSample, leaders: dict[int, str], taken: Mapping[tuple[str, str], int]
+    ) -> Iterable[LeaseSample]:
+        before, earlier = self._before
+        cores = usage.millicores(earlier.items(), seen.uses, at - before)
+        memory: dict[str, dict[str, int]] = {}
+        for (lease, device), mib in taken.items():
+            memory.setdefault(lease, {})[device] = mib
+        for lease, use in seen.uses.items():
+            pids = [pid for pid, other in leaders.items() if other == lease]
+            busy = max((seen.busy[pid] for pid in pids if pid in seen.busy), default=None)
+            yield LeaseSample(
+                lease=lease,
+                cpu=cores.get(lease, 0),
+                memory=use.memory // MIB,
+                processes=use.processes,
+                devices=memory.get(lease, {}),
+                busy=busy,
+            )

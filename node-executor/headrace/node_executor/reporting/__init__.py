@@ -1,0 +1,1 @@
+"""Facts, logs and traces of this node, and its connection to the bus."""

@@ -1,0 +1,188 @@
+"""States the node's facts on the ledger: in order, exactly once, packed when there are many.
+
+Strategy: one record is in flight at a time, conditional on the sequence of the node's last one; what is stated meanwhile goes
+into the next. A record keeps its bytes until it is known to be stored, so that after a lost acknowledgement the digest of what
+stands there tells whether it was ours. Facts wait in the journal, so that a bus that is away and an executor that dies meanwhile cost
+neither one of them nor their order; of a record that was perhaps sent, what is needed to make its bytes again is there too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from itertools import islice
+from typing import Protocol
+
+import msgspec
+import structlog
+
+from headrace.contracts.facts import AnyFact
+from headrace.contracts.facts.levels import FIRST, at_level
+from headrace.contracts.facts.records import NODE_RECORD_BYTES_MAX, RECORD_FACTS_MAX, Record, digest
+from headrace.contracts.messages.orders import NodeAnswer
+from headrace.contracts.transport.codec import encode
+from headrace.node_executor.reporting.journal import Journal, Sending
+
+WAIT_FIRST, WAIT_MOST = 0.05, 0.5
+"""Seconds between tries to store a record: a job's end must not wait for long when the servers have agreed who leads again."""
+
+MICROSECONDS = 1_000_000
+AHEAD_ALLOWED = MICROSECONDS // 2
+"""How far this node's clock may be ahead of the log's time before that is used: at two seconds records are void (R34)."""
+
+_log = structlog.get_logger("headrace.node_executor")
+
+
+class Unavailable(Exception):
+    """The bus is away, or nothing came back: the message may or may not have been heard."""
+
+
+class WrongLast(Exception):
+    """The node's last record is another one than was thought: the one with sequence `last` (0: there is none)."""
+
+    def __init__(self, last: int) -> None:
+        super().__init__(f"the last record is {last}")
+        self.last = last
+
+
+class LedgerConnection(Protocol):
+    """What the ledger needs from the bus."""
+
+    async def append(self, payload: bytes, expected: int) -> int:
+        """Store a record behind the one with sequence `expected` (0: none). Raises `Unavailable`, `WrongLast`."""
+
+    async def ask(self) -> NodeAnswer:
+        """What the feed knows of this node. Raises `Unavailable`."""
+
+
+class FactWriter:
+    """The writer `by`. `journal` has what was stated and not stored; `now` is the clock."""
+
+    def __init__(self, wire: LedgerConnection, by: str, engine: str, now: Callable[[], int], journal: Journal) -> None:
+        self._wire = wire
+        self._by = by
+        self._engine = engine
+        self._now = now
+        self._journal = journal
+        self._wanted = asyncio.Event()
+        self._empty = asyncio.Event()
+        (self._wanted if journal.unsent else self._empty).set()
+        self._last: int | None = None
+        self._log_time = 0
+        self._heard_at = 0.0
+        self._is_ahead = False
+        self._level = FIRST
+        self._left = self._earlier = len(journal.unsent)
+        self._recalled = asyncio.Event()
+        if not self._left:
+            self._recalled.set()
+        self.as_of = 0
+
+    @property
+    def last_record(self) -> int:
+        """The sequence of the node's last record, as far as is known."""
+        return self._last or 0
+
+    def state(self, fact: AnyFact) -> None:
+        """Put a fact behind those before it."""
+        self._journal.said(fact)
+        self._wanted.set()
+        self._empty.clear()
+
+    def heard(self, answer: NodeAnswer) -> None:
+        """How far the feed is, what may be stated there (`contracts.facts.levels`), and what time it is."""
+        self.as_of, self._level = max(self.as_of, answer.through), max(self._level, answer.level)
+        if answer.now:
+            self._log_time, self._heard_at = answer.now, asyncio.get_running_loop().time()
+
+    async def recalled(self) -> int:
+        """Wait until all that a former executor stated is stored; the sequence of the record that has the last of it (0: there was none).
+
+        Before that nobody else knows what has ended here, so what they would have run here is not to be believed (R36).
+        """
+        await self._recalled.wait()
+        return self.last_record if self._earlier else 0
+
+    async def settled(self) -> None:
+        """Wait until everything stated so far and since is stored."""
+        await self._empty.wait()
+
+    async def run(self) -> None:
+        """Write until cancelled. No failure of the bus ends it."""
+        while True:
+            await self._wanted.wait()
+            if self._journal.sending is not None and self._journal.sending.count <= len(self._journal.unsent):
+                sending, in_doubt = self._journal.sending, True  # by a former executor
+                self._last = sending.last
+            else:
+                self._last = (await self._answer_from(0)).last_record if self._last is None else self._last
+                sending, in_doubt = self._next(self._last), False
+            await self._store(sending, in_doubt=in_doubt)
+            self._journal.stored(sending.count, self.last_record)
+            self._left -= sending.count
+            if self._left <= 0:
+                self._recalled.set()
+            if not self._journal.unsent:
+                self._wanted.clear()
+                self._empty.set()
+
+    def _next(self, last: int) -> Sending:
+        """A record of as many waiting facts as fit into one."""
+        count = min(len(self._journal.unsent), RECORD_FACTS_MAX)
+        sending = Sending(count, last, self._time(), self.as_of, self._engine, self._level)
+        while len(self._encoded(sending)) > NODE_RECORD_BYTES_MAX and sending.count > 1:
+            sending = msgspec.structs.replace(sending, count=sending.count // 2)
+        return sending
+
+    def _time(self) -> int:
+        """This node's time, or the log's where this node is ahead of it."""
+        now = self._now()
+        due = self._log_time + int((asyncio.get_running_loop().time() - self._heard_at) * MICROSECONDS)
+        was, self._is_ahead = self._is_ahead, self._log_time > 0 and now - due > AHEAD_ALLOWED
+        if self._is_ahead and not was:
+            ahead = (now - due) / MICROSECONDS
+            _log.error("clock_ahead", seconds=ahead, help="this node's clock is wrong: the log's time is used")
+        return due if self._is_ahead else now
+
+    def _encoded(self, sending: Sending) -> bytes:
+        facts = at_level(tuple(islice(self._journal.unsent, sending.count)), sending.level)
+        return encode(Record(by=self._by, now=sending.now, engine=sending.engine, as_of=sending.as_of, facts=facts))
+
+    async def _store(self, sending: Sending, *, in_doubt: bool) -> None:
+        """Store one record, whatever it takes."""
+        payload = self._encoded(sending)
+        wait = WAIT_FIRST
+        while True:
+            self._journal.sends(sending)
+            try:
+                self._last = await self._wire.append(payload, sending.last)
+            except Unavailable as error:
+                if not in_doubt:
+                    _log.warning("record_waits", reason=str(error), facts=len(self._journal.unsent))
+                in_doubt = True
+                await asyncio.sleep(wait)
+                wait = min(2 * wait, WAIT_MOST)
+            except WrongLast as error:
+                answer = await self._answer_from(error.last)
+                self._last = answer.last_record
+                if in_doubt and answer.last_record > sending.last and answer.last_digest in {digest(payload), ""}:
+                    return  # the very one whose acknowledgement was lost
+                _log.warning(
+                    "record_behind", thought=sending.last, last=error.last, help="does another executor use this node's name?"
+                )
+                sending = msgspec.structs.replace(sending, last=answer.last_record)
+            else:
+                return
+
+    async def _answer_from(self, last: int) -> NodeAnswer:
+        """An answer that knows the record with sequence `last`; the feed may be away, or a moment behind the stream."""
+        wait = WAIT_FIRST
+        while True:
+            with contextlib.suppress(Unavailable):
+                answer = await self._wire.ask()
+                self.heard(answer)
+                if answer.last_record >= last:
+                    return answer
+            await asyncio.sleep(wait)
+            wait = min(2 * wait, WAIT_MOST)

@@ -1,0 +1,94 @@
+"""Whether jobs can be started on this node: what it does when it is asked to check itself after it was set aside (R36).
+
+Strategy: what most often makes starts fail is tried once: the disk is written to, the devices are looked at, a control group is made, and
+a program of no consequence is started by the runtime that starts jobs, and waited for. Nothing of it is left behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import Callable
+
+from headrace.node_executor.dependencies import Equipment
+from headrace.node_executor.launch.cgroups import LeaseGroup
+from headrace.node_executor.runtimes import CannotStart, End, Launch, RuntimeListener
+from headrace.node_executor.runtimes.job_log import Output
+
+WITHIN = 30.0
+"""Seconds in which the program has to have ended."""
+NAME = "self-check"
+PROGRAM = ("true",)
+
+
+class SelfCheck:
+    """Checks the node it belongs to; one check at a time. `tell` hears what was found, in one line; nothing: an empty one."""
+
+    def __init__(self, equipment: Equipment, tell: Callable[[str], None]) -> None:
+        self._with = equipment
+        self._tell = tell
+        self._work: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Check; `tell` is called later."""
+        if self._work is None or self._work.done():
+            self._work = asyncio.get_running_loop().create_task(self._run())
+
+    async def _run(self) -> None:
+        self._tell(await check(self._with))
+
+
+async def check(equipment: Equipment) -> str:
+    """Why jobs cannot be started here, in one line; empty where nothing was found."""
+    directory = os.path.join(equipment.workspace.data, NAME)
+    devices = equipment.devices.inventory()
+    if devices and all(device.unfit for device in devices):
+        return f"all of its devices are unfit: {devices[0].unfit}"
+    group: LeaseGroup | None = None
+    try:
+        await asyncio.to_thread(_write, directory)
+        group = equipment.preparation.make_group(NAME)
+        return await _start(equipment, directory, group)
+    except CannotStart as error:
+        return error.message
+    except TimeoutError:
+        return f"a program that does nothing had not ended after {WITHIN:g} s"
+    except OSError as error:
+        return f"the data directory cannot be written to: {error.strerror}"
+    finally:
+        if group is not None:
+            group.remove()
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _write(directory: str) -> None:
+    """Make it, and put a file in it that reaches the disk."""
+    os.makedirs(directory, 0o700, exist_ok=True)
+    descriptor = os.open(os.path.join(directory, "written"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(descriptor, bytes(4096))
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+async def _start(equipment: Equipment, directory: str, group: LeaseGroup | None) -> str:
+    ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    def failed(error: CannotStart) -> None:
+        if not ended.done():
+            ended.set_exception(error)
+
+    def over(end: End) -> None:
+        if not ended.done():
+            ended.set_result("" if end.code == 0 else f"a program that does nothing ended with exit code {end.code}")
+
+    output = Output(os.path.join(directory, "log"), equipment.output_limit)
+    launch = Launch(NAME, PROGRAM, {"PATH": os.defpath}, directory, directory, output, group=group)
+    try:
+        equipment.runtime.start(launch, RuntimeListener(lambda _running, _at: None, failed, over))
+        async with asyncio.timeout(WITHIN):
+            return await ended
+    finally:
+        equipment.runtime.forget(NAME)

@@ -1,0 +1,1 @@
+"""The books as a function of the ledger: rows, meters, charges. Pure."""

@@ -1,0 +1,173 @@
+"""What came to an end, summed up by hour and by day: tables that make a month's statement a matter of days and not of jobs. Pure.
+
+Strategy: sums are kept of what is over (an interval of use, a start, a suspension, a wait, what was kept for somebody), as differences,
+so that an interval that turns out to have been another one is taken out again and the new one put in; what still lasts is added by
+whoever asks. Hours and days are those of UTC: any other period is whole hours, and a rest that is read from the intervals themselves.
+Three tables, each with no more than its questions need: days and hours by account, and hours by node, where accounts would make as many
+rows as there are jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple, TypeAlias
+
+from headrace.accounting.books.meter import Closed
+from headrace.accounting.books.tariffs import NO_TARIFF, Tariffs
+from headrace.contracts.values.amounts import Amounts
+from headrace.contracts.values.durations import DAY, HOUR
+
+HOURS_A_DAY = DAY // HOUR
+
+
+class RollupAccount(NamedTuple):
+    """On whose name something goes; `pool` is empty for what has not come so far. `node`: where it is; no part of the name."""
+
+    tenant: str
+    group: str
+    policy: str
+    profile: str
+    user: str
+    service_account: bool
+    pool: str
+    node: str = ""
+
+
+class SumRow(NamedTuple):
+    """A difference to what one account had of one key on one day, or in one hour, at one tariff; in unit-microseconds.
+
+    `number`: days, or hours, since 1970.
+    """
+
+    number: int
+    tenant: str
+    group_name: str
+    policy: str
+    profile: str
+    user_name: str
+    service_account: bool
+    pool: str
+    key: str
+    tariff: int
+    reserved: int
+    borrowed: int
+    suspended: int
+    waiting: int
+    kept: int
+    provider_lost: int
+
+
+class NodeSumRow(NamedTuple):
+    """A difference to what a tenant had of one key on one node in one hour."""
+
+    hour: int
+    tenant: str
+    pool: str
+    node: str
+    key: str
+    tariff: int
+    reserved: int
+    borrowed: int
+    suspended: int
+    kept: int
+    provider_lost: int
+
+
+class Summed(NamedTuple):
+    """Differences, each table in the order of its rows."""
+
+    days: list[SumRow]
+    hours: list[SumRow]
+    nodes: list[NodeSumRow]
+
+
+_RESERVED, _BORROWED, _SUSPENDED, _WAITING, _KEPT, _PROVIDER_LOST = range(6)
+_OF_NODES = (_RESERVED, _BORROWED, _SUSPENDED, _KEPT, _PROVIDER_LOST)
+_NOTHING = (0, 0, 0, 0, 0, 0)
+
+_Table: TypeAlias = dict[tuple[Any, ...], list[int]]
+
+
+class Sums:
+    """Collects differences until they are taken. `span`: the finest that is wanted, an hour or a day."""
+
+    def __init__(self, tariffs: Tariffs, span: int = HOUR) -> None:
+        self._tariffs = tariffs
+        self._span = span
+        self._table: dict[tuple[int, RollupAccount, str, int], list[int]] = {}
+
+    def held(self, key: str, closed: Iterable[Closed]) -> None:
+        """Use of a key, reserved and borrowed, priced at the tariff of its time; tags are accounts."""
+        table, only, span = self._table, self._tariffs.only, self._span
+        for account, since, until, reserved, borrowed in closed:
+            tariff, number = only(account.pool, account.tenant, since), since // span
+            if tariff is not None and until <= (number + 1) * span:  # nearly all of what is short
+                place = (number, account, key, tariff)
+                cell = table.get(place)
+                if cell is None:
+                    cell = table[place] = [*_NOTHING]
+                cell[_RESERVED] += reserved * (until - since)
+                cell[_BORROWED] += borrowed * (until - since)
+                continue
+            for begun, ended, tariff in self._tariffs.pieces(account.pool, account.tenant, since, until):
+                self._add(account, key, tariff, begun, ended, ((_RESERVED, reserved), (_BORROWED, borrowed)))
+
+    def suspended(self, account: RollupAccount, key: str, units: int, since: int, until: int) -> None:
+        """Units that a suspended job would have held; charged to nobody (R29)."""
+        self._add(account, key, NO_TARIFF, since, until, ((_SUSPENDED, units),))
+
+    def kept(self, account: RollupAccount, key: str, units: int, since: int, until: int) -> None:
+        """Free units that were kept for a job; charged to nobody (R37)."""
+        self._add(account, key, NO_TARIFF, since, until, ((_KEPT, units),))
+
+    def provider_lost(self, account: RollupAccount, amounts: Amounts, since: int, until: int) -> None:
+        """What a lease held before its job ran; not charged (R36, R37)."""
+        for key, units in amounts.items():
+            self._add(account, key, NO_TARIFF, since, until, ((_PROVIDER_LOST, units),))
+
+    def waited(self, account: RollupAccount, amounts: Amounts, since: int, until: int) -> None:
+        """What a job asked for while it was pending."""
+        for key, units in amounts.items():
+            self._add(account, key, NO_TARIFF, since, until, ((_WAITING, units),))
+
+    def take(self) -> Summed:
+        """Everything since the last time that is some difference."""
+        cells, self._table = self._table, {}
+        days: _Table = {}
+        hours: _Table = {}
+        nodes: _Table = {}
+        hourly = self._span == HOUR
+        for (number, account, key, tariff), cell in cells.items():
+            *name, node = account
+            day = number // HOURS_A_DAY if hourly else number
+            _merge(days, (day, *name, key, tariff), cell)
+            if hourly:
+                _merge(hours, (number, *name, key, tariff), cell)
+            if hourly and node:
+                _merge(nodes, (number, account.tenant, account.pool, node, key, tariff), cell)
+        return Summed(
+            sorted(SumRow(*place, *cell) for place, cell in days.items() if any(cell)),
+            sorted(SumRow(*place, *cell) for place, cell in hours.items() if any(cell)),
+            sorted(NodeSumRow(*place, *(cell[measure] for measure in _OF_NODES)) for place, cell in nodes.items() if any(cell)),
+        )
+
+    def _add(
+        self, account: RollupAccount, key: str, tariff: int, since: int, until: int, measures: tuple[tuple[int, int], ...]
+    ) -> None:
+        table, span = self._table, self._span
+        number = since // span
+        while since < until:
+            ends = min(until, (number + 1) * span)
+            place = (number, account, key, tariff)
+            cell = table.get(place)
+            if cell is None:
+                cell = table[place] = [*_NOTHING]
+            for measure, units in measures:
+                cell[measure] += units * (ends - since)
+            since, number = ends, number + 1
+
+
+def _merge(table: _Table, place: tuple[Any, ...], cell: list[int]) -> None:
+    """Add a cell; one that stands alone is shared with others until another comes to it."""
+    there = table.get(place)
+    table[place] = cell if there is None else [one + more for one, more in zip(there, cell, strict=True)]

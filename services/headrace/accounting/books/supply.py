@@ -1,0 +1,65 @@
+"""What there is to be had, for the books: nodes as they are, and what each pool has since when (R6). Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from headrace.accounting.books.row_mapping import node_row
+from headrace.accounting.books.rows import CapacityRow, NodeRow
+from headrace.contracts import facts as f
+from headrace.domain.model.state import NodeState, State
+
+CHANGES_SUPPLY = frozenset(
+    {
+        f.NodeApprovedV1,
+        f.NodeRegisteredV1,
+        f.NodeStoppedV1,
+        f.NodeLostV1,
+        f.DeviceDrainedV1,
+        f.DeviceReturnedV1,
+        f.PoolAppliedV1,
+        f.PoolDeletedV1,
+    }
+)
+"""Facts after which a pool may have more or less than before."""
+
+
+class Supply:
+    """Nodes that have changed, and the last known supply of each pool."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._known: dict[tuple[str, str], tuple[int, int]] = {}
+        self._nodes: dict[str, NodeState] = {}
+
+    def restore(self, rows: Iterable[CapacityRow]) -> None:
+        """Go on from what was noted last."""
+        self._known = {(row.pool, row.key): (row.known, row.usable) for row in rows}
+
+    def node_changed(self, name: str) -> None:
+        """A node is to be written."""
+        node = self._state.nodes.get(name)
+        if node is not None:
+            self._nodes[name] = node
+
+    def nodes_moved(self) -> None:
+        """Nodes may have come into a pool or left it."""
+        self._nodes.update(self._state.nodes)
+
+    def take_nodes(self) -> list[NodeRow]:
+        """Those that have changed since the last time."""
+        changed, self._nodes = self._nodes, {}
+        return [node_row(node) for node in changed.values()]
+
+    def changes(self, sequence: int) -> Iterator[CapacityRow]:
+        """What each pool has, where it differs from what was noted last."""
+        supply = {
+            (pool.document.name, key): (pool.known.get(key, 0), pool.usable.get(key, 0))
+            for pool in self._state.pools.values()
+            for key in pool.known
+        }
+        for place in sorted(supply.keys() | self._known.keys()):
+            has = supply.get(place, (0, 0))
+            if has != self._known.get(place):
+                self._known[place] = has
+                yield CapacityRow(*place, sequence, self._state.now, *has)

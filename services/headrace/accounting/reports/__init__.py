@@ -1,0 +1,1 @@
+"""Answers out of the books: usage, invoices, exports, history."""

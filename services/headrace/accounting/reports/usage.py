@@ -1,0 +1,126 @@
+"""The question what was used, and its answer out of the books (R17, R37)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headrace.accounting.books.periods import BadPeriod, Period, periods, zone
+from headrace.accounting.books.rows import Position, ReservationRow
+from headrace.accounting.reports.aggregate import AggregateKey, AggregateLine, lines
+from headrace.accounting.reports.costs import decimal
+from headrace.accounting.reports.usage_reader import FIELDS, LABEL, TooMuch, UsageReader
+from headrace.accounting.storage.database import Connection
+from headrace.accounting.storage.sql_statements import statements
+from headrace.accounting.storage.store import position
+from headrace.contracts.messages.usage import UsageAnswer, UsageRequest, UsageRow
+
+ROWS_MAX = 5_000
+"""Lines of one answer; a message is no place for more, and `skip` gets the others."""
+
+FIELDS_MAX = 8
+
+JOBS_AT_ONCE = 1_000
+"""Of a question by job, where there are many."""
+BUSY = 50_000
+"""Intervals of a time with many jobs."""
+
+_SQL = statements("usage")
+
+
+class BadQuestion(ValueError):
+    """The question makes no sense; the text names the field and the way out."""
+
+
+def check(question: UsageRequest, now: int) -> None:
+    """Raises `BadQuestion` for unknown groupings and times the wrong way round or to come; `now` is the time of the books."""
+    unknown = [name for name in question.by if name not in FIELDS and not (name.startswith(LABEL) and len(name) > len(LABEL))]
+    if unknown:
+        raise BadQuestion(f"by: usage is not kept by {unknown[0][:80]!r}; it is by {', '.join(FIELDS)}, {LABEL}KEY")
+    if len(set(question.by)) < len(question.by):
+        raise BadQuestion("by: the same name stands there twice")
+    if len(question.by) > FIELDS_MAX:
+        raise BadQuestion(f"by: at most {FIELDS_MAX} names")
+    if question.since < 0 or question.until < 0 or question.skip < 0:
+        raise BadQuestion("since, until, skip: microseconds since 1970, or 0 for an open end; lines to leave out")
+    if question.until and question.since >= question.until:
+        raise BadQuestion("since, until: the period ends before it begins; exchange them")
+    if question.since > now:
+        raise BadQuestion("since: that is still to come; the books reach to the newest record of the ledger")
+
+
+async def answer(connection: Connection, tenant: str, question: UsageRequest) -> UsageAnswer:
+    """The usage of one tenant (empty: of all) as the books stand, in one snapshot. Raises `BadQuestion`."""
+    async with connection.transaction(isolation="repeatable_read", readonly=True):
+        at = await position(connection)
+        check(question, at.now)
+        wanted = await _periods(connection, question, at)
+        if not wanted:
+            return UsageAnswer(through=at.sequence, rows=(), now=at.now)
+        bounds = [wanted[0].since, *(period.until for period in wanted)]
+        only, more = await _some_jobs(connection, tenant, question, bounds)
+        reader = UsageReader(connection, tenant, question.by, bounds, only)
+        prices = await reader.prices()
+        reservations = [] if question.after else await connection.fetch(_SQL["reservations"], tenant)
+        try:
+            entries = await reader.entries(prices)
+            jobs = await reader.jobs()
+        except TooMuch as error:
+            raise BadQuestion(f"by: {error}") from None
+        cover = None if reader.covers or not reservations else await UsageReader(connection, tenant, (), bounds).entries(prices)
+        found = lines(entries, prices, [ReservationRow(*row) for row in reservations], question.by, bounds, cover)
+    page = list(found.items())[question.skip : question.skip + ROWS_MAX]
+    rows = tuple(
+        _row(place, line, question, wanted, jobs.get((place.period, place.names, place.key), 0)) for place, line in page
+    )
+    return UsageAnswer(through=at.sequence, rows=rows, now=at.now, lines=len(found), more=more)
+
+
+async def knows(connection: Connection, tenant: str) -> bool:
+    """Whether the books have anything of a tenant."""
+    return bool(await connection.fetchval(_SQL["has_tenant"], tenant))
+
+
+async def _some_jobs(
+    connection: Connection, tenant: str, question: UsageRequest, bounds: Sequence[int]
+) -> tuple[list[str] | None, str]:
+    """The jobs of this answer, and the last of them where there are others behind it; None: all."""
+    if "job" not in question.by:
+        return None, ""
+    since, until = bounds[0], bounds[-1]
+    if not question.after and not await connection.fetchval(_SQL["is_busy"], since, until, BUSY):
+        return None, ""
+    rows = await connection.fetch(_SQL["jobs_behind"], tenant, question.after, since, until, JOBS_AT_ONCE + 1)
+    jobs = [row[0] for row in rows[:JOBS_AT_ONCE]]
+    return jobs, jobs[-1] if len(rows) > JOBS_AT_ONCE else ""
+
+
+async def _periods(connection: Connection, question: UsageRequest, at: Position) -> list[Period]:
+    """The periods asked for, as far as the books reach; with an open beginning, from the first moment of which they know."""
+    until = min(question.until or at.now, at.now)
+    since = max(question.since, await connection.fetchval(_SQL["first"]) or until)
+    try:
+        where = zone(question.timezone)
+        return periods(since, until, question.per, where) if since < until else []
+    except BadPeriod as error:
+        raise BadQuestion(str(error)) from None
+
+
+def _row(place: AggregateKey, line: AggregateLine, question: UsageRequest, wanted: Sequence[Period], jobs: int) -> UsageRow:
+    cost, lost_cost = line.priced(place.key)
+    label = {question.per: wanted[place.period].label} if question.per else {}
+    return UsageRow(
+        group=label | dict(zip(question.by, place.names, strict=True)),
+        key=place.key,
+        total=str(line.reserved + line.borrowed),
+        reserved=str(line.reserved),
+        borrowed=str(line.borrowed),
+        lost=str(line.lost),
+        jobs=jobs,
+        idle=str(line.idle),
+        suspended=str(line.suspended),
+        waiting=str(line.waiting),
+        kept=str(line.kept),
+        provider_lost=str(line.provider_lost),
+        cost=decimal(cost),
+        lost_cost=decimal(lost_cost),
+    )

@@ -1,0 +1,372 @@
+"""What follows from what has happened to jobs: an attempt ended, a wish to cancel or requeue, a limit reached, documents changed.
+
+Each function returns facts about jobs that need an answer, in the order in which the need arose. Nothing here looks at who else waits.
+What is yielded together stands in one record, or in none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.contracts import facts as f
+from headrace.contracts.facts.fact import Ladder
+from headrace.contracts.values.durations import HOUR, MINUTE, SECOND
+from headrace.contracts.values.reasons import RejectReason
+from headrace.domain.model.attempts import DISPUTED
+from headrace.domain.model.job_states import JobState
+from headrace.domain.queueing.admissible import Rejection, never_fits
+from headrace.domain.queueing.freeze_drain import holding_under, waiting_under
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from headrace.contracts.facts import AnyFact
+    from headrace.domain.indexes.pending import JobGroup
+    from headrace.domain.model.jobs import JobRecord, LeaseState
+    from headrace.domain.model.state import NodeState, State
+
+    Due = tuple[JobRecord, *tuple[Sequence[AnyFact], ...]]
+    """A job, and what is to be stated about it, in units."""
+
+MIN_RUNTIME_FIRST = 60 * SECOND
+MIN_RUNTIME_MAX = 1 * HOUR
+BACK_OFF_FIRST = 1 * SECOND
+BACK_OFF_MAX = 5 * MINUTE
+AVOIDED_FOR = 10 * MINUTE
+"""How long a job is kept away from a node that did not start it (R36)."""
+REASON_MAX = 256
+REFUSALS_MAX = 3
+"""Refused starts of different jobs in a row, after which a node is set aside (R36)."""
+ASIDE_FIRST, ASIDE_MAX = 10 * MINUTE, 24 * HOUR
+"""How long it is set aside the first time, which doubles each time in a row, and at most."""
+_OVERTIME = {JobState.STARTING: "start_timeout", JobState.RUNNING: "time_limit", JobState.SUSPENDED: "suspend_max"}
+_LOSSES = ("node_lost", "node_stopped", "start_timeout")
+_STOPPABLE = (JobState.STARTING, JobState.RUNNING, JobState.SUSPENDED)
+
+
+def settle(state: State, now: int) -> Iterator[Sequence[AnyFact]]:
+    """Everything that is due, each job by one source at most, in units that belong together."""
+    terms, seen = state.terms, set[str]()
+    sources = (
+        (state.unsettled, _endings),
+        (state.cancels, _cancels),
+        (state.forced, _forced),
+        (state.requeues, _requeues),
+        (state.doomed, _doomed),
+        (state.deadlines.due(now), _overtime),
+        (state.draining, _drains),
+        (terms.closings, _closed),
+        (terms.timed, _windows),
+    )
+    for jobs, source in sources:
+        for job, *units in source(state, now) if jobs else ():
+            if job.key not in seen:
+                seen.add(job.key)
+                yield from units
+
+
+def _endings(state: State, now: int) -> Iterator[Due]:
+    """Jobs that wait for the end of an attempt on a lost node to be confirmed stay among the unsettled, and are looked at each time."""
+    for job in list(state.unsettled.values()):
+        if not job.leases:
+            yield job, _settle_job(state, job, now)
+        elif facts := _settle_leases(state, job):
+            yield job, *([fact] for fact in facts)
+
+
+def _settle_leases(state: State, job: JobRecord) -> list[AnyFact]:
+    """News of a job that still holds leases: some on nodes that are gone (R32), or a gang that has lost a member (R35)."""
+    facts: list[AnyFact] = [
+        f.LeaseRevokedV1(job=job.key, attempt=job.attempt, rank=lease.rank, cause=cause)
+        for lease in job.leases.values()
+        if (cause := _why_gone(state, job, lease))
+    ]
+    if any(lease.suspended_at for lease in job.leases.values()):
+        facts += _end_suspension(state, job)
+    elif any(not ending.is_success for ending in job.endings) and job.state is not JobState.STOPPING:
+        facts.append(stop(job, "gang_broken"))
+    return facts
+
+
+def _end_suspension(state: State, job: JobRecord) -> list[AnyFact]:
+    """A gang of which one node could not suspend its part is requeued as a whole (R35), and so is what has lost its devices (R29)."""
+    if job.state is JobState.STOPPING and job.endings and job.stop is not None and job.stop.then == "suspend":
+        return [stop(job, job.stop.cause, preemptor=job.stop.preemptor, then="requeue")]
+    if job.state is not JobState.SUSPENDED:
+        return []
+    if job.endings:
+        return [stop(job, "suspension_lost")]
+    there = {(lease.node, device.name) for lease in job.leases.values() for device in state.nodes[lease.node].devices}
+    gone = any((lease.node, share.device) not in there for lease in job.leases.values() for share in lease.devices)
+    return [stop(job, "device_lost")] if gone else []
+
+
+def _why_gone(state: State, job: JobRecord, lease: LeaseState) -> str:
+    """Why a lease is to be taken back without a word about it (R32); empty where it is not."""
+    status = state.nodes[lease.node].status
+    if lease.empty and (lease.overdue or status != "ready"):
+        return "confirmed_empty"
+    if status == "stopped":
+        through = state.nodes[lease.node].stopped_through
+        return "node_stopped" if not through or lease.sequence <= through else ""
+    return "node_lost" if status == "lost" and job.policy.document.preemption.on_node_lost != "wait" else ""
+
+
+def _settle_job(state: State, job: JobRecord, now: int) -> list[AnyFact]:
+    """What becomes of the job; one that could never run again, because documents have changed since its grant, is dismissed at once."""
+    settled = _settle_attempt(job, now)
+    if isinstance(settled, f.JobRequeuedV1) and job.attempts[-1].sequence < state.documents_sequence:
+        rejection = why_never(state, job)
+        if rejection is not None:
+            return [settled, _dismissed(job, rejection)]
+    return [settled]
+
+
+def _settle_attempt(job: JobRecord, now: int) -> AnyFact:
+    """All leases of the attempt have ended: the job goes on, or has reached its end (R29, R30, R32)."""
+    if job.state is not JobState.SUSPENDED and all(ending.is_plain for ending in job.endings):
+        return _ended(job, "succeeded", "exited", 0)
+    exit_code = next((ending.exit_code for ending in job.endings if ending.exit_code), None)
+    if exit_code is None and all(ending.exit_code == 0 for ending in job.endings):
+        exit_code = 0
+    if any(ending.finished for ending in job.endings):
+        return _ended(job, "succeeded", "finished", exit_code)
+    if job.state is JobState.SUSPENDED:
+        return _requeued(job, _node_cause(job) or "suspension_lost", now)
+    yielded = job.stop is not None and any(ending.stopping or ending.outcome != "exited" for ending in job.endings)
+    if not yielded and all(ending.is_success for ending in job.endings):
+        return _ended(job, "succeeded", "exited", 0)
+    if job.cancel_by:
+        return _ended(job, "cancelled", "cancelled", exit_code)
+    if yielded and job.stop is not None and job.stop.cause != "gang_broken":
+        return _after_ladder(job, job.stop, exit_code, now)
+    node_cause = _node_cause(job)
+    if node_cause:
+        return _requeued(job, node_cause, now)
+    if job.retries_used < job.max_retries:
+        return _requeued(job, "failed", now)
+    return _ended(job, "failed", "exited", exit_code)
+
+
+def _node_cause(job: JobRecord) -> str:
+    """By which fault of a node the attempt ended (R32, R36); empty where it was the job's own. A stop that came first is no fault."""
+    outcomes = {ending.outcome for ending in job.endings}
+    if outcomes & {"lost", "revoked"}:
+        told = {ending.message for ending in job.endings if ending.outcome == "revoked"}
+        return "node_stopped" if told == {"node_stopped"} and "lost" not in outcomes else "node_lost"
+    return "refused" if outcomes & {"refused", DISPUTED} or outcomes == {"never_started"} else ""
+
+
+def _after_ladder(job: JobRecord, ladder: Ladder, exit_code: int | None, now: int) -> AnyFact:
+    """The job was made to stop; what then is the ladder's `then` (R29)."""
+    if ladder.cause == "time_limit":
+        return _ended(job, "failed", "time_limit", exit_code)
+    if ladder.cause == "preempted" and _is_preempted_too_often(job):
+        return _ended(job, "cancelled", "max_preemptions", exit_code)
+    if ladder.cause == "cancelled" or ladder.then == "cancel":
+        return _ended(job, "cancelled", ladder.cause, exit_code)
+    return _requeued(job, ladder.cause, now)
+
+
+def _is_preempted_too_often(job: JobRecord) -> bool:
+    most = job.policy.document.preemption.max_preemptions
+    return most is not None and job.preemptions >= most
+
+
+def doubled(job: JobRecord) -> int:
+    """Its own minimum run time after one more preemption (R29)."""
+    served = max(job.min_runtime, job.policy.document.preemption.min_runtime, MIN_RUNTIME_FIRST)
+    return min(2 * served, max(MIN_RUNTIME_MAX, served))
+
+
+def _back_off(job: JobRecord) -> int:
+    return min(BACK_OFF_FIRST << min(job.losses, 30), BACK_OFF_MAX)
+
+
+def _requeued(job: JobRecord, cause: str, now: int) -> f.JobRequeuedV1:
+    """Back into line: after a loss not at once (R32), not to a node that did not start it (R36); preempted once more, or before (R29)."""
+    disputed = cause == "refused" and all(ending.outcome != "refused" for ending in job.endings)
+    disputed = disputed and any(ending.outcome == DISPUTED for ending in job.endings)
+    blamed = {"refused": ("refused",), "start_timeout": ("refused", "never_started")}.get(cause, ())
+    avoid = tuple(sorted({ending.node for ending in job.endings if ending.outcome in blamed}))
+    return f.JobRequeuedV1(
+        job=job.key,
+        attempt=job.attempt,
+        cause=cause,
+        min_runtime=doubled(job) if "preempted" in (cause, job.suspended_by) else job.min_runtime,
+        not_before=now + _back_off(job) if cause in _LOSSES else now + BACK_OFF_FIRST if disputed else 0,
+        avoid=avoid,
+        avoid_until=now + AVOIDED_FOR if avoid else 0,
+        may_overlap=any(ending.outcome == "revoked" and ending.message == "node_lost" for ending in job.endings),
+    )
+
+
+def _ended(job: JobRecord, final: str, cause: str, exit_code: int | None) -> f.JobEndedV1:
+    return f.JobEndedV1(job=job.key, attempt=job.attempt, state=final, cause=cause, exit_code=exit_code)
+
+
+def stop(job: JobRecord, cause: str, *, preemptor: str = "", then: str = "") -> f.StopOrderedV1:
+    """The order to stop, with the whole ladder the policy gives (R28)."""
+    terms = job.policy.document.preemption
+    then = then or {
+        "preempted": _after_preemption(job),
+        "window": _after_preemption(job),
+        "cancelled": "cancel",
+        "time_limit": "cancel",
+    }.get(cause, "requeue")
+    ladder = Ladder(
+        cause=cause, callback_grace=terms.callback_grace, term_grace=terms.term_grace, then=then, preemptor=preemptor
+    )
+    return f.StopOrderedV1(job=job.key, attempt=job.attempt, ladder=ladder)
+
+
+def _after_preemption(job: JobRecord) -> str:
+    """What the policy wants (R29); what is preempted once too often is not suspended first."""
+    wanted = job.policy.document.preemption.on_preempt
+    return "cancel" if wanted == "suspend" and _is_preempted_too_often(job) else wanted
+
+
+def _cancels(state: State, _now: int) -> Iterator[Due]:
+    """What waits ends first: of a whole sweep nothing may start in what the rest of it lets go of."""
+    for job in sorted(state.cancels.values(), key=lambda job: job.state is not JobState.PENDING):
+        if job.state is JobState.PENDING:
+            yield job, [_ended(job, "cancelled", "cancelled", None)]
+        elif job.leases and (job.stop is None or job.stop.cause != "cancelled"):
+            yield job, [stop(job, "cancelled")]
+
+
+def _forced(state: State, _now: int) -> Iterator[Due]:
+    """Whatever an operator takes by force, inside a reservation or not (R24)."""
+    for job in list(state.forced.values()):
+        if job.state in _STOPPABLE:
+            yield job, [stop(job, "preempted")]
+
+
+def _requeues(state: State, _now: int) -> Iterator[Due]:
+    """What its owner has sent back into line (R29), unless it is leaving already."""
+    for job in list(state.requeues.values()):
+        if job.state in _STOPPABLE:
+            yield job, [stop(job, "requeued")]
+
+
+def _doomed(state: State, _now: int) -> Iterator[Due]:
+    for job in list(state.doomed.values()):
+        yield job, [_ended(job, "cancelled", "dependency_failed", None)]
+
+
+def _overtime(state: State, now: int) -> Iterator[Due]:
+    """Starts that take too long (R35), and time limits (R33)."""
+    for key in state.deadlines.due(now):
+        job = state.jobs[key]
+        if job.state in _OVERTIME:
+            yield job, [stop(job, _OVERTIME[job.state])]
+
+
+def _drains(state: State, _now: int) -> Iterator[Due]:
+    """Whatever is on a node that is drained (R28)."""
+    for _, node in sorted(state.draining.items()):
+        for job in dict.fromkeys(lease.job for lease in node.leases.values()):
+            if job.state in _STOPPABLE:
+                yield job, [stop(job, "drain")]
+
+
+def set_aside(state: State, now: int) -> Iterator[AnyFact]:
+    """Nodes that refuse whatever comes (R36), and those that were set aside and whose time to check themselves has come.
+
+    On probation one refusal is enough.
+    """
+    for _, node in sorted(state.refusing.items()):
+        enough = 1 if node.probation is not None else REFUSALS_MAX
+        if len(node.refusals) >= enough and not node.cordoned:
+            last = next(reversed(node.refusals.values()))
+            why = f"it refused the starts of {len(node.refusals)} jobs in a row"
+            if node.probation is not None:
+                why = "it refused the job that it was given on probation"
+            yield _aside(state, node, f"{why}, the last: {last}" if last else why, now)
+    for _, node in sorted(state.set_aside.items()):
+        probation = node.probation
+        if probation is None or not node.healthy:
+            continue
+        if probation.stage == "failed":
+            yield _aside(state, node, f"its self-check failed: {probation.message}", now)
+        elif probation.stage == "waits" and probation.until <= now:
+            yield f.NodeCheckOrderedV1(node=node.name)
+
+
+def _aside(state: State, node: NodeState, reason: str, now: int) -> f.NodeSetAsideV1:
+    """It is kept for a while that doubles with each time in a row (R36)."""
+    if not state.terms.amended:
+        return f.NodeSetAsideV1(node=node.name, reason=reason[:REASON_MAX])
+    times = node.probation.times if node.probation is not None else 0
+    return f.NodeSetAsideV1(
+        node=node.name, reason=reason[:REASON_MAX], until=now + min(ASIDE_FIRST << min(times, 30), ASIDE_MAX)
+    )
+
+
+def next_check(state: State) -> int | None:
+    """When the next node that was set aside is to check itself; None: none is."""
+    waiting = [node.probation.until for node in state.set_aside.values() if node.probation is not None and _waits(node)]
+    return min(waiting, default=None)
+
+
+def _waits(node: NodeState) -> bool:
+    return node.healthy and node.probation is not None and node.probation.stage == "waits"
+
+
+def _closed(state: State, _now: int) -> Iterator[Due]:
+    """What is deleted with its jobs (R11): those that wait are cancelled, those that run walk the ladder.
+
+    A pool's jobs are stopped there only, and wait for another pool.
+    """
+    for closing in state.terms.closings.values():
+        if closing.mode != "cancel":
+            continue
+        for job in waiting_under(state, closing):
+            yield job, [_ended(job, "cancelled", "deleted", None)]
+        for job in holding_under(state, closing):
+            if job.stop is None:
+                yield job, [stop(job, "deleted", then="requeue" if closing.kind == "pool" else "cancel")]
+
+
+def _windows(state: State, _now: int) -> Iterator[Due]:
+    """What runs on although the window that closed stops it (R33)."""
+    for policy in state.terms.timed.values():
+        if policy.gate is not None and policy.gate.stops:
+            for job in policy.jobs.values():
+                if job.leases and job.stop is None and job.state is not JobState.SUSPENDED:
+                    yield job, [stop(job, "window")]
+
+
+def review_pending(state: State) -> list[f.JobDismissedV1]:
+    """After documents or capacity have changed: pending jobs that can now never run are dismissed (R10).
+
+    One question for each group, and one for each job that stands aside. In the order of their keys: whoever has begun with a snapshot
+    finds the groups in another order.
+    """
+    found: list[f.JobDismissedV1] = []
+    for group in state.pending.groups.values():
+        rejection = why_never(state, group)
+        if rejection is not None:
+            found += [_dismissed(job, rejection) for job in group.members.values()]
+    for job in state.pending.aside.values():
+        rejection = why_never(state, job)
+        if rejection is not None:
+            found.append(_dismissed(job, rejection))
+    return sorted(found, key=lambda fact: fact.job)
+
+
+def _dismissed(job: JobRecord, rejection: Rejection) -> f.JobDismissedV1:
+    return f.JobDismissedV1(job=job.key, reason=rejection.reason, message=rejection.message)
+
+
+def why_never(state: State, group: JobGroup | JobRecord) -> Rejection | None:
+    """Why the job, or no job of the group, can ever run; None: it may."""
+    policy = group.policy
+    profile = state.profile(policy.document.tenant, group.profile)
+    if (
+        profile is None
+        or policy.key not in state.policies
+        or all(link.name != group.profile for link in policy.document.profiles)
+    ):
+        return Rejection(RejectReason.QUEUE_DELETED, f"queue {policy.document.name}/{group.profile} is gone")
+    return never_fits(state, policy, profile, group.request, preemptible=group.preemptible, beyond=group.beyond)

@@ -1,0 +1,117 @@
+"""Asking for nodes (R38): once nothing more can be granted, who could be held by a pool after it has grown asks for the fewest nodes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.contracts import facts as f
+from headrace.domain.model.quota import scopes_of, with_reservation
+from headrace.domain.placement.pool_growth import GrowthRequest, closed_for, due_at, may_hold, nodes_for, room_to_grow
+from headrace.domain.queueing.access import may_enter
+from headrace.domain.queueing.gates import may_borrow, may_start
+from headrace.domain.queueing.ranking import may_hold_inside
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from headrace.contracts.facts import AnyFact
+    from headrace.contracts.values.amounts import Amounts
+    from headrace.domain.indexes.pending import JobGroup
+    from headrace.domain.model.state import PoolState, Scope, State
+
+NAMED_MAX = 100
+"""Jobs that a request names, of those that ask."""
+
+
+def end_growth(state: State, now: int) -> Iterator[AnyFact]:
+    """Growth that has come, or has taken too long: then the pool is closed for growth for a while."""
+    for name, growth in sorted(state.terms.growths.items()):
+        pool = state.pools.get(name)
+        if not growth.open:
+            continue
+        if growth.came >= growth.nodes:
+            yield f.GrowthEndedV1(pool=name, outcome="grown", nodes=growth.came)
+        elif pool is None or now >= due_at(pool, growth):
+            until = now + closed_for(growth)
+            yield f.GrowthEndedV1(pool=name, outcome="late", nodes=growth.came, closed_until=until)
+
+
+def next_growth(state: State, now: int) -> int | None:
+    """When growth is given up, or a pool may be asked again."""
+    moments = []
+    for name, growth in state.terms.growths.items():
+        pool = state.pools.get(name)
+        moments.append(due_at(pool, growth) if growth.open and pool is not None else growth.closed_until)
+    return min((moment for moment in moments if moment > now), default=None)
+
+
+def ask_for_growth(state: State, now: int) -> Iterator[AnyFact]:
+    """A request for each pool in which somebody asks for nodes; called when nothing more can be granted."""
+    room = {name: room_to_grow(state, pool, now) for name, pool in state.pools.items()}
+    if not any(room.values()):
+        return
+    asks: dict[str, list[GrowthRequest]] = {}
+    for group in state.pending.groups.values():
+        pool = _asks_in(state, group, room)
+        if pool is not None:
+            count = min(len(group.members), _within(state, group, pool))
+            if count > 0:
+                asks.setdefault(pool.document.name, []).append(_ask(group, count))
+    for name in sorted(asks):
+        burst = state.pools[name].document.burst
+        nodes = nodes_for(burst.node, asks[name], room[name]) if burst is not None else 0
+        if nodes:
+            jobs = sorted(ask.name for ask in asks[name])[:NAMED_MAX]
+            yield f.GrowthRequestedV1(pool=name, nodes=nodes, jobs=tuple(jobs))
+
+
+def _ask(group: JobGroup, count: int) -> GrowthRequest:
+    head = group.head()
+    return GrowthRequest(group.request, count, head.key if head is not None else "")
+
+
+def _asks_in(state: State, group: JobGroup, room: dict[str, int]) -> PoolState | None:
+    """The first pool of the order in which growth would help; none while one is growing for it, or victims are being looked for."""
+    profile = state.profile(group.policy.document.tenant, group.profile)
+    for name in profile.pools if profile is not None else ():
+        pool = state.pools.get(name)
+        if pool is None or not _is_open_to(state, group, pool):
+            continue
+        if pool.search is not None and pool.search.job.key in group.members:
+            return None
+        burst, growth = pool.document.burst, state.terms.growths.get(name)
+        if burst is None or not may_hold(burst.node, group.request.shape):
+            continue
+        if growth is not None and growth.open:
+            return None
+        if room[name] and (may_borrow(group) or may_hold_inside(state, group, pool)):
+            return pool
+    return None
+
+
+def _is_open_to(state: State, group: JobGroup, pool: PoolState) -> bool:
+    document, name = group.policy.document, pool.document.name
+    return name != group.barred_from and may_enter(pool, document.tenant, document.group) and may_start(state, group, name)
+
+
+def _within(state: State, group: JobGroup, pool: PoolState) -> int:
+    """How many jobs of the group fit under every limit, and in its reservation where it may not borrow."""
+    counts = [len(group.members)]
+    for scope in scopes_of(state, group.policy, pool.document.name):
+        if not (group.beyond and scope.kind == "policy"):
+            counts += _times(scope.limit, scope.use, group, pool)
+    if not may_borrow(group):
+        for scope in with_reservation(state, group.policy, pool.document.name):
+            counts += _times(_reserved(scope, pool), scope.use if group.preemptible else scope.firm, group, pool)
+    counts += _times(pool.document.capacity, pool.use, group, pool)
+    return min(counts)
+
+
+def _reserved(scope: Scope, pool: PoolState) -> Amounts:
+    return {key: (scope.reservation or {}).get(key, 0) for key in pool.governed}
+
+
+def _times(ceiling: Amounts, use: Amounts, group: JobGroup, pool: PoolState) -> Iterator[int]:
+    for key, asked in group.request.total.items():
+        if asked and key in ceiling and key in pool.governed:
+            yield max(0, ceiling[key] - use.get(key, 0)) // asked

@@ -1,0 +1,179 @@
+"""Objects too large for a message, in pieces, in a bucket of JetStream's object store: put whole, read whole, removed whole.
+
+Strategy: the layout is NATS' own, so that its tools can look into it, with one restriction: a name is used once. So nothing has to be
+replaced, the stream lets no header roll anything up, and an object whose putting broke off has no name and is never seen. What is read
+is compared with the digest that was put beside it; whether that is the right one, only the ledger can say.
+"""
+
+from __future__ import annotations
+
+import secrets
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from contextlib import suppress
+from hashlib import sha256
+from typing import Protocol
+
+import msgspec
+
+from headrace.bus.log import LogError, LogRefused
+from headrace.bus.nats.connection import Connection
+from headrace.bus.nats.jetstream import JetStreamLog, refusal
+from headrace.bus.nats.streams import PIECE
+from headrace.nats_client.acknowledgement import PublishError
+
+
+class ObjectDamaged(Exception):
+    """The object is not, or not wholly, what was put there; the text says in what."""
+
+
+class Objects(Protocol):
+    """One bucket."""
+
+    async def names(self) -> list[str]:
+        """What there is, sorted. Raises `LogError`."""
+
+    async def put(self, name: str, data: bytes) -> None:
+        """Store durably, under a name that nothing has yet. Raises `LogError`; nothing is stored then."""
+
+    async def get(self, name: str) -> bytes:
+        """What was put. Raises `ObjectDamaged` where it is not all there any more, or another thing, and `LogUnavailable`."""
+
+    async def delete(self, name: str) -> None:
+        """Remove it; nothing happens where it is not there. Raises `LogError`."""
+
+
+class _Meta(msgspec.Struct, frozen=True):
+    """What stands beside an object, under NATS' names."""
+
+    name: str
+    bucket: str
+    nuid: str
+    size: int
+    chunks: int
+    digest: str
+
+
+class _Subjects(msgspec.Struct):
+    subjects: dict[str, int] | None = None
+
+
+class _Info(msgspec.Struct):
+    state: _Subjects = msgspec.field(default_factory=_Subjects)
+    error: PublishError | None = None
+
+
+class JetStreamObjects:
+    """A bucket on a NATS server."""
+
+    def __init__(self, connection: Connection, bucket: str, *, piece: int = PIECE) -> None:
+        self._connection = connection
+        self._bucket = bucket
+        self._stream = f"OBJ_{bucket}"
+        self._log = JetStreamLog(connection, self._stream)
+        self._piece = piece
+
+    async def names(self) -> list[str]:
+        """See `Objects.names`."""
+        wish = msgspec.json.encode({"subjects_filter": self._meta_subject(">")})
+        answer = await self._connection.ask(f"$JS.API.STREAM.INFO.{self._stream}", wish)
+        info = msgspec.json.decode(answer.data, type=_Info)
+        if info.error is not None:
+            raise refusal(info.error, self._stream)
+        ends = (subject.rpartition(".")[2] for subject in info.state.subjects or ())
+        return sorted(urlsafe_b64decode(end).decode() for end in ends)
+
+    async def put(self, name: str, data: bytes) -> None:
+        """See `Objects.put`."""
+        nuid = secrets.token_hex(11)
+        pieces = [data[start : start + self._piece] for start in range(0, len(data), self._piece)]
+        meta = _Meta(name, self._bucket, nuid, len(data), len(pieces), _digest(data))
+        try:
+            for piece in pieces:
+                await self._log.append(self._pieces_subject(nuid), piece, None)
+            await self._log.append(self._meta_subject(_encoded(name)), msgspec.json.encode(meta), 0)
+        except LogError:
+            with suppress(LogError):
+                await self._purge(self._pieces_subject(nuid))
+            raise
+
+    async def get(self, name: str) -> bytes:
+        """See `Objects.get`."""
+        meta = await self._meta(name)
+        if meta is None:
+            raise ObjectDamaged(f"there is no {name} in {self._bucket}")
+        pieces: list[bytes] = []
+        after = 0
+        for number in range(meta.chunks):
+            piece = await self._log.next(self._pieces_subject(meta.nuid), after)
+            if piece is None:
+                raise ObjectDamaged(f"{name}: only {number} of its {meta.chunks} pieces are there")
+            after = piece.sequence
+            pieces.append(piece.payload)
+        data = b"".join(pieces)
+        if _digest(data) != meta.digest:
+            raise ObjectDamaged(f"{name}: its {len(data)} bytes are not those that were put there")
+        return data
+
+    async def delete(self, name: str) -> None:
+        """See `Objects.delete`."""
+        meta = await self._meta(name)
+        await self._purge(self._meta_subject(_encoded(name)))
+        if meta is not None:
+            await self._purge(self._pieces_subject(meta.nuid))
+
+    async def _meta(self, name: str) -> _Meta | None:
+        message = await self._log.last(self._meta_subject(_encoded(name)))
+        if message is None:
+            return None
+        try:
+            return msgspec.json.decode(message.payload, type=_Meta)
+        except msgspec.DecodeError as error:
+            raise ObjectDamaged(f"{name}: what stands beside it cannot be read: {error}") from None
+
+    async def _purge(self, subject: str) -> None:
+        wish = msgspec.json.encode({"filter": subject})
+        answer = await self._connection.ask(f"$JS.API.STREAM.PURGE.{self._stream}", wish)
+        info = msgspec.json.decode(answer.data, type=_Info)
+        if info.error is not None:
+            raise refusal(info.error, self._stream)
+
+    def _meta_subject(self, end: str) -> str:
+        return f"$O.{self._bucket}.M.{end}"
+
+    def _pieces_subject(self, nuid: str) -> str:
+        return f"$O.{self._bucket}.C.{nuid}"
+
+
+class MemoryObjects:
+    """The twin in memory."""
+
+    def __init__(self) -> None:
+        self._objects: dict[str, bytes] = {}
+
+    async def names(self) -> list[str]:
+        """See `Objects.names`."""
+        return sorted(self._objects)
+
+    async def put(self, name: str, data: bytes) -> None:
+        """See `Objects.put`."""
+        if name in self._objects:
+            raise LogRefused(f"there is a {name} already")
+        self._objects[name] = bytes(data)
+
+    async def get(self, name: str) -> bytes:
+        """See `Objects.get`."""
+        if name not in self._objects:
+            raise ObjectDamaged(f"there is no {name}")
+        return self._objects[name]
+
+    async def delete(self, name: str) -> None:
+        """See `Objects.delete`."""
+        self._objects.pop(name, None)
+
+
+def _encoded(name: str) -> str:
+    return urlsafe_b64encode(name.encode()).decode()
+
+
+def _digest(data: bytes) -> str:
+    return "SHA-256=" + urlsafe_b64encode(sha256(data).digest()).decode()

@@ -1,0 +1,366 @@
+"""The configuration of the NATS server: who may say what where (interfaces page, Accounts).
+
+Strategy: a server sends a stream's acknowledgement, and a service's answer, to whatever reply subject the publisher named, and
+asks nobody whether the publisher may write there. So outsiders live in accounts of their own, which reach `CORE`, where the
+streams are, only through the subjects imported here. An answer to an outsider goes back into the outsider's account, where no
+stream listens; whatever reply subject is named, nothing is written in `CORE`.
+
+A stream also obeys the headers of its publishers, and answers with the sequence. So what users publish for SUBMIT arrives in `CORE`
+on other subjects (`hr.intake.…`), from which services publish it again without its headers (`service.intake`).
+
+- `USERS`: people and service accounts of tenants, and viewers. They submit and ask; they hear their own inbox and nothing else.
+- `LISTENERS`: the same people's connections that hear the feed: those whose user name ends in `_feed`. In this account publishing
+  is denied, so no answer can be directed to subscribers of the feed.
+- `FORMER`: the same people until the installation is at level 2. Clients of release 0.1.0 hear the feed on the connection on which
+  they ask, with as many subscriptions as that release allowed.
+- `ADMINS`: the owner and the provider's administrators, with the subjects of users and the feed. The account has connections of its
+  own, so tenants that use up all of theirs cannot keep out the people who have to stop them.
+- `NODES`: nodes. (An answer may still be delivered to another node's orders, so a node believes only what decodes as orders and
+  names that node.)
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from headrace.bus.nats.cluster_routes import CLUSTER, Routes, clustered
+from headrace.contracts.messages.tokens import FEED_SUBSCRIPTIONS, FEED_SUFFIX, inbox_prefix
+from headrace.contracts.transport.codec import MESSAGE_BYTES_MAX
+from headrace.contracts.transport.subjects import (
+    FEED_STREAM,
+    LEDGER_STREAM,
+    SNAPSHOT_STREAM,
+    SNAPSHOT_SUBJECTS,
+    SUBMIT_STREAM,
+    WISH_SUBJECTS,
+    from_intake,
+    intake,
+    presence,
+    turn,
+)
+from headrace.contracts.values.ids import is_token
+
+HEADER_ROOM = 16 * 1024
+MAX_CONNECTIONS = 20_480
+MAX_PENDING = 48 * 1024 * 1024
+"""Bytes that a server keeps for one connection that does not read; of more, the connection is closed and what it had not read is lost.
+NATS has one such setting for all connections, services included. It is the window of a reader of the ledger (32 MiB,
+`bus.nats.jetstream_reader`) and two of the largest messages: with 24 MiB readers that stop for a second were disconnected. A connection
+that reads nothing for ten seconds is closed in any case.
+"""
+LOOPBACK = "127.0.0.1"
+
+CONNECTIONS = {"USERS": 4_096, "LISTENERS": 4_096, "FORMER": 4_096, "ADMINS": 256, "NODES": 4_096}
+"""Max connections per account; together below `MAX_CONNECTIONS`, so that no account takes another's, nor the services'."""
+SUBSCRIPTIONS = {"USERS": 4, "LISTENERS": FEED_SUBSCRIPTIONS, "FORMER": 256, "ADMINS": 256, "NODES": 8}
+"""Max subscriptions of one connection per account: a client of ours asks with one, a node has three."""
+
+Kind = Literal["operator", "service", "callout", "system", "user", "admin", "viewer", "node"]
+
+
+class Credential(NamedTuple):
+    """One login, and by its `kind` what it may do.
+
+    `operator`: everything in `CORE` (makes the streams, repairs). `service`: what `SERVICES` says for its name. `callout` answers who may
+    connect, and `system` disconnects who may no more. `user`: submits, cancels, requeues and asks as `tenant`.`user`, and hears its
+    tenant's feed. `admin`: the same as any user of any tenant (the owner of a laptop); `viewer` looks at all of them. `node`: speaks for
+    `node`. Names are tokens and unique; passwords are printable ASCII.
+    """
+
+    name: str
+    password: str
+    kind: Kind
+    tenant: str = ""
+    user: str = ""
+    node: str = ""
+
+
+class Rights(NamedTuple):
+    """What one login may publish and hear. `answers`: it may answer what it hears, once each."""
+
+    publish: tuple[str, ...]
+    subscribe: tuple[str, ...]
+    answers: bool = False
+
+
+def _reads(stream: str) -> tuple[str, ...]:
+    """What reading a stream takes: look at it, have it delivered, say that one keeps up."""
+    return (
+        f"$JS.API.STREAM.INFO.{stream}",
+        f"$JS.API.STREAM.MSG.GET.{stream}",
+        f"$JS.API.DIRECT.GET.{stream}",
+        f"$JS.API.CONSUMER.CREATE.{stream}.*",
+        f"$JS.FC.{stream}.>",
+    )
+
+
+_ANSWERS = ("_R_.>",)
+"""Where answers to questions from other accounts go; the server makes these subjects up for one answer each."""
+
+_INTAKE = intake("hr.>")
+
+_FOLDS = (*_reads(LEDGER_STREAM), *_reads(SNAPSHOT_STREAM))
+"""What folding takes: a snapshot to begin with, and the ledger."""
+
+SERVICES: dict[str, Rights] = {
+    "admission": Rights(
+        (
+            "hr.ledger.admission",
+            *_FOLDS,
+            *_reads(SUBMIT_STREAM),
+            f"$JS.API.STREAM.PURGE.{SUBMIT_STREAM}",
+            *(*WISH_SUBJECTS, *_ANSWERS, "_INBOX_governance.>"),
+        ),
+        ("hr.query.admission.>", _INTAKE),
+    ),
+    "allocator": Rights(
+        ("hr.ledger.allocator", turn("allocator"), *_FOLDS, *_ANSWERS),
+        ("hr.query.allocator.>", "hr.query.allocator-standby.>", turn("allocator")),
+    ),
+    "preemption": Rights(
+        ("hr.ledger.preemption", turn("preemption"), *_FOLDS, *_ANSWERS),
+        ("hr.query.preemption.>", "hr.query.preemption-standby.>", "hr.telemetry.>", turn("preemption")),
+    ),
+    "governance": Rights(
+        (
+            *("hr.ledger.governance", "hr.submit.>", "hr.cancel.>", "hr.requeue.>"),
+            *("hr.query.accounting.usage.*.*", "hr.query.admission.judge.*.*", "hr.query.admission.status.*.*", "hr.logs.*"),
+            "hr.query.callout.pause.*.*",
+            *_FOLDS,
+            *(*_ANSWERS, "_INBOX_callout.>"),
+        ),
+        ("hr.query.governance.>", _INTAKE, "hr.feed.>", "hr.telemetry.*.heartbeat", presence("*")),
+    ),
+    "feed": Rights(
+        ("hr.feed.>", "hr.orders.*", "hr.logs.*", turn("feed"), *_FOLDS, *_reads(FEED_STREAM), *_ANSWERS),
+        ("hr.query.feed.>", "hr.query.feed-standby.>", "hr.query.orders.node.*", "hr.telemetry.>", turn("feed")),
+    ),
+    "accounting": Rights((*_FOLDS, *_ANSWERS, "_INBOX_governance.>"), ("hr.query.accounting.>", "hr.query.provider.>")),
+    "audit": Rights(
+        ("hr.ledger.audit", *SNAPSHOT_SUBJECTS, f"$JS.API.STREAM.PURGE.{SNAPSHOT_STREAM}", *_FOLDS, *_ANSWERS),
+        ("hr.query.audit.>",),
+    ),
+}
+"""The services of `CORE`: each writes the ledger in its own name only, and reads the streams it folds."""
+
+CALLOUT_USER = "callout"
+"""Whom the server asks who may connect."""
+
+CALLOUT = Rights(
+    (
+        *(f"$JS.API.STREAM.INFO.{LEDGER_STREAM}", f"$JS.API.STREAM.MSG.GET.{LEDGER_STREAM}"),
+        *("hr.query.governance.claim.*.*", "hr.query.governance.storage.*.*", presence(CALLOUT_USER), *_ANSWERS),
+    ),
+    ("$SYS.REQ.USER.AUTH", "hr.ledger.governance", "hr.query.callout.>"),
+    answers=True,
+)
+"""Who answers whether somebody may connect: hears that question, reads what governance has written, asks it to write down what a
+provider's token claims, and writes nothing."""
+
+SYSTEM = Rights((*(f"$SYS.REQ.SERVER.PING.{what}" for what in ("CONNZ", "VARZ", "JSZ")), "$SYS.REQ.SERVER.*.KICK"), ())
+"""In the servers' own account: sees how they are and who is connected, and ends a connection."""
+
+_FROM_USERS = (*map(intake, WISH_SUBJECTS), "hr.query.*.*.*.*")
+_ASKING = ("USERS", "FORMER", "ADMINS")
+_FROM_NODES = ("hr.ledger.node.*", "hr.telemetry.*.*", "hr.query.orders.node.*")
+_VIEWS = tuple(f"feed.{what}" for what in ("jobs", "job", "why", "facts", "queues", "pools", "nodes", "state", "diff"))
+_BOOKS = tuple(f"accounting.{what}" for what in ("usage", "statement", "audit"))
+_ASKED_BY_USERS = (*_VIEWS, "feed.logs", *_BOOKS, "*.liveness")
+"""What a user may ask, as that user; to write documents (governance) takes an administrator. `status` counts the jobs of all tenants, so
+users ask `liveness` instead."""
+_SEEN_BY_VIEWERS = (*_VIEWS, *_BOOKS, "*.status", "*.liveness")
+"""What who looks at all tenants may ask, as any of them."""
+_HEARING = ("LISTENERS", "FORMER", "ADMINS")
+_FEED = ("hr.feed.>",)
+_TO_NODES = ("hr.orders.*",)
+_OF_NODES = ("hr.logs.*",)
+
+
+def rights(credential: Credential) -> Rights:
+    """What this login may do, its own inbox included: a bearer's, where the password is a token."""
+    inbox = f"{inbox_prefix(credential.name, credential.password)}.>"
+    tenant, user, node = credential.tenant, credential.user, credential.node
+    match credential.kind:
+        case "operator":
+            return Rights((">",), (">",))
+        case "service":
+            base = SERVICES[credential.name]
+            base = base._replace(publish=(*base.publish, presence(credential.name)))
+        case "callout":
+            base = CALLOUT
+        case "system":
+            base = SYSTEM
+        case "user":
+            own = f"{tenant}.{user}"
+            asks = tuple(f"hr.query.{what}.{own}" for what in _ASKED_BY_USERS)
+            base = Rights((f"hr.submit.{own}.>", f"hr.cancel.{own}.>", f"hr.requeue.{own}.>", *asks), ())
+        case "admin":
+            base = Rights(("hr.submit.>", "hr.cancel.>", "hr.requeue.>", "hr.query.>"), _FEED)
+        case "viewer":
+            base = Rights(tuple(f"hr.query.{what}.*.*" for what in _SEEN_BY_VIEWERS), ())
+        case "node":
+            base = Rights(
+                (f"hr.ledger.node.{node}", f"hr.telemetry.{node}.>", f"hr.query.orders.node.{node}"),
+                (f"hr.orders.{node}", f"hr.logs.{node}"),
+                answers=True,
+            )
+    return base._replace(subscribe=(*base.subscribe, inbox))
+
+
+def hearing(credential: Credential) -> Rights:
+    """The rights of a user's connection that hears the feed of its tenant (administrators and viewers: of all) and may not publish."""
+    return Rights((), (f"hr.feed.{credential.tenant}.>" if credential.kind == "user" else "hr.feed.>",))
+
+
+def account_of(kind: Kind, *, hears: bool = False) -> str:
+    """The account of a login of this kind. `hears`: of its connection that hears the feed."""
+    if hears and kind in ("user", "viewer"):
+        return "LISTENERS"
+    return {"system": "$SYS", "user": "USERS", "viewer": "USERS", "admin": "ADMINS", "node": "NODES"}.get(kind, "CORE")
+
+
+def server_config(
+    credentials: Iterable[Credential],
+    store: Path,
+    *,
+    host: str = LOOPBACK,
+    port: int = 4222,
+    ports_file_dir: Path | None = None,
+    server_name: str = CLUSTER,
+    issuer: str = "",
+    tls: tuple[str, str] | None = None,
+    cluster: Routes | None = None,
+) -> str:
+    """The text of the server's configuration file; it holds the passwords, so it is to be written 0600.
+
+    `port` -1: a free one, which the server writes into a file in `ports_file_dir`. `issuer`: the public key in whose name it is answered
+    who else may connect; without one, nobody else may. `tls`: the files of a certificate and its key. `cluster`: the others. Raises
+    `ValueError` for a login that names no proper tenant, user, node or service.
+    """
+    logins = tuple(credentials)
+    for login in logins:
+        _check(login)
+    twice = [name for name, times in Counter(login.name for login in logins).items() if times > 1]
+    if twice:
+        raise ValueError(f"two logins are called {twice[0]!r}")
+    lines = [
+        f"server_name: {_quoted(server_name)}",
+        f"listen: {_quoted(f'{host}:{port}')}",
+        *([f"ports_file_dir: {_quoted(str(ports_file_dir))}"] if ports_file_dir else []),
+        f"max_payload: {MESSAGE_BYTES_MAX + HEADER_ROOM}",
+        f"max_connections: {MAX_CONNECTIONS}",
+        f"max_pending: {MAX_PENDING}",
+        f"jetstream {{ store_dir: {_quoted(str(store))}, sync_interval: always }}",
+        *([f"tls {{cert_file: {_quoted(tls[0])}, key_file: {_quoted(tls[1])}, timeout: 5}}"] if tls else []),
+        *_callout(issuer, logins),
+        *_accounts(logins),
+        *(clustered(cluster) if cluster is not None else ()),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _check(login: Credential) -> None:
+    names = {"name": login.name}
+    if login.kind == "user":
+        names |= {"tenant": login.tenant, "user": login.user}
+    elif login.kind == "node":
+        names["node"] = login.node
+    elif login.kind == "service" and login.name not in SERVICES:
+        raise ValueError(f"{login.name!r} is no service; there are {', '.join(sorted(SERVICES))}")
+    for what, name in names.items():
+        if not is_token(name):
+            raise ValueError(f"the {what} {name!r} of a login has to be 1 to 63 of a-z, 0-9 and '-'")
+    if not (login.password.isascii() and login.password.isprintable()) or login.password[:1] in {"", "$"}:
+        raise ValueError(f"the password of {login.name} has to be printable ASCII, not empty, and not begin with '$'")
+
+
+def _accounts(logins: Sequence[Credential]) -> list[str]:
+    asking, hearing_too = ", ".join(_ASKING), ", ".join(_HEARING)
+    return [
+        "accounts {",
+        "  $SYS {",
+        *_list("users", _users("$SYS", logins)),
+        "  }",
+        "  CORE {",
+        "    jetstream: enabled",
+        *_list("users", _users("CORE", logins)),
+        *_list(
+            "exports",
+            [f"{{service: {_quoted(subject)}, accounts: [{asking}]}}" for subject in _FROM_USERS]
+            + [f"{{service: {_quoted(subject)}, accounts: [NODES]}}" for subject in _FROM_NODES]
+            + [f"{{stream: {_quoted(subject)}, accounts: [{hearing_too}]}}" for subject in _FEED]
+            + [f"{{stream: {_quoted(subject)}, accounts: [NODES]}}" for subject in _TO_NODES],
+        ),
+        *_list("imports", _imports("service", "NODES", _OF_NODES)),
+        "  }",
+        *(line for account in CONNECTIONS for line in _outsiders(account, logins)),
+        "}",
+    ]
+
+
+def _outsiders(account: str, logins: Sequence[Credential]) -> list[str]:
+    """An account outside `CORE`, with its limits."""
+    imports = [
+        *_imports("service", "CORE", _FROM_USERS if account in _ASKING else _FROM_NODES if account == "NODES" else ()),
+        *_imports("stream", "CORE", _FEED if account in _HEARING else _TO_NODES if account == "NODES" else ()),
+    ]
+    exports = [f"{{service: {_quoted(subject)}, accounts: [CORE]}}" for subject in _OF_NODES] if account == "NODES" else []
+    return [
+        f"  {account} {{",
+        f"    limits {{max_connections: {CONNECTIONS[account]}, max_subscriptions: {SUBSCRIPTIONS[account]}}}",
+        *_list("users", _users(account, logins)),
+        *(_list("exports", exports) if exports else ()),
+        *_list("imports", imports),
+        "  }",
+    ]
+
+
+def _hears_apart(login: Credential) -> bool:
+    """Whether a login has a second connection, which hears the feed."""
+    return account_of(login.kind) in _ASKING
+
+
+def _callout(issuer: str, logins: Sequence[Credential]) -> list[str]:
+    """The service that is asked about logins that are not in this file; those that are get in whether or not there is an answer."""
+    if not issuer:
+        return []
+    names = [login.name for login in logins] + [f"{login.name}{FEED_SUFFIX}" for login in logins if _hears_apart(login)]
+    static = ", ".join(map(_quoted, names))
+    return [f"authorization {{timeout: 3, auth_callout {{issuer: {issuer}, account: CORE, auth_users: [{static}]}}}}"]
+
+
+def _users(account: str, logins: Sequence[Credential]) -> list[str]:
+    hearers = [login for login in logins if _hears_apart(login) and account_of(login.kind, hears=True) == account]
+    return [
+        *(_user(login, rights(login)) for login in logins if account_of(login.kind) == account),
+        *(_user(login, hearing(login), FEED_SUFFIX) for login in hearers),
+    ]
+
+
+def _user(login: Credential, may: Rights, suffix: str = "") -> str:
+    answers = ', allow_responses: {max: 1, expires: "1m"}' if may.answers else ""
+    publish = may.publish or {"deny": [">"]}
+    permissions = f"{{publish: {json.dumps(publish)}, subscribe: {json.dumps(may.subscribe)}{answers}}}"
+    return f"{{user: {_quoted(login.name + suffix)}, password: {_quoted(login.password)}, permissions: {permissions}}}"
+
+
+def _imports(kind: str, account: str, subjects: Iterable[str]) -> list[str]:
+    return [f"{{{kind}: {{account: {account}, subject: {_quoted(subject)}}}{_called(subject)}}}" for subject in subjects]
+
+
+def _called(subject: str) -> str:
+    """What an imported subject is called in the account that imports it, where it has another name there."""
+    local = from_intake(subject)
+    return "" if local == subject else f", to: {_quoted(local)}"
+
+
+def _list(name: str, items: Sequence[str]) -> list[str]:
+    return [f"    {name}: [", *(f"      {item}" for item in items), "    ]"]
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text)

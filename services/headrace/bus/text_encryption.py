@@ -1,0 +1,179 @@
+"""Keeps texts unreadable in the log: what jobs run, and who people are, each under a key of the person's own.
+
+Erasing a person's, or all of a tenant's, destroys keys, never a record. A sealed text names its key, so that one whose key is gone is told
+from one that was tampered with.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from base64 import b64decode, b64encode
+from hashlib import blake2b
+from pathlib import Path
+from typing import NamedTuple
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from headrace.contracts.values.ids import IdError, is_token
+
+KEYS = "keys"
+"""The directory of the keys, in an installation's data."""
+
+KEY_BYTES = 32
+_NAME_BYTES = 8
+_NONCE_BYTES = 12
+_TAG_BYTES = 16
+_VERSION = b"\x01"
+_BESIDE = ".beside-"
+"""Part of the file name of a key made while the user's own was missing. Handles have no dot, so it cannot be another user's."""
+
+
+class SealError(Exception):
+    """A sealed text cannot be opened.
+
+    SealError
+    ├── SealBroken   it was changed, belongs elsewhere, or is none
+    └── KeyGone      its key is not there: it was destroyed, which the ledger says, or is missing
+    """
+
+
+class SealBroken(SealError):
+    """The text was changed, or sealed for something else."""
+
+
+class KeyGone(SealError):
+    """The key of this text is not there."""
+
+
+class _Key(NamedTuple):
+    path: str
+    inode: int
+    name: bytes
+    cipher: AESGCM
+
+
+class Keyring:
+    """The keys in `directory`, one file for each owner, readable by this user only. Several processes may share it.
+
+    An owner is a person, `<tenant>.<handle>`, or a tenant, whose key opens what was sealed before each person had one.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._directory = directory
+        self._keys: dict[str, _Key] = {}
+
+    def seal(self, owner: str, text: bytes, aad: str, *, beside: bool = False) -> str:
+        """`text` as base64 that only this owner's key opens, and only for the same `aad` (what it is about, such as a job's key).
+
+        `beside`: where the owner's key is missing and may come back, it is sealed with one that leaves its place free.
+        """
+        key = self._key(owner) or (self._spare(owner) if beside else self._make(owner))
+        nonce = secrets.token_bytes(_NONCE_BYTES)
+        return b64encode(_VERSION + key.name + nonce + key.cipher.encrypt(nonce, text, aad.encode())).decode()
+
+    def open(self, owner: str, sealed: str, aad: str) -> bytes:
+        """The text that was sealed for `owner`, or its tenant, and `aad`. Raises `KeyGone`, `SealBroken`."""
+        try:
+            raw = b64decode(sealed, validate=True)
+        except ValueError:
+            raise SealBroken("this is no sealed text: it is not base64") from None
+        if len(raw) < 1 + _NAME_BYTES + _NONCE_BYTES + _TAG_BYTES or raw[:1] != _VERSION:
+            raise SealBroken("this is no sealed text: it is too short, or of another version")
+        name, nonce, hidden = raw[1:9], raw[9:21], raw[21:]
+        keys = (self._key(holder) for holder in (owner, owner.partition(".")[0], *self._spares(owner)))
+        key = next((key for key in keys if key is not None and key.name == name), None)
+        if key is None:
+            raise KeyGone(f"the key of {owner} for this text is gone: {self._directory} has none of that name")
+        try:
+            return key.cipher.decrypt(nonce, hidden, aad.encode())
+        except InvalidTag:
+            raise SealBroken(f"a text of {owner} has been changed, or was sealed for something else than {aad}") from None
+
+    def is_missing(self, person: str) -> bool:
+        """Whether a person has neither a key of their own, nor their tenant one from before each person had one."""
+        return not self._path(person).exists() and not self._path(person.partition(".")[0]).exists()
+
+    def has(self, owner: str) -> bool:
+        """Whether there is a key of a person, or of a tenant or anybody in it."""
+        return self._path(owner).exists() or ("." not in owner and any(self._directory.glob(f"{owner}.*.key")))
+
+    def destroy(self, owner: str) -> None:
+        """Erase everything ever sealed for a person, or for a tenant and all its people, for good; once more does no harm."""
+        others = f"{owner}{_BESIDE}*.key" if "." in owner else f"{owner}.*.key"
+        for path in (self._path(owner), *self._directory.glob(others)):
+            path.unlink(missing_ok=True)
+            self._keys.pop(path.name.removesuffix(".key"), None)
+        _sync(self._directory)
+
+    def _key(self, owner: str) -> _Key | None:
+        """The key as it lies on the disk now: another process may have made or destroyed it."""
+        key = self._keys.get(owner)
+        path = str(self._path(owner)) if key is None else key.path
+        try:
+            inode = os.stat(path).st_ino  # asked for every text: a path's own way to it takes five times as long
+        except FileNotFoundError:
+            self._keys.pop(owner, None)
+            return None
+        if key is None or key.inode != inode:
+            secret = Path(path).read_bytes()
+            if len(secret) != KEY_BYTES:
+                raise SealBroken(f"{path} is no key: it has {len(secret)} bytes and not {KEY_BYTES}")
+            key = self._keys[owner] = _Key(path, inode, blake2b(secret, digest_size=_NAME_BYTES).digest(), AESGCM(secret))
+        return key
+
+    def _spares(self, owner: str) -> list[str]:
+        """The names of the keys that stand beside a person's own."""
+        return (
+            sorted(path.name.removesuffix(".key") for path in self._directory.glob(f"{owner}{_BESIDE}*.key"))
+            if "." in owner
+            else []
+        )
+
+    def _spare(self, owner: str) -> _Key:
+        for name in self._spares(owner):
+            key = self._key(name)
+            if key is not None:
+                return key
+        return self._make(f"{owner}{_BESIDE}{secrets.token_hex(4)}")
+
+    def _make(self, owner: str) -> _Key:
+        """A new key, on the disk before anything is sealed with it; where another process was faster, its key."""
+        draft = self._directory / f".{owner}.{secrets.token_hex(8)}"
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(secrets.token_bytes(KEY_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(draft, self._path(owner))
+        except FileExistsError:
+            pass
+        finally:
+            draft.unlink()
+        _sync(self._directory)
+        key = self._key(owner)
+        if key is None:
+            raise KeyGone(f"the key of {owner} was destroyed in the moment it was made")
+        return key
+
+    def _path(self, owner: str) -> Path:
+        if not is_owner(owner.partition(_BESIDE)[0]):
+            raise IdError(f"{owner!r} is no tenant, and nobody in one")
+        return self._directory / f"{owner}.key"
+
+
+def is_owner(owner: str) -> bool:
+    """Whether somebody could have a key under that name."""
+    parts = owner.split(".")
+    return len(parts) <= 2 and all(map(is_token, parts))
+
+
+def _sync(directory: Path) -> None:
+    """What was made or removed in `directory` survives a power cut."""
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,122 @@
+"""What governance has written of who is who, followed from its own subject of the ledger: small, and no other service has to be up.
+
+Its records are a chain, each naming the digest of the one before, so that none can be missing unseen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+import structlog
+from msgspec import structs
+
+from headrace.bus.log import LogBroken, LogUnavailable, Message
+from headrace.contracts import facts as f
+from headrace.contracts.facts.records import digest
+from headrace.contracts.facts.writers import GOVERNANCE, may_state
+from headrace.contracts.transport.codec import Malformed, decode_record
+from headrace.contracts.transport.subjects import ledger
+from headrace.domain.fold.apply import apply
+from headrace.domain.fold.installation import beyond_us
+from headrace.domain.model.state import State
+from headrace.identity.pii import People
+
+SUBJECT = ledger(GOVERNANCE)
+LOOK_EVERY = 1.0
+STORED_AFTER = 0.02
+"""Seconds: a record is heard a moment before it is stored."""
+
+OF_IDENTITY = (
+    f.TenantAppliedV1,
+    f.TenantDeletedV1,
+    f.UserAppliedV1,
+    f.UserDeletedV1,
+    f.UserErasedV1,
+    f.GroupAppliedV1,
+    f.GroupDeletedV1,
+    f.MembershipClaimedV1,
+    f.NodeExcludedV1,
+    f.NodeUncordonedV1,
+    f.TokenCreatedV1,
+    f.TokenRevokedV1,
+)
+
+_log = structlog.get_logger("headrace.callout")
+
+
+class Source(Protocol):
+    """Where records come from (`bus.nats.jetstream.JetStreamLog`)."""
+
+    async def next(self, subject: str, after: int) -> Message | None:
+        """The first message on a subject behind a sequence."""
+
+
+class Directory:
+    """The fold of governance's records, as far as they say who is who. `people` opens what is sealed of them."""
+
+    def __init__(self, people: People | None = None) -> None:
+        self.state = State()
+        self._people = people
+        self._digest = ""
+
+    def read(self, message: Message) -> bool:
+        """Fold one record; whether it says anything of who is who. `LogBroken` where it is not governance's next."""
+        try:
+            record = decode_record(message.payload)
+        except Malformed as error:
+            raise LogBroken(f"record {message.sequence} of governance cannot be read: {error}") from None
+        if (
+            record.by != GOVERNANCE
+            or record.prev != self._digest
+            or not all(may_state(GOVERNANCE, type(x)) for x in record.facts)
+        ):
+            raise LogBroken(f"record {message.sequence} is not governance's next: the chain of its records is broken")
+        if beyond := beyond_us(record):
+            raise LogBroken(f"record {message.sequence} {beyond}")
+        self._digest = digest(message.payload)
+        told = tuple(fact for fact in record.facts if isinstance(fact, (*OF_IDENTITY, f.InstallationLevelV1)))
+        apply(self.state, structs.replace(record, facts=told), message.sequence)
+        if self._people is not None and told:
+            self._people.open_all(self.state)
+        return any(isinstance(fact, OF_IDENTITY) for fact in told)
+
+
+class Follower:
+    """Keeps a directory up to date. `changed` is called after it has changed."""
+
+    def __init__(self, source: Source, changed: Callable[[], None], people: People | None = None) -> None:
+        self.directory = Directory(people)
+        self._source = source
+        self._changed = changed
+        self._lock = asyncio.Lock()
+        self._heard = asyncio.Event()
+
+    def hear(self) -> None:
+        """Governance has said something."""
+        self._heard.set()
+
+    async def catch_up(self) -> None:
+        """Read all that is stored now. `LogUnavailable` where the log is away, `LogBroken` where it is not what it has to be."""
+        async with self._lock:
+            changed = False
+            while (message := await self._source.next(SUBJECT, self.directory.state.sequence)) is not None:
+                changed = self.directory.read(message) or changed
+            if changed:
+                self._changed()
+
+    async def run(self) -> None:
+        """Follow until cancelled: at once what is heard, and what was not heard within a second."""
+        while True:
+            try:
+                await self.catch_up()
+            except LogUnavailable as error:
+                _log.warning("ledger_away", reason=str(error))
+            self._heard.clear()
+            try:
+                async with asyncio.timeout(LOOK_EVERY):
+                    await self._heard.wait()
+                await asyncio.sleep(STORED_AFTER)
+            except TimeoutError:
+                continue

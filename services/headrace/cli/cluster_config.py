@@ -1,0 +1,181 @@
+"""`headrace config`: what it takes to run the services on other machines, without `headrace up`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from headrace.bus.log import LogError, LogUnavailable
+from headrace.bus.nats.connection import connect
+from headrace.bus.nats.streams import STREAMS
+from headrace.cli.arguments import Failed, Nouns, Parser, add_command, add_place, currency
+from headrace.supervisor.cluster import cluster_config
+from headrace.supervisor.cluster.cluster_config import Elsewhere
+from headrace.supervisor.installation import Installation
+from headrace.supervisor.launcher.readiness import PATIENCE
+from headrace.supervisor.nats.leaderless_stream import Leaderless
+from headrace.supervisor.nats.servers import until_streams
+
+if TYPE_CHECKING:
+    from headrace.bus.nats.connection import Connection
+    from headrace.client.endpoint import Login
+
+
+def add(nouns: Nouns) -> None:
+    """The commands."""
+    config: Parser = nouns.add_parser(
+        "config",
+        help="write what it takes to run the services on other machines",
+        description="Write what it takes to run the services without `headrace up`: deploy/README.md shows how it is used.",
+        epilog="""examples:
+  headrace config write --data /var/lib/headrace --nats nats://127.0.0.1:4222 --postgres postgresql://headrace:secret@db/headrace
+  headrace config streams
+  headrace config nats headrace-1""",
+    )
+    verbs = config.add_subparsers(title="verbs", metavar="VERB", required=True, parser_class=Parser)
+    _add_write(verbs)
+    nats = add_command(
+        verbs,
+        "nats",
+        print_nats,
+        "print the configuration of a NATS server; it holds passwords",
+        "headrace config nats headrace-1",
+    )
+    nats.add_argument("server", nargs="?", default="headrace-1", metavar="NAME", help="which (default: headrace-1)")
+    add_place(nats)
+    add_place(add_command(verbs, "envoy", print_envoy, "print the configuration of Envoy", "headrace config envoy"))
+    streams = add_command(
+        verbs,
+        "streams",
+        make_streams,
+        "make the streams on the NATS servers, or bring them up to date, and FEED anew where it has no leader; as often as one likes",
+        "headrace config streams",
+    )
+    add_place(streams)
+
+
+def _add_write(verbs: Nouns) -> None:
+    write = add_command(
+        verbs,
+        "write",
+        write_all,
+        "write logins, keys, and the configuration of every process into the data directory",
+        """headrace config write --data /var/lib/headrace --nats nats://127.0.0.1:4222 --postgres postgresql://headrace:secret@db/headrace
+        headrace config write --nats tls://n1,tls://n2,tls://n3 --tls-cert /etc/nats/server.crt --tls-key /etc/nats/server.key
+
+        What is not said is as it was the last time. Logins and keys are made once, and kept.""",
+    )
+    add_place(write)
+    write.add_argument(
+        "--nats", metavar="URL,...", help="where the NATS servers are: one, or three that stand in for each other"
+    )
+    write.add_argument("--postgres", metavar="DSN", help="the database of the books")
+    write.add_argument("--listen", metavar="ADDRESS:PORT", help="where Envoy serves the API (default: 127.0.0.1:8080)")
+    write.add_argument("--api", metavar="URL", help="by which URL it is reached (default: http:// and --listen)")
+    write.add_argument(
+        "--as", dest="directory", metavar="DIR", help="what the directory is called where services run (default: the same)"
+    )
+    write.add_argument(
+        "--socket", metavar="PATH", help="where governance and Envoy meet (default: gateway/api.sock in the directory)"
+    )
+    write.add_argument("--nats-store", metavar="DIR", help="where the NATS servers keep their streams (default: /var/lib/nats)")
+    write.add_argument("--tls-cert", metavar="FILE", help="the certificate of the NATS servers, by its path there")
+    write.add_argument("--tls-key", metavar="FILE", help="its key")
+    write.add_argument("--tls-ca", metavar="FILE", help="the authority to believe, by its path on all machines")
+    write.add_argument(
+        "--metrics", metavar="ADDRESS", help="where processes show their health (default: 127.0.0.1; a port each from 9101 on)"
+    )
+    write.add_argument("--currency", type=currency, metavar="ISO", help="what prices are in: EUR (default: USD)")
+    write.add_argument(
+        "--in-the-clear",
+        action="store_true",
+        default=None,
+        help="NATS beyond this machine without TLS: the network is a private one",
+    )
+
+
+SAID = (
+    "postgres",
+    "listen",
+    "api",
+    "directory",
+    "socket",
+    "nats_store",
+    "tls_cert",
+    "tls_key",
+    "tls_ca",
+    "metrics",
+    "currency",
+    "in_the_clear",
+)
+
+
+def write_all(args: argparse.Namespace) -> int:
+    """Write, and say what comes next."""
+    installation = Installation(args.data)
+    said = {name: getattr(args, name) for name in SAID if getattr(args, name) is not None}
+    if args.nats is not None:
+        said["nats"] = tuple(url for url in args.nats.split(",") if url)
+    if (installation.directory / cluster_config.FILE).exists():
+        whole = msgspec.structs.replace(cluster_config.kept(installation), **said)
+    elif missing := [f"--{name}" for name in ("nats", "postgres") if name not in said]:
+        raise Failed(f"{' and '.join(missing)}: say where it is; `headrace config write --help` shows how")
+    else:
+        whole = Elsewhere(**said)
+    for path in cluster_config.write(installation, whole):
+        print(path)
+    streams = f"headrace config streams --data {installation.directory}"
+    print(f"\nNext: start the NATS servers with nats/*.conf, then `{streams}`, then the services; deploy/README.md shows it.")
+    return 0
+
+
+def print_nats(args: argparse.Namespace) -> int:
+    """One server's."""
+    installation = Installation(args.data)
+    found = cluster_config.nats_configs(installation, cluster_config.kept(installation))
+    if args.server not in found:
+        raise Failed(f"{args.server}: there is no such server; there are {', '.join(found)}")
+    print(found[args.server], end="")
+    return 0
+
+
+def print_envoy(args: argparse.Namespace) -> int:
+    """The gateway's."""
+    installation = Installation(args.data)
+    print(cluster_config.gateway(installation, cluster_config.kept(installation)), end="")
+    return 0
+
+
+async def make_streams(args: argparse.Namespace) -> int:
+    """With as many replicas as there are servers, three at most of them."""
+    installation = Installation(args.data)
+    said = cluster_config.kept(installation)
+    url, replicas = ",".join(said.nats), min(3, len(said.nats))
+    try:
+        connection = await _reach(url, installation.operator())
+        try:
+            await until_streams(connection, replicas)
+            if replicas > 1:
+                await Leaderless(connection, replicas, print).until_led()
+        finally:
+            await connection.close()
+    except LogUnavailable as error:
+        raise Failed(
+            f"{error}. It takes {'most of the NATS servers' if replicas > 1 else 'the NATS server'} at {url}"
+        ) from None
+    except LogError as error:
+        raise Failed(str(error)) from None
+    print(f"{', '.join(STREAMS)}: ready, {'one copy' if replicas == 1 else f'{replicas} copies'} of each message")
+    return 0
+
+
+async def _reach(url: str, login: Login) -> Connection:
+    """Servers that have been started just now are given their time. Raises `LogUnavailable`, `LogRefused`."""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            return await connect(url, login.name, login.password, name="headrace config")
+    except TimeoutError:
+        raise LogUnavailable(f"no NATS server has answered within {PATIENCE:g} s: start them with nats/*.conf first") from None

@@ -1,0 +1,30 @@
+"""Files that somebody named, into which a command writes what was asked for."""
+
+from __future__ import annotations
+
+import stat
+from typing import TYPE_CHECKING
+
+from headrace.archive import atomic_files
+from headrace.cli.arguments import Failed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_FOR_ALL = 0o644
+
+
+def write_out(option: str, file: Path, data: bytes) -> None:
+    """Whole or not at all: what was there stays until the new is on the disk, and nobody may read the new who might not read the old.
+
+    A pipe, a terminal or a device takes it as it comes; behind a link it goes where that leads.
+    """
+    try:
+        there = file.stat() if file.exists() else None
+        if there is None or stat.S_ISREG(there.st_mode) or stat.S_ISDIR(there.st_mode):
+            mode = _FOR_ALL if there is None else stat.S_IMODE(there.st_mode)
+            atomic_files.write(file.resolve(), data, mode)
+        else:
+            file.write_bytes(data)
+    except OSError as error:
+        raise Failed(f"{option}: {atomic_files.unwritten(file, error)}") from None

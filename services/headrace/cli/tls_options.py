@@ -1,0 +1,72 @@
+"""Where an installation listens, and with which certificates: the flags of `headrace up` that say so."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from headrace.cli.arguments import Failed
+from headrace.supervisor.launcher.certificates import Certificates
+from headrace.supervisor.launcher.ports import LOOPBACK, WILDCARDS
+
+if TYPE_CHECKING:
+    from headrace.cli.arguments import Parser
+    from headrace.supervisor.installation import Settings
+
+
+def add_listening(parser: Parser) -> None:
+    """Where it listens, with which certificates, and whether others are let in although jobs can read everything."""
+    secure = parser.add_mutually_exclusive_group()
+    secure.add_argument(
+        "--dev-ca", action="store_true", help="TLS with certificates of an own authority, in DATA/tls (development)"
+    )
+    secure.add_argument("--tls-cert", metavar="FILE", help="TLS with this certificate; with --tls-key")
+    secure.add_argument("--no-tls", action="store_true", help="without TLS, on the loopback only, as at first")
+    parser.add_argument("--tls-key", metavar="FILE", help="the certificate's key")
+    parser.add_argument("--tls-ca", metavar="FILE", help="the authority that clients are to believe (default: those they know)")
+    parser.add_argument(
+        "--listen", metavar="ADDRESS", help="where to listen (default: 127.0.0.1); beyond the loopback takes TLS"
+    )
+    parser.add_argument(
+        "--jobs-are-trusted",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="let others in (--listen, tokens for them, an OpenID provider) although jobs here run as you do (default: no)",
+    )
+    parser.add_argument("--reached-as", metavar="NAME", help="the name in the URLs (default: 127.0.0.1)")
+
+
+def listening(last: Settings, args: argparse.Namespace) -> Settings:
+    """What was said of TLS and addresses; refused where it would be heard beyond this machine in the clear."""
+    if bool(args.tls_cert) != bool(args.tls_key):
+        raise Failed("--tls-cert and --tls-key go together")
+    settings = last
+    if args.no_tls:
+        settings = msgspec.structs.replace(last, tls=None, dev_ca=False, listen=LOOPBACK, reached_as=LOOPBACK)
+    elif args.dev_ca:
+        settings = msgspec.structs.replace(last, tls=None, dev_ca=True)
+    elif args.tls_cert:
+        files = {name: str(Path(file).absolute()) for name, file in _files(args).items()}
+        for name, file in files.items():
+            if not os.access(file, os.R_OK):
+                raise Failed(f"--tls-{name}: {file} cannot be read")
+        tls = Certificates(certificate=files["cert"], key=files["key"], ca=files.get("ca", ""))
+        settings = msgspec.structs.replace(last, tls=tls, dev_ca=False)
+    said = {name: getattr(args, name) for name in ("listen", "reached_as") if getattr(args, name) is not None}
+    settings = msgspec.structs.replace(settings, **said)
+    if settings.listen not in (LOOPBACK, *WILDCARDS):
+        raise Failed(
+            f"--listen: {settings.listen} is none; write {LOOPBACK}, or {' or '.join(sorted(WILDCARDS))} for every address"
+        )
+    if settings.listen != LOOPBACK and settings.tls is None and not settings.dev_ca:
+        raise Failed(f"--listen: beyond {LOOPBACK} it takes TLS: --tls-cert and --tls-key, or --dev-ca for development")
+    return settings
+
+
+def _files(args: argparse.Namespace) -> dict[str, str]:
+    said = {"cert": args.tls_cert, "key": args.tls_key, "ca": args.tls_ca}
+    return {name: file for name, file in said.items() if file}

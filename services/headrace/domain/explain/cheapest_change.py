@@ -1,0 +1,233 @@
+"""The one cheapest change that would start a waiting job (R22), found by trying: never guessed. Pure.
+
+Strategy: a change makes a job that is not there, which is held against the rules as the real one is (`waits`), and counts only if in some
+pool of its order nothing is in its way. They are tried in the order of what they cost its owner: to wait a little, to ask for fewer GPUs,
+another profile of the same policy, to be preemptible, another queue, a node to be uncordoned, to wait longer. What a trial changes in the
+state is put back.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from headrace.contracts.messages.explanation import ChangeView
+from headrace.contracts.values.amounts import GPU, GPU_UNITS, format_amount, format_amounts
+from headrace.contracts.values.durations import MINUTE
+from headrace.contracts.values.reasons import WaitReason
+from headrace.domain.explain.availability import out_of_service, said
+from headrace.domain.explain.wait_reasons import pools_of, wait_in
+from headrace.domain.model.requests import asked_by, make_request
+from headrace.domain.model.state import SELF
+from headrace.domain.preemption.eligibility import RECLAIM, causes
+from headrace.domain.preemption.holdings import hold, holding_of, let_go
+from headrace.domain.preemption.victims import VictimPlan, search
+from headrace.domain.queueing.access import is_member
+from headrace.domain.queueing.admissible import never_fits
+from headrace.domain.queueing.queue_position import groups_ahead
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from headrace.contracts.documents.model import Profile
+    from headrace.domain.explain.forecast import Forecast
+    from headrace.domain.explain.wait_reasons import Wait
+    from headrace.domain.model.jobs import JobRecord
+    from headrace.domain.model.state import NodeState, PolicyState, PoolState, State
+
+A_LITTLE = 5 * MINUTE
+"""To wait so long costs less than any change."""
+QUEUES_TRIED = 50
+HOLDERS_TRIED = 100
+NODES_TRIED = 20
+FRACTIONS = tuple(GPU_UNITS * part // 20 for part in (15, 10, 5, 4, 2, 1))
+"""Parts of a GPU that are tried, from 3/4 down to 1/20."""
+
+_ONLY_TIME_HELPS = frozenset({WaitReason.DEPENDENCY, WaitReason.WAITING_FOR_PREEMPTION})
+
+
+def cheapest_change(
+    state: State, job: JobRecord, pools: Sequence[PoolState], wait: Wait, forecast: Forecast, now: int
+) -> ChangeView | None:
+    """The change, and the start it would give; None where none of those tried would start it."""
+    waiting = _waiting(job, forecast)
+    if wait.reason in _ONLY_TIME_HELPS or (waiting is not None and (waiting.start or 0) - now <= A_LITTLE):
+        return waiting
+    for change, changed in _changes(state, job):
+        other = _submitted_now(state, changed, now)
+        with _in_its_stead(state, job, other):
+            pool = _starts_in(state, other, now)
+        if pool is not None:
+            return msgspec.structs.replace(change, start=now, pool=pool)
+    return _uncordoned(state, job, pools, now) or waiting or _without_one(state, job, pools, now)
+
+
+def _waiting(job: JobRecord, forecast: Forecast) -> ChangeView | None:
+    """To wait for the one job whose end makes room, where it is of the same tenant."""
+    after = forecast.after
+    if after is None or forecast.start is None:
+        return None
+    if after.tenant != job.tenant:
+        return ChangeView(kind="wait", text="wait for work of another tenant to end", start=forecast.start)
+    return ChangeView(kind="wait", text=f"wait for job {after.key} to end", start=forecast.start, job=after.key)
+
+
+def _uncordoned(state: State, job: JobRecord, pools: Sequence[PoolState], now: int) -> ChangeView | None:
+    """The first node that a person has cordoned or drained and on which the job would start now, if it took work again."""
+    for pool in pools:
+        nodes = (node for _, node in sorted(pool.nodes.items()) if node.healthy and node.cordoned)
+        for node in islice((node for node in nodes if node.cordoned_by not in ("", SELF)), NODES_TRIED):
+            cause = out_of_service(node)
+            with _in_service(pool, node):
+                in_the_way = wait_in(state, job, pool, now)
+            if in_the_way is None and cause is not None:
+                text = f"ask for node {node.name} to be uncordoned ({said(cause)})"
+                return ChangeView(kind="node", text=text, start=now, pool=pool.document.name)
+    return None
+
+
+@contextmanager
+def _in_service(pool: PoolState, node: NodeState) -> Iterator[None]:
+    """Meanwhile the node is not cordoned."""
+    cordoned, node.cordoned = node.cordoned, ""
+    pool.index.put(node)
+    try:
+        yield
+    finally:
+        node.cordoned = cordoned
+        pool.index.put(node)
+
+
+def _without_one(state: State, job: JobRecord, pools: Sequence[PoolState], now: int) -> ChangeView | None:
+    """The first job of its own tenant without which it would start, although nothing says when that ends."""
+    for pool in pools:
+        policies = [policy for key, policy in state.policies.items() if key[0] == job.tenant]
+        there = (one for policy in policies for one in policy.jobs.values())
+        for holder in islice(there, HOLDERS_TRIED):
+            holding = holding_of(state, holder)
+            if holding is None:
+                continue
+            let_go(state, holding)
+            in_the_way = wait_in(state, job, pool, now)
+            hold(state, holding)
+            if in_the_way is None:
+                text = f"wait for job {holder.key} to end; nothing says when"
+                return ChangeView(kind="wait", text=text, pool=pool.document.name, job=holder.key)
+    return None
+
+
+def _changes(state: State, job: JobRecord) -> Iterator[tuple[ChangeView, JobRecord]]:
+    """What might be changed, cheapest first, with the job as it would be then."""
+    profile = state.profile(job.tenant, job.profile)
+    if profile is not None:
+        yield from _smaller(job, profile)
+    yield from _elsewhere(state, job, [job.policy])
+    if not job.preemptible:
+        yield ChangeView(kind="preemptible", text="submit it as preemptible"), replace(job, preemptible=True)
+    yield from _elsewhere(state, job, _other_policies(state, job))
+
+
+def _smaller(job: JobRecord, profile: Profile) -> Iterator[tuple[ChangeView, JobRecord]]:
+    """The same with fewer GPUs, the largest first (R3); a slice is what it is (R4)."""
+    if job.request.shape.mig:
+        return
+    asked = job.request.amounts.get(GPU, 0)
+    whole = range(asked // GPU_UNITS * GPU_UNITS, 0, -GPU_UNITS)
+    for units in (*whole, *FRACTIONS):
+        if units < asked:
+            amounts = {**job.request.amounts, GPU: units}
+            each = " for each replica" if job.request.replicas > 1 else ""
+            text = f"ask for {format_amount(GPU, units)} gpu{each} instead of {format_amount(GPU, asked)}"
+            request = make_request(amounts, job.request.replicas, profile, contained=job.request.shape.contained)
+            yield ChangeView(kind="request", text=text, request={GPU: units}), replace(job, request=request)
+
+
+def _elsewhere(state: State, job: JobRecord, policies: Sequence[PolicyState]) -> Iterator[tuple[ChangeView, JobRecord]]:
+    """The same in another queue: with its own request where the profile gives as much; in one of its own policy, else what that gives."""
+    queues = [
+        (policy, link.name)
+        for policy in policies
+        for link in policy.document.profiles
+        if not link.submitters or job.user in link.submitters
+    ]
+    for policy, name in queues[:QUEUES_TRIED]:
+        profile = state.profile(job.tenant, name)
+        if profile is None or (policy is job.policy and name == job.profile):
+            continue
+        given = asked_by(state, profile)
+        fits = (profile.replicas, profile.mig) == (job.request.replicas, job.request.shape.mig) and all(
+            amount <= given.get(key, 0) or (key == GPU and profile.mig) for key, amount in job.request.amounts.items()
+        )
+        if not fits and policy is not job.policy:
+            continue
+        amounts = {**given, **job.request.amounts} | ({GPU: given[GPU]} if profile.mig else {}) if fits else given
+        less = {key: amount for key, amount in amounts.items() if amount != given.get(key)}
+        contained = job.request.shape.contained
+        request = make_request(amounts, profile.replicas, profile, profile.mig, contained=contained)
+        beyond = job.user in policy.document.beyond_limit
+        other = replace(job, policy=policy, profile=name, request=request, beyond=beyond)
+        if never_fits(state, policy, profile, request, preemptible=job.preemptible, beyond=beyond) is None:
+            queue = f"{policy.document.name}/{name}"
+            what = "" if fits else f", which gives {format_amounts(amounts)}"
+            yield ChangeView(kind="queue", text=f"submit it to queue {queue}{what}", queue=queue, request=less), other
+
+
+def _other_policies(state: State, job: JobRecord) -> list[PolicyState]:
+    """Policies of its tenant whose group its user is in, by name (R12)."""
+    found = [policy for key, policy in sorted(state.policies.items()) if key[0] == job.tenant and policy is not job.policy]
+    return [
+        policy
+        for policy in found
+        if not policy.document.group or is_member(state, job.tenant, policy.document.group, job.user, state.now)
+    ]
+
+
+@contextmanager
+def _in_its_stead(state: State, job: JobRecord, other: JobRecord) -> Iterator[None]:
+    """Meanwhile nothing is kept for the job itself (R16), unless somebody else would go before `other` there then."""
+    holds, own = state.holds, state.holds.get(job.key)
+    if own is not None and not _anybody_before(state, job, other, state.pools[own.pool]):
+        state.holds = {key: hold for key, hold in holds.items() if hold is not own}
+    try:
+        yield
+    finally:
+        state.holds = holds
+
+
+def _anybody_before(state: State, job: JobRecord, other: JobRecord, pool: PoolState) -> bool:
+    """Whether anybody but `job` ranks before `other` in the pool, or may go on there where it was suspended (R29)."""
+    name = pool.document.name
+    if any(lease.pool == name for suspended in state.suspended.values() for lease in suspended.leases.values()):
+        return True
+    return any(before is not job for _, members in groups_ahead(state, other, pool) for before in members)
+
+
+def _submitted_now(state: State, job: JobRecord, now: int) -> JobRecord:
+    """As it would stand in line if it were submitted now: behind all that are there, with no past of its own."""
+    return replace(
+        job,
+        admitted_at=now,
+        pending_since=now,
+        order=(state.sequence + 1, 0),
+        barred_from="",
+        not_before=0,
+        avoids={},
+        avoiding=(),
+        nomination=None,
+    )
+
+
+def _starts_in(state: State, job: JobRecord, now: int) -> str | None:
+    """The first pool of its order in which nothing is in its way, unless it would first take back its own in an earlier one (R19)."""
+    profile = state.profile(job.tenant, job.profile)
+    for pool in pools_of(state, job):
+        if wait_in(state, job, pool, now) is None:
+            return pool.document.name
+        reclaims = profile is not None and profile.reclaim_before_spill and RECLAIM in causes(state, job, pool)
+        if reclaims and isinstance(search(state, job, pool, now), VictimPlan):
+            return None
+    return None

@@ -1,0 +1,51 @@
+"""How much one record still holds: at most so many facts and so many bytes, counted as they will stand in it.
+
+What belongs together (a gang, a plan: R2, R26) asks for room together, and goes in whole or not at all.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from headrace.contracts.facts.records import RECORD_BYTES_MAX, RECORD_FACTS_MAX
+from headrace.contracts.transport.codec import encode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from headrace.contracts.facts import AnyFact
+
+T = TypeVar("T", bound="AnyFact")
+
+AROUND = 4 * 1024
+"""Bytes of a record that are no facts: who, when, digest, cause, trace."""
+
+
+class RecordRoom:
+    """What is left of a record that holds nothing yet, or has only so much to give."""
+
+    def __init__(self, facts: int = RECORD_FACTS_MAX, size: int = RECORD_BYTES_MAX - AROUND) -> None:
+        self.facts = facts
+        self.size = size
+        self.untouched = True
+
+    def takes(self, facts: Sequence[AnyFact]) -> bool:
+        """Whether all of `facts` still fit; if so, they are counted."""
+        if len(facts) > self.facts:
+            return False
+        size = len(facts)
+        for fact in facts:
+            size += len(encode(fact))
+        if size > self.size:
+            return False
+        self.facts -= len(facts)
+        self.size -= size
+        self.untouched = False
+        return True
+
+    def fill(self, facts: Iterable[T]) -> Iterator[T]:
+        """`facts` up to the first that does not fit."""
+        for fact in facts:
+            if not self.takes((fact,)):
+                return
+            yield fact

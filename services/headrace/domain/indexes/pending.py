@@ -1,0 +1,257 @@
+"""Pending jobs, in groups whose members differ in nothing that a rule looks at but their own order.
+
+Strategy: all jobs of a group share queue, request, preemptibility, the pool they are barred from and the nodes they avoid, so rank
+(1)-(5), limits, fit and reason are the same for all of them; only the head is ever looked at. Jobs that cannot start whatever happens (a
+dependency, a back-off, a nomination of their own) stand outside the groups. Entries of jobs that have left are dropped when they come
+to the top.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from itertools import groupby
+from operator import attrgetter
+from typing import TYPE_CHECKING, ClassVar
+
+from headrace.domain.model.job_states import JobState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from headrace.domain.model.jobs import JobRecord
+    from headrace.domain.model.requests import Request
+    from headrace.domain.model.state import PolicyState
+
+
+STALE_MAX = 10_000
+"""Groups that are remembered to have changed; each is a few hundred bytes."""
+
+Place = tuple[int, int, tuple[int, int], str]
+
+
+def place_in_line(job: JobRecord) -> Place:
+    """What jobs of one group are ordered by: priority, then time admitted, order of submission, key (R15 (6)-(8))."""
+    return -job.priority, job.admitted_at, job.order, job.key
+
+
+class JobGroup:
+    """Pending jobs that differ only in priority and age.
+
+    Those of one priority mostly come in their order, so they stand in a plain line; who comes back stands in a heap beside the lines.
+    Who leaves from the middle is dropped when it comes to the front: the front of each is always somebody who stands here.
+    """
+
+    __slots__ = ("avoiding", "barred_from", "beyond", "heap", "lines", "members", "policy", "preemptible", "profile", "request")
+
+    locked: ClassVar[bool] = False  # who is locked stands aside
+
+    def __init__(self, like: JobRecord, avoiding: tuple[str, ...] = ()) -> None:
+        self.policy: PolicyState = like.policy
+        self.profile = like.profile
+        self.request: Request = like.request
+        self.preemptible = like.preemptible
+        self.beyond = like.beyond
+        self.barred_from = like.barred_from
+        self.avoiding = avoiding
+        self.members: dict[str, JobRecord] = {}
+        self.lines: dict[int, deque[JobRecord]] = {}
+        self.heap: list[Place] = []
+
+    def head(self) -> JobRecord | None:
+        """The next job (R15 (6)-(8))."""
+        first, heap = None, self.heap
+        for line in self.lines.values():
+            if line:
+                first = line[0]
+                break
+        if heap and (first is None or heap[0] < place_in_line(first)):
+            return self.members[heap[0][3]]
+        return first
+
+    def join(self, job: JobRecord) -> None:
+        """Stand in line here."""
+        if job.key in self.members:
+            return
+        self.members[job.key] = job
+        line = self.lines.get(job.priority)
+        if line is None:
+            self.lines = dict(sorted([*self.lines.items(), (job.priority, line := deque())], reverse=True))
+        if not line or _is_older(line[-1], job):
+            line.append(job)
+        elif _is_older(job, line[0]):
+            line.appendleft(job)
+        else:
+            heapq.heappush(self.heap, place_in_line(job))
+
+    def leave(self, job: JobRecord) -> bool:
+        """Stand here no more; False if the job did not."""
+        members, heap = self.members, self.heap
+        if members.pop(job.key, None) is None:
+            return False
+        line = self.lines[job.priority]
+        while line and members.get(line[0].key) is not line[0]:
+            line.popleft()
+        while heap and heap[0][3] not in members:
+            heapq.heappop(heap)
+        return True
+
+
+class Pending:
+    """All groups, and the jobs that stand aside. `stale` collects groups that have changed, once somebody watches.
+
+    `missed`: so many had changed before anybody looked that they were let go of: who watches has to look at all groups. A standby and an
+    auditor of other releases' records fold for days without ever looking.
+    """
+
+    __slots__ = ("_delayed", "aside", "by_policy", "groups", "missed", "stale")
+
+    def __init__(self) -> None:
+        self.groups: dict[tuple[object, ...], JobGroup] = {}
+        self.aside: dict[str, JobRecord] = {}
+        self.by_policy: dict[tuple[str, str], dict[JobGroup, None]] = {}
+        self.stale: dict[JobGroup, None] | None = None
+        self.missed = False
+        self._delayed: list[tuple[int, str, JobRecord]] = []
+
+    def add(self, job: JobRecord, now: int) -> None:
+        """Put a pending job in line, or aside while something of its own keeps it from starting."""
+        job.avoiding = avoided(job, now)
+        if job.avoiding:
+            heapq.heappush(self._delayed, (min(job.avoids[node] for node in job.avoiding), job.key, job))
+        if job.waits_for or job.nomination is not None or job.doomed_by or job.locked:
+            self.aside[job.key] = job
+            return
+        if job.not_before > now:
+            self.aside[job.key] = job
+            heapq.heappush(self._delayed, (job.not_before, job.key, job))
+            return
+        if self.aside:
+            self.aside.pop(job.key, None)
+        key = _key(job)
+        group = self.groups.get(key)
+        if group is None:
+            group = self.groups[key] = JobGroup(job, job.avoiding)
+            self.by_policy.setdefault(job.policy.key, {})[group] = None
+        group.join(job)
+        self.mark(group)
+
+    def refill(self, jobs: Iterable[JobRecord], now: int) -> None:
+        """`add` for those of very many jobs that wait, into lines where nobody stands yet: group by group, not put in place one by one."""
+        groups: dict[tuple[object, ...], list[JobRecord]] = {}
+        others: list[JobRecord] = []
+        for job in jobs:
+            if job.state is not JobState.PENDING:
+                continue
+            if job.waits_for or job.nomination is not None or job.doomed_by or job.locked or job.avoids or job.not_before > now:
+                others.append(job)
+                continue
+            key = _key(job)
+            alike = groups.get(key)
+            if alike is None:
+                groups[key] = [job]
+            else:
+                alike.append(job)
+        for key, alike in groups.items():
+            if not _in_line(alike):
+                alike.sort(key=place_in_line)
+            self.add(alike[0], now)
+            group = self.groups[key]
+            group.members = {job.key: job for job in alike}
+            if alike[0].priority == alike[-1].priority:
+                group.lines = {alike[0].priority: deque(alike)}
+            else:
+                group.lines = {priority: deque(line) for priority, line in groupby(alike, _PRIORITY)}
+        for job in others:
+            self.add(job, now)
+
+    def remove(self, job: JobRecord) -> bool:
+        """Take a job out of the line, or from aside; False if it stood in neither."""
+        if self.aside and self.aside.pop(job.key, None) is not None:
+            return True
+        key = _key(job)
+        group = self.groups.get(key)
+        if group is None or not group.leave(job):
+            return False
+        self.mark(group)
+        if not group.members:
+            del self.groups[key]
+            del self.by_policy[job.policy.key][group]
+        return True
+
+    def mark(self, group: JobGroup) -> None:
+        """The group's head may be another now."""
+        if self.stale is not None:
+            if len(self.stale) >= STALE_MAX:
+                self.stale.clear()
+                self.missed = True
+            self.stale[group] = None
+
+    def group_of(self, job: JobRecord) -> JobGroup | None:
+        """The group in which the job stands in line, if it does."""
+        group = self.groups.get(_key(job))
+        return group if group is not None and group.members.get(job.key) is job else None
+
+    def group_for(self, job: JobRecord) -> JobGroup:
+        """The group in which it stands; one of its own where it stands aside, or is no job but a question."""
+        return self.group_of(job) or JobGroup(job)
+
+    def ripen(self, now: int) -> None:
+        """Let jobs whose back-off is over join the line, and avoid no longer than they have to. An index follows time; no fact changes."""
+        while self._delayed and self._delayed[0][0] <= now:
+            _, _, job = heapq.heappop(self._delayed)
+            if job.state is JobState.PENDING and (job.key in self.aside or job.avoiding != avoided(job, now)):
+                self.remove(job)
+                self.add(job, now)
+
+    def next_ripe(self) -> int | None:
+        """When the next back-off or avoidance ends."""
+        return self._delayed[0][0] if self._delayed else None
+
+
+_PRIORITY = attrgetter("priority")
+
+
+def _key(job: JobRecord) -> tuple[object, ...]:
+    """What the jobs of one group have in common."""
+    return job.policy, job.profile, job.request, job.preemptible, job.beyond, job.barred_from, job.avoiding
+
+
+group_key = attrgetter(
+    "policy.document.tenant",
+    "policy.document.name",
+    "profile",
+    "request.order",
+    "preemptible",
+    "beyond",
+    "barred_from",
+    "avoiding",
+)
+"""The same in names and numbers, for what is kept in the state."""
+
+
+def _is_older(one: JobRecord, other: JobRecord) -> bool:
+    """Whether its place is before the other's; both are of one priority."""
+    if one.admitted_at != other.admitted_at:
+        return one.admitted_at < other.admitted_at
+    (sequence, place), (its_sequence, its_place) = one.order, other.order
+    if sequence != its_sequence:
+        return sequence < its_sequence
+    if place != its_place:
+        return place < its_place
+    return one.key < other.key
+
+
+def _in_line(jobs: list[JobRecord]) -> bool:
+    """Whether they stand by priority and age as they are, as they mostly do."""
+    last = jobs[0]
+    for job in jobs[1:]:
+        if job.priority > last.priority or (job.priority == last.priority and not _is_older(last, job)):
+            return False
+        last = job
+    return True
+
+
+def avoided(job: JobRecord, now: int) -> tuple[str, ...]:
+    """Nodes that the job is kept away from at `now` (R36), by name."""
+    return tuple(sorted(node for node, until in job.avoids.items() if until > now)) if job.avoids else ()

@@ -1,0 +1,209 @@
+"""A job and its leases, from its admission until an hour after its end.
+
+They are made by functions that are written out: the constructors that dataclasses write are not compiled, and took a tenth of the fold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from headrace.domain.model.derived import AID, NOTHING, nothing
+from headrace.domain.model.job_states import JobState
+
+# Not for the checker alone: machine code looks these two up for the annotations of fields, and ends where nobody has imported them.
+from headrace.domain.model.requests import Request
+from headrace.domain.model.state import PolicyState
+
+if TYPE_CHECKING:
+    from headrace.contracts.facts import LeaseGrantedV1
+    from headrace.contracts.facts.fact import DeviceShare, Ladder
+    from headrace.contracts.values.amounts import Amounts
+    from headrace.domain.model.attempts import Attempt, Ending
+    from headrace.domain.model.preemption_state import Preemption
+
+
+@dataclass(slots=True, eq=False)
+class LeaseState:
+    """The right of one replica to hold devices and amounts on one node.
+
+    While it is suspended its devices are not its own (R29). `empty`: its node, or an operator, has confirmed that nothing is left of it.
+    """
+
+    job: JobRecord
+    attempt: int
+    rank: int
+    node: str
+    pool: str
+    devices: tuple[DeviceShare, ...]
+    amounts: Amounts
+    sequence: int
+    place: int
+    """Its place in the record of that sequence."""
+    granted_at: int
+    started_at: int = 0
+    overdue: bool = False
+    suspended_at: int = 0
+    resuming: bool = False
+    empty: bool = False
+    charged: Amounts = field(default_factory=nothing)
+    """What counts against budgets at the moment (`meters.charge`)."""
+
+    @property
+    def yields(self) -> bool:
+        """True if what it holds no longer counts as use (R17): its job makes room for another, or moves to another place (R29).
+
+        Of a victim that is suspended, what it still holds counts again: it gives up no more than its devices.
+        """
+        job = self.job
+        return bool(job.yields_to) and (not self.suspended_at or job.nomination is not None)
+
+
+@dataclass(slots=True, eq=False)
+class JobRecord:
+    """A job from its admission until an hour after its end. `order` is (record sequence, place in it): the order of submission."""
+
+    key: str
+    policy: PolicyState
+    profile: str
+    request: Request
+    preemptible: bool
+    beyond: bool
+    priority: int
+    max_retries: int
+    time_limit: int | None
+    admitted_at: int
+    order: tuple[int, int]
+    name: str
+    labels: dict[str, str]
+    digest: str
+    trace: str
+    state: JobState = JobState.PENDING
+    attempt: int = 0
+    leases: dict[int, LeaseState] = field(default_factory=nothing)
+    endings: tuple[Ending, ...] = ()
+    attempts: tuple[Attempt, ...] = ()
+    pending_since: int = 0
+    not_before: int = 0
+    avoids: dict[str, int] = field(default_factory=nothing)
+    """Nodes that have refused to start it, and until when it is kept away from them (R36)."""
+    avoiding: tuple[str, ...] = field(default=(), metadata=AID)
+    """Those of them that it is kept away from while it stands in line where it does, by name."""
+    started_at: int = 0
+    suspended_at: int = 0
+    suspended_by: str = ""  # the cause for which it is suspended
+    resumed_at: int = 0
+    paused: int = 0
+    """How long this attempt has been suspended, up to its last resumption; `paused_saved`: of that, before its last checkpoint."""
+    paused_saved: int = 0
+    ended_at: int = 0
+    retries_used: int = 0
+    losses: int = 0
+    preemptions: int = 0
+    min_runtime: int = 0
+    waits_for: dict[str, str] = field(default_factory=nothing)
+    locked: bool = False  # the key of its text is missing (`texts.locked`)
+    doomed_by: str = ""
+    stop: Ladder | None = None
+    stop_sequence: int = 0
+    stop_at: int = 0
+    yields_to: str = ""  # the preemption it makes room for, or its own move (R29): its use counts no more (R17)
+    barred_from: str = ""  # the pool it may not re-enter before the preemptor it yielded to has started (R27)
+    nomination: Preemption | None = None
+    checkpoint: str = ""
+    checkpoint_at: int = 0
+    checkpoint_attempt: int = 0
+    cancel_by: str = ""
+    exit_code: int | None = None
+    reason: str = ""
+    message: str = ""
+
+    @property
+    def tenant(self) -> str:
+        """The tenant in its key."""
+        return self.policy.document.tenant
+
+    @property
+    def user(self) -> str:
+        """The user in its key."""
+        return self.key.split(".")[1]
+
+    @property
+    def queue(self) -> str:
+        """`<policy>/<profile>`."""
+        return f"{self.policy.document.name}/{self.profile}"
+
+
+def blank_job() -> JobRecord:
+    """One of which nothing is said yet: it has the defaults, and no other field."""
+    job = JobRecord.__new__(JobRecord)
+    job.state = JobState.PENDING
+    job.leases = job.avoids = job.waits_for = NOTHING
+    job.endings = job.attempts = job.avoiding = ()
+    job.attempt = job.retries_used = job.losses = job.preemptions = 0
+    job.pending_since = job.not_before = job.started_at = job.ended_at = job.min_runtime = 0
+    job.suspended_at = job.resumed_at = job.paused = job.paused_saved = 0
+    job.suspended_by = job.doomed_by = job.yields_to = job.barred_from = ""
+    job.stop = job.nomination = job.exit_code = None
+    job.locked = False
+    job.stop_sequence = job.stop_at = 0
+    job.checkpoint = job.cancel_by = job.reason = job.message = ""
+    job.checkpoint_at = job.checkpoint_attempt = 0
+    return job
+
+
+def new_job(
+    key: str,
+    policy: PolicyState,
+    profile: str,
+    request: Request,
+    *,
+    preemptible: bool,
+    beyond: bool,
+    priority: int,
+    max_retries: int,
+    time_limit: int | None,
+    admitted_at: int,
+    order: tuple[int, int],
+    name: str,
+    labels: dict[str, str],
+    digest: str,
+    trace: str,
+) -> JobRecord:
+    """One that has just been admitted, and waits."""
+    job = blank_job()
+    job.key = key
+    job.policy = policy
+    job.profile = profile
+    job.request = request
+    job.preemptible = preemptible
+    job.beyond = beyond
+    job.priority = priority
+    job.max_retries = max_retries
+    job.time_limit = time_limit
+    job.admitted_at = job.pending_since = admitted_at
+    job.order = order
+    job.name = name
+    job.labels = labels
+    job.digest = digest
+    job.trace = trace
+    return job
+
+
+def new_lease(job: JobRecord, fact: LeaseGrantedV1, node: str, sequence: int, place: int, now: int) -> LeaseState:
+    """One that has just been granted. `node`: the name as the node has it, so that all leases share one text."""
+    lease = LeaseState.__new__(LeaseState)
+    lease.job = job
+    lease.attempt = fact.attempt
+    lease.rank = fact.rank
+    lease.node = node
+    lease.pool = fact.pool
+    lease.devices = fact.devices
+    lease.amounts = fact.amounts
+    lease.sequence = sequence
+    lease.place = place
+    lease.granted_at = now
+    lease.started_at = lease.suspended_at = 0
+    lease.overdue = lease.resuming = lease.empty = False
+    lease.charged = NOTHING
+    return lease

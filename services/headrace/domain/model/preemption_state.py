@@ -1,0 +1,78 @@
+"""Taking back and keeping, as the fold has it: searches, proposals, what was ordered, and what is kept (R16, R19, R26, R27)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headrace.domain.model.jobs import JobRecord
+
+if TYPE_CHECKING:
+    from headrace.contracts.facts.fact import Place
+    from headrace.contracts.facts.preemption import Victim
+    from headrace.contracts.values.amounts import Amounts
+
+
+@dataclass(slots=True, eq=False)
+class Search:
+    """An open reclaim (R19): *preemption* looks for victims for `job` in a pool. `proposal` is its answer, until judged."""
+
+    id: str
+    job: JobRecord
+    pool: str
+    cause: str
+    sequence: int
+    opened_at: int
+    proposal: Proposal | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Proposal:
+    """A set of victims that preemption found, and where the preemptor would go."""
+
+    cause: str
+    victims: tuple[Victim, ...]
+    places: tuple[Place, ...]
+    rule: str
+
+
+MOVED = "moved"
+"""The cause of a nomination for a suspended job that goes on in another place, and of the end of its attempt (R29)."""
+
+
+@dataclass(slots=True, eq=False)
+class Preemption:
+    """An ordered preemption, until it is settled. While `kept`, its places are nominated for the preemptor (R27).
+
+    The move of a suspended job (R29) is one without victims: the job itself has to leave its place, and there is nothing to settle.
+
+    `all_left_at`: when the last victim left; `overdue_at`: when the last of their leases so far became overdue (R28).
+    """
+
+    id: str
+    job: JobRecord
+    pool: str
+    cause: str
+    victims: tuple[Victim, ...]
+    places: tuple[Place, ...]
+    total: Amounts
+    sequence: int
+    ordered_at: int
+    leaving: set[str]
+    kept: bool = True
+    settled: bool = False
+    all_left_at: int = 0
+    signalled_at: int = 0
+    exited_at: int = 0
+    released_at: int = 0
+    overdue_at: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Hold:
+    """Places in a pool that are kept for a job against those who rank below it (R16)."""
+
+    job: JobRecord
+    pool: str
+    places: tuple[Place, ...]
+    placed_at: int

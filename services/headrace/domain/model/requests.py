@@ -1,0 +1,134 @@
+"""What a job asks for, interned: equal requests are one object, so that all questions about them are asked once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.contracts.values.amounts import CPU, GPU, GPU_UNITS, JOB, MEMORY, times
+from headrace.contracts.values.isolation import rank
+from headrace.contracts.values.mig import charge, family_of
+
+if TYPE_CHECKING:
+    from headrace.contracts.documents.model import Profile
+    from headrace.contracts.values.amounts import Amounts
+    from headrace.contracts.values.isolation import Ranks
+    from headrace.domain.model.state import State
+
+
+class Shape(NamedTuple):
+    """What one replica needs of a node (R3): `whole` devices, `fraction` units of one, or the slice `mig` of one (R4).
+
+    cpu in millicores, memory in MiB. `isolation`: the least that its GPU part is to be isolated, by rank. `contained`: it has an image.
+    """
+
+    whole: int
+    fraction: int
+    cpu: int
+    memory: int
+    models: tuple[str, ...]
+    mig: str = ""
+    isolation: int = 0
+    contained: bool = False
+
+    def is_isolated_by(self, levels: Ranks) -> bool:
+        """Whether a node that reaches these levels can run it, and keeps it as well apart from others as it asks for."""
+        reached = self.isolation_on(levels)
+        return reached is None or reached >= self.isolation
+
+    def isolation_on(self, levels: Ranks) -> int | None:
+        """The rank that such a node reaches for what it takes of a GPU; None where it takes none. -1: it cannot run there."""
+        if self.mig:
+            return levels.container_slice if self.contained else levels.slice
+        if self.fraction:
+            return levels.container_fraction if self.contained else levels.fraction
+        if self.whole:
+            return levels.container_whole if self.contained else levels.whole
+        return -1 if self.contained and levels.container < 0 else None
+
+    @property
+    def needs_device(self) -> bool:
+        """Whether any GPU is needed at all."""
+        return bool(self.whole or self.fraction or self.mig)
+
+
+@dataclass(slots=True, frozen=True, eq=False)
+class Request:
+    """`amounts` is one replica's; `total` that of all replicas and the one `job` that every job takes (R2).
+
+    Of a slice `gpu` is the charge (R4).
+    """
+
+    amounts: Amounts
+    replicas: int
+    shape: Shape
+    total: Amounts
+    order: int
+
+    @property
+    def sums(self) -> Amounts:
+        """What of `total` has to be left in the sums of a pool: of slices no GPU, because geometry decides (R4)."""
+        return {key: value for key, value in self.total.items() if key != GPU} if self.shape.mig else self.total
+
+    def lease_amounts(self, rank: int) -> Amounts:
+        """What the lease of one rank is charged: rank 0 carries the `job`."""
+        return {**self.amounts, JOB: 1} if rank == 0 else self.amounts
+
+
+def intern_request(
+    known: dict[tuple[object, ...], Request],
+    amounts: Amounts,
+    replicas: int,
+    profile: Profile | None,
+    mig: str = "",
+    *,
+    contained: bool = False,
+) -> Request:
+    """The one `Request` for these amounts, replicas, models, slice, isolation and way to run; `known` is the state's table of them."""
+    models, least = _models(profile), _least(profile)
+    key = (tuple(sorted(amounts.items())), replicas, models, mig, least, contained)
+    request = known.get(key)
+    if request is None:
+        shape = _shape(amounts, models, mig, least, contained=contained)
+        request = known[key] = _make(dict(key[0]), replicas, shape, len(known))
+    return request
+
+
+def make_request(
+    amounts: Amounts, replicas: int, profile: Profile | None, mig: str = "", *, contained: bool = False
+) -> Request:
+    """The same for one who only asks about it, and must leave the state alone: equal to no other, of no order."""
+    return _make(amounts, replicas, _shape(amounts, _models(profile), mig, _least(profile), contained=contained), -1)
+
+
+def asked_by(state: State, profile: Profile) -> Amounts:
+    """What one replica of the profile takes; of a slice `gpu` is what it is charged (R4).
+
+    Where a slice means less of one model than of another, the dearest counts of those that the profile allows and its pools have.
+    """
+    if not profile.mig:
+        return profile.request
+    here = {family for name in profile.pools if name in state.pools for family in state.pools[name].families}
+    named = {family_of(model) for model in profile.gpu_models}
+    return {**profile.request, GPU: charge(profile.mig, here & named or named or here) or GPU_UNITS}
+
+
+def _models(profile: Profile | None) -> tuple[str, ...]:
+    return tuple(sorted(profile.gpu_models)) if profile and profile.gpu_models else ()
+
+
+def _least(profile: Profile | None) -> int:
+    """The least isolation it is content with, by rank; `any` is no level, and so the weakest."""
+    return rank(profile.isolation) if profile else 0
+
+
+def _shape(amounts: Amounts, models: tuple[str, ...], mig: str, least: int, *, contained: bool) -> Shape:
+    gpu = 0 if mig else amounts.get(GPU, 0)
+    whole, fraction = (gpu // GPU_UNITS, 0) if gpu >= GPU_UNITS else (0, gpu)
+    return Shape(whole, fraction, amounts.get(CPU, 0), amounts.get(MEMORY, 0), models, mig, least, contained)
+
+
+def _make(amounts: Amounts, replicas: int, shape: Shape, order: int) -> Request:
+    total = times(amounts, replicas)
+    total[JOB] = 1
+    return Request(amounts, replicas, shape, total, order)

@@ -1,0 +1,82 @@
+"""When a search for victims is worth opening again (R19): what is remembered of searches that found nobody.
+
+A search costs two records, so what found nobody is not asked again until something in the pool has changed, and then not at once:
+after each fruitless search the pool rests a little longer, up to a second. What has not been searched for yet never waits.
+
+The jobs of one group get the same answer, for they differ only in priority and age. Those of two groups may not, though they ask for the
+same: one may have something kept for it (R16), or be barred from a pool (R27).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headrace.contracts.values.durations import MILLISECOND, SECOND
+from headrace.domain.indexes.pending import group_key
+
+if TYPE_CHECKING:
+    from headrace.domain.model.jobs import JobRecord
+    from headrace.domain.model.state import PoolState
+
+REST_FIRST = 10 * MILLISECOND
+REST_MAX = 1 * SECOND
+
+
+@dataclass(slots=True, eq=False)
+class Fruitless:
+    """The last search for a policy's request found nobody, when the pool stood at `epoch`. `retry_at`: a victim's protection ends."""
+
+    epoch: int
+    protected: int
+    retry_at: int | None
+
+
+def note_fruitless(pool: PoolState, job: JobRecord, now: int, protected: int = 0, retry_at: int | None = None) -> None:
+    """A search for the job found nobody."""
+    pool.fruitless[group_key(job)] = Fruitless(pool.epoch, protected, retry_at)
+    pool.rest = min(max(2 * pool.rest, REST_FIRST), REST_MAX)
+    pool.rests_until = now + pool.rest
+    if pool.next_retry or retry_at is not None:  # else there is none, and there was none
+        later = [last.retry_at for last in pool.fruitless.values() if last.retry_at is not None and last.retry_at > now]
+        pool.next_retry = min(later, default=0)
+
+
+def is_resting(pool: PoolState, now: int) -> bool:
+    """Whether only requests that were never searched for are worth a search now. A cheap look at the pool alone."""
+    return pool.rests_until > now and not 0 < pool.next_retry <= now
+
+
+def was_searched(pool: PoolState, job: JobRecord) -> bool:
+    """Whether a search for such a job has found nobody before."""
+    return group_key(job) in pool.fruitless
+
+
+def note_fruitful(pool: PoolState) -> None:
+    """A preemption was ordered."""
+    pool.rest = 0
+    pool.rests_until = 0
+
+
+def is_worthwhile(pool: PoolState, job: JobRecord, now: int) -> bool:
+    """Whether a search for the job might find somebody that the last one did not."""
+    last = pool.fruitless.get(group_key(job))
+    if last is None:
+        return True
+    if last.retry_at is not None and last.retry_at <= now:
+        return True
+    return last.epoch != pool.epoch and pool.rests_until <= now
+
+
+def next_worthwhile(pool: PoolState, now: int) -> int | None:
+    """When by time alone some search becomes worthwhile in the pool, or is no longer hidden by its rest.
+
+    A protection may have ended while another request was searched for; who looks at the pool alone then sees a rest.
+    """
+    moments = []
+    for last in pool.fruitless.values():
+        if last.retry_at is not None and last.retry_at > now:
+            moments.append(last.retry_at)
+        if last.epoch != pool.epoch or (last.retry_at is not None and last.retry_at <= now):
+            moments.append(pool.rests_until)
+    return min((moment for moment in moments if moment > now), default=None)

@@ -1,0 +1,232 @@
+"""What a pool has (R5, R6), and how much of it counts for whom: dedicated nodes count for nobody but their owner (R21)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.contracts.values.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, JOB, MEMORY, add_to, times
+from headrace.domain.model.dedication import COMMON, has_owners, may_use, owner_of, owner_of_new, reach, reach_in
+from headrace.domain.model.quota import free_of
+
+if TYPE_CHECKING:
+    from headrace.contracts.documents.model import Pool
+    from headrace.contracts.values.amounts import Amounts
+    from headrace.contracts.values.isolation import Ranks
+    from headrace.domain.model.state import NodeState, PoolState
+
+HARDWARE = (GPU, CPU, MEMORY)
+"""Keys that nodes bring; of all others a pool has what its `capacity` says."""
+
+PolicyKey = tuple[str, str]
+
+
+class NodeKind(NamedTuple):
+    """What nodes have in common that could hold the same if they were empty.
+
+    `whole` devices, and the families of those that are cut into slices (R4), ascending.
+    """
+
+    owner: str
+    model: str
+    levels: Ranks
+    cpu: int
+    memory: int
+    whole: int
+    families: tuple[str, ...]
+
+    @property
+    def amounts(self) -> Amounts:
+        """What one such node brings."""
+        return {GPU: (self.whole + len(self.families)) * GPU_UNITS, CPU: self.cpu, MEMORY: self.memory}
+
+
+class Brought(NamedTuple):
+    """What one node brings: its kind, and what of it counts while it is healthy."""
+
+    kind: NodeKind
+    usable: Amounts
+
+
+class Census:
+    """What each node of a pool brings, and the sums, so that one that comes, goes or changes is counted without the others.
+
+    `kinds`: how many nodes there are of each.
+    """
+
+    __slots__ = ("_pool", "families", "kinds", "known", "nodes", "usable")
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self.nodes: dict[str, Brought] = {}
+        self.known: Amounts = dict.fromkeys(HARDWARE, 0)
+        self.usable: Amounts = dict.fromkeys(HARDWARE, 0)
+        self.families: Counter[str] = Counter()
+        self.kinds: Counter[NodeKind] = Counter()
+
+    def count(self, node: NodeState) -> None:
+        """The node is in the pool, and as it is now."""
+        self.forget(node.name)
+        kind = _kind(self._pool, node)
+        brought = self.nodes[node.name] = Brought(kind, _in_order(node, kind) if node.healthy else {})
+        add_to(self.known, kind.amounts)
+        add_to(self.usable, brought.usable)
+        self.families.update(set(kind.families) - {""})
+        self.kinds[kind] += 1
+
+    def forget(self, name: str) -> None:
+        """The node is not there any more."""
+        brought = self.nodes.pop(name, None)
+        if brought is not None:
+            kind = brought.kind
+            add_to(self.known, times(kind.amounts, -1))
+            add_to(self.usable, times(brought.usable, -1))
+            self.families.subtract(set(kind.families) - {""})
+            self.kinds[kind] -= 1
+            if not self.kinds[kind]:
+                del self.kinds[kind]
+
+    def of(self, policy: PolicyKey) -> list[tuple[NodeKind, int]]:
+        """The kinds of nodes that a policy may use, and how many of each (R21)."""
+        if not has_owners(self._pool):
+            return list(self.kinds.items())
+        mine = reach(*policy)
+        return [(kind, count) for kind, count in self.kinds.items() if kind.owner in mine]
+
+
+def _kind(pool: Pool, node: NodeState) -> NodeKind:
+    cut = tuple(sorted(device.family for device in node.devices if device.mig))
+    owner = owner_of(pool, node.labels) if has_owners(pool) else COMMON
+    return NodeKind(owner, node.model, node.levels, node.cpu, node.memory, len(node.devices) - len(cut), cut)
+
+
+def census_of(pool: PoolState) -> Census:
+    """What is known of the pool's nodes; worked out if nobody has."""
+    if pool.census is None:
+        pool.census = Census(pool.document)
+        for node in pool.nodes.values():
+            pool.census.count(node)
+    return pool.census
+
+
+def recount(pool: PoolState, node: NodeState | None = None) -> None:
+    """Work out known and usable capacity anew, after nodes or the document changed (R6).
+
+    `node`: the only one that has changed, come or gone since it was worked out last.
+    """
+    if node is None or pool.census is None:
+        pool.census = None
+    elif node.name in pool.nodes:
+        pool.census.count(node)
+    else:
+        pool.census.forget(node.name)
+    census = census_of(pool)
+    pool.governed = frozenset({GPU, *pool.document.capacity})
+    pool.known = _under_ceilings(pool.document, _with_new(pool, dict(census.known)))
+    pool.usable = _under_ceilings(pool.document, dict(census.usable))
+    pool.families = frozenset(family for family, count in census.families.items() if count)
+
+
+def is_known(pool: PoolState) -> bool:
+    """Whether anything can be said of what the pool has: a node has registered, or it says what it creates (R6)."""
+    return bool(pool.nodes) or pool.document.burst is not None
+
+
+def new_nodes(pool: PoolState) -> int:
+    """How many nodes the pool may still create (R38)."""
+    burst = pool.document.burst
+    return max(0, burst.max_nodes - len(pool.nodes)) if burst is not None else 0
+
+
+def known_to(pool: PoolState, policy: PolicyKey | None) -> Amounts:
+    """Known capacity of a pool as far as it counts for a policy (R6, R21); for None all of it."""
+    if policy is None or not has_owners(pool.document):
+        return pool.known
+    new = owner_of_new(pool.document) in reach_in(pool.document, policy)
+    mine = census_of(pool).of(policy)
+    if not mine and not new:
+        return dict.fromkeys(pool.known, 0)
+    return _under_ceilings(pool.document, _with_new(pool, _sum(mine)) if new else _sum(mine))
+
+
+def capacity_of(pool: PoolState, key: str, policy: PolicyKey | None = None) -> int | None:
+    """Known capacity of a key for a policy (R5): None where nothing is known to bound it, 0 for a key that no `capacity` names.
+
+    Before anything is known of what nodes bring, only what the document declares bounds it (R6).
+    """
+    if key in HARDWARE and not is_known(pool):
+        is_mine = policy is None or owner_of_new(pool.document) in reach_in(pool.document, policy)
+        return pool.document.capacity.get(key) if is_mine else 0
+    known = known_to(pool, policy)
+    if key in known:
+        return known[key]
+    return None if key in (CPU, MEMORY, JOB) else 0
+
+
+def by_owner(pool: PoolState) -> dict[str, Amounts]:
+    """What nodes bring, and what the pool may create, by owner (R21); no ceiling is applied."""
+    nodes: dict[str, list[tuple[NodeKind, int]]] = {owner_of_new(pool.document): []}
+    for kind, count in census_of(pool).kinds.items():
+        nodes.setdefault(kind.owner, []).append((kind, count))
+    return {
+        owner: _with_new(pool, _sum(theirs)) if owner == owner_of_new(pool.document) else _sum(theirs)
+        for owner, theirs in nodes.items()
+    }
+
+
+def left_for(pool: PoolState, key: str, policy: PolicyKey, *, in_service: bool) -> int:
+    """Units of a key that a policy may still be granted now: of what nodes bring, no more than is idle on the nodes it may use.
+
+    With `in_service` only nodes count that take new work: what is idle on a cordoned one is not free (R6). Before the amendment a node
+    counted while it was healthy, and the sums alone in a pool without dedicated nodes.
+    """
+    left = free_of(pool, key)
+    if key not in HARDWARE or not (in_service or has_owners(pool.document)):
+        return left
+    there = (node for node in pool.nodes.values() if (node.grantable if in_service else node.healthy))
+    return min(left, sum(_idle(node, key) for node in there if may_use(pool.document, node, policy)))
+
+
+def sums_bind(pool: PoolState) -> bool:
+    """Whether GPUs may be idle on nodes and nobody's to take: under a ceiling, or while leases stand on nodes that are away (R6)."""
+    if GPU in pool.document.capacity:
+        return True
+    idle = sum(_idle(node, GPU) for node in pool.nodes.values() if node.healthy)
+    return max(pool.use.get(GPU, 0), pool.leased.get(GPU, 0)) + idle > pool.usable.get(GPU, 0)
+
+
+def _idle(node: NodeState, key: str) -> int:
+    if key == GPU:
+        return sum(device.idle for device in node.devices)
+    return node.cpu_open if key == CPU else node.memory_open
+
+
+def _sum(kinds: list[tuple[NodeKind, int]]) -> Amounts:
+    total: Amounts = dict.fromkeys(HARDWARE, 0)
+    for kind, count in kinds:
+        add_to(total, times(kind.amounts, count))
+    return total
+
+
+def _in_order(node: NodeState, kind: NodeKind) -> Amounts:
+    """What a node brings, without the devices that it has drained."""
+    total = kind.amounts
+    total[GPU] -= GPU_UNITS * sum(bool(device.unfit) for device in node.devices)
+    return total
+
+
+def _with_new(pool: PoolState, total: Amounts) -> Amounts:
+    """What nodes bring, and those that the pool may create; without the keys of which nobody says how much a created node brings."""
+    burst, count = pool.document.burst, new_nodes(pool)
+    if burst is None or not count:
+        return total
+    each = {GPU: burst.node.gpus * GPU_UNITS, CPU: burst.node.cpus * CPU_UNITS, MEMORY: burst.node.memory}
+    add_to(total, times(each, count))
+    return {key: units for key, units in total.items() if each[key] or key == GPU}
+
+
+def _under_ceilings(document: Pool, hardware: Amounts) -> Amounts:
+    """What the document declares: a ceiling on what nodes bring, and all there is of every other key (R5)."""
+    return hardware | {
+        key: min(hardware[key], ceiling) if key in hardware else ceiling for key, ceiling in document.capacity.items()
+    }

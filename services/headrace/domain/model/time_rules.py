@@ -1,0 +1,107 @@
+"""What holds for a while, as the fold keeps it: what is closed (R11), and what windows and budgets say at the moment (R33)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from headrace.contracts.facts.levels import AMENDED
+
+if TYPE_CHECKING:
+    from headrace.domain.model.state import PolicyState
+
+
+@dataclass(slots=True, eq=False)
+class Closing:
+    """An object under which nothing is granted (R11): `mode` is `freeze`, `drain` or `cancel`; asked for by `author` at `at`."""
+
+    kind: str
+    tenant: str
+    name: str
+    mode: str
+    author: str
+    at: int
+
+
+@dataclass(slots=True, eq=False)
+class Calendar:
+    """The offsets of a time zone: (moment, seconds east of UTC from then on), oldest first, known until `until`."""
+
+    zone: str
+    offsets: tuple[tuple[int, int], ...]
+    until: int
+
+
+@dataclass(slots=True, eq=False)
+class PolicyGate:
+    """What the allocator found a policy's windows and budgets to say, when it looked last (R33). Where there is none all may start.
+
+    `shut`: no window is open; `stops`: and the one that closed last stops what runs. `spent`: the names of budgets that are used up.
+    """
+
+    shut: bool
+    stops: bool
+    spent: tuple[str, ...]
+
+
+@dataclass(slots=True, eq=False)
+class BudgetMeter:
+    """What a policy has used of a key in the current period, which ends at `ends` (R33). `held`: what its leases are charged now.
+
+    Each lease that begins takes its amount times the time since `origin`, each that ends gives that back, and `held`, times the time
+    until now, is added when it is read. The sum stands in two parts, unit-seconds and unit-microseconds, because it may be larger than
+    snapshots' integers.
+    """
+
+    key: str
+    origin: int
+    ends: int
+    seconds: int = 0
+    rest: int = 0
+    held: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Growth:
+    """The last growth of a pool (R38): how many nodes were asked for, and have come. `misses`: how often in a row too few did."""
+
+    nodes: int
+    asked_at: int
+    open: bool = True
+    came: int = 0
+    misses: int = 0
+    closed_until: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Allowance:
+    """What was left of a tenant's submit rate at `at` (R14), in millionths of a job."""
+
+    drops: int
+    at: int
+
+
+@dataclass(slots=True, eq=False)
+class TimeRules:
+    """What is closed (R11), by kind, tenant and name, in the order in which it was; and what windows and budgets need (R33).
+
+    `calendars` by zone; `timed`: the policies that have some; `period_ends`: when the first period of a budget does, 0: never.
+    `allowances`: of tenants that have a submit rate. `growths`: of pools that were asked to grow. `level`: what facts may be stated
+    (`contracts.facts.levels`); `scarce`: too little storage is left to admit
+    jobs (`storage.stated`); `executors`: the level that each node's executor reads.
+    """
+
+    closings: dict[tuple[str, str, str], Closing] = field(default_factory=dict)
+    calendars: dict[str, Calendar] = field(default_factory=dict)
+    timed: dict[tuple[str, str], PolicyState] = field(default_factory=dict)
+    period_ends: int = 0
+    growths: dict[str, Growth] = field(default_factory=dict)
+    allowances: dict[str, Allowance] = field(default_factory=dict)
+    level: int = 1
+    scarce: bool = False
+    executors: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def amended(self) -> bool:
+        """True where the rules hold as release 0.2.0 amended them; below that level everything is read and decided as before."""
+        return self.level >= AMENDED

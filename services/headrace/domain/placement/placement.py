@@ -1,0 +1,199 @@
+"""Where a job goes (R3, R18, R20): one place for each replica, all on nodes that can hold them now, or nowhere."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.contracts.facts.fact import DeviceShare, Place
+from headrace.contracts.values.amounts import CPU_UNITS, GPU, GPU_UNITS
+from headrace.contracts.values.mig import best_start, most_of, placements_lost
+from headrace.domain.model import capacity
+from headrace.domain.model.dedication import may_use, owner_of_new, reach_in
+from headrace.domain.model.devices import change
+from headrace.domain.model.supply import census_of, new_nodes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from headrace.contracts.values.mig import Layout
+    from headrace.domain.model.jobs import JobRecord
+    from headrace.domain.model.requests import Request, Shape
+    from headrace.domain.model.state import NodeState, PoolState, State
+    from headrace.domain.model.supply import NodeKind
+
+MANY = 1_000_000
+"""Replicas where nothing bounds them."""
+
+
+def find_places(state: State, job: JobRecord, pool: PoolState) -> tuple[Place, ...] | None:
+    """A place for every replica, best first (R20), or None. Accounts and ceilings are not looked at here, but for what slices count.
+
+    Nodes that the job avoids (R36) are put out of the index meanwhile.
+    """
+    places = _find_beside(state, job, pool) if job.avoiding else _find_places(state, job, pool)
+    return None if places is None or (job.request.shape.mig and not _sums_hold(pool, places)) else places
+
+
+def _find_beside(state: State, job: JobRecord, pool: PoolState) -> tuple[Place, ...] | None:
+    avoided = [node for name in job.avoiding if (node := pool.nodes.get(name)) is not None]
+    for node in avoided:
+        pool.index.remove(node)
+    places = _find_places(state, job, pool)
+    for node in avoided:
+        pool.index.put(node)
+    return places
+
+
+def _sums_hold(pool: PoolState, places: tuple[Place, ...]) -> bool:
+    """Whether the pool has what slices in these places count there, which depends on what else lies on the devices (R4, R6)."""
+    leased = pool.leased.get(GPU, 0) + change(pool.cut.leased, places)
+    use = pool.use.get(GPU, 0) + change(pool.cut.use, places)
+    return max(leased, use) <= pool.usable.get(GPU, 0)
+
+
+def _find_places(state: State, job: JobRecord, pool: PoolState) -> tuple[Place, ...] | None:
+    request, owners = job.request, reach_in(pool.document, job.policy.key)
+    if request.replicas == 1:
+        place = _find_place(state, pool, request, 0, owners)
+        return None if place is None else (place,)
+    places: list[Place] = []
+    for rank in range(request.replicas):
+        place = _find_place(state, pool, request, rank, owners)
+        if place is None:
+            break
+        capacity.take(state, job, pool, place)
+        places.append(place)
+    for place in reversed(places):
+        capacity.give_back(state, job, pool, place)
+    return tuple(places) if len(places) == request.replicas else None
+
+
+def _find_place(state: State, pool: PoolState, request: Request, rank: int, owners: Sequence[str]) -> Place | None:
+    name = pool.index.find(request.shape, owners)
+    if name is None:
+        return None
+    node = state.nodes[name]
+    shape = request.shape
+    devices = pick_now(node, request, pool.index.device(name, shape) if shape.fraction else 0)
+    if devices is None:
+        raise AssertionError(f"the index says that {request.shape} fits on {name}, the devices do not")
+    return Place(node=name, devices=devices, amounts=request.lease_amounts(rank))
+
+
+def pick_now(node: NodeState, request: Request, least: int = 0) -> tuple[DeviceShare, ...] | None:
+    """The devices one replica takes of a node as it is now; None where none are left for it. Host amounts are not looked at."""
+    if request.shape.mig:
+        return pick_slice(node, [device.layout for device in node.devices], request.shape.mig, request.amounts.get(GPU, 0))
+    return pick_devices(node, opens_of(node), request.shape, least)
+
+
+def opens_of(node: NodeState) -> list[int]:
+    """Units of each device that anybody may be granted now; a device that is cut or unfit gives none."""
+    if node.has_apart:
+        return [device.open for device in node.devices]
+    return [device.free - device.nominated for device in node.devices]
+
+
+def pick_devices(node: NodeState, opens: Sequence[int], shape: Shape, least: int = 0) -> tuple[DeviceShare, ...] | None:
+    """The devices one replica takes, given the open units of each (R3): free ones for whole GPUs, for a fraction the fullest that fits.
+
+    `least`: what that one has open at least.
+    """
+    if shape.whole:
+        free = [number for number, units in enumerate(opens) if units == GPU_UNITS][: shape.whole]
+        if len(free) < shape.whole:
+            return None
+        return tuple(DeviceShare(device=node.devices[number].name, units=GPU_UNITS) for number in free)
+    if shape.fraction:
+        fitting = [(units, number) for number, units in enumerate(opens) if units >= max(least, shape.fraction)]
+        if not fitting:
+            return None
+        return (DeviceShare(device=node.devices[min(fitting)[1]].name, units=shape.fraction),)
+    return ()
+
+
+def pick_slice(node: NodeState, layouts: Sequence[Layout | None], name: str, units: int) -> tuple[DeviceShare, ...] | None:
+    """The slice one replica takes and its charge, given what lies on each device; None in `layouts`: it takes no slices (R4).
+
+    Of the devices on which it fits, the one where it costs the least of what else could be placed, then the fullest, then the first (R20).
+    """
+    mix = node.pool.index.slices if node.pool is not None else None
+    if mix is None:
+        return _pick_slice_formerly(node, layouts, name, units)
+    best: tuple[tuple[int, int, int], DeviceShare] | None = None
+    for number, (device, layout) in enumerate(zip(node.devices, layouts, strict=True)):
+        cut = mix.cut(node.model, device.family, layout, name) if layout is not None else None
+        if cut is None:
+            continue
+        merit = (cut.loss, cut.idle, number)
+        if best is None or merit < best[0]:
+            best = (merit, DeviceShare(device=device.name, units=units, mig=name, start=cut.start))
+    return None if best is None else (best[1],)
+
+
+def _pick_slice_formerly(
+    node: NodeState, layouts: Sequence[Layout | None], name: str, units: int
+) -> tuple[DeviceShare, ...] | None:
+    """The same before the rules were amended: the device that loses the fewest open placements, then the fullest, then the first."""
+    best: tuple[tuple[int, int, int], DeviceShare] | None = None
+    for number, (device, layout) in enumerate(zip(node.devices, layouts, strict=True)):
+        start = best_start(device.family, layout, name) if layout is not None else None
+        cost = placements_lost(device.family, layout, name) if layout is not None else None
+        if start is None or cost is None:
+            continue
+        merit = (*cost, number)
+        if best is None or merit < best[0]:
+            best = (merit, DeviceShare(device=device.name, units=units, mig=name, start=start))
+    return None if best is None else (best[1],)
+
+
+def may_hold(node: NodeState, job: JobRecord) -> bool:
+    """Whether a replica of the job may go to the node at all: it is in service, suits the job, and is not avoided (R36)."""
+    return node.grantable and suits(node, job) and node.name not in job.avoiding
+
+
+def suits(node: NodeState, job: JobRecord) -> bool:
+    """Whether the node's model is one that the profile names, it isolates well enough, and is dedicated to nobody else (R21)."""
+    is_open = node.pool is None or may_use(node.pool.document, node, job.policy.key)
+    shape = job.request.shape
+    return is_open and model_allowed(node.model, shape) and shape.is_isolated_by(node.levels)
+
+
+def model_allowed(model: str, shape: Shape) -> bool:
+    """Whether a node's GPU model is one that the profile names, if it names any."""
+    return not shape.models or model in shape.models or not shape.needs_device
+
+
+def replicas_if_empty(pool: PoolState, shape: Shape, policy: tuple[str, str]) -> int:
+    """How many replicas the known nodes that a policy may use could hold if all of them were empty (R13, R21)."""
+    kinds = census_of(pool).of(policy)
+    return sum(count * _replicas_on_empty(kind, shape) for kind, count in kinds) + _replicas_on_new(pool, shape, policy)
+
+
+def _replicas_on_empty(kind: NodeKind, shape: Shape) -> int:
+    if not model_allowed(kind.model, shape) or not shape.is_isolated_by(kind.levels):
+        return 0
+    devices = sum(most_of(one, shape.mig) for one in kind.families) if shape.mig else _by_devices(kind.whole, shape)
+    return min(devices, *_by_host(kind.cpu, kind.memory, shape))
+
+
+def _replicas_on_new(pool: PoolState, shape: Shape, policy: tuple[str, str]) -> int:
+    """What the nodes could hold that the pool may still create (R6): of what is not said of them, as much as it takes."""
+    burst, count = pool.document.burst, new_nodes(pool)
+    if burst is None or not count or shape.mig or owner_of_new(pool.document) not in reach_in(pool.document, policy):
+        return 0
+    node = burst.node
+    if not model_allowed(node.gpu_model, shape):
+        return 0
+    host = _by_host(node.cpus * CPU_UNITS or shape.cpu * MANY, node.memory or shape.memory * MANY, shape)
+    return count * min(_by_devices(node.gpus, shape), *host)
+
+
+def _by_devices(devices: int, shape: Shape) -> int:
+    if shape.whole:
+        return devices // shape.whole
+    return devices * (GPU_UNITS // shape.fraction) if shape.fraction else MANY
+
+
+def _by_host(cpu: int, memory: int, shape: Shape) -> tuple[int, int]:
+    return cpu // shape.cpu if shape.cpu else MANY, memory // shape.memory if shape.memory else MANY

@@ -1,0 +1,147 @@
+"""Pools that can grow (R38): whether one could hold a job after creating nodes, and how few nodes would do for all who ask.
+
+Strategy: who asks is a count of equal requests, never a job by itself; nodes are filled one after the other with what is largest first. A
+resource of which a created node's document says nothing (cpus 0, memory 0) is taken to be enough.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.contracts.documents.model import BurstNode
+from headrace.contracts.values.amounts import CPU_UNITS, GPU_UNITS
+from headrace.contracts.values.durations import MINUTE
+from headrace.domain.model.requests import Request
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from headrace.domain.model.requests import Shape
+    from headrace.domain.model.state import PoolState, State
+    from headrace.domain.model.time_rules import Growth
+
+CLOSED_FIRST = 10 * MINUTE
+DOUBLINGS_MAX = 10
+"""After growth has failed so often in a row, a pool is closed for growth for a week at a time."""
+_ENOUGH = 1 << 62
+
+
+class GrowthRequest(NamedTuple):
+    """So many `jobs` with one request, `name` the first of them."""
+
+    request: Request
+    jobs: int
+    name: str
+
+
+def open_growth(state: State, pool: str) -> Growth | None:
+    """The growth that is under way in a pool."""
+    growth = state.terms.growths.get(pool)
+    return growth if growth is not None and growth.open else None
+
+
+def room_to_grow(state: State, pool: PoolState, now: int) -> int:
+    """How many nodes may be asked for; 0 where none can be created, or the pool is closed for growth."""
+    burst, growth = pool.document.burst, state.terms.growths.get(pool.document.name)
+    if burst is None or (growth is not None and (growth.open or growth.closed_until > now)):
+        return 0
+    return max(0, burst.max_nodes - len(pool.nodes))
+
+
+def due_at(pool: PoolState, growth: Growth) -> int:
+    """When growth that has not come is given up: after twice the time that a node takes to boot."""
+    return growth.asked_at + 2 * (pool.document.burst.boot if pool.document.burst is not None else 0)
+
+
+def closed_for(growth: Growth) -> int:
+    """How long a pool whose growth has failed once more is closed for growth."""
+    return CLOSED_FIRST << min(growth.misses, DOUBLINGS_MAX)
+
+
+def may_hold(node: BurstNode, shape: Shape) -> bool:
+    """Whether one created node could hold one replica."""
+    return (not shape.models or node.gpu_model in shape.models) and _Bin(node).put(shape)
+
+
+def growing_for(state: State, pools: Iterable[PoolState], shape: Shape) -> str | None:
+    """How far the first of the pools is that grows and could then hold one replica; None: none does."""
+    for pool in pools:
+        growth, burst = open_growth(state, pool.document.name), pool.document.burst
+        if growth is not None and burst is not None and may_hold(burst.node, shape):
+            return f"{growth.came} of {growth.nodes} nodes have come to pool {pool.document.name}"
+    return None
+
+
+@dataclass(slots=True)
+class _Bin:
+    """A node that would be created, and what is left of it. `parts`: units left of devices that are shared."""
+
+    node: BurstNode
+    whole: int = 0
+    cpu: int = 0
+    memory: int = 0
+    parts: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.whole = self.node.gpus
+        self.cpu = self.node.cpus * CPU_UNITS or _ENOUGH
+        self.memory = self.node.memory or _ENOUGH
+
+    def put(self, shape: Shape) -> bool:
+        """Hold one replica more; False, and nothing changed, where it does not fit."""
+        if shape.whole > self.whole or shape.cpu > self.cpu or shape.memory > self.memory:
+            return False
+        if shape.fraction and not self._share(shape.fraction):
+            return False
+        self.whole -= shape.whole
+        self.cpu -= shape.cpu
+        self.memory -= shape.memory
+        return True
+
+    def _share(self, units: int) -> bool:
+        fitting = [place for place, left in enumerate(self.parts) if left >= units]
+        if fitting:
+            self.parts[min(fitting, key=self.parts.__getitem__)] -= units
+            return True
+        if not self.whole:
+            return False
+        self.whole -= 1
+        self.parts.append(GPU_UNITS - units)
+        return True
+
+
+def nodes_for(node: BurstNode, asks: Iterable[GrowthRequest], room: int) -> int:
+    """The nodes, at most `room`, that would hold who asks: the largest requests first, each job with all its replicas or not at all."""
+    bins: list[_Bin] = []
+    for ask in sorted(asks, key=lambda ask: (_size(ask.request), ask.name), reverse=True):
+        first = 0
+        for _ in range(ask.jobs):
+            first, placed = _put(bins, first, node, ask.request, room)
+            if not placed:
+                break
+    return len(bins)
+
+
+def _size(request: Request) -> tuple[int, int, int, int]:
+    shape = request.shape
+    return shape.whole, shape.fraction, shape.cpu, shape.memory
+
+
+def _put(bins: list[_Bin], first: int, node: BurstNode, request: Request, room: int) -> tuple[int, bool]:
+    """Place one job's replicas, from the bin `first` on: those before it have no room for such a one.
+
+    Gives where that is from now on, and whether the job went. Of a gang that did not, old bins keep what they took: it adds no node.
+    """
+    left, at, opened = request.replicas, first, len(bins)
+    while left:
+        if at == len(bins):
+            if len(bins) == room:
+                del bins[opened:]
+                return at, False
+            bins.append(_Bin(node))
+        if bins[at].put(request.shape):
+            left -= 1
+        else:
+            at += 1
+    return at, True

@@ -1,0 +1,271 @@
+"""Everybody who may be taken (R24), in the order in which they are (R25), drawn only as far as somebody looks.
+
+Strategy: what stands first in the order belongs to policies: shelter and priority. So the policies of one priority are gone through
+together, bucket of lost work by bucket. Jobs stand on shelves by their grants (`shelves`): of those the blocks are looked at, from the
+newest on, that may have somebody in the bucket, and only as far as candidates are asked for. A search that finds its victims among the
+first looks at few others, however many jobs run.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from itertools import chain, islice
+from operator import attrgetter
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.contracts.values.amounts import GPU_UNITS
+from headrace.contracts.values.durations import SECOND
+from headrace.domain.indexes.running_index import grant_of, last_lease, shelves_of, site_of
+from headrace.domain.model.jobs import JobRecord
+from headrace.domain.preemption.eligibility import (
+    VictimGroup,
+    can_leave,
+    can_yield,
+    kind_of,
+    lost_bucket,
+    lost_work,
+    may_take_from,
+    protected_until,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from headrace.domain.indexes.running_index import GrantBlock, Shelf
+    from headrace.domain.model.requests import Request
+    from headrace.domain.model.state import PolicyState, PoolState, State
+
+FRONT = 256
+"""So many are drawn one by one; who asks for more gets all the others, bucket by bucket and sorted at once."""
+_BUCKET = 2 * GPU_UNITS * SECOND
+"""What is lost in the first bucket that is not 0, in GPU-unit-microseconds."""
+
+
+class VictimCandidate(NamedTuple):
+    """A job that may be taken. Candidates compare as R24 and R25 order them, best first; no two have the same grant.
+
+    Sheltered by its policy's own reservation last; then policy priority, bucket of lost work, newest grant (where it stands, negated).
+    """
+
+    sheltered: bool
+    priority: int
+    bucket: int
+    newest: int
+    job: JobRecord
+    site: str
+    lost: int
+    kind: VictimGroup
+
+
+_kind_of = attrgetter("kind")
+_newest_of = attrgetter("newest")
+
+
+class Yielders:
+    """Victims allowed by R24 for a job that asks in a pool by `cause`, given what is `short`.
+
+    `drawn`: those in front, as far as they have been asked for; `kinds`: of what kinds they are.
+    """
+
+    __slots__ = (
+        "_asking",
+        "_away",
+        "_cause",
+        "_kinds",
+        "_now",
+        "_pool",
+        "_protected",
+        "_retry_at",
+        "_short",
+        "_state",
+        "_tiers",
+        "drawn",
+        "kinds",
+    )
+
+    def __init__(self, state: State, asking: JobRecord, pool: PoolState, cause: str, short: frozenset[str], now: int) -> None:
+        self._state = state
+        self._asking = asking
+        self._pool = pool
+        self._cause = cause
+        self._short = short
+        self._now = now
+        self._away = {node.name for node in pool.nodes.values() if node.status != "ready"}
+        self._kinds: dict[tuple[PolicyState, Request], VictimGroup] = {}
+        self._protected = 0
+        self._retry_at: int | None = None
+        self._tiers = self._in_order()
+        self.drawn: list[VictimCandidate] = []
+        self.kinds: dict[VictimGroup, None] = {}
+
+    def __iter__(self) -> Iterator[VictimCandidate]:
+        """In order; who has not been drawn yet is when it is reached."""
+        number = 0
+        while number < len(self.drawn) or self.more():
+            known = self.drawn[number:]
+            yield from known
+            number += len(known)
+
+    def more(self) -> bool:
+        """Draw those who come next; False: there are no more."""
+        tier = next(self._tiers, None)
+        if tier is None:
+            return False
+        self.drawn += tier
+        return True
+
+    def all(self) -> list[VictimCandidate]:
+        """Everybody."""
+        while self.more():
+            pass
+        return self.drawn
+
+    def protected(self) -> tuple[int, int | None]:
+        """How many have not had their minimum run time, and when the first of those is free to take."""
+        self.all()
+        return self._protected, self._retry_at
+
+    def of(self, victim: JobRecord) -> VictimCandidate | None:
+        """The job as it stands among them, drawn or not; None: it is none of them."""
+        policy, pool = victim.policy, self._pool
+        if policy is self._asking.policy or not can_yield(victim, pool.document.name) or not can_leave(victim, self._away):
+            return None
+        until = protected_until(victim)
+        if until is None or until > self._now or not self._may_take_from(policy):
+            return None
+        kind = self._kind(policy, victim.request)
+        return self._candidate(victim, lost_work(victim, self._now), kind) if kind.lends else None
+
+    def _may_take_from(self, policy: PolicyState) -> bool:
+        return may_take_from(self._state, self._asking, policy, self._pool, self._cause)
+
+    def _kind(self, policy: PolicyState, request: Request) -> VictimGroup:
+        kind = self._kinds.get((policy, request))
+        if kind is None:
+            kind = kind_of(self._state, self._asking, self._pool, self._short, policy, request)
+            self._kinds[policy, request] = kind
+        return kind
+
+    @staticmethod
+    def _candidate(victim: JobRecord, lost: int, kind: VictimGroup) -> VictimCandidate:
+        priority, newest = kind.policy.document.priority, -grant_of(last_lease(victim))
+        return VictimCandidate(kind.sheltered, priority, lost_bucket(lost), newest, victim, site_of(victim), lost, kind)
+
+    def _in_order(self) -> Iterator[list[VictimCandidate]]:
+        """The sheltered ones wait until those of all priorities have been drawn who are not (R24)."""
+        priorities: dict[int, list[PolicyState]] = {}
+        for policy in self._state.policies.values():
+            if policy is not self._asking.policy and policy.jobs and self._may_take_from(policy):
+                priorities.setdefault(policy.document.priority, []).append(policy)
+        sheltered = []
+        for priority in sorted(priorities):
+            rows = [row for policy in priorities[priority] for row in self._rows(policy)]
+            yield from self._tiers_of([row for row in rows if not row.kind.sheltered])
+            sheltered.append([row for row in rows if row.kind.sheltered])
+        for those in sheltered:
+            yield from self._tiers_of(those)
+
+    def _rows(self, policy: PolicyState) -> Iterator[_Row]:
+        for request, shelf in shelves_of(policy).by_pool.get(self._pool.document.name, {}).items():
+            kind = self._kind(policy, request)
+            if kind.lends:
+                is_guarded = bool(self._away or policy.document.preemption.min_runtime)
+                yield _Row(kind, shelf, self._now, self._stays, is_guarded=is_guarded)
+
+    def _tiers_of(self, rows: list[_Row]) -> Iterator[list[VictimCandidate]]:
+        """Bucket by bucket, each in order, those in front of all first; none is empty."""
+        spans, left = [(*row.span(), row) for row in rows], max(0, FRONT - len(self.drawn))
+        for bucket in range(min((span[0] for span in spans), default=0), max((span[1] for span in spans), default=-1) + 1):
+            here = [row for first, last, row in spans if first <= bucket <= last]
+            front = list(islice(heapq.merge(*(row.draw(bucket) for row in here)), left)) if left else []
+            yield from self._noted(front)
+            if len(front) == left:
+                alike = chain.from_iterable(row.draw(bucket) for row in here)  # but for their grants
+                yield from self._noted(sorted(alike, key=_newest_of)[left:])
+            left -= len(front)
+
+    def _noted(self, tier: list[VictimCandidate]) -> Iterator[list[VictimCandidate]]:
+        if tier:
+            self.kinds.update(dict.fromkeys(map(_kind_of, tier)))
+            yield tier
+
+    def _stays(self, victim: JobRecord) -> bool:
+        """Whether a job on a shelf may not be taken now: nobody would hear the order, or it is protected.
+
+        Not to be asked about one that has no minimum run time while no node is away.
+        """
+        return (bool(self._away) and not can_leave(victim, self._away)) or self._protects(victim)
+
+    def _protects(self, victim: JobRecord) -> bool:
+        """Whether the job is kept by its minimum run time; if it is in this pool, that is noted."""
+        until = protected_until(victim)
+        if until is not None and until <= self._now:
+            return False
+        if can_yield(victim, self._pool.document.name):
+            self._protected += 1
+            if until is not None:
+                self._retry_at = until if self._retry_at is None else min(self._retry_at, until)
+        return True
+
+
+class _Row:
+    """The jobs of one kind on their shelf. Each block is thrown into buckets when it is first looked at; each job is looked at once.
+
+    `stays` is asked about all if `is_guarded`, else about those that have a minimum run time of their own.
+    """
+
+    __slots__ = ("_is_guarded", "_now", "_stays", "_thrown", "kind", "shelf")
+
+    def __init__(
+        self, kind: VictimGroup, shelf: Shelf, now: int, stays: Callable[[JobRecord], bool], *, is_guarded: bool
+    ) -> None:
+        self.kind = kind
+        self.shelf = shelf
+        self._now = now
+        self._stays = stays
+        self._is_guarded = is_guarded
+        self._thrown: dict[int, dict[int, list[VictimCandidate]]] = {}
+
+    def span(self) -> tuple[int, int]:
+        """The first and the last bucket in which there may be somebody."""
+        earliest = min(block.span[0] for block in self.shelf.blocks)
+        latest = max(block.span[1] for block in self.shelf.blocks)
+        return self._bucket(latest), self._bucket(earliest)
+
+    def draw(self, bucket: int) -> Iterator[VictimCandidate]:
+        """Those in a bucket, the newest grant first."""
+        thrown, blocks = self._thrown, self.shelf.blocks
+        for number in range(len(blocks) - 1, -1, -1):
+            found = thrown.get(number)
+            if found is None:
+                earliest, latest = blocks[number].span
+                if not self._bucket(latest) <= bucket <= self._bucket(earliest):
+                    continue
+                found = thrown[number] = self._throw(blocks[number])
+            yield from found.get(bucket, ())
+
+    def _throw(self, block: GrantBlock) -> dict[int, list[VictimCandidate]]:
+        """A block's jobs that may be taken, in buckets, the newest first."""
+        kind, now, stays, is_guarded, guarded = self.kind, self._now, self._stays, self._is_guarded, block.guarded
+        terms, gpu, sheltered = kind.policy.document.preemption, kind.gpu, kind.sheltered
+        every, priority = terms.assume_checkpoint_every, kind.policy.document.priority
+        new = tuple.__new__  # of a named tuple, in a third of the time
+        found: defaultdict[int, list[VictimCandidate]] = defaultdict(list)
+        those = zip(block.grants, block.jobs, block.sinces, block.sites, strict=True)
+        for grant, victim, since, site in reversed(list(those)):
+            if (is_guarded or grant in guarded) and stays(victim):
+                continue
+            span = now - since if since < now else 0
+            if every is not None and span > every:
+                span = every
+            lost = gpu * span
+            bucket = (lost // _BUCKET).bit_length()
+            found[bucket].append(
+                new(VictimCandidate, (sheltered, priority, bucket, -grant, victim, site, lost // SECOND, kind))
+            )
+        return found
+
+    def _bucket(self, since: int) -> int:
+        span, every = max(self._now - since, 0), self.kind.policy.document.preemption.assume_checkpoint_every
+        return (self.kind.gpu * (span if every is None else min(span, every)) // _BUCKET).bit_length()

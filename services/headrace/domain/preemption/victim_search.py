@@ -1,0 +1,400 @@
+"""Searching by place for the set that yields (R26): a node, or for a gang and for what belongs to no node, choices of nodes.
+
+Naive meaning, at each node: take in R25's order, passing over whom it would not be legal to take, until the replica fits; give back, in
+reverse, whoever is not needed; if that does not do, drop the first candidate and try again. Of all nodes the plan whose worst victim is
+best wins, then fewest victims, least lost work, the node's name.
+
+Strategy: sweep over all candidates in R25's order, as if taking were always legal. When a node first has room, no set there can do without
+the candidate at hand or a worse one: so nodes come up in the order of a lower bound of their worst victim, and the sweep ends where the
+bound is beyond the best plan. For a gang the same sweep says from which candidate on all nodes together have room; within that
+beginning the cheapest replicas are chosen one after the other, and where legality is in the way the beginning grows.
+"""
+
+from __future__ import annotations
+
+import heapq
+from itertools import chain, islice
+from operator import attrgetter
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.contracts.values.amounts import GPU
+from headrace.domain.model.supply import sums_bind
+from headrace.domain.placement.placement import may_hold
+from headrace.domain.placement.placement_after_preemption import Clearing, accounts_of, leaving_anyway
+from headrace.domain.preemption.legality import Taken
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from headrace.contracts.facts.fact import Place
+    from headrace.contracts.values.amounts import Amounts
+    from headrace.domain.model.jobs import JobRecord
+    from headrace.domain.model.state import NodeState, PoolState, Scope, State
+    from headrace.domain.preemption.eligibility import VictimGroup
+    from headrace.domain.preemption.victim_candidates import VictimCandidate, Yielders
+
+EFFORT_MAX = 50_000
+"""Jobs that leave a clearing in one search before it is given up, which shows in the reason (R26)."""
+GROWTH = 16  # a gang's prefix of the candidates grows by this part of them while not enough of it may legally be taken
+DROPS_AMONG = 256  # in a prefix no longer than this, the first candidates are dropped one by one before it grows
+
+_job_of = attrgetter("job")
+_job_and_site_of = attrgetter("job", "site")
+
+
+class VictimSet(NamedTuple):
+    """Who is taken, in the order in which they are, and where the preemptor goes."""
+
+    victims: list[VictimCandidate]
+    places: tuple[Place, ...]
+
+
+class Ground:
+    """What a search stands on: the preemptor, the pool, by which cause, and how much may still be looked at."""
+
+    __slots__ = ("_anyway", "accounts", "cause", "effort_left", "job", "pool", "state")
+
+    def __init__(self, state: State, job: JobRecord, pool: PoolState, cause: str) -> None:
+        self.state = state
+        self.job = job
+        self.pool = pool
+        self.cause = cause
+        self.effort_left = EFFORT_MAX
+        self._anyway = leaving_anyway(state, pool)
+        self.accounts = accounts_of(state, job, pool, chain.from_iterable(self._anyway.values()))
+
+    def taken(self, kinds: Iterable[VictimGroup] = ()) -> Taken:
+        """The account of a set."""
+        return Taken(self.cause, kinds)
+
+    def clearing(self, nodes: Iterable[NodeState], *, alone: bool = False) -> Clearing:
+        """A trial on these nodes; `alone`: whatever the accounts say that belong to no node."""
+        return Clearing(self.job, nodes, self._anyway, () if alone else self.accounts)
+
+    def is_of_nodes(self) -> bool:
+        """Whether what is missing belongs to nodes: then a set that makes room on one of them does so by those who are there alone."""
+        if self.job.request.replicas > 1:
+            return False
+        lacks = [(account.tenant, key) for account in self.accounts for key in account.lacks]
+        return not any(tenant or key != GPU for tenant, key in lacks) and not (lacks and sums_bind(self.pool))
+
+    def usable(self) -> list[NodeState]:
+        """Nodes on which the job may be placed."""
+        return [node for node in self.pool.nodes.values() if may_hold(node, self.job)]
+
+    def places(self, gone: Iterable[JobRecord], nodes: Iterable[NodeState]) -> tuple[Place, ...] | None:
+        """Where the preemptor would go on these nodes without the jobs in `gone`; None: its replicas do not all fit."""
+        clearing = self.clearing(nodes)
+        self.effort_left -= len(clearing.open_all())
+        for job in gone:
+            clearing.leave(job)
+            self.effort_left -= 1
+        return clearing.places()
+
+
+def find(ground: Ground, yielders: Yielders) -> VictimSet | None:
+    """Who has to yield; None where nobody is found, for certain only while effort is left."""
+    if _is_hopeless(ground, yielders):
+        return None
+    if not ground.is_of_nodes():
+        return best_choice(ground, yielders) or any_set(ground, yielders.all(), ground.usable())
+    found = best_node(ground, yielders)
+    if found is not None:
+        return found
+    for node in ground.usable():
+        there = [
+            candidate for candidate in yielders.all() if any(lease.node == node.name for lease in candidate.job.leases.values())
+        ]
+        found = any_set(ground, there, (node,)) if there else None
+        if found is not None:
+            return found
+    return None
+
+
+def _is_hopeless(ground: Ground, yielders: Yielders) -> bool:
+    """Whether all sides together may not lose as much of some key as an account lacks. Looks at sides, not at jobs.
+
+    A side may lose what it has above its reservation, less one unit, and then one job more. As soon as those drawn so far may lose
+    enough, nobody else is looked at.
+    """
+    most: dict[tuple[Scope, ...], Amounts] = {}
+    seen = 0
+    while True:
+        for kind in islice(yielders.kinds, seen, None):
+            if len(kind.keys) > 1:
+                return False  # it may be above on one key and lose any amount of another
+            (key,) = kind.keys
+            above = min(scope.use.get(key, 0) - (scope.reservation or {}).get(key, 0) for scope in kind.side)
+            lose = most.setdefault(kind.side, {})
+            lose[key] = max(lose.get(key, 0), above - 1 + kind.held[key])
+        seen = len(yielders.kinds)
+        if not _lacks_more(ground, most.values()):
+            return False
+        if not yielders.more():
+            return True
+
+
+def _lacks_more(ground: Ground, most: Collection[Amounts]) -> bool:
+    """Whether an account lacks more of a key than can be lost: at the most this by each side."""
+    return any(
+        amount > sum(lose[key] for lose in most)
+        for account in ground.accounts
+        for key, amount in account.lacks.items()
+        if all(key in lose for lose in most)
+    )
+
+
+def best_node(ground: Ground, yielders: Yielders) -> VictimSet | None:
+    """For one replica: the best plan of all nodes on which somebody may be taken; None where no node has one."""
+    sweep = ground.clearing(ground.usable(), alone=True)
+    best: tuple[tuple[object, ...], VictimSet] | None = None
+    planned: set[str] = set()
+    seen = 0
+    for left in sweep.leave_in_turn(map(_job_and_site_of, yielders)):
+        candidate = yielders.drawn[left - 1]
+        if best is not None and (candidate,) > best[0][:1]:
+            break
+        ground.effort_left -= left - seen
+        seen = left
+        for name in [lease.node for lease in candidate.job.leases.values()]:
+            if not sweep.room_on(name) or name in planned:
+                continue
+            planned.add(name)
+            node = ground.state.nodes[name]
+            jobs = {lease.job.key: lease.job for lease in node.leases.values()}
+            there = sorted(other for job in jobs.values() if (other := yielders.of(job)) is not None)
+            found = _plan_on(ground, there, node)
+            if found is not None and (best is None or _merit(found, name) < best[0]):
+                best = (_merit(found, name), found)
+    return None if best is None else best[1]
+
+
+def _merit(found: VictimSet, name: str) -> tuple[object, ...]:
+    """The smaller the better: worst victim, how many, what they lose, node."""
+    taken = found.victims
+    return (max(taken), len(taken), sum(candidate.lost for candidate in taken), name)
+
+
+def _plan_on(ground: Ground, candidates: Sequence[VictimCandidate], node: NodeState) -> VictimSet | None:
+    """The naive meaning, on one node; None where it finds nobody."""
+    clearing = ground.clearing((node,))
+    clearing.open_all()
+    chosen = _take(ground, candidates, clearing, ground.taken())
+    places = clearing.places() if chosen is not None else None
+    return VictimSet(chosen, places) if chosen is not None and places is not None else None
+
+
+def _take(
+    ground: Ground, candidates: Sequence[VictimCandidate], clearing: Clearing, taken: Taken
+) -> list[VictimCandidate] | None:
+    """Who leaves, in R25's order, until the clearing suffices, without anybody who is not needed.
+
+    On return they have left the clearing and are taken; where nobody is found, both are as before.
+    """
+    for first in range(len(candidates)):
+        chosen: list[VictimCandidate] = []
+        passed = 0
+        for candidate in candidates[first:]:
+            if not taken.admits(candidate.kind):
+                passed += 1
+                continue
+            clearing.leave(candidate.job)
+            ground.effort_left -= 1
+            chosen.append(candidate)
+            if clearing.suffices:
+                return [*_give_back(chosen[:-1], clearing, taken), candidate]
+        for candidate in chosen:
+            clearing.come_back(candidate.job)
+            taken.remove(candidate.kind)
+        if not passed or ground.effort_left <= 0:
+            break  # not even all of them make room
+    return None
+
+
+def _give_back(chosen: Sequence[VictimCandidate], clearing: Clearing, taken: Taken) -> list[VictimCandidate]:
+    """Let come back, in reverse, who is not needed; the others."""
+    needed = []
+    for candidate in reversed(chosen):
+        clearing.come_back(candidate.job)
+        if clearing.suffices:
+            taken.remove(candidate.kind)
+        else:
+            clearing.leave(candidate.job)
+            needed.append(candidate)
+    needed.reverse()
+    return needed
+
+
+def best_choice(ground: Ground, yielders: Yielders) -> VictimSet | None:
+    """For a gang, and for what belongs to no node: a choice of nodes; None where none is found."""
+    nodes = {node.name: node for node in ground.usable()}
+    sweep = ground.clearing(nodes.values())
+    rooms = sweep.open_all()
+    reach = sweep.leave_until_enough(map(_job_and_site_of, yielders))
+    ground.effort_left -= reach
+    if not sweep.suffices:
+        return None
+    while True:
+        most = sweep.open_all()
+        for first in range(reach if reach <= DROPS_AMONG else 1):
+            found = _Choice(ground, nodes, rooms, most, yielders.drawn[first:reach]).best()
+            if found is not None or ground.effort_left <= 0:
+                return found
+        candidates = yielders.all()
+        if reach == len(candidates):
+            return None
+        further = candidates[reach : reach + len(candidates) // GROWTH + 1]
+        sweep.leave_all(map(_job_and_site_of, further))
+        reach += len(further)
+
+
+class _Offer(NamedTuple):
+    """One more replica on a node: how many have to yield for it, what they lose, the node; and how much room it has then."""
+
+    size: int
+    lost: int
+    node: str
+    victims: list[VictimCandidate]
+
+
+class _Anybody(Taken):
+    """Whoever, whether that is allowed or not: to be asked about later."""
+
+    def __init__(self) -> None:
+        super().__init__("")
+
+    def admits(self, kind: VictimGroup) -> bool:
+        """Always."""
+        return kind is not None
+
+    def remove(self, kind: VictimGroup) -> None:
+        """Nothing is kept of it."""
+
+
+class _Choice:
+    """A choice of nodes for a gang, among a beginning of the candidates.
+
+    `rooms` and `most`: how many replicas each node can hold with nobody gone, and with all of that beginning.
+    """
+
+    def __init__(
+        self,
+        ground: Ground,
+        nodes: Mapping[str, NodeState],
+        rooms: Mapping[str, int],
+        most: Mapping[str, int],
+        candidates: Sequence[VictimCandidate],
+    ) -> None:
+        self._ground = ground
+        self._nodes = nodes
+        self._rooms = rooms
+        self._candidates = candidates
+        self._chosen: dict[JobRecord, VictimCandidate] = {}
+        self._taken = ground.taken()
+        self._there: dict[str, list[VictimCandidate]] = {}
+        known = dict(zip(map(_job_of, candidates), candidates, strict=True))
+        for name, room in rooms.items():
+            if most[name] > room:
+                jobs = {lease.job for lease in nodes[name].leases.values()}
+                self._there[name] = sorted(known[job] for job in jobs if job in known)
+
+    def best(self) -> VictimSet | None:
+        """Replica by replica the cheapest offer of all; then whoever frees what belongs to no node; then give back."""
+        missing = self._ground.job.request.replicas - sum(self._rooms.values())
+        offers = [offer for name in self._there if (offer := self._offer(name)) is not None]
+        heapq.heapify(offers)
+        while missing > 0 and offers:
+            offer = heapq.heappop(offers)
+            if self._accept(offer):
+                missing -= 1
+                again = self._offer(offer.node)
+            else:
+                again = self._offer(offer.node, legal=True)
+            if again is not None:
+                heapq.heappush(offers, again)
+        return self._complete()
+
+    def _accept(self, offer: _Offer) -> bool:
+        """Take who is offered, if that is still what the node asks for, and allowed."""
+        if any(candidate.job in self._chosen for candidate in offer.victims):
+            return False
+        for number, candidate in enumerate(offer.victims):
+            if not self._taken.admits(candidate.kind):
+                for other in offer.victims[:number]:
+                    self._taken.remove(other.kind)
+                return False
+        self._chosen.update((candidate.job, candidate) for candidate in offer.victims)
+        return True
+
+    def _offer(self, name: str, *, legal: bool = False) -> _Offer | None:
+        """What one more replica on the node would take, beside those already chosen; None where nothing gives it."""
+        free = [candidate for candidate in self._there[name] if candidate.job not in self._chosen]
+        if not free:
+            return None
+        clearing = self._ground.clearing((self._nodes[name],), alone=True)
+        clearing.open_all()
+        for candidate in self._there[name]:
+            if candidate.job in self._chosen:
+                clearing.leave(candidate.job)
+        clearing.goal = clearing.room + 1
+        taken = self._taken if legal else _Anybody()
+        victims = _take(self._ground, free, clearing, taken)
+        if victims is None:
+            return None
+        for candidate in victims:
+            taken.remove(candidate.kind)
+        return _Offer(len(victims), sum(candidate.lost for candidate in victims), name, victims)
+
+    def _complete(self) -> VictimSet | None:
+        """Take on, in order, while something is missing that no offer gives; then let come back, in reverse, who is not needed."""
+        clearing = self._ground.clearing(self._nodes.values())
+        clearing.open_all()
+        clearing.leave_all(map(_job_and_site_of, self._chosen.values()))
+        clearing.leave_until_enough(map(_job_and_site_of, self._take_on()))
+        if not clearing.suffices:
+            return None
+        victims = _give_back(sorted(self._chosen.values()), clearing, self._taken)
+        places = clearing.places()
+        return None if places is None else VictimSet(victims, places)
+
+    def _take_on(self) -> Iterator[VictimCandidate]:
+        """In order, whoever else may be taken; they are taken as they are drawn."""
+        for candidate in self._candidates:
+            if candidate.job not in self._chosen and self._taken.admits(candidate.kind):
+                self._chosen[candidate.job] = candidate
+                yield candidate
+
+
+def any_set(ground: Ground, candidates: Sequence[VictimCandidate], nodes: Sequence[NodeState]) -> VictimSet | None:
+    """The first legal and sufficient set of all, those with the first candidates first, without anybody who is not needed (R26).
+
+    Each set is made anew: this is for the rare case in which the searches above find nothing although there might be something.
+    """
+    if _places(ground, candidates, nodes) is None:
+        return None
+    branches: list[tuple[int, list[VictimCandidate]]] = [(0, [])]
+    while branches and ground.effort_left > 0:
+        position, chosen = branches.pop()
+        if chosen and _places(ground, chosen, nodes) is not None:
+            return _minimal(ground, chosen, nodes)
+        if position == len(candidates) or _places(ground, [*chosen, *candidates[position:]], nodes) is None:
+            continue
+        branches.append((position + 1, chosen))
+        more = [*chosen, candidates[position]]
+        if ground.taken(candidate.kind for candidate in more).is_allowed():
+            branches.append((position + 1, more))
+    return None
+
+
+def _minimal(ground: Ground, chosen: list[VictimCandidate], nodes: Sequence[NodeState]) -> VictimSet | None:
+    """Without anybody who is not needed: all sets inside an allowed one are allowed."""
+    for candidate in reversed(chosen[:-1]):
+        fewer = [other for other in chosen if other is not candidate]
+        if _places(ground, fewer, nodes) is not None:
+            chosen = fewer
+    places = _places(ground, chosen, nodes)
+    return None if places is None else VictimSet(chosen, places)
+
+
+def _places(ground: Ground, gone: Sequence[VictimCandidate], nodes: Sequence[NodeState]) -> tuple[Place, ...] | None:
+    return ground.places((candidate.job for candidate in gone), nodes)

@@ -1,0 +1,152 @@
+"""Who stands in line in each of some pools, best first, while accounts change and one after the other leaves it (R15).
+
+Strategy: each group (`pending`) stands there with its next job only, in one line for each request, so that who asks for what no pool has
+left is never looked at. A group is ranked anew when the accounts of its policy have changed and somebody asks for its line, and not
+otherwise. The state is looked at and never changed: who has left is known here alone.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.domain.indexes.pending import Place, place_in_line
+from headrace.domain.model.jobs import JobRecord
+from headrace.domain.queueing.queue_position import GroupRank, GroupRanks
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from headrace.domain.indexes.pending import JobGroup
+    from headrace.domain.model.requests import Request
+    from headrace.domain.model.state import PolicyState, PoolState, State
+
+
+class ProjectedEntry(NamedTuple):
+    """The next job of a group as it stands in one pool; `number` is the group's here."""
+
+    rank: GroupRank
+    own: Place
+    number: int
+    job: JobRecord
+
+
+Standing = tuple[GroupRank, Place]
+"""What one job is ordered by in a pool."""
+
+
+class QueueProjection:
+    """All that wait. `ranked` counts the groups that have been ranked so far. Who asks may still have to `join`.
+
+    No head has been pending since before `oldest`.
+    """
+
+    def __init__(self, state: State, job: JobRecord, pools: Mapping[str, PoolState]) -> None:
+        self.ranked = 0
+        self._state = state
+        self._ranks = {name: GroupRanks(state, pool) for name, pool in pools.items()}
+        mine = state.pending.group_for(job)
+        groups = [group for group in state.pending.groups.values() if group is not mine]
+        self._groups: list[JobGroup] = [*groups, mine]
+        self._heads: list[JobRecord | None] = [*(group.head() for group in groups), mine.head()]
+        self.oldest = min((head.pending_since for head in (*self._heads, job) if head is not None), default=0)
+        self._rest: dict[int, list[JobRecord]] = {}
+        self._lines: dict[tuple[str, Request], list[ProjectedEntry]] = {}
+        self._entries: dict[tuple[str, int], ProjectedEntry] = {}
+        self._stale: dict[tuple[str, Request], set[int]] = {}
+        self._by_policy: dict[PolicyState, list[int]] = {}
+        self._numbers = {group: number for number, group in enumerate(self._groups)}
+        for number, group in enumerate(self._groups):
+            self._by_policy.setdefault(group.policy, []).append(number)
+            self._spoil(number)
+
+    def join(self, job: JobRecord) -> None:
+        """The one who asks stands in line from now on, if it does not yet."""
+        if self._heads[-1] is None and not self._groups[-1].members:
+            self._heads[-1] = job
+            self._spoil(len(self._groups) - 1)
+
+    @property
+    def requests(self) -> list[Request]:
+        """What is asked for by anybody."""
+        return list(dict.fromkeys(group.request for group in self._groups))
+
+    def first(self, pool: str, request: Request) -> ProjectedEntry | None:
+        """The best of those who ask for this in a pool, and whom nothing but room keeps from it."""
+        line = self.heads(pool, request)
+        return line[0] if line else None
+
+    def heads(self, pool: str, request: Request) -> list[ProjectedEntry]:
+        """All of them, the next of each group, best first."""
+        where = (pool, request)
+        stale = self._stale.pop(where, None)
+        line = self._lines.setdefault(where, [])
+        self.ranked += len(stale or ())
+        for number in stale or ():
+            old = self._entries.pop((pool, number), None)
+            if old is not None:
+                del line[bisect_left(line, old)]
+            job = self._heads[number]
+            rank = self._ranks[pool].of(self._groups[number]) if job is not None else None
+            if rank is not None and job is not None:
+                new = self._entries[pool, number] = ProjectedEntry(rank, place_in_line(job), number, job)
+                insort(line, new)
+        return line
+
+    def rank(self, pool: str, job: JobRecord) -> Standing | None:
+        """What a job that stands in line is ordered by; None where something but room keeps it out."""
+        number = self._numbers.get(self._state.pending.group_for(job))
+        rank = None if number is None or self._heads[number] is None else self._ranks[pool].of(self._groups[number])
+        return None if rank is None else (rank, place_in_line(job))
+
+    def standing(self, pool: str, job: JobRecord) -> Standing:
+        """Where a job of the last group, that of the one who asks, stands in a pool, whether or not it may be granted anything there."""
+        return self._ranks[pool].at_least(self._groups[-1]), place_in_line(job)
+
+    def is_open(self, pool: str) -> bool:
+        """Whether nothing but room keeps the one who asks from being granted something in a pool."""
+        return self._ranks[pool].of(self._groups[-1]) is not None
+
+    def ahead(self, pool: str, job: JobRecord) -> Iterator[tuple[Request, int]]:
+        """What those who still go before the one who asks want in a pool, and how many they are, group by group."""
+        mine, own = self.standing(pool, job)
+        for number, group in enumerate(self._groups):
+            head = self._heads[number]
+            rank = self._ranks[pool].of(group) if head is not None else None
+            if head is None or rank is None or rank > mine:
+                continue
+            left: Collection[JobRecord] = group.members.values()
+            if number in self._rest:
+                left = [head, *self._rest[number]]
+            count = len(left) if rank < mine else sum(place_in_line(other) < own for other in left)
+            if count:
+                yield group.request, count
+
+    def mark(self, policy: PolicyState) -> None:
+        """The accounts of a policy have changed, and with them those of its tenant's other policies where there is a share."""
+        tenant = policy.document.tenant
+        if any((tenant, name) in self._state.shares for name in self._ranks):
+            marked = [one for one in self._by_policy if one.document.tenant == tenant]
+        else:
+            marked = [policy] if policy in self._by_policy else []
+        for one in marked:
+            for ranks in self._ranks.values():
+                ranks.forget(one)
+            for number in self._by_policy[one]:
+                self._spoil(number)
+
+    def leave(self, entry: ProjectedEntry) -> None:
+        """The job of an entry stands in line no more; the next of its group does."""
+        rest = self._rest.get(entry.number)
+        if rest is None:
+            members = self._groups[entry.number].members.values()
+            rest = self._rest[entry.number] = sorted(members, key=place_in_line, reverse=True)  # the next one last
+            rest.pop()
+        head = self._heads[entry.number] = rest.pop() if rest else None
+        if head is not None:
+            self.oldest = min(self.oldest, head.pending_since)
+        self._spoil(entry.number)
+
+    def _spoil(self, number: int) -> None:
+        for name in self._ranks:
+            self._stale.setdefault((name, self._groups[number].request), set()).add(number)

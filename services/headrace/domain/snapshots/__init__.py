@@ -1,0 +1,1 @@
+"""The state as bytes and back, and copies of it."""

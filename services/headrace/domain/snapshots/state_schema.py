@@ -1,0 +1,221 @@
+"""What the state is made of: every class that may stand in it, the fields that are truth, and the aids that are made again.
+
+Objects of the fold (dataclasses with slots) have an identity: two tables that hold the same job hold one object. Everything else is a
+value: facts' structs, named tuples, enumerations, containers, numbers, text. A new field needs nothing here; an aid to finding things
+fast says so where it is declared (`metadata=AID`); a class in a module that is not in `MODULES` is refused by name.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import MISSING, fields, is_dataclass
+from enum import Enum
+from functools import partial
+from itertools import repeat
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from headrace.contracts.documents import model
+from headrace.contracts.facts import admission, fact, nodes, preemption
+from headrace.contracts.values import isolation
+from headrace.domain.indexes.node_index import NodeIndex
+from headrace.domain.indexes.pending import Pending
+from headrace.domain.model import (
+    attempts,
+    capacity,
+    demand_mix,
+    devices,
+    job_deadlines,
+    job_states,
+    jobs,
+    node_claims,
+    preemption_state,
+    requests,
+    search_backoff,
+    state,
+    time_rules,
+    tokens,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+MODULES = (
+    model,
+    fact,
+    admission,
+    nodes,
+    preemption,
+    isolation,
+    attempts,
+    node_claims,
+    devices,
+    demand_mix,
+    requests,
+    search_backoff,
+    job_states,
+    jobs,
+    state,
+    preemption_state,
+    time_rules,
+    tokens,
+)
+"""Where the classes are declared; what else stands in the state is refused by name."""
+
+_AT_HAND = 2_000
+
+ATOMS = frozenset({type(None), bool, int, str, bytes})
+
+
+class UnknownSort(TypeError):
+    """Something in the state of which nobody has said what it is."""
+
+    def __init__(self, kind: type) -> None:
+        super().__init__(
+            f"{kind.__module__}.{kind.__qualname__} stands in the state, and is of no known sort: name its module in "
+            "headrace.domain.snapshots.state_schema.MODULES if it is truth, or declare the field with metadata=AID if it can be made again"
+        )
+
+
+def name_of(kind: type) -> str:
+    """`jobs.JobRecord`: how snapshots name a class."""
+    return f"{kind.__module__.rpartition('.')[2]}.{kind.__name__}"
+
+
+def is_object(kind: type) -> bool:
+    """Whether its instances have an identity."""
+    return is_dataclass(kind)
+
+
+def is_struct(kind: type) -> bool:
+    """Whether it is a value with fields that a fact or a document brought."""
+    return issubclass(kind, msgspec.Struct)
+
+
+def is_named_tuple(kind: type) -> bool:
+    """Whether it is a tuple whose places have names."""
+    return issubclass(kind, tuple) and hasattr(kind, "_fields")
+
+
+def _classes() -> Iterable[type]:
+    for module in MODULES:
+        for kind in vars(module).values():
+            if isinstance(kind, type) and kind.__module__ == module.__name__ and _is_declared(kind):
+                yield kind
+
+
+def _is_declared(kind: type) -> bool:
+    return is_dataclass(kind) or issubclass(kind, (msgspec.Struct, Enum)) or is_named_tuple(kind)
+
+
+CLASSES: dict[str, type] = {name_of(kind): kind for kind in _classes()}
+"""Every class by the name that snapshots have for it."""
+_KINDS = frozenset(CLASSES.values())
+
+
+def known(kind: type) -> type:
+    """The class itself; `UnknownSort` if nobody declared it."""
+    if kind not in _KINDS:
+        raise UnknownSort(kind)
+    return kind
+
+
+def field_names(kind: type) -> tuple[str, ...]:
+    """The fields that are truth, in the order of their declaration; an enumeration has its value only."""
+    if is_object(kind):
+        return tuple(field.name for field in fields(kind) if not field.metadata.get("aid"))
+    if is_struct(kind):
+        return tuple(kind.__struct_fields__)  # type: ignore[attr-defined]
+    return tuple(getattr(kind, "_fields", ()))
+
+
+class Defaults(NamedTuple):
+    """What a field is when nothing is said of it: `make` gives values without end, or is None where there has to be one."""
+
+    name: str
+    make: Callable[[], Iterable[Any]] | None
+
+
+def defaults(kind: type) -> list[Defaults]:
+    """Of every field of an object, aids included."""
+    return [Defaults(field.name, _maker(field)) for field in fields(kind)]
+
+
+def _maker(field: Any) -> Callable[[], Iterable[Any]] | None:
+    if field.default_factory is not MISSING:
+        return partial(iter, field.default_factory, _NEVER)
+    return None if field.default is MISSING else partial(repeat, field.default)
+
+
+_NEVER = object()
+
+
+def _used_scopes(scopes: dict[str, state.Scope]) -> dict[str, state.Scope]:
+    """Accounts come into being when somebody looks; one that says nothing is not told from one that is not there."""
+    return {
+        pool: scope
+        for pool, scope in sorted(scopes.items())
+        if scope.reservation is not None or scope.limit or scope.leased or scope.use or scope.firm
+    }
+
+
+_SHOWN: dict[tuple[type, str], Callable[[Any], Any]] = {(state.PolicyState, "scopes"): _used_scopes}
+
+
+def values_of(objects: list[Any], kind: type, name: str) -> list[Any]:
+    """One field of many objects of a class."""
+    values: Iterable[Any] = map(attrgetter(name), objects)
+    shown = _SHOWN.get((kind, name))
+    return list(values if shown is None else map(shown, values))
+
+
+def fill(objects: list[Any], kind: type, columns: Mapping[str, Iterable[Any]]) -> None:
+    """Set fields of many objects, frozen ones too: they are being made. `columns` has the values of each field.
+
+    Some objects at a time, all fields of those: what is at hand is at hand still.
+    """
+    setters = [(getattr(kind, name).__set__, iter(values)) for name, values in columns.items()]
+    for start in range(0, len(objects), _AT_HAND):
+        few = objects[start : start + _AT_HAND]
+        for setter, values in setters:
+            deque(map(setter, few, values), maxlen=0)
+
+
+def hollow(kind: type, count: int) -> list[Any]:
+    """So many objects of a class with nothing in them yet, or with what `stands` in all of them."""
+    make = _BLANK.get(kind)
+    if make is not None:
+        return [make() for _ in range(count)]
+    return list(map(kind.__new__, repeat(kind, count)))  # type: ignore[arg-type]  # the class's own, not that of `type`
+
+
+_BLANK: dict[type, Callable[[], Any]] = {jobs.JobRecord: jobs.blank_job}
+"""Of these there are a million, and most of their fields are never set: that is faster done at once."""
+
+UNSAID = object()
+"""Is no value of a field."""
+
+
+def stands(blank: Any, name: str) -> Any:
+    """What a field of an object that is still hollow is already; `UNSAID` where it is nothing yet."""
+    return getattr(blank, name, UNSAID)
+
+
+def rebuild(made: state.State) -> None:
+    """The aids of a state whose truth is complete: the classes of nodes in each pool, the line of pending jobs, and what is due."""
+    for pool in made.pools.values():
+        pool.index = NodeIndex()
+        pool.index.weigh(pool.mix.stated, amended=made.terms.amended)
+    for node in made.nodes.values():
+        if node.pool is not None:
+            node.pool.index.put(node)
+            capacity.tally(node, 1)
+    made.pending = Pending()
+    made.pending.refill(made.jobs.values(), made.now)
+    for job in made.jobs.values():
+        if job.leases:
+            job_deadlines.watch(made, job)
+            capacity.note_lasting(made.pools, job)

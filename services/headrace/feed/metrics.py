@@ -1,0 +1,192 @@
+"""The figures of the whole installation, out of the state that the feed folds anyway, and of what happens, fact by fact. Pure.
+
+The feed alone shows them: everybody has the same state, and one figure has one source. What is counted is counted from its start on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from headrace.contracts.facts import (
+    JobEndedV1,
+    LeaseGrantedV1,
+    PreemptionDismissedV1,
+    PreemptionNoneV1,
+    PreemptionOrderedV1,
+    PreemptionSettledV1,
+    fact_type,
+)
+from headrace.contracts.values.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS
+from headrace.domain.explain.availability import stocks
+from headrace.domain.model.quota import borrowed
+from headrace.health.metrics import LONG, Histogram
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from headrace.contracts.facts import AnyFact
+    from headrace.contracts.values.amounts import Amounts
+    from headrace.domain.model.state import PolicyState, State
+    from headrace.feed.queue_heads import Heads
+    from headrace.health.metrics import Figures, Labels
+    from headrace.views.job_index import JobIndex
+
+MICROSECONDS = 1_000_000
+UNKNOWN = "unknown"
+"""The reason of a queue whose first job has not been looked at yet."""
+
+PREEMPTIONS: dict[type, str] = {
+    PreemptionOrderedV1: "ordered",
+    PreemptionDismissedV1: "dismissed",
+    PreemptionNoneV1: "no_victims",
+    PreemptionSettledV1: "settled",
+}
+
+Fold = dict[tuple[str, ...], float]
+
+
+class Counted:
+    """What has happened since the feed came up. `note` is called for every fact behind that."""
+
+    def __init__(self, state: State) -> None:
+        self.facts: Counter[type] = Counter()
+        self.ended_as: Counter[str] = Counter()
+        self.waited = Histogram(LONG)
+        self.signal, self.grace, self.release = Histogram(LONG), Histogram(LONG), Histogram(LONG)
+        self.lost = 0
+        self._state = state
+
+    def note(self, fact: AnyFact) -> None:
+        """One fact of a record that has just been folded."""
+        kind = type(fact)
+        self.facts[kind] += 1
+        if kind is LeaseGrantedV1:
+            job = self._state.jobs.get(fact.job)  # type: ignore[union-attr]
+            if job is not None and fact.rank == 0 and fact.attempt == 1:  # type: ignore[union-attr]
+                self.waited.observe(max(0, self._state.now - job.admitted_at) / MICROSECONDS)
+        elif kind is JobEndedV1:
+            self.ended_as[fact.state] += 1  # type: ignore[union-attr]
+        elif isinstance(fact, PreemptionSettledV1):
+            self.signal.observe(fact.to_signal / MICROSECONDS)
+            self.grace.observe(fact.grace / MICROSECONDS)
+            self.release.observe(fact.to_release / MICROSECONDS)
+            self.lost += fact.lost
+
+    def by_type(self) -> Mapping[Labels, float]:
+        """Facts by their type, such as `lease.granted.v1`."""
+        return {(fact_type(kind),): count for kind, count in self.facts.items()}
+
+    def preemptions(self) -> Mapping[Labels, float]:
+        """Preemptions by what became of them."""
+        return {(outcome,): self.facts[kind] for kind, outcome in PREEMPTIONS.items()}
+
+    def ended(self) -> Mapping[Labels, float]:
+        """Jobs that have ended, by their final state."""
+        return {(state,): count for state, count in self.ended_as.items()}
+
+    def parts(self) -> Mapping[Labels, Histogram]:
+        """The three parts of every preemption's time."""
+        return {("signal",): self.signal, ("grace",): self.grace, ("release",): self.release}
+
+
+class InstallationMetrics:
+    """How the installation stands, read from the state when it is asked for. `now`: microseconds since 1970."""
+
+    def __init__(self, state: State, roster: JobIndex, heads: Heads, heard: Mapping[str, int]) -> None:
+        self._state = state
+        self._roster = roster
+        self._heads = heads
+        self._heard = heard
+
+    def pending(self) -> Mapping[Labels, float]:
+        """Jobs that wait, by the reason of the first in their queue (R22)."""
+        found: Counter[tuple[str, ...]] = Counter()
+        for queue, line in self._roster.lines.items():
+            if line.pending:
+                found[self._heads.reason(queue) or UNKNOWN,] += line.pending
+        return found
+
+    def holding(self) -> float:
+        """Jobs that hold leases."""
+        return sum(len(policy.jobs) for policy in self._state.policies.values())
+
+    def pools(self) -> Mapping[Labels, float]:
+        """By pool, key and what of it: leased + kept + free + unusable = capacity (R6); also usable, and nominated, leased or not."""
+        found: Fold = {}
+        for name, pool in self._state.pools.items():
+            for key, stock in stocks(self._state, pool, pool.usable).items():
+                told = {word: getattr(stock, word) for word in ("capacity", "kept", "free", "unusable")}
+                told |= {"usable": pool.usable[key], "leased": stock.used, "nominated": pool.nominated.get(key, 0)}
+                found |= {(name, key, what): outside(key, amount) for what, amount in told.items()}
+        return found
+
+    def policies(self) -> Mapping[Labels, float]:
+        """GPUs by tenant, policy and what of them: leased, reservation, idle (of it), borrowed (beyond it), limit."""
+        found: Fold = {}
+        for (tenant, name), policy in self._state.policies.items():
+            found |= {(tenant, name, what): outside(GPU, amount) for what, amount in _standing(policy).items()}
+        return found
+
+    def nodes(self) -> Mapping[Labels, float]:
+        """Nodes by status; a ready one that takes nothing new is `cordoned`."""
+        found: Counter[tuple[str, ...]] = Counter({("ready",): 0, ("cordoned",): 0, ("stopped",): 0, ("lost",): 0})
+        for node in self._state.nodes.values():
+            found["cordoned" if node.healthy and node.cordoned else node.status,] += 1
+        return found
+
+    def unfit(self) -> float:
+        """Devices of nodes that are there and may not be used."""
+        return sum(bool(device.unfit) for node in self._state.nodes.values() for device in node.devices)
+
+    def silence(self, now: int) -> float:
+        """Seconds since the healthy node that has been silent longest was heard of."""
+        heard = [at for name, at in self._heard.items() if (node := self._state.nodes.get(name)) is not None and node.healthy]
+        return max(0, now - min(heard, default=now)) / MICROSECONDS
+
+
+def show(figures: Figures, counted: Counted, standing: InstallationMetrics, clock: Callable[[], int]) -> None:
+    """Declare all of them."""
+    figures.counter("headrace_facts_total", "facts folded, by type", counted.by_type, "type")
+    figures.counter("headrace_preemptions_total", "preemptions, by what became of them", counted.preemptions, "outcome")
+    figures.counter("headrace_jobs_ended_total", "jobs that have ended, by their final state", counted.ended, "state")
+    figures.counter("headrace_work_lost_gpu_seconds_total", "GPU-seconds of work lost by preemptions", lambda: counted.lost)
+    figures.histograms(
+        "headrace_admission_to_grant_seconds", "from a job's admission to its first lease", lambda: {(): counted.waited}
+    )
+    figures.histograms(
+        "headrace_preemption_seconds",
+        "the parts of a preemption's time: to the signal, the job's grace, to the release",
+        counted.parts,
+        "part",
+    )
+    figures.gauge(
+        "headrace_pending_jobs", "jobs that wait, by the reason of the first in their queue", standing.pending, "reason"
+    )
+    figures.gauge("headrace_holding_jobs", "jobs that hold leases", standing.holding)
+    figures.gauge(
+        "headrace_pool_amount",
+        "what a pool has: GPUs, cores, MiB, or the key's own unit",
+        standing.pools,
+        "pool",
+        "key",
+        "what",
+    )
+    figures.gauge("headrace_policy_gpus", "GPUs of a policy over all pools", standing.policies, "tenant", "policy", "what")
+    figures.gauge("headrace_nodes", "nodes by status", standing.nodes, "status")
+    figures.gauge("headrace_devices_unfit", "devices of registered nodes that may not be used", standing.unfit)
+    figures.gauge(
+        "headrace_node_silence_seconds", "silence of the healthy node heard of longest ago", lambda: standing.silence(clock())
+    )
+
+
+def outside(key: str, amount: int) -> float:
+    """An amount as people write it."""
+    return amount / {GPU: GPU_UNITS, CPU: CPU_UNITS}.get(key, 1)
+
+
+def _standing(policy: PolicyState) -> Amounts:
+    wide = policy.wide
+    leased, reserved = wide.leased.get(GPU, 0), (wide.reservation or {}).get(GPU, 0)
+    told = {"leased": leased, "reservation": reserved, "idle": max(0, reserved - leased), "borrowed": borrowed(wide, GPU)}
+    return told | ({"limit": wide.limit[GPU]} if GPU in wide.limit else {})

@@ -1,0 +1,400 @@
+"""Facts as outsiders hear them on FEED: one message for each tenant that may know, without text, and without others' names. Pure.
+
+A message on `hr.feed.<tenant>.<noun>.<verb>.<id>` is a JSON object: `type` (of the fact in the ledger; of messages that only FEED has it
+ends in `.feed`), `at` (the record's time), `sequence` and `number` (the record, and the message's number in it), and the fact's public
+fields, defaults included. A node's own clock is `at_node`. `id` is the job's ULID for facts of a job, else the object's name.
+Strategy: most facts are about one job, and a table lists the fields that its tenant sees. A test fails for a fact that is in no table.
+"""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from headrace.contracts import facts as f
+from headrace.contracts.facts.derived_facts import spelled_out
+from headrace.contracts.transport.subjects import asker_of, feed, split_by
+from headrace.contracts.values.amounts import GPU
+from headrace.domain.model.node_claims import as_believed
+from headrace.feed.outgoing_message import FeedPosition, Outgoing
+from headrace.views.pseudonyms import name as called
+from headrace.views.pseudonyms import written
+from headrace.views.visibility import hide_others, pool_for, profile_for, sees_node, sees_pool, tenants_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from headrace.contracts.documents.model import Pool
+    from headrace.contracts.facts import AnyFact
+    from headrace.contracts.facts.records import Record
+    from headrace.domain.model.state import State
+    from headrace.feed.outgoing_message import JobStarted
+    from headrace.feed.queue_heads import QueueHead
+    from headrace.views.job_index import Queue
+
+
+class PublicFact(NamedTuple):
+    """What one tenant hears of one fact."""
+
+    tenant: str
+    noun: str
+    verb: str
+    name: str
+    public: dict[str, Any]
+
+
+class _Shown:
+    """How facts of one kind are told to the tenant of their job, made ready: nearly all that is told is of these."""
+
+    def __init__(self, noun: str, verb: str, fields: tuple[str, ...]) -> None:
+        self.noun, self.verb, self.fields = noun, verb, fields
+        self._names, self._values = tuple("at_node" if name == "at" else name for name in fields), attrgetter(*fields)
+
+    def piece(self, fact: Any) -> PublicFact:
+        """What is told of one."""
+        public = dict(zip(self._names, self._values(fact), strict=True))
+        if "why" in public:
+            public["why"] = hide_others(public["why"], fact.job.partition(".")[0])
+        return _piece(fact.job, self.noun, self.verb, public)
+
+
+_LEASE = ("job", "attempt", "rank")
+_PREEMPTION = ("preemption", "job", "pool")
+
+OF_A_JOB: dict[type, _Shown] = {
+    f.JobAdmittedV1: _Shown(
+        "job",
+        "admitted",
+        (
+            *("job", "policy", "profile", "request", "mig", "replicas", "preemptible", "priority"),
+            *("max_retries", "time_limit", "after", "name", "labels"),
+        ),
+    ),
+    f.JobRejectedV1: _Shown("job", "rejected", ("job", "policy", "profile", "reason", "message", "name", "retry_after")),
+    f.JobCancelRequestedV1: _Shown("job", "cancel-requested", ("job", "by", "reason")),
+    f.JobRequeueRequestedV1: _Shown("job", "requeue-requested", ("job", "attempt", "by", "reason")),
+    f.JobRequeuedV1: _Shown(
+        "job", "requeued", ("job", "attempt", "cause", "min_runtime", "not_before", "avoid", "avoid_until", "may_overlap")
+    ),
+    f.JobEndedV1: _Shown("job", "ended", ("job", "attempt", "state", "cause", "exit_code")),
+    f.JobDismissedV1: _Shown("job", "dismissed", ("job", "reason", "message")),
+    f.CheckpointRegisteredV1: _Shown("job", "checkpointed", ("job", "attempt", "uri", "step", "at")),
+    f.LeaseGrantedV1: _Shown(
+        "lease", "granted", (*_LEASE, "node", "pool", "devices", "amounts", "inside", "resume_from", "rule", "over_budget")
+    ),
+    f.LeaseRevokedV1: _Shown("lease", "revoked", (*_LEASE, "cause")),
+    f.LeaseOverdueV1: _Shown("lease", "overdue", (*_LEASE, "node")),
+    f.LeaseStartedV1: _Shown("lease", "started", (*_LEASE, "isolation", "at")),
+    f.LeaseOverranV1: _Shown("lease", "overran", (*_LEASE, "device", "limit", "used", "at")),
+    f.LeaseSuspendedV1: _Shown("lease", "suspended", (*_LEASE, "how", "at")),
+    f.ResumeOrderedV1: _Shown("job", "resuming", ("job", "attempt", "min_runtime")),
+    f.MoveOrderedV1: _Shown("job", "moving", ("job", "attempt", "pool", "places", "rule")),
+    f.LeaseResumedV1: _Shown("lease", "resumed", (*_LEASE, "at")),
+    f.LeaseRungV1: _Shown("lease", "rung", (*_LEASE, "rung", "took", "result", "at")),
+    f.LeaseEndedV1: _Shown(
+        "lease", "ended", (*_LEASE, "outcome", "exit_code", "finished", "stopping", "message", "exited_at", "at")
+    ),
+    f.ReclaimOpenedV1: _Shown("reclaim", "opened", ("job", "pool", "cause")),
+    f.PreemptionNoneV1: _Shown("preemption", "none", (*_PREEMPTION, "why", "retry_at")),
+    f.PreemptionDismissedV1: _Shown("preemption", "dismissed", (*_PREEMPTION, "why")),
+    f.HoldPlacedV1: _Shown("hold", "placed", ("job", "pool", "places", "rule")),
+    f.HoldLiftedV1: _Shown("hold", "lifted", ("job", "pool", "why")),
+    f.NominationEndedV1: _Shown("nomination", "ended", ("preemption", "job", "why")),
+}
+"""What the tenant of its job, and nobody else, hears of a fact."""
+
+_PEOPLE = frozenset({"user", "wish", "refusals"})  # their subjects end in somebody's handle
+HIDDEN = frozenset(
+    {
+        f.CalendarStatedV1,
+        f.InstallationLevelV1,
+        f.AccountNumberedV1,
+        f.WishesJudgedV1,
+        f.PreemptionProposedV1,
+        f.MixLearnedV1,
+        f.TenantErasedV1,
+        f.MembershipClaimedV1,
+        f.UserErasedV1,
+        f.TextsLockedV1,
+        f.TextsUnlockedV1,
+        f.TokenCreatedV1,
+        f.TokenRevokedV1,
+        *(f.LedgerSealedV1, f.StorageStatedV1),
+        f.SnapshotTakenV1,
+    }
+)
+"""What is nobody's business outside: a position, a plan that may come to nothing, what everybody knows or all tenants together ask for."""
+
+
+class Projector:
+    """Facts to messages, over one state. It remembers what the state no longer tells when a later fact needs it."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._pools: dict[str, Pool] = {name: pool.document for name, pool in state.pools.items()}
+        self._across: set[str] = {
+            found.id
+            for found in state.preemptions.values()
+            if not all(_same_tenant(found.job.key, victim.job) for victim in found.victims)
+        }
+        """Preemptions that take from another tenant than the preemptor's."""
+        self._place = FeedPosition(0, 0)
+
+    def resume(self, place: FeedPosition) -> None:
+        """Number what follows behind `place`, which FEED has."""
+        if (self._place.sequence, self._place.number) < (place.sequence, place.number):
+            self._place = place
+
+    def skip(self, record: Record) -> None:
+        """A record of which nothing is told (any more)."""
+        for fact in record.facts:
+            self._remember(fact)
+            self._forget(fact)
+
+    def messages(self, record: Record, sequence: int, started: Iterable[JobStarted] = ()) -> list[Outgoing]:
+        """What FEED tells of a record; `started` are the jobs all of whose replicas run from it on."""
+        told = []
+        for _, fact in spelled_out(record.facts):
+            kind = type(fact)
+            shown, tag = OF_A_JOB.get(kind), f.fact_type(kind)
+            if shown is not None:
+                told.append(self._message(sequence, tag, record.now, shown.piece(fact)))
+                continue
+            self._remember(fact)
+            told += [self._message(sequence, tag, record.now, piece) for piece in _of_others(self, fact)]
+            self._forget(fact)
+        for job in started:
+            told.append(
+                self._message(sequence, "job.started.feed", record.now, _piece(job.job, "job", "started", job._asdict()))
+            )
+        return told
+
+    def _remember(self, fact: AnyFact) -> None:
+        if isinstance(fact, f.PoolAppliedV1):
+            self._pools[fact.pool.name] = fact.pool
+        elif isinstance(fact, f.PreemptionOrderedV1) and not all(_same_tenant(fact.job, victim.job) for victim in fact.victims):
+            self._across.add(fact.preemption)
+
+    def _forget(self, fact: AnyFact) -> None:
+        if isinstance(fact, f.PoolDeletedV1):
+            self._pools.pop(fact.name, None)
+        elif isinstance(fact, f.PreemptionSettledV1):
+            self._across.discard(fact.preemption)
+
+    def head(self, queue: Queue, head: QueueHead, now: int) -> Outgoing:
+        """The first job of a queue, or its reason, is another than was told (R22)."""
+        tenant, policy, profile = queue
+        public = {"queue": f"{policy}/{profile}", "job": head.job, "reason": head.reason, "message": head.message}
+        piece = PublicFact(tenant, "queue", "head", policy, public)
+        return self._message(self._state.sequence, "queue.head.feed", now, piece)
+
+    def _message(self, sequence: int, kind: object, at: int, piece: PublicFact) -> Outgoing:
+        number = self._place.number + 1 if self._place.sequence == sequence else 1
+        self._place = FeedPosition(sequence, number)
+        tenant, noun, verb, name, public = piece
+        body = {"type": kind, "at": at, "sequence": sequence, "number": number, **public}
+        name = called(self._state, tenant, name) if noun in _PEOPLE else name
+        return Outgoing(sequence, number, feed(tenant, noun, verb, name), written(self._state, body, tenant))
+
+    def tell_preemption(self, fact: f.PreemptionOrderedV1) -> Iterator[PublicFact]:
+        """To the preemptor's tenant the whole plan, with others as a total; to each victim's tenant its own part."""
+        mine = fact.job.partition(".")[0]
+        victims: dict[str, list[Any]] = {mine: []}
+        for victim in fact.victims:
+            victims.setdefault(victim.job.partition(".")[0], []).append(victim)
+        others = [victim.job for victim in fact.victims if not _same_tenant(fact.job, victim.job)]
+        shared = {"pool": fact.pool, "cause": fact.cause, "rule": fact.rule}
+        own = {"preemption": fact.preemption, "job": fact.job, "places": fact.places, "victims": victims[mine]}
+        yield _piece(fact.job, "preemption", "ordered", shared | own | {"others": {GPU: self._gpus(others)} if others else {}})
+        for tenant, own_victims in victims.items():
+            if tenant != mine:
+                yield _piece(own_victims[0].job, "preemption", "ordered", shared | {"victims": own_victims})
+
+    def _gpus(self, jobs: list[str]) -> int:
+        found = (self._state.jobs.get(key) for key in jobs)
+        return sum(job.request.total.get(GPU, 0) for job in found if job is not None)
+
+    def tell_settlement(self, fact: f.PreemptionSettledV1) -> Iterator[PublicFact]:
+        """How long it took; how many left, and what was lost, only where all of it was the tenant's own."""
+        names = ["preemption", "job", "to_signal", "grace", "to_release"]
+        if fact.preemption not in self._across:
+            names += ["victims", "lost"]
+        yield _piece(fact.job, "preemption", "settled", {name: getattr(fact, name) for name in names})
+
+    def tell_pool(self, fact: f.PoolAppliedV1) -> Iterator[PublicFact]:
+        """To those who see the pool, without others' names."""
+        for tenant in tenants_of(self._state):
+            if sees_pool(tenant, fact.pool):
+                public = {"pool": pool_for(self._state, tenant, fact.pool)} | _authored(fact, tenant)
+                yield PublicFact(tenant, "pool", "applied", fact.pool.name, public)
+
+    def tell_pool_deleted(self, fact: f.PoolDeletedV1) -> Iterator[PublicFact]:
+        """To those who saw the pool as it was last written."""
+        pool = self._pools.get(fact.name)
+        for tenant in tenants_of(self._state) if pool is not None else ():
+            if pool is not None and sees_pool(tenant, pool):
+                yield PublicFact(tenant, "pool", "deleted", fact.name, {"pool": fact.name} | _authored(fact, tenant))
+
+    def tell_profile(self, fact: f.ProfileAppliedV1) -> Iterator[PublicFact]:
+        """To its tenant; the provider's to everybody."""
+        for tenant in (fact.profile.tenant,) if fact.profile.tenant else tenants_of(self._state):
+            public = {"profile": profile_for(self._state, tenant, fact.profile)} | _authored(fact, tenant)
+            yield PublicFact(tenant, "profile", "applied", fact.profile.name, public)
+
+    def tell_profile_deleted(self, fact: f.ProfileDeletedV1) -> Iterator[PublicFact]:
+        """To whom it was told."""
+        for tenant in (fact.tenant,) if fact.tenant else tenants_of(self._state):
+            yield PublicFact(tenant, "profile", "deleted", fact.name, {"profile": fact.name} | _authored(fact, tenant))
+
+    def tell_growth(
+        self, verb: str, fact: f.GrowthRequestedV1 | f.GrowthEndedV1, public: dict[str, Any]
+    ) -> Iterator[PublicFact]:
+        """To those who see the pool, without the jobs for whom it grows."""
+        pool = self._pools.get(fact.pool)
+        for tenant in tenants_of(self._state) if pool is not None else ():
+            if pool is not None and sees_pool(tenant, pool):
+                yield PublicFact(tenant, "growth", verb, fact.pool, {"pool": fact.pool, **public})
+
+    def tell_closed(self, fact: f.ObjectClosedV1) -> Iterator[PublicFact]:
+        """To its tenant, and to those who see a pool; what is the provider's to everybody."""
+        pool = self._pools.get(fact.name) if fact.kind == "pool" else None
+        owner = fact.name if fact.kind == "tenant" else fact.tenant
+        for tenant in (owner,) if owner else tenants_of(self._state):
+            if pool is None or sees_pool(tenant, pool):
+                yield PublicFact(
+                    tenant, fact.kind, "closed", fact.name, {fact.kind: fact.name, "mode": fact.mode} | _authored(fact, tenant)
+                )
+
+    def believed(self, fact: f.NodeRegisteredV1) -> f.NodeRegisteredV1:
+        """The registration without what is not approved."""
+        return as_believed(fact, self._state.approvals.get(fact.node))
+
+    def tell_node(self, verb: str, fact: AnyFact, name: str, public: dict[str, Any]) -> Iterator[PublicFact]:
+        """To those who see the node."""
+        node = self._state.nodes.get(name)
+        for tenant in tenants_of(self._state) if node is not None else ():
+            if node is not None and sees_node(tenant, node):
+                yield PublicFact(tenant, "node", verb, name, {"node": name, **public, **_authored(fact, tenant)})
+
+
+def _same_tenant(job: str, other: str) -> bool:
+    return job.partition(".")[0] == other.partition(".")[0]
+
+
+def _piece(job: str, noun: str, verb: str, public: dict[str, Any]) -> PublicFact:
+    """What the tenant of a job hears; the subject ends in the job's ULID."""
+    tenant, _, rest = job.partition(".")
+    return PublicFact(tenant, noun, verb, rest.rpartition(".")[2], public)
+
+
+def _of_others(projector: Projector, fact: AnyFact) -> Iterator[PublicFact] | tuple[PublicFact, ...]:
+    tell = OF_OTHERS.get(type(fact))
+    return tell(projector, fact) if tell is not None else ()
+
+
+def _authored(fact: AnyFact, tenant: str) -> dict[str, str]:
+    """Who asked and why, where that is the tenant's own."""
+    author = getattr(fact, "author", "")
+    return {"author": author, "reason": getattr(fact, "reason", "")} if author.partition(".")[0] == tenant else {}
+
+
+def _forced(_projector: Projector, fact: f.PreemptionForcedV1) -> tuple[PublicFact, ...]:
+    public = {"job": fact.job, "attempt": fact.attempt, **_authored(fact, fact.job.partition(".")[0])}
+    return (_piece(fact.job, "job", "forced", public),)
+
+
+def _stop(_projector: Projector, fact: f.StopOrderedV1) -> tuple[PublicFact, ...]:
+    """Told as `preempting` where that is the cause; who it is for, only within the tenant."""
+    ladder = fact.ladder
+    public = {
+        "job": fact.job,
+        "attempt": fact.attempt,
+        "cause": ladder.cause,
+        "then": ladder.then,
+        "callback_grace": ladder.callback_grace,
+        "term_grace": ladder.term_grace,
+        "preemptor": ladder.preemptor if _same_tenant(fact.job, ladder.preemptor) else "",
+    }
+    return (_piece(fact.job, "job", "preempting" if ladder.cause == "preempted" else "stopping", public),)
+
+
+def _wish_refused(_projector: Projector, fact: f.WishRefusedV1) -> tuple[PublicFact, ...]:
+    """To whoever may publish on that subject; where it names nobody, to nobody."""
+    subject, _ = split_by(fact.subject)
+    tenant, user = asker_of(subject)
+    public = {"wish": fact.wish, "user": user, "subject": subject, "reason": fact.reason, "message": fact.message}
+    return (PublicFact(tenant, "wish", "refused", user, public),) if tenant else ()
+
+
+def _refusals(_projector: Projector, fact: f.RefusalsCountedV1) -> tuple[PublicFact, ...]:
+    public = {"user": fact.user, "reason": fact.reason, "count": fact.count}
+    return (PublicFact(fact.tenant, "refusals", "counted", fact.user, public),)
+
+
+def _own(verb: str, noun: str, tenant: str, name: str, public: object, fact: AnyFact) -> tuple[PublicFact, ...]:
+    """An object of one tenant."""
+    return (PublicFact(tenant, noun, verb, name, {noun: public} | _authored(fact, tenant)),)
+
+
+def _gated(_projector: Projector, fact: f.PolicyGatedV1) -> tuple[PublicFact, ...]:
+    public = {"policy": fact.policy, "shut": fact.shut, "stops": fact.stops, "spent": fact.spent}
+    return (PublicFact(fact.tenant, "policy", "gated", fact.policy, public),)
+
+
+def _registered(projector: Projector, fact: f.NodeRegisteredV1) -> Iterator[PublicFact]:
+    """What is believed of it, without the leases it holds, which are many tenants'."""
+    names = ("labels", "devices", "cpu", "memory", "executor", "isolation", "levels")
+    public = {name: getattr(projector.believed(fact), name) for name in names}
+    return projector.tell_node("registered", fact, fact.node, public | {"at_node": fact.at})
+
+
+OF_OTHERS: dict[type, Callable[[Projector, Any], Iterator[PublicFact] | tuple[PublicFact, ...]]] = {
+    f.StopOrderedV1: _stop,
+    f.PreemptionForcedV1: _forced,
+    f.PreemptionOrderedV1: Projector.tell_preemption,
+    f.PreemptionSettledV1: Projector.tell_settlement,
+    f.WishRefusedV1: _wish_refused,
+    f.RefusalsCountedV1: _refusals,
+    f.TenantAppliedV1: lambda _, fact: _own("applied", "tenant", fact.tenant.name, fact.tenant.name, fact.tenant, fact),
+    f.TenantDeletedV1: lambda _, fact: _own("deleted", "tenant", fact.name, fact.name, fact.name, fact),
+    f.UserAppliedV1: lambda _, fact: _own("applied", "user", fact.user.tenant, fact.user.handle, fact.user.handle, fact),
+    f.UserDeletedV1: lambda _, fact: _own("deleted", "user", fact.tenant, fact.handle, fact.handle, fact),
+    f.GroupAppliedV1: lambda _, fact: _own("applied", "group", fact.group.tenant, fact.group.name, fact.group, fact),
+    f.GroupDeletedV1: lambda _, fact: _own("deleted", "group", fact.tenant, fact.name, fact.name, fact),
+    f.PolicyAppliedV1: lambda _, fact: _own("applied", "policy", fact.policy.tenant, fact.policy.name, fact.policy, fact),
+    f.PolicyDeletedV1: lambda _, fact: _own("deleted", "policy", fact.tenant, fact.name, fact.name, fact),
+    f.PolicyGatedV1: _gated,
+    f.GrowthRequestedV1: lambda projector, fact: projector.tell_growth("requested", fact, {"nodes": fact.nodes}),
+    f.GrowthEndedV1: lambda projector, fact: projector.tell_growth(
+        "ended", fact, {"nodes": fact.nodes, "outcome": fact.outcome, "closed_until": fact.closed_until}
+    ),
+    f.PoolAppliedV1: Projector.tell_pool,
+    f.PoolDeletedV1: Projector.tell_pool_deleted,
+    f.ProfileAppliedV1: Projector.tell_profile,
+    f.ProfileDeletedV1: Projector.tell_profile_deleted,
+    f.ObjectClosedV1: Projector.tell_closed,
+    f.NodeRegisteredV1: _registered,
+    f.NodeStoppedV1: lambda projector, fact: projector.tell_node("stopped", fact, fact.node, {"at_node": fact.at}),
+    f.DeviceDrainedV1: lambda projector, fact: projector.tell_node(
+        "device-drained",
+        fact,
+        fact.node,
+        {"device": fact.device, "cause": fact.cause, "code": fact.code, "message": fact.message, "at_node": fact.at},
+    ),
+    f.DeviceReturnedV1: lambda projector, fact: projector.tell_node(
+        "device-returned", fact, fact.node, {"device": fact.device, "message": fact.message, "at_node": fact.at}
+    ),
+    f.NodeLostV1: lambda projector, fact: projector.tell_node("lost", fact, fact.node, {"silent_for": fact.silent_for}),
+    f.NodeCordonedV1: lambda projector, fact: projector.tell_node("cordoned", fact, fact.node, {}),
+    f.NodeSetAsideV1: lambda projector, fact: projector.tell_node("set-aside", fact, fact.node, {}),
+    f.NodeCheckOrderedV1: lambda projector, fact: projector.tell_node("check-ordered", fact, fact.node, {}),
+    f.NodeCheckedV1: lambda projector, fact: projector.tell_node(
+        "checked", fact, fact.node, {"passed": fact.passed, "message": fact.message, "at_node": fact.at}
+    ),
+    f.NodeDrainOrderedV1: lambda projector, fact: projector.tell_node("drain-ordered", fact, fact.node, {}),
+    f.NodeConfirmedEmptyV1: lambda projector, fact: projector.tell_node("confirmed-empty", fact, fact.node, {}),
+    f.NodeExcludedV1: lambda projector, fact: projector.tell_node("excluded", fact, fact.node, {}),
+    f.NodeApprovedV1: lambda projector, fact: projector.tell_node("approved", fact, fact.node, {}),
+    f.NodeUncordonedV1: lambda projector, fact: projector.tell_node("uncordoned", fact, fact.node, {}),
+}
+"""What needs a look at the state, or goes to several tenants."""

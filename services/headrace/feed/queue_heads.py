@@ -1,0 +1,97 @@
+"""The reason of the first job in each queue, told when it changes (R22). Pure.
+
+Strategy: reasons are computed, never recorded, and any record may change any of them. So queues are looked at in turn, a few at a time:
+first those whose own jobs have moved, then the others, until all have been looked at since the last record. What is told is late by a
+moment and costs the same however many queues and jobs there are: only groups of the policies whose turn it is are looked at, and of each
+its first job.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.domain.explain.wait_reasons import wait_of
+from headrace.domain.model.job_states import JobState
+from headrace.views.visibility import hide_others
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from headrace.domain.model.jobs import JobRecord
+    from headrace.domain.model.state import State
+    from headrace.views.job_index import JobIndex, Queue
+
+HEADS_AT_ONCE = 8
+
+
+class QueueHead(NamedTuple):
+    """Who is first in a queue and why it waits; empty where nobody waits."""
+
+    job: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class Heads:
+    """What has been told of each queue, and which queues are to be looked at."""
+
+    def __init__(self, state: State, roster: JobIndex) -> None:
+        self._state = state
+        self._roster = roster
+        self._told: dict[Queue, QueueHead] = {}
+        self._moved: dict[Queue, None] = {}
+        self._others: dict[Queue, None] = {}
+        self._looked_at = -1
+
+    def reason(self, queue: Queue) -> str:
+        """What was told last of why its first job waits; "" where nothing has been."""
+        return self._told.get(queue, QueueHead()).reason
+
+    def touch(self, queues: Iterable[Queue]) -> None:
+        """Jobs of these queues have moved."""
+        self._moved |= dict.fromkeys(queues)
+
+    def changes(self, now: int, at_once: int = HEADS_AT_ONCE) -> Iterator[tuple[Queue, QueueHead]]:
+        """The queues, of those whose turn it is, whose head or its reason is another than was told."""
+        if self._state.sequence != self._looked_at:
+            self._looked_at = self._state.sequence
+            self._others = self._others | {queue: None for queue, line in self._roster.lines.items() if line.pending}
+        turn = [queue for queue, _ in zip((*self._moved, *self._others), range(2 * at_once), strict=False)]
+        turn = list(dict.fromkeys(turn))[:at_once]
+        first = _first_in_line(self._state, frozenset(turn))
+        for queue in turn:
+            self._moved.pop(queue, None)
+            self._others.pop(queue, None)
+            head = self._head(first.get(queue), now)
+            if head[:2] != self._told.get(queue, QueueHead())[:2]:
+                self._told[queue] = head
+                yield queue, head
+
+    def _head(self, job: JobRecord | None, now: int) -> QueueHead:
+        if job is None:
+            return QueueHead()
+        wait = wait_of(self._state, job, now)
+        return QueueHead(job.key, wait.reason.value, hide_others(wait.message, job.tenant))
+
+
+def _first_in_line(state: State, queues: frozenset[Queue]) -> dict[Queue, JobRecord]:
+    """The first job of each queue: one that units are kept for, else the best-ranked in line (R15 (6)-(8))."""
+    first: dict[Queue, tuple[tuple[object, ...], JobRecord]] = {}
+    for policy in {queue[:2]: None for queue in queues}:
+        for group in state.pending.by_policy.get(policy, ()):
+            queue = (*policy, group.profile)
+            job = group.head() if queue in queues else None
+            if job is not None:
+                _put(first, queue, job)
+    for preemption in state.preemptions.values():
+        job = preemption.job
+        queue = (*job.policy.key, job.profile)
+        if preemption.kept and queue in queues and job.state is JobState.PENDING:  # one that moves may not wait yet
+            _put(first, queue, job, kept=True)
+    return {queue: job for queue, (_, job) in first.items()}
+
+
+def _put(first: dict[Queue, tuple[tuple[object, ...], JobRecord]], queue: Queue, job: JobRecord, *, kept: bool = False) -> None:
+    standing: tuple[object, ...] = (not kept, -job.priority, job.admitted_at, job.order, job.key)
+    if queue not in first or standing < first[queue][0]:
+        first[queue] = (standing, job)

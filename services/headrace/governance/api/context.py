@@ -1,0 +1,164 @@
+"""What the services of the API work with: the fold, the decider behind it, an index of jobs, and the bus."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from grpc import StatusCode
+from msgspec import structs
+
+from headrace.contracts.facts.writers import GOVERNANCE
+from headrace.contracts.messages.queries import ApplyAnswer
+from headrace.governance.api.errors import ApiError
+from headrace.governance.claims import claiming
+from headrace.governance.decide import applying
+from headrace.identity.caller import Role
+from headrace.identity.principals import is_stated
+from headrace.service.answering import Refused
+from headrace.views.visibility import EVERYBODY, hide_tenants
+
+if TYPE_CHECKING:
+    from headrace.bus.log import Log
+    from headrace.bus.nats.connection import Connection
+    from headrace.bus.text_encryption import Keyring
+    from headrace.contracts.documents.model import Documents
+    from headrace.contracts.messages.tokens import Grant
+    from headrace.domain.model.state import State
+    from headrace.governance.api.admission_watermark import Judges
+    from headrace.governance.calendars import Zones
+    from headrace.governance.decide import Wish
+    from headrace.identity.caller import Caller
+    from headrace.views.history import History
+    from headrace.views.job_index import JobIndex
+    from headrace.views.past_queries import Then
+    from headrace.views.queries import Queries
+
+CATCH_UP_WITHIN = 5.0
+"""Seconds for which a read waits for the record it wants to see; the caller's own deadline may be earlier."""
+LOOK_EVERY = 0.003
+
+_HINT = re.compile(r"; (?:did you mean|there (?:is|are)) [^;()]*")
+
+
+class ApiContext(NamedTuple):
+    """Everything that answers are made of.
+
+    `decide` puts a wish in line and gives what came of it; `clock`: microseconds since 1970. `sign` makes the token of a grant,
+    `texts` has the keys of what is sealed; both are slow, and for what has been stated. `judges`: how far admission has read. `alone`:
+    why only the owner and administrators can log in.
+    """
+
+    state: State
+    roster: JobIndex
+    history: History
+    queries: Queries
+    then: Then
+    ledger: Log
+    submits: Log
+    connection: Connection
+    heard: Mapping[str, int]
+    zones: Zones
+    clock: Callable[[], int]
+    decide: Callable[[Wish], Awaitable[ApplyAnswer]]
+    sign: Callable[[Grant], str]
+    texts: Keyring
+    judges: Judges
+    alone: str = ""
+
+    def now(self) -> int:
+        """Log time, or this machine's where that is later."""
+        return max(self.state.now, self.clock())
+
+    async def reach(self, sequence: int, within: float) -> None:
+        """Wait until the fold has that record. Raises `ApiError` where the ledger has none, or it takes too long."""
+        if sequence <= self.state.sequence:
+            return
+        tip = await self.ledger.tip()
+        if sequence > tip:
+            raise ApiError(
+                StatusCode.OUT_OF_RANGE,
+                "NOT_THERE_YET",
+                f"min_sequence: the ledger ends with record {tip}; {sequence} is to come",
+            )
+        try:
+            async with asyncio.timeout(min(within, CATCH_UP_WITHIN)):
+                while self.state.sequence < sequence:  # noqa: ASYNC110 - the fold tells nobody
+                    await asyncio.sleep(LOOK_EVERY)
+        except TimeoutError:
+            message = f"record {sequence} has not been read yet; record {self.state.sequence} has; try again"
+            raise ApiError(StatusCode.UNAVAILABLE, "BEHIND", message) from None
+
+
+class CallContext(NamedTuple):
+    """One call: who, what, and until when (seconds from its start)."""
+
+    caller: Caller
+    method: str
+    within: float
+    office: ApiContext
+
+    @property
+    def tenant(self) -> str:
+        """As whom the caller sees the state: their tenant, or everybody."""
+        return EVERYBODY if self.caller.is_provider else self.caller.tenant
+
+    async def ready_to_submit(self) -> None:
+        """Wait until admission knows what the caller may: what their token claims of groups, and whatever has been written before this."""
+        office = self.office
+        if not is_stated(office.state, self.caller):
+            await office.decide(claiming(self.caller))
+        written, _ = office.state.writers.get(GOVERNANCE, (0, ""))
+        await office.judges.reach(written)
+
+    async def applied(self, documents: Documents, reason: str, revisions: Mapping[str, int], *, dry_run: bool) -> ApplyAnswer:
+        """What came of the wish that these be in force, in the caller's name. Raises `Refused`."""
+        wish = applying(
+            documents,
+            self.caller.author,
+            zones=self.office.zones,
+            reason=reason,
+            revisions=revisions,
+            dry_run=dry_run,
+            vouches=self.caller.role is Role.PROVIDER_ADMIN,
+        )
+        return await self.decided(wish)
+
+    async def decided(self, wish: Wish, *, validate_only: bool = False) -> ApplyAnswer:
+        """What came of a wish, in words that the caller may read. Raises `Refused`."""
+        office = self.office
+        try:
+            if not validate_only:
+                return self.projected(await office.decide(wish))
+            return self.projected(structs.replace(_judged(wish, office), applied=False))
+        except Refused as refusal:
+            body = self.projected(refusal.body) if isinstance(refusal.body, ApplyAnswer) else None
+            raise Refused(refusal.code, self.told(str(refusal)), body) from None
+
+    def projected(self, answer: ApplyAnswer) -> ApplyAnswer:
+        """A plan without what the caller may not know."""
+        if self.tenant == EVERYBODY:
+            return answer
+        changes = tuple(structs.replace(change, fields=tuple(map(self.told, change.fields))) for change in answer.changes)
+        return structs.replace(
+            answer,
+            changes=changes,
+            warnings=tuple(map(self.told, answer.warnings)),
+            errors=tuple(map(self.told, answer.errors)),
+        )
+
+    def told(self, text: str) -> str:
+        """A sentence as the caller may read it: no names of other tenants, and no lists of names that might be theirs."""
+        if self.tenant == EVERYBODY:
+            return text
+        return hide_tenants(_HINT.sub("", text), self.tenant, self.office.state)
+
+
+def _judged(wish: Wish, office: ApiContext) -> ApplyAnswer:
+    """What would come of a wish, of which nothing is stated."""
+    decision = wish(office.state, office.now())
+    if decision.code:
+        raise Refused(decision.code, decision.error, decision.answer)
+    return decision.answer

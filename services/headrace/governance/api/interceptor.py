@@ -1,0 +1,223 @@
+"""The one way in: every call comes through here, and whatever is not in the table of roles goes no further.
+
+Strategy: who calls is found out from the token; what they may do is asked of the table by the method's name and by whose the thing is,
+which the request's own name of it says; only then does the service hear of it. A method whose reach is the caller's own work has to ask
+again once it knows whose work it is (`owned`), and an answer that nobody asked for is held back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Any, Protocol
+
+import grpc
+import structlog
+from google.protobuf.message import Message
+from grpc import StatusCode
+
+from headrace.contracts.schemas import protocol
+from headrace.governance.api.call_metrics import CallInProgress as Counting
+from headrace.governance.api.call_metrics import Calls
+from headrace.governance.api.context import ApiContext, CallContext
+from headrace.governance.api.errors import ApiError, invalid, not_found
+from headrace.governance.api.messages import sequence_of
+from headrace.governance.api.names import tenant_in
+from headrace.governance.api.statuses import DETAILS, of_error, status_of
+from headrace.identity.roles import authorize
+from headrace.identity.verifier import bearer
+from headrace.service.concurrency_limit import ConcurrencyLimit, LimitReached
+
+if TYPE_CHECKING:
+    from headrace.domain.model.state import State
+    from headrace.identity.caller import Caller
+
+SEQUENCE = "headrace-sequence"
+"""The header of every answer: the ledger sequence that it reflects."""
+
+RETRY_AFTER = "retry-after"
+"""The header of a refusal that time may change: after how many seconds."""
+
+OPEN = frozenset(
+    {
+        "/grpc.health.v1.Health/Check",
+        "/grpc.health.v1.Health/Watch",
+        "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+        "/headrace.v1.System/GetOpenApi",
+    }
+)
+"""What everybody may ask without a token: whether it is there, and how it is spoken to."""
+
+PLACED_INSIDE = frozenset({"ApplyDocuments"})
+"""Whose things it is about stands in each part of the request: the service asks the table for each of them."""
+
+LISTING = ("List", "Watch")
+"""How the names of methods begin that answer about whatever a tenant has; only the provider can name one that is not there."""
+
+CALLS_MAX = 2_000
+"""Calls at the same time; more are refused at once."""
+CALLS_OF_TENANTS, CALLS_OF_A_TENANT, CALLS_OF_A_CALLER = 1_800, 1_500, 1_000
+"""The same of all tenants together, of one, and of one caller, so that others, and the provider's people, always find room."""
+
+CALLS_RETRY = 1
+"""Seconds."""
+
+WITHIN = 60.0
+"""Seconds for a call whose caller names no deadline."""
+
+LONG = {"WhatIf": 600.0}
+"""The same for methods that may take longer."""
+
+Unary = Callable[[Any, CallContext], Awaitable[Message]]
+Stream = Callable[[Any, CallContext], AsyncIterator[Message]]
+
+_log = structlog.get_logger("headrace.api")
+
+
+class Authenticate(Protocol):
+    """Tokens to callers (`headrace.identity.verifier`)."""
+
+    async def caller(self, state: State, token: str) -> Caller:
+        """Who shows this token now; raises `Unauthenticated`."""
+
+
+class AuthInterceptor:
+    """Stands before every method of the server: each is served behind it from the start, so that no call costs a detour."""
+
+    def __init__(self, office: ApiContext, verifier: Authenticate, calls: Calls | None = None) -> None:
+        self._office = office
+        self._verifier = verifier
+        self._calls = calls or Calls()
+        self._of_tenants = ConcurrencyLimit(CALLS_OF_TENANTS, CALLS_OF_A_TENANT)
+        self._of_callers = ConcurrencyLimit(CALLS_OF_TENANTS, CALLS_OF_A_CALLER)
+
+    def unary(self, name: str, serve: Unary) -> Any:
+        """What serves a method of one answer, behind the door."""
+
+        async def behind_the_door(request: Message, context: Any) -> Message | None:
+            with self._calls.under(name) as counted:
+                try:
+                    call = await self._admit(name, request, context)
+                    with self._place(call):
+                        await self._reach(request, call)
+                        answer = await serve(request, call)
+                    await context.send_initial_metadata(((SEQUENCE, str(self._office.state.sequence)),))
+                except Exception as error:  # noqa: BLE001 - one bad call must not end the server
+                    await _fail(context, name, error, counted)
+                    return None
+                return answer
+
+        return behind_the_door
+
+    def stream(self, name: str, serve: Stream) -> Any:
+        """What serves a method of many answers, behind the door."""
+
+        async def behind_the_door(request: Message, context: Any) -> AsyncIterator[Message]:
+            with self._calls.under(name) as counted:
+                try:
+                    call = await self._admit(name, request, context)
+                    with self._place(call):
+                        await self._reach(request, call)
+                        await context.send_initial_metadata(((SEQUENCE, str(self._office.state.sequence)),))
+                        async for answer in serve(request, call):
+                            yield answer
+                            await self._authenticate(context)  # who is thrown out hears no more
+                except Exception as error:  # noqa: BLE001 - the same
+                    await _fail(context, name, error, counted)
+
+        return behind_the_door
+
+    @contextmanager
+    def _place(self, call: CallContext) -> Iterator[None]:
+        """One of the calls that a caller and a tenant may have at the same time; the provider may have all. Raises `ApiError`."""
+        if call.caller.is_provider:
+            yield
+            return
+        whose = ("you have", self._of_callers, call.caller.bearer)
+        with _counted(*whose), _counted("your tenant has", self._of_tenants, call.caller.tenant):
+            yield
+
+    async def _admit(self, name: str, request: Any, context: Any) -> CallContext:
+        caller = await self._authenticate(context)
+        if request is None:
+            raise ApiError(StatusCode.INVALID_ARGUMENT, "MALFORMED", f"{name}: the bytes are no such request")
+        tenant = caller.tenant if name in PLACED_INSIDE else tenant_of(request)
+        authorize(caller, name, tenant, caller.handle)
+        within = context.time_remaining()
+        check_required(request)
+        return CallContext(caller, name, LONG.get(name, WITHIN) if within is None else within, self._office)
+
+    async def _reach(self, request: Any, call: CallContext) -> None:
+        """Wait for the sequence that the request names, and look whether a tenant that the provider lists is there."""
+        wanted = getattr(request, "min_sequence", "")
+        if wanted:
+            await self._office.reach(sequence_of(wanted, "min_sequence"), call.within)
+        if call.caller.is_provider and call.method.startswith(LISTING) and (tenant := tenant_of(request)):
+            self._check_tenant(tenant)
+
+    def _check_tenant(self, tenant: str) -> None:
+        """Raise `ApiError` for an unknown tenant, which an empty list would hide. A deleted tenant still has its jobs."""
+        if not self._office.state.has_tenant(tenant) and tenant not in self._office.roster.tenants:
+            raise not_found("tenant", tenant, "parent")
+
+    async def _authenticate(self, context: Any) -> Caller:
+        shown = [value for key, value in context.invocation_metadata() or () if key == "authorization"]
+        if len(shown) > 1:
+            raise ApiError(StatusCode.UNAUTHENTICATED, "UNAUTHENTICATED", "several tokens were shown; show one")
+        return await self._verifier.caller(self._office.state, bearer(shown[0] if shown else ""))
+
+
+@contextmanager
+def _counted(whose: str, places: ConcurrencyLimit, who: str) -> Iterator[None]:
+    """A place for as long as the block lasts. Raises `ApiError`; `whose` begins the sentence if the limit is that of `who`."""
+    try:
+        places.take(who)
+    except LimitReached as full:
+        message = f"{whose if full.own else 'there are'} too many calls under way; end some, or try again in {CALLS_RETRY} s"
+        raise ApiError(StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_CALLS", message, retry_after=CALLS_RETRY) from None
+    try:
+        yield
+    finally:
+        places.leave(who)
+
+
+@cache
+def _required(message: Any) -> tuple[Any, ...]:
+    return protocol.required(message)
+
+
+def check_required(request: Any) -> None:
+    """What a request has to say; of what stands deeper in it, documents and wishes know by themselves."""
+    for field in _required(request.DESCRIPTOR):
+        is_there = request.HasField(field.name) if field.has_presence else bool(getattr(request, field.name))
+        if not is_there:
+            raise invalid(field.name, "it is missing", "MISSING")
+
+
+def tenant_of(request: Any) -> str:
+    """Whose the thing is that a request names, by its `parent`, its `name`, or the name of the resource in it; empty: the provider's."""
+    fields = request.DESCRIPTOR.fields_by_name
+    for name in ("parent", "name"):
+        if name in fields:
+            return tenant_in(getattr(request, name))
+    for field in request.DESCRIPTOR.fields:
+        if field.message_type is not None and not field.is_repeated and "name" in field.message_type.fields_by_name:
+            return tenant_in(getattr(request, field.name).name)
+    return ""
+
+
+async def _fail(context: Any, name: str, error: Exception, counted: Counting) -> None:
+    """End a call with the status of what was raised; of a defect nobody is told more than that it is one."""
+    fault = of_error(error)
+    if fault is None:
+        if isinstance(error, grpc.aio.AbortError | asyncio.CancelledError):
+            counted.code = StatusCode.CANCELLED.name
+            raise error
+        _log.error("call_failed", method=name, exc_info=error)
+        fault = ApiError(StatusCode.INTERNAL, "INTERNAL", f"{name} failed; the log of governance has the reason")
+    counted.code = fault.code.name
+    waits = () if fault.retry_after is None else ((RETRY_AFTER, str(fault.retry_after)),)
+    context.set_trailing_metadata(((DETAILS, status_of(fault)), *waits))
+    await context.abort(fault.code, fault.message[:1_000])

@@ -1,0 +1,178 @@
+"""`jobs:submit`: wishes of the caller, or for a user who trusts the caller with it, durable on SUBMIT when it answers (R14)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from headrace.client.errors import Refused as NoWish
+from headrace.client.submissions import make_wish, packed, parse_queue
+from headrace.contracts.api import jobs_pb2 as pb
+from headrace.contracts.messages.queries import Answer, TrialAnswer, TrialRequest, Verdict
+from headrace.contracts.messages.submissions import JOBS_MAX, JobWish
+from headrace.contracts.transport import subjects
+from headrace.contracts.transport.codec import decode, encode
+from headrace.contracts.values.digests import submission_digest
+from headrace.contracts.values.ids import is_token, job_key
+from headrace.governance.api import names
+from headrace.governance.api.errors import invalid, shown
+from headrace.governance.api.job_messages import job_message
+from headrace.governance.api.jobs import group_of, spoken, view_of
+from headrace.governance.api.submit_batcher import STORED_WITHIN, Gathering
+from headrace.governance.api.used_ids import UsedIds
+from headrace.identity.caller import Role
+from headrace.identity.principals import act_for
+from headrace.identity.roles import authorize
+from headrace.service.answering import Refused
+
+if TYPE_CHECKING:
+    from headrace.governance.api.context import CallContext
+
+JUDGED_WITHIN = 5.0
+LOOK_EVERY = 0.002
+"""Seconds."""
+
+SUBMITTED = "submitted"
+"""The state of a job that is durable and has not been judged yet."""
+PENDING, REJECTED = "pending", "rejected"
+
+
+class Submitting:
+    """The one method, and what it gathers."""
+
+    def __init__(self) -> None:
+        self._gathering = Gathering()
+        self._used = UsedIds()
+
+    async def submit_jobs(self, request: Any, call: CallContext) -> pb.SubmitJobsResponse:
+        """Submit to one queue."""
+        return await submit(request, call, self._gathering, self._used)
+
+
+async def submit(request: Any, call: CallContext, gathering: Gathering, used: UsedIds) -> pb.SubmitJobsResponse:
+    """Store all wishes, and show their jobs."""
+    (tenant,) = names.parts_of(request.parent, "tenants/*", "parent")
+    try:
+        policy, profile = parse_queue(request.queue)
+    except NoWish as refusal:
+        raise invalid("queue", str(refusal).removeprefix("queue: ")) from None
+    user = _for_whom(request.user, tenant, policy, call)
+    if not 1 <= len(request.jobs) <= JOBS_MAX:
+        raise invalid("jobs", f"write 1 to {JOBS_MAX} jobs, this has {len(request.jobs)}")
+    subject, for_whom = spoken(lambda name: subjects.submit(tenant, name, policy, profile), tenant, user, call)
+    wishes = [_wish(spec, index, for_whom) for index, spec in enumerate(request.jobs)]
+    messages = packed(wishes)  # whatever is too large is this caller's trouble, and nobody else's
+    keys: list[str] = [job_key(tenant, user, wish.id) for wish in wishes]
+    await call.ready_to_submit()
+    if request.validate_only:
+        return await _tried(subject, messages, wishes, request.queue, call)
+    digests = [submission_digest(policy, profile, wish) for wish in wishes]
+    with used.claim(keys, digests, call.office.state) as stored:
+        place = await gathering.store(call.office.submits, subject, wishes, min(call.within, STORED_WITHIN))
+        stored(place)
+    if request.wait:
+        await _judged(keys, place, call)
+    used.check(keys, digests, call.office.state)
+    sequence = call.office.state.sequence
+    jobs = [_shown(key, wish, request.queue, call) for key, wish in zip(keys, wishes, strict=True)]
+    return pb.SubmitJobsResponse(jobs=jobs, sequence=str(sequence))
+
+
+def _for_whom(user: str, tenant: str, policy: str, call: CallContext) -> str:
+    """As whom: the caller, or the user for whom the caller may act in the policy's queues."""
+    caller = call.caller
+    if user in ("", caller.handle):
+        authorize(caller, call.method, tenant, caller.handle)
+        return caller.handle
+    if not is_token(user):
+        raise invalid("user", f"{shown(user)!r} is no name; it is 1 to 63 of a-z, 0-9 and '-'")
+    if caller.role is Role.SERVICE_ACCOUNT:
+        authorize(caller, call.method, tenant, caller.handle)
+        return act_for(call.office.state, caller, group_of(call.office.state, tenant, policy), user).acting_for
+    authorize(caller, call.method, tenant, user)
+    return user
+
+
+def _wish(spec: pb.JobSpec, index: int, on_behalf_of: str) -> JobWish:
+    said: dict[str, Any] = {
+        "on_behalf_of": on_behalf_of,
+        "name": spec.name,
+        "env": dict(spec.env),
+        "secret_env": list(spec.secret_env),
+        "image": spec.image,
+        "workdir": spec.workdir,
+        "priority": spec.priority,
+        "on_abort": list(spec.on_abort),
+        "retries": spec.retries,
+        "time_limit": spec.time_limit,
+        "after": [f"{one.job}:{one.when or 'ok'}" for one in spec.after],
+        "request": dict(spec.request),
+        "labels": dict(spec.labels),
+    }
+    if spec.HasField("preemptible"):
+        said["preemptible"] = spec.preemptible
+    said |= {name: value for name, value in (("id", spec.id), ("trace", spec.trace)) if value}
+    try:
+        return make_wish(list(spec.command), **said)
+    except NoWish as refusal:
+        field, _, message = str(refusal).partition(": ")
+        fault = invalid(f"jobs[{index}].{field}" if message else f"jobs[{index}]", message or str(refusal))
+        raise fault from None
+
+
+async def _tried(
+    subject: str, messages: list[tuple[tuple[JobWish, ...], bytes]], wishes: list[JobWish], queue: str, call: CallContext
+) -> pb.SubmitJobsResponse:
+    """What admission would say of each."""
+    office, verdicts, sequence = call.office, list[Verdict](), 0
+    judge = subjects.query("admission", "judge", call.caller.tenant, call.caller.handle)
+    for _, payload in messages:
+        asked = encode(TrialRequest(subject=subject, message=msgspec.Raw(payload)))
+        answer = decode((await office.connection.ask(judge, asked, within=min(JUDGED_WITHIN, call.within))).data, Answer)
+        if answer.error:
+            raise Refused(answer.code or "REFUSED", answer.error)
+        verdicts += decode(bytes(answer.body), TrialAnswer).verdicts
+        sequence = answer.sequence
+    jobs = []
+    for verdict, wish in zip(verdicts, wishes, strict=True):
+        job = _unjudged(verdict.job, wish, queue, sequence)
+        job.state, job.reason, job.message = (
+            (REJECTED, verdict.reason, verdict.message) if verdict.reason else (PENDING, "", "")
+        )
+        jobs.append(job)
+    return pb.SubmitJobsResponse(jobs=jobs, sequence=str(sequence))
+
+
+async def _judged(keys: list[str], place: int, call: CallContext) -> None:
+    """Wait until all have been judged, or SUBMIT up to `place`, or it takes too long: then they are shown as they are."""
+    roster, state, waiting = call.office.roster, call.office.state, keys
+    try:
+        async with asyncio.timeout(min(JUDGED_WITHIN, call.within)):
+            while state.judged < place and (waiting := [key for key in waiting if roster.find(key) is None]):  # noqa: ASYNC110
+                await asyncio.sleep(LOOK_EVERY)  # the fold tells nobody
+    except TimeoutError:
+        return
+
+
+def _shown(key: str, wish: JobWish, queue: str, call: CallContext) -> pb.Job:
+    office = call.office
+    job = office.roster.find(key)
+    if job is not None:
+        return job_message(view_of(job, office), office.state.sequence)
+    return _unjudged(key, wish, queue, office.state.sequence)
+
+
+def _unjudged(key: str, wish: JobWish, queue: str, sequence: int) -> pb.Job:
+    return pb.Job(
+        name=names.job_name(key),
+        user=key.split(".")[1],
+        display_name=wish.name,
+        queue=queue,
+        state=SUBMITTED,
+        preemptible=wish.preemptible,
+        priority=wish.priority,
+        labels=wish.labels,
+        sequence=str(sequence),
+    )

@@ -1,0 +1,108 @@
+"""Submissions gathered on their way to SUBMIT: those that come while a message is being stored go together in the next.
+
+Strategy: what is acknowledged is on the disk, and a write to the disk costs the same for one job as for a thousand. So each subject has one
+message under way at a time; whoever comes meanwhile waits for it and shares the next one. Nobody waits who comes alone. A message bears no
+message id: several callers share it, and one of them may repeat a job that another message has; admission knows jobs by their ids (R14).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.bus.log import LogUnavailable, NoStorage
+from headrace.client.submissions import packed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from headrace.bus.log import Log
+    from headrace.contracts.messages.submissions import JobWish
+
+STORED_WITHIN = 15.0
+"""Seconds for which an append is tried again while the bus is away; the caller's own deadline may be earlier."""
+TRY_AGAIN = 0.2
+
+
+async def append(log: Log, subject: str, payload: bytes, still_wanted: Callable[[], bool]) -> int:
+    """Append without a condition; the sequence. While the bus is away it is tried again for as long as it is still wanted.
+
+    Raises what the log raised last; a full disk is told at once.
+    """
+    while True:
+        try:
+            return await log.append(subject, payload, None)
+        except NoStorage:
+            raise
+        except LogUnavailable:
+            if not still_wanted():
+                raise
+        await asyncio.sleep(TRY_AGAIN)
+
+
+class _Waiting(NamedTuple):
+    """One caller's submissions. `stored`: the sequence of the last message that has any of them; `deadline`: of the loop's clock."""
+
+    wishes: list[JobWish]
+    stored: asyncio.Future[int]
+    deadline: float
+
+
+class Gathering:
+    """The messages under way to one log, by subject."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, list[_Waiting]] = {}
+        self._under_way: set[asyncio.Task[None]] = set()
+
+    async def store(self, log: Log, subject: str, wishes: list[JobWish], within: float) -> int:
+        """Store submissions durably; returns the sequence of a message up to which all of them are stored.
+
+        While the bus is away it is tried again for `within` seconds. Raises what the log raises, `LogUnavailable` where that is over.
+        """
+        loop = asyncio.get_running_loop()
+        waiting = _Waiting(wishes, loop.create_future(), loop.time() + within)
+        line = self._waiting.get(subject)
+        if line is None:
+            self._waiting[subject] = [waiting]
+            task = asyncio.create_task(self._send(log, subject))
+            self._under_way.add(task)
+            task.add_done_callback(self._under_way.discard)
+        else:
+            line.append(waiting)
+        try:
+            async with asyncio.timeout_at(waiting.deadline):
+                return await waiting.stored
+        except TimeoutError:
+            raise LogUnavailable(
+                f"{subject} is not stored within {within:g} s; it may be yet: repeat it with the same ids"
+            ) from None
+
+    async def _send(self, log: Log, subject: str) -> None:
+        """One message behind the other, until nobody waits."""
+        while line := self._waiting[subject]:
+            self._waiting[subject] = []
+            ended = await _stored(log, subject, line)
+            for waiting in line:
+                if waiting.stored.done():  # the caller has gone
+                    continue
+                if isinstance(ended, int):
+                    waiting.stored.set_result(ended)
+                else:
+                    waiting.stored.set_exception(ended)
+        del self._waiting[subject]
+
+
+async def _stored(log: Log, subject: str, line: list[_Waiting]) -> int | Exception:
+    """The sequence of the last message that has something of theirs, or why not everything is stored."""
+    loop, sequence = asyncio.get_running_loop(), 0
+
+    def still_wanted() -> bool:
+        return any(not waiting.stored.done() and loop.time() + TRY_AGAIN < waiting.deadline for waiting in line)
+
+    try:
+        for _, payload in packed(wish for waiting in line for wish in waiting.wishes):
+            sequence = await append(log, subject, payload, still_wanted)
+    except Exception as error:  # noqa: BLE001 - it is told to all who wait for it
+        return error
+    return sequence

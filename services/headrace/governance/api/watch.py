@@ -1,0 +1,196 @@
+"""`jobs:watch`: first the jobs as they are, then what happens to them, as FEED tells it to their tenant; a line now and then of silence."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from google.protobuf.json_format import ParseDict
+from google.protobuf.struct_pb2 import Struct
+from grpc import StatusCode
+
+from headrace.client.feed import FeedFact, read_fact
+from headrace.contracts.api import jobs_pb2 as pb
+from headrace.contracts.transport.subjects import feed
+from headrace.contracts.values.ids import is_job_id, is_token
+from headrace.domain.model.job_states import FINAL
+from headrace.governance.api import names
+from headrace.governance.api.errors import ApiError, invalid
+from headrace.governance.api.job_messages import job_message
+from headrace.governance.api.jobs import view_of
+from headrace.governance.api.messages import moment
+from headrace.service.concurrency_limit import ConcurrencyLimit, LimitReached
+from headrace.views import tenant_views
+from headrace.views.job_index import Rejected
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from nats.aio.msg import Msg
+
+    from headrace.governance.api.context import ApiContext, CallContext
+    from headrace.identity.caller import Caller
+
+UNHEARD_MAX = 10_000
+"""Facts that wait for a slow reader, who is then told to begin again."""
+UNHEARD_ALL = 100_000
+"""The same for all readers together: where they are more, each has its equal part of them."""
+ALIVE_EVERY = 10.0
+WATCHERS_MAX = 500
+WATCHERS_EACH = 50
+"""Watches of one caller."""
+WATCHERS_OF_A_TENANT = 350
+"""Watches of all callers of a tenant, so that others always find room."""
+AT_ONCE = 200
+
+
+class Watches:
+    """How many there are; each keeps a subscription and facts in memory."""
+
+    def __init__(
+        self,
+        most: int = WATCHERS_MAX,
+        each: int = WATCHERS_EACH,
+        alive_every: float = ALIVE_EVERY,
+        of_a_tenant: int = WATCHERS_OF_A_TENANT,
+    ) -> None:
+        self._alive_every = alive_every
+        self._by_caller = ConcurrencyLimit(most, each)
+        self._by_tenant = ConcurrencyLimit(most, of_a_tenant)
+        self._hearing: set[_Heard] = set()
+
+    async def watch_jobs(self, request: Any, call: CallContext) -> AsyncIterator[pb.JobEvent]:
+        """What happens to the jobs of a tenant, from now on until the caller's deadline, or as long as the caller listens."""
+        (tenant,) = names.parts_of(request.parent, "tenants/*", "parent")
+        if request.job and not is_job_id(request.job):
+            raise invalid("job", "write the id of a job, which is a lower-case ULID of 26 characters")
+        if request.user and not is_token(request.user):
+            raise invalid("user", "write a handle: 1 to 63 of a-z, 0-9 and '-'")
+        self._enter(call.caller)
+        heard = _Heard(tenant, request.user, self)
+        self._hearing.add(heard)
+        connection = call.office.connection
+        try:
+            subscription = await connection.subscribe(feed(tenant, "*", "*", request.job or "*"), cb=heard.hear)
+            try:
+                await connection.flush()
+                async for event in self._events(tenant, request, call, heard):
+                    yield event
+            finally:
+                await subscription.unsubscribe()
+        finally:
+            self._hearing.discard(heard)
+            self._leave(call.caller)
+
+    def allowed(self) -> int:
+        """How many facts may wait for one reader now."""
+        return min(UNHEARD_MAX, UNHEARD_ALL // max(1, len(self._hearing)))
+
+    def _enter(self, caller: Caller) -> None:
+        """One more watch; `ApiError` where there are too many, of this caller, of the tenant or of all."""
+        message = "there are too many watches now; try again later"
+        try:
+            self._by_caller.take(caller.bearer)
+        except LimitReached as full:
+            if full.own:
+                message = f"you have {self._by_caller.each} watches already; end one of them, or watch all jobs in one"
+            raise ApiError(StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_WATCHERS", message) from None
+        try:
+            self._by_tenant.take(_account(caller))
+        except LimitReached as full:
+            self._by_caller.leave(caller.bearer)
+            if full.own:
+                message = f"the users of your tenant have {self._by_tenant.each} watches already; end one of them"
+            raise ApiError(StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_WATCHERS", message) from None
+
+    def _leave(self, caller: Caller) -> None:
+        self._by_caller.leave(caller.bearer)
+        self._by_tenant.leave(_account(caller))
+
+    async def _events(self, tenant: str, request: Any, call: CallContext, heard: _Heard) -> AsyncIterator[pb.JobEvent]:
+        office, since = call.office, call.office.state.sequence
+        async for event in _as_it_is(office, tenant, request):
+            yield event
+        yield pb.JobEvent(type="alive", sequence=str(since), time=moment(office.now()))
+        while True:
+            try:
+                async with asyncio.timeout(self._alive_every):
+                    fact = await heard.next()
+            except TimeoutError:
+                yield pb.JobEvent(type="alive", sequence=str(office.state.sequence), time=moment(office.now()))
+                continue
+            if fact.sequence > since:
+                yield _event(fact)
+
+
+def _account(caller: Caller) -> str:
+    """Whose watch it is: a tenant's, or, empty, the provider's."""
+    return "" if caller.is_provider else caller.tenant
+
+
+class _Heard:
+    """What FEED says to one watcher, as far as it has not been told yet."""
+
+    def __init__(self, tenant: str, user: str, watches: Watches) -> None:
+        self._facts: asyncio.Queue[FeedFact | None] = asyncio.Queue()  # bounded where something is put into it
+        self._watches = watches
+        self._whose = f"{tenant}.{user}." if user else ""
+        self._overrun = False
+
+    async def hear(self, message: Msg) -> None:
+        fact = read_fact(message.subject, message.data)
+        if fact is None or self._overrun or (self._whose and not str(fact.fields.get("job", "")).startswith(self._whose)):
+            return
+        if self._facts.qsize() >= self._watches.allowed() - 1:
+            self._overrun = True
+            self._facts.put_nowait(None)
+        else:
+            self._facts.put_nowait(fact)
+
+    async def next(self) -> FeedFact:
+        """The next fact; `ApiError` where some have been lost because the reader is slow."""
+        fact = await self._facts.get()
+        if fact is None:
+            message = f"more than {self._watches.allowed()} facts wait to be read; read faster, or watch less; begin again"
+            raise ApiError(StatusCode.RESOURCE_EXHAUSTED, "TOO_SLOW", message)
+        return fact
+
+
+async def _as_it_is(office: ApiContext, tenant: str, request: Any) -> AsyncIterator[pb.JobEvent]:
+    """The jobs that have not ended; one that is asked for by its id in any case."""
+    waits = tenant_views.Waits(office.state, office.now())
+    for number, job in enumerate(reversed(office.roster.newest(tenant)), 1):
+        if not number % AT_ONCE:
+            await asyncio.sleep(0)
+        rejected = isinstance(job, Rejected)
+        key = job.fact.job if isinstance(job, Rejected) else job.key
+        _, user, job_id = key.split(".")
+        ended = rejected or (not isinstance(job, Rejected) and job.state in FINAL)
+        if (request.job and job_id != request.job) or (ended and not request.job) or request.user not in ("", user):
+            continue
+        message = job_message(view_of(job, office, waits, whole=False), office.state.sequence)
+        yield pb.JobEvent(type="job", sequence=message.sequence, time=moment(office.now()), job=message.name, snapshot=message)
+
+
+def _event(fact: FeedFact) -> pb.JobEvent:
+    key = fact.fields.get("job", "")
+    said = {name: value for name, value in fact.fields.items() if name not in {"type", "at", "sequence", "number"}}
+    return pb.JobEvent(
+        type=fact.type,
+        sequence=str(fact.sequence),
+        number=fact.number,
+        time=moment(fact.at),
+        job=names.job_name(key) if isinstance(key, str) and key.count(".") == 2 else "",
+        fact=ParseDict(_safe(said), Struct()),
+    )
+
+
+def _safe(value: object) -> Any:
+    """JSON without numbers that other readers would round: those become text."""
+    if isinstance(value, dict):
+        return {str(key): _safe(element) for key, element in value.items()}
+    if isinstance(value, list):
+        return [_safe(element) for element in value]
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 2**53:
+        return str(value)
+    return value

@@ -1,0 +1,238 @@
+"""`audit:whatif`: asked of a process of its own, which reads the ledger and plays (`headrace.simulate`).
+
+Strategy: nothing of it runs here, so that a long question takes memory and time from nobody who decides. Few are worked out at a time, in
+the order that `slots` has. The process ends with its question, and is killed when the caller goes away or the deadline passes; it takes no
+more memory than its limit (`headrace.simulate.whatif_worker`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+from google.protobuf.json_format import ParseDict
+from grpc import StatusCode
+from msgspec import structs, to_builtins
+
+from headrace.contracts.api import audit_pb2 as pb
+from headrace.contracts.documents.model import Documents, Tenant
+from headrace.contracts.documents.reader import read_documents
+from headrace.contracts.documents.tree import DocumentErrors, tree_of
+from headrace.contracts.messages.whatif import TOO_LARGE, Difference, Moved, WhatIfAnswer, WhatIfQuestion, memory_limit
+from headrace.contracts.transport.codec import Malformed, decode, encode
+from headrace.contracts.values.durations import SECOND, format_duration
+from headrace.governance.api import names
+from headrace.governance.api.errors import ApiError, Violation, invalid
+from headrace.governance.api.messages import moment, plain
+from headrace.governance.api.slots import Full, Slots
+from headrace.governance.objects import full_name, placed
+from headrace.identity.caller import Role
+from headrace.identity.roles import authorize
+from headrace.service.answering import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from headrace.governance.api.context import CallContext
+
+PLAYER = (sys.executable, "-m", "headrace.simulate")
+LINES_MAX = 20
+WITHIN_MAX = 600.0
+"""Seconds from the question to its answer, however late the caller's own deadline is."""
+RETRY_AFTER = 30
+_FOR_WANT_OF_MEMORY = ("SIGSEGV", "SIGBUS", "SIGABRT")
+"""Signals that end a process where its stack cannot grow, or a library does not look whether it got the memory that it asked for."""
+_RANKS = {role: rank for rank, role in enumerate(Role)}
+"""Roles stand there in the order in which they are served: the provider's administrators, then who looks at everything, then tenants'."""
+
+
+class Supposing:
+    """One installation's what-ifs. `player`: the command that answers a question on its standard input."""
+
+    def __init__(self, player: Sequence[str] = PLAYER, slots: Slots | None = None) -> None:
+        self._player = player
+        self._slots = slots or Slots()
+
+    async def what_if(self, request: Any, call: CallContext) -> pb.WhatIfReport:
+        """Play a time twice."""
+        tenant = names.parts_of(request.parent, "tenants/*", "parent")[0] if request.parent else ""
+        changes = plain(request.changes)
+        if not isinstance(changes, dict) or not changes:
+            raise invalid("changes", "nothing is changed; write documents, submit, nodes or delete")
+        if tenant:
+            changes = _own(changes, call, tenant)
+        question = WhatIfQuestion(changes=changes, since=request.since, until=request.until, span=request.span, tenant=tenant)
+        answer = await self._answer(question, call)
+        if answer.found is None:
+            lines = [call.told(line) for line in (answer.lines or (answer.error,))]
+            raise _fault(answer.code, lines)
+        return _report(answer, answer.found)
+
+    async def get_what_if_queue(self, request: Any, _call: CallContext) -> pb.WhatIfQueue:
+        """What is being worked out and what waits: of everybody, or of one tenant."""
+        tenant = names.parts_of(request.parent, "tenants/*", "parent")[0] if request.parent else ""
+        found = [place for place in self._slots.places() if not tenant or place.account == tenant]
+        return pb.WhatIfQueue(
+            questions=[
+                pb.WhatIfPlace(
+                    tenant=f"tenants/{place.account}" if place.account else "",
+                    caller=place.caller,
+                    position=place.position,
+                    since_time=moment(place.since),
+                )
+                for place in found
+            ]
+        )
+
+    async def _answer(self, question: WhatIfQuestion, call: CallContext) -> WhatIfAnswer:
+        """What the process says, once it is this caller's turn. Raises `ApiError`."""
+        account = "" if call.caller.is_provider else call.caller.tenant
+        within = min(call.within, WITHIN_MAX)
+        has_begun = False
+        try:
+            async with asyncio.timeout(within):
+                async with self._slots.one(account, call.caller.author, _RANKS[call.caller.role], call.office.clock()):
+                    has_begun = True
+                    return await _ask(self._player, question)
+        except Full as full:
+            raise _no_room(account, full, self._slots) from None
+        except TimeoutError:
+            if not has_begun:
+                message = f"{within:g} s were over before it was its turn: others are worked out; name a later deadline, or ask again later"
+                raise ApiError(StatusCode.DEADLINE_EXCEEDED, "TOO_LONG", message, retry_after=RETRY_AFTER) from None
+            message = f"it takes longer than {within:g} s, waiting included; ask for a shorter time of the ledger"
+            raise ApiError(StatusCode.DEADLINE_EXCEEDED, "TOO_LONG", message) from None
+
+
+def _no_room(account: str, full: Full, slots: Slots) -> ApiError:
+    """That the queue is full, and of whose questions."""
+    if full.own:
+        whose = f"tenant {account} has" if account else "the provider's people have"
+        way_out = "end one by closing its request, or ask again when one is answered"
+        message = f"{whose} {slots.waiting_each} what-ifs waiting already: {way_out}"
+    else:
+        message = f"{slots.waiting_max} what-ifs of all tenants wait already; try again in {RETRY_AFTER} s"
+    return ApiError(StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_WHATIFS", message, retry_after=RETRY_AFTER)
+
+
+def _own(changes: dict[str, Any], call: CallContext, tenant: str) -> dict[str, Any]:
+    """The changes, where all of them are about what is the tenant's; raises `Denied`, and `ApiError` where they cannot be read."""
+    written = {key: value for key, value in changes.items() if key in Documents.__struct_fields__}
+    try:
+        documents = read_documents(tree_of(written))
+    except DocumentErrors as wrong:
+        raise _fault("INVALID", [f"changes.{one}" for one in wrong.errors]) from None
+    for one in placed(documents):
+        whose = one.name.name if isinstance(one.document, Tenant) else one.name.tenant
+        _in(whose, tenant)
+        authorize(call.caller, f"Update{one.name.kind.title()}", whose)
+    if "nodes" in changes:
+        raise invalid("changes.nodes", "nodes are the provider's; leave them out, or ask without parent", "NOT_ALLOWED")
+    for row in _rows(changes, "delete"):
+        name = full_name(str(row.get("kind", "")), str(row.get("name", "")), tenant)
+        _in(name.tenant, tenant)
+        row["tenant"] = tenant
+    for row in _rows(changes, "submit"):
+        _in(str(row.setdefault("tenant", tenant)), tenant)
+    return changes
+
+
+def _rows(changes: dict[str, Any], key: str) -> list[dict[str, Any]]:
+    rows = changes.get(key, [])
+    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+
+
+def _in(whose: str, tenant: str) -> None:
+    if whose != tenant:
+        raise invalid("changes", f"only what is of tenant {tenant} can be changed with that parent", "NOT_ALLOWED")
+
+
+async def _ask(player: Sequence[str], question: WhatIfQuestion) -> WhatIfAnswer:
+    """Let a process answer; it is killed with this call, and so is what it has started."""
+    process = _started(player)
+    try:
+        said, _ = await asyncio.to_thread(process.communicate, encode(question))
+        return decode(said, WhatIfAnswer)
+    except Malformed:
+        raise _ended(process.returncode) from None
+    finally:
+        if process.returncode is None:  # the thread that waits for it takes notice
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def _ended(code: int | None) -> ApiError:
+    """Why a process that has written no answer ended; `code`: its exit status, less than 0 for the number of a signal."""
+    way_out = memory_limit(os.environ).way_out
+    for name in _FOR_WANT_OF_MEMORY:
+        if code == -signal.Signals[name]:
+            return ApiError(StatusCode.RESOURCE_EXHAUSTED, TOO_LARGE, f"its process was ended by {name}; most likely {way_out}")
+    return ApiError(StatusCode.RESOURCE_EXHAUSTED, "NO_ANSWER", f"it ended without an answer; most likely {way_out}")
+
+
+def _started(player: Sequence[str]) -> subprocess.Popen[bytes]:
+    pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
+    try:
+        return subprocess.Popen(player, stdin=pipe, stdout=pipe, stderr=nowhere, start_new_session=True)  # noqa: S603 - ours
+    except OSError as error:
+        raise Refused("UNAVAILABLE", f"no process can be started for it now: {error}; try again in a while") from None
+
+
+def _fault(code: str, lines: Sequence[str]) -> ApiError:
+    violations = [
+        Violation(field, message) for line in lines[:LINES_MAX] for field, colon, message in (line.partition(": "),) if colon
+    ]
+    more = f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""
+    status = {
+        "INVALID": StatusCode.INVALID_ARGUMENT,
+        "UNAVAILABLE": StatusCode.UNAVAILABLE,
+        TOO_LARGE: StatusCode.RESOURCE_EXHAUSTED,
+    }
+    return ApiError(status.get(code, StatusCode.FAILED_PRECONDITION), code, lines[0] + more, *violations)
+
+
+def _report(answer: WhatIfAnswer, found: Difference) -> pb.WhatIfReport:
+    report = pb.WhatIfReport(
+        sequence=str(answer.sequence),
+        time=moment(answer.since),
+        span=format_duration(found.span),
+        assumptions=found.assumptions,
+        moved=map(_move, found.moved),
+        moved_in_all=found.moved_in_all,
+    )
+    ParseDict(_texts(to_builtins(structs.asdict(found)), ("total", "recorded", "groups", "policies", "pools")), report)
+    return report
+
+
+def _texts(found: dict[str, Any], fields: Sequence[str]) -> dict[str, Any]:
+    """The numbers, those of time and use as text; what is not there is left out."""
+    return {name: _text(found[name]) for name in fields if found[name]}
+
+
+_COUNTS = frozenset({"starts", "waiting", "refused", "preemptions"})
+
+
+def _text(value: Any) -> Any:
+    return {
+        name: _text(part) if isinstance(part, dict) else part if name in _COUNTS else str(part) for name, part in value.items()
+    }
+
+
+def _move(row: Moved) -> pb.WhatIfMove:
+    return pb.WhatIfMove(
+        job=row.job,
+        queue=row.queue,
+        before=_seconds(row.before),
+        after=_seconds(row.after),
+        before_is=row.before_is,
+        after_is=row.after_is,
+    )
+
+
+def _seconds(microseconds: int | None) -> str:
+    return "" if microseconds is None else str(microseconds // SECOND)

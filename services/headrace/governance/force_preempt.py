@@ -1,0 +1,48 @@
+"""An operator takes a job's units although nobody may: use inside a reservation, or a job that cannot be preempted (R24). Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.contracts import facts as f
+from headrace.contracts.messages.queries import ApplyAnswer, Change, ForceRequest
+from headrace.domain.model.job_states import JobState
+from headrace.governance.decide import Decision
+from headrace.governance.objects import REASON_MAX
+
+if TYPE_CHECKING:
+    from headrace.domain.model.jobs import JobRecord
+    from headrace.domain.model.state import State
+    from headrace.governance.decide import Wish
+
+HOLDS = frozenset({JobState.STARTING, JobState.RUNNING})
+
+
+def forcing(request: ForceRequest, author: str) -> Wish:
+    """The wish that a job walk its ladder as if preempted, for a reason that is kept with it."""
+
+    def wish(state: State, _now: int) -> Decision:
+        job = _find(state, request.job)
+        if job is None:
+            return _refused("NOT_FOUND", f"no job {request.job} runs here; `headrace jobs --state running` lists them")
+        if not request.force:
+            why = "its units may be inside a reservation, which only an explicit order takes; say --force"
+            return _refused("REFUSED", f"force: {job.key} is not stopped: {why}")
+        if not request.reason.strip():
+            return _refused("INVALID", "reason: nothing is taken by force without one; say --reason TEXT")
+        if job.state not in HOLDS:
+            return _refused("REFUSED", f"{job.key} is {job.state}; only what runs can be taken from")
+        change = Change(kind="job", name=job.key, action="update", fields=(f"{job.state} -> preempting, by force",))
+        fact = f.PreemptionForcedV1(author=author, reason=request.reason[:REASON_MAX], job=job.key, attempt=job.attempt)
+        return Decision(ApplyAnswer(changes=(change,), applied=True, running=1), (fact,))
+
+    return wish
+
+
+def _find(state: State, name: str) -> JobRecord | None:
+    """By its key, or by its id alone."""
+    return state.jobs.get(name) or next((job for key, job in state.jobs.items() if key.endswith(f".{name}")), None)
+
+
+def _refused(code: str, error: str) -> Decision:
+    return Decision(ApplyAnswer(changes=()), code=code, error=error)

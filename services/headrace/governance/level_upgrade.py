@@ -1,0 +1,86 @@
+"""Listens who is there, and has the installation's level raised when nobody keeps it back (`levels`)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING
+
+import structlog
+
+from headrace.contracts.facts.levels import LEVEL
+from headrace.contracts.messages.queries import Presence
+from headrace.contracts.transport.codec import Malformed, decode
+from headrace.contracts.transport.subjects import presence
+from headrace.governance.levels import Attendance, nodes_too_old, raising
+from headrace.service.answering import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from nats.aio.msg import Msg
+
+    from headrace.contracts.messages.queries import ApplyAnswer
+    from headrace.governance.decide import Wish
+    from headrace.service.deciding import Deciding
+
+LOOK_EVERY = 1.0
+
+HOLD = "HEADRACE_HOLD_LEVEL"
+"""The environment variable that keeps the level where it is: until then the release before can still be gone back to."""
+HELD = "`--hold-level` keeps it there; `headrace up --no-hold-level` lets it go on"
+
+_log = structlog.get_logger("headrace.governance")
+
+
+class Raising:
+    """The level of one installation. `decided`: has a wish judged and stated. `expected`: the services without which nothing is raised."""
+
+    def __init__(
+        self,
+        deciding: Deciding,
+        decided: Callable[[Wish], Awaitable[ApplyAnswer]],
+        expected: tuple[str, ...],
+        newest: int = LEVEL,
+    ) -> None:
+        self.newest = newest
+        self._deciding = deciding
+        self._decided = decided
+        self._expected = expected
+        self._attendance: Attendance | None = None
+        self._held = os.environ.get(HOLD) == "1"
+
+    def held_back(self) -> tuple[str, ...]:
+        """What keeps the installation from the newest level, a line each."""
+        state = self._deciding.fold.state
+        if state.terms.level >= self.newest:
+            return ()
+        now = asyncio.get_running_loop().time()
+        services = (
+            ["it is not known yet who is there"] if self._attendance is None else self._attendance.objections(self.newest, now)
+        )
+        return (*([HELD] if self._held else []), *services, *nodes_too_old(state, self.newest))
+
+    async def run(self) -> None:
+        """Listen and raise until cancelled."""
+        await self._deciding.caught_up.wait()
+        attendance = self._attendance = Attendance(self._expected, asyncio.get_running_loop().time())
+
+        async def hear(message: Msg) -> None:
+            try:
+                said = decode(message.data, Presence)
+            except Malformed:
+                return
+            if message.subject == presence(said.service):  # nobody else may publish there
+                attendance.hear(said, asyncio.get_running_loop().time())
+
+        await self._deciding.service.connection.subscribe(presence("*"), cb=hear)
+        while True:
+            await asyncio.sleep(LOOK_EVERY)
+            if self._deciding.fold.state.terms.level < self.newest and not self.held_back():
+                try:
+                    await self._decided(raising(self.newest))
+                except Refused as error:
+                    _log.error("level_not_raised", reason=str(error))
+                else:
+                    _log.info("level_raised", level=self._deciding.fold.state.terms.level)

@@ -1,0 +1,107 @@
+"""Looks whether the keys of what jobs run are there, and states which are missing and which are back.
+
+An erasure is a fact. A key that is missing without one is damage: the jobs of its person wait, and are not dispatched, until it is put
+back, or nobody wants them any more (they are cancelled).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import structlog
+
+from headrace.contracts import facts as f
+from headrace.contracts.messages.queries import ApplyAnswer
+from headrace.domain.model.required_keys import waiting_for_key, who_needs_keys
+from headrace.governance.decide import Decision
+from headrace.service.answering import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Collection
+
+    from headrace.bus.text_encryption import Keyring
+    from headrace.contracts.facts import AnyFact
+    from headrace.domain.model.state import State
+    from headrace.governance.decide import Wish
+    from headrace.service.deciding import Deciding
+
+LOOK_EVERY = 5.0
+SHOWN = 5
+
+_log = structlog.get_logger("headrace.governance")
+
+
+def locking(missing: Collection[tuple[str, str]]) -> Wish:
+    """Wish to record whose keys are missing. Locked users who are not among them are unlocked."""
+
+    def wish(state: State, _now: int) -> Decision:
+        if not state.terms.amended:
+            return Decision(ApplyAnswer(changes=()))
+        needed = who_needs_keys(state)
+        locked = [owner for owner in sorted(missing) if owner in needed and owner not in state.locked]
+        freed = [owner for owner in sorted(state.locked) if owner not in missing or not waiting_for_key(state, *owner)]
+        facts: tuple[AnyFact, ...] = (
+            *(f.TextsLockedV1(tenant=tenant, handle=handle) for tenant, handle in locked),
+            *(f.TextsUnlockedV1(tenant=tenant, handle=handle) for tenant, handle in freed),
+        )
+        return Decision(ApplyAnswer(changes=(), applied=bool(facts)), facts)
+
+    return wish
+
+
+def trouble(state: State, directory: str) -> str:
+    """What is said in the status: whose keys are missing, and the way out; empty where none is."""
+    if not state.locked:
+        return ""
+    waiting = {owner: waiting_for_key(state, *owner) for owner in sorted(state.locked)}
+    named = [f"{tenant}.{handle}.key ({waiting[tenant, handle]} jobs wait)" for tenant, handle in list(waiting)[:SHOWN]]
+    more = f", and {len(waiting) - SHOWN} more" if len(waiting) > SHOWN else ""
+    return (
+        f"keys of what jobs run are missing in {directory}, and nobody has erased them: {', '.join(named)}{more}; "
+        "put them back from a backup, or cancel those jobs"
+    )
+
+
+class Keyless:
+    """The keys of one installation. `decided`: has a wish judged and stated."""
+
+    def __init__(
+        self, deciding: Deciding, decided: Callable[[Wish], Awaitable[ApplyAnswer]], keys: Keyring, directory: str
+    ) -> None:
+        self._deciding = deciding
+        self._decided = decided
+        self._keys = keys
+        self._directory = directory
+
+    def trouble(self) -> str:
+        """See `trouble`."""
+        return trouble(self._deciding.fold.state, self._directory)
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        await self._deciding.caught_up.wait()
+        while True:
+            await self.look()
+            await asyncio.sleep(LOOK_EVERY)
+
+    async def look(self) -> None:
+        """Look once, and have stated what has changed."""
+        state = self._deciding.fold.state
+        owners = sorted(who_needs_keys(state).keys() | state.locked.keys())
+        missing = await asyncio.to_thread(self._missing, owners) if owners else frozenset()
+        if not (missing or state.locked) or not state.terms.amended:
+            return
+        if all(owner in state.locked for owner in missing) and all(
+            owner in missing and waiting_for_key(state, *owner) for owner in state.locked
+        ):
+            return
+        try:
+            await self._decided(locking(missing))
+        except Refused as error:
+            _log.error("keys_not_told", reason=str(error))
+        if said := self.trouble():
+            _log.error("keys_missing", reason=said)
+
+    def _missing(self, owners: list[tuple[str, str]]) -> frozenset[tuple[str, str]]:
+        return frozenset((tenant, handle) for tenant, handle in owners if self._keys.is_missing(f"{tenant}.{handle}"))

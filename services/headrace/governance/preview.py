@@ -1,0 +1,56 @@
+"""The installation as it would be if documents were applied: the same fold, the same hardware, the same jobs.
+
+Strategy: the facts are folded into an empty state, by the fold itself, and what comes out is laid over what is there now. So
+nothing of the real state changes, and no rule about what a document means stands here a second time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from headrace.contracts.facts import AnyFact
+from headrace.domain.fold.governance import HANDLERS
+from headrace.domain.model.state import NodeState, PoolState, State
+from headrace.domain.model.supply import recount
+
+
+def outlook(state: State, facts: Iterable[AnyFact]) -> State:
+    """Documents, shares, pools and their nodes after `facts` of governance (`applied`, none of `deleted`). To be read only.
+
+    It shares everything that does not change with `state`. Jobs and who stands in line are not in it.
+    """
+    fresh = State(sequence=state.sequence, now=state.now)
+    for fact in facts:
+        HANDLERS[type(fact)](fresh, fact, state.sequence + 1, 0)
+    kept_shares = {key: share for key, share in state.shares.items() if key[0] not in fresh.tenants}
+    return State(
+        sequence=state.sequence,
+        now=state.now,
+        tenants=state.tenants | fresh.tenants,
+        users=state.users | fresh.users,
+        groups=state.groups | fresh.groups,
+        profiles=state.profiles | fresh.profiles,
+        policies=state.policies | fresh.policies,
+        pools=_with_nodes(state, fresh.pools) if fresh.pools else state.pools,
+        shares=kept_shares | fresh.shares,
+        nodes=state.nodes,
+    )
+
+
+def _with_nodes(state: State, changed: dict[str, PoolState]) -> dict[str, PoolState]:
+    """All pools anew, each node where the changed selectors lead it."""
+    pools = {name: PoolState(pool.document, pool.revision) for name, pool in (state.pools | changed).items()}
+    for node in state.nodes.values():
+        home = _home(node, pools)
+        if home is not None:
+            home.nodes[node.name] = node
+    for pool in pools.values():
+        recount(pool)
+    return pools
+
+
+def _home(node: NodeState, pools: dict[str, PoolState]) -> PoolState | None:
+    """Where the fold (`join_pool`) would put the node: it stays where it holds leases, else goes to the first pool that picks it."""
+    if node.pool is not None and node.leases:
+        return pools[node.pool.document.name]
+    return next((pools[name] for name in sorted(pools) if pools[name].document.selector.items() <= node.labels.items()), None)

@@ -1,0 +1,1 @@
+"""Checks of a set of documents before it is applied: references, limits, reservations, supply. Pure."""

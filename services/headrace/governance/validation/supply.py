@@ -1,0 +1,89 @@
+"""What pools have and who gets there: reached pools, known capacity (R6, R21), and that no node belongs to two of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from headrace.contracts.documents.model import KEEP_FOR, Policy, Pool
+from headrace.contracts.facts.levels import AMENDED, release_of
+from headrace.domain.model.dedication import COMMON, has_owners, owner_of_new
+from headrace.domain.model.state import PoolState, State
+from headrace.domain.model.supply import HARDWARE, by_owner, capacity_of
+from headrace.governance.objects import ObjectName, PlacedDocument
+from headrace.governance.validation.diagnostics import Diagnostics
+
+
+def pools_reached(after: State, policy: Policy) -> tuple[str, ...]:
+    """The existing pools that the policy's profiles lead to, each once."""
+    reached: dict[str, None] = {}
+    for link in policy.profiles:
+        profile = after.profile(policy.tenant, link.name)
+        reached |= dict.fromkeys(name for name in (profile.pools if profile else ()) if name in after.pools)
+    return tuple(reached)
+
+
+def governed_in(state: State, pools: Iterable[str], key: str) -> list[str]:
+    """Those of the pools that govern a key (R5)."""
+    return [pool for pool in pools if key in state.pools[pool].governed]
+
+
+def parts(pool: PoolState, key: str) -> dict[str, int | None]:
+    """Known capacity of a key (R6) by whom it counts for: what is dedicated to each owner (R21), and under COMMON what is anybody's.
+
+    None: no bound is known. The owners of dedicated nodes may fill them first, so that of a declared ceiling the rest is the others';
+    before the first node has registered all of it may be anybody's.
+    """
+    whole, document = capacity_of(pool, key), pool.document
+    owner_of_rest = owner_of_new(document)
+    if whole is None or not pool.nodes or not has_owners(document) or (key not in HARDWARE and not document.dedicated):
+        return {owner_of_rest: whole}
+    if key not in HARDWARE:
+        return {COMMON: whole}
+    brought = {owner: amounts.get(key) for owner, amounts in by_owner(pool).items()}
+    given = {owner: units if units is None else min(units, whole) for owner, units in brought.items() if owner != COMMON}
+    rest = max(0, whole - sum(units or 0 for units in given.values()))
+    common = brought.get(COMMON, 0)
+    return {**given, COMMON: rest if common is None else min(common, rest)}
+
+
+def check_selectors(state: State, after: State, changed: Iterable[PlacedDocument], findings: Diagnostics) -> None:
+    """A node belongs to one pool: a new or changed selector must not pick nodes that another pool's picks as well."""
+    new = {name.name for name, _, _ in changed if name.kind == "pool" and _selector_changed(state, after, name.name)}
+    if not new:
+        return
+    told: set[frozenset[str]] = set()
+    for pool in sorted(new):
+        mine = after.pools[pool].document.selector
+        for other, theirs in after.pools.items():
+            selector = theirs.document.selector
+            if other == pool or not (mine.items() <= selector.items() or selector.items() <= mine.items()):
+                continue
+            if frozenset((pool, other)) not in told:
+                told.add(frozenset((pool, other)))
+                inner = other if mine.items() <= selector.items() else pool
+                _tell(findings, pool, other, f"every node of pool {inner}")
+    for node in sorted(after.nodes.values(), key=lambda node: node.name):
+        picked = [name for name, pool in after.pools.items() if pool.document.selector.items() <= node.labels.items()]
+        for pool in new.intersection(picked):
+            for other in picked:
+                if other != pool and frozenset((pool, other)) not in told:
+                    told.add(frozenset((pool, other)))
+                    _tell(findings, pool, other, f"node {node.name}")
+
+
+def check_level(state: State, changed: Iterable[PlacedDocument], findings: Diagnostics) -> None:
+    """What releases below the amended level cannot read is not written before the installation is there: they would stop at the fact."""
+    for name, document, _ in changed:
+        if isinstance(document, Pool) and document.keep_for != KEEP_FOR and not state.terms.amended:
+            message = f"it may be set when every service and node runs {release_of(AMENDED)} or newer; leave it out until then"
+            findings.error(findings.where(name, "keep_for"), message)
+
+
+def _selector_changed(state: State, after: State, pool: str) -> bool:
+    before = state.pools.get(pool)
+    return before is None or before.document.selector != after.pools[pool].document.selector
+
+
+def _tell(findings: Diagnostics, pool: str, other: str, what: str) -> None:
+    message = f"{what} would belong to pools {pool} and {other}; a node belongs to one: add a label that tells them apart"
+    findings.error(findings.where(ObjectName("pool", "", pool), "selector"), message)

@@ -1,0 +1,216 @@
+"""What a bearer is today, asked of the fold. Pure: the same state and the same claims give the same caller."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.contracts.documents.model import Group, Tenant, User
+from headrace.contracts.messages.tokens import NODE_TENANT, PROVIDER_TENANT, TokenRole
+from headrace.contracts.values.ids import is_token
+from headrace.domain.queueing.access import is_member, may_act
+from headrace.identity.caller import Caller, Denied, Role, Unauthenticated
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from headrace.domain.model.state import State
+    from headrace.domain.model.tokens import Token
+
+REVOKED = "the token has been revoked; ask an administrator for another"
+UNVOUCHED = (
+    "a tenant says who this token speaks for, which the token does not name; the provider has to apply that user's document"
+)
+UNKNOWN = "nobody here is who this token speaks for; ask an administrator to write them into a group"
+
+
+class Ours(NamedTuple):
+    """What a verified token of the embedded issuer says: its id. All else stands in the ledger. Times in microseconds."""
+
+    token: str
+    expires_at: int
+
+
+class Theirs(NamedTuple):
+    """What a verified token of a provider says, in the words of its settings (`providers.Provider`).
+
+    `subjects`: as users' documents may name the bearer. `role`: one that the provider's groups give, if any. `groups` None: stored
+    membership decides; else the claims do.
+    """
+
+    subjects: tuple[str, ...]
+    tenant: str
+    handle: str
+    role: Role | None
+    groups: tuple[str, ...] | None
+    token: str
+    issued_at: int
+    expires_at: int
+
+
+def resolve(state: State, said: Ours | Theirs) -> Caller:
+    """The caller that a verified token speaks for; `Unauthenticated` where it is revoked, or speaks for nobody here."""
+    return _ours(state, said) if isinstance(said, Ours) else _theirs(state, said)
+
+
+def act_for(state: State, caller: Caller, group: str, handle: str) -> Caller:
+    """The caller, acting for a user in the queues of a group of theirs: a service account that it trusts with that (`on_behalf`)."""
+    is_account = caller.role is Role.SERVICE_ACCOUNT
+    if not is_account or not may_act(state, caller.tenant, group, caller.handle, handle, state.now):
+        raise Denied("on_behalf_of: you may not act for this user here; the group of the queue has to name you in on_behalf")
+    return replace(caller, acting_for=handle)
+
+
+def groups_of(state: State, tenant: str, handle: str) -> tuple[str, ...]:
+    """The groups of a tenant that somebody is in, sorted."""
+    return tuple(
+        sorted(group.name for group in _groups(state, tenant) if is_member(state, tenant, group.name, handle, state.now))
+    )
+
+
+def is_known(state: State, role: TokenRole, tenant: str, handle: str) -> bool:
+    """Whether documents speak of such a bearer, so that a token for them means something."""
+    if role in (TokenRole.ADMIN, TokenRole.VIEWER, TokenRole.NODE):
+        return True
+    if not state.has_tenant(tenant):
+        return False
+    if role is TokenRole.SERVICE_ACCOUNT:
+        return _is_service_account(state, tenant, handle)
+    return _is_person(state, tenant, handle)
+
+
+def is_admin(state: State, tenant: str, handle: str) -> bool:
+    """Whether a user runs a tenant."""
+    written = state.tenants.get(tenant)
+    return written is not None and isinstance(written.document, Tenant) and handle in written.document.admins
+
+
+def _ours(state: State, said: Ours) -> Caller:
+    """What the ledger says of a token counts, not what the token says: one that was signed and never stated is good for nothing."""
+    token = state.tokens.known.get(said.token)
+    if token is None or token.revoked_at:
+        raise Unauthenticated(REVOKED)
+    return _caller(state, token, said)
+
+
+def _caller(state: State, token: Token, said: Ours) -> Caller:
+    tenant, handle, ends = token.tenant, token.handle, min(said.expires_at, token.expires_at)
+    role = TokenRole(token.role)
+    if not is_known(state, role, tenant, handle):
+        raise Unauthenticated(UNKNOWN)
+    if role is TokenRole.NODE:
+        if handle in state.excluded:
+            raise Unauthenticated(f"node {handle} is excluded: {state.excluded[handle]}")
+        return Caller(Role.NODE, NODE_TENANT, handle, token=said.token, expires_at=ends)
+    if role in (TokenRole.ADMIN, TokenRole.VIEWER):
+        provider = Role.PROVIDER_ADMIN if role is TokenRole.ADMIN else Role.PROVIDER_VIEWER
+        return Caller(provider, PROVIDER_TENANT, handle, token=said.token, expires_at=ends)
+    groups = groups_of(state, tenant, handle)
+    if role is TokenRole.SERVICE_ACCOUNT:
+        return Caller(Role.SERVICE_ACCOUNT, tenant, handle, groups, token=said.token, expires_at=ends)
+    return Caller(_person(state, tenant, handle), tenant, handle, groups, token=said.token, expires_at=ends)
+
+
+def _theirs(state: State, said: Theirs) -> Caller:
+    if said.token in state.tokens.revoked:
+        raise Unauthenticated(REVOKED)
+    tenant, handle = _named(state, said)
+    if state.tokens.is_outdated((tenant, handle), 0, said.issued_at):
+        raise Unauthenticated(REVOKED)
+    if said.role in (Role.PROVIDER_ADMIN, Role.PROVIDER_VIEWER):
+        return Caller(said.role, PROVIDER_TENANT, handle, token=said.token, expires_at=said.expires_at)
+    stored = groups_of(state, tenant, handle)
+    is_account = _is_service_account(state, tenant, handle) and not _is_member_by_name(state, tenant, handle)
+    if is_account:
+        return Caller(Role.SERVICE_ACCOUNT, tenant, handle, stored, token=said.token, expires_at=said.expires_at)
+    role = said.role or _person(state, tenant, handle)
+    caller = Caller(role, tenant, handle, stored, token=said.token, expires_at=said.expires_at)
+    if said.groups is not None:
+        caller = _by_claims(state, caller, said.groups, said.issued_at)
+    if not (said.groups is not None and caller.groups) and said.role is None and not _is_person(state, tenant, handle):
+        raise Unauthenticated(UNKNOWN)
+    return caller
+
+
+def _by_claims(state: State, caller: Caller, named: tuple[str, ...], issued_at: int) -> Caller:
+    """The caller in the groups that the token names, or those that a newer token has named: the ledger has its word then."""
+    newer = state.tokens.claims.get((caller.tenant, caller.handle))
+    if newer is not None and newer.issued_at > issued_at and newer.until > state.now:
+        return replace(caller, groups=newer.groups)
+    groups = set(named) & {group.name for group in _groups(state, caller.tenant)}
+    return replace(caller, groups=tuple(sorted(groups)), claimed_at=issued_at)
+
+
+def is_stated(state: State, caller: Caller) -> bool:
+    """Whether the ledger knows what a caller's token claims of groups, if it claims anything that counts."""
+    known = state.tokens.claims.get((caller.tenant, caller.handle))
+    if known is None or known.issued_at < caller.claimed_at:
+        return not caller.claimed_at
+    return known.issued_at > caller.claimed_at or (known.groups == caller.groups and known.until >= caller.expires_at)
+
+
+def _named(state: State, said: Theirs) -> tuple[str, str]:
+    """(tenant, handle) of a provider's bearer: the user whose document names them, else what the claims say.
+
+    Whoever runs a tenant may write any subject into a user's document. So such a document counts where the provider vouches for it, or
+    where the token itself names that tenant; and none renames the provider's own people.
+    """
+    if said.role in (Role.PROVIDER_ADMIN, Role.PROVIDER_VIEWER):
+        return _providers_person(state, said)
+    bound = [bearer for bearer, user in _users(state) if user.subject in said.subjects]
+    counting = [bearer for bearer in bound if bearer in state.tokens.vouched] or [
+        bearer for bearer in bound if bearer[0] == said.tenant
+    ]
+    if counting:
+        return counting[0]
+    tenant, handle = said.tenant, said.handle
+    if not is_token(tenant) or not is_token(handle) or not state.has_tenant(tenant):
+        raise Unauthenticated(UNVOUCHED if bound else UNKNOWN)
+    user = state.users.get((tenant, handle))
+    if user is not None and isinstance(user.document, User) and user.document.subject:
+        raise Unauthenticated(UNKNOWN)  # that handle is another person's
+    return (tenant, handle)
+
+
+def _providers_person(state: State, said: Theirs) -> tuple[str, str]:
+    """Called as the claims say; where these give no name, as a document in the provider's tenant does that the provider vouches for."""
+    vouched = {
+        bearer[1]: user for bearer, user in _users(state) if bearer[0] == PROVIDER_TENANT and bearer in state.tokens.vouched
+    }
+    if not is_token(said.handle):
+        for handle, user in vouched.items():
+            if user.subject in said.subjects:
+                return (PROVIDER_TENANT, handle)
+        raise Unauthenticated(UNKNOWN)
+    other = vouched.get(said.handle)
+    if other is not None and other.subject and other.subject not in said.subjects:
+        raise Unauthenticated(UNKNOWN)  # that handle is another person's
+    return (PROVIDER_TENANT, said.handle)
+
+
+def _users(state: State) -> Iterator[tuple[tuple[str, str], User]]:
+    for bearer, written in state.users.items():
+        if isinstance(written.document, User):
+            yield bearer, written.document
+
+
+def _person(state: State, tenant: str, handle: str) -> Role:
+    return Role.TENANT_ADMIN if is_admin(state, tenant, handle) else Role.TENANT_MEMBER
+
+
+def _is_person(state: State, tenant: str, handle: str) -> bool:
+    return (tenant, handle) in state.users or is_admin(state, tenant, handle) or _is_member_by_name(state, tenant, handle)
+
+
+def _is_member_by_name(state: State, tenant: str, handle: str) -> bool:
+    return any(handle in group.members for group in _groups(state, tenant))
+
+
+def _is_service_account(state: State, tenant: str, handle: str) -> bool:
+    return any(handle in group.service_accounts for group in _groups(state, tenant))
+
+
+def _groups(state: State, tenant: str) -> Iterator[Group]:
+    for (owner, _), written in state.groups.items():
+        if owner == tenant and isinstance(written.document, Group):
+            yield written.document

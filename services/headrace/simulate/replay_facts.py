@@ -1,0 +1,129 @@
+"""What was really stated once, stated again in a world that may be another by now. Pure.
+
+Strategy: what people and nodes did is said again as it was; what follows from it is left to the deciders of the world. Where the world is
+another, a fact means what it would have meant there: a job that could never run there is refused, one that asked for what its profile
+gives asks for what the profile gives there, a request about an attempt is about the one that is under way, and what was written about an
+object that the changes have written is passed over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from headrace.contracts import facts as f
+from headrace.contracts.facts.writers import ADMISSION
+from headrace.contracts.values.reasons import RejectReason
+from headrace.domain.model.job_states import HOLDING
+from headrace.domain.model.requests import asked_by, make_request
+from headrace.domain.queueing.admissible import Rejection, never_fits
+from headrace.governance.objects import ObjectName, name_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from headrace.contracts.documents.model import Profile
+    from headrace.contracts.facts import AnyFact
+    from headrace.contracts.facts.fact import Fact
+    from headrace.domain.model.state import PolicyState
+    from headrace.simulate.world import World
+
+WRITTEN: dict[type[Fact], str] = {
+    f.TenantAppliedV1: "tenant",
+    f.UserAppliedV1: "user",
+    f.GroupAppliedV1: "group",
+    f.PoolAppliedV1: "pool",
+    f.ProfileAppliedV1: "profile",
+    f.PolicyAppliedV1: "policy",
+}
+"""Facts that write an object, and where they have it."""
+
+REMOVED: dict[type[Fact], str] = {
+    f.TenantDeletedV1: "tenant",
+    f.UserDeletedV1: "user",
+    f.GroupDeletedV1: "group",
+    f.PoolDeletedV1: "pool",
+    f.ProfileDeletedV1: "profile",
+    f.PolicyDeletedV1: "policy",
+}
+"""Facts that remove an object, and its kind."""
+
+
+@dataclass(slots=True)
+class Never:
+    """Kinds of jobs, and why they could never run; as the documents and hardware `of` a sequence are."""
+
+    of: int = -1
+    answers: dict[tuple[object, ...], Rejection | None] = field(default_factory=dict)
+
+
+def object_of(fact: AnyFact) -> ObjectName | None:
+    """The object that a fact of governance writes, removes or closes; None for all other facts."""
+    if type(fact) in WRITTEN:
+        return name_of(getattr(fact, WRITTEN[type(fact)]))
+    if type(fact) in REMOVED:
+        named: str = getattr(fact, "name", "") or getattr(fact, "handle", "")
+        owner: str = getattr(fact, "tenant", "")
+        return ObjectName(REMOVED[type(fact)], owner, named)
+    return ObjectName(fact.kind, fact.tenant, fact.name) if isinstance(fact, f.ObjectClosedV1) else None
+
+
+def restate(world: World, stated: tuple[AnyFact, ...], by: str) -> None:
+    """State facts of a record of the past again, in its writer's name (empty: admission's)."""
+    facts = [again for fact in stated for again in _again(world, fact)]
+    world.append(by or ADMISSION, facts)
+
+
+def _again(world: World, fact: AnyFact) -> Iterator[AnyFact]:
+    match fact:
+        case f.JobAdmittedV1():
+            yield _admitted(world, fact)
+        case f.JobRequeueRequestedV1() | f.PreemptionForcedV1():
+            job = world.state.jobs.get(fact.job)
+            if job is not None and job.state in HOLDING:
+                yield structs.replace(fact, attempt=job.attempt)
+        case f.NodeLostV1() | f.NodeStoppedV1():
+            world.machines.lose(fact.node)
+            yield fact
+        case f.NodeRegisteredV1():
+            world.machines.return_of(fact.node, world.now)
+            yield structs.replace(fact, holding=())
+        case _:
+            if object_of(fact) not in world.otherwise:
+                yield fact
+
+
+def _admitted(world: World, fact: f.JobAdmittedV1) -> f.JobAdmittedV1 | f.JobRejectedV1:
+    """As admission would say it there (R13); who may submit is not asked again."""
+    state, (tenant, user, _) = world.state, fact.job.split(".")
+    policy, profile = state.policies.get((tenant, fact.policy)), state.profile(tenant, fact.profile)
+    if policy is None or profile is None or all(link.name != fact.profile for link in policy.document.profiles):
+        return _refused(fact, Rejection(RejectReason.UNKNOWN_QUEUE, f"there is no queue {fact.policy}/{fact.profile}"))
+    if world.former.get((profile.tenant, profile.name)) == fact.request:
+        request = {key: amount for key, amount in asked_by(state, profile).items() if amount}
+        fact = structs.replace(fact, request=request, mig=profile.mig, replicas=profile.replicas)
+    never = _never(world, policy, profile, fact, beyond=user in policy.document.beyond_limit)
+    if never is None and policy.pending >= policy.document.max_pending:
+        never = Rejection(RejectReason.TOO_MANY_PENDING, f"{policy.pending} jobs are pending in policy {fact.policy}")
+    return fact if never is None else _refused(fact, never)
+
+
+def _never(world: World, policy: PolicyState, profile: Profile, fact: f.JobAdmittedV1, *, beyond: bool) -> Rejection | None:
+    """Why it could never run; looked up where a job like it has been asked about since documents or hardware changed last."""
+    known, state = world.never, world.state
+    if known.of != state.documents_sequence:
+        known.of = state.documents_sequence
+        known.answers.clear()
+    kind = (policy.key, fact.profile, tuple(sorted(fact.request.items())), fact.replicas, fact.mig, fact.preemptible, beyond)
+    if kind not in known.answers:
+        asked = make_request(fact.request, fact.replicas, profile, fact.mig)
+        known.answers[kind] = never_fits(state, policy, profile, asked, preemptible=fact.preemptible, beyond=beyond)
+    return known.answers[kind]
+
+
+def _refused(fact: f.JobAdmittedV1, why: Rejection) -> f.JobRejectedV1:
+    return f.JobRejectedV1(
+        job=fact.job, policy=fact.policy, profile=fact.profile, reason=why.reason, message=why.message[:512], name=fact.name
+    )

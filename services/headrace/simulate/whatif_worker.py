@@ -1,0 +1,173 @@
+"""What if, asked by a service: a process that reads the question on standard input and the ledger from the bus, answers, and ends.
+
+It takes memory and two cores for a while; so it is a process of its own, which the service that asked kills when nobody waits any more,
+and the kernel when that service dies. Its address space is limited (RLIMIT_AS), and so is that of its copy, which plays the other side:
+what does not fit is answered as such. Its login is that of the service that started it, which it finds in the same environment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import resource
+import signal
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from headrace.bus.log import LogError
+from headrace.bus.nats.connection import connect
+from headrace.bus.nats.jetstream import JetStreamLog
+from headrace.bus.variables import PASSWORD, URL, USER
+from headrace.contracts.documents.tree import DocumentErrors, tree_of
+from headrace.contracts.messages.whatif import TOO_LARGE, WhatIfAnswer, WhatIfQuestion, memory_limit
+from headrace.contracts.transport.codec import decode, encode
+from headrace.contracts.transport.subjects import LEDGER_STREAM
+from headrace.contracts.values.durations import DurationError, parse_duration, parse_time
+from headrace.domain.fold.ledger import LedgerBroken
+from headrace.service.snapshots import Snapshots
+from headrace.simulate.changes import read_changes
+from headrace.simulate.ledger_window import NOW, LedgerPoint, LedgerWindow, NoPeriod
+from headrace.simulate.run_pair import PlayLost, seldom_collected
+from headrace.simulate.timeline_events import Refused
+from headrace.simulate.whatif import FOR, FREEZE_AFTER, Progress
+from headrace.simulate.world import Unrest
+from headrace.views.state_at import Past
+
+if TYPE_CHECKING:
+    from headrace.bus.log import Log
+
+_FIELDS = {"from": "since", "to": "until", "from, to": "since, until"}
+"""What the command line calls them, and what the API does."""
+
+NICENESS = 10
+"""The deciders go first."""
+PR_SET_PDEATHSIG = 1
+NEARLY = 0.9
+"""Of its limit: whatever goes wrong in a process that had so much went wrong for want of memory."""
+BATCH = 500
+SILENCE = 5.0
+"""Seconds after which a ledger that gives nothing more is said to be away."""
+
+
+def main() -> int:
+    """Answer one question."""
+    os.nice(NICENESS)
+    limit = memory_limit(os.environ)
+    _die_with_parent()
+    question = decode(sys.stdin.buffer.read(), WhatIfQuestion)
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (limit.bytes if most == resource.RLIM_INFINITY else min(limit.bytes, most), most))
+    try:
+        answered = asyncio.run(_with_ledger(question))
+        wants_more = answered.found is None and _peak() > NEARLY * limit.bytes
+    except MemoryError:
+        wants_more = True
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))  # to say so takes memory, too
+    if wants_more:
+        answered = _no(TOO_LARGE, limit.way_out)
+    sys.stdout.buffer.write(encode(answered))
+    return 0
+
+
+def _die_with_parent() -> None:
+    """Be killed when the service that asked dies; if it is dead already, the question does not come."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _peak() -> int:
+    """The most bytes of address space that this process has had; 0 where the system does not say."""
+    try:
+        with open("/proc/self/status", encoding="ascii") as status:
+            return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmPeak:"))
+    except (OSError, StopIteration):
+        return 0
+
+
+async def _with_ledger(question: WhatIfQuestion) -> WhatIfAnswer:
+    user = os.environ.get(USER, "")
+    try:
+        connection = await connect(os.environ[URL], user, os.environ.get(PASSWORD, ""), name=f"{user}: what if")
+        try:
+            ledger = JetStreamLog(connection, LEDGER_STREAM)
+            return await answer(question, ledger, time.time_ns() // 1_000, Snapshots.over(connection, ledger))
+        finally:
+            await connection.close()
+    except LogError as error:
+        return WhatIfAnswer(code="UNAVAILABLE", error=f"the ledger cannot be read now: {error}; try again in a while")
+
+
+async def answer(question: WhatIfQuestion, ledger: Log, clock: int, snapshots: Snapshots | None = None) -> WhatIfAnswer:
+    """The answer from a ledger, and its snapshots; `clock`: what time it is, microseconds."""
+    try:
+        changes = read_changes(tree_of(question.changes))
+        period = LedgerWindow(
+            _point("since", question.since), _point("until", question.until) if question.until else None, clock
+        )
+        span = _span(question.span)
+        with seldom_collected(FREEZE_AFTER):
+            await read(ledger, period, snapshots)
+            found = period.compare(changes, span=span, tenant=question.tenant, progress=lambda _: None)
+    except DocumentErrors as wrong:
+        return _no("INVALID", *(f"changes.{one}" for one in wrong.errors))
+    except NoPeriod as wrong:
+        field, _, message = str(wrong).partition(": ")
+        return _no("INVALID", f"{_FIELDS.get(field, field)}: {message}")
+    except Refused as refused:
+        return _no("INVALID", *(f"changes.{line}" for line in str(refused).splitlines()))
+    except PlayLost:
+        raise MemoryError from None
+    except (Unrest, LedgerBroken) as stop:
+        return _no("REFUSED", str(stop))
+    sequence, since = period.start
+    return WhatIfAnswer(found=found, since=since, sequence=sequence)
+
+
+def _no(code: str, *lines: str) -> WhatIfAnswer:
+    more = f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""
+    return WhatIfAnswer(code=code, error=lines[0] + more, lines=lines)
+
+
+def _point(field: str, text: str) -> LedgerPoint:
+    if not text:
+        return NOW
+    if text.isascii() and text.isdecimal():
+        return LedgerPoint(sequence=int(text))
+    try:
+        return LedgerPoint(time=parse_time(text))
+    except (DurationError, OverflowError):
+        raise NoPeriod(f"{field}: write a sequence such as 1234, or a moment such as 2026-11-21T08:00:00Z") from None
+
+
+def _span(text: str) -> int:
+    try:
+        return parse_duration(text) if text else FOR
+    except DurationError as error:
+        raise NoPeriod(f"span: {error}") from None
+
+
+async def read(
+    ledger: Log, period: LedgerWindow, snapshots: Snapshots | None = None, progress: Progress = lambda _: None
+) -> None:
+    """Let it read what it wants of a ledger, from the last snapshot before its beginning on. Raises `LogError`, and what it raises."""
+    tip = await ledger.tip()
+    if snapshots is not None:
+        wants = period.wants
+        last = tip if wants.sequence is None else min(tip, wants.sequence)
+        period.skip_to(await Past(ledger, snapshots).nearest(last, wants.time))
+    first = period.sequence
+    reader = await ledger.read(first)
+    try:
+        while not period.is_over and period.sequence < tip:
+            messages = await reader.batch(min(BATCH, tip - period.sequence), SILENCE)
+            if not messages:
+                raise LogError(f"it gives nothing behind record {period.sequence}")
+            for message in messages:
+                period.read(message)
+            progress(1_000 * (period.sequence - first) // (tip - first))
+    finally:
+        await reader.close()
+    period.end(tip)
+    progress(1_000)

@@ -1,0 +1,104 @@
+"""A backup of a whole installation in one file, made while it runs or not: streams, books, archive, keys, logins, settings.
+
+It is the installation at the moment at which the ledger was copied. The order sees to it: first the books, which may be behind the ledger
+and never ahead; then the other streams, and the ledger last of them, so that every wish accepted before is in the one or the other; then
+the keys, which have to open what the ledger says. The archive is not written meanwhile, so nothing is purged.
+
+Not in it: what a node keeps of its jobs (that is about its machine), logs, and what is made again at every start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from importlib.metadata import version
+from pathlib import Path
+
+from headrace.archive import atomic_files
+from headrace.archive import manifest as manifests
+from headrace.archive.export import alone
+from headrace.archive.history import ARCHIVE
+from headrace.archive.manifest import ArchiveBroken
+from headrace.bus.nats.connection import Connection
+from headrace.bus.nats.stream_copy import Copied, durable_streams, save
+from headrace.contracts.transport.subjects import LEDGER_STREAM
+from headrace.supervisor.backup.backup_file import BOOKS, FILES, STREAMS, Contents, Member, look_again, member_of, pack
+from headrace.supervisor.backup.pg_dump import dump
+from headrace.supervisor.errors import InstallationError
+from headrace.supervisor.installation import Installation
+
+_MADE_AGAIN = frozenset({"nats", "postgres", "gateway", "nodes", "logs", "lock", "running.json", "endpoint.json"})
+"""In the data directory, and not in a backup as files."""
+
+Say = Callable[[str, str], None]
+"""`say(part, what)`: one line of progress."""
+
+
+async def back_up(installation: Installation, bus: Connection, dsn: str, file: Path, say: Say) -> Contents:
+    """Write the backup, look at it again, and only then give it its name. Raises `InstallationError`, `LogError`."""
+    _see_new(file)
+    try:
+        with ExitStack() as stack:
+            staging = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=f".{file.name}.", dir=file.parent)))
+            stack.enter_context(alone(installation.directory / ARCHIVE))
+            contents = await _gather(installation, bus, dsn, staging, say)
+            part = staging / "whole"
+            await asyncio.to_thread(pack, staging, contents, installation.directory, part)
+            await asyncio.to_thread(look_again, part, contents)
+            part.replace(file)
+    except OSError as error:
+        raise InstallationError(atomic_files.unwritten(file, error)) from None
+    say("backup", f"{contents.size} bytes, every part read back")
+    return contents
+
+
+def harmed(contents: Contents, data: Path) -> list[str]:
+    """A line for each file of the archive that went into a backup as something else than what was archived, or is not in it at all."""
+    held = {member.name: member.digest for member in contents.members}
+    try:
+        pieces = manifests.read(data / ARCHIVE).pieces
+    except ArchiveBroken as error:
+        return [str(error)]
+    return [
+        f"{data / ARCHIVE / piece.path} is not what was archived: `headrace archive check` says how, and the way out"
+        for piece in pieces
+        if held.get(f"{FILES}/{ARCHIVE}/{piece.path}") != piece.digest
+    ]
+
+
+def _see_new(file: Path) -> None:
+    if file.exists():
+        raise InstallationError(f"{file} is there already; name another file")
+
+
+async def _gather(installation: Installation, bus: Connection, dsn: str, staging: Path, say: Say) -> Contents:
+    at = time.time_ns() // 1_000
+    await asyncio.to_thread(dump, dsn, staging / BOOKS)
+    say("books", f"{(staging / BOOKS).stat().st_size} bytes")
+    (staging / STREAMS).mkdir()
+    names = await durable_streams(bus)
+    if LEDGER_STREAM not in names:
+        raise InstallationError(f"NATS has no stream {LEDGER_STREAM}: this installation has never been up")
+    copies: list[Copied] = []
+    for name in sorted(names, key=lambda name: (name == LEDGER_STREAM, name)):
+        with (staging / STREAMS / name).open("wb") as stream:
+            copies.append(await save(bus, name, stream))
+        say(name, f"{copies[-1].state.get('messages', 0)} messages through {copies[-1].last}")
+    members = await asyncio.to_thread(lambda: tuple(_members(staging, installation.directory)))
+    files = sum(member.name.startswith(f"{FILES}/") for member in members)
+    say("files", f"{files}: keys, logins, settings, archive")
+    release = version("headrace-services")
+    return Contents(release=release, at=at, through=copies[-1].last, streams=tuple(copies), members=members)
+
+
+def _members(staging: Path, data: Path) -> Iterator[Member]:
+    for path in (staging / BOOKS, *sorted((staging / STREAMS).iterdir())):
+        yield member_of(str(path.relative_to(staging)), path)
+    for top in sorted(data.iterdir()):
+        if top.name not in _MADE_AGAIN and not top.name.startswith("."):
+            for path in sorted(top.rglob("*")) if top.is_dir() else (top,):
+                if path.is_file() and not path.is_symlink() and path.name != "lock" and path.name[0] != ".":
+                    yield member_of(f"{FILES}/{path.relative_to(data)}", path)

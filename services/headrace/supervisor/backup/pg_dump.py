@@ -1,0 +1,39 @@
+"""The database of the books as one file and back, by PostgreSQL's own programs: as it is at one moment, whatever is written meanwhile."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from headrace.supervisor.errors import InstallationError
+from headrace.supervisor.launcher.postgres import binaries
+
+
+def dump(dsn: str, file: Path) -> None:
+    """Write the database into `file`. Raises `InstallationError` with what PostgreSQL says."""
+    file.touch(mode=0o600)
+    _run("pg_dump", dsn, "--format=custom", "--no-owner", "--no-acl", f"--file={file}")
+
+
+def load(dsn: str, file: Path) -> None:
+    """Put back what `dump` wrote, all or nothing, into a database that has nothing yet."""
+    name = unquote(urlsplit(dsn).path.lstrip("/"))
+    _run("pg_restore", dsn, f"--dbname={name}", "--no-owner", "--no-acl", "--single-transaction", "--exit-on-error", str(file))
+
+
+def _run(program: str, dsn: str, *words: str) -> None:
+    """The password goes by the environment: what a process was started with, everybody sees."""
+    parts = urlsplit(dsn)
+    where = {
+        "PGHOST": parse_qs(parts.query)["host"][0],
+        "PGDATABASE": unquote(parts.path.lstrip("/")),
+        "PGUSER": unquote(parts.username or ""),
+        "PGPASSWORD": unquote(parts.password or ""),
+    }
+    environment = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"} | where
+    done = subprocess.run([binaries() / program, *words], env=environment, capture_output=True, text=True, check=False)  # noqa: S603
+    if done.returncode != 0:
+        said = [line for line in done.stderr.splitlines() if line.strip()]
+        raise InstallationError(f"{program} failed: {said[0] if said else f'exit code {done.returncode}'}")

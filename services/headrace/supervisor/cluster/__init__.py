@@ -1,0 +1,1 @@
+"""Installations on several machines: their configuration, and restarts of one service after the other."""

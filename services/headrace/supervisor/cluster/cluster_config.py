@@ -1,0 +1,243 @@
+"""What it takes to run the same services without `headrace up`: logins, server and gateway configuration, an environment for each process.
+
+Everything is written into one directory, which is then that of the installation: the services that seal, open and sign share it (`keys`,
+`identity`, `archive`), wherever they run. The configurations are those that `headrace up` uses, made by the same code.
+
+env/NAME.env        what the process NAME finds around it, 0600        nats/server-N.conf      of each NATS server, 0600
+gateway/envoy.json  of Envoy, with api.pb beside it                    endpoint.json           for the command line
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import msgspec
+
+from headrace.bus.nats.cluster_routes import Routes
+from headrace.bus.nats.nkeys import AccountKey
+from headrace.bus.nats.permissions import SERVICES, Credential, server_config
+from headrace.bus.variables import API, DATA, INSTANCE, PASSWORD, SYSTEM_PASSWORD, SYSTEM_USER, TURN, URL, USER
+from headrace.client.endpoint import read_login
+from headrace.contracts.transport.tls import CA, SECURE
+from headrace.health.config import LISTEN, TOKEN
+from headrace.identity.signing import IDENTITY, ISSUER_KEY
+from headrace.supervisor.errors import InstallationError
+from headrace.supervisor.installation import CALLOUT, NO_LOGINS_OF_NATS, ROUTES, Installation, write_whole
+from headrace.supervisor.launcher.ports import LOOPBACK
+from headrace.supervisor.launcher.process_specs import CURRENCY, POSTGRES_DSN, STANDBY, STANDBYS
+
+FILE = "elsewhere.json"
+NATS_PORT, ROUTE_PORT = 4222, 6222
+FIRST_PORT = 9101
+NODE_PORT = 9100
+COPIES = 10
+"""Added to the port of a process for its second instance."""
+
+EVERYWHERE = "0.0.0.0"  # noqa: S104 - where others have to reach it
+_LOOPBACKS = frozenset({LOOPBACK, "localhost", "::1"})
+_UNQUOTED = re.compile(r"[^\s'\"\\$`#]*")
+
+
+class Elsewhere(msgspec.Struct, kw_only=True, frozen=True):
+    """What is said once and kept.
+
+    `nats`: the addresses of all NATS servers; `postgres`: the DSN of the books; `listen`: where Envoy serves the API, and `api`: the URL
+    by which it is reached. `directory`: what this directory is called where the services run; `nats_store` and the `tls` files: where the
+    NATS servers have theirs. `metrics`: the address at which each process shows its health. `in_the_clear`: NATS without TLS although it
+    is beyond this machine, because the network between the machines is a private one.
+    """
+
+    nats: tuple[str, ...]
+    postgres: str
+    listen: str = f"{LOOPBACK}:8080"
+    api: str = ""
+    directory: str = ""
+    socket: str = ""
+    nats_store: str = "/var/lib/nats"
+    tls_cert: str = ""
+    tls_key: str = ""
+    tls_ca: str = ""
+    metrics: str = LOOPBACK
+    currency: str = "USD"
+    in_the_clear: bool = False
+
+
+class Server(NamedTuple):
+    """One NATS server: its name, and where it is reached."""
+
+    name: str
+    host: str
+    port: int
+
+
+def servers(said: Elsewhere) -> tuple[Server, ...]:
+    """The NATS servers. Raises `InstallationError` for addresses that are none, or of a number that cannot agree."""
+    found = []
+    for number, url in enumerate(said.nats, start=1):
+        try:
+            parts = urlsplit(url)
+            host, port = parts.hostname or "", parts.port or NATS_PORT
+        except ValueError:
+            host, port = "", 0
+        if parts.scheme not in ("nats", "tls") or not host or parts.path or parts.username:
+            raise InstallationError(
+                f"--nats: {url!r} is no address; write nats://HOST:4222, or tls://HOST:4222 with certificates"
+            )
+        found.append(Server(f"headrace-{number}", host, port))
+    if len(found) not in (1, 3, 5):
+        raise InstallationError(
+            f"--nats: {len(found)} servers; one alone, or three (or five) that can outvote one that is lost"
+        )
+    return tuple(found)
+
+
+def check(said: Elsewhere) -> None:
+    """Raises `InstallationError` where it would be heard beyond one machine in the clear, or cannot be written into an environment."""
+    secure = [url.startswith(SECURE) for url in said.nats]
+    if any(secure) != all(secure):
+        raise InstallationError("--nats: all of them with tls://, or none")
+    if any(secure) and not (said.tls_cert and said.tls_key):
+        raise InstallationError("--nats: tls:// takes --tls-cert and --tls-key: the files on the NATS servers")
+    beyond = [server.host for server in servers(said) if server.host not in _LOOPBACKS]
+    if beyond and not any(secure) and not said.in_the_clear:
+        raise InstallationError(
+            f"--nats: {beyond[0]} is beyond this machine: take tls://, or --in-the-clear where the network between is private"
+        )
+    values = {"--postgres": said.postgres, "--as": said.directory, "--socket": said.socket, "--tls-ca": said.tls_ca}
+    for flag, value in values.items():
+        if not _UNQUOTED.fullmatch(value):
+            raise InstallationError(
+                f"{flag}: no blanks, quotes, backslashes, $ or # in it; in an address write them as %20 and so on"
+            )
+    host, _, port = said.listen.rpartition(":")
+    if not host or not port.isdecimal():
+        raise InstallationError(f"--listen: {said.listen!r} is no address; write one such as 0.0.0.0:8080")
+
+
+def keep(installation: Installation, said: Elsewhere) -> None:
+    """Remember what was said."""
+    write_whole(installation.directory / FILE, msgspec.json.format(msgspec.json.encode(said)), 0o600)
+
+
+def kept(installation: Installation) -> Elsewhere:
+    """What was said last. Raises `InstallationError` where nothing was."""
+    path = installation.directory / FILE
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Elsewhere)
+    except FileNotFoundError:
+        raise InstallationError(
+            f"nothing has been written into {installation.directory} yet: `headrace config write` does"
+        ) from None
+    except (OSError, msgspec.DecodeError) as error:
+        raise InstallationError(f"{path} is damaged: {error}; say it again with `headrace config write`") from None
+
+
+def environments(installation: Installation, said: Elsewhere) -> dict[str, dict[str, str]]:
+    """The environment of each process, by its name; a second instance is `NAME@2`."""
+    base = {URL: ",".join(said.nats), DATA: _place(installation, said)} | ({CA: said.tls_ca} if said.tls_ca else {})
+    more: dict[str, dict[str, str]] = {
+        "accounting": {POSTGRES_DSN: said.postgres, CURRENCY: said.currency},
+        "governance": {API: f"unix:{socket_of(installation, said)}"},
+    }
+    found: dict[str, dict[str, str]] = {}
+    for number, name in enumerate(sorted(SERVICES)):
+        login = installation.service(name)
+        own = base | {USER: login.name, PASSWORD: login.password} | more.get(name, {})
+        if name in STANDBYS:
+            found[f"{name}@1"] = own | {TURN: "first"} | _shown(installation, said, number)
+            found[f"{name}@2"] = own | {TURN: "later", INSTANCE: name + STANDBY} | _shown(installation, said, number + COPIES)
+        else:
+            found[name] = own | _shown(installation, said, number)
+    door, system = installation.callout(), installation.callout_system()
+    own = base | {USER: door.name, PASSWORD: door.password, SYSTEM_USER: system.name, SYSTEM_PASSWORD: system.password}
+    for copy in (1, 2):
+        port = len(SERVICES) + (copy - 1) * COPIES
+        found[f"{CALLOUT}@{copy}"] = own | {INSTANCE: f"{CALLOUT}-{copy}"} | _shown(installation, said, port)
+    return found
+
+
+def nats_configs(installation: Installation, said: Elsewhere) -> dict[str, str]:
+    """The configuration of each NATS server, by the server's name; every login there is stands in each."""
+    for name in SERVICES:
+        installation.service(name)
+    for login in (installation.operator(), installation.owner(), installation.callout(), installation.callout_system()):
+        del login  # made where it was missing
+    known = [read_login(path) for path in sorted(installation.credentials.glob("*.json"))]
+    logins = [Credential(**msgspec.structs.asdict(one)) for one in known if one.kind not in NO_LOGINS_OF_NATS]
+    issuer = AccountKey.at(installation.directory / IDENTITY / ISSUER_KEY).public
+    tls = (said.tls_cert, said.tls_key) if said.tls_cert else None
+    return {
+        one.name: server_config(
+            logins,
+            Path(said.nats_store),
+            host=LOOPBACK if one.host in _LOOPBACKS else EVERYWHERE,
+            port=one.port,
+            server_name=one.name,
+            issuer=issuer,
+            tls=tls,
+            cluster=_together(installation, said),
+        )
+        for one in servers(said)
+    }
+
+
+def _together(installation: Installation, said: Elsewhere) -> Routes | None:
+    """What makes several servers one; None where there is one alone."""
+    everybody = tuple(f"{one.host}:{ROUTE_PORT}" for one in servers(said))
+    if len(everybody) == 1:
+        return None
+    login = installation.login(ROUTES, ROUTES)
+    tls = (said.tls_cert, said.tls_key, said.tls_ca) if said.tls_cert else None
+    return Routes(f"{EVERYWHERE}:{ROUTE_PORT}", everybody, login.name, login.password, tls)
+
+
+def gateway(installation: Installation, said: Elsewhere) -> str:
+    """Envoy's configuration. It reads `api.pb` beside it, and finds the API at its socket."""
+    from headrace.supervisor.launcher.gateway import gateway_config  # noqa: PLC0415 - the commands that start nothing need no protobuf
+
+    host, _, port = said.listen.rpartition(":")
+    descriptors = f"{_place(installation, said)}/gateway/{installation.descriptors.name}"
+    return gateway_config(socket_of(installation, said), descriptors, host=host.strip("[]"), port=int(port))
+
+
+def socket_of(installation: Installation, said: Elsewhere) -> str:
+    """Where *governance* serves the API for the gateway beside it."""
+    return said.socket or f"{_place(installation, said)}/gateway/api.sock"
+
+
+def write(installation: Installation, said: Elsewhere) -> list[Path]:
+    """Write everything, and remember what was said; the files. What is there already keeps its logins and keys."""
+    from headrace.contracts.schemas.protocol import descriptors  # noqa: PLC0415 - the same
+
+    check(said)
+    installation.prepare()
+    keep(installation, said)
+    folder = installation.directory / "env"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    written: list[Path] = []
+    for name, environment in environments(installation, said).items():
+        lines = "".join(f"{key}={value}\n" for key, value in sorted(environment.items()))
+        written.append(_written(folder / f"{name}.env", lines))
+    configs = nats_configs(installation, said)
+    for name, text in configs.items():
+        written.append(_written(installation.directory / "nats" / f"{name}.conf", text))
+    write_whole(installation.descriptors, descriptors().SerializeToString(deterministic=True), 0o644)
+    written.append(_written(installation.gateway_config, gateway(installation, said)))
+    installation.write_endpoint(",".join(said.nats), said.api or f"http://{said.listen}")
+    return [*written, installation.endpoint]
+
+
+def _written(path: Path, text: str) -> Path:
+    write_whole(path, text.encode(), 0o600)
+    return path
+
+
+def _place(installation: Installation, said: Elsewhere) -> str:
+    return said.directory or str(installation.directory)
+
+
+def _shown(installation: Installation, said: Elsewhere, number: int) -> dict[str, str]:
+    return {LISTEN: f"{said.metrics}:{FIRST_PORT + number}", TOKEN: installation.metrics_token()}

@@ -1,0 +1,143 @@
+"""Parts started again one after the other, while everything goes on.
+
+Each is asked to stop, started by the `up` that keeps it alive, and waited for until it is really there before the next one's turn. So a
+new release is taken into use as well, part by part.
+
+Whoever waits for a turn goes before whoever has it, so that there is somebody to hand it over to. Nodes leave their jobs running, and
+take them over again. NATS and Postgres are another project's: they go only where they are named, and everybody waits for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from headrace.bus.log import LogError
+from headrace.bus.nats.permissions import SERVICES
+from headrace.supervisor.installation import CALLOUT, NATS, Installation
+from headrace.supervisor.launcher import process_specs
+from headrace.supervisor.launcher.pidfile import ChildView, RunningInstallation, read_running
+from headrace.supervisor.launcher.readiness import LOOK_EVERY, Inspector, NotReady, is_well, listens
+from headrace.supervisor.launcher.up import HEALTH_PATH
+from headrace.supervisor.nats.servers import roles, standing
+
+AWAY_WITHIN = 45.0
+BACK_WITHIN = 120.0
+"""Seconds for a part to end, and for it to be there again."""
+
+_SIGNALS = {process_specs.POSTGRES: signal.SIGINT}
+
+
+class Unknown(Exception):
+    """There is no such part; one line with those that there are."""
+
+
+def ours(running: RunningInstallation, deciding: Callable[[str], bool]) -> list[str]:
+    """The parts of Headrace itself in the order in which they go; `deciding`: whether an instance has its service's turn."""
+    names = [child.name for child in running.children if not child.name.startswith((NATS, process_specs.POSTGRES))]
+    return sorted(names, key=lambda name: (_layer(name), name.removesuffix(process_specs.STANDBY), deciding(name)))
+
+
+def chosen(running: RunningInstallation, names: Iterable[str]) -> list[str]:
+    """The parts that were named. Raises `Unknown`."""
+    there = [child.name for child in running.children]
+    for name in names:
+        if name not in there:
+            raise Unknown(f"part: there is no {name!r}; there are {', '.join(there)}")
+    return list(dict.fromkeys(names))
+
+
+def _layer(name: str) -> int:
+    """Services first, then who answers who may connect, the gateway, and nodes."""
+    if name.removesuffix(process_specs.STANDBY) in SERVICES:
+        return 0
+    return 1 if name.startswith(CALLOUT) else 2 if name == process_specs.GATEWAY else 3
+
+
+class Rolling:
+    """Starts parts of one installation again."""
+
+    def __init__(self, installation: Installation, inspector: Inspector) -> None:
+        self._installation = installation
+        self._inspector = inspector
+
+    async def restart(self, name: str) -> float:
+        """One part; the seconds that it was away. Raises `NotReady` where it does not end or does not come back."""
+        before = self._child(name)
+        tip, since = await self._standing(name)
+        log = self._installation.logs / f"{name}.log"
+        written = log.stat().st_size if log.exists() else 0
+        began = time.monotonic()
+        if before.pid:
+            with suppress(ProcessLookupError):
+                os.kill(before.pid, _signal_for(name))
+        await _until(f"{name} has not been started again", AWAY_WITHIN, lambda: self._another(name, before.pid))
+        await _until(
+            f"{name} runs, and is not ready; more in {log}", BACK_WITHIN, lambda: self._is_back(name, tip, since, log, written)
+        )
+        return time.monotonic() - began
+
+    def _child(self, name: str) -> ChildView:
+        running = read_running(self._installation)
+        child = None if running is None else running.child(name)
+        if child is None:
+            raise NotReady(f"{name} is gone: `headrace up` has stopped meanwhile")
+        return child
+
+    async def _standing(self, name: str) -> tuple[int, int]:
+        """Where the ledger ends, and what time it is there."""
+        if name.startswith(NATS):
+            return 0, 0
+        return await self._inspector.tip(), await self._inspector.now()
+
+    async def _another(self, name: str, pid: int) -> bool:
+        child = self._child(name)
+        if child.state == "given-up":
+            raise NotReady(f"{name} does not start again; more in {self._installation.logs / f'{name}.log'}")
+        return child.state == "running" and child.pid not in (0, pid)
+
+    async def _is_back(self, name: str, tip: int, since: int, log: Path, written: int) -> bool:
+        settings = self._installation.settings()
+        if name.startswith(NATS):
+            return await self._stores(name)
+        if name == process_specs.POSTGRES:
+            return await self._inspector.answers("accounting")
+        if name == process_specs.GATEWAY:
+            return await is_well(settings.api_port or 0, HEALTH_PATH, tls=self._installation.certificates() is not None)
+        if name.startswith(process_specs.NODE):
+            return await self._inspector.has_spoken(name.removeprefix(process_specs.NODE), since)
+        if name.startswith(CALLOUT):
+            return b'"event": "ready"' in await asyncio.to_thread(_written_since, log, written)
+        return await self._inspector.caught_up(name, tip) is True
+
+    async def _stores(self, name: str) -> bool:
+        """Whether a NATS server accepts connections, and has all of the ledger: of several one may be led by another."""
+        places = zip(self._installation.servers(), self._installation.settings().client_ports, strict=True)
+        if not await listens({place.name: port for place, port in places}[name]):
+            return False
+        with suppress(LogError):
+            role = roles(standing(await self._inspector.described())).get(name)
+            return role is None or (role["ledger"] != "away" and role["lag"] == 0)
+        return False
+
+
+def _signal_for(name: str) -> int:
+    return signal.SIGHUP if name.startswith(process_specs.NODE) else _SIGNALS.get(name, signal.SIGTERM)
+
+
+def _written_since(log: Path, size: int) -> bytes:
+    data = log.read_bytes()
+    return data[size:] if len(data) >= size else data  # shorter: it has begun anew
+
+
+async def _until(trouble: str, within: float, ask: Callable[[], Awaitable[bool]]) -> None:
+    deadline = time.monotonic() + within
+    while not await ask():
+        if time.monotonic() > deadline:
+            raise NotReady(f"{trouble} (waited {within:g} s)")
+        await asyncio.sleep(LOOK_EVERY)

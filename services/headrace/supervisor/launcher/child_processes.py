@@ -1,0 +1,291 @@
+"""Child processes that are kept alive: started, watched, restarted with a back-off whatever ends them, and stopped in reverse order.
+
+Strategy: each child leads a session of its own, so that Ctrl-C in a terminal reaches the supervisor only, and asks the system to be
+killed when the supervisor dies (Linux), so that nothing outlives it. What children say comes through a pipe into their log: a full disk
+costs lines, and never a service.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from headrace.bus.niceness import stand_behind
+from headrace.bus.variables import BROKEN, DOUBTED
+from headrace.supervisor.launcher.log_file import LogFile
+from headrace.supervisor.launcher.pidfile import ChildView
+
+WAIT_FIRST, WAIT_MOST = 0.1, 5.0
+LIVED_LONG = 10.0
+"""Seconds after which a child that dies is restarted as if it were the first time."""
+FORGIVEN_AFTER = 3_600.0
+"""Seconds after which a doubt of the log is not the second one of the same."""
+LAST_WORDS = 0.5
+REASON_MAX = 500
+PIECE = 64 * 1024
+NOT_STARTED = 127
+
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+
+class ProcessAccount(NamedTuple):
+    """Whom a program runs as, by number; it has no other groups."""
+
+    user: int
+    group: int | None
+
+
+class Program(NamedTuple):
+    """What to run, and how it ends.
+
+    `stop_signal` asks it to end, `hurry_signal` to do so at once; `stop_within` seconds later it is killed. `dies_with` is the signal it
+    gets when the supervisor dies. An exit code in `final` means that starting again would not help, and so does `DOUBTED` twice in a row.
+    `account` None: it runs as we do. `nice`: by how much it stands behind others. `umask`: of the files that it makes; -1: ours.
+    """
+
+    name: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    stop_signal: int = signal.SIGTERM
+    stop_within: float = 10.0
+    dies_with: int = signal.SIGKILL
+    hurry_signal: int = signal.SIGKILL
+    final: frozenset[int] = frozenset({BROKEN})
+    account: ProcessAccount | None = None
+    nice: int = 0
+    directory: Path | None = None
+    umask: int = 0o077
+
+
+class Vigil(Protocol):
+    """Who looks after a child."""
+
+    async def before_life(self) -> None:
+        """Before it is started, each time; it is when this returns."""
+
+    def heard(self, said: bytes) -> None:
+        """What it says, piece by piece, at once."""
+
+    async def watch(self) -> None:
+        """Look after it. Until cancelled."""
+
+
+class Child:
+    """One program, kept alive from `start` to `stop`. `changed` is called whenever its view has.
+
+    `vigil`: who looks after it, if anybody does.
+    """
+
+    def __init__(self, program: Program, log: LogFile, changed: Callable[[], None]) -> None:
+        self.program = program
+        self.log = log
+        self.restarts = 0
+        self.exit_code: int | None = None
+        self.state = "stopped"
+        self.trouble = ""
+        self.vigil: Vigil | None = None
+        self._changed = changed
+        self._since = 0
+        self._process: asyncio.subprocess.Process | None = None
+        self._keeper: asyncio.Task[None] | None = None
+        self._stopping = asyncio.Event()
+
+    @property
+    def pid(self) -> int:
+        """The process that runs now; 0 where none does."""
+        return self._process.pid if self._process is not None else 0
+
+    def view(self) -> ChildView:
+        """How it stands."""
+        return ChildView(
+            name=self.program.name,
+            state=self.state,
+            pid=self.pid,
+            restarts=self.restarts,
+            since=self._since,
+            exit_code=self.exit_code,
+            trouble=self.trouble,
+        )
+
+    def start(self) -> None:
+        """Begin to keep it alive."""
+        self._stopping.clear()
+        self._keeper = asyncio.create_task(self._keep(), name=f"keep {self.program.name}")
+
+    def restart(self, *, at_once: bool = False) -> None:
+        """Have it started again."""
+        self._signal(signal.SIGKILL if at_once else self.program.stop_signal)
+
+    async def stop(self, *, at_once: bool = False) -> None:
+        """End it, politely first; returns when it is gone. A second call with `at_once` hurries the first."""
+        self._stopping.set()
+        if self._process is not None:
+            self._signal(self.program.hurry_signal if at_once else self.program.stop_signal)
+        if self._keeper is not None:
+            try:
+                async with asyncio.timeout(self.program.stop_within):
+                    await asyncio.shield(self._keeper)
+            except TimeoutError:
+                self._signal(signal.SIGKILL)
+                await self._keeper
+        self.log.close()
+
+    async def _keep(self) -> None:
+        wait = WAIT_FIRST
+        while not self._stopping.is_set():
+            await self._until_it_may()
+            if self._stopping.is_set():
+                break
+            began, before = time.monotonic(), self.exit_code
+            self.exit_code = await self._run()
+            if self._stopping.is_set() or self.exit_code in self.program.final:
+                break
+            if self.exit_code == before == DOUBTED and time.monotonic() - began < FORGIVEN_AFTER:
+                break
+            wait = WAIT_FIRST if time.monotonic() - began > LIVED_LONG else wait
+            self.restarts += 1
+            self._become("restarting")
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(wait):
+                    await self._stopping.wait()
+            wait = min(2 * wait, WAIT_MOST)
+        if not self._stopping.is_set():
+            self.trouble = reason(self.log.last_line())
+        self._become("stopped" if self._stopping.is_set() else "given-up")
+
+    async def _until_it_may(self) -> None:
+        if self.vigil is None:
+            return
+        ready, stopping = asyncio.ensure_future(self.vigil.before_life()), asyncio.ensure_future(self._stopping.wait())
+        try:
+            await asyncio.wait({ready, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if ready.done():
+                ready.result()
+        finally:
+            ready.cancel()
+            stopping.cancel()
+
+    async def _run(self) -> int:
+        """One life of the program; its exit code, negative for a signal."""
+        said, tell = os.pipe()
+        listener = asyncio.create_task(self._listen(said))
+        try:
+            self._process = await self._spawn(tell)
+        except OSError as error:
+            self.log.write(f"{self.program.argv[0]} does not start: {error.strerror or error}\n".encode())
+            return NOT_STARTED
+        finally:
+            os.close(tell)
+        try:
+            self._become("running")
+            if self._stopping.is_set():  # asked to stop while it was being started
+                self._signal(self.program.stop_signal)
+            return await self._process.wait()
+        finally:
+            self._process = None
+            await asyncio.wait({listener}, timeout=LAST_WORDS)  # not longer: a grandchild may hold the pipe open
+            listener.cancel()
+
+    async def _spawn(self, tell: int) -> asyncio.subprocess.Process:
+        # a pipe of asyncio's own would keep `wait` from returning while a grandchild holds it open
+        supervisor, program, account = os.getpid(), self.program, self.program.account
+        return await asyncio.create_subprocess_exec(
+            *program.argv,
+            env=dict(program.env),
+            cwd=program.directory,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=tell,
+            stderr=tell,
+            start_new_session=True,
+            user=account.user if account else None,
+            group=account.group if account else None,
+            extra_groups=[] if account else None,
+            umask=program.umask,
+            preexec_fn=lambda: _begin(supervisor, program.dies_with, program.nice),
+        )
+
+    async def _listen(self, said: int) -> None:
+        """Everything the child says, into its log."""
+        reader = asyncio.StreamReader()
+        pipe = os.fdopen(said, "rb", buffering=0)
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+        try:
+            while piece := await reader.read(PIECE):
+                self.log.write(piece)
+                if self.vigil is not None:
+                    self.vigil.heard(piece)
+        finally:
+            transport.close()
+
+    def _signal(self, number: int) -> None:
+        """To the program alone: what it started is its own to end, and it has its own ways, even when it is killed."""
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.send_signal(number)
+
+    def _become(self, state: str) -> None:
+        self.state = state
+        self._since = time.time_ns() // 1_000
+        self._changed()
+
+
+class Children:
+    """All children, in the order in which they were started."""
+
+    def __init__(self, logs: Path, changed: Callable[[], None]) -> None:
+        self._logs = logs
+        self._changed = changed
+        self._layers: list[list[Child]] = []
+
+    def __iter__(self) -> Iterator[Child]:
+        return (child for layer in self._layers for child in layer)
+
+    def start(self, *programs: Program, vigil: Callable[[Child], Vigil] | None = None) -> list[Child]:
+        """Start programs that need those before them, and do not need each other. `vigil`: who looks after each."""
+        layer = [Child(program, LogFile(self._logs / f"{program.name}.log"), self._changed) for program in programs]
+        self._layers.append(layer)
+        for child in layer:
+            child.vigil = None if vigil is None else vigil(child)
+            child.start()
+        return layer
+
+    async def stop_last(self) -> None:
+        """End what was started last, and forget it."""
+        await asyncio.gather(*(child.stop(at_once=True) for child in self._layers.pop()))
+
+    async def stop(self, say: Callable[[str], None] = lambda _: None, *, at_once: bool = False) -> None:
+        """End all, those first that were started last."""
+        for layer in reversed(self._layers):
+            say(", ".join(child.program.name for child in layer))
+            await asyncio.gather(*(child.stop(at_once=at_once) for child in layer))
+
+
+def reason(line: str) -> str:
+    """What a line of a log says, without what stands around it; ours are JSON."""
+    try:
+        entry = msgspec.json.decode(line, type=dict[str, object])
+    except msgspec.DecodeError:
+        return line[:REASON_MAX]
+    said = str(entry.get("reason") or entry.get("event") or line)
+    return f"{said}. {entry['help']}"[:REASON_MAX] if entry.get("help") else said[:REASON_MAX]
+
+
+def _begin(supervisor: int, number: int, nice: int) -> None:
+    """In the child, before it becomes the program: end when the supervisor does, and at once if it has already."""
+    if nice:
+        stand_behind(nice)
+    if _LIBC is not None:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, number)
+        if os.getppid() != supervisor:
+            os._exit(NOT_STARTED)

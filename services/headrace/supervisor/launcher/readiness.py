@@ -1,0 +1,164 @@
+"""Whether a part is really there: asked the way its users would ask it."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections.abc import Awaitable, Callable
+
+from headrace.bus.log import LogError
+from headrace.bus.nats.connection import Connection, connect
+from headrace.bus.nats.jetstream import JetStreamLog
+from headrace.client.endpoint import Login
+from headrace.contracts.messages.queries import Answer, ServiceView
+from headrace.contracts.transport.codec import Malformed, decode
+from headrace.contracts.transport.subjects import LEDGER_STREAM, ledger, node_writer, query
+from headrace.supervisor.installation import CALLOUT
+from headrace.supervisor.launcher.child_processes import Child, reason
+from headrace.supervisor.launcher.ports import LOOPBACK
+
+LOOK_EVERY = 0.05
+DEATHS_MAX = 3
+PATIENCE = 60.0
+"""Seconds without any progress after which a part that runs and does not answer is given up."""
+ANSWER_WITHIN = 1.0
+WHO = "x-envoy-upstream-healthchecked-cluster"
+"""The header in which a gateway that is asked whether it is well says which one it is: Envoy's own."""
+
+
+class NotReady(Exception):
+    """A part does not come up; one line with what it said last, and where to read more."""
+
+
+async def until_ready(child: Child, ask: Callable[[], Awaitable[object]], patience: float = PATIENCE) -> None:
+    """Ask again and again until the answer is True. Any other answer that changes is progress. `NotReady` where it dies or hangs."""
+    restarts = child.restarts
+    last: object = None
+    deadline = time.monotonic() + patience
+    while True:
+        answer = await ask()
+        if answer is True:
+            return
+        if child.state == "given-up" or child.restarts - restarts >= DEATHS_MAX:
+            raise NotReady(f"{child.program.name} does not start: {_last_words(child)}")
+        if answer != last:
+            last, deadline = answer, time.monotonic() + patience
+        if time.monotonic() > deadline:
+            raise NotReady(f"{child.program.name} runs, but has not answered for {patience:g} s: {_last_words(child)}")
+        await asyncio.sleep(LOOK_EVERY)
+
+
+def _last_words(child: Child) -> str:
+    said = child.trouble or reason(child.log.last_line()) or f"it says nothing, and ends with exit code {child.exit_code}"
+    return f"{said}; more in {child.log.path}"
+
+
+async def listens(port: int) -> bool:
+    """Whether somebody accepts connections there."""
+    try:
+        _, writer = await asyncio.open_connection(LOOPBACK, port)
+    except OSError:
+        return False
+    writer.close()
+    return True
+
+
+async def is_well(port: int, path: str, says: tuple[str, str] = ("", ""), *, tls: bool = False) -> bool:
+    """Whether an HTTP server says 200 to a GET there, and, where `says` is given, that header: another's server is not ours.
+
+    Over TLS it is not looked at whose certificate it is.
+    """
+    try:
+        reader, writer = await asyncio.open_connection(LOOPBACK, port, ssl=_anybody() if tls else None)
+    except OSError:
+        return False
+    try:
+        writer.write(f"GET {path} HTTP/1.1\r\nHost: {LOOPBACK}\r\nConnection: close\r\n\r\n".encode())
+        async with asyncio.timeout(ANSWER_WITHIN):
+            head = await reader.readuntil(b"\r\n\r\n")
+    except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        return False
+    finally:
+        writer.close()
+    status, *lines = head.decode("latin-1").split("\r\n")
+    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    return status.split()[1:2] == ["200"] and headers.get(says[0], "") == says[1]
+
+
+def _anybody() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
+class Inspector:
+    """Looks at what has been started: at the ledger as the operator, and, because services answer users only, at them as the owner."""
+
+    def __init__(self, core: Connection, users: Connection, owner: Login) -> None:
+        self.core = core
+        self._users = users
+        self._owner = owner
+        self._ledger = JetStreamLog(core, LEDGER_STREAM)
+
+    @classmethod
+    async def open(cls, url: str, operator: Login, owner: Login) -> Inspector:
+        """Connect as both."""
+        core = await connect(url, operator.name, operator.password, name="supervisor")
+        return cls(core, await connect(url, owner.name, owner.password, name="supervisor"), owner)
+
+    async def close(self) -> None:
+        """Leave."""
+        await self.core.close()
+        await self._users.close()
+
+    async def tip(self) -> int:
+        """The sequence of the ledger's last record."""
+        return await self._ledger.tip()
+
+    async def described(self) -> bytes:
+        """What the servers say of the ledger's stream. Raises `LogUnavailable` where they do not answer."""
+        return (await self.core.ask(f"$JS.API.STREAM.INFO.{LEDGER_STREAM}", within=ANSWER_WITHIN)).data
+
+    async def now(self) -> int:
+        """The server's time, microseconds since 1970."""
+        return await self._ledger.now()
+
+    async def folded(self, service: str) -> int | None:
+        """The ledger sequence that a service has reached; None where it does not answer."""
+        subject = query(service, "status", self._owner.tenant, self._owner.user)
+        try:
+            answer = decode((await self._users.ask(subject, within=ANSWER_WITHIN)).data, Answer)
+        except (LogError, Malformed):
+            return None
+        return answer.sequence
+
+    async def trouble(self, service: str) -> str:
+        """What a service says is wrong although it runs; empty where it says nothing."""
+        subject = query(service, "status", self._owner.tenant, self._owner.user)
+        try:
+            answer = decode((await self._users.ask(subject, within=ANSWER_WITHIN)).data, Answer)
+            return decode(bytes(answer.body), ServiceView).trouble
+        except (LogError, Malformed):
+            return ""
+
+    async def answers(self, service: str) -> bool:
+        """Whether a service answers."""
+        return await self.folded(service) is not None
+
+    async def caught_up(self, service: str, tip: int) -> bool | int | None:
+        """True once a service has folded the ledger up to `tip`; before that how far it is."""
+        folded = await self.folded(service)
+        return True if folded is not None and folded >= tip else folded
+
+    async def lets_in(self) -> bool:
+        """Whether it is answered who may connect."""
+        return await self.folded(CALLOUT) is not None
+
+    async def has_spoken(self, node: str, since: int) -> bool:
+        """Whether a node has written into the ledger since that time, in microseconds since 1970."""
+        try:
+            last = await self._ledger.last(ledger(node_writer(node)))
+        except LogError:
+            return False
+        return last is not None and last.stamped >= since

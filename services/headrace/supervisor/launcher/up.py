@@ -1,0 +1,305 @@
+"""`headrace up`: everything on one machine, in order, ready when it has answered; kept alive; and stopped cleanly."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import os
+import time
+from collections.abc import Callable, Collection, Coroutine, Iterable
+from functools import partial
+from typing import Any, Self
+
+import msgspec
+
+from headrace.bus.nats.connection import connect
+from headrace.bus.nats.streams import STREAMS, StreamMismatch
+from headrace.contracts.facts.writers import GOVERNANCE
+from headrace.contracts.transport.tls import CA
+from headrace.supervisor.errors import InstallationError
+from headrace.supervisor.installation import Installation, Settings
+from headrace.supervisor.launcher import process_specs
+from headrace.supervisor.launcher.child_processes import Child, Children, Vigil
+from headrace.supervisor.launcher.job_isolation import check, told
+from headrace.supervisor.launcher.pidfile import Lock, RunningInstallation, write_running
+from headrace.supervisor.launcher.ports import choose_port
+from headrace.supervisor.launcher.postgres import PostgresSettings, accepts, heals, prepare
+from headrace.supervisor.launcher.readiness import WHO, Inspector, NotReady, is_well, until_ready
+from headrace.supervisor.nats import refuse_submits, servers
+from headrace.supervisor.nats.full_disk import FullDisk
+from headrace.supervisor.nats.leaderless_stream import Leaderless
+from headrace.supervisor.nats.replica import Replicas
+from headrace.supervisor.repair import ledger_extent
+from headrace.supervisor.repair.submissions import WishesLost
+
+API_PORT = 8080
+HEALTH_PATH = "/healthz"
+GATEWAY_ATTEMPTS = 3
+ASKED_WITHIN = 5.0
+
+Say = Callable[[str, str], None]
+"""`say(part, what)`: one line of progress."""
+
+
+class Up:
+    """The whole system on one data directory, from `async with` on, ready, until its end.
+
+    `nats_port`, `api_port`: that port and no other. `say` hears of progress.
+
+    Raises `AlreadyRunning`, `PortTaken`, `InstallationError`, `NotReady`;
+    whatever was started until then has been stopped again.
+    """
+
+    def __init__(
+        self,
+        installation: Installation,
+        settings: Settings,
+        *,
+        nats_port: int | None = None,
+        api_port: int | None = None,
+        say: Say | None = None,
+    ) -> None:
+        self.installation = installation
+        self.settings = settings
+        self.url = ""
+        self.api = ""
+        self._wanted_port = nats_port
+        self._wanted_api_port = api_port
+        self._say = say or (lambda _part, _what: None)
+        self._since = time.time_ns() // 1_000
+        self.ready = False
+        self._lock = Lock(installation)
+        self.children = Children(installation.logs, self._changed)
+        self._hurry = asyncio.Event()
+        self._nats: list[Child] = []
+        self._nats_lives = 0
+        self._mending: asyncio.Task[None] | None = None
+        self._vigils: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> Self:
+        self.installation.prepare()
+        self._lock.__enter__()
+        try:
+            await self._start()
+        except BaseException:
+            await self.stop()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    def hurry(self) -> None:
+        """End what is being stopped at once; jobs get no more time to save their work."""
+        self._hurry.set()
+
+    async def stop(self) -> None:
+        """Stop everything, nodes first, and let go of the data directory."""
+        self.ready = False
+        for task in (self._mending, *self._vigils):
+            if task is not None:
+                task.cancel()
+        stopping = asyncio.ensure_future(self.children.stop(lambda names: self._say("stopping", names)))
+        hurry = asyncio.ensure_future(self._hurry.wait())
+        try:
+            await asyncio.wait({stopping, hurry}, return_when=asyncio.FIRST_COMPLETED)
+            if not stopping.done():
+                await self.children.stop(at_once=True)
+            await stopping
+        finally:
+            hurry.cancel()
+            self._lock.__exit__()
+
+    async def _start(self) -> None:
+        if self._wanted_api_port is not None:
+            # Where it is known to be taken, that is said before anything is started.
+            choose_port(self._wanted_api_port, None, flag="--api-port")
+        check(self.installation, self.settings)
+        self._write()
+        preparing = asyncio.create_task(asyncio.to_thread(self._prepare_postgres))
+        try:
+            inspector = await self._start_nats()
+            try:
+                if gone := await ledger_extent.snapshots_gone(inspector.core):
+                    self._say("snapshots", gone)
+                await servers.until_streams(inspector.core, self.settings.nats_servers)
+                tip = await inspector.tip()
+                await asyncio.to_thread(ledger_extent.see_archive, self.installation, tip)
+                self._say("streams", f"ready    {', '.join(STREAMS)}")
+                database = await preparing
+                await self._start_postgres(database)
+                await ledger_extent.see_copy(database.dsn, tip)
+                await self._start_services(inspector, database.dsn)
+                await self._start_gateway()
+                await self._start_nodes(inspector)
+                if trouble := await inspector.trouble(GOVERNANCE):
+                    self._say(GOVERNANCE, trouble)
+            finally:
+                await inspector.close()
+        finally:
+            await asyncio.gather(preparing, return_exceptions=True)  # a thread cannot be stopped in the middle
+        self.ready = True
+        self._write()
+
+    def _prepare_postgres(self) -> PostgresSettings:
+        return prepare(self.installation.postgres, self.installation.postgres_password())
+
+    async def _start_nats(self) -> Inspector:
+        self.installation.servers(self.settings.nats_servers)
+        ports = servers.choose(self.settings, self._wanted_port)
+        first, *others = ports.clients
+        settings = msgspec.structs.replace(self.settings, nats_port=first, nats_ports=tuple(others), route_ports=ports.routes)
+        self.installation.keep_settings(settings)
+        for name in process_specs.node_names(settings):
+            self.installation.node(name)
+        tls = self.installation.certificates()
+        if tls is not None and tls.ca:
+            os.environ.setdefault(CA, tls.ca)  # for what we connect to ourselves, and for every child
+        scheme = "nats" if tls is None else "tls"
+        self.settings, self.url = settings, ports.url(scheme, settings.reached_as)
+        self._nats = await servers.start(self.installation, self.children, ports, vigil=self._vigil())
+        self._vigils = [asyncio.create_task(server.vigil.watch()) for server in self._nats if server.vigil is not None]
+        if len(self._nats) > 1:
+            self._vigils.append(asyncio.create_task(self._keep_feed()))
+        self.installation.write_endpoint(self.url)
+        for child, url in zip(self._nats, self.url.split(","), strict=True):
+            self._say(child.program.name, f"ready    {url}")
+        return await Inspector.open(self.url, self.installation.operator(), self.installation.owner())
+
+    def _vigil(self) -> Callable[[Child], Vigil]:
+        """Who looks after each NATS server: that its disk does no harm."""
+        stores = {place.name: place.store for place in self.installation.servers()}
+        if len(stores) == 1:
+            refuse = partial(refuse_submits.refuse, self.url, self.installation.operator())
+            return lambda child: FullDisk(child, stores[child.program.name], self._changed, refuse)
+        replicas = Replicas(self._have_all, self._changed)
+        return lambda child: replicas.watch_over(child, stores[child.program.name])
+
+    async def _have_all(self, away: str, distrusted: Collection[str]) -> bool:
+        """See `servers.have_all`; False where nobody is there to ask."""
+        operator = self.installation.operator()
+        try:
+            async with asyncio.timeout(ASKED_WITHIN):
+                connection = await connect(self.url, operator.name, operator.password, name="supervisor")
+        except TimeoutError:
+            return False
+        try:
+            return await servers.have_all(connection, away, distrusted)
+        finally:
+            await connection.close()
+
+    async def _keep_feed(self) -> None:
+        """See that FEED is led, from the first moment on: a server may be away when the others are started. Until cancelled."""
+        operator = self.installation.operator()
+        connection = await connect(self.url, operator.name, operator.password, name="supervisor")
+        try:
+            await Leaderless(connection, len(self._nats), partial(self._say, "streams")).watch()
+        finally:
+            await connection.close()
+
+    async def _start_postgres(self, database: PostgresSettings) -> None:
+        (server,) = self.children.start(process_specs.postgres(database))
+        try:
+            await until_ready(server, lambda: accepts(database.dsn))
+        except (NotReady, InstallationError) as error:
+            raise NotReady(f"{error}; if it is damaged, {heals(self.installation.postgres)}") from None
+        self._say(process_specs.POSTGRES, "ready")
+
+    async def _start_services(self, inspector: Inspector, dsn: str) -> None:
+        tip = await inspector.tip()
+        doors = process_specs.callouts(self.installation, self.url)
+        started = self.children.start(*process_specs.services(self.installation, self.url, dsn), *doors)
+
+        async def until_caught_up(child: Child) -> None:
+            name = child.program.name
+            if child.program in doors:
+                await until_ready(child, inspector.lets_in)
+            else:
+                await until_ready(child, lambda: inspector.caught_up(name, tip))
+            self._say(name, "ready")
+
+        await _all(until_caught_up(child) for child in started)
+
+    async def _start_gateway(self) -> None:
+        """On the port asked for, else the one of the last time, else the usual one, else any; somebody may be faster than we are."""
+        tls = self.installation.certificates()
+        for attempt in range(1, GATEWAY_ATTEMPTS + 1):
+            last = self.settings.api_port or API_PORT if attempt == 1 else None
+            port = choose_port(self._wanted_api_port, last, flag="--api-port")
+            ours = (WHO, self.installation.write_gateway_config(port))
+            (gateway,) = self.children.start(process_specs.gateway(self.installation))
+            try:
+                await until_ready(gateway, partial(is_well, port, HEALTH_PATH, ours, tls=tls is not None))
+            except NotReady:
+                if attempt == GATEWAY_ATTEMPTS or gateway.exit_code is None:  # it runs: this port is ours
+                    raise
+                await self.children.stop_last()
+                continue
+            break
+        scheme = "http" if tls is None else "https"
+        self.settings = msgspec.structs.replace(self.settings, api_port=port)
+        self.api = f"{scheme}://{self.settings.reached_as}:{port}"
+        self.installation.keep_settings(self.settings)
+        self.installation.write_endpoint(self.url, self.api)
+        self._say(process_specs.GATEWAY, f"ready    {self.api}")
+
+    async def _start_nodes(self, inspector: Inspector) -> None:
+        names = process_specs.node_names(self.settings)
+        if not names:
+            return
+        since = await inspector.now()
+        programs = [process_specs.node(self.installation, self.url, self.settings, name) for name in names]
+        started = self.children.start(*programs)
+
+        async def until_spoken(child: Child, name: str) -> None:
+            await until_ready(child, lambda: inspector.has_spoken(name, since))
+            self._say(child.program.name, f"ready    {self.settings.gpus} x {self.settings.gpu_model}, simulated")
+
+        await _all(until_spoken(child, name) for child, name in zip(started, names, strict=True))
+
+    def _changed(self) -> None:
+        """A child has come or gone."""
+        self._write()
+        lives = sum(child.restarts for child in self._nats)
+        if lives > self._nats_lives and all(child.state == "running" for child in self._nats):
+            self._nats_lives = lives
+            self._mending = asyncio.create_task(self._mend_streams())
+
+    async def _mend_streams(self) -> None:
+        """After the server has died: FEED was in its memory, and went with it."""
+        operator = self.installation.operator()
+        connection = await connect(self.url, operator.name, operator.password, name="supervisor")
+        try:
+            await servers.until_streams(connection, self.settings.nats_servers, patience=math.inf)
+        except (WishesLost, StreamMismatch) as error:  # no stream was made, so nobody is told that it has his wish
+            self._nats[0].trouble = str(error)
+            self._write()
+        finally:
+            await connection.close()
+
+    def _write(self) -> None:
+        """Say how it stands, for `status` and `down`."""
+        views = tuple(child.view() for child in self.children)
+        now = RunningInstallation(
+            pid=os.getpid(),
+            since=self._since,
+            url=self.url,
+            api=self.api,
+            ready=self.ready,
+            jobs=told(self.installation, self.settings),
+            children=views,
+        )
+        with contextlib.suppress(InstallationError):  # a full disk must not end what runs
+            write_running(self.installation, now)
+
+
+async def _all(waiting: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Wait for all; the first that fails ends the others, and is what is raised."""
+    tasks = [asyncio.ensure_future(one) for one in waiting]
+    try:
+        for task in asyncio.as_completed(tasks):
+            await task
+    finally:
+        for task in tasks:
+            task.cancel()

@@ -1,0 +1,93 @@
+"""FEED that nobody leads, although the servers are there that it takes: it is made anew.
+
+FEED is in the servers' memories. One that is started again has nothing of it, and the servers let such a one help to choose who leads only
+where all have been heard (NATS 2.12.8): while a third one is away nobody leads it, and nobody ever does if that one never comes back. The
+streams on disks are led all the while. A feed that is started meanwhile waits for FEED, and with it nodes wait for their orders.
+
+So it is deleted and made again, on the servers that are there, and copied to the others as they come back. What it held goes: news of the
+last minutes, which the feed alone reads, to know where it goes on (an empty one begins with now). Watchers hear the feed itself, whatever
+FEED holds. To take the copy of the one that is away out of it would keep the news, but the servers do not always take that one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from headrace.bus.log import LogError, LogUnavailable
+from headrace.bus.nats.streams import ensure_stream
+from headrace.contracts.transport.subjects import FEED_STREAM, LEDGER_STREAM
+from headrace.supervisor.nats.servers import described
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from headrace.bus.nats.connection import Connection
+
+LOOK_EVERY = 1.0
+WAITS_FOR = 12.0
+"""Seconds for which FEED may be without a leader while the ledger has one: agreeing on one takes the servers up to 9 of them."""
+AWAITED_FOR = 60.0
+MADE_ANEW = "FEED had no leader, and has been made anew: its news of the last minutes is gone"
+
+
+class Leaderless:
+    """Looks after FEED on several servers, which is to have so many copies. `bus`: an operator's. `say` hears what has been done."""
+
+    def __init__(
+        self,
+        bus: Connection,
+        copies: int,
+        say: Callable[[str], None] = lambda _: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._bus = bus
+        self._copies = copies
+        self._say = say
+        self._clock = clock
+        self._since: float | None = None
+        self._deleted = False
+
+    async def watch(self) -> None:
+        """Until cancelled."""
+        while True:
+            with suppress(LogError):  # it is looked again
+                await self.look()
+            await asyncio.sleep(LOOK_EVERY)
+
+    async def until_led(self, patience: float = AWAITED_FOR) -> None:
+        """The same until it is led. Raises `LogUnavailable` where it is not within so many seconds, and what `ensure_stream` does."""
+        deadline = self._clock() + patience
+        while True:
+            with suppress(LogUnavailable):
+                if await self.look():
+                    return
+            if self._clock() > deadline:
+                raise LogUnavailable(f"{FEED_STREAM} has no leader: are most of the NATS servers there?")
+            await asyncio.sleep(LOOK_EVERY)
+
+    async def look(self) -> bool:
+        """Whether it is led; what is to be done where it is not, or has too few copies. Raises what `ensure_stream` does."""
+        ledger, feed = await described(self._bus, LEDGER_STREAM), await described(self._bus, FEED_STREAM)
+        if feed.config is not None and feed.is_led:
+            if self._deleted:
+                self._say(MADE_ANEW)
+            self._since, self._deleted = None, False
+            if feed.config.num_replicas < self._copies:
+                await ensure_stream(self._bus, FEED_STREAM, self._copies)
+            return True
+        if not ledger.is_led:  # there are too few servers, or they have not agreed yet
+            self._since = None
+            return False
+        now = self._clock()
+        self._since = now if self._since is None else self._since
+        if feed.is_answer and now - self._since >= WAITS_FOR:
+            self._since, self._deleted = now, True
+            with suppress(LogUnavailable):  # whoever leads it would say that it is done: nobody answers
+                await self._bus.ask(f"$JS.API.STREAM.DELETE.{FEED_STREAM}")
+            feed = await described(self._bus, FEED_STREAM)
+        if self._deleted and feed.is_missing:
+            await ensure_stream(self._bus, FEED_STREAM, self._copies)
+        return False

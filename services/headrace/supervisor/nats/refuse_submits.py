@@ -1,0 +1,53 @@
+"""Says no to whoever submits while the disk of the only NATS server is full: the server says nothing, and they would wait for an answer.
+
+A server whose disk was full writes no more to a stream until it is started again, so that what it has not acknowledged at once is not
+stored: the answer comes a moment later than its own would, as an acknowledgement that is an error (10047, no storage).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING
+
+import msgspec
+from nats import errors
+
+from headrace.bus.nats.connection import connect
+from headrace.contracts.transport.subjects import awaits_answer
+from headrace.nats_client.acknowledgement import NO_STORAGE, Acknowledgement, PublishError
+
+if TYPE_CHECKING:
+    from nats.aio.msg import Msg
+
+    from headrace.client.endpoint import Login
+
+SUBMITS = "hr.submit.>"
+AFTER = 0.5
+"""Seconds within which the server says that it has stored it, if it has."""
+WHY = "the disk of the NATS server is full: nothing is accepted until there is room, then it goes on by itself"
+
+
+async def refuse(url: str, operator: Login) -> None:
+    """Until cancelled."""
+    connection = await connect(url, operator.name, operator.password, name="supervisor")
+    said = msgspec.json.encode(Acknowledgement(error=PublishError(code=500, err_code=NO_STORAGE, description=WHY)))
+    answers: set[asyncio.Task[None]] = set()
+
+    async def answer(reply: str) -> None:
+        await asyncio.sleep(AFTER)
+        with contextlib.suppress(errors.Error):
+            await connection.publish(reply, said)
+
+    async def heard(message: Msg) -> None:
+        if awaits_answer(message.reply):
+            task = asyncio.create_task(answer(message.reply))
+            answers.add(task)
+            task.add_done_callback(answers.discard)
+
+    try:
+        await connection.subscribe(SUBMITS, cb=heard)
+        await asyncio.Event().wait()
+    finally:
+        await asyncio.gather(*answers, return_exceptions=True)
+        await connection.close()

@@ -1,0 +1,189 @@
+"""One of several NATS servers, whose disk may be full: it must not go on with a copy of the streams that is not the others'.
+
+A server that finds no room for a record that the servers have agreed on leaves it out for ever, and stores the next one in its place
+(NATS 2.12.8; what it remembers of the agreement may say so even where the files do not yet). It does not notice; whoever reads there does,
+when the chain of records breaks. So:
+
+- before its disk is full, it is stopped until there is room, while the others go on;
+- where it says that it could not write, it is killed at once, and its copy is *doubted*: it is emptied, and copies anew, as soon as there
+  is room and the others have everything without it;
+- where they have not within some seconds, because another is away or doubted as well, it goes on as it is until they have. One after the
+  other is emptied then; who leads meanwhile is one that is not doubted, if there is one.
+
+What it has said stands in its log, and so a doubt outlives this process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+from typing import TYPE_CHECKING
+
+from headrace.supervisor.nats import full_disk
+from headrace.supervisor.nats.full_disk import MIB, Signs, free, has_sign
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Collection
+    from pathlib import Path
+
+    from headrace.supervisor.launcher.child_processes import Child
+
+LOOK_EVERY = 0.25
+STOPPED_BELOW, ROOM = 32 * MIB, full_disk.ROOM
+"""Bytes that are free when it is stopped, and when it is started again."""
+THERE_FOR, WAITS_FOR = 10.0, 20.0
+"""Seconds for which the others have to be there before a doubted one is emptied, and for which it waits until they have everything."""
+
+_STREAMS, _LET_GO = "jetstream", "jetstream-let-go"
+"""Where a server keeps everything, and what that is called while it is being removed."""
+
+_DOUBTED = b"-- it could not write, and is ended: its copy of the streams may not be the others'\n"
+_SETTLED = b"-- its copy of the streams has been removed: the others have everything, and it copies anew\n"
+
+
+class Replicas:
+    """Those that belong together. `changed` is called when what is wrong with one has.
+
+    `have_all`: whether, without the server of the first name, the others have everything that has been acknowledged, and nobody leads whom
+    the second names.
+    """
+
+    def __init__(self, have_all: Callable[[str, Collection[str]], Awaitable[bool]], changed: Callable[[], None]) -> None:
+        self._have_all = have_all
+        self.changed = changed
+        self.each: list[ReplicaSupervisor] = []
+        self._one = asyncio.Lock()
+
+    def watch_over(self, server: Child, store: Path) -> ReplicaSupervisor:
+        """One more."""
+        self.each.append(ReplicaSupervisor(server, store, self))
+        return self.each[-1]
+
+    async def can_spare(self, one: ReplicaSupervisor) -> bool:
+        """Whether it may be emptied now. One at a time is: whoever was emptied before has to be there again, for a while."""
+        async with self._one:
+            if any(other.runs_for < THERE_FOR for other in self.each if other is not one):
+                return False
+            doubted = {each.name for each in self.each if each.doubted}
+            return await self._have_all(one.name, doubted if len(doubted) < len(self.each) else ())
+
+
+class ReplicaSupervisor:
+    """Looks after one of them."""
+
+    def __init__(self, server: Child, store: Path, among: Replicas) -> None:
+        self._server = server
+        self._store = store
+        self._among = among
+        self._signs = Signs()
+        self._short = False
+        self._began = 0.0
+        self.doubted = self._was_doubted()
+
+    @property
+    def name(self) -> str:
+        """That of the process."""
+        return self._server.program.name
+
+    @property
+    def runs_for(self) -> float:
+        """Seconds since it was started; less than 0 where it does not run."""
+        return time.monotonic() - self._began if self._began else -1.0
+
+    def heard(self, said: bytes) -> None:
+        """See `Vigil.heard`."""
+        if not self._signs.heard(said):
+            return
+        if not self.doubted:
+            self._server.log.write(_DOUBTED)
+            self.doubted = True
+        self._end(at_once=True)
+
+    async def watch(self) -> None:
+        """Stop it before its disk is full, and empty it as soon as the others can do without it. Until cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_EVERY)
+            if self.runs_for < 0:
+                continue
+            left = self._left()
+            if left is None:
+                continue
+            if left < STOPPED_BELOW:
+                self._short = True
+                self._end()
+            elif not self.doubted:
+                self._tell("")
+            elif await self._among.can_spare(self):
+                self._end(at_once=True)
+
+    async def before_life(self) -> None:
+        """See `Vigil.before_life`: there is room; and its copy is the others', or none, or the best that there is."""
+        self._began = 0.0
+        await self._until_room()
+        if self.doubted:
+            await self._until_spared()
+        self._began = time.monotonic()
+
+    async def _until_room(self) -> None:
+        need = ROOM if self._short or self.doubted else STOPPED_BELOW
+        while (left := self._left()) is None or left < need:
+            if left is not None:
+                need = ROOM
+                place = f"the disk of {self._store} is full ({left // MIB} MiB free)"
+                self._tell(f"{place}: it is away until there is room, then it goes on")
+            await asyncio.sleep(LOOK_EVERY)
+        self._short = False
+        await asyncio.to_thread(shutil.rmtree, self._store / _LET_GO, ignore_errors=True)
+        self._tell("")
+
+    def _left(self) -> int | None:
+        """Bytes that are free; None where nobody can say, and why is told."""
+        try:
+            return free(self._store)
+        except OSError as error:
+            self._tell(f"its store cannot be reached: {error.strerror}: {self._store}")
+            return None
+
+    async def _until_spared(self) -> None:
+        """Empty it, or let it go on as it is where the others need it."""
+        since = time.monotonic()
+        self._tell("its disk was full: it is away until the others have everything, then it is emptied, and copies anew")
+        while not await self._among.can_spare(self):
+            if time.monotonic() - since > WAITS_FOR:
+                self._tell("its disk was full: it is emptied, and copies anew, as soon as the others have everything")
+                return
+            await asyncio.sleep(LOOK_EVERY)
+        while trouble := await asyncio.to_thread(self._let_go):
+            self._tell(
+                f"its disk was full, and its copy of the streams, which may not be the others', cannot be removed: {trouble}"
+            )
+            await asyncio.sleep(LOOK_EVERY)
+        self._server.log.write(_SETTLED)
+        self.doubted = False
+        self._tell("")
+
+    def _let_go(self) -> str:
+        """Empty the store, at once, so that nobody ever starts with a part of it; or why that cannot be."""
+        try:
+            if (self._store / _STREAMS).exists():
+                (self._store / _STREAMS).rename(self._store / _LET_GO)
+        except OSError as error:
+            return error.strerror or str(error)
+        shutil.rmtree(self._store / _LET_GO, ignore_errors=True)
+        return ""
+
+    def _end(self, *, at_once: bool = False) -> None:
+        self._began = 0.0
+        self._server.restart(at_once=at_once)
+
+    def _was_doubted(self) -> bool:
+        try:
+            said = self._server.log.path.read_bytes()
+        except FileNotFoundError:
+            return False
+        since = said[said.rfind(_SETTLED) + 1 :]
+        return _DOUBTED in since or any(has_sign(line) for line in since.splitlines() if not line.startswith(b"-- "))
+
+    def _tell(self, trouble: str) -> None:
+        full_disk.tell(self._server, trouble, self._among.changed)

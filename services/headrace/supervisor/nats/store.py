@@ -1,0 +1,77 @@
+"""The streams of an installation as they lie there, whether or not the rest of it runs: for whoever looks whether they are whole.
+
+Where `headrace up` runs, or `headrace config` says where the servers are, those are asked; else a server is started on the data for as
+long as it is looked at, and nothing beside it, because services do not start on a ledger that is damaged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from headrace.bus.nats.connection import connect
+from headrace.client.endpoint import find
+from headrace.contracts.transport.tls import CA
+from headrace.supervisor.cluster.cluster_config import FILE, kept
+from headrace.supervisor.errors import InstallationError
+from headrace.supervisor.launcher.child_processes import Children
+from headrace.supervisor.launcher.pidfile import Lock, read_running
+from headrace.supervisor.nats import servers
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from headrace.bus.nats.connection import Connection
+    from headrace.supervisor.installation import Installation
+
+ANSWER_WITHIN = 10.0
+"""Seconds until a server that runs has let us in."""
+
+
+@asynccontextmanager
+async def open_store(installation: Installation) -> AsyncIterator[Connection]:
+    """A connection of the operator. Raises `InstallationError`, `AlreadyRunning`, `NotReady`, `LogError`."""
+    if (installation.directory / FILE).exists():
+        said = kept(installation)
+        if said.tls_ca:
+            os.environ.setdefault(CA, said.tls_ca)
+        async with _operator(installation, ",".join(said.nats)) as connection:
+            yield connection
+        return
+    if not any(any(place.store.glob("*")) for place in installation.servers()):
+        raise InstallationError(f"there is no ledger in {installation.directory}; name the installation with --data")
+    if read_running(installation) is not None:
+        async with _operator(installation, find(data=installation.directory).url) as connection:
+            yield connection
+        return
+    with Lock(installation):
+        settings = installation.settings()
+        ports = servers.choose(settings)
+        children = Children(installation.logs, lambda: None)
+        try:
+            await servers.start(installation, children, ports)
+            scheme = "nats" if installation.certificates() is None else "tls"
+            async with _operator(installation, ports.url(scheme, settings.reached_as)) as connection:
+                await servers.until_led(connection)
+                yield connection
+        finally:
+            await children.stop()
+
+
+@asynccontextmanager
+async def _operator(installation: Installation, url: str) -> AsyncIterator[Connection]:
+    tls = installation.certificates()
+    if tls is not None and tls.ca:
+        os.environ.setdefault(CA, tls.ca)
+    operator = installation.operator()
+    try:
+        async with asyncio.timeout(ANSWER_WITHIN):
+            connection = await connect(url, operator.name, operator.password, name="store")
+    except TimeoutError:
+        raise InstallationError(f"the NATS server at {url} does not answer; look into {installation.logs}") from None
+    try:
+        yield connection
+    finally:
+        await connection.close()

@@ -1,0 +1,1 @@
+"""Checks and repairs of the streams of an installation that is stopped."""

@@ -1,0 +1,69 @@
+"""Whether the ledger is as long as what was read of it: the archive and the books' copy have no record that the stream does not.
+
+Looked at before any service starts, because services that stand behind the ledger's end wait there for ever and are blamed for it.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import asyncpg
+
+from headrace.accounting.storage import ledger_copy
+from headrace.accounting.storage.database import Database, DatabaseAway, DatabaseRefused
+from headrace.archive import manifest as manifests
+from headrace.archive.history import ARCHIVE
+from headrace.archive.manifest import ArchiveBroken
+from headrace.bus.log import LogError, LogRefused
+from headrace.bus.nats.jetstream import JetStreamLog
+from headrace.contracts.transport.subjects import LEDGER_STREAM, SNAPSHOT_STREAM
+from headrace.supervisor.errors import InstallationError
+
+if TYPE_CHECKING:
+    from headrace.bus.nats.connection import Connection
+    from headrace.supervisor.installation import Installation
+
+
+def see_archive(installation: Installation, tip: int) -> None:
+    """Raises `InstallationError` where the archive has more than the stream; one that cannot be read is told of by who reads it."""
+    with suppress(ArchiveBroken):
+        _see(tip, manifests.read(installation.directory / ARCHIVE).through, "its archive")
+
+
+async def see_copy(dsn: str, tip: int) -> None:
+    """The same for the copy that the books keep of every record."""
+    database = Database(dsn)
+    try:
+        _see(tip, await database.once(ledger_copy.last), "the books' copy of it")
+    except (DatabaseAway, DatabaseRefused, asyncpg.PostgresError):
+        return  # accounting says so
+    finally:
+        await database.close()
+
+
+async def snapshots_gone(bus: Connection) -> str:
+    """Warning if the ledger has no stream of snapshots; empty if it has. The installation starts without it."""
+    try:
+        await JetStreamLog(bus, LEDGER_STREAM).tip()
+    except LogError:
+        return ""
+    try:
+        await JetStreamLog(bus, SNAPSHOT_STREAM).tip()
+    except LogRefused:
+        return (
+            f"the stream {SNAPSHOT_STREAM} is gone: every service reads the ledger from its first record now, which takes longer; "
+            "the next snapshot is taken by itself"
+        )
+    except LogError:
+        pass
+    return ""
+
+
+def _see(tip: int, through: int, where: str) -> None:
+    if tip >= through:
+        return
+    ends = f"ends at record {tip}" if tip else "is empty"
+    raise InstallationError(
+        f"the ledger {ends}, and {where} goes to record {through}: the end of the stream LEDGER was lost; `headrace repair` puts it back"
+    )

@@ -1,0 +1,111 @@
+"""Whether SUBMIT still has what admission read of it, and, where its store was lost, that new wishes are not taken for old ones.
+
+Admission goes on behind the last wish that it has judged, which stands in the ledger. A stream that was made anew begins at 1, so what it
+acknowledges would be passed over as judged already. It is told by two things: it ends before that wish, or what it has in that
+wish's place came after it was judged.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.bus.log import LogError, LogRefused, LogUnavailable
+from headrace.bus.nats.jetstream import JetStreamLog
+from headrace.bus.nats.streams import ensure_stream
+from headrace.contracts.facts import WishesJudgedV1
+from headrace.contracts.facts.writers import ADMISSION
+from headrace.contracts.transport.codec import decode_record
+from headrace.contracts.transport.subjects import LEDGER_STREAM, SUBMIT_STREAM, ledger
+
+if TYPE_CHECKING:
+    from headrace.bus.log import Message
+    from headrace.bus.nats.connection import Connection
+
+AT_ONCE, SILENCE = 500, 2.0
+
+
+class WishesLost(LogError):
+    """SUBMIT is younger or shorter than what was read of it; the text says so, and the way out."""
+
+
+class Loss(NamedTuple):
+    """`judged`: the last wish that admission has judged; `tip`: where the stream ends, None where there is none."""
+
+    judged: int
+    tip: int | None
+
+    @property
+    def told(self) -> str:
+        """One line for people."""
+        if self.tip is None:
+            what = f"is gone, and wishes through {self.judged} were judged"
+        elif self.tip < self.judged:
+            what = f"ends at wish {self.tip}, and wishes through {self.judged} were judged"
+        else:
+            what = f"was made anew: wish {self.judged} was judged before it came"
+        return (
+            f"stream {SUBMIT_STREAM} {what}: its store was lost, with every wish that was not judged yet; "
+            "`headrace repair` lets new wishes come behind those that were judged"
+        )
+
+
+async def see_none_lost(bus: Connection) -> None:
+    """Raises `WishesLost`, and `LogUnavailable` where the servers do not answer; a ledger that is missing says nothing."""
+    loss = await find_loss(bus)
+    if loss is not None:
+        raise WishesLost(loss.told)
+
+
+async def find_loss(bus: Connection) -> Loss | None:
+    """What is wrong with SUBMIT, beside what the ledger says was judged; None: nothing."""
+    try:
+        record = await JetStreamLog(bus, LEDGER_STREAM).last(ledger(ADMISSION))
+    except LogRefused:
+        return None  # there is no ledger
+    judged = _judged(record)
+    if record is None or not judged:
+        return None
+    submit = JetStreamLog(bus, SUBMIT_STREAM)
+    try:
+        tip = await submit.tip()
+    except LogRefused:
+        return Loss(judged, None)
+    if tip < judged:
+        return Loss(judged, tip)
+    first = await submit.following(0)
+    younger = first is not None and first.sequence <= judged and first.stamped > record.stamped
+    return Loss(judged, tip) if younger else None
+
+
+def _judged(record: Message | None) -> int:
+    """The last wish that admission's last record names; 0: none."""
+    facts = decode_record(record.payload).facts if record is not None else ()
+    return max((fact.through for fact in facts if isinstance(fact, WishesJudgedV1)), default=0)
+
+
+async def come_behind(bus: Connection, loss: Loss, replicas: int = 1) -> int:
+    """Have new wishes come behind those that were judged. Those that the new stream has already are put there; how many those are."""
+    await ensure_stream(bus, SUBMIT_STREAM, replicas)
+    log = JetStreamLog(bus, SUBMIT_STREAM)
+    kept = await _all_of(log)
+    await bus.ask(f"$JS.API.STREAM.PURGE.{SUBMIT_STREAM}", b'{"seq":%d}' % (max(loss.judged, await log.tip()) + 1))
+    for message in kept:
+        await log.append(message.subject, message.payload, None)
+    return len(kept)
+
+
+async def _all_of(log: JetStreamLog) -> list[Message]:
+    state = await log.state()
+    found: list[Message] = []
+    if state.last_seq < max(1, state.first_seq):
+        return found
+    reader = await log.read(state.first_seq - 1)
+    try:
+        while not found or found[-1].sequence < state.last_seq:
+            batch = await reader.batch(AT_ONCE, SILENCE)
+            if not batch:
+                raise LogUnavailable(f"{SUBMIT_STREAM} gives nothing behind wish {found[-1].sequence if found else 0}")
+            found += batch
+    finally:
+        await reader.close()
+    return found

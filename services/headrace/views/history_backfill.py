@@ -1,0 +1,57 @@
+"""The beginnings of the stories of jobs that were there already when a fold began with a snapshot.
+
+Strategy: the fold is there at once, the stories after a while: what lies between the admission of the oldest job that is still known and
+the snapshot is folded once more beside everybody's work, a piece at a time, and its sequences are put before those noted since.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import structlog
+
+from headrace.bus.log import LogError
+from headrace.domain.fold.ledger import FoldedLedger, LedgerBroken
+from headrace.service.snapshots import beginning
+from headrace.views.history import History
+from headrace.views.job_index import jobs_of
+
+if TYPE_CHECKING:
+    from headrace.bus.log import Log
+    from headrace.domain.model.state import State
+    from headrace.service.snapshots import Snapshots
+
+PIECE = 50
+REST = 0.005
+"""Seconds that everybody else has between two pieces."""
+SILENCE = 5.0
+
+_log = structlog.get_logger("headrace.stories")
+
+
+async def tell_stories(history: History, state: State, until: int, ledger: Log, snapshots: Snapshots | None) -> None:
+    """Make `history`, which begins behind the record `until`, whole from the oldest known job on. Goes on until cancelled."""
+    oldest = min((job.order[0] for job in state.jobs.values()), default=until + 1)
+    if oldest <= until and snapshots is not None:
+        try:
+            fold = FoldedLedger(await beginning(snapshots, oldest - 1))
+            history.precede(await _noted(fold, ledger, until))
+        except (LogError, LedgerBroken) as error:
+            _log.warning("stories_incomplete", before=until, reason=str(error))
+    await asyncio.get_running_loop().create_future()
+
+
+async def _noted(fold: FoldedLedger, ledger: Log, until: int) -> History:
+    earlier = History()
+    reader = await ledger.read(fold.sequence)
+    try:
+        while fold.sequence < until:
+            for message in await reader.batch(min(PIECE, until - fold.sequence), SILENCE):
+                record = fold.read(message)
+                if record is not None:
+                    earlier.note(jobs_of(record), message.sequence)
+            await asyncio.sleep(REST)
+    finally:
+        await reader.close()
+    return earlier

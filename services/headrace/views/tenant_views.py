@@ -1,0 +1,343 @@
+"""From the fold to what a tenant sees (`contracts.messages.queries`): its own jobs and queues, and of pools and nodes no more than totals.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from headrace.contracts.messages.explanation import WhyView
+from headrace.contracts.messages.queries import (
+    AttemptView,
+    BudgetView,
+    JobView,
+    NodeView,
+    PoolKeyView,
+    PoolView,
+    QueueView,
+    ScopeView,
+)
+from headrace.contracts.values.amounts import CPU, GPU, MEMORY
+from headrace.contracts.values.ids import split_job_key
+from headrace.contracts.values.isolation import told
+from headrace.contracts.values.reasons import WaitReason
+from headrace.domain.explain.availability import free_on, stocks
+from headrace.domain.explain.budget_forecast import warning, warnings
+from headrace.domain.explain.explain import explain
+from headrace.domain.explain.wait_reasons import wait_of
+from headrace.domain.model.dedication import owner_of
+from headrace.domain.model.job_states import HOLDING, JobState
+from headrace.domain.model.meters import hours, name_of, used
+from headrace.domain.model.node_claims import beyond
+from headrace.domain.model.quota import borrowed
+from headrace.domain.queueing.freeze_drain import queue_closing
+from headrace.domain.queueing.gates import opens_at
+from headrace.views.job_index import QueueCounts, Rejected
+from headrace.views.visibility import EVERYBODY, SOMEBODY, hide_others, sees_node, sees_pool
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from headrace.domain.indexes.pending import JobGroup
+    from headrace.domain.model.attempts import Attempt
+    from headrace.domain.model.devices import DeviceState
+    from headrace.domain.model.jobs import JobRecord
+    from headrace.domain.model.state import NodeState, PolicyState, PoolState, Scope, State
+    from headrace.views.job_index import Queue
+
+LOOKS_MAX = 100
+
+
+def state_of(job: JobRecord) -> str:
+    """The state as the interfaces page names it: whoever holds leases runs, unless it is being preempted."""
+    if job.state not in HOLDING or job.state is JobState.SUSPENDED:
+        return job.state.value
+    preempted = job.state is JobState.STOPPING and job.stop is not None and job.stop.cause == "preempted"
+    return "preempting" if preempted else "running"
+
+
+class Waits:
+    """Why jobs wait, for one answer. Jobs of one group differ in nothing but their place in it, so that two are looked at for all.
+
+    `looks` counts the reasons worked out; after `looks_max` of them the other jobs of a list go without, because each may cost a
+    walk over a whole pool.
+    """
+
+    def __init__(self, state: State, now: int, looks_max: int = LOOKS_MAX) -> None:
+        self.looks = 0
+        self.state = state
+        self._now = now
+        self._looks_max = looks_max
+        self._known: dict[tuple[JobGroup, bool], tuple[str, str]] = {}
+
+    def of(self, job: JobRecord) -> tuple[str, str]:
+        """(reason, message) of a pending job."""
+        group = self.state.pending.group_of(job)
+        if group is None:  # something of its own keeps it from standing in line
+            return self._look(job)
+        place = (group, group.head() is job)
+        found = self._known.get(place)
+        if found is None:
+            found = self._known[place] = self._look(job)
+        return found
+
+    def _look(self, job: JobRecord) -> tuple[str, str]:
+        if self.looks >= self._looks_max:
+            return "", ""
+        self.looks += 1
+        wait = wait_of(self.state, job, self._now)
+        return wait.reason.value, hide_others(wait.message, job.tenant)
+
+
+def job_view(job: JobRecord, waits: Waits, *, all_attempts: bool) -> JobView:
+    """A job, with all its attempts or the latest only."""
+    tenant, user, job_id = split_job_key(job.key)
+    reason, message = waits.of(job) if job.state is JobState.PENDING else (job.reason, job.message)
+    return JobView(
+        id=job_id,
+        job=job.key,
+        tenant=tenant,
+        user=user,
+        name=job.name,
+        queue=job.queue,
+        state=state_of(job),
+        preemptible=job.preemptible,
+        priority=job.priority,
+        request=job.request.amounts,
+        replicas=job.request.replicas,
+        admitted_at=job.admitted_at,
+        ended_at=job.ended_at,
+        preemptions=job.preemptions,
+        reason=reason,
+        message=message,
+        exit_code=job.exit_code,
+        checkpoint=job.checkpoint,
+        labels=job.labels,
+        mig=job.request.shape.mig,
+        attempts=tuple(_attempt_view(attempt) for attempt in (job.attempts if all_attempts else job.attempts[-1:])),
+    )
+
+
+def _attempt_view(attempt: Attempt) -> AttemptView:
+    return AttemptView(
+        attempt=attempt.number,
+        pool=attempt.pool,
+        nodes=attempt.nodes,
+        devices=attempt.devices,
+        granted_at=attempt.granted_at,
+        started_at=attempt.started_at,
+        ended_at=attempt.ended_at,
+        exit_code=attempt.exit_code,
+        cause=attempt.cause,
+        resume_from=attempt.resume_from,
+    )
+
+
+def rejected_view(rejected: Rejected) -> JobView:
+    """A job that admission refused."""
+    fact = rejected.fact
+    tenant, user, job_id = split_job_key(fact.job)
+    return JobView(
+        id=job_id,
+        job=fact.job,
+        tenant=tenant,
+        user=user,
+        name=fact.name,
+        queue=f"{fact.policy}/{fact.profile}",
+        state=JobState.REJECTED.value,
+        ended_at=rejected.at,
+        reason=fact.reason,
+        message=fact.message,
+    )
+
+
+def why_view(state: State, job: JobRecord, now: int) -> WhyView:
+    """Why a job waits, as its tenant may know it (R22)."""
+    why = explain(state, job, now)
+    own = tuple(shown for blocker in why.blockers if (shown := hide_others(blocker, job.tenant)) == blocker)
+    pools = tuple(msgspec.structs.replace(need, message=hide_others(need.message, job.tenant)) for need in why.pools)
+    message = hide_others(why.message, job.tenant)
+    notes = (
+        tuple(warnings(job.policy, now)) if job.state is JobState.PENDING and why.reason != WaitReason.BUDGET_EXHAUSTED else ()
+    )
+    return msgspec.structs.replace(
+        why, state=state_of(job), message=message, blockers=own, pools=pools, notes=why.notes + notes
+    )
+
+
+def rejected_why(rejected: Rejected) -> WhyView:
+    """Why a refused job will never run."""
+    fact = rejected.fact
+    return WhyView(job=fact.job, state=JobState.REJECTED.value, reason=fact.reason, message=fact.message)
+
+
+def queue_views(state: State, lines: Mapping[Queue, QueueCounts], tenant: str, now: int) -> Iterator[QueueView]:
+    """The queues of a tenant, by name."""
+    for key in sorted(key for key in state.policies if key[0] == tenant):
+        policy = state.policies[key]
+        scopes, budgets = tuple(_scope_views(state, policy)), tuple(_budget_views(policy, now))
+        opens = (opens_at(state, policy, now) or 0) if policy.gate is not None and policy.gate.shut else 0
+        for link in sorted(policy.document.profiles, key=lambda link: link.name):
+            line = lines.get((*key, link.name), QueueCounts())
+            closing = queue_closing(state, policy, link.name)
+            yield QueueView(
+                name=f"{key[1]}/{link.name}",
+                tenant=tenant,
+                policy=key[1],
+                profile=link.name,
+                pending=line.pending,
+                running=line.holding,
+                scopes=scopes,
+                closed=closing.mode if closing is not None else "",
+                shut=policy.gate is not None and policy.gate.shut,
+                opens_at=opens,
+                budgets=budgets,
+            )
+
+
+def _budget_views(policy: PolicyState, now: int) -> Iterator[BudgetView]:
+    for budget in policy.document.budgets:
+        meter = policy.meters[name_of(budget)]
+        yield BudgetView(
+            key=budget.key,
+            hours=budget.hours,
+            per=budget.per,
+            then=budget.then,
+            used=hours(budget.key, used(meter, min(now, meter.ends))),
+            spent=policy.gate is not None and name_of(budget) in policy.gate.spent,
+            ends_at=meter.ends,
+            warning=warning(policy, budget, now),
+        )
+
+
+def _scope_views(state: State, policy: PolicyState) -> Iterator[ScopeView]:
+    """What the policy holds over all pools, for each governed key of the pools it reaches (R5, R17)."""
+    for key in _gpu_first(_governed(state, policy)):
+        yield _scope_view(policy.wide, key)
+
+
+def _scope_view(scope: Scope, key: str) -> ScopeView:
+    used, more = scope.leased.get(key, 0), borrowed(scope, key)
+    reservation = (scope.reservation or {}).get(key, 0)
+    return ScopeView(
+        key=key, used=used, reservation=reservation, limit=scope.limit.get(key), reserved=used - more, borrowed=more
+    )
+
+
+def _governed(state: State, policy: PolicyState) -> set[str]:
+    keys = {GPU}
+    for link in policy.document.profiles:
+        profile = state.profile(policy.document.tenant, link.name)
+        for name in profile.pools if profile is not None else ():
+            if name in state.pools:
+                keys |= state.pools[name].governed
+    return keys
+
+
+def _gpu_first(keys: set[str] | frozenset[str]) -> list[str]:
+    return sorted(keys, key=lambda key: (key != GPU, key))
+
+
+def pool_views(state: State, lines: Mapping[Queue, QueueCounts], tenant: str) -> Iterator[PoolView]:
+    """The pools a tenant sees, by name: everybody's use in total, jobs of its own only."""
+    for name in sorted(state.pools):
+        pool = state.pools[name]
+        if sees_pool(tenant, pool.document):
+            yield PoolView(
+                name=name,
+                nodes=len(pool.nodes),
+                keys=pool_keys(state, pool),
+                running=_running_in(state, tenant, name),
+                pending=_pending_for(state, lines, tenant, name),
+            )
+
+
+def pool_keys(state: State, pool: PoolState) -> tuple[PoolKeyView, ...]:
+    """What there is of each governed key, what is free, and what is unusable and why (R6)."""
+    return tuple(
+        PoolKeyView(
+            key=key,
+            capacity=stock.capacity,
+            usable=pool.usable.get(key, 0),
+            used=stock.used,
+            free=stock.free,
+            kept=stock.kept,
+            unusable=stock.unusable,
+            causes=stock.causes,
+        )
+        for key, stock in stocks(state, pool, _gpu_first(pool.governed)).items()
+    )
+
+
+def _running_in(state: State, tenant: str, pool: str) -> int:
+    holders = (job for key, policy in state.policies.items() if tenant in (EVERYBODY, key[0]) for job in policy.jobs.values())
+    return sum(any(lease.pool == pool for lease in job.leases.values()) for job in holders)
+
+
+def _pending_for(state: State, lines: Mapping[Queue, QueueCounts], tenant: str, pool: str) -> int:
+    """Waiting jobs that may go to the pool."""
+    total = 0
+    for (owner, _, name), line in lines.items():
+        profile = state.profile(owner, name) if tenant in (EVERYBODY, owner) else None
+        if profile is not None and pool in profile.pools:
+            total += line.pending
+    return total
+
+
+def node_views(state: State, heard: Mapping[str, int], tenant: str) -> Iterator[NodeView]:
+    """The nodes a tenant sees, by name. `heard` says when each was last heard of, microseconds since 1970."""
+    for name in sorted(state.nodes):
+        node = state.nodes[name]
+        if sees_node(tenant, node):
+            yield node_view(state, node, heard.get(name, 0), tenant)
+
+
+def _node_state(state: State, node: NodeState) -> str:
+    if node.name in state.excluded:
+        return "excluded"
+    approval = state.approvals.get(node.name)
+    if not node.healthy:
+        return node.status
+    if not node.cordoned:
+        return node.status if approval is None or approval.joins else "unapproved"
+    if node.draining:
+        return "draining" if node.leases else "drained"
+    return "cordoned"
+
+
+def node_view(state: State, node: NodeState, heard: int, tenant: str) -> NodeView:
+    """A node as a tenant sees it; `heard`: when it was last heard of."""
+    return NodeView(
+        name=node.name,
+        pool=node.pool.document.name if node.pool is not None else "",
+        state=_node_state(state, node),
+        labels=node.labels,
+        model=node.model,
+        gpus=len(node.devices),
+        gpu_free=free_on(node, GPU),
+        cpu=node.cpu,
+        cpu_free=free_on(node, CPU),
+        memory=node.memory,
+        memory_free=free_on(node, MEMORY),
+        leases=sum(tenant in (EVERYBODY, lease.job.tenant) for lease in node.leases.values()),
+        last_heard=heard,
+        slices={device.name: _slices(device) for device in node.devices if device.mig},
+        dedicated_to=_owner(node, tenant),
+        isolation=told(node.levels),
+        unfit={device.name: device.unfit for device in node.devices if device.unfit},
+        unapproved=beyond(node.said, state.approvals.get(node.name)) if node.said is not None else (),
+        reason=state.excluded.get(node.name, node.cordoned if tenant == EVERYBODY else ""),
+    )
+
+
+def _owner(node: NodeState, tenant: str) -> str:
+    """Whose a node is, as the tenant may know it."""
+    owner = owner_of(node.pool.document, node.labels) if node.pool is not None else ""
+    return owner if not owner or tenant in (EVERYBODY, owner.partition("/")[0]) else SOMEBODY
+
+
+def _slices(device: DeviceState) -> tuple[str, ...]:
+    return tuple(f"{name}@{start}" for start, name in sorted(device.slices + device.kept))

@@ -1,0 +1,82 @@
+"""For which heads units may be kept now (R16)."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.allocator import backfill_candidates as module
+from headrace.contracts.values.durations import HOUR, MINUTE
+from tests.unit.allocator.history import History, policy
+
+
+def posts_of(told: History) -> tuple[object, object, int]:
+    """The pool's turns, and the post and bit of a job that waits for room."""
+    told.node("n1", 1)
+    told.run("a/one")
+    waiting = told.admit("a/two")
+    told.allocator.standings.refresh()
+    post, number = told.allocator.standings.post_of(waiting, "hall")
+    return post.board.turns, post, 1 << number
+
+
+def sets(turns, post) -> tuple[int, int, int, int]:
+    return turns.due, post.due, turns.resting, post.resting
+
+
+def test_a_head_is_due_then_it_rests_and_is_due_again():
+    told = History(policy("a"))
+    turns, post, bit = posts_of(told)
+    since = told.now
+    due, resting = (bit, bit, 0, 0), (0, 0, bit, bit)
+    assert (turns.come(since), sets(turns, post), turns.next()) == (False, (0, 0, 0, 0), since + 10 * MINUTE)
+
+    for after, expected, then in (
+        (10 * MINUTE, due, 70 * MINUTE),
+        (70 * MINUTE, resting, 130 * MINUTE),
+        (130 * MINUTE, due, 190 * MINUTE),
+        (190 * MINUTE, resting, 310 * MINUTE),
+    ):
+        assert turns.come(since + after)
+        assert (sets(turns, post), turns.next()) == (expected, since + then)
+    assert not turns.come(since + 191 * MINUTE)
+
+
+def test_whoever_looks_for_the_first_time_finds_the_turn_of_that_moment():
+    told = History(policy("a"))
+    turns, post, bit = posts_of(told)
+    assert turns.come(told.now + 3 * HOUR + 30 * MINUTE)
+    assert sets(turns, post) == (0, 0, bit, bit)
+
+
+def test_somebody_new_at_the_head_has_its_own_time():
+    told = History(policy("a"))
+    turns, post, bit = posts_of(told)
+    told.wait(10 * MINUTE)
+    turns.come(told.now)
+    assert post.due == bit
+    urgent = told.admit("a/two", priority=9)
+    told.allocator.standings.refresh()
+    assert (post.strand.heads[bit.bit_length() - 1][1], post.due) == (urgent, 0)
+    assert turns.next() == told.now + 10 * MINUTE
+
+
+@pytest.mark.parametrize("limit", [None, HOUR])
+def test_it_is_known_whether_a_head_has_had_a_time_limit(limit):
+    told = History(policy("a"))
+    turns, _, _ = posts_of(told)
+    assert not turns.has_limited
+    told.admit("a/half", time_limit=limit)
+    told.allocator.standings.refresh()
+    assert turns.has_limited is (limit is not None)
+
+
+def test_those_who_have_left_are_thrown_out_when_they_are_most(monkeypatch):
+    monkeypatch.setattr(module, "WAITING_KEPT", 4)
+    told = History(policy("a"))
+    turns, _, _ = posts_of(told)
+    for _ in range(20):
+        job = told.admit("a/three")
+        told.allocator.standings.refresh()
+        told.cancel(job)
+        told.allocate()
+    assert len(turns._waiting) <= 12

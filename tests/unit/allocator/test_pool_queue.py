@@ -1,0 +1,177 @@
+"""The candidates of one pool: best first, among those whose request fits."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.allocator.candidate_index import Standings
+from headrace.allocator.pool_queue import PoolQueue
+from headrace.contracts.documents import model as d
+from headrace.contracts.values.amounts import GPU, GPU_UNITS
+from headrace.contracts.values.durations import SECOND
+from tests.unit.allocator.history import History, gpus, policy, profile
+
+
+def board_of(told: History) -> PoolQueue:
+    standings = Standings(told.state)
+    standings.refresh()
+    return standings.boards["hall"]
+
+
+def order(board: PoolQueue, feasible: int = -1) -> list[str]:
+    """All candidates, best first: each is passed over once it has been named."""
+    named: list[tuple[object, int]] = []
+    found = []
+
+    def allowed(post, requests):
+        for other, number in named:
+            requests &= ~(1 << number) if other is post else -1
+        return requests
+
+    every = feasible & (1 << 20) - 1
+    while (best := board.best(every, allowed)) is not None:
+        named.append((best.post, best.number))
+        found.append(best.job.key)
+    return found
+
+
+def test_who_is_inside_its_reservation_stands_before_all_borrowers_by_rank():
+    told = History(policy("a", 1), policy("b", 1, priority=1), policy("c", priority=5), policy("d"))
+    told.node(count=8)
+    jobs = [told.admit(queue) for queue in ("d/one", "c/one", "a/one", "b/one", "b/half")]
+    lender, eager, a, b, half = jobs
+
+    assert order(board_of(told)) == [job.key for job in (b, half, a, eager, lender)]
+
+
+def test_borrowers_of_one_rank_stand_by_share_and_within_a_policy_by_their_place_in_line():
+    told = History(policy("a"), policy("b"), policy("c", weight=4))
+    told.node(count=8)
+    for queue in ("a/two", "b/one", "c/one"):
+        told.run(queue)
+    waiting = [told.admit(queue) for queue in ("a/one", "b/one", "b/half", "c/one", "c/two")]
+    told.wait(SECOND)
+    urgent = told.admit("b/gang", priority=3)
+    a, b, half, c, large = waiting
+
+    assert order(board_of(told)) == [job.key for job in (c, large, urgent, b, half, a)]
+
+
+def test_of_policies_with_the_same_share_who_came_first_goes_first():
+    told = History(policy("b"), policy("a"), policy("c"))
+    jobs = [told.admit(queue) for queue in ("c/one", "a/one", "b/half", "a/two")]
+
+    assert order(board_of(told)) == [job.key for job in jobs]
+
+
+def test_only_candidates_whose_request_is_feasible_are_named():
+    told = History(policy("a", 2), policy("b"))
+    told.admit("a/two")
+    told.admit("b/two")
+    small, other = told.admit("b/one"), told.admit("a/one")
+    standings = Standings(told.state)
+    standings.refresh()
+    number = 1 << standings.needs.number(small.request)
+
+    assert order(standings.boards["hall"], number) == [other.key, small.key]
+    assert order(standings.boards["hall"], 0) == []
+
+
+def test_what_nobody_waits_for_any_more_is_passed_over_at_once():
+    told = History(policy("a"))
+    told.node(count=1)
+    told.admit("a/one")
+    standings = told.allocator.standings
+    standings.refresh()
+    board = standings.boards["hall"]
+    assert board.best(1, lambda _post, _requests: 0) is None
+    told.allocate()
+    standings.refresh()
+
+    assert board.best(1, lambda _post, requests: requests) is None
+
+
+def test_what_is_placeable_is_what_some_node_takes():
+    told = History(policy("a"))
+    told.node(count=1)
+    told.admit("a/one")
+    told.admit("a/two")
+    told.admit("a/half", replicas=3)
+    standings = Standings(told.state)
+    standings.refresh()
+    board = standings.boards["hall"]
+
+    assert [board.placeable() for _ in range(2)] == [0b101, 0b101]
+    told.state.nodes["n1"].devices[0].free -= GPU_UNITS // 2
+    told.state.pools["hall"].index.put(told.state.nodes["n1"])
+    assert board.placeable() == 0b100
+
+
+def test_who_asks_for_what_was_asked_for_before_changes_nothing_about_what_is_placeable():
+    told = History(policy("a"))
+    told.node(count=1)
+    first = told.admit("a/one")
+    standings = Standings(told.state)
+    standings.refresh()
+    board = standings.boards["hall"]
+    board.placeable()
+    remembered = {owners: dict(known) for owners, known in board._placeable.items()}
+    told.state.pending.remove(first)
+    standings.refresh()
+    told.admit("a/one")
+    standings.refresh()
+
+    assert board._placeable == remembered
+
+
+SHARES = (d.Share(pool="hall", reservation=gpus(2)),)
+
+
+@pytest.mark.parametrize(
+    ("holder", "tenants", "lends"),
+    [
+        pytest.param("a", (), ["b"], id="nobody takes from itself"),
+        pytest.param("b", (), ["a"], id="another policy"),
+        pytest.param("theirs", (), ["a", "b"], id="without shares tenants do not matter"),
+        pytest.param(
+            "theirs", (d.Tenant(name="acme", shares=SHARES),), [], id="inside its share a tenant lends nothing to others"
+        ),
+    ],
+)
+def test_to_whom_something_is_lent(holder, tenants, lends):  # R23, R24
+    told = History(policy("a"), policy("b"), policy("theirs", tenant="acme"), tenants=tenants)
+    told.node(count=4)
+    told.run(f"{holder}/two", tenant="acme" if holder == "theirs" else "default")
+    for queue in ("a/one", "b/one"):
+        told.admit(queue)
+    board = board_of(told)
+    asking = [told.state.policies["default", name] for name in ("a", "b")]
+
+    assert [by.document.name for by in asking if board.lends_within(by) or board.lends_across(by)] == lends
+
+
+def test_a_tenant_above_its_share_lends_to_other_tenants():
+    shares = (d.Share(pool="hall", reservation=gpus(1)),)
+    told = History(policy("a"), policy("theirs", tenant="acme"), tenants=(d.Tenant(name="acme", shares=shares),))
+    told.node(count=4)
+    told.run("theirs/two", tenant="acme")
+    told.admit("a/one")
+
+    assert board_of(told).lends_across(told.state.policies["default", "a"])
+
+
+def test_profiles_that_the_pool_names_first_go_first():
+    told = History(policy("a"), policy("b", priority=9))
+    told.law(d.Documents(pools=(d.Pool(name="hall", selector={"site": "hall"}, profile_order=("two",)),)))
+    one, two = told.admit("b/one"), told.admit("a/two")
+
+    assert order(board_of(told)) == [two.key, one.key]
+
+
+def test_the_order_of_policies_in_a_profile_goes_before_their_priority():
+    told = History(policy("a"), policy("b", priority=9))
+    told.law(d.Documents(profiles=(profile("one", policy_order=("a",)),)))
+    b, a = told.admit("b/one"), told.admit("a/one")
+
+    assert order(board_of(told)) == [a.key, b.key]
+    assert a.request.total[GPU] == GPU_UNITS

@@ -1,0 +1,120 @@
+"""Who has victims looked for (R19, R23)."""
+
+from __future__ import annotations
+
+from headrace.allocator.feasibility_cache import Rooms
+from headrace.allocator.pool_queue import PoolQueue
+from headrace.allocator.reclaim_requests import Searching
+from headrace.allocator.request_classes import PoolCandidates
+from headrace.contracts import facts as f
+from headrace.contracts.values.durations import MINUTE, SECOND
+from headrace.domain.model.jobs import JobRecord
+from tests.unit.allocator.history import History, policy, terms
+
+
+def opened(told: History, *, fitting: int = 0, skip: frozenset[str] = frozenset()) -> list[tuple[str, str]]:
+    """(job, cause) of the searches that a round would open if only `fitting` requests fitted."""
+    standings = told.allocator.standings
+    standings.refresh()
+    searching = Searching(told.state, standings, Fitting(told, fitting), told.now, skip)
+    for board in standings.boards.values():
+        searching.open(board)
+    return [(fact.job, fact.cause) for fact in searching.facts(told.state)]
+
+
+class Fitting(Rooms):
+    """Pools in which only these requests fit."""
+
+    def __init__(self, told: History, fitting: int) -> None:
+        super().__init__(told.state, told.allocator.standings, told.now)
+        self.fitting = fitting
+
+    def placeable(self, post: PoolCandidates, requests: int) -> int:
+        return requests & self.fitting
+
+    def surely_fits(self, board: PoolQueue) -> int:
+        return self.fitting
+
+
+def crowded(*policies: object) -> History:
+    """A hall that somebody else has borrowed whole."""
+    told = History(*policies, policy("lender"))
+    told.node(count=2)
+    told.run("lender/two")
+    return told
+
+
+def none(told: History, job: JobRecord, **said: object) -> None:
+    """A search for the job found nobody."""
+    told.say(f.ReclaimOpenedV1(job=job.key, pool="hall", cause="reclaim"), by="allocator")
+    search = told.state.pools["hall"].search
+    told.say(f.PreemptionNoneV1(preemption=search.id, job=job.key, pool="hall", why="nobody", **said), by="preemption")
+
+
+def test_the_best_ranked_of_those_without_room_searches():
+    told = crowded(policy("a", 1), policy("b", 1, priority=1))
+    told.admit("a/one")
+    best = told.admit("b/one")
+
+    assert opened(told) == [(best.key, "reclaim")]
+
+
+def test_who_finds_room_or_leaves_with_this_record_does_not():
+    told = crowded(policy("a", 2))
+    large, small = told.admit("a/two"), told.admit("a/one")
+    told.allocator.standings.refresh()
+    fits = 1 << told.allocator.standings.needs.number(large.request)
+
+    assert opened(told, fitting=fits) == [(small.key, "reclaim")]
+    assert opened(told, fitting=fits, skip=frozenset({small.key})) == []
+
+
+def test_nobody_searches_where_nobody_lends():
+    told = History(policy("a", 1), policy("b", 2))
+    told.node(count=2)
+    told.run("b/two")
+    told.admit("a/one")
+
+    assert opened(told) == []
+
+
+def test_only_those_search_who_may_take_something_back():
+    told = crowded(policy("beyond"), policy("eager", priority=1, preemption=terms(preempt_lower_priority=True)))
+    told.admit("beyond/one")
+    assert opened(told) == []
+
+    eager = told.admit("eager/one")
+    assert opened(told) == [(eager.key, "priority")]
+
+
+def test_one_search_at_a_time():
+    told = crowded(policy("a", 1), policy("b", 1))
+    job = told.admit("a/one")
+    told.admit("b/one")
+    told.say(f.ReclaimOpenedV1(job=job.key, pool="hall", cause="reclaim"), by="allocator")
+
+    assert opened(told) == []
+
+
+def test_while_the_pool_rests_only_those_search_for_whom_nobody_has_looked_yet():
+    told = crowded(policy("a", 1, priority=1), policy("b", 1))
+    searched, other = told.admit("a/one"), told.admit("b/one")
+    none(told, searched)
+    told.state.pools["hall"].epoch += 1  # a search for the first might find somebody now
+
+    assert opened(told) == [(other.key, "reclaim")]
+    none(told, other)
+    assert opened(told) == []
+    told.state.pools["hall"].epoch += 1
+    told.wait(SECOND)
+    assert opened(told) == [(searched.key, "reclaim")]
+
+
+def test_when_the_protection_of_a_victim_ends_it_is_looked_for_again():
+    told = crowded(policy("a", 1))
+    job = told.admit("a/one")
+    none(told, job, protected=1, retry_at=told.now + MINUTE)
+    assert opened(told) == []
+
+    told.wait(MINUTE)
+    assert opened(told) == [(job.key, "reclaim")]

@@ -1,0 +1,120 @@
+"""Where the jobs of a queue stand in a pool: inside, among the borrowers, asking to take back, or nowhere."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.allocator.candidate_index import Standings
+from headrace.allocator.request_classes import PoolCandidates
+from headrace.contracts.documents import model as d
+from headrace.contracts.values.durations import SECOND
+from headrace.domain.queueing.ranking import is_inside, rank
+from tests.unit.allocator.history import History, gpus, policy, profile, terms
+
+
+def posts_of(told: History, job, pool: str = "hall") -> tuple[PoolCandidates, int]:
+    standings = Standings(told.state)
+    standings.refresh()
+    found = standings.post_of(job, pool)
+    assert found is not None
+    return found
+
+
+def stands(told: History, job) -> list[str]:
+    """In which sets of its post the job's request is."""
+    post, number = posts_of(told, job)
+    return [name for name in ("inside", "borrowing", "asking") if getattr(post, name) >> number & 1]
+
+
+TENANT = d.Tenant(name="acme", shares=(d.Share(pool="hall", reservation=gpus(2), limit=gpus(2)),))
+
+
+@pytest.mark.parametrize(
+    ("written", "queue", "said", "where"),
+    [
+        pytest.param({"reserved": 1}, "ml/one", {}, ["inside", "asking"], id="inside the reservation"),
+        pytest.param({"reserved": 1}, "ml/two", {}, ["borrowing"], id="beyond it"),
+        pytest.param(
+            {"reserved": 1, "unborrowed": ("two",)}, "ml/two", {}, [], id="beyond it, in a queue that does not borrow"
+        ),
+        pytest.param({"reserved": 1}, "ml/two", {"preemptible": False}, [], id="beyond it, and not preemptible"),
+        pytest.param({"reserved": 1}, "ml/one", {"preemptible": False}, ["inside", "asking"], id="not preemptible, but inside"),
+        pytest.param({"limit": gpus(1)}, "ml/two", {}, [], id="beyond the limit"),
+        pytest.param(
+            {"limit": gpus(1), "beyond_limit": ("ann",)}, "ml/two", {}, ["borrowing"], id="of one who may go beyond it"
+        ),
+        pytest.param(
+            {"preemption": terms(preempt_lower_priority=True)},
+            "ml/one",
+            {},
+            ["borrowing", "asking"],
+            id="who takes by priority",
+        ),
+    ],
+)
+def test_where_a_request_stands(written, queue, said, where):  # R7, R12, R17, R23
+    told = History(policy("ml", **written))
+
+    assert stands(told, told.admit(queue, **said)) == where
+
+
+def test_who_is_at_its_tenants_limit_is_granted_nothing_but_may_take_back_from_its_own():  # R23
+    told = History(policy("a", 1, tenant="acme"), policy("b", tenant="acme"), tenants=(TENANT,))
+    told.node()
+    told.run("b/two", tenant="acme")
+
+    assert stands(told, told.admit("a/one", tenant="acme")) == ["asking"]
+
+
+def test_what_one_policy_uses_of_its_tenants_share_moves_the_jobs_of_the_others():  # R7
+    told = History(policy("a", 2, tenant="acme"), policy("b", 2, tenant="acme"), tenants=(TENANT,))
+    told.node()
+    waiting = told.admit("a/two", tenant="acme")
+    standings = Standings(told.state)
+    standings.refresh()
+    post, number = standings.post_of(waiting, "hall")
+    before = post.inside >> number & 1
+    other = told.admit("b/one", tenant="acme", priority=9)
+    told.say(*told.allocator.decide(told.now)[:1], by="allocator")
+    standings.refresh()
+
+    assert other.state == "starting"
+    assert (before, post.inside >> number & 1, post.borrowing >> number & 1) == (1, 0, 0)
+
+
+def test_the_rank_of_a_post_is_that_of_the_comparator():  # R15
+    told = History(policy("a", 1, priority=3), policy("b", weight=2))
+    told.law(d.Documents(pools=(d.Pool(name="hall", selector={"site": "hall"}, profile_order=("two",)),)))
+    told.node(count=2)
+    told.run("b/two")
+    waiting = [told.admit(queue, priority=priority) for queue, priority in (("a/one", 0), ("a/two", 2), ("b/one", 5))]
+
+    for job in waiting:
+        post, number = posts_of(told, job)
+        group, pool = told.state.pending.group_of(job), told.state.pools["hall"]
+        assert post.rank(number) == rank(told.state, group, job, pool, inside=is_inside(told.state, group, pool))
+
+
+def test_a_post_moves_when_another_is_the_head():
+    told = History(policy("a", 5))
+    first = told.admit("a/one")
+    standings = Standings(told.state)
+    standings.refresh()
+    post, number = standings.post_of(first, "hall")
+    told.wait(SECOND)
+    urgent = told.admit("a/one", priority=1)
+    standings.refresh()
+
+    assert post.strand.heads[number][1] is urgent
+    assert post.board.best(1 << number, lambda _post, requests: requests).job is urgent
+
+
+def test_a_post_knows_those_before_it_in_the_order_of_pools():
+    told = History(
+        d.Policy(name="ml", profiles=(d.PolicyProfile(name="both"),)),
+        pools=(d.Pool(name="west", selector={"site": "w"}), d.Pool(name="east", selector={"site": "e"})),
+        profiles=(profile("both", pools=("west", "gone", "east")),),
+    )
+    post, _ = posts_of(told, told.admit("ml/both"), "east")
+
+    assert [earlier.board.name for earlier in post.earlier] == ["west"]

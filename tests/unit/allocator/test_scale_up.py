@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import pytest
+
+from headrace.allocator.scale_up import ask_for_growth, end_growth, next_growth
+from headrace.contracts import facts as f
+from headrace.contracts.documents import model as d
+from headrace.contracts.values.durations import MINUTE
+from tests.unit.allocator.history import HALL, START, History, gpus, policy, profile
+
+CLOUD = d.Pool(
+    name="cloud",
+    selector={"site": "cloud"},
+    burst=d.Burst(provider="ec2", node=d.BurstNode(gpus=4, gpu_model="H100"), max_nodes=2, boot=2 * MINUTE),
+)
+FAR = d.Pool(name="far", selector={"site": "far"}, burst=CLOUD.burst)
+PROFILES = tuple(profile(name, count, pools=("hall", "cloud", "far")) for name, count in (("one", 1), ("two", 2), ("three", 3)))
+LINKS = tuple(d.PolicyProfile(name=known.name) for known in PROFILES)
+
+
+def history(*pools: d.Pool, **more: object) -> History:
+    return History(policy("ml", profiles=LINKS, **more), pools=(HALL, *pools), profiles=PROFILES)
+
+
+def asked(told: History) -> list[object]:
+    return list(ask_for_growth(told.state, told.now))
+
+
+def wanted(pool: str, nodes: int, *jobs) -> f.GrowthRequestedV1:
+    return f.GrowthRequestedV1(pool=pool, nodes=nodes, jobs=tuple(sorted(job.key for job in jobs)))
+
+
+def test_who_waits_asks_for_the_fewest_nodes_in_the_first_pool_that_can_grow():
+    told = history(CLOUD, FAR)
+    one, three, _ = told.admit("ml/one"), told.admit("ml/three"), told.admit("ml/three")
+
+    assert asked(told) == [wanted("cloud", 2, one, three)]
+
+
+def test_nobody_asks_where_nothing_can_grow():
+    told = history()
+    told.admit("ml/one")
+
+    assert (asked(told), next_growth(told.state, told.now)) == ([], None)
+
+
+def test_nobody_asks_for_more_than_limits_leave():
+    told = history(CLOUD, limit=gpus(4))
+    two = told.admit("ml/two")
+    for _ in range(5):
+        told.admit("ml/two")
+
+    assert asked(told) == [wanted("cloud", 1, two)]
+
+
+@pytest.mark.parametrize("kind", ["limit", "firm", "frozen", "shut"])
+def test_who_could_not_start_there_asks_for_nothing(kind):
+    told = history(CLOUD, limit=gpus(1) if kind == "limit" else {}, reservation=gpus(1))
+    told.admit("ml/two", preemptible=kind != "firm")
+    if kind == "frozen":
+        told.say(f.ObjectClosedV1(author="a.b", kind="pool", name="cloud", mode="freeze"))
+    elif kind == "shut":
+        told.say(f.PolicyGatedV1(tenant="default", policy="ml", shut=True), by="allocator")
+
+    assert asked(told) == []
+
+
+def test_who_may_not_borrow_asks_where_its_reservation_is_free():  # R12
+    links = tuple(d.PolicyProfile(name=link.name, borrow=False) for link in LINKS)
+    shares = {"cloud": d.Scope(reservation=gpus(1)), "far": d.Scope(reservation=gpus(2))}
+    told = History(policy("ml", profiles=links, per_pool=shares), pools=(HALL, CLOUD, FAR), profiles=PROFILES)
+    two = told.admit("ml/two")
+
+    assert asked(told) == [wanted("far", 1, two)]
+
+
+def test_while_a_pool_grows_for_a_job_no_other_is_asked_and_afterwards_the_next_one():
+    told = history(CLOUD, FAR)
+    job = told.admit("ml/one")
+    told.say(wanted("cloud", 1, job), by="allocator")
+
+    assert (asked(told), next_growth(told.state, told.now)) == ([], START + 4 * MINUTE)
+    told.now = START + 4 * MINUTE
+    late = f.GrowthEndedV1(pool="cloud", outcome="late", closed_until=told.now + 10 * MINUTE)
+    assert list(end_growth(told.state, told.now)) == [late]
+    told.say(late, by="allocator")
+    assert asked(told) == [wanted("far", 1, job)]
+    assert next_growth(told.state, told.now) == told.now + 10 * MINUTE
+
+
+def test_growth_ends_when_all_nodes_have_come():
+    told = history(CLOUD)
+    told.say(f.GrowthRequestedV1(pool="cloud", nodes=1), by="allocator")
+
+    assert list(end_growth(told.state, told.now)) == []
+    told.node("c1", site="cloud")
+    assert list(end_growth(told.state, told.now)) == [f.GrowthEndedV1(pool="cloud", outcome="grown", nodes=1)]
+
+
+def test_the_allocator_asks_when_nothing_more_can_be_granted():
+    told = history(CLOUD)
+    job = told.admit("ml/one")
+
+    assert told.allocate() == (wanted("cloud", 1, job),)
+    assert told.allocate() == ()
+    assert told.allocator.next_wakeup() == START + 4 * MINUTE

@@ -1,0 +1,156 @@
+"""Who goes on where it was, and when suspending is enough (R29)."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.allocator.suspend_resume import Resuming, frees_enough, resume, resumed
+from headrace.contracts import facts as f
+from headrace.contracts.documents import model as d
+from headrace.contracts.facts.fact import Place
+from headrace.contracts.values.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, JOB, MEMORY
+from headrace.contracts.values.durations import MINUTE
+from tests.unit.allocator.history import History, gpus, place, policy, profile, terms
+
+SUSPENDS = terms(on_preempt="suspend")
+
+
+def hall(count: int = 2, **more: object) -> History:
+    told = History(policy("ml", 2), policy("low", preemption=SUSPENDS, **more))
+    told.node("n1", count)
+    return told
+
+
+def suspend(told: History, job) -> None:
+    told.stop(job, "preempted", "suspend")
+    for rank, lease in job.leases.items():
+        said = f.LeaseSuspendedV1(job=job.key, attempt=job.attempt, rank=rank, at=told.now)
+        told.say(said, by=f"node.{lease.node}")
+    assert job.state == "suspended"
+
+
+def best(told: History, skip: frozenset[str] = frozenset()):
+    found = Resuming(told.state, skip).best(told.state.pools["hall"])
+    return None if found is None else found[1]
+
+
+def test_it_goes_on_when_its_devices_are_free_with_a_longer_minimum_run_time():
+    told = hall()
+    job = told.run("low/one")
+    suspend(told, job)
+
+    assert (best(told), best(told, frozenset({job.key}))) == (job, None)
+    assert told.allocate() == (f.ResumeOrderedV1(job=job.key, attempt=1, min_runtime=2 * MINUTE),)
+    assert (resume(job).min_runtime, resumed(job)) == (2 * MINUTE, gpus(1))
+
+
+def test_it_waits_for_its_own_device_though_another_is_free():
+    told = hall()
+    job = told.run("low/one")
+    suspend(told, job)
+    other = told.run("ml/one")
+    assert other.leases[0].devices == job.leases[0].devices
+
+    assert (best(told), told.allocate()) == (None, ())
+    told.end(other, 0)
+    assert best(told) is job
+
+
+def test_the_better_ranked_goes_first_be_it_pending_or_suspended():
+    told = hall(1)
+    first = told.run("low/one")
+    suspend(told, first)
+    second = told.admit("low/one")
+    assert told.allocate() == (f.ResumeOrderedV1(job=first.key, attempt=1, min_runtime=2 * MINUTE),)
+    assert second.state == "pending"
+
+    again = hall(1)
+    first = again.run("low/one")
+    suspend(again, first)
+    second = again.admit("low/one", priority=1)
+    (fact,) = again.allocate()
+    assert (fact.job, first.state) == (second.key, "suspended")
+
+
+def test_not_before_its_preemptor_has_started_in_the_pool_it_is_barred_from():
+    """R27."""
+    told = hall()
+    job = told.run("low/one")
+    suspend(told, job)
+    job.barred_from = "hall"
+    assert best(told) is None
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        f.NodeCordonedV1(author="default.admin", node="n1"),
+        f.NodeDrainOrderedV1(author="default.admin", node="n1"),
+        f.PolicyAppliedV1(author="default.admin", policy=policy("low", limit=gpus(0), preemption=SUSPENDS)),
+        f.PolicyAppliedV1(author="default.admin", policy=policy("low", unborrowed=("one",), preemption=SUSPENDS)),
+        f.PoolAppliedV1(author="default.admin", pool=d.Pool(name="hall", selector={"site": "hall"}, capacity={GPU: 0})),
+    ],
+)
+def test_not_on_a_node_out_of_service_nor_beyond_a_limit_a_reservation_or_the_pool(said):
+    told = hall()
+    job = told.run("low/one")
+    suspend(told, job)
+    assert best(told) is job
+    told.say(said)
+    assert best(told) is None
+
+
+def test_not_while_victims_are_looked_for_in_the_pool():
+    """R19."""
+    told = hall(2)
+    job = told.run("low/one")
+    told.run("low/one")
+    suspend(told, job)
+    waiting = told.admit("ml/two")
+    told.say(f.ReclaimOpenedV1(job=waiting.key, pool="hall", cause="reclaim"), by="allocator")
+    assert best(told) is None
+
+
+def test_a_gang_goes_on_as_a_whole_or_not_at_all():
+    told = hall(2)
+    job = told.run("low/gang")
+    suspend(told, job)
+    told.say(f.PolicyAppliedV1(author="default.admin", policy=policy("low", limit=gpus(1), preemption=SUSPENDS)))
+    assert best(told) is None
+    told.say(f.PolicyAppliedV1(author="default.admin", policy=policy("low", limit=gpus(2), preemption=SUSPENDS)))
+    assert best(told) is job
+
+
+def test_a_gang_on_one_device_goes_on_when_all_of_it_has_room_there():
+    told = hall(2)
+    job = told.run("low/half", replicas=2)
+    suspend(told, job)
+    other = told.run("ml/half")
+    assert {lease.devices for lease in (*job.leases.values(), *other.leases.values())} == {other.leases[0].devices}
+
+    assert best(told) is None
+    told.end(other, 0)
+    assert best(told) is job
+
+
+def asks(**amounts: int) -> tuple[Place, ...]:
+    return (Place(node="n1", devices=(), amounts={GPU: GPU_UNITS, **amounts}),)
+
+
+@pytest.mark.parametrize(
+    ("amounts", "enough"),
+    [({}, True), ({CPU: 64 * CPU_UNITS}, True), ({CPU: 65 * CPU_UNITS}, False), ({MEMORY: 1_048_577}, False)],
+)
+def test_suspending_is_enough_where_the_node_has_the_rest_to_give(amounts, enough):
+    told = hall()
+    job = told.admit("ml/one")
+    assert frees_enough(told.state, job, told.state.pools["hall"], asks(**amounts)) is enough
+
+
+def test_suspending_is_not_enough_where_the_pool_is_short_of_something_else():
+    told = History(policy("ml", 2), policy("low"), pools=(d.Pool(name="hall", selector={"site": "hall"}, capacity={JOB: 1}),))
+    told.node("n1", 2)
+    told.run("low/one")
+    job = told.admit("ml/one")
+    assert not frees_enough(told.state, job, told.state.pools["hall"], (place("n1", 1),))
+    assert profile("one").name == "one"

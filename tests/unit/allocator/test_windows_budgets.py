@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+from headrace.allocator.windows_budgets import Gates
+from headrace.contracts import facts as f
+from headrace.contracts.documents.model import Budget, Window
+from headrace.contracts.values.amounts import GPU
+from headrace.contracts.values.durations import HOUR, MINUTE
+from tests.unit.allocator.history import START, History, policy
+
+# Tests begin at midnight UTC of Thursday, 2026-01-01.
+WINDOW = Window(days=("thu",), opens=60, closes=120)
+
+
+def gate(**said: object) -> f.PolicyGatedV1:
+    return f.PolicyGatedV1(tenant="default", policy="ml", **said)
+
+
+def test_a_change_is_stated_until_it_is_in_the_log_and_then_no_more():
+    told = History(policy("ml", windows=(WINDOW,)))
+    gates = Gates(told.state)
+
+    assert list(gates.changes(told.now)) == [gate(shut=True)]
+    assert list(gates.changes(told.now)) == [gate(shut=True)]
+    told.say(gate(shut=True), by="allocator")
+    assert list(gates.changes(told.now)) == []
+    assert gates.next_look(told.now) == START + HOUR
+    assert list(gates.changes(START + HOUR)) == [gate()]
+
+
+def test_a_budget_is_looked_at_when_it_will_be_used_up_and_sooner_if_more_is_held():
+    told = History(policy("ml", budgets=(Budget(key=GPU, hours=1, per="day"),)))
+    told.node()
+    gates = Gates(told.state)
+    told.run("ml/one")
+
+    assert list(gates.changes(told.now)) == []
+    assert gates.next_look(told.now) == START + HOUR
+    told.run("ml/one")
+    assert gates.next_look(told.now) == START + 30 * MINUTE
+    assert list(gates.changes(START + 30 * MINUTE)) == [gate(spent=("gpu per day",))]
+
+
+def test_a_budget_is_looked_at_sooner_where_more_was_held_for_a_while_and_nobody_looked():
+    told = History(policy("ml", budgets=(Budget(key=GPU, hours=1, per="day"),)))
+    told.node()
+    gates = Gates(told.state)
+    told.run("ml/one")
+    assert list(gates.changes(told.now)) == []
+    more = told.run("ml/one")
+    told.wait(20 * MINUTE)
+    told.end(more)
+    assert gates.next_look(told.now) == START + 40 * MINUTE
+    assert list(gates.changes(START + 40 * MINUTE)) == [gate(spent=("gpu per day",))]
+
+
+def test_nobody_is_asked_who_has_no_windows_and_no_budgets():
+    told = History(policy("ml"))
+    gates = Gates(told.state)
+
+    assert (list(gates.changes(told.now)), gates.next_look(told.now)) == ([], None)

@@ -1,0 +1,148 @@
+"""What the server answers, put into the words of the log."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from headrace.bus.log import LogError, LogFull, LogRefused, LogUnavailable, Message, NoStorage, WrongLast
+from headrace.bus.nats.connection import Connection
+from headrace.bus.nats.jetstream import LOOK_AMONG, JetStreamLog
+
+
+class Scripted:
+    """A connection that answers from a script and keeps what it was asked."""
+
+    several = False
+
+    def __init__(self, *answers: object) -> None:
+        self._answers = list(answers)
+        self.asked: list[tuple[str, bytes, dict[str, str]]] = []
+        self.within: list[float | None] = []
+
+    async def ask(
+        self, subject: str, payload: bytes = b"", headers: dict[str, str] | None = None, within: float | None = None
+    ) -> Any:
+        self.asked.append((subject, payload, headers or {}))
+        self.within.append(within)
+        answer = self._answers.pop(0)
+        return (
+            answer if isinstance(answer, SimpleNamespace) else SimpleNamespace(data=json.dumps(answer).encode(), headers=None)
+        )
+
+
+def _log(scripted: Scripted) -> JetStreamLog:
+    return JetStreamLog(cast("Connection", scripted), "LEDGER")
+
+
+def _fault(code: int, text: str = "no", http: int = 400) -> dict[str, object]:
+    return {"error": {"code": http, "err_code": code, "description": text}}
+
+
+@pytest.mark.parametrize(
+    ("expected_last", "headers"),
+    [
+        (None, {}),
+        (0, {"Nats-Expected-Last-Subject-Sequence": "0"}),
+        (7, {"Nats-Expected-Last-Subject-Sequence": "7"}),
+    ],
+)
+async def test_an_append_states_its_condition_in_the_headers_and_nothing_else(
+    expected_last: int | None, headers: dict[str, str]
+) -> None:
+    scripted = Scripted({"stream": "LEDGER", "seq": 8})
+    assert await _log(scripted).append("hr.ledger.x", b"payload", expected_last) == 8
+    assert scripted.asked == [("hr.ledger.x", b"payload", headers)]
+
+
+async def test_what_the_server_takes_for_a_repetition_is_not_stored() -> None:
+    log = _log(Scripted({"stream": "SUBMIT", "seq": 8, "duplicate": True}))
+    with pytest.raises(LogRefused, match="^hr.submit.x: NATS took it for the repetition of another message"):
+        await log.append("hr.submit.x", b"payload", None)
+
+
+async def test_of_several_servers_one_who_appends_behind_something_asks_again_soon_and_others_as_their_connection_does() -> (
+    None
+):
+    answers = [{"stream": "LEDGER", "seq": 8}] * 3
+    alone, several = Scripted(*answers), Scripted(*answers)
+    several.several = True
+    for scripted in (alone, several):
+        await _log(scripted).append("hr.ledger.x", b"payload", 7)
+        await _log(scripted).append("hr.submit.x", b"payload", None)
+        await JetStreamLog(cast("Connection", scripted), "LEDGER", timeout=9.0).append("hr.ledger.x", b"payload", 7)
+    assert (alone.within, several.within) == ([None, None, 9.0], [LOOK_AMONG, None, 9.0])
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (10071, WrongLast),
+        (10164, LogUnavailable),
+        (10008, LogUnavailable),
+        (10023, LogUnavailable),
+        (10076, LogUnavailable),
+        (10054, LogRefused),
+        (99999, LogRefused),
+    ],
+)
+async def test_each_refusal_of_the_server_has_its_kind(code: int, kind: type[LogError]) -> None:
+    with pytest.raises(kind, match=rf"hr.ledger.x: why \({code}\)"):
+        await _log(Scripted(_fault(code, "why"))).append("hr.ledger.x", b"", 0)
+
+
+async def test_a_full_disk_is_said_in_the_words_of_who_has_seen_it() -> None:
+    with pytest.raises(NoStorage, match="^why$"):
+        await _log(Scripted(_fault(10047, "why"))).append("hr.submit.x", b"", None)
+    with pytest.raises(
+        NoStorage, match=r"^NATS cannot write to its disk \(no space left on device\): nothing is accepted until"
+    ):
+        await _log(Scripted(_fault(10077, "write /srv/1.blk: no space left on device"))).append("hr.ledger.x", b"", 3)
+
+
+async def test_a_stream_that_is_full_refuses() -> None:
+    with pytest.raises(LogFull, match=r"hr.submit.x: maximum bytes exceeded \(10077\)"):
+        await _log(Scripted(_fault(10077, "maximum bytes exceeded"))).append("hr.submit.x", b"", None)
+
+
+async def test_a_message_is_stamped_in_microseconds() -> None:
+    stored = {"subject": "hr.ledger.x", "seq": 3, "time": "2026-11-21T04:15:06.123456789Z", "data": "aGk="}
+    expected = Message(3, "hr.ledger.x", 1_795_234_506_123_456, b"hi")
+    assert await _log(Scripted({"message": stored})).last("hr.ledger.x") == expected
+    headers = {"Nats-Sequence": "3", "Nats-Subject": "hr.ledger.x", "Nats-Time-Stamp": stored["time"]}
+    assert await _log(Scripted(SimpleNamespace(data=b"hi", headers=headers))).get(3) == expected
+
+
+async def test_a_replica_that_lacks_a_message_is_not_believed() -> None:
+    missing = SimpleNamespace(data=b"", headers={"Status": "404"})
+    stored = {"subject": "hr.ledger.x", "seq": 3, "time": "1970-01-01T00:00:00.000001Z"}
+    scripted = Scripted(missing, {"message": stored})
+    assert await _log(scripted).get(3) == Message(3, "hr.ledger.x", 1, b"")
+    assert [subject for subject, _, _ in scripted.asked] == ["$JS.API.DIRECT.GET.LEDGER", "$JS.API.STREAM.MSG.GET.LEDGER"]
+    assert await _log(Scripted(missing, _fault(10037, http=404))).get(3) is None
+
+
+async def test_a_purge_stops_at_the_end_of_the_stream() -> None:
+    info = {"state": {"first_seq": 1, "last_seq": 4}, "ts": "2026-11-21T04:15:06Z"}
+    scripted = Scripted(info, {"success": True})
+    await _log(scripted).purge_through(9)
+    assert scripted.asked[-1] == ("$JS.API.STREAM.PURGE.LEDGER", b'{"seq":5}', {})
+    with pytest.raises(LogRefused):
+        await _log(Scripted(info, _fault(10052))).purge_through(9)
+
+
+async def test_the_server_tells_its_time_with_the_state_of_the_stream() -> None:
+    info = {"state": {"first_seq": 1, "last_seq": 4}, "ts": "1970-01-01T00:00:01.5Z"}
+    assert await _log(Scripted(info)).now() == 1_500_000
+    assert await _log(Scripted(info)).tip() == 4
+
+
+async def test_where_a_stream_ends_is_what_its_leader_says_and_nobody_else() -> None:
+    state, leader = {"state": {"first_seq": 1, "last_seq": 7}}, {"leader": "headrace-1"}
+    assert await _log(Scripted(state)).tip() == 7
+    assert await _log(Scripted(state | {"cluster": leader})).tip() == 7
+    with pytest.raises(LogUnavailable, match="^LEDGER has no leader$"):
+        await _log(Scripted(state | {"cluster": {"replicas": [{"name": "headrace-1"}]}})).tip()

@@ -1,0 +1,170 @@
+"""Whose turn it is, by beats and silence, on a clock that the test moves."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+
+import msgspec
+import pytest
+from nats import errors
+
+from headrace.bus import leader_election as module
+from headrace.bus.leader_election import LATER, SILENCE, STALL, STALL_FORGOTTEN, TICK, Beat, LeaderElection, take_turns
+from headrace.bus.loop import Fenced
+from tests.unit.service.bus import until
+
+
+class Time:
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def time() -> Time:
+    return Time()
+
+
+def pass_by(turn: LeaderElection, time: Time, seconds: float, *, connected: bool = True) -> bool:
+    """Tick by tick; whether it became its turn meanwhile."""
+    became = False
+    for _ in range(round(seconds / TICK)):
+        time.now += TICK
+        became = turn.look(connected=connected) or became
+    return became
+
+
+def test_who_hears_nothing_for_a_while_takes_over_and_the_first_before_the_others(time: Time) -> None:
+    first, later = (LeaderElection(first=first, clock=time) for first in (True, False))
+    first.look(connected=True)
+    assert not pass_by(first, time, SILENCE - TICK)
+    assert pass_by(first, time, 2 * TICK)
+    assert first.mine
+    later.look(connected=True)
+    assert not pass_by(later, time, SILENCE)
+    assert pass_by(later, time, LATER + TICK)
+
+
+def test_who_hears_that_somebody_decides_waits(time: Time) -> None:
+    waits = LeaderElection(first=True, clock=time)
+    waits.look(connected=True)
+    for _ in range(5):
+        waits.hear(Beat("other"))
+        assert not pass_by(waits, time, SILENCE - TICK)
+    assert pass_by(waits, time, 2 * TICK)
+
+
+def test_what_was_before_it_began_to_listen_is_no_silence(time: Time) -> None:
+    waits = LeaderElection(first=True, clock=time)
+    waits.look(connected=True)
+    time.now += 60.0  # it read what there was
+    assert not pass_by(waits, time, SILENCE - TICK)
+    assert waits.beat().busy == 0.0
+    assert pass_by(waits, time, 3 * TICK)
+    assert waits.beat().busy == 0.0
+
+
+def test_who_was_busy_for_long_is_given_as_long_again(time: Time) -> None:
+    waits = LeaderElection(first=True, clock=time)
+    waits.look(connected=True)
+    waits.hear(Beat("other", busy=2.0))
+    assert not pass_by(waits, time, 2.0 + SILENCE - TICK)
+    assert pass_by(waits, time, 2 * TICK)
+
+
+def test_silence_counts_only_for_who_is_awake_and_connected(time: Time) -> None:
+    waits = LeaderElection(first=True, clock=time)
+    waits.look(connected=True)
+    assert not pass_by(waits, time, 10 * SILENCE, connected=False)
+    time.now += 60.0  # stopped, and let go on
+    assert not waits.look(connected=True)
+    assert not pass_by(waits, time, SILENCE - TICK)
+    assert pass_by(waits, time, 2 * TICK)
+
+
+def test_who_decides_says_how_long_it_was_busy_until_that_is_long_ago(time: Time) -> None:
+    decides = LeaderElection(first=True, clock=time, instance="me")
+    decides.look(connected=True)
+    pass_by(decides, time, SILENCE + TICK)
+    assert decides.beat() == Beat("me", 0.0, age=0.0)
+    time.now += STALL + 1.0
+    decides.look(connected=True)
+    assert decides.beat().busy == pytest.approx(STALL + 1.0)
+    pass_by(decides, time, STALL_FORGOTTEN + TICK)
+    assert decides.beat().busy == 0.0
+
+
+class Wire:
+    """A connection with one subject."""
+
+    is_connected = True
+
+    def __init__(self) -> None:
+        self.said: list[Beat] = []
+        self.heard = None
+        self.trouble: Exception | None = None
+
+    async def subscribe(self, subject: str, cb: object) -> None:
+        assert subject == "hr.turn.allocator"
+        self.heard = cb
+
+    async def publish(self, subject: str, payload: bytes) -> None:
+        self.said.append(msgspec.json.decode(payload, type=Beat))
+        if self.trouble is not None:
+            raise self.trouble
+
+
+async def test_it_listens_takes_over_and_speaks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "TICK", 0.001)
+    monkeypatch.setattr(module, "BEAT", 0.001)
+    wire, begun = Wire(), []
+    turn = LeaderElection(first=True, clock=asyncio.get_running_loop().time, instance="me")
+    turn._patience = 0.01
+    task = asyncio.ensure_future(take_turns(wire, "allocator", turn, lambda: begun.append(1)))  # type: ignore[arg-type]
+    await until(lambda: len(wire.said) > 2)
+    assert (begun, wire.said[-1].instance, turn.mine) == ([1], "me", True)
+    wire.trouble = errors.ConnectionClosedError()
+    spoken = len(wire.said)
+    await until(lambda: len(wire.said) > spoken + 1)
+    assert wire.heard is not None
+    turn._silent = 1.0
+    for payload in (b"{", b'{"instance": 1}', msgspec.json.encode(Beat("me"))):
+        await wire.heard(SimpleNamespace(data=payload))
+    assert turn._silent >= 1.0
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert wire.said[-1] == Beat("me", leaves=True)
+
+
+def test_who_leaves_hands_its_turn_over_at_once(time: Time) -> None:
+    waits, leaves = LeaderElection(first=False, clock=time), LeaderElection(first=True, clock=time, instance="other")
+    waits.look(connected=True)
+    waits.hear(Beat("other", busy=2.0))
+    waits.hear(leaves.goodbye())
+    assert pass_by(waits, time, TICK)
+
+
+def test_of_two_that_decide_the_one_that_has_for_longer_is_over(time: Time) -> None:
+    slept, woke = (LeaderElection(first=True, clock=time, instance=name) for name in ("a", "b"))
+    slept.look(connected=True)
+    pass_by(slept, time, SILENCE + TICK)
+    time.now += 60.0  # it is stopped, and somebody else takes over
+    woke.look(connected=True)
+    pass_by(woke, time, SILENCE + TICK)
+    for one, other in ((slept, woke), (woke, slept)):
+        one.hear(other.beat())
+        one.hear(Beat("of a release that says no age"))
+        one.hear(other.goodbye())
+    assert (slept.mine, slept.is_over, woke.mine, woke.is_over) == (True, True, True, False)
+
+
+async def test_who_is_over_starts_again_and_hands_nothing_over() -> None:
+    wire = Wire()
+    turn = LeaderElection(first=True, clock=asyncio.get_running_loop().time, instance="me")
+    turn.mine = turn.is_over = True
+    with pytest.raises(Fenced, match="^somebody else has taken over as allocator$"):
+        await take_turns(wire, "allocator", turn, lambda: None)  # type: ignore[arg-type]
+    assert wire.said == []

@@ -1,0 +1,175 @@
+"""`headrace submit`: what is typed becomes wishes, and what becomes of them is told."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from headrace.client import Refused, SubmittedJob, Unreachable
+from headrace.contracts.messages.queries import JobView
+from headrace.contracts.messages.submissions import After
+
+ID, OTHER = "01jd3v8k5w2m4x6z8b0c2e4g6h", "01jd3v8k5w2m4x6z8b0c2e4g6j"
+JOB = SubmittedJob(ID, f"acme.alice.{ID}")
+TWO = (JOB, SubmittedJob(OTHER, f"acme.alice.{OTHER}"))
+
+
+def view(state, job=JOB, **more):
+    return JobView(id=job.id, job=job.key, tenant="acme", user="alice", name="", queue="ai-dev/half", state=state, **more)
+
+
+def submitted(ran):
+    """(queue, wishes) of what was submitted."""
+    ((_, (queue, wishes), _),) = [call for call in ran.said if call[0] == "submit_many"]
+    return queue, wishes
+
+
+def test_a_submit_prints_the_id_and_is_done_when_it_was_admitted(headrace):
+    ran = headrace("submit --queue ai-dev/half -- python train.py --epochs 3", submit_many=(JOB,), judged=view("pending"))
+    assert ran[:3] == (0, f"{ID}\n", "")
+    queue, (wish,) = submitted(ran)
+    assert (queue, wish.command) == ("ai-dev/half", ("python", "train.py", "--epochs", "3"))
+    assert ran.said[1] == ("judged", (JOB,), {})
+
+
+def test_a_judgement_that_does_not_come_is_waited_for_a_moment_only(headrace):
+    assert headrace("submit --queue a/b -- true", submit_many=(JOB,), judged=None)[:3] == (0, f"{ID}\n", "")
+
+
+def test_a_rejection_is_told_and_fails(headrace):
+    rejected = view("rejected", reason="NOT_ALLOWED", message="alice is not in group rnd")
+    ran = headrace("submit --queue a/b -- true", submit_many=(JOB,), judged=rejected)
+    assert ran[:3] == (1, f"{ID}\n", f"headrace: {ID} was rejected: NOT_ALLOWED: alice is not in group rnd\n")
+
+
+def test_of_several_the_last_is_told_and_where_the_others_are(headrace):
+    ran = headrace(
+        "submit --queue a/b --count 2 -- true", submit_many=TWO, judged=view("rejected", reason="TOO_FAST", message="slower")
+    )
+    assert ran.err.splitlines() == [
+        f"headrace: {ID} was rejected: TOO_FAST: slower",
+        "headrace: that is the last of 2; `headrace jobs` shows the others",
+    ]
+
+
+def test_bytes_that_are_not_utf_8_are_told_by_their_field(headrace, monkeypatch):
+    monkeypatch.setenv("CAFE", "caf\udce9")
+    why = "this is not UTF-8; write it as UTF-8, or keep such bytes in a file that the job reads"
+    for said, field in (
+        (["--name", "caf\udce9"], "name"),
+        (["--env", "CAFE"], "env.CAFE"),
+        (["--label", "a=\udce9"], "labels.a"),
+    ):
+        ran = headrace(["submit", "--queue", "a/b", *said, "--", "true"])
+        assert ran[:3] == (1, "", f"headrace: {field}: {why}\n")
+    assert headrace(["submit", "--queue", "a/b", "--", "caf\udce9"])[:3] == (1, "", f"headrace: command: {why}\n")
+
+
+def test_an_id_that_is_given_makes_a_submit_one_that_may_be_repeated(headrace):
+    _, (wish,) = submitted(headrace(f"submit --queue a/b --id {OTHER} -- true", submit_many=(JOB,), judged=None))
+    assert wish.id == OTHER
+    ran = headrace(f"submit --queue a/b --id {OTHER} --count 2 -- true")
+    assert ran[:3] == (1, "", "headrace: --id names one job: leave out --count, or submit them one by one\n")
+
+
+def test_an_id_that_is_another_jobs_is_told_and_fails(headrace):
+    reused = Refused("ID_REUSED", "id: this id already names a job with other content")
+    ran = headrace(f"submit --queue a/b --id {ID} -- true", submit_many=(JOB,), judged=reused)
+    assert (ran.code, ran.err) == (1, "headrace: id: this id already names a job with other content\n")
+
+
+def test_every_flag_is_a_field_of_the_wish(headrace, monkeypatch, tmp_path):
+    monkeypatch.setenv("SEED", "7")
+    monkeypatch.chdir(tmp_path)
+    line = [
+        *("submit", "--queue", "ai-dev/half", "--name", "train", "--env", "A=b=c", "--env", "SEED", "--secret-env", "TOKEN"),
+        *("--image", "registry/image", "--workdir", "work", "--non-preemptible", "--priority", "5", "--time-limit", "8h"),
+        *("--after", f"{OTHER}:any", "--on-abort", "python save.py 'a b'", "--retries", "2", "--request", "gpu=0.25"),
+        *("--label", "team=vision", "--", "sh", "-c", "echo -- x"),
+    ]
+    _, (wish,) = submitted(headrace(line, submit_many=(JOB,), judged=None))
+    assert (wish.name, wish.env, wish.secret_env, wish.image) == (
+        "train",
+        {"A": "b=c", "SEED": "7"},
+        ("TOKEN",),
+        "registry/image",
+    )
+    assert (wish.workdir, wish.preemptible, wish.priority) == (str(tmp_path / "work"), False, 5)
+    assert (wish.time_limit, wish.after, wish.retries) == ("8h", (After(job=OTHER, when="any"),), 2)
+    assert (wish.on_abort, wish.request, wish.labels) == (("python", "save.py", "a b"), {"gpu": "0.25"}, {"team": "vision"})
+    assert wish.command == ("sh", "-c", "echo -- x")
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("python save.py 'a b'", ("python", "save.py", "a b")),
+        ("a > f; b", ("sh", "-c", "a > f; b")),
+        ("cp *.pt /save", ("sh", "-c", "cp *.pt /save")),
+        ('save "$HEADRACE_CHECKPOINT_DIR"', ("sh", "-c", 'save "$HEADRACE_CHECKPOINT_DIR"')),
+        ("STEP=1 save", ("sh", "-c", "STEP=1 save")),
+        ("save --step=1", ("save", "--step=1")),
+    ],
+)
+def test_a_callback_with_shell_syntax_in_it_is_run_by_a_shell(headrace, command, words):
+    _, (wish,) = submitted(
+        headrace(["submit", "--queue", "a/b", "--on-abort", command, "--", "true"], submit_many=(JOB,), judged=None)
+    )
+    assert wish.on_abort == words
+
+
+def test_a_callback_with_half_a_quotation_is_refused(headrace):
+    ran = headrace(["submit", "--queue", "a/b", "--on-abort", "save 'it", "--", "true"])
+    assert ran.code == 2
+    assert '"save \'it": No closing quotation; close it, or write a script and name that' in ran.err
+
+
+def test_several_of_the_same_are_numbered(headrace):
+    ran = headrace("submit --queue a/b --name r --count 2 -- true", submit_many=TWO, judged=None)
+    assert ran.out == f"{ID}\n{OTHER}\n"
+    _, wishes = submitted(ran)
+    assert [wish.name for wish in wishes] == ["r-1", "r-2"]
+    assert wishes[0].id != wishes[1].id
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("submit --queue a/b --time-limit 5x -- true", "time_limit: '5x' is no duration; write 90s, 10m, 1h30m or 2d"),
+        ("submit --queue a/b --env NOT_SET_ANYWHERE -- true", "--env NOT_SET_ANYWHERE: there is no such variable here"),
+        ("submit --queue a/b --after yesterday -- true", "after: 'yesterday' names no job"),
+        ("submit --queue a/b --request gpu=1.23456 -- true", "request.gpu: 1.23456 gpu is not exact"),
+    ],
+)
+def test_what_cannot_be_submitted_is_told_and_nothing_is(headrace, line, complaint):
+    ran = headrace(line)
+    assert (ran.code, ran.out, ran.said) == (1, "", [])
+    assert ran.err.startswith(f"headrace: {complaint}")
+    assert ran.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("end", "code", "line"),
+    [
+        (view("succeeded", exit_code=0), 0, ""),
+        (view("failed", exit_code=3, reason="exited"), 3, f"headrace: {ID} failed, exit code 3\n"),
+        (view("failed", exit_code=137, reason="time_limit"), 137, f"headrace: {ID} failed (time limit), exit code 137\n"),
+        (view("cancelled", reason="cancelled"), 1, f"headrace: {ID} cancelled\n"),
+        (view("rejected", reason="TOO_FAST", message="slower"), 1, f"headrace: {ID} was rejected: TOO_FAST: slower\n"),
+    ],
+)
+def test_waiting_ends_as_the_job_ends(headrace, end, code, line):
+    ran = headrace("submit --queue a/b --wait -- true", submit_many=(JOB,), wait=end)
+    assert ran[:3] == (code, f"{ID}\n", line)
+
+
+def test_json_tells_ids_and_what_became_of_them(headrace):
+    ran = headrace("submit --queue a/b --wait --json -- true", submit_many=(JOB,), wait=view("succeeded", exit_code=0))
+    (told,) = json.loads(ran.out)
+    assert (told["id"], told["job"], told["view"]["state"]) == (ID, JOB.key, "succeeded")
+
+
+def test_a_bus_that_is_away_is_one_line(headrace):
+    ran = headrace("submit --queue a/b -- true", submit_many=Unreachable("NATS does not answer"))
+    assert ran[:3] == (1, "", "headrace: NATS does not answer\n")

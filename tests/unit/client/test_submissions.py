@@ -1,0 +1,153 @@
+"""What a caller says becomes a wish that admission can read, or one line that names the field."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from headrace.client.errors import Refused
+from headrace.client.submissions import make_wish, new_job_id, new_trace, packed, parse_queue
+from headrace.contracts.messages.submissions import After, JobWish
+from headrace.contracts.transport.codec import WISH_BYTES_MAX, decode_submit
+from headrace.contracts.values.ids import is_job_id
+
+ID = "01jd3v8k5w2m4x6z8b0c2e4g6h"
+TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+def test_ids_are_new_ulids_and_traces_are_w3c_traceparents():
+    assert is_job_id(new_job_id())
+    assert new_job_id() != new_job_id()
+    assert re.fullmatch(r"00-[0-9a-f]{32}-[0-9a-f]{16}-01", new_trace())
+
+
+def test_a_wish_has_an_id_and_a_trace_of_its_own():
+    wish = make_wish(["true"])
+    assert is_job_id(wish.id)
+    assert wish == JobWish(id=wish.id, command=("true",), trace=wish.trace)
+
+
+def test_everything_that_is_said_stands_in_the_wish():
+    wish = make_wish(
+        ["python", "train.py"],
+        id=ID,
+        name="train",
+        env={"SEED": "7"},
+        secret_env=["TOKEN"],
+        image="registry/image",
+        workdir="/work",
+        preemptible=False,
+        priority=3,
+        on_abort=["python", "save.py"],
+        retries=2,
+        time_limit="1h30m",
+        after=[ID, f"{ID}:any", f"acme.alice.{ID}:ok"],
+        request={"gpu": 0.25, "cpu": "500m"},
+        labels={"team": "vision"},
+        trace=TRACE,
+    )
+    assert wish == JobWish(
+        id=ID,
+        command=("python", "train.py"),
+        name="train",
+        env={"SEED": "7"},
+        secret_env=("TOKEN",),
+        image="registry/image",
+        workdir="/work",
+        preemptible=False,
+        priority=3,
+        on_abort=("python", "save.py"),
+        retries=2,
+        time_limit="1h30m",
+        after=(After(job=ID), After(job=ID, when="any"), After(job=ID)),
+        request={"gpu": "0.25", "cpu": "500m"},
+        labels={"team": "vision"},
+        trace=TRACE,
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "said", "message"),
+    [
+        ("python train.py", {}, "command: write a list of words"),
+        (["x"], {"on_abort": "python save.py"}, "on_abort: write a list of words such as"),
+        (["x"], {"secret_env": "HF_TOKEN"}, "secret_env: write a list of words such as"),
+        (["x"], {"after": ID}, "after: write a list of words such as"),
+        ([], {}, "command: write what is to run"),
+        ([""], {}, "command: write what is to run"),
+        (["x"] * 257, {}, "command: at most 256 words, this has 257"),
+        (["x", 1], {}, r"Expected `str`, got `int` - at `\$.command\[1\]`"),
+        (["x"], {"on_abort": ["x"] * 257}, "on_abort: at most 256 words"),
+        (["x"], {"id": "nonsense"}, "id: 'nonsense' is no job id"),
+        (["x"], {"time_limit": "5x"}, "time_limit: '5x' is no duration"),
+        (["x"], {"after": ["yesterday"]}, "after: 'yesterday' names no job"),
+        (["x"], {"after": [f"{ID}:maybe"]}, "after: .* names no job; write <job id>, <job id>:ok or <job id>:any"),
+        (["x"], {"request": {"gpu": 0.3333}}, "request.gpu: 0.3333 gpu is not exact"),
+        (["x"], {"priority": 10_000_000}, "`int` <= 1000000 - at `.*priority"),
+        (["x"], {"retries": -1}, "`int` >= 0 - at `.*retries"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_it_travels(command, said, message):
+    with pytest.raises(Refused, match=message) as caught:
+        make_wish(command, **said)
+    assert caught.value.code == "INVALID"
+
+
+@pytest.mark.parametrize("text", ["caf\udce9", "\0"], ids=["bytes that are not UTF-8", "NUL"])
+@pytest.mark.parametrize(
+    ("field", "said"),
+    [
+        ("name", lambda text: {"name": text}),
+        ("command", lambda text: {"command": ["echo", text]}),
+        ("on_abort", lambda text: {"on_abort": [text]}),
+        ("env", lambda text: {"env": {text: "x"}}),
+        ("env.A", lambda text: {"env": {"A": text}}),
+        ("secret_env", lambda text: {"secret_env": [text]}),
+        ("image", lambda text: {"image": text}),
+        ("workdir", lambda text: {"workdir": text}),
+        ("labels", lambda text: {"labels": {text: "x"}}),
+        ("labels.a", lambda text: {"labels": {"a": text}}),
+        ("on_behalf_of", lambda text: {"on_behalf_of": text}),
+    ],
+)
+def test_a_text_that_cannot_travel_or_reach_a_process_is_refused_by_its_field(field, said, text):
+    with pytest.raises(Refused) as caught:
+        make_wish(**({"command": ["true"]} | said(text)))
+    why = "this is not UTF-8; write it as UTF-8, or keep such bytes in a file that the job reads"
+    assert (caught.value.code, str(caught.value)) == (
+        "INVALID",
+        f"{field}: {why if text != chr(0) else 'a NUL character cannot stand here; leave it out'}",
+    )
+
+
+def test_a_queue_is_a_policy_and_a_profile():
+    assert parse_queue("ai-dev/half") == ("ai-dev", "half")
+    for name in ("ai-dev", "ai-dev/", "/half", "a/b/c", "A/b"):
+        with pytest.raises(Refused, match="queue: .* is no queue; it looks like <policy>/<profile>"):
+            parse_queue(name)
+
+
+def test_one_job_is_a_message_by_itself_and_several_are_one_message():
+    one, two = make_wish(["true"]), make_wish(["false"])
+    assert [decode_submit(payload) for _, payload in packed([one])] == [(one,)]
+    assert [decode_submit(payload) for _, payload in packed([one, two])] == [(one, two)]
+    assert packed([]) == []
+
+
+def test_no_message_has_more_than_a_thousand_jobs():
+    wishes = [make_wish(["true"], id=ID) for _ in range(2_001)]
+    assert [len(jobs) for jobs, _ in packed(wishes)] == [1_000, 1_000, 1]
+
+
+def test_no_message_is_larger_than_the_bus_takes():
+    wishes = [make_wish(["echo", "x" * 100_000]) for _ in range(25)]
+    messages = packed(wishes)
+    assert [wish for jobs, _ in messages for wish in jobs] == wishes
+    assert [decode_submit(payload) for _, payload in messages] == [jobs for jobs, _ in messages]
+    assert max(len(payload) for _, payload in messages) <= WISH_BYTES_MAX
+
+
+def test_a_job_that_is_too_large_by_itself_is_refused():
+    with pytest.raises(Refused, match="a job is at most 1048576 bytes"):
+        packed([make_wish(["echo", "x" * WISH_BYTES_MAX])])

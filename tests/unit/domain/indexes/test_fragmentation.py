@@ -1,0 +1,131 @@
+"""What the usual requests cannot use, against its definition (R20)."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.contracts.values.amounts import GPU_UNITS
+from headrace.domain.indexes import fragmentation
+from headrace.domain.indexes.fragmentation import Fragmentation, Room
+from headrace.domain.model.requests import Shape
+
+HALF, THIRD = GPU_UNITS // 2, GPU_UNITS // 3
+FREE = st.sampled_from([0, 1, THIRD, HALF, GPU_UNITS - 1, GPU_UNITS])
+SHAPES = st.builds(
+    Shape,
+    st.integers(0, 3),
+    st.just(0),
+    st.integers(0, 4),
+    st.integers(0, 4),
+    st.sampled_from([(), ("A100",), ("H100",)]),
+    st.just(""),
+) | st.builds(
+    Shape, st.just(0), st.sampled_from([1, THIRD, HALF]), st.integers(0, 4), st.integers(0, 4), st.just(()), st.just("")
+)
+MIXES = st.lists(st.tuples(SHAPES, st.integers(1, 9)), max_size=6, unique_by=lambda entry: entry[0])
+ROOMS = st.builds(
+    lambda model, cpu, memory, opens: Room(model, cpu, memory, tuple(sorted(opens))),
+    st.sampled_from(["A100", "H100"]),
+    st.integers(0, 5),
+    st.integers(0, 5),
+    st.lists(FREE, max_size=4),
+)
+
+
+def by_definition(room: Room, mix: list[tuple[Shape, int]]) -> int:
+    """Over the mix: all that is open, less what is open on devices not too full for it, up to twice what cpu and memory suffice for."""
+    return sum(weight * (sum(room.opens) - usable(room, shape)) for shape, weight in mix)
+
+
+def usable(room: Room, shape: Shape) -> int:
+    need = GPU_UNITS if shape.whole else shape.fraction
+    if not need or not fits(room, shape):
+        return 0
+    size = shape.whole * GPU_UNITS or shape.fraction
+    bounds = [2 * size * (has // asked) for has, asked in ((room.cpu, shape.cpu), (room.memory, shape.memory)) if asked]
+    return min([sum(units for units in room.opens if units >= need), *bounds])
+
+
+def fits(room: Room, shape: Shape) -> bool:
+    enough = room.cpu >= shape.cpu and room.memory >= shape.memory and room.opens.count(GPU_UNITS) >= shape.whole
+    return enough and max(room.opens, default=0) >= shape.fraction and (not shape.models or room.model in shape.models)
+
+
+def after(room: Room, shape: Shape) -> dict[int, Room]:
+    """What the room may look like with the shape in it, by the open units of the device it takes."""
+    rooms = {}
+    for units in {0} if not shape.fraction else {units for units in room.opens if units >= shape.fraction}:
+        opens = list(room.opens)
+        for _ in range(shape.whole):
+            opens[opens.index(GPU_UNITS)] = 0
+        if shape.fraction:
+            opens[opens.index(units)] -= shape.fraction
+        rooms[units] = Room(room.model, room.cpu - shape.cpu, room.memory - shape.memory, tuple(sorted(opens)))
+    return rooms
+
+
+@given(ROOMS, MIXES)
+def test_the_amount_is_what_its_definition_says(room, mix):
+    assert Fragmentation(mix).amount(room) == by_definition(room, mix)
+
+
+@given(ROOMS, MIXES.filter(bool), SHAPES)
+def test_the_score_is_the_sigmoid_of_the_greatest_drop_cut_to_a_whole_number(room, mix, asked):
+    if not fits(room, asked):
+        return
+    judge = Fragmentation(mix)
+    drops = {units: by_definition(room, mix) - by_definition(one, mix) for units, one in after(room, asked).items()}
+    greatest = max(drops.values())
+    device = min(units for units, drop in drops.items() if drop == greatest)
+    gpus = greatest / sum(weight for _, weight in mix) / GPU_UNITS
+    assert judge.score(room, judge.amount(room), asked) == (int(100 / (1 + math.exp(-gpus))), device)
+
+
+def test_the_steps_are_those_of_the_sigmoid():
+    wanted = [round(math.log(score / (100 - score)) * GPU_UNITS) for score in range(1, 100)]
+    assert list(fragmentation._STEPS) == wanted
+
+
+def test_without_a_mix_nothing_is_fragmented_and_a_fraction_takes_the_fullest_device():
+    room, judge = Room("H100", 8, 8, (THIRD, HALF, GPU_UNITS)), Fragmentation()
+    assert (judge.amount(room), judge.score(room, 0, Shape(0, HALF, 0, 0, ()))) == (0, (0, HALF))
+
+
+def test_a_half_next_to_a_half_is_better_than_a_half_of_an_empty_device():
+    room = Room("H100", 8, 8, (HALF, GPU_UNITS))
+    judge = Fragmentation([(Shape(1, 0, 0, 0, ()), 1), (Shape(0, HALF, 0, 0, ()), 1)])
+    assert judge.score(room, judge.amount(room), Shape(0, HALF, 0, 0, ())) == (56, HALF)
+
+
+@pytest.mark.parametrize(("cpu", "scores"), [pytest.param(4, [73, 50], id="little"), pytest.param(8, [26, 50], id="much")])
+def test_gpus_for_which_cpu_would_not_suffice_go_to_those_who_need_little_of_it(cpu, scores):
+    judge = Fragmentation([(Shape(1, 0, 8, 0, ()), 1)])
+    rooms = [Room("H100", there, 8, (GPU_UNITS,) * 4) for there in (12, 40)]
+    assert [judge.score(room, judge.amount(room), Shape(1, 0, cpu, 0, ()))[0] for room in rooms] == scores
+
+
+@pytest.mark.parametrize("kept", [pytest.param(50_000, id="remembered"), pytest.param(1, id="forgotten at once")])
+def test_what_is_remembered_has_an_end(kept, monkeypatch):
+    monkeypatch.setattr(fragmentation, "_REMEMBERED", kept)
+    mix = [(Shape(1, 0, 0, 0, ()), 2), (Shape(0, HALF, 0, 0, ()), 3)]
+    judge = Fragmentation(mix)
+    rooms = [Room("H100", 8, 8, tuple(sorted((units, HALF)))) for units in range(0, GPU_UNITS, 999)]
+    assert [judge.amount(room) for room in rooms] == [by_definition(room, mix) for room in rooms]
+    judge.score(rooms[0], judge.amount(rooms[0]), Shape(0, HALF, 0, 0, ()))
+    assert (
+        max(len(memo) for memo in (judge._ways, judge._by_cpu, judge._models["H100"].usable, judge._models["H100"].amounts))
+        <= kept
+    )
+
+
+@given(ROOMS, MIXES, SHAPES)
+def test_slices_in_the_mix_are_no_matter_to_who_wants_none(room, mix, asked):
+    if not fits(room, asked):
+        return
+    others, both = Fragmentation(mix), Fragmentation([*mix, (Shape(0, 0, 1, 1, (), "1g.10gb"), 5)], amended=True)
+    amount = others.amount(room)
+    assert (both.amount(room), both.score(room, amount, asked)) == (amount, others.score(room, amount, asked))

@@ -1,0 +1,104 @@
+"""What can be read off the state without a rule: kinds of job states, what is open, who is called what, what has changed."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.contracts import facts as f
+from headrace.contracts.documents import model as d
+from headrace.contracts.values.amounts import GPU_UNITS
+from headrace.domain.model.devices import DeviceState
+from headrace.domain.model.job_states import FINAL, HOLDING, JobState
+from headrace.domain.model.state import NodeState, State
+from tests.unit.domain.site import Site, gpus, place, policy, profile
+
+
+def test_every_job_waits_holds_leases_or_is_out():
+    assert {JobState.PENDING} | HOLDING | FINAL == set(JobState)
+    assert (JobState.PENDING in HOLDING | FINAL, HOLDING & FINAL) == (False, frozenset())
+
+
+@pytest.mark.parametrize(
+    ("free", "nominated", "units"),
+    [
+        pytest.param(GPU_UNITS, 0, GPU_UNITS, id="all of it"),
+        pytest.param(GPU_UNITS, 1, GPU_UNITS - 1, id="what is kept is not open"),
+        pytest.param(5, 9, 0, id="more is kept than is free yet: nothing is open, and not less"),
+    ],
+)
+def test_the_units_of_a_device_that_anybody_may_be_granted(free, nominated, units):  # R27
+    assert DeviceState("gpu0", "H100", 80, free, nominated).open == units
+
+
+@pytest.mark.parametrize(
+    ("status", "cordoned", "healthy", "grantable"),
+    [
+        pytest.param("ready", "", True, True, id="ready"),
+        pytest.param("ready", "new fans", True, False, id="cordoned: it counts as capacity, and takes nothing new"),
+        pytest.param("lost", "", False, False, id="lost"),
+        pytest.param("stopped", "", False, False, id="stopped"),
+    ],
+)
+def test_which_nodes_count_and_which_take_work(status, cordoned, healthy, grantable):  # R6
+    node = NodeState("n1", {}, [], 0, 0, 0, 0, 0, status=status, cordoned=cordoned)
+    assert (node.healthy, node.grantable) == (healthy, grantable)
+
+
+def test_two_states_share_nothing():
+    one, other = Site().state, State()
+    assert (one.jobs is other.jobs, one.pending is other.pending, other.pools, other.stale) == (False, False, {}, None)
+
+
+def test_a_tenants_own_profile_hides_the_providers_of_the_same_name():
+    site = Site(policy("dev", tenant="acme"))
+    own = profile("one", gpus(2), tenant="acme")
+    site.law(own)
+    assert (site.state.profile("acme", "one"), site.state.profile("default", "one")) == (own, profile("one"))
+    site.say(f.ProfileDeletedV1(author="a.b", tenant="acme", name="one"))
+    assert [site.state.profile("acme", name) for name in ("one", "none")] == [profile("one"), None]
+
+
+def test_groups_belong_to_their_tenant():
+    site, crew = Site(), d.Group(tenant="acme", name="crew", members=("eve",))
+    site.law(crew)
+    assert [site.state.group(tenant, "crew") for tenant in ("acme", "default")] == [crew, None]
+
+
+def test_the_default_tenant_always_exists_and_others_once_they_are_written():
+    site = Site(tenants=(d.Tenant(name="acme"),))
+    assert [site.state.has_tenant(name) for name in ("default", "acme", "nobody")] == [True, True, False]
+
+
+def watch(site: Site) -> None:
+    """From now on the fold collects what changes."""
+    site.state.stale, site.state.pending.stale = {}, {}
+
+
+def told(site: Site) -> tuple[list[str], list[str]]:
+    """Names of the groups' profiles and of the policies that have changed since the last look."""
+    groups, policies = site.state.pending.stale or {}, site.state.stale or {}
+    if site.state.stale is not None:
+        watch(site)
+    return [group.profile for group in groups], [one.document.name for one in policies]
+
+
+def test_who_watches_is_told_each_change_once():
+    site = Site(policy("dev"), policy("ops"))
+    site.node()
+    watch(site)
+    seen = [told(site)]
+    job = site.admit("a")
+    site.admit("b", "ops/two")
+    seen.append(told(site))
+    site.grant(job, place("n1", 0))
+    seen.append(told(site))
+    seen.append(told(site))
+    assert seen == [([], []), (["one", "two"], []), (["one"], ["dev"]), ([], [])]
+
+
+def test_nobody_watches_and_nothing_is_collected():
+    site = Site()
+    site.node()
+    site.grant(site.admit("one"), place("n1", 0))
+    assert (site.state.stale, site.state.pending.stale) == (None, None)
+    assert told(site) == ([], [])

@@ -1,0 +1,152 @@
+"""What a pool has (R5, R6), and for whom it counts (R21)."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.contracts import facts as f
+from headrace.contracts.documents import model as d
+from headrace.contracts.values.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, JOB, MEMORY
+from headrace.contracts.values.durations import SECOND
+from headrace.domain.model.supply import by_owner, capacity_of, is_known, known_to, left_for, new_nodes, recount, sums_bind
+from tests.unit.domain.hall import Hall, gpus
+from tests.unit.domain.site import GIB, HALF, Site, place, policy, pool
+
+DEV, OPS = ("default", "dev"), ("default", "ops")
+OWN = {"dedicated": (d.Dedication(selector={"rack": "ops"}, to=d.Owner(policy="default/ops")),)}
+BURST = d.Burst(provider="ec2", max_nodes=3, node=d.BurstNode(gpus=4, gpu_model="A100"))
+
+
+def test_usable_capacity_is_the_declared_or_what_healthy_nodes_have_whichever_is_less():
+    hall = Hall(nodes=2, devices=4, capacity={**gpus(6), "license/x": 3})
+    assert (hall.pool.known[GPU], hall.pool.usable[GPU], hall.pool.usable["license/x"]) == (6 * GPU_UNITS, 6 * GPU_UNITS, 3)
+    hall.state.nodes["n1"].status = "lost"
+    recount(hall.pool)
+    assert (hall.pool.known[GPU], hall.pool.usable[GPU]) == (6 * GPU_UNITS, 4 * GPU_UNITS)
+    assert hall.pool.governed == {GPU, "license/x"}
+
+
+@pytest.mark.parametrize(("key", "has"), [(GPU, 8 * GPU_UNITS), (JOB, None), ("license/y", 0)])
+def test_a_key_that_no_capacity_names_has_none_but_jobs_are_unlimited(key, has):
+    assert capacity_of(Hall().pool, key) == has
+
+
+def test_sums_bind_before_nodes_do_under_a_ceiling_and_while_leases_stand_on_nodes_that_are_away():  # R6
+    def lost(*, held):
+        hall = Hall(nodes=2, devices=1)
+        hall.policy("dev")
+        if held:
+            hall.run("dev", "a", ("n1", 0, 1))
+        before = sums_bind(hall.pool)
+        hall.say("preemption", f.NodeLostV1(node="n1", silent_for=60 * SECOND))
+        return before, sums_bind(hall.pool)
+
+    assert (sums_bind(Hall(capacity=gpus(9)).pool), lost(held=False), lost(held=True)) == (True, (False, False), (False, True))
+
+
+def rack(site: Site, name: str, label: str, count: int = 2) -> None:
+    """A node whose rack is labelled."""
+    site.node(name, count)
+    node = site.state.nodes[name]
+    node.labels["rack"] = label
+    assert node.pool is not None
+    node.pool.index.put(node)
+    recount(node.pool)
+
+
+@pytest.mark.parametrize(
+    ("written", "nodes", "known"),
+    [
+        pytest.param({}, 0, (False, 0, 0), id="nothing is known yet"),
+        pytest.param({"burst": BURST}, 0, (True, 3, 12), id="what it may create"),
+        pytest.param({"burst": BURST}, 2, (True, 1, 8), id="with what is there"),
+        pytest.param({"burst": BURST, "capacity": gpus(9)}, 0, (True, 3, 9), id="under the ceiling"),
+    ],
+)
+def test_known_capacity_counts_what_a_bursting_pool_may_create(written, nodes, known):  # R6, R38
+    site = Site(pools=(pool(**written),))
+    for number in range(nodes):
+        site.node(f"n{number}", 2)
+    hall = site.state.pools["hall"]
+    assert (is_known(hall), new_nodes(hall), hall.known[GPU] // GPU_UNITS) == known
+    assert hall.usable[GPU] == nodes * 2 * GPU_UNITS
+
+
+def test_of_what_nobody_says_how_much_a_created_node_brings_nothing_bounds_a_job():
+    said = d.Burst(provider="ec2", max_nodes=2, node=d.BurstNode(gpus=4, gpu_model="A100", cpus=32, memory=64 * GIB))
+    halls = [Site(pools=(pool(burst=burst),)).state.pools["hall"] for burst in (BURST, said)]
+    assert [[capacity_of(hall, key) for key in (CPU, MEMORY)] for hall in halls] == [
+        [None, None],
+        [64 * CPU_UNITS, 128 * GIB],
+    ]
+
+
+def test_what_is_dedicated_counts_for_its_owner_only():  # R21
+    site = Site(policy("dev"), policy("ops"), pools=(pool(**OWN),))
+    rack(site, "n1", "ops")
+    rack(site, "n2", "dev", 3)
+    hall = site.state.pools["hall"]
+    assert [known_to(hall, party)[GPU] // GPU_UNITS for party in (DEV, OPS, None)] == [3, 5, 5]
+    assert [capacity_of(hall, GPU, party) for party in (DEV, OPS)] == [3 * GPU_UNITS, 5 * GPU_UNITS]
+    assert {owner: amounts[GPU] // GPU_UNITS for owner, amounts in by_owner(hall).items()} == {"": 3, "default/ops": 2}
+    assert [left(hall, GPU, party) // GPU_UNITS for party in (DEV, OPS)] == [3, 5]
+    site.run("a", place("n2", 0))
+    site.run("b", place("n1", 0, units=HALF), queue="ops/half")
+    assert [left(hall, GPU, party) for party in (DEV, OPS)] == [2 * GPU_UNITS, 3 * GPU_UNITS + HALF]
+    assert [left(hall, CPU, party) for party in (DEV, OPS)] == [16 * CPU_UNITS, 32 * CPU_UNITS]
+
+
+def left(hall, key, party) -> int:
+    """The same whether or not nodes have to be in service, since all are."""
+    found = {left_for(hall, key, party, in_service=in_service) for in_service in (False, True)}
+    assert len(found) == 1
+    return found.pop()
+
+
+def test_what_is_idle_on_a_cordoned_node_is_left_for_no_policy():  # R6, R24
+    hall = Hall(nodes=2, devices=2)
+    hall.say("governance", f.NodeCordonedV1(author="a.b", node="n2"))
+    found = [left_for(hall.pool, GPU, DEV, in_service=in_service) // GPU_UNITS for in_service in (False, True)]
+    assert found == [4, 2], "before the amendment it counted while the node was healthy"
+
+
+@pytest.mark.parametrize("nodes", [0, 1])
+def test_a_pool_that_is_another_s_has_nothing(nodes):  # R13, R21
+    site = Site(pools=(pool(dedicated_to=d.Owner(policy="default/ops"), capacity={"license/x": 4}),))
+    for number in range(nodes):
+        site.node(f"n{number}", 2)
+    hall = site.state.pools["hall"]
+    assert [capacity_of(hall, GPU, party) for party in (DEV, OPS)] == [0, 2 * GPU_UNITS if nodes else None]
+    assert [capacity_of(hall, "license/x", party) for party in (DEV, OPS)] == [0, 4]
+
+
+def test_what_a_pool_creates_is_its_owners():
+    hall = Site(pools=(pool(burst=BURST, dedicated_to=d.Owner(policy="default/ops")),)).state.pools["hall"]
+    assert [capacity_of(hall, GPU, party) for party in (DEV, OPS)] == [0, 12 * GPU_UNITS]
+
+
+def test_how_the_gpus_of_a_pool_are_cut_is_known():  # R4
+    hall = Hall()
+    assert hall.pool.families == frozenset()
+
+
+def test_nodes_are_counted_by_kind_and_one_that_comes_goes_or_changes_without_the_others():  # R13
+    site = Site(pools=(pool(**OWN),))
+    for name in ("n1", "n2", "n3"):
+        site.node(name, 2)
+    site.node("m", 1, model="H100-80GB", mig=True)
+    rack(site, "o", "ops")
+    hall, seen = site.state.pools["hall"], []
+    for count in (2, 4):
+        site.node("n3", count)
+        assert hall.census is not None
+        incremental, hall.census = hall.census.kinds, None
+        recount(hall)
+        seen.append([(kind.owner, kind.model, kind.whole, kind.families, many) for kind, many in sorted(incremental.items())])
+        assert incremental == hall.census.kinds
+
+    others = [("", "H100-80GB", 0, ("H100-80GB",), 1), ("default/ops", "H100", 2, (), 1)]
+    assert seen == [[("", "H100", 2, (), 3), *others], [("", "H100", 2, (), 2), ("", "H100", 4, (), 1), *others]]
+    assert hall.census is not None
+    assert sum(many for _, many in hall.census.of(DEV)) == 4
+    assert sum(many for _, many in hall.census.of(OPS)) == 5

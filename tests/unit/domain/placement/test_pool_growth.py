@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import pytest
+
+from headrace.contracts import facts as f
+from headrace.contracts.documents import model as d
+from headrace.contracts.values.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, MEMORY
+from headrace.contracts.values.durations import MINUTE
+from headrace.domain.model.requests import make_request
+from headrace.domain.placement.pool_growth import (
+    GrowthRequest,
+    closed_for,
+    due_at,
+    may_hold,
+    nodes_for,
+    open_growth,
+    room_to_grow,
+)
+from headrace.domain.snapshots.snapshot import copy_of, dump, load
+from tests.unit.domain.site import Site, pool
+
+NODE = d.BurstNode(gpus=4, gpu_model="H100", cpus=16)
+BURST = d.Burst(provider="ec2", node=NODE, max_nodes=3, boot=2 * MINUTE)
+
+
+def request(gpus: float, replicas: int = 1, cpus: int = 0, memory: int = 0, models: tuple[str, ...] = ()):
+    profile = d.Profile(name="x", request={}, pools=(), gpu_models=models)
+    amounts = {GPU: round(gpus * GPU_UNITS), CPU: cpus * CPU_UNITS, MEMORY: memory}
+    return make_request({key: value for key, value in amounts.items() if value}, replicas, profile)
+
+
+@pytest.mark.parametrize(
+    ("asked", "fits"),
+    [
+        (request(4), True),
+        (request(5), False),
+        (request(1, cpus=16), True),
+        (request(1, cpus=17), False),
+        (request(0.5, memory=1 << 40), True),
+        (request(1, models=("H100", "A100")), True),
+        (request(1, models=("A100",)), False),
+        (request(0, cpus=2), True),
+    ],
+)
+def test_a_created_node_holds_what_its_document_says_it_has(asked, fits):
+    assert may_hold(NODE, asked.shape) is fits
+
+
+@pytest.mark.parametrize(
+    ("asks", "nodes"),
+    [
+        ([], 0),
+        ([(request(1), 1)], 1),
+        ([(request(1), 4)], 1),
+        ([(request(1), 5)], 2),
+        ([(request(3), 2), (request(1), 2)], 2),
+        ([(request(1), 2), (request(3), 2)], 2),
+        ([(request(0.5), 8)], 1),
+        ([(request(0.5), 9)], 2),
+        ([(request(0.5), 2), (request(3), 1)], 1),
+        ([(request(0.6), 4)], 1),
+        ([(request(0.6), 5)], 2),
+        ([(request(1, cpus=8), 4)], 2),
+        ([(request(4, replicas=3), 1)], 3),
+        ([(request(4, replicas=4), 1)], 0),
+        ([(request(4, replicas=4), 1), (request(1), 1)], 1),
+        ([(request(4), 99)], 3),
+        ([(request(1), 1_000_000)], 3),
+    ],
+)
+def test_the_fewest_nodes_hold_who_asks_up_to_the_most_there_may_be(asks, nodes):
+    assert nodes_for(NODE, [GrowthRequest(asked, jobs, f"j{number}") for number, (asked, jobs) in enumerate(asks)], 3) == nodes
+
+
+def growing(**more: object) -> Site:
+    site = Site(pools=(pool(burst=BURST), pool("still")))
+    if more:
+        site.say(f.GrowthRequestedV1(pool="hall", **more), by="allocator")
+    return site
+
+
+def test_a_pool_grows_up_to_its_limit_one_growth_at_a_time():
+    site = growing()
+    state, hall, still = site.state, site.state.pools["hall"], site.state.pools["still"]
+    assert (room_to_grow(state, hall, site.now), room_to_grow(state, still, site.now)) == (3, 0)
+    site.node("n1")
+    assert room_to_grow(state, hall, site.now) == 2
+    site.say(f.GrowthRequestedV1(pool="hall", nodes=2), by="allocator")
+    assert (room_to_grow(state, hall, site.now), open_growth(state, "hall").nodes) == (0, 2)
+    assert due_at(hall, open_growth(state, "hall")) == site.now + 4 * MINUTE
+
+
+def test_nodes_that_come_for_the_first_time_are_counted():
+    site = growing(nodes=2)
+    site.node("n1")
+    site.node("n1")
+    site.node("m1", pool="still")
+    assert open_growth(site.state, "hall").came == 1
+    site.say(f.GrowthEndedV1(pool="hall", outcome="grown", nodes=1), by="allocator")
+    site.node("n2")
+    assert (open_growth(site.state, "hall"), site.state.terms.growths["hall"].came) == (None, 1)
+
+
+def test_growth_that_fails_closes_the_pool_for_longer_each_time_until_it_succeeds():
+    site = growing()
+    hall = site.state.pools["hall"]
+    for minutes in (10, 20, 40):
+        site.say(f.GrowthRequestedV1(pool="hall", nodes=1), by="allocator")
+        growth = open_growth(site.state, "hall")
+        assert closed_for(growth) == minutes * MINUTE
+        until = site.now + closed_for(growth)
+        site.say(f.GrowthEndedV1(pool="hall", outcome="late", closed_until=until), by="allocator")
+        assert (room_to_grow(site.state, hall, until - 1), room_to_grow(site.state, hall, until)) == (0, 3)
+    site.say(f.GrowthRequestedV1(pool="hall", nodes=1), f.GrowthEndedV1(pool="hall", outcome="grown", nodes=1), by="allocator")
+    site.say(f.GrowthRequestedV1(pool="hall", nodes=1), by="allocator")
+    assert closed_for(open_growth(site.state, "hall")) == 10 * MINUTE
+
+
+def test_growth_survives_snapshots_and_goes_with_its_pool():
+    site = growing(nodes=2)
+    for state in (load(dump(site.state)), copy_of(site.state)):
+        assert (open_growth(state, "hall").nodes, open_growth(state, "hall").asked_at) == (2, site.now)
+    site.say(f.PoolDeletedV1(author="a.b", name="hall"))
+    site.say(f.GrowthRequestedV1(pool="gone", nodes=1), f.GrowthEndedV1(pool="gone", outcome="late"), by="allocator")
+    assert site.state.terms.growths == {}

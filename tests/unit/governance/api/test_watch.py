@@ -1,0 +1,86 @@
+"""How much waits for readers who do not read; what a watch tells is in `tests/integration/test_api.py`."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from headrace.governance.api import watch
+from headrace.governance.api.errors import ApiError
+from headrace.governance.api.watch import Watches, _Heard
+from headrace.identity.caller import Caller, Role
+
+SUBJECT = "hr.feed.acme.job.ended.01jd3v8k5w2m4x6z8b0c2e4g6h"
+
+
+def message(number):
+    return SimpleNamespace(
+        subject=SUBJECT, data=json.dumps({"type": "job.ended.v1", "sequence": number, "number": 0, "at": 1}).encode()
+    )
+
+
+async def told(heard, facts):
+    for number in range(facts):
+        await heard.hear(message(number))
+    return heard._facts.qsize()
+
+
+async def test_a_reader_who_does_not_read_keeps_so_much_and_is_told_to_begin_again(monkeypatch):
+    monkeypatch.setattr(watch, "UNHEARD_MAX", 4)
+    heard = _Heard("acme", "", Watches())
+    assert await told(heard, 9) == 4
+    assert [(await heard.next()).sequence for _ in range(3)] == [0, 1, 2]
+    with pytest.raises(ApiError, match="^more than 4 facts wait to be read; read faster, or watch less; begin again$"):
+        await heard.next()
+
+
+async def test_many_readers_together_keep_no_more_than_all_may(monkeypatch):
+    monkeypatch.setattr(watch, "UNHEARD_ALL", 8)
+    watches = Watches()
+    readers = [_Heard("acme", "", watches) for _ in range(4)]
+    watches._hearing.update(readers)
+    assert [await told(reader, 9) for reader in readers] == [2, 2, 2, 2]
+    watches._hearing.difference_update(readers[1:])
+    assert watches.allowed() == 8
+
+
+def test_watches_of_one_caller_and_of_one_tenant_leave_room_for_others():
+    watches = Watches(most=5, each=2, of_a_tenant=3)
+    ann, bob, cid = (Caller(Role.TENANT_MEMBER, "acme", name) for name in ("ann", "bob", "cid"))
+    eve, root = Caller(Role.TENANT_MEMBER, "other", "eve"), Caller(Role.PROVIDER_ADMIN, "default", "root")
+    for caller in (ann, ann, bob):
+        watches._enter(caller)
+    with pytest.raises(ApiError, match="^you have 2 watches already; end one of them, or watch all jobs in one$"):
+        watches._enter(ann)
+    with pytest.raises(ApiError, match="^the users of your tenant have 3 watches already; end one of them$"):
+        watches._enter(cid)
+    watches._enter(eve)
+    watches._enter(root)
+    with pytest.raises(ApiError, match="^there are too many watches now; try again later$"):
+        watches._enter(eve)
+    watches._leave(bob)
+    watches._enter(cid)
+
+
+def test_callers_of_one_handle_and_different_roles_have_watches_of_their_own():
+    watches = Watches(each=1)
+    for role in (Role.TENANT_MEMBER, Role.SERVICE_ACCOUNT, Role.PROVIDER_VIEWER):
+        watches._enter(Caller(role, "default", "ann"))
+    with pytest.raises(ApiError, match="^you have 1 watches already"):
+        watches._enter(Caller(Role.SERVICE_ACCOUNT, "default", "ann"))
+
+
+async def test_a_watch_that_cannot_begin_gives_its_place_back():
+    class Gone:
+        async def subscribe(self, _subject, cb):
+            assert cb
+            raise ConnectionError("it is closed")
+
+    watches = Watches(most=1)
+    call = SimpleNamespace(caller=Caller(Role.TENANT_MEMBER, "acme", "ann"), office=SimpleNamespace(connection=Gone()))
+    for _ in range(2):
+        with pytest.raises(ConnectionError, match="it is closed"):
+            await anext(watches.watch_jobs(SimpleNamespace(parent="tenants/acme", job="", user=""), call))
+    assert watches.allowed() == watch.UNHEARD_MAX

@@ -1,0 +1,198 @@
+"""What if over the API: whose changes go on, and what comes of the process that answers."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+from google.protobuf.json_format import MessageToDict, ParseDict
+
+from headrace.contracts.api import audit_pb2 as pb
+from headrace.contracts.messages.whatif import Difference, Moved, OutcomeNumbers, Sides, WhatIfAnswer
+from headrace.contracts.transport.codec import encode
+from headrace.contracts.values.durations import HOUR, SECOND
+from headrace.domain.model.state import State
+from headrace.governance.api.context import ApiContext, CallContext
+from headrace.governance.api.errors import ApiError
+from headrace.governance.api.slots import Slots
+from headrace.governance.api.whatif_service import Supposing
+from headrace.identity.caller import Caller, Denied, Role
+from headrace.service.answering import Refused
+from tests.patience import PATIENCE
+
+SIDES = Sides(before=OutcomeNumbers(starts=2, wait_max=7), after=OutcomeNumbers(starts=3, cost="1.500000"))
+FOUND = Difference(
+    at=0,
+    span=HOUR,
+    assumptions=("nobody new comes",),
+    total=SIDES,
+    groups={"dev": SIDES},
+    policies={},
+    pools={},
+    moved=(Moved(job="ann.x", queue="dev/one", before=5 * SECOND, after=None, before_is="started", after_is="waiting"),),
+    moved_in_all=1,
+)
+SLEEPS_WHERE_ASKED = f"""import sys, time
+time.sleep(30 if '1h' in sys.stdin.read() else 0)
+sys.stdout.buffer.write({encode(WhatIfAnswer(found=FOUND))!r})
+"""
+OWN = {"policies": [{"tenant": "acme", "name": "dev", "profiles": ["one"]}]}
+
+
+def player(answer, before="pass") -> Supposing:
+    said = encode(answer) if isinstance(answer, WhatIfAnswer) else answer
+    return Supposing((sys.executable, "-c", f"import sys, time; sys.stdin.read(); {before}; sys.stdout.buffer.write({said!r})"))
+
+
+def call(role=Role.PROVIDER_ADMIN, within=30.0) -> CallContext:
+    known = {"state": State(), "clock": lambda: 7 * SECOND}
+    office = ApiContext(*(known.get(field) for field in ApiContext._fields))
+    return CallContext(Caller(role, "acme", "boss"), "WhatIf", within, office)
+
+
+async def until(holds) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not holds():
+            await asyncio.sleep(0.01)
+
+
+def request(changes, **more):
+    return ParseDict({"changes": changes, **more}, pb.WhatIfRequest())
+
+
+async def test_the_answer_comes_from_a_process_of_its_own():
+    report = await player(WhatIfAnswer(found=FOUND, since=3 * SECOND, sequence=9)).what_if(request(OWN), call())
+    assert MessageToDict(report, preserving_proto_field_name=True) == {
+        "sequence": "9",
+        "time": "1970-01-01T00:00:03Z",
+        "span": "1h",
+        "assumptions": ["nobody new comes"],
+        "total": NUMBERS,
+        "groups": {"dev": NUMBERS},
+        "moved": [{"job": "ann.x", "queue": "dev/one", "before": "5", "before_is": "started", "after_is": "waiting"}],
+        "moved_in_all": 1,
+    }
+
+
+_ZEROS = dict.fromkeys(("wait_mean", "wait_p95", "wait_max", "lost", "used", "reserved", "borrowed"), "0") | {
+    "cost": "0.000000"
+}
+NUMBERS = {"before": _ZEROS | {"starts": 2, "wait_max": "7"}, "after": _ZEROS | {"starts": 3, "cost": "1.500000"}}
+
+
+async def test_another_question_of_the_same_tenant_waits_and_others_are_answered_meanwhile():
+    slow = Supposing((sys.executable, "-c", SLEEPS_WHERE_ASKED), Slots(2))
+    first = asyncio.create_task(slow.what_if(request(OWN, span="1h"), call(Role.TENANT_ADMIN)))
+    await asyncio.sleep(0)
+    with pytest.raises(ApiError, match="^0.2 s were over before it was its turn: .* ask again later$"):
+        await slow.what_if(request(OWN), call(Role.TENANT_ADMIN, within=0.2))
+    assert (await slow.what_if(request(OWN), call())).moved_in_all == 1
+    queue = await slow.get_what_if_queue(pb.GetWhatIfQueueRequest(), call())
+    assert MessageToDict(queue, preserving_proto_field_name=True) == {
+        "questions": [{"tenant": "tenants/acme", "caller": "acme.boss", "since_time": "1970-01-01T00:00:07Z"}]
+    }
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    assert (await slow.get_what_if_queue(pb.GetWhatIfQueueRequest(), call())).questions == []
+    assert (await slow.what_if(request(OWN), call(Role.TENANT_ADMIN))).moved_in_all == 1
+
+
+async def test_a_tenant_that_fills_its_part_of_the_queue_is_told_the_way_out():
+    slow = Supposing((sys.executable, "-c", SLEEPS_WHERE_ASKED), Slots(2, waiting_each=1))
+    asked = [asyncio.create_task(slow.what_if(request(OWN, span="1h"), call(Role.TENANT_ADMIN))) for _ in range(2)]
+    await asyncio.sleep(0)
+    with pytest.raises(
+        ApiError, match="^tenant acme has 1 what-ifs waiting already: end one by closing its request, or ask"
+    ) as full:
+        await slow.what_if(request(OWN), call(Role.TENANT_ADMIN))
+    assert (full.value.code.name, full.value.reason, full.value.retry_after) == ("RESOURCE_EXHAUSTED", "TOO_MANY_WHATIFS", 30)
+    queue = await slow.get_what_if_queue(pb.GetWhatIfQueueRequest(parent="tenants/acme"), call())
+    assert [place.position for place in queue.questions] == [0, 1]
+    for one in asked:
+        one.cancel()
+    await asyncio.gather(*asked, return_exceptions=True)
+
+
+async def test_the_process_is_killed_when_its_deadline_passes_or_its_caller_goes_away(tmp_path):
+    leaves = f"import os, sys, time; open({str(tmp_path)!r} + f'/{{os.getpid()}}', 'x'); sys.stdin.read(); time.sleep(60)"
+    slow = Supposing((sys.executable, "-c", leaves))
+    with pytest.raises(ApiError, match="^it takes longer than 1 s, waiting included; ask for a shorter time of the ledger$"):
+        await slow.what_if(request(OWN), call(within=1))
+    asking = asyncio.create_task(slow.what_if(request(OWN), call()))
+    await until(lambda: len(list(tmp_path.iterdir())) == 2)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    await until(lambda: not any(Path("/proc", pid.name).exists() for pid in tmp_path.iterdir()))
+
+
+@pytest.mark.parametrize(
+    ("answer", "told", "fields"),
+    [
+        pytest.param(
+            WhatIfAnswer(code="INVALID", error="since: no (and 1 more)", lines=("since: no", "span: no")),
+            r"since: no \(and 1 more\)",
+            ["since", "span"],
+            id="no such time",
+        ),
+        pytest.param(WhatIfAnswer(code="UNAVAILABLE", error="the ledger is away"), "the ledger is away", [], id="no ledger"),
+        pytest.param(
+            WhatIfAnswer(code="TOO_LARGE", error="each play may take 1GiB", lines=("each play may take 1GiB",)),
+            "^each play may take 1GiB$",
+            [],
+            id="too large",
+        ),
+        pytest.param(
+            b"", "ended without an answer; most likely each of its two plays may take 4GiB of memory", [], id="no word"
+        ),
+    ],
+)
+async def test_why_there_is_no_answer_is_told(answer, told, fields):
+    with pytest.raises(ApiError, match=told) as raised:
+        await player(answer).what_if(request(OWN), call())
+    assert [violation.field for violation in raised.value.violations] == fields
+
+
+@pytest.mark.parametrize("name", ["SIGSEGV", "SIGBUS", "SIGABRT"])
+async def test_a_process_that_dies_by_a_signal_as_for_want_of_memory_is_told_as_too_large(name):
+    dies = f"import os, resource, signal; resource.setrlimit(resource.RLIMIT_CORE, (0, 0)); os.kill(os.getpid(), signal.{name})"
+    with pytest.raises(ApiError) as raised:
+        await Supposing((sys.executable, "-c", dies)).what_if(request(OWN), call())
+    assert (raised.value.code.name, raised.value.reason) == ("RESOURCE_EXHAUSTED", "TOO_LARGE")
+    assert raised.value.message == (
+        f"its process was ended by {name}; most likely each of its two plays may take 4GiB of memory and needs more: ask for a "
+        "shorter time or fewer jobs; the provider can raise HEADRACE_WHATIF_MEMORY and start governance again"
+    )
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"policies": [{"tenant": "other", "name": "dev", "profiles": ["one"]}]}, id="a policy of others"),
+        pytest.param({"pools": [{"name": "hall", "selector": {"site": "a"}}]}, id="a pool"),
+        pytest.param({"nodes": [{"name": "n"}]}, id="a node"),
+        pytest.param({"delete": [{"kind": "policy", "name": "other/dev"}]}, id="a deletion of others"),
+        pytest.param({"delete": [{"kind": "pool", "name": "hall"}]}, id="a deletion of a pool"),
+        pytest.param({"submit": [{"name": "x", "queue": "dev/one", "tenant": "other"}]}, id="a job of others"),
+        pytest.param({"policies": [{"tenant": "acme", "name": "dev", "colour": "red"}]}, id="what cannot be read"),
+    ],
+)
+async def test_a_tenant_supposes_what_is_its_own_and_nothing_else(changes):
+    own = player(WhatIfAnswer(found=FOUND))
+    with pytest.raises((ApiError, Denied)):
+        await own.what_if(request(changes, parent="tenants/acme"), call(Role.TENANT_ADMIN))
+    kept = {"delete": [{"kind": "policy", "name": "dev"}], "submit": [{"name": "x", "queue": "dev/one"}], **OWN}
+    assert (await own.what_if(request(kept, parent="tenants/acme"), call(Role.TENANT_ADMIN))).moved_in_all == 1
+
+
+async def test_where_no_process_can_be_started_that_is_told():
+    with pytest.raises(Refused, match="no process can be started"):
+        await Supposing(("/no/such/player",)).what_if(request(OWN), call())
+
+
+async def test_nothing_to_change_is_refused():
+    with pytest.raises(ApiError, match="nothing is changed"):
+        await player(WhatIfAnswer(found=FOUND)).what_if(request({}), call())

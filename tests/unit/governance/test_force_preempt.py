@@ -1,0 +1,53 @@
+"""An operator's force (R24): explicit, with a reason, of what runs; everything else is refused with the way out."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.contracts import facts as f
+from headrace.contracts.messages.queries import ForceRequest
+from headrace.governance.force_preempt import forcing
+
+ADMIN = "default.admin"
+
+
+@pytest.fixture
+def hall(site):
+    """`ann` runs a job."""
+    site.write("policies: [{name: q, group: all, profiles: [one]}]")
+    site.node("w1", site="west")
+    return site
+
+
+def wished(site, job, *, force=True, reason="the demo"):
+    return forcing(ForceRequest(job=job, force=force, reason=reason), ADMIN)(site.state, 0)
+
+
+def test_it_is_a_fact_with_author_and_reason_by_key_or_by_id(hall):
+    job = hall.job("q/one", on="w1")
+    fact = f.PreemptionForcedV1(author=ADMIN, reason="the demo", job=job, attempt=1)
+    for name in (job, job.rpartition(".")[2]):
+        decision = wished(hall, name)
+        assert (decision.facts, decision.answer.changes[0].name, decision.error) == ((fact,), job, "")
+
+
+def test_without_force_or_a_reason_or_a_job_that_runs_nothing_is_taken(hall):
+    job, waiting = hall.job("q/one", on="w1"), hall.job("q/one")
+    asked = [
+        wished(hall, job, force=False),
+        wished(hall, job, reason="  "),
+        wished(hall, waiting),
+        wished(hall, "nobody"),
+    ]
+    assert [(decision.code, decision.facts) for decision in asked] == [
+        ("REFUSED", ()),
+        ("INVALID", ()),
+        ("REFUSED", ()),
+        ("NOT_FOUND", ()),
+    ]
+    assert [decision.error for decision in asked] == [
+        f"force: {job} is not stopped: its units may be inside a reservation, which only an explicit order takes; say --force",
+        "reason: nothing is taken by force without one; say --reason TEXT",
+        f"{waiting} is pending; only what runs can be taken from",
+        "no job nobody runs here; `headrace jobs --state running` lists them",
+    ]

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from headrace.contracts.messages.queries import ApplyAnswer, Presence
+from headrace.contracts.transport.codec import encode
+from headrace.domain.model.state import State
+from headrace.governance import level_upgrade, levels
+from headrace.governance.level_upgrade import HELD, HOLD, Raising
+from headrace.service.answering import Refused
+
+
+class Bus:
+    """Hears what is subscribed to; services say by it that they are there."""
+
+    def __init__(self):
+        self.hear = {}
+
+    async def subscribe(self, subject, cb):
+        self.hear[subject] = cb
+
+    async def say(self, service, reads, subject=""):
+        said = encode(Presence(service=service, called=service, instance=service, reads=reads))
+        await self.hear["hr.presence.*"](SimpleNamespace(subject=subject or f"hr.presence.{service}", data=said))
+
+
+class Installation:
+    """Its level is what the wishes say that were decided."""
+
+    def __init__(self, monkeypatch, expected=("feed",)):
+        monkeypatch.setattr(level_upgrade, "LOOK_EVERY", 0.001)
+        self.bus, self.state, self.asked = Bus(), State(), 0
+        self.raised, self.caught_up = asyncio.Event(), asyncio.Event()
+        self.caught_up.set()
+        deciding = SimpleNamespace(
+            fold=SimpleNamespace(state=self.state), caught_up=self.caught_up, service=SimpleNamespace(connection=self.bus)
+        )
+        self.raising = Raising(deciding, self.decided, expected, newest=2)
+
+    async def decided(self, wish):
+        self.asked += 1
+        if self.asked == 1:
+            raise Refused("UNAVAILABLE", "not now")
+        for fact in wish(self.state, 0).facts:
+            self.state.terms.level = fact.level
+        self.raised.set()
+        return ApplyAnswer(changes=(), applied=True)
+
+
+async def test_the_level_is_raised_when_everybody_is_there_and_reads_it_and_tried_again_where_that_failed(monkeypatch):
+    one = Installation(monkeypatch)
+    assert one.raising.held_back() == ("it is not known yet who is there",)
+    work = asyncio.create_task(one.raising.run())
+    while not one.bus.hear:
+        await asyncio.sleep(0)
+    await one.bus.hear["hr.presence.*"](SimpleNamespace(subject="hr.presence.feed", data=b"nonsense"))
+    await one.bus.say("feed", 2, subject="hr.presence.audit")
+    monkeypatch.setattr(levels, "PRESENT", 0.0)
+    assert one.raising.held_back() == ("feed is not there",)
+    monkeypatch.setattr(levels, "PRESENT", 60.0)
+    one.raising._attendance._began -= 60.0  # a minute ago
+    await one.bus.say("feed", 2)
+    await asyncio.wait_for(one.raised.wait(), 10)
+    assert (one.state.terms.level, one.asked, one.raising.held_back()) == (2, 2, ())
+    work.cancel()
+
+
+@pytest.mark.parametrize("held", ["1", "0"])
+async def test_an_operator_may_keep_it_where_it_is(monkeypatch, held):
+    monkeypatch.setenv(HOLD, held)
+    told = Installation(monkeypatch).raising.held_back()
+    assert (HELD in told) is (held == "1")

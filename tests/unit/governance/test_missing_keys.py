@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from headrace.bus.text_encryption import Keyring
+from headrace.contracts import facts as f
+from headrace.governance.missing_keys import Keyless, locking, trouble
+from tests.unit.allocator.history import History, policy
+
+LOCKED = f.TextsLockedV1(tenant="default", handle="ann")
+UNLOCKED = f.TextsUnlockedV1(tenant="default", handle="ann")
+ANN = ("default", "ann")
+
+
+class Installation:
+    """A history, and a folder of keys; what is decided is said."""
+
+    def __init__(self, folder):
+        self.told = History(policy("ml", 2))
+        self.folder, self.keys = folder, Keyring(folder)
+        self.said = []
+        caught_up = asyncio.Event()
+        caught_up.set()
+        deciding = SimpleNamespace(fold=SimpleNamespace(state=self.told.state), caught_up=caught_up)
+        self.keyless = Keyless(deciding, self.decided, self.keys, str(folder))
+
+    async def decided(self, wish):
+        decision = wish(self.told.state, self.told.now)
+        if decision.facts:
+            self.said += decision.facts
+            self.told.say(*decision.facts)
+        return decision.answer
+
+    def admit(self, user="ann"):
+        job = self.told.admit("ml/one", user=user)
+        self.keys.seal(f"default.{user}", b"x", job.key)
+        return job
+
+
+@pytest.fixture
+def installation(tmp_path):
+    return Installation(tmp_path)
+
+
+async def test_a_key_that_is_missing_is_stated_once_with_what_to_do_and_again_when_it_is_back(installation):
+    installation.admit()
+    await installation.keyless.look()
+    assert (installation.said, installation.keyless.trouble()) == ([], "")
+
+    key = installation.folder / "default.ann.key"
+    key.rename(installation.folder / "away")
+    await installation.keyless.look()
+    await installation.keyless.look()
+    assert installation.said == [LOCKED]
+    assert installation.keyless.trouble() == (
+        f"keys of what jobs run are missing in {installation.folder}, and nobody has erased them: default.ann.key (1 jobs wait); "
+        "put them back from a backup, or cancel those jobs"
+    )
+
+    (installation.folder / "away").rename(key)
+    await installation.keyless.look()
+    assert (installation.said, installation.keyless.trouble()) == ([LOCKED, UNLOCKED], "")
+
+
+async def test_when_somebody_gives_up_on_the_jobs_nothing_waits_any_more(installation):
+    job = installation.admit()
+    (installation.folder / "default.ann.key").unlink()
+    await installation.keyless.look()
+    installation.told.cancel(job)
+    installation.told.allocate()
+    await installation.keyless.look()
+    assert installation.said == [LOCKED, UNLOCKED]
+
+
+async def test_an_erasure_is_no_damage(installation):
+    installation.admit()
+    erased = f.UserErasedV1(author="default.admin", tenant="default", handle="ann", pseudonym="erased-1")
+    installation.told.say(erased)
+    installation.keys.destroy("default.ann")
+    await installation.keyless.look()
+    assert installation.said == []
+
+
+def test_below_the_level_nothing_is_stated(installation):
+    installation.admit()
+    installation.told.state.terms.level = 1
+    assert locking({ANN})(installation.told.state, 0).facts == ()
+
+
+def test_of_very_many_the_first_are_named(installation):
+    for number in range(7):
+        user = f"u{number}"
+        installation.told.admit("ml/one", user=user)
+        installation.told.say(f.TextsLockedV1(tenant="default", handle=user))
+    said = trouble(installation.told.state, "/keys")
+    assert "default.u4.key (1 jobs wait), and 2 more; put them back" in said

@@ -1,0 +1,66 @@
+"""Who asks a process how it is hears it, or that nobody answers in time; and is never kept waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import pytest
+
+from headrace.health.health import Health
+from headrace.health.http import HealthServer
+from headrace.health.query import ask, ask_all
+
+
+async def test_what_is_wrong_is_told_on_one_line():
+    health = Health("accounting")
+    health.check("nats", lambda: "")
+    health.check("postgres", lambda: "it is away")
+    health.check("ledger", lambda: "7 records behind")
+    page = HealthServer(health, "token")
+    await page.open("127.0.0.1", 0)
+    said = await ask(f"127.0.0.1:{page.port}")
+    await page.close()
+    assert said is not None
+    assert (said.name, said.ready, said.role, said.wrong) == (
+        "accounting",
+        False,
+        "active",
+        "postgres: it is away; ledger: 7 records behind",
+    )
+
+
+@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 200 OK\r\n\r\nno json", b"SSH-2.0-x\r\n", None])
+async def test_who_says_something_else_or_nothing_has_not_answered(answer):
+    over = asyncio.Event()
+
+    async def speak(reader, writer):
+        if answer is None:
+            await reader.read(-1)  # until who asked has given up
+        else:
+            writer.write(answer)
+        writer.close()
+        over.set()
+
+    async with await asyncio.start_server(speak, "127.0.0.1", 0) as server:
+        assert await ask(f"127.0.0.1:{server.sockets[0].getsockname()[1]}", 0.1) is None
+        await over.wait()
+
+
+async def test_where_nobody_listens_nobody_has_answered():
+    assert await ask("127.0.0.1:1") is None
+
+
+async def test_all_are_asked_at_once_and_each_is_told_by_its_name():
+    health = Health("feed")
+    page = HealthServer(health, "token")
+    await page.open("127.0.0.1", 0)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        nobody = f"127.0.0.1:{taken.getsockname()[1]}"
+    there = f"127.0.0.1:{page.port}"
+    said = await ask_all({"feed": there, "audit": nobody})
+    assert said == {
+        "feed": {"metrics": there, "ready": True, "health": ""},
+        "audit": {"metrics": nobody, "ready": False, "health": "no answer"},
+    }
+    await page.close()

@@ -1,0 +1,129 @@
+"""What is written for services elsewhere: an environment for each, the servers' and the gateway's configuration, logins made once."""
+
+from __future__ import annotations
+
+import json
+import stat
+
+import msgspec
+import pytest
+
+from headrace.supervisor.cluster import cluster_config
+from headrace.supervisor.cluster.cluster_config import Elsewhere
+from headrace.supervisor.errors import InstallationError
+from headrace.supervisor.installation import Installation
+
+HERE = Elsewhere(nats=("nats://127.0.0.1:4222",), postgres="postgresql://h:x@db/headrace")
+THREE = ("tls://n1", "tls://n2:4333", "tls://n3")
+APART = Elsewhere(
+    nats=THREE, postgres="x", tls_cert="/c", tls_key="/k", tls_ca="/ca", directory="/var/lib/headrace", listen="0.0.0.0:8080"
+)
+
+
+@pytest.fixture
+def installation(tmp_path):
+    return Installation(tmp_path / "data")
+
+
+def environments(installation):
+    return {
+        path.stem: dict(line.split("=", 1) for line in path.read_text().splitlines())
+        for path in (installation.directory / "env").iterdir()
+    }
+
+
+def test_each_process_has_an_environment_of_its_own_that_nobody_else_may_read(installation):
+    files = cluster_config.write(installation, HERE)
+    found = environments(installation)
+    assert sorted(found) == [
+        *("accounting", "admission", "allocator@1", "allocator@2", "audit", "callout@1", "callout@2"),
+        *("feed@1", "feed@2", "governance", "preemption@1", "preemption@2"),
+    ]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files if path != installation.endpoint} == {0o600}
+    second = found["allocator@2"]
+    assert (second["HEADRACE_TURN"], second["HEADRACE_INSTANCE"], second["HEADRACE_NATS_USER"]) == (
+        "later",
+        "allocator-standby",
+        "allocator",
+    )
+    assert found["allocator@1"]["HEADRACE_NATS_PASSWORD"] == second["HEADRACE_NATS_PASSWORD"]
+    assert [name for name, one in found.items() if "HEADRACE_POSTGRES_DSN" in one] == ["accounting"]
+    assert found["governance"]["HEADRACE_API"] == f"unix:{installation.directory}/gateway/api.sock"
+    places = [one["HEADRACE_METRICS"] for one in found.values()]
+    assert len(set(places)) == len(places) == 12
+    assert found["allocator@1"]["HEADRACE_METRICS"] == "127.0.0.1:9103"
+    assert second["HEADRACE_METRICS"] == "127.0.0.1:9113"
+
+
+def test_written_again_logins_stay_and_what_was_said_is_kept(installation):
+    cluster_config.write(installation, HERE)
+    before = environments(installation)
+    cluster_config.write(installation, msgspec.structs.replace(cluster_config.kept(installation), currency="EUR"))
+    after = environments(installation)
+    assert after["accounting"].pop("HEADRACE_CURRENCY") == "EUR"
+    assert before["accounting"].pop("HEADRACE_CURRENCY") == "USD"
+    assert after == before
+
+
+def test_three_servers_know_each_other_and_have_all_logins(installation):
+    cluster_config.write(installation, APART)
+    texts = [(installation.directory / f"nats/headrace-{number}.conf").read_text() for number in (1, 2, 3)]
+    assert ['listen: "0.0.0.0:4222"' in texts[0], 'listen: "0.0.0.0:4333"' in texts[1]] == [True, True]
+    for text in texts:
+        assert "@n1:6222" in text
+        assert "@n3:6222" in text
+        assert 'cert_file: "/c"' in text
+        assert installation.service("allocator").password in text
+        assert installation.metrics_token() not in text
+    assert environments(installation)["feed@1"]["HEADRACE_CA"] == "/ca"
+    assert environments(installation)["feed@1"]["HEADRACE_DATA"] == "/var/lib/headrace"
+
+
+def test_one_server_alone_on_the_loopback_listens_there_and_to_nobody_else(installation):
+    cluster_config.write(installation, HERE)
+    text = (installation.directory / "nats/headrace-1.conf").read_text()
+    assert 'listen: "127.0.0.1:4222"' in text
+    assert "cluster" not in text
+
+
+def test_the_gateway_finds_the_api_and_what_it_speaks_where_the_services_run(installation):
+    cluster_config.write(installation, APART)
+    text = installation.gateway_config.read_text()
+    assert '"/var/lib/headrace/gateway/api.sock"' in text
+    assert '"/var/lib/headrace/gateway/api.pb"' in text
+    assert json.loads(text)["static_resources"]["listeners"][0]["address"]["socket_address"] == {
+        "address": "0.0.0.0",
+        "port_value": 8080,
+    }
+    assert json.loads(installation.endpoint.read_text())["url"] == ",".join(THREE)
+
+
+@pytest.mark.parametrize(
+    ("said", "complaint"),
+    [
+        ({"nats": ("n1:4222",)}, "--nats: 'n1:4222' is no address"),
+        ({"nats": ("http://n1",)}, "is no address; write nats://HOST:4222"),
+        ({"nats": ("nats://u:p@n1",)}, "is no address"),
+        ({"nats": ("nats://127.0.0.1:x",)}, "is no address"),
+        ({"nats": ("tls://a", "tls://b"), "tls_cert": "c", "tls_key": "k"}, "2 servers; one alone, or three"),
+        ({"nats": ("tls://a", "nats://b", "tls://c")}, "all of them with tls://, or none"),
+        ({"nats": ("tls://a",)}, "takes --tls-cert and --tls-key"),
+        ({"nats": ("nats://db",)}, "db is beyond this machine: take tls://, or --in-the-clear"),
+        ({"postgres": "host=db password='x y'"}, "--postgres: no blanks"),
+        ({"listen": "8080"}, "--listen: '8080' is no address"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_way_out_and_nothing_is_written(installation, said, complaint):
+    with pytest.raises(InstallationError, match=complaint.replace("(", r"\(")):
+        cluster_config.write(installation, msgspec.structs.replace(HERE, **said))
+    assert not installation.directory.exists()
+
+
+def test_before_anything_was_written_that_is_said(installation):
+    with pytest.raises(InstallationError, match="nothing has been written into .* yet: `headrace config write` does"):
+        cluster_config.kept(installation)
+
+
+def test_in_the_clear_has_to_be_said(installation):
+    cluster_config.write(installation, msgspec.structs.replace(HERE, nats=("nats://db",), in_the_clear=True))
+    assert 'listen: "0.0.0.0:4222"' in (installation.directory / "nats/headrace-1.conf").read_text()

