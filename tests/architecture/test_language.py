@@ -1,0 +1,95 @@
+"""The language of the source (docs/contributing.md, Style): sentences of docstrings, comments and messages, and names."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.tree import ROOT, sources
+
+CLEAN: tuple[str, ...] = ()
+"""Folders below `headrace/` that were rewritten. A folder is added when it is, and none is taken out."""
+
+IDIOMS = re.compile(
+    r"\b(nobody|somebody|anybody|everybody|whoever|whomever|so many|such an?|of which|none where|where there is none"
+    r"|(?:is|are|was|were) none|(?:is|are|was|were) no(?! longer| more)|he|she|him|his|hers?)\b",
+    re.IGNORECASE,
+)
+"""Signs of a sentence to write again: it says who or what is not there instead of what is the case, or hides its subject."""
+
+RETIRED = {
+    *(
+        "strand",
+        "shelf",
+        "shelves",
+        "shelve",
+        "yielder",
+        "yielders",
+        "footing",
+        "untold",
+        "happenings",
+        "aftermath",
+        "toll",
+        "roster",
+    ),
+    *(
+        "nursery",
+        "canary",
+        "tenure",
+        "abreast",
+        "outlet",
+        "office",
+        "elsewhere",
+        "mending",
+        "stretches",
+        "takings",
+        "honourable",
+    ),
+}
+"""Words of names that were replaced by terms of the field (docs/contributing.md)."""
+
+WORDS_MIN = 4
+
+
+def is_clean(path: str) -> bool:
+    return path.partition("/headrace/")[2].startswith(CLEAN)
+
+
+CHECKED = [path for path in sources() if is_clean(path)]
+
+
+def said(source: str) -> list[tuple[int, str]]:
+    """Comments and texts of a file, each with its line; texts without white space are names or codes."""
+    kinds = {tokenize.COMMENT, tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    return [(token.start[0], token.string) for token in tokens if token.type in kinds and " " in token.string]
+
+
+@pytest.mark.parametrize("path", CHECKED)
+def test_sentences_say_what_is_the_case(path: str) -> None:
+    found = [(line, match.group()) for line, text in said(Path(ROOT, path).read_text()) for match in IDIOMS.finditer(text)]
+    assert found == [], "write the sentence again: what is it, or what does it return?"
+
+
+@pytest.mark.parametrize("path", CHECKED)
+def test_docstrings_say_more_than_the_name(path: str) -> None:
+    tree = ast.parse(Path(ROOT, path).read_text())
+    kinds = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    documented = [(node.name, ast.get_docstring(node)) for node in ast.walk(tree) if isinstance(node, kinds)]
+    assert [name for name, text in documented if text is not None and len(text.split()) < WORDS_MIN] == []
+
+
+@pytest.mark.parametrize("path", CHECKED)
+def test_names_are_terms_of_the_field(path: str) -> None:
+    tree = ast.parse(Path(ROOT, path).read_text())
+    kinds = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    names = [node.name for node in ast.walk(tree) if isinstance(node, kinds)]
+    names += [node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)]
+    names += [node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+    words = {name: set(re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower())) for name in names}
+    assert sorted(name for name, parts in words.items() if parts & RETIRED) == []
