@@ -170,7 +170,7 @@ async def node(feed, nats_server, tmp_path, words) -> AsyncIterator[Executor]:
 
 
 @pytest.fixture
-def machine() -> Iterator[Machine]:
+def place() -> Iterator[Machine]:
     """A data directory for one test, which starts the installation itself."""
     with new_machine() as made:
         yield made

@@ -9,20 +9,20 @@ import signal
 from tests.integration.machine import Machine
 
 
-def test_after_kill_9_of_the_supervisor_of_three_servers_jobs_run_again_by_themselves(machine: Machine) -> None:
-    machine.up("--nats-servers", "3")
-    machine.done("apply", "-f", machine.documents)
-    jobs = [machine.submit(machine.goes_on_until_released) for _ in range(6)]
-    machine.until_state(jobs[1], "running")
+def test_after_kill_9_of_the_supervisor_of_three_servers_jobs_run_again_by_themselves(place: Machine) -> None:
+    place.up("--nats-servers", "3")
+    place.done("apply", "-f", place.documents)
+    jobs = [place.submit(place.goes_on_until_released) for _ in range(6)]
+    place.until_state(jobs[1], "running")
 
-    os.kill(json.loads((machine.data / "running.json").read_text())["pid"], signal.SIGKILL)
-    machine.until(lambda: not any(process.name() in ("nats-server", "postgres") for process in machine.processes()))
+    os.kill(json.loads((place.data / "running.json").read_text())["pid"], signal.SIGKILL)
+    place.until(lambda: not any(process.name() in ("nats-server", "postgres") for process in place.processes()))
 
-    machine.up()
-    jobs += [machine.submit(machine.goes_on_until_released) for _ in range(2)]
-    machine.until(lambda: sum(machine.job(job)["state"] == "running" for job in jobs) == 2)
-    (node,) = json.loads(machine.done("nodes", "--json"))
+    place.up()
+    jobs += [place.submit(place.goes_on_until_released) for _ in range(2)]
+    place.until(lambda: sum(place.job(job)["state"] == "running" for job in jobs) == 2)
+    (node,) = json.loads(place.done("nodes", "--json"))
     assert node.get("cordoned", "") == "", node
-    machine.released.touch()
+    place.released.touch()
     for job in jobs:
-        machine.until_state(job, "succeeded")
+        place.until_state(job, "succeeded")

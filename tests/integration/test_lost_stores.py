@@ -19,29 +19,29 @@ STREAMS = "nats/store/jetstream/CORE/streams"
 class Begun(NamedTuple):
     """An installation that has run a job, and is down; the job; and a copy of its directory as it is then."""
 
-    machine: Machine
+    place: Machine
     job: str
     copy: Path
 
 
 @pytest.fixture(scope="module")
 def made() -> Iterator[Begun]:
-    with new_machine() as machine:
-        machine.up()
-        machine.done("apply", "-f", machine.documents)
-        job = machine.submit("exit 0", "--wait")
-        machine.until(lambda: machine.parts()["accounting"]["lag"] == 0)
-        machine.done("down", "--now")
-        yield Begun(machine, job, copy(machine.data, machine.data.with_name("copy")))
+    with new_machine() as place:
+        place.up()
+        place.done("apply", "-f", place.documents)
+        job = place.submit("exit 0", "--wait")
+        place.until(lambda: place.parts()["accounting"]["lag"] == 0)
+        place.done("down", "--now")
+        yield Begun(place, job, copy(place.data, place.data.with_name("copy")))
 
 
 @pytest.fixture
 def begun(made: Begun) -> Iterator[Begun]:
     """As it was when it had run its job, for each test."""
-    shutil.rmtree(made.machine.data)
-    copy(made.copy, made.machine.data)
+    shutil.rmtree(made.place.data)
+    copy(made.copy, made.place.data)
     yield made
-    made.machine.end()
+    made.place.end()
 
 
 def copy(directory: Path, to: Path) -> Path:
@@ -50,74 +50,74 @@ def copy(directory: Path, to: Path) -> Path:
     return to
 
 
-def goes_on(machine: Machine, *before: str) -> None:
+def goes_on(place: Machine, *before: str) -> None:
     """It comes up, knows the jobs of before, and runs another one."""
-    machine.up()
-    after = machine.submit("exit 0", "--wait")
-    assert [machine.job(job)["state"] for job in (*before, after)] == ["succeeded"] * (len(before) + 1)
+    place.up()
+    after = place.submit("exit 0", "--wait")
+    assert [place.job(job)["state"] for job in (*before, after)] == ["succeeded"] * (len(before) + 1)
 
 
-def refused(machine: Machine, *said: str) -> None:
+def refused(place: Machine, *said: str) -> None:
     """It does not come up, and says why; and nothing is left running that could acknowledge a wish."""
-    ran = machine.run("up", "--detach", "--gpus", "2")
+    ran = place.run("up", "--detach", "--gpus", "2")
     assert ran.returncode != 0
     assert [words for words in said if words not in ran.stderr + ran.stdout] == [], ran.stderr + ran.stdout
-    assert [process.name() for process in machine.processes()] == []
+    assert [process.name() for process in place.processes()] == []
 
 
 def test_a_lost_store_of_wishes_is_named_and_repaired_and_no_new_wish_is_taken_for_an_old_one(begun: Begun) -> None:
-    machine, job, _ = begun
-    shutil.rmtree(machine.data / STREAMS / "SUBMIT")
+    place, job, _ = begun
+    shutil.rmtree(place.data / STREAMS / "SUBMIT")
 
-    refused(machine, "stream SUBMIT is gone, and wishes through 1 were judged", "`headrace repair`")
-    looked = json.loads(machine.run("repair", "--look", "--json").stdout)
+    refused(place, "stream SUBMIT is gone, and wishes through 1 were judged", "`headrace repair`")
+    looked = json.loads(place.run("repair", "--look", "--json").stdout)
     assert [trouble.partition(":")[0] for trouble in looked["troubles"]] == [
         "stream SUBMIT is gone, and wishes through 1 were judged"
     ]
-    machine.done("repair")
+    place.done("repair")
 
-    assert json.loads(machine.done("repair", "--look", "--json"))["troubles"] == []
-    goes_on(machine, job)
+    assert json.loads(place.done("repair", "--look", "--json"))["troubles"] == []
+    goes_on(place, job)
 
 
 def test_a_lost_ledger_is_named_with_its_streams_and_comes_back_from_what_is_left(begun: Begun) -> None:
-    machine, job, _ = begun
-    shutil.rmtree(machine.data / "nats/store")
+    place, job, _ = begun
+    shutil.rmtree(place.data / "nats/store")
 
-    refused(machine, "the ledger is empty, and the books' copy of it goes to record", "`headrace repair` puts it back")
-    machine.done("repair")
+    refused(place, "the ledger is empty, and the books' copy of it goes to record", "`headrace repair` puts it back")
+    place.done("repair")
 
-    goes_on(machine, job)
+    goes_on(place, job)
 
 
 def test_damaged_books_are_named_with_what_heals_them_and_repair_works_without(begun: Begun) -> None:
-    machine, job, _ = begun
-    (machine.data / "postgres/data/PG_VERSION").unlink()
+    place, job, _ = begun
+    (place.data / "postgres/data/PG_VERSION").unlink()
 
-    refused(machine, "PG_VERSION is missing", f"move {machine.data / 'postgres'} away and run `headrace up` again")
-    looked = machine.run("repair", "--look")
+    refused(place, "PG_VERSION is missing", f"move {place.data / 'postgres'} away and run `headrace up` again")
+    looked = place.run("repair", "--look")
     assert (looked.returncode, "the books' database cannot be read, and is left out" in looked.stdout) == (0, True), looked
-    (machine.data / "postgres").rename(machine.data / "damaged")
+    (place.data / "postgres").rename(place.data / "damaged")
 
-    goes_on(machine, job)
+    goes_on(place, job)
 
 
-def test_jobs_the_keys_of_which_were_lost_wait_and_run_once_those_are_put_back(machine: Machine) -> None:
-    machine.up()
-    machine.done("apply", "-f", machine.documents)
-    jobs = [machine.submit(machine.goes_on_until_released) for _ in range(2)]
+def test_jobs_the_keys_of_which_were_lost_wait_and_run_once_those_are_put_back(place: Machine) -> None:
+    place.up()
+    place.done("apply", "-f", place.documents)
+    jobs = [place.submit(place.goes_on_until_released) for _ in range(2)]
     for job in jobs:  # one that waited could be granted what the first leaves, before the node has said that it stops
-        machine.until_state(job, "running")
-    machine.done("down", "--now")
-    (machine.data / "keys").rename(machine.data / "away")
+        place.until_state(job, "running")
+    place.done("down", "--now")
+    (place.data / "keys").rename(place.data / "away")
 
-    machine.up()
-    machine.until(lambda: "keys of what jobs run are missing" in machine.run("status").stderr)
-    machine.until(lambda: [machine.job(job)["state"] for job in jobs] == ["pending"] * 2)
+    place.up()
+    place.until(lambda: "keys of what jobs run are missing" in place.run("status").stderr)
+    place.until(lambda: [place.job(job)["state"] for job in jobs] == ["pending"] * 2)
     for job in jobs:
-        machine.until(lambda job=job: "is missing, so what it runs cannot be read" in machine.done("why", job))
-    shutil.copytree(machine.data / "away", machine.data / "keys", dirs_exist_ok=True)
+        place.until(lambda job=job: "is missing, so what it runs cannot be read" in place.done("why", job))
+    shutil.copytree(place.data / "away", place.data / "keys", dirs_exist_ok=True)
 
-    machine.released.touch()
+    place.released.touch()
     for job in jobs:
-        machine.until_state(job, "succeeded")
+        place.until_state(job, "succeeded")

@@ -76,18 +76,18 @@ def exact(records: list[StoredMessage]) -> list[tuple[Any, ...]]:
     return [(each.sequence, each.subject, each.time // 1_000, each.payload) for each in records]
 
 
-def test_a_damaged_stream_is_made_whole_and_the_system_goes_on(machine: Machine) -> None:
-    machine.up()
-    machine.done("apply", "-f", machine.documents)
+def test_a_damaged_stream_is_made_whole_and_the_system_goes_on(place: Machine) -> None:
+    place.up()
+    place.done("apply", "-f", place.documents)
     for _ in range(2):
-        machine.submit("exit 0", "--wait")
-    machine.until(lambda: machine.parts()["accounting"]["lag"] == 0)
-    machine.done("down", "--now")
-    installation = Installation(machine.data)
-    whole = json.loads(machine.done("repair", "--json"))
+        place.submit("exit 0", "--wait")
+    place.until(lambda: place.parts()["accounting"]["lag"] == 0)
+    place.done("down", "--now")
+    installation = Installation(place.data)
+    whole = json.loads(place.done("repair", "--json"))
     assert whole["troubles"] == []
     before = asyncio.run(stored(installation, whole["through"]))
-    block = machine.data / "nats/store/jetstream/CORE/streams/LEDGER/msgs/1.blk"
+    block = place.data / "nats/store/jetstream/CORE/streams/LEDGER/msgs/1.blk"
     for damage, says in DAMAGES.items():
         damage(block)
         mended = asyncio.run(mend(installation, lambda *_: None, only_look=False))
@@ -105,6 +105,6 @@ def test_a_damaged_stream_is_made_whole_and_the_system_goes_on(machine: Machine)
     ]
     *first, own = asyncio.run(stored(installation, len(before) + 1))
     assert (exact(first), own.subject.partition("node")[2] != "") == (exact(before), True)
-    machine.up()
-    machine.submit("exit 0", "--wait")
-    machine.until(lambda: machine.parts()["accounting"]["lag"] == 0)
+    place.up()
+    place.submit("exit 0", "--wait")
+    place.until(lambda: place.parts()["accounting"]["lag"] == 0)

@@ -28,24 +28,24 @@ def leave_out(store: Path, sequence: int) -> None:
     (block.parent / "index.db").unlink(missing_ok=True)
 
 
-def test_a_server_whose_copy_is_not_that_of_the_others_copies_anew_and_the_system_goes_on(machine: Machine) -> None:
-    first, second, third = (machine.data / "nats" / f"store-{number}" for number in (1, 2, 3))
-    log = machine.data / "logs" / "nats-server-2.log"
-    machine.up("--nats-servers", "3")
-    machine.done("apply", "-f", machine.documents)
-    machine.until_state(machine.submit("echo before"), "succeeded")
-    machine.done("down")
+def test_a_server_whose_copy_is_not_that_of_the_others_copies_anew_and_the_system_goes_on(place: Machine) -> None:
+    first, second, third = (place.data / "nats" / f"store-{number}" for number in (1, 2, 3))
+    log = place.data / "logs" / "nats-server-2.log"
+    place.up("--nats-servers", "3")
+    place.done("apply", "-f", place.documents)
+    place.until_state(place.submit("echo before"), "succeeded")
+    place.done("down")
     leave_out(second, 6)
     with log.open("ab") as said:
         said.write(SAID)
     assert [one.sequence for one, other in zip(records(second), records(first), strict=True) if one != other] == [6]
 
-    machine.up("--nats-servers", "3")
-    machine.until_state(machine.submit("echo after"), "succeeded")
-    machine.until(lambda: machine.parts()["nats-server-2"]["state"] == "running")
-    machine.until(lambda: len(records(second)) == len(records(first)) == len(records(third)))
-    verified = subprocess.run((*HEADRACE, "audit", "verify", "--data", str(machine.data)), check=False, timeout=PATIENCE)
-    machine.done("down")
+    place.up("--nats-servers", "3")
+    place.until_state(place.submit("echo after"), "succeeded")
+    place.until(lambda: place.parts()["nats-server-2"]["state"] == "running")
+    place.until(lambda: len(records(second)) == len(records(first)) == len(records(third)))
+    verified = subprocess.run((*HEADRACE, "audit", "verify", "--data", str(place.data)), check=False, timeout=PATIENCE)
+    place.done("down")
 
     assert verified.returncode == 0
     assert records(second) == records(first) == records(third)

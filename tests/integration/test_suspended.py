@@ -25,8 +25,8 @@ exec sleep 600
 """
 
 
-def submit(machine: Machine, queue: str, script: str) -> str:
-    return machine.done("submit", "--queue", queue, "--user", "alice", "--", "sh", "-c", script).strip()
+def submit(place: Machine, queue: str, script: str) -> str:
+    return place.done("submit", "--queue", queue, "--user", "alice", "--", "sh", "-c", script).strip()
 
 
 def node_of(job: dict[str, Any]) -> str:
@@ -34,12 +34,12 @@ def node_of(job: dict[str, Any]) -> str:
     return node
 
 
-def statuses(machine: Machine, *command: str) -> list[str]:
+def statuses(place: Machine, *command: str) -> list[str]:
     """The states of the processes below the data directory's nodes that run a command."""
     found = []
     for process in psutil.process_iter():
         try:
-            is_ours = process.cmdline() == list(command) and str(machine.data) in process.environ().get(
+            is_ours = process.cmdline() == list(command) and str(place.data) in process.environ().get(
                 "HEADRACE_CONTROL_DIR", ""
             )
             found += [process.status()] if is_ours else []
@@ -48,33 +48,33 @@ def statuses(machine: Machine, *command: str) -> list[str]:
     return found
 
 
-def test_a_suspended_job_goes_on_at_another_node_from_its_checkpoint_when_that_is_idle(machine: Machine) -> None:
-    machine.up("--nodes", "2", "--gpus", "1")
-    with open(machine.documents, "w", encoding="utf-8") as file:
+def test_a_suspended_job_goes_on_at_another_node_from_its_checkpoint_when_that_is_idle(place: Machine) -> None:
+    place.up("--nodes", "2", "--gpus", "1")
+    with open(place.documents, "w", encoding="utf-8") as file:
         file.write(DOCUMENTS)
-    machine.done("apply", "-f", machine.documents)
-    first = submit(machine, "own/one", machine.goes_on_until_released)
-    machine.until_state(first, "running")
-    trains = submit(machine, "low/one", TRAINS)
-    machine.until_state(trains, "running")
-    machine.until(lambda: bool(machine.job(trains).get("checkpoint")))
-    second = submit(machine, "own/one", "sleep 602")
-    machine.until_state(second, "running")
-    machine.until_state(trains, "suspended")
-    here, there = node_of(machine.job(trains)), node_of(machine.job(first))
-    assert node_of(machine.job(second)) == here
-    assert statuses(machine, "sleep", "600") == [psutil.STATUS_STOPPED]
-    why = json.loads(machine.done("why", trains, "--json"))
+    place.done("apply", "-f", place.documents)
+    first = submit(place, "own/one", place.goes_on_until_released)
+    place.until_state(first, "running")
+    trains = submit(place, "low/one", TRAINS)
+    place.until_state(trains, "running")
+    place.until(lambda: bool(place.job(trains).get("checkpoint")))
+    second = submit(place, "own/one", "sleep 602")
+    place.until_state(second, "running")
+    place.until_state(trains, "suspended")
+    here, there = node_of(place.job(trains)), node_of(place.job(first))
+    assert node_of(place.job(second)) == here
+    assert statuses(place, "sleep", "600") == [psutil.STATUS_STOPPED]
+    why = json.loads(place.done("why", trains, "--json"))
     assert "it goes on elsewhere, from its checkpoint, as soon as it is given another place" in why["message"]
     assert "it is stopped and waits in line again at " in why["message"]
 
-    machine.released.touch()
+    place.released.touch()
 
-    machine.until(lambda: [one["cause"] for one in machine.job(trains)["attempts"]] == ["moved", ""])
-    machine.until_state(trains, "running")
-    job = machine.job(trains)
-    assert (node_of(job), job["preemptions"], machine.job(second)["state"]) == (there, 1, "running")
-    machine.until(lambda: "goes on from 41" in machine.done("logs", trains))
-    assert (statuses(machine, "sleep", "600"), len(statuses(machine, "sleep", "601"))) == ([], 1)
-    verified = subprocess.run((*HEADRACE, "audit", "verify", "--data", str(machine.data)), capture_output=True, check=False)
+    place.until(lambda: [one["cause"] for one in place.job(trains)["attempts"]] == ["moved", ""])
+    place.until_state(trains, "running")
+    job = place.job(trains)
+    assert (node_of(job), job["preemptions"], place.job(second)["state"]) == (there, 1, "running")
+    place.until(lambda: "goes on from 41" in place.done("logs", trains))
+    assert (statuses(place, "sleep", "600"), len(statuses(place, "sleep", "601"))) == ([], 1)
+    verified = subprocess.run((*HEADRACE, "audit", "verify", "--data", str(place.data)), capture_output=True, check=False)
     assert verified.returncode == 0, verified.stdout

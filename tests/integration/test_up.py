@@ -33,58 +33,56 @@ PARTS = (
 )
 
 
-def test_a_day_with_it(machine: Machine) -> None:
-    machine.up()
-    applied = machine.done("apply", "-f", machine.documents)
+def test_a_day_with_it(place: Machine) -> None:
+    place.up()
+    applied = place.done("apply", "-f", place.documents)
     assert re.search(r"\nApplied as revision [23]\.\n$", applied)  # before or behind the record that raises the level
 
-    waited = machine.run("submit", "--queue", "rnd/one", "--user", "alice", "--wait", "--", "sh", "-c", "echo hello; exit 3")
+    waited = place.run("submit", "--queue", "rnd/one", "--user", "alice", "--wait", "--", "sh", "-c", "echo hello; exit 3")
     job = waited.stdout.strip()
     assert (waited.returncode, waited.stderr) == (3, f"headrace: {job} failed, exit code 3\n")
-    assert machine.done("logs", job) == "hello\n"
+    assert place.done("logs", job) == "hello\n"
 
-    long = machine.submit("echo begins; sleep 600", "--name", "long")
-    machine.until(lambda: machine.done("logs", long) == "begins\n")
-    second, third = machine.submit("sleep 600"), machine.submit("sleep 600", "--name", "waits")
-    machine.until_state(second, "running")
-    why = json.loads(machine.done("why", third, "--json"))
+    long = place.submit("echo begins; sleep 600", "--name", "long")
+    place.until(lambda: place.done("logs", long) == "begins\n")
+    second, third = place.submit("sleep 600"), place.submit("sleep 600", "--name", "waits")
+    place.until_state(second, "running")
+    why = json.loads(place.done("why", third, "--json"))
     assert (why["state"], why["reason"]) == ("pending", "AT_POLICY_LIMIT")
-    assert machine.done("requeue", second) == f"{second} will leave by its ladder and wait again\n"
-    machine.until(
-        lambda: (
-            [one["cause"] for one in json.loads(machine.done("job", second, "--json"))["job"]["attempts"]] == ["requeued", ""]
-        )
+    assert place.done("requeue", second) == f"{second} will leave by its ladder and wait again\n"
+    place.until(
+        lambda: [one["cause"] for one in json.loads(place.done("job", second, "--json"))["job"]["attempts"]] == ["requeued", ""]
     )
-    assert machine.run("requeue", third).stderr == f"headrace: {third} is waiting already\n"
+    assert place.run("requeue", third).stderr == f"headrace: {third} is waiting already\n"
     for command in ("queues", "pools", "nodes", "jobs"):
-        assert machine.done(command)
-        assert json.loads(machine.done(command, "--json"))
+        assert place.done(command)
+        assert json.loads(place.done(command, "--json"))
 
-    following = machine.start("logs", long, "-f")
-    sweep = machine.submit("sleep 600", "--name", "sweep", "--count", "40", "--label", "run=7").split()
-    assert machine.run("cancel", "--user", "alice", "--name", "sweep-*").stderr.startswith(
+    following = place.start("logs", long, "-f")
+    sweep = place.submit("sleep 600", "--name", "sweep", "--count", "40", "--label", "run=7").split()
+    assert place.run("cancel", "--user", "alice", "--name", "sweep-*").stderr.startswith(
         "headrace: 40 jobs (40 pending) will be"
     )
-    what = machine.done("cancel", long, second, third, *sweep)
+    what = place.done("cancel", long, second, third, *sweep)
     assert what == "".join(f"{job} will end\n" for job in (long, second, third, *sweep))
     assert following.communicate(timeout=PATIENCE)[0] == "begins\n"
     for name in (long, second):
-        machine.until_state(name, "cancelled")
-    swept = json.loads(machine.done("jobs", "--name", "sweep-*", "--label", "run=7", "--json"))
-    told = [(job["state"], job["attempts"]) for job in [*swept, machine.job(third)]]
+        place.until_state(name, "cancelled")
+    swept = json.loads(place.done("jobs", "--name", "sweep-*", "--label", "run=7", "--json"))
+    told = [(job["state"], job["attempts"]) for job in [*swept, place.job(third)]]
     assert told == [("cancelled", [])] * 41  # none of them has started meanwhile
-    last = machine.submit("sleep 600", "--name", "last")
-    machine.until_state(last, "running")
-    assert machine.done("cancel", "--name", "las?", "--owner", "alice", "--yes") == "1 job (1 running) will end\n"
-    machine.until_state(last, "cancelled")
-    assert machine.run("cancel", long).stderr == f"headrace: {long} has ended already: it is cancelled\n"
+    last = place.submit("sleep 600", "--name", "last")
+    place.until_state(last, "running")
+    assert place.done("cancel", "--name", "las?", "--owner", "alice", "--yes") == "1 job (1 running) will end\n"
+    place.until_state(last, "cancelled")
+    assert place.run("cancel", long).stderr == f"headrace: {long} has ended already: it is cancelled\n"
 
-    machine.until(lambda: "rnd" in machine.done("usage", "--by", "group"))
-    assert sorted(machine.parts()) == sorted(PARTS)
-    assert all(part["state"] == "running" and not part["restarts"] for part in machine.parts().values())
-    assert machine.done("down").endswith("Stopped.\n")
-    machine.until(lambda: machine.processes() == [])
-    assert machine.run("jobs").stderr.startswith("headrace: NATS at nats://127.0.0.1:")
+    place.until(lambda: "rnd" in place.done("usage", "--by", "group"))
+    assert sorted(place.parts()) == sorted(PARTS)
+    assert all(part["state"] == "running" and not part["restarts"] for part in place.parts().values())
+    assert place.done("down").endswith("Stopped.\n")
+    place.until(lambda: place.processes() == [])
+    assert place.run("jobs").stderr.startswith("headrace: NATS at nats://127.0.0.1:")
 
 
 def test_what_is_refused_is_one_line_with_the_way_out(shared: Machine) -> None:
@@ -101,15 +99,15 @@ def test_what_is_refused_is_one_line_with_the_way_out(shared: Machine) -> None:
         assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (1, "", 1), ran.stderr
 
 
-def test_a_taken_port_is_one_line_and_leaves_nothing_behind(machine: Machine) -> None:
+def test_a_taken_port_is_one_line_and_leaves_nothing_behind(place: Machine) -> None:
     with socket.create_server((LOOPBACK, 0)) as taken:
         port = taken.getsockname()[1]
-        ran = machine.run("up", "--nats-port", str(port))
+        ran = place.run("up", "--nats-port", str(port))
     assert ran.returncode == 1
     assert (
         ran.stderr == f"headrace: --nats-port: port {port} is taken; name another, or leave it out and a free one is chosen\n"
     )
-    machine.until(lambda: machine.processes() == [])
+    place.until(lambda: place.processes() == [])
 
 
 def test_whatever_is_killed_comes_back_and_loses_nothing(shared: Machine) -> None:
@@ -145,22 +143,22 @@ def test_a_job_whose_executor_is_killed_runs_on(shared: Machine) -> None:
     assert len(shared.job(job)["attempts"]) == 1
 
 
-def test_a_second_up_on_the_same_data_goes_on_where_the_first_ended(machine: Machine) -> None:
-    machine.up()
-    machine.done("apply", "-f", machine.documents)
-    job = machine.submit('test "$HEADRACE_ATTEMPT" = 2 || sleep 60', "--name", "long")
-    machine.until_state(job, "running")
-    url = json.loads(machine.done("status", "--json"))["url"]
-    machine.done("down")
-    machine.up()
-    assert json.loads(machine.done("status", "--json"))["url"] == url
-    machine.until_state(job, "succeeded")
-    view = machine.job(job)
+def test_a_second_up_on_the_same_data_goes_on_where_the_first_ended(place: Machine) -> None:
+    place.up()
+    place.done("apply", "-f", place.documents)
+    job = place.submit('test "$HEADRACE_ATTEMPT" = 2 || sleep 60', "--name", "long")
+    place.until_state(job, "running")
+    url = json.loads(place.done("status", "--json"))["url"]
+    place.done("down")
+    place.up()
+    assert json.loads(place.done("status", "--json"))["url"] == url
+    place.until_state(job, "succeeded")
+    view = place.job(job)
     assert (view["name"], [attempt["attempt"] for attempt in view["attempts"]]) == ("long", [1, 2])
 
 
-def test_ctrl_c_stops_everything_in_order(machine: Machine) -> None:
-    process = machine.start("up", "--nodes", "0")
+def test_ctrl_c_stops_everything_in_order(place: Machine) -> None:
+    process = place.start("up", "--nodes", "0")
     said = []
     assert process.stdout is not None
     for line in process.stdout:
@@ -173,26 +171,26 @@ def test_ctrl_c_stops_everything_in_order(machine: Machine) -> None:
     order = [line.split()[1].strip(",") for line in rest.splitlines() if line.split()[:1] == ["stopping"]]
     assert order == ["gateway", "admission", "postgres", "nats-server"]
     assert rest.endswith("Stopped.\n")
-    machine.until(lambda: machine.processes() == [])
+    place.until(lambda: place.processes() == [])
 
 
-def test_a_start_in_the_background_that_is_ended_before_it_is_ready_leaves_nothing_behind(machine: Machine) -> None:
-    process = machine.start("up", "--detach", "--nodes", "0")
+def test_a_start_in_the_background_that_is_ended_before_it_is_ready_leaves_nothing_behind(place: Machine) -> None:
+    process = place.start("up", "--detach", "--nodes", "0")
     assert process.stdout is not None
     assert process.stdout.readline().startswith("Headrace in ")
     process.terminate()
     process.communicate(timeout=PATIENCE)
     assert process.returncode != 0
-    machine.until(lambda: machine.processes() == [])
-    assert "is not up" in machine.done("down")
+    place.until(lambda: place.processes() == [])
+    assert "is not up" in place.done("down")
 
 
-def test_nothing_outlives_a_supervisor_that_is_killed(machine: Machine) -> None:
-    machine.up()
-    pid = json.loads(machine.done("status", "--json"))["pid"]
+def test_nothing_outlives_a_supervisor_that_is_killed(place: Machine) -> None:
+    place.up()
+    pid = json.loads(place.done("status", "--json"))["pid"]
     os.kill(pid, signal.SIGKILL)
-    machine.until(lambda: machine.processes() == [])
-    assert "is not up" in machine.run("status").stderr
+    place.until(lambda: place.processes() == [])
+    assert "is not up" in place.run("status").stderr
 
 
 async def test_a_program_submits_watches_and_waits(shared: Machine) -> None:
