@@ -80,9 +80,32 @@ class UnknownSort(TypeError):
         )
 
 
+_MODULE_IN_SNAPSHOTS = {
+    "demand_mix": "mix",
+    "model": "documents",
+    "node_claims": "claims",
+    "preemption_state": "takings",
+    "search_backoff": "searches",
+    "time_rules": "terms",
+}
+_NAME_IN_SNAPSHOTS = {
+    "attempts.PastJob": "attempts.Answered",
+    "demand_mix.DemandMix": "mix.Mix",
+    "node_claims.NodeClaimsState": "claims.Claims",
+    "state.GovernanceObject": "state.Written",
+    "time_rules.BudgetMeter": "terms.Meter",
+    "time_rules.PolicyGate": "terms.Gate",
+    "time_rules.TimeRules": "terms.Terms",
+    "tokens.GroupClaims": "tokens.Claims",
+}
+"""Names in snapshots of modules and classes that were renamed: a snapshot outlives the release that took it, so its names never change."""
+
+
 def name_of(kind: type) -> str:
-    """`jobs.JobRecord`: how snapshots name a class."""
-    return f"{kind.__module__.rpartition('.')[2]}.{kind.__name__}"
+    """Name of a class in snapshots: `jobs.JobRecord`, or the name that the class had when it first came into a snapshot."""
+    module = kind.__module__.rpartition(".")[2]
+    name = f"{module}.{kind.__name__}"
+    return _NAME_IN_SNAPSHOTS.get(name) or f"{_MODULE_IN_SNAPSHOTS.get(module, module)}.{kind.__name__}"
 
 
 def is_object(kind: type) -> bool:
