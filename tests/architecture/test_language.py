@@ -12,7 +12,10 @@ import pytest
 
 from tests.architecture.tree import ROOT, sources
 
-CLEAN: tuple[str, ...] = ()
+CLEAN: tuple[str, ...] = (
+    "health/",
+    "nats_client/",
+)
 """Folders below `headrace/` that were rewritten. A folder is added when it is, and none is taken out."""
 
 IDIOMS = re.compile(

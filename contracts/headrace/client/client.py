@@ -313,8 +313,8 @@ def _see_stored(acknowledgement: Acknowledgement) -> None:
         raise Refused("TOO_FAST", TOO_MANY_WISHES, retry_after=TRY_AGAIN_AFTER)
     if acknowledgement.is_busy:
         raise Refused("TOO_FAST", TOO_MANY_AT_ONCE, retry_after=TRY_AGAIN_AFTER)
-    if fault.of_the_disk:
-        text = f"{fault.of_the_disk}; try again in {TRY_AGAIN_AFTER} s"
+    if fault.disk_error:
+        text = f"{fault.disk_error}; try again in {TRY_AGAIN_AFTER} s"
         raise Refused("DISK_FULL", text, retry_after=TRY_AGAIN_AFTER)
     raise Refused("UNAVAILABLE", f"NATS does not store it: {fault.description}; try again in a while")
 

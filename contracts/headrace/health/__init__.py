@@ -1,12 +1,13 @@
-"""How a process lets itself be looked at: is it alive, is it ready, and its figures, over HTTP.
+"""Health and metrics of a process over HTTP: whether it lives, whether it is ready, and its metrics.
 
-The question it answers: *is this process well, and how would a machine know?*
+The question it answers: *is this process well, and how does a machine find out?*
 
-- `figures` are the figures of one process, each declared once: what Prometheus is given, what OTLP sends, read when somebody asks.
-- `health` is what a process says of itself: its checks and its figures.
-- `page` serves them: `/livez` (the loop turns), `/readyz` (every check holds), `/metrics`.
-- `place` says where, from the environment, and leaves a note for Prometheus of where that is.
+- `metrics` are the metrics of one process, each declared once: Prometheus reads them, OTLP sends them, computed when they are read.
+- `health` holds the checks and the metrics of a process.
+- `http` serves them: `/livez` (the event loop runs), `/readyz` (every check holds), `/metrics`.
+- `config` reads the address from the environment, and writes the file by which Prometheus finds it.
+- `query` asks another process for its health.
 
-Services and node executors use the same. It knows nothing of what is counted, and nothing on the way of a job waits for it:
-a count is an addition to a number, and everything else is worked out when it is asked for.
+Services and node executors use the same. It does not know what is counted, and the work of a process never waits for it:
+counting is an addition to a number, and everything else is computed on request.
 """

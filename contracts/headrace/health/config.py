@@ -1,4 +1,4 @@
-"""Where a process shows its health, from the environment, and the note by which Prometheus finds it."""
+"""The address where a process serves its health, from the environment, and the file by which Prometheus finds it."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from headrace.health.health import Health
 from headrace.health.http import HealthServer
 
 LISTEN = "HEADRACE_METRICS"
-"""The environment variable that says where: `127.0.0.1:9101`, port 0 for any free one. Not set: nowhere."""
+"""Environment variable with the address: `127.0.0.1:9101`, port 0 for any free port. Not set: not served."""
 TOKEN = "HEADRACE_METRICS_TOKEN"  # noqa: S105 - the name of the variable
-"""What who reads `/metrics` has to show. Not set: nothing."""
+"""Environment variable with the bearer token that `/metrics` requires. Not set: no token is required."""
 TARGETS = "HEADRACE_METRICS_TARGETS"
-"""A directory for notes of what listens where, as Prometheus' `file_sd_configs` reads them."""
+"""Environment variable with the directory for target files, as Prometheus' `file_sd_configs` reads them."""
 
 AGAIN_AFTER = 5.0
 
 _log = structlog.get_logger("headrace.health")
 
 
-class BadPlace(Exception):
-    """What the environment says is no place to listen at."""
+class BadAddress(Exception):
+    """The environment does not contain a valid address."""
 
 
 class HealthConfig(NamedTuple):
-    """Where to listen, what to ask for, and where to leave the note."""
+    """Address to listen on, required token ("": none), and directory of target files."""
 
     host: str
     port: int
@@ -40,26 +40,28 @@ class HealthConfig(NamedTuple):
     targets: Path | None = None
 
 
-def place_of(environment: Mapping[str, str]) -> HealthConfig | None:
-    """Where the environment says; None: nowhere. Raises `BadPlace`."""
+def read_config(environment: Mapping[str, str]) -> HealthConfig | None:
+    """The configuration in the environment; None if no address is set. Raises BadAddress if it is malformed."""
     said = environment.get(LISTEN, "")
     if not said:
         return None
     host, _, port = said.rpartition(":")
     if not host or not (port.isascii() and port.isdecimal()) or int(port) > 65_535:
-        raise BadPlace(f"{LISTEN}: {said!r} is no address; write one such as 127.0.0.1:9101, or port 0 for any free one")
+        raise BadAddress(
+            f"{LISTEN}: invalid address {said!r}; use HOST:PORT, such as 127.0.0.1:9101, or port 0 for any free port"
+        )
     targets = environment.get(TARGETS, "")
     return HealthConfig(host.strip("[]"), int(port), environment.get(TOKEN, ""), Path(targets) if targets else None)
 
 
 @contextlib.asynccontextmanager
-async def shown(health: Health, place: HealthConfig | None) -> AsyncIterator[None]:
-    """Shows it there. Where somebody else listens, it is said and tried again: no work waits for being looked at."""
-    if place is None:
+async def serving(health: Health, config: HealthConfig | None) -> AsyncIterator[None]:
+    """Serve health while the context is open. If the address is in use, log it and try again; the process does not wait."""
+    if config is None:
         yield
         return
-    page = HealthServer(health, place.token)
-    opening = asyncio.create_task(_open(page, health, place))
+    page = HealthServer(health, config.token)
+    opening = asyncio.create_task(_open(page, health, config))
     try:
         await asyncio.sleep(0)
         yield
@@ -69,25 +71,25 @@ async def shown(health: Health, place: HealthConfig | None) -> AsyncIterator[Non
         await page.close()
 
 
-async def _open(page: HealthServer, health: Health, place: HealthConfig) -> None:
+async def _open(page: HealthServer, health: Health, config: HealthConfig) -> None:
     while True:
         try:
-            await page.open(place.host, place.port)
+            await page.open(config.host, config.port)
             break
         except OSError as error:
-            address, reason = f"{place.host}:{place.port}", error.strerror or str(error)
-            _log.error("health_not_shown", address=address, reason=reason, help="it is tried again")
+            address, reason = f"{config.host}:{config.port}", error.strerror or str(error)
+            _log.error("health_not_shown", address=address, reason=reason, help="retried every 5 s")
             await asyncio.sleep(AGAIN_AFTER)
-    _log.info("health_shown", address=f"{place.host}:{page.port}")
-    if place.targets is not None:
+    _log.info("health_shown", address=f"{config.host}:{page.port}")
+    if config.targets is not None:
         try:
-            note(place.targets, health.name, f"{place.host}:{page.port}")
+            write_target(config.targets, health.name, f"{config.host}:{page.port}")
         except OSError as error:
-            _log.error("target_not_noted", directory=str(place.targets), reason=error.strerror or str(error))
+            _log.error("target_not_noted", directory=str(config.targets), reason=error.strerror or str(error))
 
 
-def note(directory: Path, name: str, address: str) -> None:
-    """Leave the note: whoever reads it sees the old one or the new, never a part. Raises `OSError`."""
+def write_target(directory: Path, name: str, address: str) -> None:
+    """Write the target file atomically. Raises OSError."""
     target = {"targets": [address], "labels": {"job": "headrace", "instance": name}}
     draft = directory / f".{name}.{os.getpid()}"
     draft.write_bytes(msgspec.json.encode([target]) + b"\n")
@@ -99,8 +101,8 @@ class _Target(msgspec.Struct):
     labels: dict[str, str] = {}
 
 
-def noted(directory: Path) -> dict[str, str]:
-    """Name to address of all notes in a directory; what is none is left out."""
+def read_targets(directory: Path) -> dict[str, str]:
+    """Addresses by name from all target files in a directory; unreadable files are skipped."""
     found: dict[str, str] = {}
     for path in sorted(directory.glob("*.json")):
         with contextlib.suppress(OSError, msgspec.DecodeError):

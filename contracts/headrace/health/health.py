@@ -1,4 +1,4 @@
-"""What one process says of its health: named checks, and figures."""
+"""The health of one process: named checks, and metrics."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import NamedTuple
 from headrace.health.metrics import Figures
 
 ANSWER_WITHIN = 1.0
-"""Seconds for everything that has to be asked of others before an answer."""
+"""Maximum duration of a check or a refresh, in seconds."""
 
 Check = Callable[[], Awaitable[str] | str]
-"""Gives "" where it holds, else one line that says what is wrong. Whatever it raises is what is wrong, too."""
+"""Returns "" if the check holds, else one line with the problem. An exception counts as the problem."""
 Refresh = Callable[[], Awaitable[None]]
-"""Brings up to date what figures read, where somebody has to be asked for it."""
+"""Updates what metrics read, if that takes a request to another process."""
 
 
 class Readiness(NamedTuple):
-    """Whether a process is ready, and of each check what is wrong ("": nothing). `role`: `standby` where another one decides."""
+    """Whether a process is ready, and the problem of each check ("": the check holds). `role`: `active` or `standby`."""
 
     ready: bool
     role: str
@@ -26,7 +26,7 @@ class Readiness(NamedTuple):
 
 
 class Health:
-    """One process. `role` is asked anew each time."""
+    """Checks and metrics of one process. `role` is called for each answer."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -36,20 +36,20 @@ class Health:
         self._refreshes: list[Refresh] = []
 
     def check(self, name: str, holds: Check) -> None:
-        """It is ready only while this holds, too; a later check of the same name takes the earlier one's place."""
+        """Add a check that has to hold for the process to be ready; replaces an earlier check of the same name."""
         self._checks[name] = holds
 
     def before_figures(self, refresh: Refresh) -> None:
-        """Done before figures are read."""
+        """Add a refresh that runs before metrics are read."""
         self._refreshes.append(refresh)
 
     async def readiness(self) -> Readiness:
-        """All checks, side by side."""
+        """The results of all checks, run concurrently."""
         wrong = await asyncio.gather(*(_wrong(check) for check in self._checks.values()))
         return Readiness(not any(wrong), self.role(), dict(zip(self._checks, wrong, strict=True)))
 
     async def text(self) -> bytes:
-        """The figures as Prometheus reads them; what cannot be brought up to date in time is as it was."""
+        """The metrics in the text format of Prometheus; a refresh that takes too long leaves the previous values."""
         await asyncio.gather(*(_in_time(refresh) for refresh in self._refreshes))
         return self.figures.text()
 
@@ -61,7 +61,7 @@ async def _wrong(check: Check) -> str:
             return found if isinstance(found, str) else await found
     except TimeoutError:
         return f"no answer within {ANSWER_WITHIN:g} s"
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is what is wrong
+    except Exception as error:  # noqa: BLE001 - any error is the problem of this check
         return str(error) or type(error).__name__
 
 
@@ -69,5 +69,5 @@ async def _in_time(refresh: Refresh) -> None:
     try:
         async with asyncio.timeout(ANSWER_WITHIN):
             await refresh()
-    except Exception:  # noqa: BLE001 - the figures say themselves that they are old, and the checks why
+    except Exception:  # noqa: BLE001 - a check reports the problem, and the metrics show their age
         return

@@ -1,7 +1,7 @@
-"""The figures of one process: each declared once, read whenever somebody asks. The one registry there is.
+"""The metrics of one process: each declared once, computed when they are read. The only registry of metrics.
 
-Strategy: what happens often is counted in plain numbers (a `Histogram` is a list of them), and what can be read from the state is read
-when it is asked for. So a figure costs the work that is measured nothing that shows; Prometheus' own client only writes the text.
+Strategy: frequent events are counted in plain numbers (a `Histogram` is a list of them), and what can be read from the state is read
+when metrics are requested. So a metric costs the measured work almost nothing; Prometheus' own client only writes the text.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 SERIES_MAX = 1_000
-"""Of one figure; what is beyond is added up under `OTHER`, so that no number of policies or nodes fills a database of figures."""
+"""Maximum number of series per metric; the rest is summed under `OTHER`, so that many policies or nodes cannot fill a metrics database."""
 OTHER = "other"
 
 QUICK = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
-"""Seconds: what the machine does by itself. The goals of speed (1, 5, 20, 50 ms) lie at bounds or beside them."""
+"""Bucket bounds in seconds for what machines do. The performance goals (1, 5, 20, 50 ms) lie at bounds or beside them."""
 LONG = (0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3_600.0, 14_400.0, 86_400.0)
-"""Seconds: what people and jobs wait for."""
+"""Bucket bounds in seconds for what people and jobs wait for."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*[a-z0-9]")
 
@@ -34,7 +34,7 @@ Values = float | Mapping[Labels, float]
 
 
 class Histogram:
-    """How often what took how long. `bounds` ascend, in the unit of the figure; the last count is of all beyond."""
+    """Counts of observations by bucket. `bounds` ascend, in the unit of the metric; the last count is of all above the last bound."""
 
     __slots__ = ("bounds", "counts", "total")
 
@@ -44,12 +44,12 @@ class Histogram:
         self.total = 0.0
 
     def observe(self, value: float) -> None:
-        """It took so long, once more."""
+        """Count one observation, in the unit of the metric."""
         self.counts[bisect_left(self.bounds, value)] += 1
         self.total += value
 
     def upto(self) -> Iterator[tuple[str, int]]:
-        """(bound, so many within it), the last one for all."""
+        """Cumulative counts as (bound, number of observations up to it); the last bound is `+Inf`."""
         within = 0
         for bound, count in zip((*map(_written, self.bounds), "+Inf"), self.counts, strict=True):
             within += count
@@ -57,7 +57,7 @@ class Histogram:
 
 
 class Figure(NamedTuple):
-    """One figure. `name` ends in its unit; `read` gives its value, or values by label; of a histogram, the histograms."""
+    """One metric. `name` ends in its unit; `read` returns its value, or values by label; for a histogram, the histograms."""
 
     name: str
     says: str
@@ -66,20 +66,20 @@ class Figure(NamedTuple):
     read: Callable[[], Values | Histogram | Mapping[Labels, Histogram]]
 
     def values(self) -> Mapping[Labels, float]:
-        """Those of a gauge or counter, no more than `SERIES_MAX`."""
+        """Values by label of a gauge or counter, at most `SERIES_MAX`."""
         found = self.read()
         if not isinstance(found, Mapping):
             return {(): found}  # type: ignore[dict-item]
         return _bounded(found, len(self.labels))  # type: ignore[arg-type]
 
     def histograms(self) -> Mapping[Labels, Histogram]:
-        """Those of a histogram."""
+        """Histograms by label of a histogram metric."""
         found = self.read()
         return {(): found} if isinstance(found, Histogram) else found  # type: ignore[return-value]
 
 
 class Figures:
-    """All figures of one process. `heard`: who is told of each one that is declared, and of those that are there."""
+    """All metrics of one process. `tell` registers a listener that receives each declared metric."""
 
     def __init__(self) -> None:
         self.all: dict[str, Figure] = {}
@@ -88,53 +88,53 @@ class Figures:
         self._registry = CollectorRegistry()
         self._registry.register(_Read(self))
         ProcessCollector(registry=self._registry)
-        said = "so often a figure could not be read when it was asked for"
-        self.counter("headrace_unreadable_figures_total", said, lambda: self.unreadable, "figure")
+        help_text = "number of times that a metric could not be read"
+        self.counter("headrace_unreadable_figures_total", help_text, lambda: self.unreadable, "figure")
 
     def gauge(self, name: str, says: str, read: Callable[[], Values], *labels: str) -> None:
-        """What goes up and down."""
+        """Declare a value that goes up and down."""
         self._declare(Figure(name, says, "gauge", labels, read))
 
     def counter(self, name: str, says: str, read: Callable[[], Values], *labels: str) -> None:
-        """What only goes up while the process lives; its name ends in `_total`."""
+        """Declare a value that only goes up while the process lives; its name ends in `_total`."""
         if not name.endswith("_total"):
             raise ValueError(f"{name}: a counter's name ends in _total")
         self._declare(Figure(name, says, "counter", labels, read))
 
     def histogram(self, name: str, says: str, bounds: Iterable[float]) -> Histogram:
-        """How long something takes; `observe` what comes back."""
+        """Declare the distribution of a duration; call `observe` on the result."""
         made = Histogram(bounds)
         self._declare(Figure(name, says, "histogram", (), lambda: made))
         return made
 
     def histograms(self, name: str, says: str, read: Callable[[], Mapping[Labels, Histogram]], *labels: str) -> None:
-        """The same by label."""
+        """Declare a histogram with one series per label values."""
         self._declare(Figure(name, says, "histogram", labels, read))
 
     def tell(self, hear: Callable[[Figure], None]) -> None:
-        """Tell of every figure, those to come included."""
+        """Call `hear` with every metric, present and future."""
         self._listeners.append(hear)
         for figure in self.all.values():
             hear(figure)
 
     def text(self) -> bytes:
-        """All of them, as Prometheus reads them."""
+        """All metrics in the text format of Prometheus."""
         written: bytes = generate_latest(self._registry)
         return written
 
     def families(self) -> Iterator[Metric]:
-        """All of them but the process' own."""
+        """All metrics but those of the operating system's process."""
         for figure in self.all.values():
             try:
                 family = _family(figure)
-            except Exception:  # noqa: BLE001 - one figure that cannot be read must not hide the others
+            except Exception:  # noqa: BLE001 - one metric that cannot be read must not hide the others
                 self.unreadable[figure.name,] += 1
                 continue
             yield family
 
     def _declare(self, figure: Figure) -> None:
         if _NAME.fullmatch(figure.name) is None:
-            raise ValueError(f"{figure.name!r} is no name of a figure")
+            raise ValueError(f"invalid metric name {figure.name!r}: use a-z, 0-9 and '_', from a letter on")
         if figure.name in self.all:
             raise ValueError(f"{figure.name} is declared twice")
         self.all[figure.name] = figure
@@ -143,7 +143,7 @@ class Figures:
 
 
 class _Read(Collector):
-    """What Prometheus' client asks."""
+    """The adapter that Prometheus' client reads the metrics from."""
 
     def __init__(self, figures: Figures) -> None:
         self._figures = figures

@@ -1,4 +1,4 @@
-"""Asks a process how it is, over its own page: for the command line."""
+"""Requests to the health server of another process, for the command line."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import msgspec
 from headrace.health.http import READY
 
 WITHIN = 1.5
-"""Seconds."""
+"""Maximum duration of a request, in seconds."""
 READ_MAX = 64 * 1024
 
 
 class Readiness(msgspec.Struct):
-    """What `/readyz` answers."""
+    """The body of an answer of `/readyz`."""
 
     name: str = ""
     ready: bool = False
@@ -25,12 +25,12 @@ class Readiness(msgspec.Struct):
 
     @property
     def wrong(self) -> str:
-        """What is not well, on one line; "" where all is."""
+        """The problems of all checks on one line; "" if all hold."""
         return "; ".join(f"{check}: {what}" for check, what in self.checks.items() if what)
 
 
 async def ask(address: str, within: float = WITHIN) -> Readiness | None:
-    """What the process at `127.0.0.1:9101` says; None where nobody answers in time."""
+    """The readiness of the process at an address such as `127.0.0.1:9101`; None if it does not answer in time."""
     host, _, port = address.rpartition(":")
     writer = None
     try:
@@ -49,7 +49,7 @@ async def ask(address: str, within: float = WITHIN) -> Readiness | None:
 
 
 async def ask_all(pages: Mapping[str, str]) -> dict[str, dict[str, object]]:
-    """Where each part shows its figures, and what it says of its health; by the part's name, as `pages` has the addresses."""
+    """Address of the metrics and health of each process, by the keys of `pages`."""
     answers = await asyncio.gather(*(ask(address) for address in pages.values()))
     return {
         name: {

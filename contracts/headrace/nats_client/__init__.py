@@ -1,9 +1,9 @@
-"""The connection to NATS that everybody of ours has: nats-py, made to come back whatever happens to it.
+"""The connection to NATS that the client, the services and the nodes use: nats-py, made to reconnect after any error.
 
-The question it answers: *how does a process stay in touch with the bus for as long as it lives?*
+The question it answers: *how does a process stay connected to NATS for as long as it lives?*
 
-- `returning` is the client of nats-py without the ways in which it goes silent for ever.
-- `acknowledgement` is what JetStream answers to who publishes.
+- `reconnecting` is the client of nats-py without the cases in which it stops for ever, neither connected nor closed.
+- `acknowledgement` is JetStream's answer to a publish.
 
-Facts read: none. Facts written: none. It knows nothing of what is said over it, and never gives up by itself.
+Facts read: none. Facts written: none. It does not interpret messages, and it never gives up by itself.
 """

@@ -1,30 +1,30 @@
-"""What JetStream answers to who publishes: stored, or why not."""
+"""JetStream's answer to a publish: stored, or the error."""
 
 from __future__ import annotations
 
 import msgspec
 
 NOT_STORED = 10_077
-"""The error's number where a message could not be stored: because there are as many as there may be, or because of the disk."""
+"""JetStream's error number if a message could not be stored: the stream or subject is at its limit, or the disk failed."""
 NO_STORAGE = 10_047
-"""The one where there is no room on the disk."""
+"""JetStream's error number if the disk is full."""
 TOO_LARGE = 10_054
-"""The one of a message beyond the stream's bound."""
+"""JetStream's error number if the message is larger than the stream allows."""
 TOO_MANY_REQUESTS = 10_167
-"""The one where so many messages wait for the stream that no more are taken."""
+"""JetStream's error number if too many messages wait to be stored in the stream."""
 
 TRY_AGAIN_AFTER = 5
-"""Seconds after which either may have passed: some of the subject has been read, somebody made room."""
+"""Seconds after which to try again."""
 TOO_MANY_WISHES = f"too many wishes of this queue are not judged yet; try again in {TRY_AGAIN_AFTER} s"
 TOO_MANY_AT_ONCE = (
     f"too many wishes of this tenant, or of all, are being stored at this moment; try again in {TRY_AGAIN_AFTER} s"
 )
 
-DUPLICATE = "NATS took it for the repetition of another message with the same Nats-Msg-Id, and has not stored it"
+DUPLICATE = "NATS took it for the repetition of another message with the same Nats-Msg-Id, and did not store it"
 
 
 class PublishError(msgspec.Struct):
-    """Why not: `err_code` is JetStream's own number, `code` that of the kind of fault, as in HTTP."""
+    """The error of a publish: `err_code` is JetStream's error number, `code` a status as in HTTP."""
 
     code: int = 0
     err_code: int = 0
@@ -32,24 +32,24 @@ class PublishError(msgspec.Struct):
 
     @property
     def is_full(self) -> bool:
-        """There is as much as there may be, of this subject or in all; only the words tell that from a disk that takes no more."""
+        """True if the stream or the subject holds its maximum; only the description tells that from a disk error."""
         return self.err_code == NOT_STORED and self.description.startswith("maximum ")
 
     @property
-    def of_the_disk(self) -> str:
-        """What people are told where nothing can be written to the disk; empty where that is not it."""
+    def disk_error(self) -> str:
+        """The message for people if NATS cannot write to its disk; empty for other errors."""
         if self.err_code == NO_STORAGE:
             return self.description
         if self.err_code != NOT_STORED or self.is_full:
             return ""
-        why = self.description.rpartition(": ")[2]  # before it stands which file of the server's
-        return f"NATS cannot write to its disk ({why}): nothing is accepted until it can, then it goes on by itself"
+        why = self.description.rpartition(": ")[2]  # the text before it names a file of the server
+        return f"NATS cannot write to its disk ({why}): nothing is accepted until it can; it then continues by itself"
 
 
 class Acknowledgement(msgspec.Struct):
-    """The answer: the place in the stream, or the fault.
+    """The answer to a publish: the sequence in the stream, or the error.
 
-    `duplicate`: the message itself is not stored; `seq` is that of an earlier one with the same message id, whatever that says.
+    `duplicate`: the message was not stored; `seq` is that of an earlier message with the same message id, whatever its content.
     """
 
     seq: int = 0
@@ -58,5 +58,5 @@ class Acknowledgement(msgspec.Struct):
 
     @property
     def is_busy(self) -> bool:
-        """There are too many requests at this moment: it may be asked again at once."""
+        """True if the server has too many requests at this moment; the publish may be repeated at once."""
         return self.error is not None and self.error.err_code == TOO_MANY_REQUESTS

@@ -20,7 +20,7 @@ import structlog
 from headrace.contracts.facts import NodeRegisteredV1
 from headrace.contracts.facts.levels import LEVEL as READS
 from headrace.contracts.transport.subjects import node_writer
-from headrace.health.config import BadPlace, place_of, shown
+from headrace.health.config import BadAddress, read_config, serving
 from headrace.health.health import Health
 from headrace.node_executor import native
 from headrace.node_executor.arguments import END, Settings, parse
@@ -87,7 +87,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Occupied as error:
         _log.error("occupied", reason=str(error))
         return FAILED
-    except (OSError, BadPlace) as error:
+    except (OSError, BadAddress) as error:
         _log.error("failed", reason=str(error))
         return FAILED
     except Exception as error:  # noqa: BLE001 - the exit code and one line say it to the supervisor
@@ -107,7 +107,7 @@ async def run(settings: Settings) -> None:
         watching = Watching(settings.name, settings.devices, clock)
         equipment = _equipment(settings, tenure.lock, watching)
         health = Health(f"node-{settings.name}")
-        async with shown(health, place_of(os.environ)):
+        async with serving(health, read_config(os.environ)):
             await _serve(settings, equipment, watching, stop, health)
         equipment.preparation.close()
         equipment.tracing.close()

@@ -36,7 +36,7 @@ from headrace.bus.variables import (
     USER,
 )
 from headrace.contracts.transport.servers import servers
-from headrace.health.config import BadPlace, place_of, shown
+from headrace.health.config import BadAddress, read_config, serving
 from headrace.health.health import Health
 
 DEFAULT_URL = "nats://127.0.0.1:4222"
@@ -130,7 +130,7 @@ async def _serve(name: str, main: Callable[[Service], Awaitable[None]], environm
     except LogBroken as error:
         log.critical("log_broken", reason=str(error), help=LOOK)
         return DOUBTED if len(servers(environment.get(URL, ""))) > 1 else BROKEN
-    except (LogError, BadPlace) as error:
+    except (LogError, BadAddress) as error:
         log.error("failed", reason=str(error))  # noqa: TRY400 - the reason says it all
         return FAILED
     except Exception as error:
@@ -144,7 +144,7 @@ async def _watched(name: str, main: Callable[[Service], Awaitable[None]], enviro
     health = Health(name)
     health.check(NATS, lambda: "not connected yet")
     telemetry.send(health.figures)
-    async with shown(health, place_of(environment)):
+    async with serving(health, read_config(environment)):
         await _connected(main, environment, log, health)
 
 

@@ -18,7 +18,7 @@ from headrace.cli.tables import table
 from headrace.client import Client, HeadraceError, connect
 from headrace.contracts.messages.queries import ServiceView
 from headrace.contracts.transport.subjects import LEDGER_STREAM
-from headrace.health.config import noted
+from headrace.health.config import read_targets
 from headrace.health.query import ask_all
 from headrace.supervisor.cluster.cluster_config import FILE
 from headrace.supervisor.installation import CALLOUT, METRICS_TOKEN, OPERATOR, OWNER, Installation
@@ -83,7 +83,7 @@ async def status(args: argparse.Namespace) -> int:
         raise Failed(f"Headrace is not up in {installation.directory}; `headrace up` starts it")
     second = [child.name for child in running.children if child.name.endswith(process_specs.STANDBY)]
     said = await _ask_services(installation, (*SERVICES, *second))
-    pages = await ask_all(noted(installation.metrics))
+    pages = await ask_all(read_targets(installation.metrics))
     followers = roles(said.led)
     names = [child.name for child in running.children]
     rows = [_part(name, running, said) | followers.get(name, {}) | pages.get(name, {}) for name in names]

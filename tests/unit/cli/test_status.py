@@ -13,7 +13,7 @@ from headrace.cli.main import main
 from headrace.client import HeadraceError, Unreachable
 from headrace.contracts.messages.queries import ServiceView
 from headrace.health import query as asking
-from headrace.health.config import note
+from headrace.health.config import write_target
 from headrace.health.query import Readiness
 from headrace.supervisor.installation import Installation
 from headrace.supervisor.launcher.pidfile import ChildView, Lock, RunningInstallation, write_running
@@ -96,7 +96,7 @@ def test_status_says_where_figures_are_and_who_is_not_ready(status, installation
         }[address]
 
     monkeypatch.setattr(asking, "ask", ask)
-    note(installation.metrics, "feed", "127.0.0.1:9101")
+    write_target(installation.metrics, "feed", "127.0.0.1:9101")
     code, out, _ = status({"feed": VIEW})
     lines = out.splitlines()
     assert (code, lines[-1]) == (0, "feed is not ready: ledger: still reading: 3 records to go")

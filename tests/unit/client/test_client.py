@@ -115,7 +115,7 @@ async def test_a_submit_that_is_never_acknowledged_fails(make):
 async def test_what_nats_takes_for_a_repetition_is_not_submitted(make):
     hr = make(b'{"stream": "SUBMIT", "seq": 7, "duplicate": true}')
     with pytest.raises(
-        Refused, match="NATS took it for the repetition of another message .* has not stored it; submit it again"
+        Refused, match="NATS took it for the repetition of another message .* did not store it; submit it again"
     ):
         await hr.submit("ai-dev/half", ["true"])
 

@@ -91,7 +91,7 @@ async def test_what_is_too_long_gets_no_answer_and_ends_nothing(opened):
 
 async def test_those_who_say_nothing_are_few_and_are_let_go(opened, monkeypatch):
     monkeypatch.setattr(http, "REQUEST_WITHIN", 0.2)
-    silent = [await asyncio.open_connection("127.0.0.1", opened.port) for _ in range(http.AT_ONCE_MAX + 4)]
+    silent = [await asyncio.open_connection("127.0.0.1", opened.port) for _ in range(http.CONNECTIONS_MAX + 4)]
     answers = await asyncio.gather(*(reader.read(-1) for reader, _ in silent))
     assert answers == [b""] * len(silent)
     for _, writer in silent:
@@ -100,7 +100,7 @@ async def test_those_who_say_nothing_are_few_and_are_let_go(opened, monkeypatch)
 
 
 async def test_how_late_the_loop_is_is_seen(opened, health, monkeypatch):
-    monkeypatch.setattr(http, "TURN_EVERY", 0.01)
+    monkeypatch.setattr(http, "MEASURE_EVERY", 0.01)
     for _ in range(200):
         if b"headrace_loop_delay_seconds_count 0.0" not in await health.text():
             break

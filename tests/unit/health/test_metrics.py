@@ -72,7 +72,7 @@ def test_what_is_beyond_the_most_series_is_added_up_so_that_sums_stay_right():
 
 @pytest.mark.parametrize("name", ["", "Upper", "with-dash", "ends_", "1st"])
 def test_a_name_is_lower_case_words(name):
-    with pytest.raises(ValueError, match="is no name"):
+    with pytest.raises(ValueError, match="invalid metric name"):
         Figures().gauge(name, "says", lambda: 1)
 
 

@@ -28,18 +28,18 @@ def test_an_acknowledgement_is_the_place_in_the_stream_or_the_fault(said: bytes,
 
 
 @pytest.mark.parametrize(
-    ("fault", "is_full", "of_the_disk"),
+    ("fault", "is_full", "disk_error"),
     [
         (PublishError(503, NOT_STORED, "maximum messages per subject exceeded"), True, ""),
         (PublishError(503, NOT_STORED, "maximum bytes exceeded"), True, ""),
         (
             PublishError(503, NOT_STORED, "write /srv/nats/jetstream/CORE/streams/SUBMIT/msgs/1.blk: no space left on device"),
             False,
-            "NATS cannot write to its disk (no space left on device): nothing is accepted until it can, then it goes on by itself",
+            "NATS cannot write to its disk (no space left on device): nothing is accepted until it can; it then continues by itself",
         ),
         (PublishError(500, NO_STORAGE, "the disk is full"), False, "the disk is full"),
         (PublishError(400, 10_071, "wrong last sequence: 7"), False, ""),
     ],
 )
-def test_a_subject_that_is_full_is_told_from_a_disk_that_is(fault: PublishError, is_full: bool, of_the_disk: str) -> None:
-    assert (fault.is_full, fault.of_the_disk) == (is_full, of_the_disk)
+def test_a_subject_that_is_full_is_told_from_a_disk_that_is(fault: PublishError, is_full: bool, disk_error: str) -> None:
+    assert (fault.is_full, fault.disk_error) == (is_full, disk_error)

@@ -192,8 +192,8 @@ def refusal(fault: PublishError, about: str) -> WrongLast | LogUnavailable | Log
         return WrongLast(text)
     if fault.is_full:
         return LogFull(text)
-    if fault.of_the_disk:
-        return NoStorage(fault.of_the_disk)
+    if fault.disk_error:
+        return NoStorage(fault.disk_error)
     return LogUnavailable(text) if fault.err_code in PASSING else LogRefused(text)
 
 
