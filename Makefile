@@ -60,48 +60,48 @@ docs: $(INSTALLED) ## build the documentation as a site in .site, with reference
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: $(INSTALLED) ## all figures as one table; WHAT="core line" or all, QUICK=1, COMPARE=1 against the accepted ones, JSON=file
-	@$(BIN)/python tests/bench/run.py $(WHAT) $(if $(QUICK),--quick) $(if $(COMPARE),--compare) $(if $(JSON),--json $(JSON))
+	@$(BIN)/python -m bench.run $(WHAT) $(if $(QUICK),--quick) $(if $(COMPARE),--compare) $(if $(JSON),--json $(JSON))
 
 bench-api: $(INSTALLED) ## submits and reads over HTTP by 32 clients, and batched publishes
-	@$(BIN)/python tests/bench/api.py
+	@$(BIN)/python -m bench.api
 
 bench-failover: $(INSTALLED) ## kill -9 of the active allocator a hundred times, with hot standbys: time to the next grant
-	@$(BIN)/python tests/bench/failover.py
+	@$(BIN)/python -m bench.failover
 
 bench-kai: $(INSTALLED) ## KAI-Scheduler's published shapes: fill, reclaim, gang, impossible, on 500 simulated nodes
-	@$(BIN)/python tests/bench/kai.py $(if $(JSON),--json $(JSON))
+	@$(BIN)/python -m bench.kai $(if $(JSON),--json $(JSON))
 
 bench-kueue: $(INSTALLED) ## Kueue's published baseline in real time: 15,000 workloads, about two minutes
-	@$(BIN)/python tests/bench/kueue.py baseline $(if $(JSON),--json $(JSON))
+	@$(BIN)/python -m bench.kueue baseline $(if $(JSON),--json $(JSON))
 
 bench-kueue-large: $(INSTALLED) ## Kueue's published large-scale: 1,000 queues, 50,000 workloads
-	@$(BIN)/python tests/bench/kueue.py large-scale $(if $(JSON),--json $(JSON))
+	@$(BIN)/python -m bench.kueue large-scale $(if $(JSON),--json $(JSON))
 
 bench-peers: $(INSTALLED) ## Slurm and HyperQueue, installed and run beside Headrace on the same work; takes root for Slurm
-	@$(BIN)/python tests/bench/peers.py --install $(if $(JSON),--json $(JSON))
+	@$(BIN)/python -m bench.peers --install $(if $(JSON),--json $(JSON))
 
 bench-storm: $(INSTALLED) ## 39,000 preemptions at once
-	@$(BIN)/python tests/bench/storm.py $(if $(JSON),--json $(JSON))
+	@$(BIN)/python -m bench.storm $(if $(JSON),--json $(JSON))
 
 bench-packing: $(INSTALLED) ## placement on a real trace, beside fragmentation gradient descent, best fit, packing and random
-	@$(BIN)/python tests/bench/packing.py
+	@$(BIN)/python -m bench.packing
 
 bench-slices: $(INSTALLED) ## MIG slices of four sizes on 800 GPUs, beside release 0.1.0, best fit and first fit
-	@$(BIN)/python tests/bench/slices.py $(if $(JSON),--json $(JSON))
+	@$(BIN)/python -m bench.slices $(if $(JSON),--json $(JSON))
 
 bench-whatif: $(INSTALLED) ## 100,000 jobs of a history played again as it was and with other policies
-	@$(BIN)/python tests/bench/whatif.py
+	@$(BIN)/python -m bench.whatif
 
 bench-trace: $(INSTALLED) ## six weeks of a real cluster through the engine, beside simple schedulers
-	@$(BIN)/python tests/bench/trace.py
+	@$(BIN)/python -m bench.trace
 
 load: $(INSTALLED) ## a burst of 100,000 submits, then slow readers, poison, full disks and a database that is away: what it costs, what is lost
-	@$(BIN)/python tests/load/burst.py $(if $(JOBS),--jobs $(JOBS))
-	@$(BIN)/python tests/load/hard.py
+	@$(BIN)/python -m bench.load.burst $(if $(JOBS),--jobs $(JOBS))
+	@$(BIN)/python -m bench.load.hard
 
 rolling: $(INSTALLED) ## every part started again under load, then every writer stopped and let go on: nothing lost, nothing twice
-	@$(BIN)/python tests/load/rolling.py
-	@$(BIN)/python tests/load/zombies.py
+	@$(BIN)/python -m bench.load.rolling
+	@$(BIN)/python -m bench.load.zombies
 
 properties: $(INSTALLED) ## 10,000 random histories through the rules
 	HEADRACE_HISTORIES=10000 $(BIN)/pytest -o faulthandler_timeout=0 --numprocesses logical --dist worksteal tests/properties

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bench.growth import PARTS, grow
+from bench.memory import BATCH, Tape
 from headrace.contracts.transport.codec import decode_record
 from headrace.contracts.values.durations import HOUR, MINUTE
 from headrace.domain.fold.ledger import FoldedLedger
@@ -9,8 +11,6 @@ from headrace.domain.model.state import ENDED_KEPT, IDS_REMEMBERED
 from headrace.domain.snapshots.snapshot import dump
 from headrace.views.history import History
 from headrace.views.job_index import JobIndex, jobs_of
-from tests.bench.growth import PARTS, grow
-from tests.bench.memory import BATCH, Tape
 
 EVERY = 10 * MINUTE
 A_DAY = IDS_REMEMBERED + ENDED_KEPT

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import random
-import sys
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-import packing
-
+from bench import packing
 from headrace.contracts.values.amounts import CPU, GPU, GPU_UNITS, MEMORY
 from headrace.domain.indexes.fragmentation import Fragmentation
 from headrace.domain.indexes.gpu_model_balance import Steering

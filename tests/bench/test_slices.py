@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import random
-import sys
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-import slices
+from bench import slices
 
 MIX = {"1g": 3, "2g": 2, "3g": 2, "7g": 1}
 

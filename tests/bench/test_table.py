@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-import fleet
-import goals
-import groups
-import kueue
-import results
-import table
-from stage import Stories, quantile
-
+from bench import fleet, goals, groups, kueue, results, table
+from bench.stage import Stories, quantile
 from headrace.contracts.facts import LeaseEndedV1, LeaseGrantedV1, LeaseStartedV1
 
 RATE = goals.Figure("P5", "jobs a second", "line", "P5", "jobs/s", 600, True, (("Slurm", 50),))

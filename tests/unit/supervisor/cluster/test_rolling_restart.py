@@ -1,4 +1,4 @@
-"""Which parts go in which order, and how it ends for one that does not come back; real processes go in `tests/load/rolling.py`."""
+"""Which parts go in which order, and how it ends for one that does not come back; real processes go in `bench/load/rolling.py`."""
 
 from __future__ import annotations
 
