@@ -1,4 +1,4 @@
-"""What is taken of one device: units of it as a whole or in fractions, or, in MIG mode, slices by their geometry (R3, R4)."""
+"""Units or MIG slices of one device that leases hold (R3, R4)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NOT_FREE = "is not free"
 
 
 class DeviceHoldings:
-    """The node's own account of a device. It refuses what would not fit, whoever ordered it."""
+    """The node's own count of what is taken of a device. Refuses shares that do not fit, even if the ledger ordered them."""
 
     def __init__(self, device: Device) -> None:
         self.free = GPU_UNITS
@@ -21,7 +21,7 @@ class DeviceHoldings:
         self._family = family_of(device.model, device.memory) if device.mig else ""
 
     def objection(self, share: DeviceShare) -> str:
-        """Why the share cannot be taken now; empty where it can."""
+        """Return why the share cannot be taken now, or "" if it can."""
         if self.unfit:
             return f"is drained: {self.unfit}"
         if bool(share.mig) != self._mig:
@@ -31,14 +31,13 @@ class DeviceHoldings:
         return "" if share.units <= self.free else NOT_FREE
 
     def take(self, share: DeviceShare) -> None:
-        """Take what has been found free."""
+        """Take a share to which `objection` found nothing."""
         if share.mig:
             self.slices = put(self.slices, share.start, share.mig)
         else:
             self.free -= share.units
 
     def give_back(self, share: DeviceShare) -> None:
-        """The inverse of `take`."""
         if share.mig:
             self.slices = remove(self.slices, share.start, share.mig)
         else:

@@ -1,4 +1,4 @@
-"""What happens to a node goes in one at a time: what a step's actions bring about waits until all of them are performed."""
+"""Queue of events of a node: events that actions cause wait until all actions of the step before are performed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Inbox:
-    """Events for `node`; what it asks for is given to `perform`, in order."""
+    """Passes events to `node` one at a time and its actions to `perform`, in order."""
 
     def __init__(self, node: Node, perform: Callable[[v.Action], None]) -> None:
         self._node = node
@@ -21,7 +21,7 @@ class Inbox:
         self._at_it = False
 
     def handle(self, event: v.Event) -> None:
-        """Something happened: at once, or when what happened before it has been dealt with."""
+        """Handle the event now, or after the events before it."""
         self._events.append(event)
         if self._at_it:
             return

@@ -1,17 +1,16 @@
-"""The life of one lease, as a table: in which state which event leads where, and what is to be done on the way (R28, R30).
+"""The life of one lease as a table: which event leads from which phase where, with which actions (R28, R30).
 
     STARTING ──Started──► RUNNING ──stop──► TOLD ─┬─► CALLBACK ─┬─► TERM ──► KILL
                              │                    ├─► HOOK ─────┤     │        │
                              │                    └─────────────┘     │        │
                              └──────────────Exited────────────────────┴────────┴──► VERIFY ──DevicesFree──► ENDED
 
-Where the ladder says so and the node can, SUSPEND ──► SUSPENDED stands before TERM (R29): from there an order to go on leads back to
+If the ladder says so and the node supports it, SUSPEND ──► SUSPENDED comes before TERM (R29): from there an order to resume leads back to
 RUNNING, and any other stop to KILL, because a job that was told before, and has no devices, has nothing to save.
 
-Strategy: `RULES` maps (state, event) to the function that handles it; a pair that is not there means nothing, so what comes late
-(a timer that was replaced, a callback that was killed) needs no care elsewhere. Each rung on the ladder is stated as a fact with
-the time it took. A job that exits skips the rungs that are left; a callback that still runs then is given its grace, because it
-may be what saves the work.
+Strategy: `RULES` maps (phase, event) to the function that handles it; a pair that is missing has no effect, so late events (of a timer
+that was replaced, of a callback that was killed) need no care elsewhere. Each rung of the ladder is stated as a fact with the time it
+took. A job that exits skips the remaining rungs; a callback that still runs then keeps its grace, because it may be what saves the work.
 """
 
 from __future__ import annotations
@@ -59,31 +58,31 @@ from headrace.node_executor.core.vocabulary import (
 )
 
 REVOKED = Ladder(cause="revoked", callback_grace=0, term_grace=5 * SECOND)
-"""For a lease that is no longer ours: it may run elsewhere already, so only a moment to leave."""
+"""Ladder of a lease that is no longer this node's: the job may already run elsewhere, so it gets only a moment to leave."""
 
 LOOK_AGAIN, LOOK_SELDOM = 10 * MILLISECOND, 500 * MILLISECOND
-"""How long to wait before devices that were still in use are looked at again: first, and at most; in between as long as it has taken."""
+"""First and longest delay before devices that were in use are looked at again. In between, the delay is as long as it has taken so far."""
 
 EXECUTOR_STOPPED = "executor stopped"
-KEEPER_KILLED = "the process that kept the job was killed, and nobody saw how the job ended"
+KEEPER_KILLED = "the process that kept the job was killed, so it is unknown how the job ended"
 KILLED = 128 + 9
 
 
 def begin(lease: Lease, out: Actions) -> None:
-    """Ask for the process."""
+    """Ask for the job's process."""
     out.append(Spawn(lease.order))
 
 
 def stop(lease: Lease, ladder: Ladder, at: int, out: Actions) -> None:
-    """Start on the ladder. A second stop changes nothing: what a job was told is never taken back (R27)."""
+    """Start on the ladder. A second stop has no effect: what a job was told is never taken back (R27)."""
     if lease.limit is not None:
         return
-    if lease.phase is Phase.SUSPENDED and not lease.parked:  # on its way back; told as soon as it is there
+    if lease.phase is Phase.SUSPENDED and not lease.parked:  # it is being resumed, and is told as soon as it runs
         lease.ladder = lease.ladder or ladder
     elif lease.phase is Phase.SUSPENDED:
         stop_suspended(lease, ladder, at, out)
     elif lease.ladder is not None:
-        if lease.ladder.then == "suspend":  # it still has to leave; but somebody does not want it back
+        if lease.ladder.then == "suspend":  # it has to leave all the same, but is not to be suspended
             lease.ladder = msgspec.structs.replace(lease.ladder, then=ladder.then)
     elif lease.phase is Phase.STARTING:
         lease.ladder = ladder
@@ -94,7 +93,7 @@ def stop(lease: Lease, ladder: Ladder, at: int, out: Actions) -> None:
 
 
 def halt(lease: Lease, at: int, limit: int, out: Actions) -> None:
-    """The executor stops: SIGTERM now, SIGKILL at `limit`; a ladder that is under way is cut short there."""
+    """The executor stops: SIGTERM now, SIGKILL at `limit`. A ladder that is under way is cut short at `limit`."""
     if lease.phase is Phase.VERIFY:
         return
     lease.limit = limit
@@ -110,7 +109,7 @@ def halt(lease: Lease, at: int, limit: int, out: Actions) -> None:
 
 
 def handle(lease: Lease, event: LeaseEvent, out: Actions) -> None:
-    """What follows from `event`; nothing, where the table has no line for it."""
+    """Perform the rule of the table for `event`; no effect if the table has no rule."""
     if isinstance(event, TimerFired) and event.deadline != lease.deadline:
         return
     rule = RULES.get((lease.phase, type(event)))
@@ -169,7 +168,7 @@ def _overran(lease: Lease, event: Overran, out: Actions) -> None:
 
 
 def _verify(lease: Lease, at: int, out: Actions) -> None:
-    if lease.parked:  # what is on its devices now is somebody else's
+    if lease.parked:  # its former devices now belong to other leases
         _over(lease, at, out)
         return
     enter(lease, Phase.VERIFY, at)
@@ -209,7 +208,7 @@ def _callback_ended(lease: Lease, event: CallbackEnded, out: Actions) -> None:
     rung(lease, "callback", event.at, event.result, out)
     if lease.exited is not None:
         _verify(lease, event.at, out)
-    elif lease.hooked:  # the job saves its work itself as well, in what is left of the same grace
+    elif lease.hooked:  # the job saves its work itself as well, in the rest of the same grace
         deadline = lease.deadline
         enter(lease, Phase.HOOK, event.at)
         lease.deadline = deadline
@@ -373,4 +372,4 @@ RULES: dict[tuple[Phase, type[LeaseEvent]], Rule] = {
     (Phase.VERIFY, TimerFired): _look_again,
     (Phase.VERIFY, DevicesFree): _devices_free,
 }
-"""The law of this file. A pair that is missing has no effect."""
+"""Rules by (phase, event). A pair that is missing has no effect."""

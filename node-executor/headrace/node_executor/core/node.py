@@ -1,8 +1,8 @@
-"""All leases of the node: orders and answers compared with what runs, and the moment when the node may report itself.
+"""All leases of the node: compares orders and answers with what runs, and decides when the node may register.
 
-Strategy: level, not edge (`contracts.messages.orders`). `closed` remembers leases that are over until an answer that is not older than
-their grant leaves them out: then no later order can name them again. What a former executor left running is carried on (`carry`), and
-no answer older than the node's own last record is believed: it may not know of an end yet.
+Strategy: level-triggered, not edge-triggered (`contracts.messages.orders`). `closed` remembers leases that are over until an answer that
+is not older than their grant leaves them out: from then on no later order can name them. Leases that a former executor left running
+continue (`carry`). An answer older than the node's own last record is not used: it may miss an end.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ from headrace.node_executor.core.vocabulary import (
 )
 
 GONE = "it was {} here, and is gone"
-"""Of a lease that the ledger saw here and whose journal went with the machine's power (R32)."""
+"""Message for a lease that the ledger saw here and whose journal was lost when the machine lost power (R32)."""
 
 
 class Node:
-    """What the node knows. `step` is the only way in; what is to be done is the only way out.
+    """State of the node. `step` takes an event and returns the actions.
 
-    `registration` is what the node says of itself; `closed` are the leases of a former executor that are over, each with the sequence of
-    its grant or stop; `through` is the sequence of its last record.
+    `registration` is what the node states of itself; `closed` are the leases of a former executor that are over, each with the sequence
+    of its grant or stop; `through` is the sequence of the node's last record.
     """
 
     def __init__(self, registration: NodeRegisteredV1, closed: Mapping[str, int] | None = None, through: int = 0) -> None:
@@ -68,9 +68,9 @@ class Node:
         self.checked = 0
 
     def carry(self, order: StartOrder, *, started: bool, suspended: bool, ladder: Ladder | None, told_at: int) -> None:
-        """A former executor left this lease, and it goes on where it stood.
+        """Continue a lease that a former executor left.
 
-        `Started` is due for one that was not said to run, and `Told` for one that was told to stop (at `told_at`).
+        `Started` is due if the lease was not yet stated as started, and `Told` if it was told to stop (at `told_at`).
         """
         lease = self.leases[order.lease] = Lease(order, ladder=ladder)
         if suspended:
@@ -82,11 +82,11 @@ class Node:
             self._hold(order, 1)
 
     def uncarry(self, lease: str) -> None:
-        """It was never started after all: the next order for it is a fresh one."""
+        """Forget a carried lease that was never started: the next order for it starts it."""
         self._hold(self.leases.pop(lease).order, -1)
 
     def step(self, event: Event) -> list[Action]:
-        """What is to be done because of `event`, in this order."""
+        """Return the actions that follow from `event`, in order."""
         out: Actions = []
         if isinstance(event, LeaseEvent):
             self._lease_event(event, out)
@@ -96,7 +96,7 @@ class Node:
         return out
 
     def pushed(self, event: Pushed, out: Actions) -> None:
-        """New orders. Ignored before the first answer, because only that tells what a former executor left behind."""
+        """Handle new orders. They are ignored before the first answer, because only the answer tells what a former executor left behind."""
         orders = event.orders
         if orders.node != self.registration.node or not self.answered or orders.through < self.through:
             return
@@ -104,9 +104,11 @@ class Node:
         self._obey(orders.starts, orders.stops, event.at, out)
 
     def was_answered(self, event: Answered, out: Actions) -> None:
-        """All that should be running. What runs and is not in it is stopped, unless the answer is older than its grant.
+        """Handle an answer: all that should run.
 
-        A node that was given up although it lives says again what it is, once nothing of what was taken from it runs any more (R32).
+        Leases that run and are not in it are stopped, unless the answer is older than their grant.
+
+        A node that was declared lost although it runs registers again once nothing that was taken from it runs any more (R32).
         """
         answer = event.answer
         if answer.node != self.registration.node or answer.through < self.through:
@@ -125,18 +127,18 @@ class Node:
                 self.registering = True
 
     def returned(self, _event: Returned, _out: Actions) -> None:
-        """The node may have been given up; the next answer tells what of its work still counts."""
+        """The node may have been declared lost; the next answer tells which of its leases still count."""
         self.registering, self.answered = True, False
 
     def halted(self, event: Halted, out: Actions) -> None:
-        """No more starts; everything that runs has until the deadline."""
+        """The executor stops: no more starts, and everything that runs has until the deadline."""
         if self.limit is None or event.deadline < self.limit:
             self.limit = event.deadline
             for lease in list(self.leases.values()):
                 life.halt(lease, event.at, event.deadline, out)
 
     def device_changed(self, event: DeviceChanged, out: Actions) -> None:
-        """A device is in no order, or is again: nothing is started on it meanwhile, and what fails there is not the job's fault."""
+        """A device is drained or usable again. Nothing is started on a drained device, and failures there are not the job's fault."""
         holding, why = self.devices.get(event.device), (event.message or event.cause) if event.cause else ""
         if holding is None or holding.unfit == why:
             return
@@ -154,7 +156,7 @@ class Node:
             out.append(State(drained if why else DeviceReturnedV1(node=name, device=device, message=said, at=at)))
 
     def was_checked(self, event: Checked, out: Actions) -> None:
-        """The node has checked itself, as it was told to before it is given work again (R36)."""
+        """The node has checked itself, as ordered before it is given work again (R36)."""
         out.append(
             State(
                 NodeCheckedV1(
@@ -179,7 +181,7 @@ class Node:
             self._close(lease)
 
     def _obey(self, starts: Iterable[StartOrder], stops: Iterable[StopOrder], at: int, out: Actions) -> None:
-        for stop in stops:  # first: a lease that is not known and is to stop must not be started by the same message
+        for stop in stops:  # stops first: an unknown lease that is to stop must not be started by the same message
             lease = self.leases.get(stop.lease)
             if lease is not None:
                 life.stop(lease, stop.ladder, at, out)
@@ -212,26 +214,26 @@ class Node:
         life.begin(lease, out)
 
     def _go_on(self, lease: Lease, order: StartOrder, out: Actions) -> None:
-        """A lease that is here; one that is suspended goes on, unless it is told with that."""
+        """Go on with a lease that is here; a suspended one is resumed, unless its ladder suspends it."""
         is_free = not any(self._objection(share) for share in lease.order.devices)
         if lease.phase is Phase.SUSPENDED and lease.parked and not order.suspended and is_free:
             self._hold(lease.order, 1)
             resume(lease, out)
 
     def _hold(self, order: StartOrder, sign: int) -> None:
-        """Its devices are taken, or with -1 free again."""
+        """Take its devices (`sign` 1) or free them (-1)."""
         for share in order.devices:
-            device = self.devices.get(share.device)  # one that a former executor had may be gone
+            device = self.devices.get(share.device)  # a device that a former executor had may be gone
             if device is not None:
                 (device.take if sign > 0 else device.give_back)(share)
 
     def _objection(self, share: DeviceShare) -> str:
-        """Why the share cannot be taken now; empty where it can."""
+        """Return why the share cannot be taken now, or "" if it can."""
         device = self.devices.get(share.device)
         return "is not on this node" if device is None else device.objection(share)
 
     def _holder(self, share: DeviceShare) -> str:
-        """A lease that is here and has the device, or a part of it."""
+        """Return the lease that holds the device or a part of it."""
         return next(
             (
                 lease.id
@@ -242,9 +244,9 @@ class Node:
         )
 
     def _dispute(self, order: StartOrder, at: int, out: Actions) -> str:
-        """The ledger gives away what is taken here: it asks what should run, and then says again what it is (R36).
+        """The ledger grants devices that are taken here: ask what should run, and then register again (R36).
 
-        Until then nothing is granted on those devices. The first of the leases that have them.
+        Until then nothing is granted on those devices. Returns the first of the leases that hold them.
         """
         taken = {share.device: self._holder(share) for share in order.devices if self._objection(share) == NOT_FREE}
         for device, holder in taken.items():
@@ -272,7 +274,7 @@ class Node:
         out.append(State(fact))
 
     def _gone(self, stop: StopOrder, at: int, out: Actions) -> None:
-        """One that is to stop and is not here: it never was, or nobody knows what became of it."""
+        """Answer a stop of a lease that is not here: it never started, or was lost."""
         parts = _parts(stop.lease)
         if parts is None:
             return
@@ -290,7 +292,7 @@ class Node:
         self.closed[lease.id] = lease.order.granted
 
     def _report(self, at: int, out: Actions) -> None:
-        """Say that the node is here once nothing superseded runs any more (R32), and that it goes once nothing runs at all."""
+        """Register once nothing superseded runs any more (R32); when the executor stops, state that once nothing runs."""
         if self.limit is not None:
             if not self.leases and not self.finished:
                 self.finished = True
@@ -305,7 +307,7 @@ class Node:
 
 
 def _parts(lease: str) -> tuple[str, int, int] | None:
-    """(job key, attempt, rank), or None for what is no lease id: it also names directories, so it has to be exactly one."""
+    """Split into (job key, attempt, rank); None for anything but an exact lease id, because the id also names directories."""
     job, _, rest = lease.partition("/")
     attempt, _, rank = rest.partition("/")
     try:

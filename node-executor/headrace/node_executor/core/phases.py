@@ -1,4 +1,4 @@
-"""Where a lease stands, and the steps that its rules share (R28): a phase begins, a timer is set, a rung is stated, the group is killed."""
+"""Phases of a lease, and the steps that its rules share (R28): enter a phase, set a timer, state a rung, kill the group."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headrace.node_executor.core.vocabulary import Action, Exited, Kill, SetTime
 
 
 class Phase(StrEnum):
-    """Where a lease stands."""
+    """Phases in the life of a lease."""
 
     STARTING = "starting"
     RUNNING = "running"
@@ -31,8 +31,8 @@ class Phase(StrEnum):
 class Lease:
     """One lease. `since`: when the phase began. `deadline`: when its timer fires (0: none). `limit`: when the executor stops.
 
-    `parked`: it is suspended, or was when its end began; its devices are not its own. `blame`: what it took too much of;
-    `fault`: which of its devices failed.
+    `hooked`: the job polls its preempt file. `walked`: it has been told to stop. `parked`: it is suspended, or was when its end began;
+    its devices are not its own. `blame`: the limit that it exceeded; `fault`: the device of it that failed.
     """
 
     order: StartOrder
@@ -51,7 +51,6 @@ class Lease:
 
     @property
     def id(self) -> str:
-        """The lease id."""
         return self.order.lease
 
 
@@ -59,23 +58,23 @@ Actions = list[Action]
 
 
 def enter(lease: Lease, phase: Phase, at: int) -> None:
-    """A phase begins, without a timer."""
+    """Enter a phase, without a timer."""
     lease.phase, lease.since, lease.deadline = phase, at, 0
 
 
 def set_timer(lease: Lease, deadline: int, out: Actions) -> None:
-    """Be told at `deadline`."""
+    """Ask for `TimerFired` at `deadline`."""
     lease.deadline = deadline
     out.append(SetTimer(lease.id, deadline))
 
 
 def no_later(lease: Lease, moment: int) -> int:
-    """`moment`, or when the executor stops, if that is before."""
+    """Return the earlier of `moment` and the stop of the executor."""
     return moment if lease.limit is None else min(moment, lease.limit)
 
 
 def rung(lease: Lease, rung: str, at: int, result: str, out: Actions) -> None:
-    """State a rung of the ladder that was taken since the phase began; without a ladder there is none."""
+    """State a rung of the ladder with the time since the phase began; no effect without a ladder."""
     if lease.ladder is None:
         return
     order = lease.order
@@ -85,7 +84,7 @@ def rung(lease: Lease, rung: str, at: int, result: str, out: Actions) -> None:
 
 
 def kill(lease: Lease, at: int, out: Actions) -> None:
-    """The last rung."""
+    """Enter the last rung: SIGKILL."""
     lease.killed = True
     enter(lease, Phase.KILL, at)
     out.append(Kill(lease.id))

@@ -1,6 +1,6 @@
-"""A lease that stands still off its devices (R29): how it comes there, goes on, or ends.
+"""Suspension of a lease off its devices (R29), and how it resumes or ends from there.
 
-A job that was told before, and has no devices, has nothing left to save: a stop that wants more than a suspension kills it.
+A job that was told before, and has no devices, has nothing left to save: a stop that asks for more than a suspension kills it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from headrace.node_executor.core.vocabulary import Resume, Resumed, State, Suspe
 
 
 def suspended(lease: Lease, event: Suspended, out: Actions) -> None:
-    """It stands still; if the executor stops, or somebody does not want it back, it goes on to its end."""
+    """The lease is suspended; if the executor stops or the lease was ordered to end meanwhile, it is killed."""
     rung(lease, "suspend", event.at, event.how, out)
     enter(lease, Phase.SUSPENDED, event.at)
     lease.parked = True
@@ -29,7 +29,7 @@ def _state_suspended(lease: Lease, at: int, how: str, out: Actions) -> None:
 
 
 def stop_suspended(lease: Lease, ladder: Ladder, at: int, out: Actions) -> None:
-    """Told again to be suspended, it says that it is."""
+    """Stop a suspended lease. If it is told again to suspend, state again that it is suspended."""
     if ladder.then == "suspend":
         _state_suspended(lease, at, "", out)
     else:
@@ -38,14 +38,14 @@ def stop_suspended(lease: Lease, ladder: Ladder, at: int, out: Actions) -> None:
 
 
 def resume(lease: Lease, out: Actions) -> None:
-    """It has its devices again."""
+    """Resume the lease: it has its devices again."""
     if lease.phase is Phase.SUSPENDED and lease.limit is None:
         lease.parked = False
         out.append(Resume(lease.id))
 
 
 def resumed(lease: Lease, event: Resumed, out: Actions) -> None:
-    """It runs as if it had never been told to stop."""
+    """The lease runs as if it had never been told to stop."""
     order = lease.order
     enter(lease, Phase.RUNNING, event.at)
     lease.walked = lease.hooked = False

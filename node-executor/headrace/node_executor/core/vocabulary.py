@@ -1,6 +1,6 @@
-"""The words of the core: what it hears (events) and what it asks for (actions). Values without behaviour.
+"""Events and actions of the core: values without behaviour.
 
-Every moment is in microseconds since 1970 by the node's clock. `lease` is a lease id throughout.
+Every moment is in microseconds since 1970 by the node's clock. `lease` is always a lease id.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from headrace.contracts.messages.orders import NodeAnswer, Orders, StartOrder
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):
-    """Something that happened, at a moment."""
+    """An event, with its moment."""
 
     at: int
 
 
 class Pushed(Event, frozen=True):
-    """New orders came."""
+    """New orders arrived for the node."""
 
     orders: Orders
 
 
 class Answered(Event, frozen=True):
-    """The node asked for all that it should be running, and was told."""
+    """Answer to `Ask`: all that the node should be running."""
 
     answer: NodeAnswer
 
 
 class Returned(Event, frozen=True):
-    """The node was out of touch for so long that it may have been given up: it has to report itself again (R32)."""
+    """The node was out of touch for so long that it may have been declared lost: it has to register again (R32)."""
 
 
 class Halted(Event, frozen=True):
@@ -40,7 +40,7 @@ class Halted(Event, frozen=True):
 
 
 class DeviceChanged(Event, frozen=True):
-    """A device is in no order, for a cause as in `device.drained`; or, with none, it is again."""
+    """A device is drained, for a cause as in `device.drained`; without a cause it is usable again."""
 
     device: str
     cause: str = ""
@@ -49,13 +49,13 @@ class DeviceChanged(Event, frozen=True):
 
 
 class Checked(Event, frozen=True):
-    """The node has checked itself; `complaint` says what failed, and is empty where nothing did."""
+    """The node has checked itself; `complaint` is what failed, empty if nothing did."""
 
     complaint: str = ""
 
 
 class LeaseEvent(Event, frozen=True):
-    """Something that happened to one lease."""
+    """An event of one lease."""
 
     lease: str
 
@@ -67,7 +67,7 @@ class Started(LeaseEvent, frozen=True):
 
 
 class StartFailed(LeaseEvent, frozen=True):
-    """There is no process and there will be none. `outcome` as in `lease.ended`: `exited`, `refused` or `never_started`."""
+    """The process was not started and will not be. `outcome` as in `lease.ended`: `exited`, `refused` or `never_started`."""
 
     outcome: str
     exit_code: int | None = None
@@ -75,10 +75,10 @@ class StartFailed(LeaseEvent, frozen=True):
 
 
 class Exited(LeaseEvent, frozen=True):
-    """The process is gone, and all that it started. `finished` as the job said (R30).
+    """The process and all that it started are gone. `finished`: the job said that all its work is done (R30).
 
-    `exit_code` as a shell would tell it, None where nobody can say. `at` is when it ended, which may be long ago where the executor was
-    away; `seen` when that was noticed. `message` adds what is known of why.
+    `exit_code` as a shell would report it, None if unknown. `at` is when it ended, which may be long ago if the executor was not running;
+    `seen` is when that was noticed. `message` adds what is known of the reason.
     """
 
     exit_code: int | None
@@ -88,9 +88,9 @@ class Exited(LeaseEvent, frozen=True):
 
 
 class Overran(LeaseEvent, frozen=True):
-    """The job took more than it was given; `message` says of what. It is killed without further ado.
+    """The job exceeded a limit; `message` says which. It is killed at once.
 
-    Where that was memory of a device, `device` names it, with what was given and what was taken of it (MiB).
+    If the limit was memory of a device, `device` names the device, with its limit and the use in MiB.
     """
 
     message: str
@@ -100,42 +100,42 @@ class Overran(LeaseEvent, frozen=True):
 
 
 class Told(LeaseEvent, frozen=True):
-    """The preempt file is there (or not: see `result`); `hooked`: the job has said that it looks for it."""
+    """The preempt file is written (or not: see `result`). `hooked`: the job has said that it polls the file."""
 
     hooked: bool
     result: str = "told"
 
 
 class CallbackEnded(LeaseEvent, frozen=True):
-    """The abort callback is over; `result` says how, for people: `exit 0`, `failed: exit 3`, `failed: could not start: ...`."""
+    """The abort callback is over. `result` tells people how: `exit 0`, `failed: exit 3`, `failed: could not start: ...`."""
 
     result: str
 
 
 class TimerFired(LeaseEvent, frozen=True):
-    """The moment that `SetTimer` asked for has come; `deadline` says which one, so that a late timer is known as such."""
+    """The moment of `SetTimer` has come; `deadline` identifies the timer, so that a late one is recognised."""
 
     deadline: int
 
 
 class DevicesFree(LeaseEvent, frozen=True):
-    """The devices were looked at and nothing of the lease is left on them."""
+    """No process of the lease is left on its devices."""
 
 
 class DevicesBusy(LeaseEvent, frozen=True):
-    """Something is still on the devices."""
+    """Processes are still on the devices."""
 
     holder: str
 
 
 class Suspended(LeaseEvent, frozen=True):
-    """The processes stand still and nothing of them is left on the devices; `how`: by which means (R29)."""
+    """The processes are frozen and off the devices; `how` is the means (R29)."""
 
     how: str
 
 
 class CannotSuspend(LeaseEvent, frozen=True):
-    """They run on as before; `result` says why, for people."""
+    """The processes run on as before; `result` tells people why."""
 
     result: str
 
@@ -162,7 +162,7 @@ class Spawn(Action, frozen=True):
 
 
 class Unspawn(Action, frozen=True):
-    """If it has not been started yet, do not, and answer with `StartFailed` (`never_started`)."""
+    """Cancel the start if it has not happened yet, and answer with `StartFailed` (`never_started`)."""
 
     lease: str
 
@@ -170,8 +170,8 @@ class Unspawn(Action, frozen=True):
 class Tell(Action, frozen=True):
     """Write the preempt file and answer with `Told`.
 
-    The file's deadline is the end of the grace that the job can use: `deadline` for a job with a hook or a callback,
-    `unhooked` for one that only SIGTERM can reach.
+    The file's deadline is the end of the grace that the job can use: `deadline` for a job with a hook or a callback, `unhooked` for one
+    that only SIGTERM can reach.
     """
 
     lease: str
@@ -195,25 +195,25 @@ class StopCallback(Action, frozen=True):
 
 
 class Suspend(Action, frozen=True):
-    """Let the job stand still, off its devices; answer with `Suspended` or `CannotSuspend`."""
+    """Suspend the job off its devices; answer with `Suspended` or `CannotSuspend`."""
 
     lease: str
 
 
 class Resume(Action, frozen=True):
-    """Take back that the job was told to stop, and let it run on; answer with `Resumed`."""
+    """Withdraw the preempt file, and let the job run on; answer with `Resumed`."""
 
     lease: str
 
 
 class Terminate(Action, frozen=True):
-    """SIGTERM to every process of the job; it has exited when all of them have."""
+    """Send SIGTERM to every process of the job; it has exited when all of them have."""
 
     lease: str
 
 
 class Kill(Action, frozen=True):
-    """SIGKILL to every process of the job."""
+    """Send SIGKILL to every process of the job."""
 
     lease: str
 
@@ -225,7 +225,7 @@ class Verify(Action, frozen=True):
 
 
 class SetTimer(Action, frozen=True):
-    """Answer with `TimerFired` at `deadline`; a lease has one timer, a new one replaces it."""
+    """Answer with `TimerFired` at `deadline`. A lease has one timer; a new one replaces it."""
 
     lease: str
     deadline: int

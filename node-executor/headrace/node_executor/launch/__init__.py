@@ -1,1 +1,1 @@
-"""What a job is started with: account, environment, limits, secrets."""
+"""What a job is started with: account, control groups, environment, secrets, preempt notice; `preparation` joins them."""

@@ -1,8 +1,8 @@
 """Durable table of account numbers and their users on this node. An order with a number that belongs to another user is refused.
 
-Strategy: the ledger hands numbers out once, so there is nothing to refuse, unless the ledger is not the one that this node has worked
-for, or was tampered with. Then files on this disk would be read by somebody else; so the node remembers for itself. It begins with the
-owners of what lies there, whose names stand in the names of the directories.
+Strategy: the ledger gives each number out once, so nothing has to be refused unless the ledger is not the one that this node has worked
+for, or was tampered with. Then another user could read files on this disk; so the node keeps a table of its own. The table begins with
+the owners of the directories that exist, whose names contain tenant and user.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _log = structlog.get_logger("headrace.numbers")
 
 
 class AccountNumbers:
-    """The table in the file `path`. `directories`: where jobs' directories lie, which are looked through where there is no table yet.
+    """The table in the file `path`. If the file does not exist, the table is made from the jobs' `directories`.
 
     A number has one owner, `<tenant>.<user>`. Raises `OSError`.
     """
@@ -34,11 +34,11 @@ class AccountNumbers:
             _write(path, self._owners)
 
     def owner(self, number: int) -> str:
-        """The user of the number; empty if it is not in the table."""
+        """Return the user of the number; empty if it is not in the table."""
         return self._owners.get(number, "")
 
     def claim(self, number: int, owner: str) -> bool:
-        """Note that a number is this person's; False where it is another's. It is on the disk when this returns. Raises `OSError`."""
+        """Assign the number to this user; False if it is another user's. The entry is on the disk on return. Raises `OSError`."""
         known = self._owners.get(number)
         if known is None:
             owners = {**self._owners, number: owner}
@@ -48,7 +48,7 @@ class AccountNumbers:
 
 
 def _read(path: str) -> dict[int, str] | None:
-    """The table; None where there is none, or what is there cannot be read: then it is set aside, and the directories are asked."""
+    """Read the table; None if it does not exist or is damaged. A damaged file is renamed."""
     try:
         with open(path, "rb") as file:
             return msgspec.json.decode(file.read(), type=dict[int, str])
@@ -78,7 +78,7 @@ def _write(path: str, owners: dict[int, str]) -> None:
 
 
 def _owners_of(directories: Iterable[str]) -> dict[int, str]:
-    """Whose number the directories of jobs have, `<tenant>.<user>.<job id>.…`; of two who shared one, the first by name."""
+    """Return the owners of the directories of jobs, `<tenant>.<user>.<job id>.…`, by number; of two with one number, the first by name."""
     owners: dict[int, str] = {}
     for directory in directories:
         with contextlib.suppress(FileNotFoundError), os.scandir(directory) as entries:

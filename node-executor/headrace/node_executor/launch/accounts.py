@@ -1,9 +1,9 @@
-"""Whom a job runs as: an account of its user's own where the executor may choose, else the executor's.
+"""The account that a job runs under: one per user if the executor may choose (`own`), otherwise the executor's or a fixed one.
 
-Strategy: the ledger hands the number of a user's account out, once, and the order to start carries it, so it is the same on every node and
-for every attempt: a checkpoint on a shared path can be read by the attempt after, and by nobody else. No such account has to exist
-anywhere. Below level 2 there is no number in the order, and it is made from tenant and handle as release 0.1.0 did. Either way a number
-that this node knows as somebody else's is refused (`numbers`).
+Strategy: the ledger gives out the number of a user's account once, and the order to start carries it, so it is the same on every node and
+for every attempt: the next attempt can read a checkpoint on a shared path, and no other user can. The account does not have to exist on
+the node. Below level 2 the order has no number, and it is computed from tenant and handle as release 0.1.0 did. In both cases a number
+that this node knows as another user's is refused (`account_numbers`).
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from headrace.node_executor.launch.account_numbers import AccountNumbers
 
 AUTO, OWN, SELF = "auto", "own", "self"
 TRIAL = FIRST + COUNT - 1
-"""The number of trials where every user has an account: the last, which the ledger would hand out after 268 million users."""
+"""The account number of trials where every user has an account: the last one, which the ledger would give out after 268 million users."""
 
 _OF_GROUP, _OF_OTHERS = stat.S_IRGRP | stat.S_IWGRP, stat.S_IROTH | stat.S_IWOTH
 
 
 class AccountUnknown(ValueError):
-    """Nobody of that name; the message says what to write."""
+    """The account does not exist or cannot be used; the message says what to write."""
 
 
 class UserAccount(NamedTuple):
-    """By number, and as what programs call it; `groups`: what it is in beside its own, for the sake of its devices."""
+    """An account by its numbers; `name` as programs call it; `groups`: supplementary groups, which give access to its devices."""
 
     uid: int
     gid: int
@@ -40,9 +40,9 @@ class UserAccount(NamedTuple):
     groups: tuple[int, ...] = ()
 
     def with_devices(self, nodes: Iterable[str]) -> UserAccount:
-        """The same, in the groups without which these device nodes are closed to it: AMD's are the group `render`'s, as a rule.
+        """Return the account with the groups that it needs to open these device nodes: for AMD's, usually `render`.
 
-        Never in root's; and a node that is not there needs none.
+        Root's group is never added, and device nodes that do not exist are skipped.
         """
         found = set()
         for path in nodes:
@@ -54,11 +54,11 @@ class UserAccount(NamedTuple):
 
 
 class NotTheirs(ValueError):
-    """The number is another person's here; the message says so."""
+    """The number is another user's on this node; the message says so."""
 
 
 class Accounts:
-    """How `choice` (`own`, `self`, or the name of an account) is carried out. `numbers`: whose this node knows. Raises `AccountUnknown`."""
+    """The accounts of jobs by `choice` (`own`, `self`, or the name of an account). `numbers`: the node's table. Raises `AccountUnknown`."""
 
     def __init__(self, choice: str, numbers: AccountNumbers | None = None) -> None:
         self._own = choice == OWN
@@ -71,11 +71,11 @@ class Accounts:
 
     @property
     def others(self) -> bool:
-        """Whether jobs run as somebody else than we."""
+        """True if jobs run under another account than the executor's."""
         return self._own or self._fixed is not None
 
     def of(self, job: str, number: int = 0) -> UserAccount | None:
-        """Whom this job runs as; None: as we do. `number`: what the order says, 0 where it says nothing."""
+        """Return the account of this job; None: the executor's. `number` is the one in the order, 0 if it has none."""
         if not self._own:
             return self._fixed
         tenant, user, _ = split_job_key(job)
@@ -83,11 +83,11 @@ class Accounts:
         return UserAccount(number, number, user)
 
     def of_trials(self) -> UserAccount | None:
-        """Whom a program runs as that tries something for jobs: an account like theirs, which is no user's; None: as we do."""
+        """Return the account for programs that test something for jobs: like a user's, but no user has it; None: the executor's."""
         return UserAccount(TRIAL, TRIAL, "trial") if self._own else self._fixed
 
     def claim(self, job: str, account: UserAccount | None) -> None:
-        """Note whose this number is, before anything of the job is there. Raises `NotTheirs`, `OSError`."""
+        """Assign the account's number to the job's user, before anything of the job exists. Raises `NotTheirs`, `OSError`."""
         if account is None or not self._own:
             return
         tenant, user, _ = split_job_key(job)
@@ -100,7 +100,7 @@ class Accounts:
 
 
 def chosen(choice: str, directory: str) -> tuple[str, str]:
-    """What `auto` means with this data directory, and why, if it is less than could be wished: `own` where we are root."""
+    """Return what `auto` means with this data directory, and why it is not `own`, if the executor is root."""
     if choice != AUTO:
         return choice, ""
     if os.geteuid() != 0:
@@ -113,5 +113,7 @@ def _named(name: str) -> UserAccount:
     try:
         found = pwd.getpwnam(name)
     except KeyError:
-        raise AccountUnknown(f"there is no account {name!r} on this machine; write own, self, or the name of one") from None
+        raise AccountUnknown(
+            f"account {name!r} does not exist on this machine; write own, self, or the name of an account"
+        ) from None
     return UserAccount(found.pw_uid, found.pw_gid, name)

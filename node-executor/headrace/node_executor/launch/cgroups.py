@@ -1,10 +1,10 @@
-"""CPU, memory and processes of each lease, held by the kernel's control groups: version 2, or version 1 where a machine still has it.
+"""Limits of CPU, memory and processes for each lease by control groups: version 2, or version 1 if a machine still has it.
 
-Strategy: one group for each lease below one for the node, with the limits; in it a group for the job and one for its callback, so that the
-end of the one does not end the other. On a hybrid machine the controllers are of version 1 and those two lie in the bare version 2, which
-is what can be frozen and killed at once. A node that was restarted finds its groups by name; nothing is remembered.
+Strategy: one group for each lease below one for the node, with the limits; in it a group for the job and one for its callback, so that
+the end of the one does not end the other. On a hybrid machine the controllers are of version 1, and those two groups lie in the version 2
+hierarchy, which can freeze and kill a group at once. A restarted node finds its groups by name; no other record is kept.
 
-Every controller is tried before it is promised: `missing` says which limits this node cannot hold.
+Every controller is tested before it is promised: `missing` lists the limits that this node cannot hold.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LEAST_QUOTA, _LEAST_SHARES = 1_000, 2
 
 
 class Limits(NamedTuple):
-    """What a lease may take: `cpu` in millicores, `memory` in MiB, `pids` processes and threads; 0: as much as there is."""
+    """Limits of a lease: `cpu` in millicores, `memory` in MiB, `pids` processes and threads; 0: unlimited."""
 
     cpu: int = 0
     memory: int = 0
@@ -38,7 +38,7 @@ class Limits(NamedTuple):
 
 
 class CgroupEntry(NamedTuple):
-    """Where one process tree of a lease begins: `group` of version 2 (or empty), its `kill` file, `enter`: files to write a 0 into."""
+    """Where a process tree of a lease starts: `group` of version 2 (or empty), its `kill` file, `enter`: files to write a 0 into."""
 
     group: str = ""
     kill: str = ""
@@ -46,7 +46,7 @@ class CgroupEntry(NamedTuple):
 
 
 class LeaseGroup:
-    """The group of one lease. `unified`: its directory in version 2, or empty; `controlled`: by controller, where its limits are."""
+    """The group of one lease. `unified`: its directory in version 2, or empty; `controlled`: directories with its limits by controller."""
 
     def __init__(self, unified: str, controlled: Mapping[str, str], *, modern: bool) -> None:
         self._unified = unified
@@ -55,11 +55,11 @@ class LeaseGroup:
 
     @property
     def directory(self) -> str:
-        """In version 2, or empty."""
+        """Its directory in version 2, or ""."""
         return self._unified
 
     def make(self, limits: Limits) -> None:
-        """Make it, with these limits. Raises `OSError`."""
+        """Create the group with these limits. Raises `OSError`."""
         for path in {self._unified, *self._controlled.values()} - {""}:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(path)
@@ -67,7 +67,7 @@ class LeaseGroup:
             _write(path, text)
 
     def place(self, what: str) -> CgroupEntry:
-        """Where the job begins, or its callback. Raises `OSError`."""
+        """Create the subgroup `what` for the job or its callback and return its entry. Raises `OSError`."""
         old = tuple(f"{path}/tasks" for path in self._controlled.values()) if not self._modern else ()
         if not self._unified:
             return CgroupEntry(enter=old)
@@ -77,22 +77,21 @@ class LeaseGroup:
         return CgroupEntry(path, f"{path}/cgroup.kill", old)
 
     def freeze(self) -> bool:
-        """Let everything in it stand still, which it does a little later (`is_still`); whether that can be done here."""
+        """Ask the kernel to freeze the group; it is frozen a little later (`is_still`). False if not supported here."""
         return self._stand_still(frozen=True)
 
     @property
     def is_still(self) -> bool:
-        """Whether everything in it stands still by now; also where nobody can say."""
+        """True if every process in the group is frozen, or if that cannot be determined."""
         with contextlib.suppress(OSError):
             return "frozen 1" in _text(f"{self._unified}/cgroup.events").splitlines()
         return True
 
     def thaw(self) -> bool:
-        """The inverse of `freeze`."""
         return self._stand_still(frozen=False)
 
     def kill(self) -> None:
-        """SIGKILL to everything in it, also what is frozen. Never raises."""
+        """Send SIGKILL to every process in the group, frozen ones too. Never raises."""
         if self._unified:
             with contextlib.suppress(OSError):
                 _write(f"{self._unified}/cgroup.kill", "1")
@@ -102,7 +101,7 @@ class LeaseGroup:
                 os.kill(pid, signal.SIGKILL)
 
     def sweep(self) -> None:
-        """Kill everything in it until nothing is left, for at most about 5 s. Never raises."""
+        """Kill everything in the group until it is empty, for at most about 5 s. Never raises."""
         for _ in range(ROUNDS):
             if not self._members():
                 return
@@ -110,16 +109,16 @@ class LeaseGroup:
             time.sleep(PAUSE)
 
     def hold_memory(self, mebibytes: int) -> None:
-        """Another limit of memory from now on. Raises `OSError`."""
+        """Change the limit of memory. Raises `OSError`."""
         settings = self._settings(Limits(memory=mebibytes))
-        for path, text in reversed(settings) if not self._modern else settings:  # with swap first, where the limit rises
+        for path, text in reversed(settings) if not self._modern else settings:  # swap first if the limit rises
             with contextlib.suppress(OSError):
                 _write(path, text)
         for path, text in settings:
             _write(path, text)
 
     def starved(self) -> int:
-        """How many processes the kernel killed here because there was no memory left of what was given."""
+        """Return how many processes the kernel killed in the group for want of memory."""
         path = self._controlled.get("memory")
         if path is None:
             return 0
@@ -129,7 +128,7 @@ class LeaseGroup:
         return 0
 
     def remove(self) -> bool:
-        """Remove it; whether it is gone. It cannot be while something in it is still dying."""
+        """Remove the group; False if a process in it is still dying."""
         gone = True
         places = [f"{self._unified}/{name}" for name in _below(self._unified)] if self._unified else []
         for path in [*places, *({self._unified, *self._controlled.values()} - {""})]:
@@ -142,7 +141,7 @@ class LeaseGroup:
         return gone
 
     def _settings(self, limits: Limits) -> list[tuple[str, str]]:
-        """The files that hold the limits, and what goes into them."""
+        """Files that hold the limits, with their contents."""
         found: list[tuple[str, str]] = []
         cpu, memory, pids = (self._controlled.get(name) for name in CONTROLLERS)
         if cpu is not None and limits.cpu:
@@ -171,7 +170,7 @@ class LeaseGroup:
         return False
 
     def _members(self) -> list[int]:
-        """The processes in it, as far as can be seen."""
+        """Processes in the group, as far as they can be read."""
         places = [self._unified, *(f"{self._unified}/{name}" for name in _below(self._unified))] if self._unified else []
         found: set[int] = set()
         for path in places or list(self._controlled.values())[:1]:
@@ -181,12 +180,12 @@ class LeaseGroup:
 
 
 def group_name(node: str, data: str) -> str:
-    """What the groups of an executor are called: two of one name, with different data directories, keep out of each other's way."""
+    """Name of an executor's groups; executors of the same node name with different data directories have different groups."""
     return f"{node}.{crc32(os.path.realpath(data).encode()):08x}"
 
 
 class Groups:
-    """All groups of one node, below a group of its own. Raises `OSError` where no group can be made at all."""
+    """All groups of one node, below the node's own. Raises `OSError` if no group can be created."""
 
     def __init__(self, name: str, mounts: str | None = None, own: str | None = None) -> None:
         unified, old = _mounted(_text("/proc/self/mountinfo") if mounts is None else mounts)
@@ -210,12 +209,12 @@ class Groups:
         return tuple(name for name in CONTROLLERS if name not in self._controlled)
 
     def group(self, lease: str) -> LeaseGroup:
-        """The group of a lease, by the name of its directories; it may not be there yet."""
+        """Return the group of a lease, which may not exist yet. The name is that of the lease's directories."""
         controlled = {controller: f"{path}/{lease}" for controller, path in self._controlled.items()}
         return LeaseGroup(f"{self._unified}/{lease}" if self._unified else "", controlled, modern=self._modern)
 
     def sweep(self, known: Container[str]) -> list[str]:
-        """Kill and remove the groups of leases that nobody knows; their names."""
+        """Kill and remove the groups of leases that are not in `known`; return their names."""
         names = {
             name for path in {self._unified, *self._controlled.values()} - {""} for name in _below(path) if name not in known
         }
@@ -226,13 +225,13 @@ class Groups:
         return sorted(names)
 
     def close(self) -> None:
-        """Remove the node's own group, if nothing is in it."""
+        """Remove the node's own group if it is empty."""
         for path in {self._unified, *self._controlled.values()} - {""}:
             with contextlib.suppress(OSError):
                 os.rmdir(path)
 
     def _made(self, mount: str, here: str) -> str:
-        """Our own group in one hierarchy: below the group that we are in ourselves, or at the top where that is not shown here."""
+        """Create the node's group in one hierarchy: below the executor's own group, or at the top if that is not visible here."""
         inside = mount + here.rstrip("/")
         path = f"{inside if os.path.isdir(inside) else mount}/{self._name}"
         with contextlib.suppress(FileExistsError):
@@ -241,7 +240,7 @@ class Groups:
 
 
 def starved(group: LeaseGroup | None, amounts: Mapping[str, int]) -> str:
-    """What to say of a job that failed while the kernel killed some of it for want of memory; empty where it did not."""
+    """Message for a job that failed while the kernel killed some of its processes for want of memory; otherwise empty."""
     count = 0 if group is None else group.starved()
     if not count:
         return ""
@@ -250,7 +249,7 @@ def starved(group: LeaseGroup | None, amounts: Mapping[str, int]) -> str:
 
 
 def _enable(path: str, controller: str) -> bool:
-    """Have the groups below `path` controlled, all the way down from the top; whether they are (version 2)."""
+    """Enable the controller for the groups below `path`, from the top down; True on success (version 2)."""
     steps = [path]
     while os.path.exists(f"{os.path.dirname(steps[0])}/cgroup.subtree_control"):
         steps.insert(0, os.path.dirname(steps[0]))
@@ -270,7 +269,7 @@ def _enable(path: str, controller: str) -> bool:
 
 
 def _step_aside(step: str) -> None:
-    """A group that controls others may hold no process itself: what is in it, ourselves first, goes into one beside them."""
+    """Move the processes of a group, the executor included, to a subgroup: a group that controls others may hold no process."""
     aside = f"{step}/headrace-executor"
     with contextlib.suppress(FileExistsError):
         os.mkdir(aside)
@@ -280,7 +279,7 @@ def _step_aside(step: str) -> None:
 
 
 def _mounted(mountinfo: str) -> tuple[str, dict[str, str]]:
-    """Where version 2 is mounted (or empty), and where each controller of version 1 is."""
+    """Return where version 2 is mounted (or empty), and where each controller of version 1 is."""
     unified, old = "", {}
     for line in mountinfo.splitlines():
         before, _, after = line.partition(" - ")
@@ -293,7 +292,7 @@ def _mounted(mountinfo: str) -> tuple[str, dict[str, str]]:
 
 
 def _own(text: str) -> dict[str, str]:
-    """The group that we are in, by controller; of version 2 by the empty name."""
+    """Return the executor's own group by controller; that of version 2 under ""."""
     found = {}
     for line in text.splitlines():
         _, names, path = line.split(":", 2)

@@ -1,7 +1,7 @@
-"""The environment of a job: little from the executor, what the job's owner set, and what Headrace tells it. Pure.
+"""The environment of a job: a few variables of the executor, those of the job's owner, and those of Headrace. Pure.
 
-Strategy: nothing of the executor's own environment goes through unless it is named here or by the operator, so that no credential
-and no `LD_PRELOAD` can slip in. What decides over devices or belongs to Headrace cannot be set by the owner.
+Strategy: a variable of the executor's own environment is passed on only if it is named here or by the operator, so that no credential and
+no `LD_PRELOAD` gets through. Variables that decide over devices or belong to Headrace cannot be set by the owner.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _FORBIDDEN_PREFIXES = (
     "GPU_DEVICE_ORDINAL",
 )
 
-_PORT_FIRST, _PORTS = 20_000, 10_000  # below the range that the kernel hands out by itself
+_PORT_FIRST, _PORTS = 20_000, 10_000  # below the range of ports that the kernel assigns
 
 
 def inherited(own: Mapping[str, str], more: Iterable[str] = ()) -> dict[str, str]:
-    """What of the executor's environment every job gets: `INHERITED`, the locale, and what the operator names in `more`."""
+    """The part of the executor's environment that every job gets: `INHERITED`, the locale, and the operator's `more`."""
     names = INHERITED | set(more)
     return {name: value for name, value in own.items() if name in names or name.startswith(_INHERITED_PREFIX)}
 
@@ -50,7 +50,7 @@ def job_environment(
     secrets: Mapping[str, str],
     traceparent: str = "",
 ) -> dict[str, str]:
-    """All variables of the job: `base`, then the owner's, then the secrets, then ours (interfaces page, The client)."""
+    """All variables of the job: `base`, then the owner's, then the secrets, then Headrace's (interfaces page, The client)."""
     owner = {name: value for name, value in (*order.env.items(), *secrets.items()) if _may_set(name)}
     return {
         **base,
@@ -63,14 +63,14 @@ def job_environment(
 
 
 def account_environment(account: UserAccount, paths: Paths) -> dict[str, str]:
-    """What a job finds of itself where it runs as somebody else: his name, and a home that he may use."""
+    """Variables of the account that a job runs under: its name, and a home directory that it may use."""
     return {"HOME": paths.work or paths.control, "USER": account.name, "LOGNAME": account.name, "SHELL": "/bin/sh"}
 
 
 def callback_environment(job: Mapping[str, str], paths: Paths, pid: int, deadline: int) -> dict[str, str]:
-    """The job's variables, and by when the callback has to be done: Unix time in whole seconds, rounded down.
+    """The job's variables, and the callback's deadline: Unix time in whole seconds, rounded down.
 
-    The preempt file by its own path: what the callback looks at says nothing of what the job looks at.
+    The path of the preempt file is the direct one: that the callback reads the file says nothing about the job.
     """
     told = {"HEADRACE_PREEMPT_FILE": paths.preempt, "HEADRACE_PREEMPT_DEADLINE": str(deadline // 1_000_000)}
     return {**job, **told, "HEADRACE_JOB_PID": str(pid)}
@@ -96,7 +96,7 @@ def _ours(order: StartOrder, paths: Paths) -> dict[str, str]:
 
 
 def _share(share: DeviceShare) -> str:
-    """`gpu3`, or `gpu3:0.5` for a part of it, or `gpu3:3g.40gb@4` for a slice."""
+    """Format a share: `gpu3`, `gpu3:0.5` for a part, or `gpu3:3g.40gb@4` for a slice."""
     if share.mig:
         return share.label
     if share.units == GPU_UNITS:
@@ -105,9 +105,9 @@ def _share(share: DeviceShare) -> str:
 
 
 def _gang(order: StartOrder) -> dict[str, str]:
-    """Who the replicas are and where they meet (R35). Without a port in the first address, all work out the same one.
+    """Addresses of the replicas and where they meet (R35). Without a port in the first address, all compute the same one.
 
-    Replicas that are all on this node meet on the loopback, which needs no name to be resolved.
+    Replicas that are all on this node meet on the loopback address, which needs no name to be resolved.
     """
     first = order.peers[0] if len(set(order.peers)) > 1 else "127.0.0.1"
     host, colon, port = first.rpartition(":")

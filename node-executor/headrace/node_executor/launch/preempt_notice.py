@@ -1,6 +1,7 @@
-"""The file by which a job is told that it has to yield (R28).
+"""The file that tells a job to yield (R28).
 
-It lies where the job itself may write, so nothing that stands there in its place is followed or written to: it is made anew.
+It lies where the job itself may write, so an existing file or link at its path is neither followed nor written to: a new file replaces
+it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import msgspec
 
 
 class Notice(msgspec.Struct, frozen=True):
-    """What the preempt file says. `deadline`: by when the job should be gone, in Unix seconds, rounded down."""
+    """Content of the preempt file. `deadline`: when the job should be gone, in Unix seconds, rounded down."""
 
     reason: str
     preemptor: str
@@ -20,7 +21,7 @@ class Notice(msgspec.Struct, frozen=True):
 
 
 def write_notice(path: str, notice: Notice) -> str:
-    """Put the notice at `path`, whole or not at all; why it could not be, or empty. Never raises."""
+    """Write the notice to `path` atomically; return why that failed, or "". Never raises."""
     fresh = f"{path}.new"
     try:
         with contextlib.suppress(FileNotFoundError):

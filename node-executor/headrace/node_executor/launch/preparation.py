@@ -1,4 +1,4 @@
-"""From an order to something that can be started: directories, account, limits, secrets, environment."""
+"""Prepares what a job is started with from its order: directories, account, limits, secrets, environment."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from headrace.node_executor.runtimes.container_request import device_names
 
 
 class Prepared(NamedTuple):
-    """All that a job needs before its first instruction. `directory` is where it runs; `account`, `group`: see `runtimes.Launch`."""
+    """What a job is started with. `directory` is where it runs; `account`, `group`: see `runtimes.Launch`."""
 
     paths: Paths
     env: dict[str, str]
@@ -32,7 +32,7 @@ class Prepared(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """What keeps jobs to what they were granted: whom they run as, their groups (None: this node has none), processes for each replica."""
+    """Accounts of jobs, their control groups (None: not available on this node), and the limit of processes for each replica."""
 
     accounts: Accounts
     groups: Groups | None = None
@@ -40,7 +40,7 @@ class Bounds(NamedTuple):
 
 
 class Preparation:
-    """Prepares leases. `base` is what every job inherits; `secrets` resolves what orders name."""
+    """Prepares leases. `base` is what every job inherits; `secrets` resolves references in orders."""
 
     def __init__(
         self, workspace: Workspace, devices: Devices, base: Mapping[str, str], secrets: SecretResolver, bounds: Bounds
@@ -75,7 +75,7 @@ class Preparation:
         return prepared
 
     def make_group(self, name: str) -> LeaseGroup | None:
-        """A group of that name without limits of its own; None where this node has none. Raises `CannotStart`."""
+        """Create a group of that name without limits of its own; None if this node has no groups. Raises `CannotStart`."""
         group = self._bounds.groups.group(name) if self._bounds.groups is not None else None
         if group is not None:
             self._make(group, 0, 0)
@@ -89,12 +89,12 @@ class Preparation:
             raise CannotStart(f"the node cannot hold the job to its limits: {error.strerror}") from None
 
     def close(self) -> None:
-        """The executor goes; where nothing runs any more, nothing of its groups is left."""
+        """Remove the node's group if it is empty, as the executor stops."""
         if self._bounds.groups is not None:
             self._bounds.groups.close()
 
     def recall(self, order: StartOrder) -> Prepared:
-        """The same again for a lease that a former executor started; secrets that are gone since are left out. Never raises."""
+        """Prepare a lease again that a former executor started, without secrets that no longer exist. Never raises."""
         try:
             secrets = self._values(order)
         except CannotStart:
@@ -114,7 +114,7 @@ class Preparation:
         return Prepared(paths, env, directory, account, groups.group(name) if groups is not None else None)
 
     def _container(self, order: StartOrder, paths: Paths, name: str) -> Container:
-        """Its own directories, what it was granted, and no more. Raises `CannotStart` for what nothing would hold it to."""
+        """The container of a lease: its directories and what it was granted. Raises `CannotStart` for limits that cannot be enforced."""
         if any(share.units < GPU_UNITS and not share.mig for share in order.devices) and not self._devices.quick:
             raise CannotStart(
                 "a container is given whole GPUs and MIG slices only; run it as a process, or ask for one of them", 126
@@ -138,7 +138,7 @@ class Preparation:
 
 
 def _check_mount(mount: Mount, *, contained: bool) -> None:
-    """Without a container a job sees the node's own directories, where they are: one that is to be elsewhere cannot be had."""
+    """Raise `CannotStart` if a job without a container asks for a mount at another path: it sees the node's directories where they are."""
     if mount.source != mount.target and not contained:
         raise CannotStart(f"only a container can show {mount.source} at {mount.target}: submit the job with an image")
     if not os.path.isdir(mount.source):

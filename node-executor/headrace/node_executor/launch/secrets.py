@@ -1,6 +1,6 @@
-"""Secrets by reference: `file:NAME` and `env:NAME`, resolved on the node, for the tenant of the job and nobody else.
+"""Secrets by reference: `file:NAME` and `env:NAME`, resolved on the node, for the tenant of the job only.
 
-A provider is asked for one name of one tenant and gives the value, or nothing. No value is written, logged or sent anywhere.
+A provider returns the value of one name of one tenant, or None. Values are never written, logged or sent.
 """
 
 from __future__ import annotations
@@ -20,20 +20,19 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 
 
 class SecretProvider(Protocol):
-    """Where values come from."""
+    """A source of secrets."""
 
     def value(self, tenant: str, name: str) -> str | None:
-        """The value of that name for this tenant; None where there is none."""
+        """Return the value of that name for this tenant, or None."""
 
 
 class Files:
-    """One file for each: `DIRECTORY/TENANT/NAME`; a newline at its end does not count."""
+    """One file for each secret: `DIRECTORY/TENANT/NAME`; a newline at its end does not count."""
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
 
     def value(self, tenant: str, name: str) -> str | None:
-        """What the file says."""
         try:
             with open(os.path.join(self._directory, tenant, name), encoding="utf-8") as file:
                 return file.read(SECRET_BYTES_MAX).rstrip("\n")
@@ -44,15 +43,14 @@ class Files:
 class Environment:
     """Variables of the executor: `HEADRACE_SECRET_<TENANT>__<NAME>`, the tenant in capitals and with `_` for `-`.
 
-    Two pairs of tenant and name may come to one variable that way (`acme--dev` with `KEY`, `acme` with `DEV__KEY`): such a variable is
-    not used for either. `exact_variable` gives the name to write instead, which is unique for every pair.
+    Two pairs of tenant and name may lead to the same variable (`acme--dev` with `KEY`, `acme` with `DEV__KEY`): then the variable is not
+    used for either. `exact_variable` gives the name to write instead, which is unique for every pair.
     """
 
     def __init__(self, own: Mapping[str, str]) -> None:
         self._own = own
 
     def value(self, tenant: str, name: str) -> str | None:
-        """What the variable says."""
         exact = self._own.get(exact_variable(tenant, name))
         if exact is not None or _may_be_anothers(tenant, name):
             return exact
@@ -62,31 +60,31 @@ class Environment:
 def exact_variable(tenant: str, name: str) -> str:
     """The variable that has this secret of this tenant and no other: `HEADRACE_SECRET__ACMEddDEV__KEY`.
 
-    Two underscores, the tenant in capitals with a small `d` for each `-`, two underscores, the name. A tenant has no underscore then, so
-    the second pair of them ends it.
+    Two underscores, the tenant in capitals with a small `d` for each `-`, two underscores, the name. The tenant then has no underscore,
+    so the second pair of underscores ends it.
     """
     return f"{FROM_ENVIRONMENT}_{tenant.upper().replace('-', 'd')}__{name}"
 
 
 def _may_be_anothers(tenant: str, name: str) -> bool:
-    """Whether the short form can be read in two ways: where the first two underscores in a row need not be those behind the tenant."""
+    """True if the short form is ambiguous: if the first two underscores in a row may not be those behind the tenant."""
     return "--" in tenant or tenant.startswith("-") or tenant.endswith("-") or "__" in name or name.startswith("_")
 
 
 class SecretResolver:
-    """Resolves what an order names. A variable without a reference is the tenant's file of the same name."""
+    """Resolves references of orders. A variable without a reference is the tenant's file of the same name."""
 
     def __init__(self, providers: Mapping[str, SecretProvider]) -> None:
         self._providers = providers
 
     def resolve(self, tenant: str, variable: str, reference: str = "") -> str:
-        """The value; `CannotStart` where this node has none, which is the job's fault."""
+        """Return the value. Raises `CannotStart` if this node does not have it, which is the job's fault."""
         if _VARIABLE.fullmatch(variable) is None:
             raise CannotStart(f"{variable!r} cannot be the name of a secret", COMMAND_UNUSABLE)
         kind, _, name = (reference or f"file:{variable}").partition(":")
         provider = self._providers.get(kind)
         if provider is None or _NAME.fullmatch(name) is None:
-            raise CannotStart(f"{reference[:140]!r} is no reference to a secret of this node", COMMAND_UNUSABLE)
+            raise CannotStart(f"{reference[:140]!r} does not refer to a secret of this node", COMMAND_UNUSABLE)
         value = provider.value(tenant, name)
         if value is None:
             where = f" (from {reference})" if reference else ""
@@ -96,5 +94,5 @@ class SecretResolver:
 
 
 def references(directory: str, own: Mapping[str, str]) -> SecretResolver:
-    """All providers of a node."""
+    """Return all providers of a node."""
     return SecretResolver({"file": Files(directory), "env": Environment(own)})

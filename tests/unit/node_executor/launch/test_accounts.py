@@ -72,7 +72,7 @@ def test_who_is_nobody_else_runs_as_we_do() -> None:
 def test_one_account_may_be_named_for_all(root) -> None:
     found = pwd.getpwuid(os.getuid())
     assert Accounts(found.pw_name).of(JOB) == UserAccount(found.pw_uid, found.pw_gid, found.pw_name)
-    with pytest.raises(AccountUnknown, match="there is no account 'no-such-user'"):
+    with pytest.raises(AccountUnknown, match="account 'no-such-user' does not exist"):
         Accounts("no-such-user")
 
 
