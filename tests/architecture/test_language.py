@@ -13,6 +13,7 @@ import pytest
 from tests.architecture.tree import ROOT, sources
 
 CLEAN: tuple[str, ...] = (
+    "client/",
     "health/",
     "nats_client/",
     "node_executor/core/",

@@ -39,7 +39,7 @@ def test_everything_is_reached_over_tls_by_those_who_believe_its_authority() -> 
             for url in (endpoint["url"], endpoint["url"].replace("tls", "nats")):
                 doubting = run("pools", **elsewhere | {"HEADRACE_URL": url})
                 assert doubting.returncode == 1
-                assert "a certificate that is not believed here: set HEADRACE_CA" in doubting.stderr
+                assert "a certificate that is not trusted here: set HEADRACE_CA" in doubting.stderr
             asked = urllib.request.Request(endpoint["api"] + "/v1/pools", headers={"authorization": f"Bearer {token}"})
             with urllib.request.urlopen(asked, context=ssl.create_default_context(cafile=ca), timeout=PATIENCE) as answer:
                 assert answer.status == 200

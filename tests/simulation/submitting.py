@@ -14,7 +14,7 @@ import msgspec
 
 from headrace.bus.log import LogError
 from headrace.bus.nats.jetstream import JetStreamLog
-from headrace.client.submissions import packed
+from headrace.client.submissions import pack
 from headrace.contracts.messages.submissions import JobWish
 from headrace.contracts.transport.subjects import SUBMIT_STREAM, submit
 from headrace.contracts.values.durations import format_duration
@@ -103,7 +103,7 @@ class Submitting:
 
     async def _by_bus(self, subject: str, wishes: list[JobWish]) -> int:
         log = JetStreamLog(await self._connected(), SUBMIT_STREAM)
-        ((_, payload),) = packed(wishes)
+        ((_, payload),) = pack(wishes)
         return await log.append(subject, payload, None)
 
     async def _by_gateway(self, subject: str, wishes: list[JobWish]) -> int:

@@ -1,4 +1,4 @@
-"""The Python client: submit jobs to a Headrace and hear what becomes of them. Needs nats-py and msgspec only.
+"""The Python client: submit jobs to a Headrace and follow them. Needs nats-py and msgspec only.
 
 The question it answers: *how does a program put work into Headrace, and follow it?*
 
@@ -7,11 +7,11 @@ The question it answers: *how does a program put work into Headrace, and follow 
         async for fact in hr.watch(job.id):
             print(fact.type, fact.fields)
 
-Facts read: its tenant's, from `hr.feed.<tenant>.>`. Facts written: none; it publishes wishes and asks questions.
+Facts read: those of its tenant, from `hr.feed.<tenant>.>`. Facts written: none; it publishes submissions and sends requests.
 
-- `endpoint` finds the installation and the login; `errors` are all that can go wrong; `link` is the connection.
-- `wishing` makes wishes of what a caller says; `client` is what a caller holds; `watching` is a feed fact.
-- `job` is for programs that run *inside* a job.
+- `endpoint` finds the installation and the login; `errors` are all that can go wrong; `link` is the connection, over `nats_client`.
+- `submissions` makes and checks submissions; `client` has the class `Client`; `feed` is a fact of the feed.
+- `job` is for programs that run *inside* a job; `training` has callbacks for training libraries.
 
 It never decides anything, keeps no state, and has no rights beyond its login's.
 """

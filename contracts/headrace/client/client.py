@@ -1,4 +1,4 @@
-"""What a caller holds: `Client`, one connection that speaks as one user of one tenant."""
+"""`Client`: one connection that acts as one user of one tenant."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headrace.client.endpoint import find
 from headrace.client.errors import HeadraceError, Refused, Unreachable
 from headrace.client.feed import FeedFact, read_fact
 from headrace.client.link import ANSWER_WITHIN, Link
-from headrace.client.submissions import Wish, make_wish, packed, parse_queue
+from headrace.client.submissions import Wish, make_wish, pack, parse_queue
 from headrace.contracts.documents.model import DEFAULT_TENANT
 from headrace.contracts.messages.explanation import WhyView
 from headrace.contracts.messages.orders import LogsAnswer
@@ -39,23 +39,23 @@ from headrace.nats_client.acknowledgement import DUPLICATE, TOO_MANY_AT_ONCE, TO
 T = TypeVar("T")
 
 FINAL = frozenset({"succeeded", "failed", "cancelled", "rejected"})
-"""The states a job does not leave."""
+"""The final states of a job."""
 
 STORED_WITHIN = 15.0
-"""Seconds for which a submit, cancel or requeue is tried again while NATS, or one of its servers, is away."""
+"""Seconds for which a submit, cancel or requeue is repeated while NATS, or one of its servers, is away."""
 TRY_AGAIN = 0.25
 LOOK_AGAIN = 2.0
-"""Seconds after which `wait` asks although it heard nothing: FEED keeps no promise, the fold does."""
+"""Seconds after which `wait` asks for the state although it received no fact; the feed may lose facts."""
 
 FIRST_LOOK, LAST_LOOK = 0.01, 0.25
 PAST_WITHIN = 120.0
-"""Seconds for an answer for which the ledger has to be read again."""
+"""Maximum duration of a query that reads the ledger again, in seconds."""
 UNKNOWN_FOR = 10.0
-"""Seconds for which a job may be unknown to those who answer before it is taken to be none."""
+"""Seconds for which a job may be unknown to the services before it counts as missing."""
 
 
 class SubmittedJob(NamedTuple):
-    """A job that is durably submitted. `id` is its ULID, `key` its whole name, `<tenant>.<user>.<id>`.
+    """A job that is durably submitted. `id` is its ULID, `key` its full name, `<tenant>.<user>.<id>`.
 
     `digest` identifies the submitted content: a query with it tells whether the id belongs to another job (R14).
     """
@@ -75,14 +75,15 @@ def connect(
 ) -> Client:
     """A client, to be used with `async with`.
 
-    Without arguments: the installation that `HEADRACE_URL` and `HEADRACE_CREDENTIALS` name, else the one of this machine
-    (`HEADRACE_DATA`). `tenant` and `user` are whom to speak as, where the login may (an admin's may speak as anybody).
+    Without arguments: the installation in `HEADRACE_URL` and `HEADRACE_CREDENTIALS`, else the one on this machine (`HEADRACE_DATA`).
+    `tenant` and
+    `user` are whom to act as, if the login may (an administrator's may act as any user).
     """
     return Client(url, credentials, tenant=tenant, user=user, data=data)
 
 
 class Client:
-    """See `connect`. Every method raises `Refused` where the answer is no and `Unreachable` where there is none."""
+    """See `connect`. Every method raises Refused if the request is refused, and Unreachable without an answer."""
 
     def __init__(
         self,
@@ -93,13 +94,13 @@ class Client:
         user: str = "",
         data: str | Path | None = None,
     ) -> None:
-        door = find(url, credentials, data)
-        self.tenant = tenant or door.login.tenant or DEFAULT_TENANT
-        self.user = user or door.login.user or door.login.name
+        target = find(url, credentials, data)
+        self.tenant = tenant or target.login.tenant or DEFAULT_TENANT
+        self.user = user or target.login.user or target.login.name
         for field, name in (("tenant", self.tenant), ("user", self.user)):
             if not is_token(name):
-                raise Refused("INVALID", f"{field}: {name!r} is no name; it is 1 to 63 of a-z, 0-9 and '-'")
-        self._link = Link(door)
+                raise Refused("INVALID", f"{field}: invalid name {name!r}: use 1-63 of a-z, 0-9, '-'")
+        self._link = Link(target)
 
     async def __aenter__(self) -> Self:
         await self._link.open()
@@ -108,19 +109,19 @@ class Client:
     async def __aexit__(self, *_: object) -> None:
         await self._link.close()
 
-    async def submit(self, queue: str, command: Sequence[str], **said: Unpack[Wish]) -> SubmittedJob:
-        """Submit one job; returns once it is durable. What may be said besides is in `wishing.Wish`. It may still be rejected."""
-        return (await self.submit_many(queue, [make_wish(command, **said)]))[0]
+    async def submit(self, queue: str, command: Sequence[str], **options: Unpack[Wish]) -> SubmittedJob:
+        """Submit one job; returns once it is durable. `options` has the fields of `submissions.Wish`. The job may still be rejected."""
+        return (await self.submit_many(queue, [make_wish(command, **options)]))[0]
 
     async def submit_many(self, queue: str, wishes: Iterable[JobWish]) -> tuple[SubmittedJob, ...]:
-        """Submit any number of jobs (`wishing.make_wish`) to one queue, up to 1,000 in a message; returns once all are durable.
+        """Submit any number of jobs (`submissions.make_wish`) to one queue, up to 1,000 per message; returns once all are durable.
 
-        All of it may be repeated with the same ids, also in other portions: the same id is the same job.
+        All of them may be submitted again with the same ids, also in other groups: the same id is the same job.
         """
         policy, profile = parse_queue(queue)
         subject = subjects.submit(self.tenant, self.user, policy, profile)
         submitted: list[SubmittedJob] = []
-        for jobs, payload in packed(wishes):
+        for jobs, payload in pack(wishes):
             await self._publish(subject, payload)
             for wish in jobs:
                 key = job_key(self.tenant, wish.on_behalf_of or self.user, wish.id)
@@ -128,36 +129,42 @@ class Client:
         return tuple(submitted)
 
     async def cancel(self, job: str, reason: str = "", *, on_behalf_of: str = "") -> None:
-        """Wish that a job ends; returns once the wish is durable. An id is one of this user's, a key may name another's.
+        """Ask to end a job; returns once the request is durable. `job` is the id of a job of this user, or the key of any job.
 
-        `on_behalf_of`: whose job it is, where this is a service account that acts for them.
+        `on_behalf_of`: the owner of the job, if this is a service account that acts for the owner.
         """
-        tenant, user, job_id = self._whose(job, on_behalf_of)
+        tenant, user, job_id = self._owner_of(job, on_behalf_of)
         await self._publish(
-            subjects.cancel(tenant, user, job_id), _written(CancelWish(reason=reason, on_behalf_of=on_behalf_of))
+            subjects.cancel(tenant, user, job_id), _encode(CancelWish(reason=reason, on_behalf_of=on_behalf_of))
         )
 
     async def cancel_many(self, jobs: Iterable[str], reason: str = "", *, on_behalf_of: str = "") -> None:
-        """Wish that jobs end, otherwise as `cancel`: one message for up to 900 of one user's, and of them none starts meanwhile."""
+        """Ask to end jobs, otherwise as `cancel`: one message for up to 900 jobs of one user; none of these starts meanwhile."""
         found: dict[tuple[str, str], list[str]] = {}
         for job in jobs:
-            tenant, user, job_id = self._whose(job, on_behalf_of)
+            tenant, user, job_id = self._owner_of(job, on_behalf_of)
             found.setdefault((tenant, user), []).append(job_id)
         for (tenant, user), ids in found.items():
             for start in range(0, len(ids), CANCELS_MAX):
                 some = tuple(ids[start : start + CANCELS_MAX])
                 wish = CancelManyWish(jobs=some, reason=reason, on_behalf_of=on_behalf_of)
-                await self._publish(subjects.cancel_many(tenant, user), _written(wish))
+                await self._publish(subjects.cancel_many(tenant, user), _encode(wish))
 
     async def requeue(self, job: str, reason: str = "", *, on_behalf_of: str = "") -> None:
-        """Wish that a job leaves where it is and waits again (R29); otherwise as `cancel`. What waits or has ended is refused later."""
-        tenant, user, job_id = self._whose(job, on_behalf_of)
+        """Ask that a job releases its resources and waits again (R29), otherwise as `cancel`.
+
+        Refused later if the job waits or has ended.
+        """
+        tenant, user, job_id = self._owner_of(job, on_behalf_of)
         await self._publish(
-            subjects.requeue(tenant, user, job_id), _written(RequeueWish(reason=reason, on_behalf_of=on_behalf_of))
+            subjects.requeue(tenant, user, job_id), _encode(RequeueWish(reason=reason, on_behalf_of=on_behalf_of))
         )
 
     async def job(self, job: str | SubmittedJob) -> JobView:
-        """One job with all its attempts, by its id or key; of a `SubmittedJob`, `Refused` (`ID_REUSED`) if its id is another's."""
+        """One job with all its attempts, by its id or key.
+
+        For a `SubmittedJob`, raises Refused (`ID_REUSED`) if the id is another job's.
+        """
         request = JobRequest(job=job) if isinstance(job, str) else JobRequest(job=job.key, digest=job.digest)
         return await self.query("feed", "job", request, JobView)
 
@@ -171,43 +178,43 @@ class Client:
         name: str = "",
         labels: Mapping[str, str] | None = None,
     ) -> tuple[JobView, ...]:
-        """The tenant's jobs, newest first, at most `limit`; what is not given does not filter. `name` is a pattern with `*` and `?`."""
+        """The tenant's jobs, newest first, at most `limit`; empty arguments do not filter. `name` is a pattern with `*` and `?`."""
         request = JobsRequest(states=tuple(states), queue=queue, user=user, limit=limit, name=name, labels=dict(labels or {}))
         return await self.query("feed", "jobs", request, tuple[JobView, ...])
 
     async def why(self, job: str, *, sequence: int = 0, at: int = 0) -> WhyView:
-        """Why a job waits, or what became of it (R22); as it was behind ledger record `sequence`, or at a moment (microseconds)."""
+        """Why a job waits, or how it ended (R22); optionally as of ledger record `sequence`, or at a time `at` (microseconds)."""
         request = JobRequest(job=job, sequence=sequence, at=at)
         within = PAST_WITHIN if sequence or at else ANSWER_WITHIN
         return await self.query("feed", "why", request, WhyView, within)
 
     async def facts(self, job: str) -> tuple[FactView, ...]:
-        """The story of a job, one line for each fact."""
+        """The facts about a job, one line each."""
         return await self.query("feed", "facts", JobRequest(job=job), tuple[FactView, ...])
 
     async def logs(self, job: str, *, offset: int = 0, attempt: int = 0, rank: int = 0) -> LogsAnswer:
-        """A piece of an attempt's output (0: the latest) from `offset` (bytes) on, as its node has it."""
+        """A part of an attempt's output (0: the latest attempt) from `offset` (bytes) on, as stored on its node."""
         return await self.query("feed", "logs", JobRequest(job=job, offset=offset, attempt=attempt, rank=rank), LogsAnswer)
 
     async def queues(self) -> tuple[QueueView, ...]:
-        """The tenant's queues, and what their policies hold."""
+        """The tenant's queues, and the usage of their policies."""
         return await self.query("feed", "queues", None, tuple[QueueView, ...])
 
     async def pools(self) -> tuple[PoolView, ...]:
-        """The pools the tenant sees, and what is free in them."""
+        """The pools the tenant sees, and their free amounts."""
         return await self.query("feed", "pools", None, tuple[PoolView, ...])
 
     async def nodes(self) -> tuple[NodeView, ...]:
-        """The nodes the tenant sees."""
+        """The nodes that the tenant sees."""
         return await self.query("feed", "nodes", None, tuple[NodeView, ...])
 
     async def watch(self, job: str) -> AsyncIterator[FeedFact]:
-        """What happens to a job from now on, as it happens, until it has ended (at once, where it has ended already)."""
-        tenant, _, job_id = self._whose(job)
+        """The facts about a job from now on, until it has ended (at once if it has ended already)."""
+        tenant, _, job_id = self._owner_of(job)
         async with self._link.listening(f"hr.feed.{tenant}.*.*.{job_id}") as heard:
-            seen = _Seen(self, job)
-            while not heard.empty() or await seen.ended() is None:
-                async for subject, payload in _until_silence(heard):
+            poll = _JobPoll(self, job)
+            while not heard.empty() or await poll.ended() is None:
+                async for subject, payload in _until_quiet(heard):
                     fact = read_fact(subject, payload)
                     if fact is not None:
                         yield fact
@@ -215,26 +222,26 @@ class Client:
                             return
 
     async def wait(self, job: str | SubmittedJob) -> JobView:
-        """The job, once it has ended; see `job`."""
-        tenant, _, job_id = self._whose(job if isinstance(job, str) else job.key)
+        """The job, once it has ended; raises as `job` does."""
+        tenant, _, job_id = self._owner_of(job if isinstance(job, str) else job.key)
         async with self._link.listening(f"hr.feed.{tenant}.job.*.{job_id}") as heard:
-            seen = _Seen(self, job)
-            while (view := await seen.ended()) is None:
+            poll = _JobPoll(self, job)
+            while (view := await poll.ended()) is None:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(LOOK_AGAIN):
                         await heard.get()
             return view
 
     async def judged(self, job: str | SubmittedJob, within: float = 2.0) -> JobView | None:
-        """A job just submitted, once admission has judged it (`rejected`, or any other state); None if not `within` seconds.
+        """The job just submitted, once admission has judged it (`rejected`, or any other state); None after `within` seconds.
 
-        See `job`.
+        Raises as `job` does.
         """
-        seen = _Seen(self, job)
+        poll = _JobPoll(self, job)
         pause = FIRST_LOOK
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within):
-                while (view := await seen.look()) is None:
+                while (view := await poll.look()) is None:
                     await asyncio.sleep(pause)
                     pause = min(2 * pause, LAST_LOOK)
                 return view
@@ -243,16 +250,16 @@ class Client:
     async def query(
         self, service: str, what: str, request: object = None, kind: type[T] | None = None, within: float = ANSWER_WITHIN
     ) -> T:
-        """What a service answers to `hr.query.<service>.<what>`, as `kind` (None: whatever JSON it is)."""
+        """The body of the answer to `hr.query.<service>.<what>`, decoded as `kind` (None: any JSON value)."""
         return (await self.question(service, what, request, kind, within))[0]
 
     async def question(
         self, service: str, what: str, request: object = None, kind: type[T] | None = None, within: float = ANSWER_WITHIN
     ) -> tuple[T, int]:
-        """The answer and the ledger sequence that it reflects."""
+        """The body of the answer, and the ledger sequence that it reflects."""
         subject = subjects.query(service, what, self.tenant, self.user)
         try:
-            payload = await self._link.ask(subject, b"" if request is None else _written(request), within=within)
+            payload = await self._link.ask(subject, b"" if request is None else _encode(request), within=within)
             answer = decode(payload, Answer)
             if answer.error:
                 raise Refused(answer.code or "REFUSED", answer.error, bytes(answer.body))
@@ -263,11 +270,11 @@ class Client:
             raise HeadraceError(f"{service} gave an answer of another version: {error}") from None
 
     async def ask(self, subject: str, payload: bytes = b"", within: float = ANSWER_WITHIN) -> bytes:
-        """The bare answer on any subject that this login may use."""
+        """The raw answer on any subject that this login may use."""
         return await self._link.ask(subject, payload, within=within)
 
     async def _publish(self, subject: str, payload: bytes) -> None:
-        """Store durably, and retry until there is an answer. Retries are harmless: the same id is the same job, and two cancels are one.
+        """Publish until the message is stored. Repeating is harmless: the same id is the same job, and two cancels are one.
 
         Sent without a message id, because the server would drop a message with a known id although it may hold other jobs (R14).
         """
@@ -280,30 +287,30 @@ class Client:
                     raise
             else:
                 if not answer.is_busy or time.monotonic() + TRY_AGAIN > until:
-                    return _see_stored(answer)
+                    return _check_stored(answer)
             await asyncio.sleep(TRY_AGAIN)
 
-    def _whose(self, job: str, on_behalf_of: str = "") -> tuple[str, str, str]:
-        """In whose name it is spoken of a job: its owner's, or this user's where that acts for the owner."""
+    def _owner_of(self, job: str, on_behalf_of: str = "") -> tuple[str, str, str]:
+        """(tenant, user, job id) of the subject for a job: the owner's, or this user's if it acts for the owner."""
         if is_job_id(job):
             return self.tenant, self.user, job
         try:
             tenant, user, job_id = split_job_key(job)
         except IdError:
-            raise Refused("INVALID", f"job: {job!r} is no job id, which is a lower-case ULID of 26 characters") from None
+            raise Refused("INVALID", f"job: invalid job id {job!r}: use a lower-case ULID of 26 characters") from None
         return (self.tenant, self.user, job_id) if on_behalf_of else (tenant, user, job_id)
 
 
-def _written(request: object) -> bytes:
-    """A request as it travels; `Refused` where a text of it is not UTF-8."""
+def _encode(request: object) -> bytes:
+    """The encoded request. Raises Refused if one of its texts is not UTF-8."""
     try:
         return encode(request)
     except UnicodeEncodeError as error:
-        raise Refused("INVALID", f"{error.object[:80]!r} is not UTF-8; names and texts are written in UTF-8") from None
+        raise Refused("INVALID", f"invalid text {error.object[:80]!r}: use UTF-8") from None
 
 
-def _see_stored(acknowledgement: Acknowledgement) -> None:
-    """Raise `Refused` where the server's answer does not say that it has stored the message."""
+def _check_stored(acknowledgement: Acknowledgement) -> None:
+    """Raises Refused unless the server has stored the message."""
     fault = acknowledgement.error
     if fault is None:
         if acknowledgement.duplicate:
@@ -319,8 +326,8 @@ def _see_stored(acknowledgement: Acknowledgement) -> None:
     raise Refused("UNAVAILABLE", f"NATS does not store it: {fault.description}; try again in a while")
 
 
-class _Seen:
-    """Looks at one job that may not be known yet, through answers that may not come."""
+class _JobPoll:
+    """Polls one job that the services may not know yet; answers may be missing."""
 
     def __init__(self, client: Client, job: str | SubmittedJob) -> None:
         self._client = client
@@ -328,7 +335,7 @@ class _Seen:
         self._unknown_until = time.monotonic() + UNKNOWN_FOR
 
     async def look(self) -> JobView | None:
-        """The job; None where nobody says. Raises `Refused` once it has been unknown for too long to be merely new."""
+        """The job; None without an answer. Raises Refused once it has been unknown for `UNKNOWN_FOR` seconds."""
         try:
             view = await self._client.job(self._job)
         except Unreachable:
@@ -341,13 +348,13 @@ class _Seen:
         return view
 
     async def ended(self) -> JobView | None:
-        """The job, if it is known to have ended."""
+        """The job if it has ended, else None."""
         view = await self.look()
         return view if view is not None and view.state in FINAL else None
 
 
-async def _until_silence(heard: asyncio.Queue[tuple[str, bytes]]) -> AsyncIterator[tuple[str, bytes]]:
-    """What is heard, until nothing more is for `LOOK_AGAIN` seconds."""
+async def _until_quiet(heard: asyncio.Queue[tuple[str, bytes]]) -> AsyncIterator[tuple[str, bytes]]:
+    """Messages until none arrives for `LOOK_AGAIN` seconds."""
     while True:
         try:
             async with asyncio.timeout(LOOK_AGAIN):

@@ -1,8 +1,8 @@
-"""Where the installation is, and who one is there: two small files that `headrace up` writes, or the environment.
+"""The address of the installation, and the login to use: two small files that `headrace up` writes, or the environment.
 
-The data directory of an installation holds `endpoint.json` (the address, and which login is the owner's) and `credentials/`, one
-file for each login. `HEADRACE_URL` and `HEADRACE_CREDENTIALS` (the path of such a file), or `HEADRACE_TOKEN` (a bearer token, as
-`headrace token create` prints it, or a provider's: then `HEADRACE_TENANT` and `HEADRACE_USER` say whose it is) take their place.
+The data directory of an installation holds `endpoint.json` (the address, and the owner's login) and `credentials/`, one file per login.
+`HEADRACE_URL` and `HEADRACE_CREDENTIALS` (the path of a login file) replace them, or `HEADRACE_TOKEN`: a bearer token made by
+`headrace token create`, or a provider's, for which `HEADRACE_TENANT` and `HEADRACE_USER` name the tenant and the user.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class Login(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One login. `kind` is `user`, `admin` (may speak as any user), `service`, `operator` or `node`; the password is a secret."""
+    """One login. `kind` is `user`, `admin` (may act as any user), `service`, `operator` or `node`; the password is a secret."""
 
     name: str
     password: str
@@ -44,9 +44,9 @@ class Login(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """`url` of the NATS server(s); `credentials`: the owner's login, a path relative to the file that says so; `api`: the API's address.
+    """`url` of the NATS servers; `credentials`: path of the owner's login, relative to this file; `api`: the API's address.
 
-    `ca`: the file of the authority to believe, relative as well; empty: those of this machine.
+    `ca`: path of the certificate authority's file, relative as well; empty: the authorities of this machine.
     """
 
     url: str
@@ -56,7 +56,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConnectionTarget(NamedTuple):
-    """What it takes to connect. `ca`: the file of the authority to believe, see `contracts.transport.tls`."""
+    """Address and login. `ca`: file of the trusted certificate authority, see `contracts.transport.tls`."""
 
     url: str
     login: Login
@@ -74,9 +74,9 @@ def find(
     data: str | Path | None = None,
     environment: Mapping[str, str] = os.environ,
 ) -> ConnectionTarget:
-    """Address and login: what is given, else the environment's, else those of the installation on this machine.
+    """Address and login: the arguments, else the environment's, else those of the installation on this machine.
 
-    Raises `Unreachable` where nothing says where Headrace is.
+    Raises Unreachable if none of them is set.
     """
     url = url or environment.get(URL)
     login = _login(credentials, environment)
@@ -93,7 +93,7 @@ def find(
 
 
 def _login(credentials: str | Path | None, environment: Mapping[str, str]) -> Login | None:
-    """The login that is given, else the environment's, a token before a file; None where nobody names one."""
+    """The given login, else the environment's, a token before a file; None if none is set."""
     token, login_file = environment.get(TOKEN), environment.get(CREDENTIALS)
     if credentials is None and token:
         return bearer_login(token, environment.get(TENANT, ""), environment.get(USER, ""))
@@ -102,7 +102,7 @@ def _login(credentials: str | Path | None, environment: Mapping[str, str]) -> Lo
 
 
 def bearer_login(token: str, tenant: str = "", user: str = "") -> Login:
-    """The login of whoever bears a token: NATS takes it for a password. What the token says of its bearer counts before what is given."""
+    """The login of the bearer of a token: NATS receives it as the password. Tenant and user in the token override the arguments."""
     spoken = spoken_for(token)
     if spoken is not None:
         tenant, user = spoken.tenant or DEFAULT_TENANT, spoken.handle
@@ -114,7 +114,7 @@ def bearer_login(token: str, tenant: str = "", user: str = "") -> Login:
 
 
 def read_login(path: Path) -> Login:
-    """The login in a file; `Unreachable` where it cannot be read."""
+    """The login in a file. Raises Unreachable if it cannot be read."""
     return _read(path, Login)
 
 

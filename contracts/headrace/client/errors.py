@@ -1,25 +1,25 @@
-"""All that can go wrong between a program and Headrace."""
+"""The errors that the client raises."""
 
 from __future__ import annotations
 
 
 class HeadraceError(Exception):
-    """Something did not work; the text is one line that says what, and the way out.
+    """The base of all errors; the text is one line with the problem and the way out.
 
     HeadraceError
-    ├── Unreachable   there is no installation, NATS is away, or a service does not answer: try again
-    └── Refused       the answer is no: `code` says why in one stable token
+    ├── Unreachable   no installation was found, NATS is away, or a service does not answer: try again
+    └── Refused       the request was refused: `code` is the reason, a stable token
     """
 
 
 class Unreachable(HeadraceError):
-    """Nobody answers. What was asked may or may not have been heard; a submit may be repeated with the same id."""
+    """No answer. The request may or may not have been received; a submit may be repeated with the same id."""
 
 
 class Refused(HeadraceError):
-    """The answer is no. `code` is a token such as `NOT_FOUND`, `NOT_ALLOWED`, `INVALID`; `body` is what else there is to say, as JSON.
+    """The request was refused. `code` is a token such as `NOT_FOUND`, `NOT_ALLOWED`, `INVALID`; `body` has details, as JSON.
 
-    `retry_after`: seconds after which it may be another answer; None where waiting changes nothing.
+    `retry_after`: seconds after which to try again; None if waiting does not help.
     """
 
     def __init__(self, code: str, text: str, body: bytes = b"null", *, retry_after: int | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Facts as FEED tells them: what a tenant hears of its own jobs, and of what concerns all."""
+"""Facts from the feed: what a tenant receives about its own jobs and about shared objects."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from headrace.contracts.transport.codec import Malformed, decode
 from headrace.contracts.values.ids import is_token
 
 ENDS = frozenset({"job.ended.v1", "job.rejected.v1", "job.dismissed.v1"})
-"""After these nothing more happens to a job."""
+"""The last facts of a job."""
 
 
 class FeedFact(NamedTuple):
     """One fact; `type` is its name, such as `lease.granted.v1`.
 
-    `at` is the time of the log in microseconds since 1970, `sequence` the record's place in the ledger, `number` the fact's place in
-    what the record gave; `fields` is all that it says.
+    `at` is the log time in microseconds since 1970, `sequence` the sequence of the record in the ledger, `number` the index of the fact
+    among
+    those of the record; `fields` are all fields of the fact.
     """
 
     type: str
@@ -26,14 +27,14 @@ class FeedFact(NamedTuple):
 
     @property
     def is_end(self) -> bool:
-        """Whether this is the last fact of a job."""
+        """True if this is the last fact of a job."""
         return self.type in ENDS
 
 
 def read_fact(subject: str, payload: bytes) -> FeedFact | None:
-    """The fact in a message on `hr.feed.<tenant>.<noun>.<verb>.<id>`; None where it is none, or does not belong there.
+    """The fact in a message on `hr.feed.<tenant>.<noun>.<verb>.<id>`; None if it is malformed or belongs elsewhere.
 
-    The bus lets strangers send answers to any reply subject, so a message is believed only where it names itself.
+    Other accounts can send messages to any reply subject, so a message counts only if its content matches its subject.
     """
     parts = subject.split(".")
     try:

@@ -1,4 +1,4 @@
-"""Inside a job: which attempt this is, where to save, what to resume from, and the wish that it yields (R28-R30).
+"""Inside a job: the number of the attempt, where to save, what to resume from, and the order to stop (R28-R30).
 
     from headrace.client import job
 
@@ -14,14 +14,14 @@
     @job.on_abort                                                 # or a function that is called, wherever the job is
     def save_now() -> None: ...
 
-Strategy: everything is files and environment variables, so any language can do the same. The node writes HEADRACE_PREEMPT_FILE; who
-polls it is seen to do so where the node's file system notes access times, and says so as well, by a file called `hook` in
-HEADRACE_CONTROL_DIR: then there is a grace before SIGTERM. A callback
-runs in the main thread, between two of its instructions, never beside it: a thread would save a model that is just being changed. A
-watching thread sees the file and interrupts the main thread by a signal; when the callbacks are done, the process leaves by
-`SystemExit`, so `finally` and `atexit` do their part.
+Strategy: the interface is files and environment variables, so any language can do the same. The node writes HEADRACE_PREEMPT_FILE. A job
+that
+polls it is given a grace before SIGTERM; the node knows that it polls by the file's access time, where the file system has these, and by
+a file called `hook` in HEADRACE_CONTROL_DIR. A callback runs in the main thread, between two of its instructions, never beside it: a
+thread would save a model while it changes. A watching thread polls the file and interrupts the main thread by a signal; when the
+callbacks are done, the process exits by `SystemExit`, so that `finally` and `atexit` run.
 
-Outside of Headrace all of it does nothing: `preempting` is False, and `checkpoint_dir` is `./checkpoints`.
+Outside of Headrace the module does nothing: `preempting` is False, and `checkpoint_dir` is `./checkpoints`.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ from typing import TypeVar, overload
 import msgspec
 
 LOOK_EVERY = 0.1
-"""Seconds between two looks of the watching thread."""
+"""Seconds between two polls of the watching thread."""
 
 ABORT_SIGNAL = signal.SIGRTMIN + 7 if hasattr(signal, "SIGRTMIN") else signal.SIGTERM
-"""How the watching thread interrupts the main thread; nobody else is likely to use it."""
+"""Signal by which the watching thread interrupts the main thread; unlikely to be used by other libraries."""
 
 Callback = Callable[[], object]
 C = TypeVar("C", bound=Callback)
 
 
 class Preemption(msgspec.Struct, frozen=True):
-    """Why the job has to yield: the `reason`, the `preemptor`'s job key if there is one, the `deadline` in Unix seconds."""
+    """Why the job has to stop: the `reason`, the key of the preempting job if there is one, the `deadline` in Unix seconds."""
 
     reason: str
     preemptor: str = ""
@@ -60,21 +60,23 @@ class _Registration(msgspec.Struct, frozen=True):
     step: int
 
 
-id: str = os.environ.get("HEADRACE_JOB_ID", "")  # noqa: A001 - `job.id` is what anybody would write
+id: str = os.environ.get("HEADRACE_JOB_ID", "")  # noqa: A001 - `job.id` is the natural name
 """The job's id; empty outside of Headrace."""
 
 attempt: int = int(os.environ.get("HEADRACE_ATTEMPT") or 1)
-"""Which attempt this is, from 1."""
+"""Number of this attempt, from 1."""
 
 resumed_from: str | None = os.environ.get("HEADRACE_RESUME_FROM") or None
-"""The newest checkpoint that an earlier attempt registered; None where there is none, or where it cannot be read on this node."""
+"""The newest checkpoint that an earlier attempt registered; None without one, or if it cannot be read on this node."""
 
 preempting: bool
-"""Whether the job has to yield; False again when it was suspended and goes on. Reading it says that this job polls, so that it is given
-its grace."""
+"""True while the job has to stop; False again after it was suspended and resumed.
+
+Reading it tells the node that this job polls, which gives the job a grace before SIGTERM.
+"""
 
 checkpoint_dir: Path
-"""Where this attempt saves; it exists, and belongs to this attempt alone."""
+"""Directory where this attempt saves; it exists, and belongs to this attempt alone."""
 
 _control = os.environ.get("HEADRACE_CONTROL_DIR", "")
 _preempt_file = os.environ.get("HEADRACE_PREEMPT_FILE", "")
@@ -82,7 +84,7 @@ _finished_file = os.environ.get("HEADRACE_FINISHED_FILE", "")
 
 
 class _Abort:
-    """What is known of the end, and who wants to hear of it."""
+    """State of the order to stop, and the registered callbacks."""
 
     hooked = False
     heard = False
@@ -92,14 +94,14 @@ class _Abort:
 def __getattr__(name: str) -> object:
     if name == "preempting":
         _hook()
-        return _is_told()
+        return _is_preempted()
     if name == "checkpoint_dir":
         return _checkpoint_dir()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def preemption() -> Preemption | None:
-    """Why and by when the job has to yield; None while it has not been told to."""
+    """Why and by when the job has to stop; None while it has not been told to."""
     if not _preempt_file:
         return None
     with contextlib.suppress(OSError, msgspec.DecodeError):
@@ -112,11 +114,12 @@ def on_abort(callback: C, /) -> C: ...
 @overload
 def on_abort(*, leave: bool = True) -> Callable[[C], C]: ...
 def on_abort(callback: C | None = None, /, *, leave: bool = True) -> C | Callable[[C], C]:
-    """Call the decorated function, once, in the main thread, whenever the job is told to yield.
+    """Call the decorated function, once, in the main thread, when the job is told to stop.
 
-    Several are called in the order of their registration; one that raises does not keep the others from their turn. Afterwards the process
-    exits: with 0, or by the first error. With `leave=False` it goes on, for code that polls `preempting` or ends on its own; SIGTERM
-    comes when the grace is over. Register from the main thread, else `RuntimeError`.
+    Several are called in the order of their registration; an error of one does not skip the others. Afterwards the process exits: with 0,
+    or
+    by the first error. With `leave=False` it continues, for code that polls `preempting` or ends on its own; SIGTERM follows when the grace
+    is over. Raises RuntimeError outside of the main thread.
     """
 
     def register(function: C) -> C:
@@ -136,7 +139,7 @@ def on_abort(callback: C | None = None, /, *, leave: bool = True) -> C | Callabl
 def checkpointed(uri: str | os.PathLike[str], step: int = 0) -> None:
     """Register a checkpoint that has been written completely: a path, or a file:// URI. `step` is the job's own count.
 
-    The node looks whether it is there, and only then it counts: for resuming, and for what a preemption would cost (R25).
+    The node checks that it exists; only then it counts, for resuming and for the cost of a preemption (R25).
     """
     if not _control:
         return
@@ -152,7 +155,7 @@ def checkpointed(uri: str | os.PathLike[str], step: int = 0) -> None:
 
 
 def finished() -> None:
-    """All the work is done: if a preemption comes now, the job has succeeded nevertheless (R30)."""
+    """Declare the work done: if a preemption follows, the job counts as succeeded (R30)."""
     if _finished_file:
         Path(_finished_file).touch()
 
@@ -164,25 +167,25 @@ def _checkpoint_dir() -> Path:
 
 
 def _hook() -> None:
-    """Say that this job looks for the preempt file."""
+    """Tell the node that this job polls the preempt file."""
     if _control and not _Abort.hooked:
         _Abort.hooked = True
         with contextlib.suppress(OSError):
             Path(_control, "hook").touch()
 
 
-def _is_told() -> bool:
+def _is_preempted() -> bool:
     return bool(_preempt_file) and os.path.exists(_preempt_file)
 
 
 def _watch() -> None:
-    """A signal that comes just before the main thread begins to wait does not interrupt the wait: repeated until it is heard.
+    """Send the signal until the main thread has handled it: one sent just before the main thread starts to wait does not interrupt it.
 
-    A job that was suspended and goes on is no longer told, and can be told again.
+    After a suspended job was resumed, it can be told again.
     """
     main = threading.main_thread().ident
     while main is not None:
-        if not _is_told():
+        if not _is_preempted():
             _Abort.heard = False
         elif not _Abort.heard:
             signal.pthread_kill(main, ABORT_SIGNAL)
@@ -190,7 +193,7 @@ def _watch() -> None:
 
 
 def _interrupted(_number: int, _frame: object) -> None:
-    if _Abort.heard or not _is_told():
+    if _Abort.heard or not _is_preempted():
         return
     _Abort.heard = True
     callbacks = _Abort.callbacks
@@ -198,7 +201,7 @@ def _interrupted(_number: int, _frame: object) -> None:
     for callback, _ in callbacks:
         try:
             callback()
-        except Exception as error:  # noqa: BLE001 - the others may have something to save, too
+        except Exception as error:  # noqa: BLE001 - the other callbacks may have something to save
             errors.append(error)
     if errors:
         raise errors[0]

@@ -1,9 +1,9 @@
-"""The connection to the bus: questions that are answered or refused within seconds, and subjects to listen to.
+"""The connection to NATS: requests that are answered or refused within seconds, and subscriptions.
 
 The feed needs a second connection, opened on first use, because the servers let a connection publish or receive the feed, not both.
 
-Strategy: NATS tells a publisher that it may not publish by a complaint beside the stream of messages, not by an answer. So whatever is
-asked is remembered by its subject until it is answered, and a complaint about that subject is its answer.
+Strategy: NATS reports a missing permission to publish as an asynchronous error, not as an answer. So the subject of each request is kept
+until it is answered, and a permission error about that subject is its answer.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ if TYPE_CHECKING:
 CONNECT_WITHIN = 2
 ANSWER_WITHIN = 5.0
 REFUSED_FOR = 30.0
-"""Seconds."""
-UNHEARD_MAX = 10_000
-"""Messages that wait for a slow listener; of more, the oldest are dropped."""
+"""Seconds for which the client reconnects although its login is refused."""
+PENDING_MAX = 10_000
+"""Maximum number of messages that wait for a slow subscriber; the oldest are dropped."""
 
 _FORBIDDEN = re.compile(r'permissions violation for (publish|subscription) to "([^"]*)"')
 
 
 class Link:
-    """One connection with one login. Once it stands it is repaired for as long as it is open."""
+    """One connection with one login. Once connected it reconnects for as long as it is open."""
 
-    def __init__(self, door: ConnectionTarget) -> None:
-        self.door = door
+    def __init__(self, target: ConnectionTarget) -> None:
+        self.target = target
         self._nats = ReconnectingClient()
         self._listeners: list[Link] = []
         self._listening = 0
@@ -54,8 +54,8 @@ class Link:
         self._asked: dict[asyncio.Future[None], str] = {}
 
     async def open(self) -> None:
-        """Connect; `Unreachable` where nobody is there within two seconds, `Refused` where the login is not known."""
-        named = servers(self.door.url)
+        """Connect. Raises Unreachable without a server within two seconds, Refused if the login is unknown."""
+        named = servers(self.target.url)
         random.shuffle(named)
         for _ in named[1:]:
             try:
@@ -68,8 +68,8 @@ class Link:
         await self._open(named)
 
     async def _open(self, named: list[str]) -> None:
-        """Try the first of these; the others stand in for it from then on."""
-        url, login, ca = self.door
+        """Connect to the first of these; the others are fallbacks from then on."""
+        url, login, ca = self.target
         try:
             await self._nats.connect(
                 named,
@@ -78,21 +78,21 @@ class Link:
                 user=login.name,
                 password=login.password,
                 inbox_prefix=inbox_prefix(login.name, login.password),
-                tls=_trusted(url, ca),
+                tls=_tls_context(url, ca),
                 connect_timeout=CONNECT_WITHIN,
-                error_cb=self._complained,
-                reconnected_cb=self._back,
-                allow_reconnect=False,  # until the first connection stands: else a wrong password looks like silence
-                reconnect_time_wait=0.2,  # type: ignore[arg-type]  # nats-py counts any seconds
+                error_cb=self._on_error,
+                reconnected_cb=self._on_reconnected,
+                allow_reconnect=False,  # until the first connection: else a wrong password looks like a server that does not answer
+                reconnect_time_wait=0.2,  # type: ignore[arg-type]  # nats-py accepts fractions of seconds
                 max_reconnect_attempts=1,
                 ping_interval=ping_interval(url),  # type: ignore[arg-type]  # the same
             )
         except (OSError, TimeoutError, errors.Error) as error:
-            with contextlib.suppress(Exception):  # of a connection that was never whole, the library waits for ever
+            with contextlib.suppress(Exception):  # the library waits without end for a connection that was never complete
                 await asyncio.wait_for(self._nats.close(), CONNECT_WITHIN)
             if isinstance(error, ssl.SSLCertVerificationError):
-                why = "set HEADRACE_CA to the file of the authority it is from"
-                raise Unreachable(f"NATS at {url} shows a certificate that is not believed here: {why}") from None
+                why = "set HEADRACE_CA to the file of the certificate authority"
+                raise Unreachable(f"NATS at {url} shows a certificate that is not trusted here: {why}") from None
             if "authorization" in str(error).lower():
                 raise Refused(
                     "NOT_ALLOWED",
@@ -104,7 +104,7 @@ class Link:
         self._nats.options["max_reconnect_attempts"] = -1
 
     async def close(self) -> None:
-        """Say goodbye; more than once does no harm."""
+        """Close the connection; closing twice is harmless."""
         for listener in self._listeners:
             await listener.close()
         if not self._nats.is_closed:
@@ -113,7 +113,7 @@ class Link:
     async def ask(
         self, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None, within: float = ANSWER_WITHIN
     ) -> bytes:
-        """The answer. `Unreachable` where nobody listens or nothing comes; `Refused` where this login may not ask that."""
+        """The answer. Raises Unreachable without a responder or answer, Refused if this login may not publish there."""
         refusal: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         question = asyncio.ensure_future(self._nats.request(subject, payload, within, headers=dict(headers or {}) or None))
         self._asked[refusal] = subject
@@ -123,9 +123,11 @@ class Link:
                 raise self._not_allowed(subject)
             return question.result().data
         except errors.NoRespondersError:
-            raise Unreachable(f"nobody listens on {subject}; `headrace status` tells what is away") from None
+            raise Unreachable(f"no service listens on {subject}; `headrace status` tells what is away") from None
         except errors.MaxPayloadError:
-            raise Refused("INVALID", f"{len(payload)} bytes are more than NATS takes, {self._nats.max_payload}") from None
+            raise Refused(
+                "INVALID", f"a message of {len(payload)} bytes is too large; NATS accepts {self._nats.max_payload}"
+            ) from None
         except (errors.Error, TimeoutError, OSError) as error:
             why = f"nothing within {within:g} s" if isinstance(error, TimeoutError) else str(error).removeprefix("nats: ")
             raise Unreachable(f"no answer on {subject}: {why}; `headrace status` tells what is away") from None
@@ -136,11 +138,11 @@ class Link:
 
     @asynccontextmanager
     async def listening(self, subject: str) -> AsyncIterator[asyncio.Queue[tuple[str, bytes]]]:
-        """Whatever is said on a subject (wildcards allowed) from now on, as (subject, payload); who is slow hears the newest."""
-        heard: asyncio.Queue[tuple[str, bytes]] = asyncio.Queue(UNHEARD_MAX)
+        """Messages on a subject (wildcards allowed) from now on, as (subject, payload); a slow subscriber loses the oldest."""
+        heard: asyncio.Queue[tuple[str, bytes]] = asyncio.Queue(PENDING_MAX)
 
         async def hear(message: Msg) -> None:
-            if heard.full():  # FEED keeps no promise; what is asked next tells what has become of it
+            if heard.full():  # the feed may lose facts; the next query returns the state
                 heard.get_nowait()
             heard.put_nowait((message.subject, message.data))
 
@@ -152,7 +154,7 @@ class Link:
                 await listener._nats.flush()
                 yield heard
             except (errors.Error, TimeoutError) as error:
-                raise Unreachable(f"NATS went away: {error}") from None
+                raise Unreachable(f"the connection to NATS ended: {error}") from None
             finally:
                 with contextlib.suppress(errors.Error):
                     await subscription.unsubscribe()
@@ -160,28 +162,28 @@ class Link:
             listener._listening -= 1
 
     async def _listener(self) -> Link:
-        """A connection that hears the feed and has room for one more subscription."""
+        """A connection that may receive the feed, with room for one more subscription."""
         async with self._opening:
             self._listeners = [one for one in self._listeners if not one._nats.is_closed]
             for listener in self._listeners:
                 if listener._listening < FEED_SUBSCRIPTIONS:
                     return listener
-            login = msgspec.structs.replace(self.door.login, name=self.door.login.name + FEED_SUFFIX)
-            listener = Link(self.door._replace(login=login))
+            login = msgspec.structs.replace(self.target.login, name=self.target.login.name + FEED_SUFFIX)
+            listener = Link(self.target._replace(login=login))
             await listener.open()
             self._listeners.append(listener)
             return listener
 
     def _not_allowed(self, subject: str) -> Refused:
         return Refused(
-            "NOT_ALLOWED", f"the login {self.door.login.name!r} may not speak on {subject}: look at the tenant and the user"
+            "NOT_ALLOWED", f"the login {self.target.login.name!r} may not publish on {subject}: check the tenant and the user"
         )
 
-    async def _back(self) -> None:
+    async def _on_reconnected(self) -> None:
         self._refused_since = 0.0
 
-    async def _complained(self, error: Exception) -> None:
-        if "authorization" in str(error).lower():  # it comes back, and is not let in: those who decide may be away for a moment
+    async def _on_error(self, error: Exception) -> None:
+        if "authorization" in str(error).lower():  # the services that decide on logins may be away for a moment
             now = asyncio.get_running_loop().time()
             self._refused_since = self._refused_since or now
             if now - self._refused_since > REFUSED_FOR:
@@ -193,7 +195,7 @@ class Link:
                     refusal.set_result(None)
 
 
-def _trusted(url: str, ca: str) -> ssl.SSLContext | None:
+def _tls_context(url: str, ca: str) -> ssl.SSLContext | None:
     try:
         return trust(url, ca)
     except Distrust as error:

@@ -1,4 +1,4 @@
-"""nats-py, told that a permission which has run out is no goodbye: whoever is let in for a while comes back and shows its token again."""
+"""A NATS client that reconnects when its permission has expired, and shows its token again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ EXPIRED = "authentication expired"
 
 
 class ReconnectingClient(ReturningClient):
-    """The client of nats-py, which for its own part would close for good when the server says that the time is over."""
+    """A client that reconnects on an expired permission; nats-py itself would close for good."""
 
     async def _process_err(self, err_msg: str) -> None:
         if EXPIRED in err_msg.lower():

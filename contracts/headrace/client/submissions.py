@@ -1,4 +1,4 @@
-"""What a caller says, as a wish (R14): the id, the trace, and every field checked before anything travels."""
+"""Makes a submission from a caller's arguments (R14): the id, the trace, and every field checked before it is sent."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ from headrace.contracts.values.ids import ENTROPY_BYTES, JobId, is_job_id, is_to
 
 
 class Wish(TypedDict, total=False):
-    """What may be said of a job besides its queue and command; all of it may be left out.
+    """Fields of a job besides its queue and command; all are optional.
 
-    `after` names jobs of the same user that have to end first: `"<id>"` or `"<id>:ok"` (with success), `"<id>:any"`. `request` lowers
-    the profile's amounts, in the words of the documents. `time_limit` is a duration such as `1h30m`. `secret_env` names variables whose
-    values the node finds. `on_behalf_of`: the member of the group for whom a service account submits, and whose job it is. `id` is a
-    lower-case ULID; the same one again is the same job.
+    `after` names jobs of the same user that have to end first: `"<id>"` or `"<id>:ok"` (with success), `"<id>:any"`. `request` lowers the
+    profile's amounts, written as in documents. `time_limit` is a duration such as `1h30m`. `secret_env` names variables whose values the
+    node
+    finds. `on_behalf_of`: the member of the group for whom a service account submits, and who owns the job. `id` is a lower-case ULID; the
+    same
+    id again is the same job.
     """
 
     id: str
@@ -55,25 +57,25 @@ LISTS = {
 
 
 def new_job_id() -> JobId:
-    """A new id, of this moment."""
+    """A new id with the current time."""
     return make_job_id(time.time_ns() // 1_000_000, os.urandom(ENTROPY_BYTES))
 
 
 def new_trace() -> str:
-    """A W3C traceparent: the beginning of the trace that goes from the submit to the job's exit."""
+    """A new W3C traceparent: the root of the trace from the submit to the job's exit."""
     return f"00-{secrets.token_hex(16)}-{secrets.token_hex(8)}-01"
 
 
-def make_wish(command: Sequence[str], **said: Unpack[Wish]) -> JobWish:
-    """The wish; `Refused` (`INVALID`) names the field that cannot be so."""
-    for field, words in (("command", command), *((name, said.get(name)) for name in ("on_abort", "secret_env", "after"))):
+def make_wish(command: Sequence[str], **options: Unpack[Wish]) -> JobWish:
+    """The submission. Raises Refused (`INVALID`) with the name of an invalid field."""
+    for field, words in (("command", command), *((name, options.get(name)) for name in ("on_abort", "secret_env", "after"))):
         if isinstance(words, (str, bytes)):
             raise _invalid(field, f"write a list of words such as {LISTS[field]}, not one text")
-    fields: dict[str, object] = {"id": new_job_id(), "trace": new_trace(), **said, "command": list(command)}
-    if "after" in said:
-        fields["after"] = [_after(text) for text in said["after"]]
-    if "request" in said:
-        fields["request"] = {key: str(amount) for key, amount in said["request"].items()}
+    fields: dict[str, object] = {"id": new_job_id(), "trace": new_trace(), **options, "command": list(command)}
+    if "after" in options:
+        fields["after"] = [_after(text) for text in options["after"]]
+    if "request" in options:
+        fields["request"] = {key: str(amount) for key, amount in options["request"].items()}
     try:
         wish = msgspec.convert(msgspec.to_builtins(fields), JobWish)
     except (msgspec.ValidationError, TypeError) as error:
@@ -83,15 +85,15 @@ def make_wish(command: Sequence[str], **said: Unpack[Wish]) -> JobWish:
 
 
 def parse_queue(queue: str) -> tuple[str, str]:
-    """(policy, profile) of a queue's name; `Refused` where it is none."""
+    """(policy, profile) of a queue's name. Raises Refused if malformed."""
     policy, _, profile = queue.partition("/")
     if not (is_token(policy) and is_token(profile)):
-        raise _invalid("queue", f"{queue!r} is no queue; it looks like <policy>/<profile>")
+        raise _invalid("queue", f"invalid queue {queue!r}: use <policy>/<profile>")
     return policy, profile
 
 
-def packed(wishes: Iterable[JobWish]) -> list[tuple[tuple[JobWish, ...], bytes]]:
-    """The wishes in as few messages as they fit in: up to 1,000 jobs and 1 MiB each."""
+def pack(wishes: Iterable[JobWish]) -> list[tuple[tuple[JobWish, ...], bytes]]:
+    """The submissions in as few messages as possible, each with its jobs: up to 1,000 jobs and 1 MiB per message."""
     messages: list[tuple[tuple[JobWish, ...], bytes]] = []
     group: list[JobWish] = []
     size = 0
@@ -118,13 +120,13 @@ def _after(text: str) -> dict[str, str]:
     job, _, when = text.partition(":")
     wish = After(job=job.rpartition(".")[2], when=when or "ok")
     if not is_job_id(wish.job) or wish.when not in {"ok", "any"}:
-        raise _invalid("after", f"{text!r} names no job; write <job id>, <job id>:ok or <job id>:any")
+        raise _invalid("after", f"invalid dependency {text!r}: use <job id>, <job id>:ok or <job id>:any")
     return {"job": wish.job, "when": wish.when}
 
 
 def _check(wish: JobWish) -> None:
     if not is_job_id(wish.id):
-        raise _invalid("id", f"{wish.id!r} is no job id; it is a lower-case ULID of 26 characters")
+        raise _invalid("id", f"invalid job id {wish.id!r}: use a lower-case ULID of 26 characters")
     for field, words in (("command", wish.command), ("on_abort", wish.on_abort)):
         if len(words) > COMMAND_MAX:
             raise _invalid(field, f"at most {COMMAND_MAX} words, this has {len(words)}; put them into a script")
@@ -157,9 +159,9 @@ def _texts(wish: JobWish) -> Iterator[tuple[str, str]]:
 
 
 def _check_text(field: str, text: str) -> None:
-    """Raise `Refused` where it could not travel, or not reach a process. The text is not repeated: it may be a secret."""
+    """Raises Refused if the text cannot be sent, or not passed to a process. The message omits the text: it may be a secret."""
     if "\0" in text:
-        raise _invalid(field, "a NUL character cannot stand here; leave it out")
+        raise _invalid(field, "a NUL character is not allowed; leave it out")
     try:
         text.encode()
     except UnicodeEncodeError:

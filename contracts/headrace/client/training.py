@@ -1,4 +1,4 @@
-"""Ready callbacks for PyTorch Lightning and Hugging Face Transformers: told to yield, they save, register the checkpoint and leave (R28).
+"""Callbacks for PyTorch Lightning and Hugging Face Transformers: on an order to stop they save, register the checkpoint and exit (R28).
 
     trainer = lightning.Trainer(callbacks=[lightning_callback()])
     trainer.fit(model, ckpt_path=job.resumed_from)
@@ -6,8 +6,7 @@
     trainer = transformers.Trainer(..., callbacks=[transformers_callback()])
     trainer.train(resume_from_checkpoint=job.resumed_from)
 
-Neither library is needed by anything else of Headrace, nor imported before one of these is called. Outside of Headrace the callbacks do
-nothing.
+Neither library is a dependency of Headrace, or imported before one of these is called. Outside of Headrace the callbacks do nothing.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ from headrace.client import job
 
 
 class LibraryMissing(ImportError):
-    """The library that a callback is for is not installed; the message says which."""
+    """The library of a callback is not installed; the message names it."""
 
 
 def lightning_callback() -> Any:
-    """A callback for `lightning.Trainer` (or `pytorch_lightning`, where only that is installed). Raises `LibraryMissing`.
+    """A callback for `lightning.Trainer` (or `pytorch_lightning`, if only that is installed). Raises LibraryMissing.
 
-    After the batch in which the job is told to yield a checkpoint is saved into the attempt's directory and training stops; what Lightning
-    itself saves is registered at each validation's end as well. When training ends by itself the job has finished (R30).
+    After the batch in which the job is told to stop, a checkpoint is saved into the attempt's directory and training stops; what Lightning
+    itself saves is registered at the end of each validation as well. When training ends by itself the job has finished (R30).
     """
     base = _first("lightning.pytorch", "pytorch_lightning").Callback
 
@@ -56,10 +55,11 @@ def lightning_callback() -> Any:
 
 
 def transformers_callback() -> Any:
-    """A callback for `transformers.Trainer`. Raises `LibraryMissing`.
+    """A callback for `transformers.Trainer`. Raises LibraryMissing.
 
-    After the step in which the job is told to yield the trainer saves and stops; every checkpoint that it saves is registered. When
-    training ends by itself the job has finished (R30).
+    After the step in which the job is told to stop, the trainer saves and stops; every checkpoint that it saves is registered. When
+    training
+    ends by itself the job has finished (R30).
     """
     base = _first("transformers").TrainerCallback
 

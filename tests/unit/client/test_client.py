@@ -83,7 +83,7 @@ def test_a_client_speaks_as_its_login_or_as_whom_it_is_told_to(make):
     assert (make().tenant, make().user) == ("acme", "alice")
     told = make(tenant="emca", user="bob")
     assert (told.tenant, told.user) == ("emca", "bob")
-    with pytest.raises(Refused, match="user: 'Bob Smith' is no name"):
+    with pytest.raises(Refused, match="user: invalid name 'Bob Smith'"):
         make(user="Bob Smith")
 
 
@@ -216,13 +216,13 @@ async def test_what_is_not_utf_8_is_refused_before_it_travels(make):
         lambda hr: hr.job("caf\udce9"),
     ):
         hr = make(ACK)
-        with pytest.raises(Refused, match=r"^'caf\\udce9' is not UTF-8; names and texts are written in UTF-8$") as caught:
+        with pytest.raises(Refused, match=r"^invalid text 'caf\\udce9': use UTF-8$") as caught:
             await ask(hr)
         assert (caught.value.code, hr._link.asked) == ("INVALID", [])
 
 
 async def test_what_is_no_job_is_refused_at_once(make):
-    with pytest.raises(Refused, match="job: 'nonsense' is no job id"):
+    with pytest.raises(Refused, match="job: invalid job id 'nonsense'"):
         await make(ACK).cancel("nonsense")
 
 

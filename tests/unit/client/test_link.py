@@ -107,7 +107,7 @@ async def test_a_link_opens_with_its_login_and_its_own_inbox_and_then_repairs_it
     [
         (errors.NoServersError(), Unreachable, "NATS at nats://127.0.0.1:1 does not answer. Is Headrace up"),
         (ConnectionRefusedError(), Unreachable, "does not answer"),
-        (ssl.SSLCertVerificationError(1, "no"), Unreachable, "shows a certificate that is not believed here: set HEADRACE_CA"),
+        (ssl.SSLCertVerificationError(1, "no"), Unreachable, "shows a certificate that is not trusted here: set HEADRACE_CA"),
         (errors.Error("nats: 'Authorization Violation'"), Refused, "does not let 'alice' in"),
     ],
 )
@@ -127,10 +127,10 @@ async def test_a_question_is_answered_and_carries_its_headers():
 @pytest.mark.parametrize(
     ("trouble", "kind", "message"),
     [
-        (errors.NoRespondersError(), Unreachable, "nobody listens on hr.x; `headrace status` tells"),
+        (errors.NoRespondersError(), Unreachable, "no service listens on hr.x; `headrace status` tells"),
         (errors.TimeoutError(), Unreachable, "no answer on hr.x: nothing within 3 s"),
         (errors.ConnectionClosedError(), Unreachable, "no answer on hr.x: connection closed"),
-        (errors.MaxPayloadError(), Refused, "3 bytes are more than NATS takes, 100"),
+        (errors.MaxPayloadError(), Refused, "a message of 3 bytes is too large; NATS accepts 100"),
     ],
 )
 async def test_a_question_without_an_answer_says_what_happened(trouble, kind, message):
@@ -144,13 +144,13 @@ async def test_a_link_that_is_let_in_no_more_gives_up_after_a_while_and_not_befo
     monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now[0])
     complaint = errors.Error("nats: 'Authorization Violation'")
     for now[0] in (100.0, 120.0, 130.0):
-        await link._complained(complaint)
-    await link._back()
+        await link._on_error(complaint)
+    await link._on_reconnected()
     for now[0] in (131.0, 160.0, 161.0):
-        await link._complained(complaint)
+        await link._on_error(complaint)
     assert link._closing is None
     now[0] = 161.5
-    await link._complained(complaint)
+    await link._on_error(complaint)
     await link._closing
     assert nats.is_closed
 
@@ -160,8 +160,8 @@ async def test_a_complaint_about_a_subject_is_the_answer_to_whoever_asked_there_
     mine = asyncio.create_task(link.ask("hr.submit.acme.Bob.a.b"))
     other = asyncio.create_task(link.ask("hr.submit.acme.alice.a.b"))
     await asyncio.sleep(0)
-    await link._complained(errors.Error('nats: permissions violation for publish to "hr.submit.acme.bob.a.b"'))
-    with pytest.raises(Refused, match=r"the login 'alice' may not speak on hr\.submit\.acme\.Bob\.a\.b") as caught:
+    await link._on_error(errors.Error('nats: permissions violation for publish to "hr.submit.acme.bob.a.b"'))
+    with pytest.raises(Refused, match=r"the login 'alice' may not publish on hr\.submit\.acme\.Bob\.a\.b") as caught:
         await mine
     assert caught.value.code == "NOT_ALLOWED"
     assert not other.done()
@@ -201,7 +201,7 @@ async def test_more_than_a_connection_may_subscribe_to_is_heard_over_another(mon
 
 
 async def test_a_slow_listener_hears_the_newest(monkeypatch):
-    monkeypatch.setattr(module, "UNHEARD_MAX", 2)
+    monkeypatch.setattr(module, "PENDING_MAX", 2)
     nats = FakeNats()
     link = linked(FakeNats())
     monkeypatch.setattr(module, "ReconnectingClient", lambda: nats)

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from headrace.client.errors import Refused
-from headrace.client.submissions import make_wish, new_job_id, new_trace, packed, parse_queue
+from headrace.client.submissions import make_wish, new_job_id, new_trace, pack, parse_queue
 from headrace.contracts.messages.submissions import After, JobWish
 from headrace.contracts.transport.codec import WISH_BYTES_MAX, decode_submit
 from headrace.contracts.values.ids import is_job_id
@@ -79,10 +79,10 @@ def test_everything_that_is_said_stands_in_the_wish():
         (["x"] * 257, {}, "command: at most 256 words, this has 257"),
         (["x", 1], {}, r"Expected `str`, got `int` - at `\$.command\[1\]`"),
         (["x"], {"on_abort": ["x"] * 257}, "on_abort: at most 256 words"),
-        (["x"], {"id": "nonsense"}, "id: 'nonsense' is no job id"),
+        (["x"], {"id": "nonsense"}, "id: invalid job id 'nonsense'"),
         (["x"], {"time_limit": "5x"}, "time_limit: '5x' is no duration"),
-        (["x"], {"after": ["yesterday"]}, "after: 'yesterday' names no job"),
-        (["x"], {"after": [f"{ID}:maybe"]}, "after: .* names no job; write <job id>, <job id>:ok or <job id>:any"),
+        (["x"], {"after": ["yesterday"]}, "after: invalid dependency 'yesterday'"),
+        (["x"], {"after": [f"{ID}:maybe"]}, "after: invalid dependency .*: use <job id>, <job id>:ok or <job id>:any"),
         (["x"], {"request": {"gpu": 0.3333}}, "request.gpu: 0.3333 gpu is not exact"),
         (["x"], {"priority": 10_000_000}, "`int` <= 1000000 - at `.*priority"),
         (["x"], {"retries": -1}, "`int` >= 0 - at `.*retries"),
@@ -117,32 +117,32 @@ def test_a_text_that_cannot_travel_or_reach_a_process_is_refused_by_its_field(fi
     why = "this is not UTF-8; write it as UTF-8, or keep such bytes in a file that the job reads"
     assert (caught.value.code, str(caught.value)) == (
         "INVALID",
-        f"{field}: {why if text != chr(0) else 'a NUL character cannot stand here; leave it out'}",
+        f"{field}: {why if text != chr(0) else 'a NUL character is not allowed; leave it out'}",
     )
 
 
 def test_a_queue_is_a_policy_and_a_profile():
     assert parse_queue("ai-dev/half") == ("ai-dev", "half")
     for name in ("ai-dev", "ai-dev/", "/half", "a/b/c", "A/b"):
-        with pytest.raises(Refused, match="queue: .* is no queue; it looks like <policy>/<profile>"):
+        with pytest.raises(Refused, match="queue: invalid queue .*: use <policy>/<profile>"):
             parse_queue(name)
 
 
 def test_one_job_is_a_message_by_itself_and_several_are_one_message():
     one, two = make_wish(["true"]), make_wish(["false"])
-    assert [decode_submit(payload) for _, payload in packed([one])] == [(one,)]
-    assert [decode_submit(payload) for _, payload in packed([one, two])] == [(one, two)]
-    assert packed([]) == []
+    assert [decode_submit(payload) for _, payload in pack([one])] == [(one,)]
+    assert [decode_submit(payload) for _, payload in pack([one, two])] == [(one, two)]
+    assert pack([]) == []
 
 
 def test_no_message_has_more_than_a_thousand_jobs():
     wishes = [make_wish(["true"], id=ID) for _ in range(2_001)]
-    assert [len(jobs) for jobs, _ in packed(wishes)] == [1_000, 1_000, 1]
+    assert [len(jobs) for jobs, _ in pack(wishes)] == [1_000, 1_000, 1]
 
 
 def test_no_message_is_larger_than_the_bus_takes():
     wishes = [make_wish(["echo", "x" * 100_000]) for _ in range(25)]
-    messages = packed(wishes)
+    messages = pack(wishes)
     assert [wish for jobs, _ in messages for wish in jobs] == wishes
     assert [decode_submit(payload) for _, payload in messages] == [jobs for jobs, _ in messages]
     assert max(len(payload) for _, payload in messages) <= WISH_BYTES_MAX
@@ -150,4 +150,4 @@ def test_no_message_is_larger_than_the_bus_takes():
 
 def test_a_job_that_is_too_large_by_itself_is_refused():
     with pytest.raises(Refused, match="a job is at most 1048576 bytes"):
-        packed([make_wish(["echo", "x" * WISH_BYTES_MAX])])
+        pack([make_wish(["echo", "x" * WISH_BYTES_MAX])])

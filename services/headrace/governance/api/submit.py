@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from headrace.client.errors import Refused as NoWish
-from headrace.client.submissions import make_wish, packed, parse_queue
+from headrace.client.submissions import make_wish, pack, parse_queue
 from headrace.contracts.api import jobs_pb2 as pb
 from headrace.contracts.messages.queries import Answer, TrialAnswer, TrialRequest, Verdict
 from headrace.contracts.messages.submissions import JOBS_MAX, JobWish
@@ -63,7 +63,7 @@ async def submit(request: Any, call: CallContext, gathering: Gathering, used: Us
         raise invalid("jobs", f"write 1 to {JOBS_MAX} jobs, this has {len(request.jobs)}")
     subject, for_whom = spoken(lambda name: subjects.submit(tenant, name, policy, profile), tenant, user, call)
     wishes = [_wish(spec, index, for_whom) for index, spec in enumerate(request.jobs)]
-    messages = packed(wishes)  # whatever is too large is this caller's trouble, and nobody else's
+    messages = pack(wishes)  # whatever is too large is this caller's trouble, and nobody else's
     keys: list[str] = [job_key(tenant, user, wish.id) for wish in wishes]
     await call.ready_to_submit()
     if request.validate_only:

@@ -11,7 +11,7 @@ import asyncio
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.bus.log import LogUnavailable, NoStorage
-from headrace.client.submissions import packed
+from headrace.client.submissions import pack
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,7 +101,7 @@ async def _stored(log: Log, subject: str, line: list[_Waiting]) -> int | Excepti
         return any(not waiting.stored.done() and loop.time() + TRY_AGAIN < waiting.deadline for waiting in line)
 
     try:
-        for _, payload in packed(wish for waiting in line for wish in waiting.wishes):
+        for _, payload in pack(wish for waiting in line for wish in waiting.wishes):
             sequence = await append(log, subject, payload, still_wanted)
     except Exception as error:  # noqa: BLE001 - it is told to all who wait for it
         return error
