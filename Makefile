@@ -115,7 +115,8 @@ chaos: $(INSTALLED) ## break a real installation for MINUTES=10 (SEED=7 again th
 durability: $(INSTALLED) ## power cuts, lost servers, a lost database, a lost node, kills: what survives, with counts
 	@$(BIN)/python -m tests.chaos.durability
 
-scenarios: $(INSTALLED) ## play every scenario file against its expectations
+scenarios: $(INSTALLED) ## play every scenario file against its expectations; REWRITE=1 writes what they do now into the files first
+	@$(if $(REWRITE),$(BIN)/python -m tests.scenarios.rewriting)
 	@$(BIN)/pytest tests/scenarios
 
 schemas: $(INSTALLED) ## write the generated files again: JSON Schemas, AsyncAPI, OpenAPI, the scenarios named in docs/rules.md

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts.facts import JobEndedV1, JobRejectedV1
 from headrace.contracts.values.amounts import AmountError, format_amount, parse_amount
@@ -23,6 +23,15 @@ if TYPE_CHECKING:
 
 
 NEVER = "never submitted"
+
+
+class Comparison(NamedTuple):
+    """One value of an expectation beside the value that the run has; `path`: its keys below `expect` in the scenario file."""
+
+    path: tuple[str, ...]
+    what: str
+    wanted: str
+    found: str
 
 
 def state_of(world: World, name: str) -> str:
@@ -48,29 +57,34 @@ def _shown(job: JobRecord) -> str:
 
 def differences(world: World, at: int, expect: Expect) -> Iterator[str]:
     """`10s: job r-4: expected running, is pending` for everything that is not as expected."""
-    for what, wanted, found in _comparisons(world, expect):
-        if wanted != found:
-            yield f"{format_duration(at)}: {what}: expected {wanted}, is {found}"
+    for one in comparisons(world, expect):
+        if one.wanted != one.found:
+            yield f"{format_duration(at)}: {one.what}: expected {one.wanted}, is {one.found}"
 
 
-def _comparisons(world: World, expect: Expect) -> Iterator[tuple[str, str, str]]:
+def comparisons(world: World, expect: Expect) -> Iterator[Comparison]:
+    """One for each value that an expectation names, equal or not."""
     state = world.state
     for name, wanted in expect.jobs.items():
-        yield f"job {name}", wanted, state_of(world, name)
+        yield Comparison(("jobs", name), f"job {name}", wanted, state_of(world, name))
     for name, wanted in expect.reasons.items():
-        yield f"reason of {name}", wanted, _reason_of(world, name)
+        yield Comparison(("reasons", name), f"reason of {name}", wanted, _reason_of(world, name))
     for name, wanted in expect.job_pools.items():
-        yield f"pool of {name}", wanted, _pool_of(world, name)
+        yield Comparison(("job_pools", name), f"pool of {name}", wanted, _pool_of(world, name))
     for pool, keys in expect.pools.items():
         for key, amounts in keys.items():
             for what, written in amounts.items():
-                yield f"{key} {what} in pool {pool}", _plain(key, written), _in_pool(state, pool, key, what)
+                found = _in_pool(state, pool, key, what)
+                yield Comparison(("pools", pool, key, what), f"{key} {what} in pool {pool}", _plain(key, written), found)
     for policy, keys in expect.policies.items():
         for key, amounts in keys.items():
             for what, written in amounts.items():
-                yield f"{key} {what} of policy {policy}", _plain(key, written), _of_policy(state, policy, key, what)
+                found = _of_policy(state, policy, key, what)
+                yield Comparison(
+                    ("policies", policy, key, what), f"{key} {what} of policy {policy}", _plain(key, written), found
+                )
     if expect.preemptions is not None:
-        yield "preemptions", str(expect.preemptions), str(state.preemptions_ordered)
+        yield Comparison(("preemptions",), "preemptions", str(expect.preemptions), str(state.preemptions_ordered))
 
 
 def _plain(key: str, written: str) -> str:
