@@ -206,3 +206,25 @@ async def test_one_that_is_silent_is_left_without_waiting_until_it_has_heard_eve
         transport._io_writer.write(b"x" * 48 * 1024 * 1024)
         await here.client._process_op_err(errors.StaleConnectionError())
         await here.until_back()
+
+
+async def test_a_cancellation_that_an_error_of_the_connection_hides_ends_the_reconnection(monkeypatch: pytest.MonkeyPatch):
+    """As Python 3.11's `wait_for` hides it: the loop of a process that ends then waited forever for the client."""
+    async with place() as here:
+        trying = asyncio.Event()
+
+        async def connect(*_: object, **__: object) -> None:
+            trying.set()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                raise ConnectionRefusedError from None
+
+        before = asyncio.all_tasks()
+        monkeypatch.setattr(TcpTransport, "connect", connect)
+        here.server.die()
+        await asyncio.wait_for(trying.wait(), WITHIN)
+        (reconnecting,) = asyncio.all_tasks() - before
+        reconnecting.cancel()
+        _, pending = await asyncio.wait([reconnecting], timeout=WITHIN)
+        assert pending == set()
