@@ -69,4 +69,4 @@ def test_an_installation_goes_on_out_of_its_backup(machines, monkeypatch):
     second.done("down", "--now")
     second.done("backup", str(first.data.parent / "later.tar"))  # of what is not up
     missing = second.run("backup", "--data", str(first.data.parent / "nowhere"))
-    assert (missing.returncode, "there is no installation in" in missing.stderr) == (1, True)
+    assert (missing.returncode, "no installation in" in missing.stderr) == (1, True)

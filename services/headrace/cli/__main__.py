@@ -1,4 +1,4 @@
-"""`python -m headrace.cli`: the command without its script."""
+"""Entry point of `python -m headrace.cli`, the command without its script."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""`headrace node approve`, and the flags that say how much of what a node says of itself is believed."""
+"""`headrace node approve`, and the options that limit which claims of a node are accepted."""
 
 from __future__ import annotations
 
 import argparse
 
-from headrace.cli.arguments import Nouns, Parser, add_asker, add_command, client, key_value, natural
+from headrace.cli.arguments import Nouns, Parser, add_command, add_login_options, client, key_value, natural
 from headrace.cli.formatting import as_json
 from headrace.contracts.messages.queries import ApplyAnswer
 from headrace.contracts.messages.tokens import ApproveNodeRequest, NodeClaims
@@ -12,7 +12,6 @@ from headrace.contracts.values.isolation import LEVELS
 
 
 def add(verbs: Nouns) -> None:
-    """The command."""
     verb = add_command(
         verbs,
         "approve",
@@ -25,11 +24,11 @@ def add(verbs: Nouns) -> None:
     verb.add_argument("node", metavar="NAME")
     add_claims(verb)
     verb.add_argument("--reason", default="", help="kept with the fact")
-    add_asker(verb)
+    add_login_options(verb)
 
 
 def add_claims(parser: Parser | argparse._ArgumentGroup) -> None:
-    """What a node may say of itself."""
+    """Add the options for the claims of a node: labels, GPUs, isolation."""
     parser.add_argument(
         "--labels", type=labels, metavar="K=V,...", help="labels that the node may have; the value * stands for any"
     )
@@ -40,17 +39,17 @@ def add_claims(parser: Parser | argparse._ArgumentGroup) -> None:
 
 
 def labels(text: str) -> dict[str, str]:
-    """`site=hq,rack=r7`, for argparse."""
+    """Labels of `site=hq,rack=r7`, for argparse."""
     return dict(key_value(pair) for pair in text.split(",") if pair)
 
 
 def claims_of(args: argparse.Namespace) -> NodeClaims:
-    """What those flags say."""
+    """The claims that the options of `add_claims` name."""
     return NodeClaims(labels=args.labels, gpus=args.gpus, isolation=args.isolation)
 
 
 async def approve(args: argparse.Namespace) -> int:
-    """A line for what is approved now and was not before."""
+    """Approve claims of a node and print a line for each that was not approved before."""
     request = ApproveNodeRequest(node=args.node, claims=claims_of(args), reason=args.reason)
     async with client(args) as hr:
         answer = await hr.query("governance", "approve", request, ApplyAnswer)

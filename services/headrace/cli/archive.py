@@ -1,4 +1,4 @@
-"""`headrace audit export` and `headrace archive`: the ledger as Parquet files, whether they are well, and what hangs on them."""
+"""`headrace audit export` and `headrace archive`: the ledger as Parquet files, their checks, and how far they reach."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headrace.archive.history import ARCHIVE
 from headrace.archive.manifest import Manifest
 from headrace.bus.log import LogError
 from headrace.bus.nats.jetstream import JetStreamLog
-from headrace.cli.arguments import Failed, Nouns, Parser, add_command, add_json, add_place
+from headrace.cli.arguments import Failed, Nouns, Parser, add_command, add_data_option, add_json
 from headrace.cli.formatting import as_json
 from headrace.cli.purge import add_purge
 from headrace.cli.service_status import count_in
@@ -33,11 +33,10 @@ from headrace.supervisor.launcher.readiness import NotReady
 from headrace.supervisor.nats.store import open_store
 
 ANSWER_WITHIN = 2.0
-"""Seconds."""
+"""Timeout of a status query in seconds."""
 
 
 def add(nouns: Nouns) -> None:
-    """The family."""
     family = add_command(nouns, "archive", _nothing, "look after the archive of the ledger", "headrace archive check")
     verbs = family.add_subparsers(title="verbs", metavar="VERB", required=True, parser_class=Parser)
     verb = add_command(
@@ -47,7 +46,7 @@ def add(nouns: Nouns) -> None:
         "print the months that the archive has, up to which record, and when it is brought up to date",
         "headrace archive status --json",
     )
-    _add_place(verb)
+    _add_archive_options(verb)
     add_purge(verbs)
     verb = add_command(
         verbs,
@@ -56,11 +55,11 @@ def add(nouns: Nouns) -> None:
         "read the whole archive and say what is missing, cut short or changed; exit 1 where anything is",
         "headrace archive check\nheadrace archive check --archive /mnt/vault/headrace",
     )
-    _add_place(verb)
+    _add_archive_options(verb)
 
 
 def add_export(verbs: Nouns) -> None:
-    """`headrace audit export`."""
+    """Add `headrace audit export`."""
     verb = add_command(
         verbs,
         "export",
@@ -73,12 +72,12 @@ def add_export(verbs: Nouns) -> None:
         What has been archived already stays; only what is new is written. The installation does this itself once a record has waited
         for a day (HEADRACE_ARCHIVE_EVERY, such as 6h, or off).""",
     )
-    _add_place(verb)
+    _add_archive_options(verb)
 
 
-def _add_place(verb: Parser) -> None:
+def _add_archive_options(verb: Parser) -> None:
     verb.add_argument("--archive", metavar="DIR", help="the archive's directory (default: DATA/archive)")
-    add_place(verb)
+    add_data_option(verb)
     add_json(verb)
 
 
@@ -86,13 +85,13 @@ def _nothing(args: argparse.Namespace) -> int:
     raise AssertionError(args)
 
 
-def place_of(args: argparse.Namespace) -> Path:
-    """The directory that was named, or the installation's own."""
+def archive_directory(args: argparse.Namespace) -> Path:
+    """Directory of `--archive`, or else of the installation's own archive."""
     return Path(args.archive).expanduser().absolute() if args.archive else Installation(args.data).directory / ARCHIVE
 
 
 def say(what: str) -> Callable[[int, int], None]:
-    """Progress on one line, where somebody looks."""
+    """A function that shows progress on one line of standard error if that is a terminal."""
 
     def told(record: int, last: int) -> None:
         if sys.stderr.isatty():
@@ -102,10 +101,10 @@ def say(what: str) -> Callable[[int, int], None]:
 
 
 async def export(args: argparse.Namespace) -> int:
-    """Once; what is interrupted goes on the next time."""
-    from headrace.archive.export import export as bring_up_to_date  # noqa: PLC0415 - half a second that others need not wait
+    """Archive what is new. After an interruption the next call continues."""
+    from headrace.archive.export import export as bring_up_to_date  # noqa: PLC0415 - the import takes half a second, which other commands do not need
 
-    directory = place_of(args)
+    directory = archive_directory(args)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     try:
         async with open_store(Installation(args.data)) as connection:
@@ -114,7 +113,7 @@ async def export(args: argparse.Namespace) -> int:
     except (LogError, NotReady, AlreadyRunning) as error:
         raise Failed(str(error)) from None
     if args.json:
-        print(as_json(_told(directory, manifest) | {"before": before}))
+        print(as_json(_summary(directory, manifest) | {"before": before}))
     elif manifest.through == before:
         print(f"nothing is new: {directory} has every record up to {manifest.through}")
     else:
@@ -123,16 +122,16 @@ async def export(args: argparse.Namespace) -> int:
 
 
 async def status(args: argparse.Namespace) -> int:
-    """From its manifest; of the installation's own archive also what *audit* says, where it is up."""
-    directory = place_of(args)
+    """Print the contents of the archive's manifest and, for the installation's own archive, what *audit* reports if it is up."""
+    directory = archive_directory(args)
     manifest = _read(directory)
     view = None if args.archive else await _asked(Installation(args.data))
     if args.json:
         more = {} if view is None else {"behind": max(0, view.folded - manifest.through), "trouble": view.trouble}
         every = {} if view is None else {"every": count_in(view.detail.get("archive_every"))}
-        print(as_json(_told(directory, manifest) | more | every))
+        print(as_json(_summary(directory, manifest) | more | every))
     elif not manifest.pieces:
-        print(f"There is no archive in {directory}; `headrace audit export` makes one.")
+        print(f"No archive in {directory}: `headrace audit export` makes one.")
     else:
         print(table(("MONTH", "FILES", "FROM", "THROUGH", "BYTES"), (list(row.values()) for row in _months(manifest))))
         print(
@@ -146,7 +145,7 @@ async def status(args: argparse.Namespace) -> int:
 
 
 async def _asked(installation: Installation) -> ServiceView | None:
-    """What *audit* says; None where it is not there."""
+    """Status of *audit*; None if it does not answer."""
     if read_running(installation) is None and not (installation.directory / FILE).exists():
         return None
     try:
@@ -157,7 +156,7 @@ async def _asked(installation: Installation) -> ServiceView | None:
 
 
 def by_itself(view: ServiceView, through: int) -> str:
-    """How far behind an archive is that ends with the record `through`, and when that ends."""
+    """How many records an archive that ends with record `through` lacks, and when they will be archived."""
     behind, every = max(0, view.folded - through), count_in(view.detail.get("archive_every"))
     what = f"{behind} records are in the stream alone; "
     if not every:
@@ -166,18 +165,18 @@ def by_itself(view: ServiceView, through: int) -> str:
 
 
 async def check(args: argparse.Namespace) -> int:
-    """All of it."""
+    """Read the whole archive and print what is damaged."""
     from headrace.archive.check import check as look  # noqa: PLC0415 - see `export`
 
-    directory = place_of(args)
+    directory = archive_directory(args)
     try:
         manifest, troubles = await asyncio.to_thread(look, directory, say("read"))
     except LogError as error:
         raise Failed(str(error)) from None
     if not manifest.pieces and not troubles:
-        raise Failed(f"there is no archive in {directory}; `headrace audit export` makes one")
+        raise Failed(f"no archive in {directory}: `headrace audit export` makes one")
     if args.json:
-        print(as_json(_told(directory, manifest) | {"troubles": troubles}))
+        print(as_json(_summary(directory, manifest) | {"troubles": troubles}))
     elif not troubles:
         print(f"{directory}: {len(manifest.pieces)} files with records 1 to {manifest.through}, all as they were written")
     if troubles:
@@ -192,7 +191,7 @@ def _read(directory: Path) -> Manifest:
         raise Failed(str(error)) from None
 
 
-def _told(directory: Path, manifest: Manifest) -> dict[str, object]:
+def _summary(directory: Path, manifest: Manifest) -> dict[str, object]:
     return {"directory": str(directory), "through": manifest.through, "purged": manifest.purged, "months": _months(manifest)}
 
 

@@ -1,4 +1,4 @@
-"""`headrace audit`: the history. Each of its verbs is a function here, or a module of its own where it is more than a question."""
+"""`headrace audit`: the history. Verbs that are one query are functions here; the others have their own modules."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import msgspec
 from msgspec.structs import replace
 
 from headrace.cli import archive
-from headrace.cli.arguments import Failed, Nouns, Parser, add_asker, add_command, client, names, positive
-from headrace.cli.books import add_everybody, add_times, times
+from headrace.cli.arguments import Failed, Nouns, Parser, add_command, add_login_options, client, names, positive
+from headrace.cli.books import add_all_tenants, add_times, times
 from headrace.cli.formatting import local
 from headrace.cli.replay import add_diff, add_replay
 from headrace.cli.seals import add_seals
@@ -33,7 +33,6 @@ VERBS = (
 
 
 def add(nouns: Nouns) -> None:
-    """The family."""
     family = nouns.add_parser("audit", help="read the history", description=f"Read the history. {VERBS}.")
     verbs = family.add_subparsers(title="verbs", metavar="VERB", required=True, parser_class=Parser)
     _add_log(verbs)
@@ -70,13 +69,13 @@ def _add_log(verbs: Nouns) -> None:
     parser.add_argument(
         "--causes", default="", metavar="ID", help="a job, a record, or a fact: what led to it, what came of it"
     )
-    parser.add_argument("--limit", type=positive, default=None, metavar="N", help="at most so many lines (default: all)")
-    add_everybody(parser)
-    add_asker(parser)
+    parser.add_argument("--limit", type=positive, default=None, metavar="N", help="maximum number of lines (default: all)")
+    add_all_tenants(parser)
+    add_login_options(parser)
 
 
 async def log(args: argparse.Namespace) -> int:
-    """Page by page; nothing is kept."""
+    """Print the audit log page by page, without storing it."""
     since, until = times(args)
     if args.causes and (since or until or args.job or args.owner or args.node or args.kind):
         raise Failed("--causes stands alone: it finds what belongs to it by itself")
@@ -112,7 +111,7 @@ def _object(line: AuditLine) -> str:
 
 
 def shown(line: AuditLine) -> str:
-    """One line for people."""
+    """The text of one line of the log."""
     because = f"  (because of {', '.join(line.because)})" if line.because else ""
     about = f"{_short(line.about)}: " if line.about else ""
     text = "".join(character if character.isprintable() else "?" for character in f"{about}{line.text}{because}")
@@ -120,6 +119,6 @@ def shown(line: AuditLine) -> str:
 
 
 def _short(about: str) -> str:
-    """A job by its user and id; the tenant is known."""
+    """User and id of a job's key; the tenant is known."""
     tenant, dot, rest = about.partition(".")
     return rest if dot and "." in rest else tenant + dot + rest

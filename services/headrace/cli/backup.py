@@ -1,4 +1,4 @@
-"""`headrace backup` and `restore`: a whole installation as one file, and back."""
+"""`headrace backup` and `restore`: a whole installation as one file, and an installation from that file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import structlog
 
 from headrace.bus.log import LogError
-from headrace.cli.arguments import Failed, Nouns, add_command, add_json, add_place
+from headrace.cli.arguments import Failed, Nouns, add_command, add_data_option, add_json
 from headrace.cli.formatting import as_json, local
 from headrace.supervisor.installation import Installation
 from headrace.supervisor.launcher.pidfile import AlreadyRunning, read_running
@@ -20,7 +20,6 @@ from headrace.supervisor.nats.store import open_store
 
 
 def add(nouns: Nouns) -> None:
-    """The commands."""
     parser = add_command(
         nouns,
         "backup",
@@ -34,7 +33,7 @@ def add(nouns: Nouns) -> None:
         their jobs, and logs. It opens everything, so keep it as you keep keys; after `tenant erase` destroy the backups from before.""",
     )
     parser.add_argument("file", nargs="?", default=".", metavar="FILE|DIR", help="where to (default: a new file here)")
-    add_place(parser)
+    add_data_option(parser)
     add_json(parser)
     parser = add_command(
         nouns,
@@ -44,7 +43,7 @@ def add(nouns: Nouns) -> None:
         "headrace restore headrace-2026-11-22T080000Z.tar --data /srv/headrace\nheadrace up --data /srv/headrace",
     )
     parser.add_argument("file", metavar="FILE", help="what `headrace backup` wrote")
-    add_place(parser)
+    add_data_option(parser)
     add_json(parser)
 
 
@@ -54,13 +53,13 @@ def _say(args: argparse.Namespace, part: str, what: str) -> None:
 
 
 async def backup(args: argparse.Namespace) -> int:
-    """With what runs, or with NATS and PostgreSQL alone."""
+    """Back up from the running services, or start only NATS and PostgreSQL for it."""
     from headrace.supervisor.backup.backup import back_up, harmed  # noqa: PLC0415 - the archive's libraries take half a second
     from headrace.supervisor.backup.stores import Stores  # noqa: PLC0415 - the same
 
     installation, file = Installation(args.data), _target(args.file)
     if not installation.settings_kept():
-        raise Failed(f"there is no installation in {installation.directory}; name it with --data")
+        raise Failed(f"no installation in {installation.directory}: name it with --data")
 
     def say(part: str, what: str) -> None:
         _say(args, part, what)
@@ -92,7 +91,7 @@ def _target(text: str) -> Path:
     if path.is_dir():
         path /= time.strftime("headrace-%Y-%m-%dT%H%M%SZ.tar", time.gmtime())
     if not path.parent.is_dir():
-        raise Failed(f"there is no directory {path.parent}")
+        raise Failed(f"the directory {path.parent} does not exist")
     return path
 
 
@@ -101,7 +100,7 @@ def _source(text: str) -> Path:
 
 
 async def restore(args: argparse.Namespace) -> int:
-    """Into a directory that is empty or not there."""
+    """Restore into a directory that is empty or does not exist."""
     from headrace.supervisor.backup.restore import restore as put_together  # noqa: PLC0415 - the archive's libraries take half a second
 
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))

@@ -1,4 +1,4 @@
-"""`headrace usage`: the books, by whatever they are asked for."""
+"""`headrace usage`: usage and cost, by any keys and periods."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 from msgspec.structs import replace
 
 from headrace.accounting.books.periods import KINDS, BadPeriod, month, zone
-from headrace.cli.arguments import Failed, Nouns, Parser, add_asker, add_command, client, names
+from headrace.cli.arguments import Failed, Nouns, Parser, add_command, add_login_options, client, names
 from headrace.cli.formatting import as_json
 from headrace.cli.tables import table
 from headrace.client import Client
@@ -30,25 +30,24 @@ _UNITS = {GPU: GPU_UNITS, CPU: CPU_UNITS, MEMORY: 1024}
 _NAMES = {GPU: "GPU-hours", CPU: "CPU-hours", MEMORY: "GiB-hours"}
 DIGITS = Decimal("0.0001")
 WITHIN = 120.0
-"""Seconds; a question about years takes some."""
+"""Timeout in seconds; a query about years takes long."""
 
 MEANINGS = """
 what the columns mean, in hours of the unit (a GPU, a core, a GiB):
   total      held, from the start of the job to the release, the time to yield included: reserved + borrowed
   reserved   inside the policy's reservation; first the jobs that cannot be preempted, then the oldest
   borrowed   beyond it
-  idle       of the reservation, what nobody of the policy had: reserved + idle is all of it
-  suspended  what suspended jobs would have held; charged to nobody
+  idle       of the reservation, what no job of the policy held: reserved + idle is all of it
+  suspended  what suspended jobs would have held; not charged
   lost       of the total, the work that was in no checkpoint when its job had to leave
-  waiting    what pending jobs asked for; charged to nobody
-  kept       what was free and kept for a job that waited: a preemptor's, or one overtaken for long; charged to nobody
-  provider_lost  held from a grant until the job ran, or until a start that never came was given up; lost by the provider, charged to nobody
+  waiting    what pending jobs asked for; not charged
+  kept       what was free and kept for a job that waited: a preemptor's, or one overtaken for long; not charged
+  provider_lost  held from a grant until the job ran, or until a start that never came was given up; lost by the provider, not charged
   cost       at the pool's prices of its time
 """
 
 
 def add(nouns: Nouns) -> None:
-    """The command."""
     parser = add_command(
         nouns,
         "usage",
@@ -67,12 +66,12 @@ def add(nouns: Nouns) -> None:
     )
     parser.add_argument("--per", choices=KINDS, default="", help="a line for each hour, day or month")
     parser.add_argument("--csv", action="store_true", help="print CSV")
-    add_everybody(parser)
-    add_asker(parser)
+    add_all_tenants(parser)
+    add_login_options(parser)
 
 
 def add_times(parser: Parser) -> None:
-    """From when to when, and where."""
+    """Add the options for a period and its time zone."""
     parser.add_argument(
         "--from", dest="since", default="", metavar="TIME", help="2026-11, 2026-11-21, 2026-11-21T08:00, or 24h for a day ago"
     )
@@ -82,13 +81,13 @@ def add_times(parser: Parser) -> None:
     )
 
 
-def add_everybody(parser: Parser) -> None:
-    """For providers."""
+def add_all_tenants(parser: Parser) -> None:
+    """Add `--all-tenants`, which only providers may use."""
     parser.add_argument("--all-tenants", action="store_true", help="of all tenants; only an admin of the installation may ask")
 
 
 async def usage(args: argparse.Namespace) -> int:
-    """The books of the time asked for."""
+    """Print the usage of the period."""
     if args.json and args.csv:
         raise Failed("--json: the books come in one form; write --json or --csv")
     since, until = times(args)
@@ -119,7 +118,7 @@ async def usage(args: argparse.Namespace) -> int:
 
 
 def times(args: argparse.Namespace) -> tuple[int, int]:
-    """`--from` and `--to` as moments, 0 where they are left open. `Failed` where they are none, or make no sense."""
+    """`--from` and `--to` in microseconds since 1970, 0 if not given. Raises `Failed` if malformed or not in order."""
     try:
         where = zone(args.timezone)
     except BadPeriod as error:
@@ -133,7 +132,7 @@ def times(args: argparse.Namespace) -> tuple[int, int]:
 
 
 def _moment(flag: str, text: str, where: ZoneInfo) -> int:
-    """A month, day or moment there, or a span before now."""
+    """Start of a month, day or time in the time zone, or a duration before now, in microseconds since 1970."""
     if not text:
         return 0
     try:
@@ -147,12 +146,12 @@ def _moment(flag: str, text: str, where: ZoneInfo) -> int:
         return parse_time((moment if moment.tzinfo is not None else moment.replace(tzinfo=where)).isoformat())
     except (ValueError, BadPeriod, OverflowError):
         raise Failed(
-            f"{flag}: {text!r} is no moment; write 2026-11, 2026-11-21, 2026-11-21T08:00:00Z, or 24h for a day ago"
+            f"{flag}: invalid time {text!r}: write 2026-11, 2026-11-21, 2026-11-21T08:00:00Z, or 24h for a day ago"
         ) from None
 
 
 async def _whole(hr: Client, service: str, request: UsageRequest) -> UsageAnswer:
-    """The answer with all its lines, however many messages they take; the later ones as of the time of the first."""
+    """The complete answer, over as many messages as it takes; the later ones are as of the time of the first."""
     first = answer = await hr.query(service, "usage", request, UsageAnswer, WITHIN)
     until = min(request.until or answer.now, answer.now)
     rows, own = list(answer.rows), len(answer.rows)
@@ -168,7 +167,7 @@ async def _whole(hr: Client, service: str, request: UsageRequest) -> UsageAnswer
         answer = following
         rows += answer.rows
         own += len(answer.rows)
-    if first.more and request.per:  # some jobs came behind others of a later period
+    if first.more and request.per:  # some jobs came after others of a later period
         rows.sort(key=lambda row: (row.group.get(request.per, ""), *(row.group[name] for name in request.by), row.key))
     return replace(first, rows=tuple(rows), lines=len(rows))
 
@@ -197,7 +196,7 @@ def _row(row: UsageRow, groups: Sequence[str]) -> list[object]:
 
 
 def _short(row: Sequence[object]) -> list[object]:
-    """For people: what is nothing is left out, and money has cents."""
+    """Row for people: zeros are left out, and costs have two decimals."""
     *rest, cost, jobs = row
     cents = str(Decimal(str(cost)).quantize(Decimal("0.01"), ROUND_HALF_EVEN))
     return ["" if cell == "0.0000" else cell for cell in rest] + ["" if cents == "0.00" else cents, jobs]

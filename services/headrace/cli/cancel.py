@@ -1,4 +1,4 @@
-"""`headrace cancel`: end jobs, by their ids or by what they were submitted with; of many, those that wait end first."""
+"""`headrace cancel`: end jobs by their ids or by filters; pending jobs end first."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 
-from headrace.cli.arguments import Failed, Nouns, add_asker, add_command, client
+from headrace.cli.arguments import Failed, Nouns, add_command, add_login_options, client
 from headrace.cli.jobs import add_filters, known
 from headrace.client import Client, Refused
 from headrace.client.client import FINAL
@@ -17,7 +17,7 @@ from headrace.contracts.messages.submissions import CANCELS_MAX
 
 STATES = ("pending", "running", "preempting", "suspended")
 SELECTED_MAX = 10_000
-LOOKS_AT_ONCE = 50
+LOOKUPS_MAX = 50
 
 EXAMPLES = """
 headrace cancel 01jd3v8k5w2m4x6z8b0c2e4g6h
@@ -29,7 +29,6 @@ headrace cancel --label run=7 --owner bob                 another user's, with a
 
 
 def add(nouns: Nouns) -> None:
-    """The command."""
     parser = add_command(nouns, "cancel", cancel, "end jobs: pending ones at once, running ones by their ladder", EXAMPLES)
     parser.add_argument("jobs", nargs="*", metavar="ID", help="which; or say by the flags below which jobs that have not ended")
     add_filters(parser)
@@ -38,11 +37,11 @@ def add(nouns: Nouns) -> None:
     parser.add_argument("--everybody", action="store_true", help="the jobs of all users of the tenant")
     parser.add_argument("--yes", action="store_true", help="do not ask before the jobs that the flags select are cancelled")
     parser.add_argument("--reason", default="", help="kept with the wish")
-    add_asker(parser, json=False)
+    add_login_options(parser, json=False)
 
 
 async def cancel(args: argparse.Namespace) -> int:
-    """Those that are named, or those that the flags select."""
+    """Cancel the jobs that are named, or those that the filters select."""
     selects = args.queue or args.name or args.label or args.state or args.owner or args.everybody
     if bool(args.jobs) == bool(selects):
         raise Failed("name the jobs by their ids, or say which by --name, --label, --queue, --state, --owner or --everybody")
@@ -54,7 +53,7 @@ async def cancel(args: argparse.Namespace) -> int:
 
 async def _cancel_named(hr: Client, args: argparse.Namespace) -> int:
     """Look each job up first: a wrong id is reported at once, and an administrator may cancel any user's job. The others are cancelled."""
-    gate = asyncio.Semaphore(LOOKS_AT_ONCE)
+    gate = asyncio.Semaphore(LOOKUPS_MAX)
 
     async def look(name: str) -> JobView | Refused:
         async with gate:
@@ -79,7 +78,7 @@ async def _cancel_named(hr: Client, args: argparse.Namespace) -> int:
 
 
 async def _cancel_selected(hr: Client, args: argparse.Namespace) -> int:
-    """Say how many, and ask."""
+    """Print how many jobs are selected, ask, and cancel them."""
     owner = "" if args.everybody else args.owner or hr.user
     states = args.state or STATES
     found = await hr.jobs(
@@ -103,13 +102,16 @@ async def _cancel_selected(hr: Client, args: argparse.Namespace) -> int:
 
 def _agreed(question: str) -> bool:
     if not sys.stdin.isatty():
-        raise Failed(f"{question.partition(' Go on?')[0]} Add --yes: there is no terminal to ask at")
+        raise Failed(f"{question.partition(' Go on?')[0]} Add --yes: standard input is not a terminal to ask at")
     print(question, end="", flush=True)
     return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
 async def _cancel(hr: Client, views: Sequence[JobView], reason: str) -> None:
-    """In one message where they fit; else those that wait first, so that nothing is let go of before they have all ended."""
+    """Cancel in one message if the jobs fit into it.
+
+    Otherwise pending jobs end first, so that none of them starts on what running jobs release.
+    """
     one = len(views) <= CANCELS_MAX and len({view.user for view in views}) == 1
     parts = [views] if one else [[view for view in views if (view.state == "pending") is waits] for waits in (True, False)]
     for part in parts:

@@ -1,4 +1,4 @@
-"""`headrace config`: what it takes to run the services on other machines, without `headrace up`."""
+"""`headrace config`: files for running the services on other machines, without `headrace up`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 from headrace.bus.log import LogError, LogUnavailable
 from headrace.bus.nats.connection import connect
 from headrace.bus.nats.streams import STREAMS
-from headrace.cli.arguments import Failed, Nouns, Parser, add_command, add_place, currency
+from headrace.cli.arguments import Failed, Nouns, Parser, add_command, add_data_option, currency
 from headrace.supervisor.cluster import cluster_config
 from headrace.supervisor.cluster.cluster_config import Elsewhere
 from headrace.supervisor.installation import Installation
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 
 def add(nouns: Nouns) -> None:
-    """The commands."""
     config: Parser = nouns.add_parser(
         "config",
         help="write what it takes to run the services on other machines",
@@ -45,8 +44,8 @@ def add(nouns: Nouns) -> None:
         "headrace config nats headrace-1",
     )
     nats.add_argument("server", nargs="?", default="headrace-1", metavar="NAME", help="which (default: headrace-1)")
-    add_place(nats)
-    add_place(add_command(verbs, "envoy", print_envoy, "print the configuration of Envoy", "headrace config envoy"))
+    add_data_option(nats)
+    add_data_option(add_command(verbs, "envoy", print_envoy, "print the configuration of Envoy", "headrace config envoy"))
     streams = add_command(
         verbs,
         "streams",
@@ -54,7 +53,7 @@ def add(nouns: Nouns) -> None:
         "make the streams on the NATS servers, or bring them up to date, and FEED anew where it has no leader; as often as one likes",
         "headrace config streams",
     )
-    add_place(streams)
+    add_data_option(streams)
 
 
 def _add_write(verbs: Nouns) -> None:
@@ -68,7 +67,7 @@ def _add_write(verbs: Nouns) -> None:
 
         What is not said is as it was the last time. Logins and keys are made once, and kept.""",
     )
-    add_place(write)
+    add_data_option(write)
     write.add_argument(
         "--nats", metavar="URL,...", help="where the NATS servers are: one, or three that stand in for each other"
     )
@@ -114,7 +113,7 @@ SAID = (
 
 
 def write_all(args: argparse.Namespace) -> int:
-    """Write, and say what comes next."""
+    """Write the files and print the next step."""
     installation = Installation(args.data)
     said = {name: getattr(args, name) for name in SAID if getattr(args, name) is not None}
     if args.nats is not None:
@@ -133,24 +132,24 @@ def write_all(args: argparse.Namespace) -> int:
 
 
 def print_nats(args: argparse.Namespace) -> int:
-    """One server's."""
+    """Print the configuration of one NATS server."""
     installation = Installation(args.data)
     found = cluster_config.nats_configs(installation, cluster_config.kept(installation))
     if args.server not in found:
-        raise Failed(f"{args.server}: there is no such server; there are {', '.join(found)}")
+        raise Failed(f"{args.server}: unknown server; choose one of {', '.join(found)}")
     print(found[args.server], end="")
     return 0
 
 
 def print_envoy(args: argparse.Namespace) -> int:
-    """The gateway's."""
+    """Print the configuration of Envoy."""
     installation = Installation(args.data)
     print(cluster_config.gateway(installation, cluster_config.kept(installation)), end="")
     return 0
 
 
 async def make_streams(args: argparse.Namespace) -> int:
-    """With as many replicas as there are servers, three at most of them."""
+    """Create or update the streams, with a replica on each server, three at most."""
     installation = Installation(args.data)
     said = cluster_config.kept(installation)
     url, replicas = ",".join(said.nats), min(3, len(said.nats))
@@ -173,7 +172,7 @@ async def make_streams(args: argparse.Namespace) -> int:
 
 
 async def _reach(url: str, login: Login) -> Connection:
-    """Servers that have been started just now are given their time. Raises `LogUnavailable`, `LogRefused`."""
+    """Connection to servers that may still be starting. Raises `LogUnavailable`, `LogRefused`."""
     try:
         async with asyncio.timeout(PATIENCE):
             return await connect(url, login.name, login.password, name="headrace config")

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable
 
-from headrace.cli.arguments import Failed, Nouns, add_asker, add_command, client
+from headrace.cli.arguments import Failed, Nouns, add_command, add_login_options, client
 from headrace.cli.formatting import as_json
 from headrace.client import Refused
 from headrace.contracts.documents.file import read_file
@@ -20,11 +20,10 @@ from headrace.contracts.transport.codec import Malformed, decode
 PLURALS = {"policy": "policies"} | {kind: f"{kind}s" for kind in KINDS if kind != "policy"}
 _SIGNS = {"create": "+", "update": "~", "delete": "-", "keep": "="}
 PLAN_WITHIN = 60.0
-"""Seconds. A large set on a large installation takes its time to be judged."""
+"""Timeout in seconds; validating a large set on a large installation takes long."""
 
 
 def add(nouns: Nouns) -> None:
-    """The commands."""
     parser = add_command(
         nouns,
         "apply",
@@ -39,7 +38,7 @@ def add(nouns: Nouns) -> None:
     )
     parser.add_argument("--dry-run", action="store_true", help="show the plan, write nothing")
     parser.add_argument("--reason", default="", help="kept with the facts")
-    add_asker(parser)
+    add_login_options(parser)
     kinds = ", ".join(KINDS)
     parser = add_command(
         nouns,
@@ -50,7 +49,7 @@ def add(nouns: Nouns) -> None:
     )
     parser.add_argument("kind", metavar="KIND", type=_kind, help=kinds)
     parser.add_argument("name", metavar="NAME", nargs="?", default="")
-    add_asker(parser)
+    add_login_options(parser)
     parser = add_command(
         nouns,
         "delete",
@@ -69,18 +68,18 @@ def add(nouns: Nouns) -> None:
         "cancel: cancel what waits, stop what runs, then delete (default: refuse while it is in use)",
     )
     parser.add_argument("--reason", default="", help="kept with the fact")
-    add_asker(parser)
+    add_login_options(parser)
 
 
 def _kind(text: str) -> str:
     kind = {plural: kind for kind, plural in PLURALS.items()}.get(text, text)
     if kind not in KINDS:
-        raise argparse.ArgumentTypeError(f"{text!r} is no kind; there are {', '.join(KINDS)}")
+        raise argparse.ArgumentTypeError(f"unknown kind {text!r}: choose one of {', '.join(KINDS)}")
     return kind
 
 
 async def apply(args: argparse.Namespace) -> int:
-    """Read, check, plan, write, tell."""
+    """Read the files, check them, send them, and print the plan."""
     tree = read_files(args.file)
     request = ApplyRequest(documents=tree.value, dry_run=args.dry_run, reason=args.reason)
     async with client(args) as hr:
@@ -97,7 +96,7 @@ async def apply(args: argparse.Namespace) -> int:
 
 
 async def get(args: argparse.Namespace) -> int:
-    """Documents, as YAML under their plural."""
+    """Print documents as YAML under the plural of their kind."""
     async with client(args) as hr:
         answer = await hr.query("governance", "get", GetRequest(kind=args.kind, name=args.name), GetAnswer)
     if args.json:
@@ -108,7 +107,7 @@ async def get(args: argparse.Namespace) -> int:
 
 
 async def delete(args: argparse.Namespace) -> int:
-    """One object."""
+    """Delete or close one object."""
     request = DeleteRequest(kind=args.kind, name=args.name, tenant=args.tenant, mode=args.mode, reason=args.reason)
     async with client(args) as hr:
         answer = await hr.query("governance", "delete", request, ApplyAnswer)
@@ -120,7 +119,7 @@ async def delete(args: argparse.Namespace) -> int:
 
 
 def read_files(files: list[str], check: Callable[[Tree], object] = read_documents) -> Tree:
-    """All files as one tree; every mistake that `check` can see from here is told with file and line."""
+    """All files as one tree. Every error that `check` can find without the server is printed with file and line."""
     trees: list[Tree] = []
     wrong = False
     for name in files:
@@ -141,7 +140,7 @@ def read_files(files: list[str], check: Callable[[Tree], object] = read_document
 
 
 def _tell_refusal(refusal: Refused) -> None:
-    """The one line, or all of several mistakes, a line each."""
+    """Print the refusal: one line for each error."""
     try:
         plan = decode(refusal.body, ApplyAnswer)
     except Malformed:

@@ -1,4 +1,4 @@
-"""The answer to *why does it wait* as people read it: the reason, what is missing, who has it, who goes first, and what would help."""
+"""The answer of `headrace why` for people: the reason, what is missing, which jobs hold it or go first, and what would help."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UNUSABLE_HEADS = ("UNUSABLE", "POOL", "NODE", "BECAUSE", "BY", "SINCE")
 
 
 def because(view: WhyView) -> str:
-    """The whole answer: first what matters most, then a table each of pools, of holders, and of those who go first."""
+    """The whole answer: a summary, then tables of pools, of holders, and of the jobs that go first."""
     return "\n\n".join((_first(view), *_tables(view)))
 
 
@@ -42,7 +42,7 @@ def _first(view: WhyView) -> str:
 
 
 def _named(name: str) -> str:
-    """A job's id for its key; any other line as it is."""
+    """Id of a job's key; any other text unchanged."""
     return split_job_key(name)[2] if name.count(".") == 2 and " " not in name else name
 
 
@@ -89,7 +89,7 @@ def _tables(view: WhyView) -> Iterator[str]:
 
 
 def unusable_row(one: UnusableView, pool: str) -> tuple[object, ...]:
-    """A row of what is unusable: `gpu 1`, where, why, by whom and since when."""
+    """Row of an unusable amount: `gpu 1`, pool, node, cause, author, time."""
     why = f"{one.cause}: {one.detail}" if one.detail else one.cause
     return amounts({one.key: one.amount}), pool, one.node, why, one.by, local(one.since)
 

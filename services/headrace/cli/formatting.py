@@ -1,4 +1,4 @@
-"""Values as people read them: amounts in their own words (R1), moments in local time; and the same as JSON, with moments in ISO 8601."""
+"""Values as text for people: amounts in their units (R1), local time; and as JSON, with times in ISO 8601."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ _AMOUNTS = {"gpu_free": GPU, "cpu": CPU, "cpu_free": CPU, "memory": MEMORY, "mem
 
 
 def local(microseconds: int | None) -> str:
-    """`2026-11-21 08:00:00` where the reader is; "" for a moment that has not come."""
+    """`2026-11-21 08:00:00` in local time; "" for 0 or None."""
     if not microseconds:
         return ""
     return datetime.fromtimestamp(microseconds // SECOND, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
 def ago(microseconds: int, now: int | None = None) -> str:
-    """`12s ago`; "" for a moment that has not come."""
+    """`12s ago`; "" for 0."""
     if not microseconds:
         return ""
     span = max(0, (time.time_ns() // 1_000 if now is None else now) - microseconds)
@@ -50,7 +50,7 @@ def ago(microseconds: int, now: int | None = None) -> str:
 
 
 def rough(span: int) -> str:
-    """A span to the second, and its two largest units: `1h30m`, `2d4h`."""
+    """A duration to the second, in its two largest units: `1h30m`, `2d4h`."""
     if span < SECOND:
         return "0s"
     whole = format_duration(span - span % SECOND)
@@ -59,18 +59,18 @@ def rough(span: int) -> str:
 
 
 def gpus(view: JobView) -> str:
-    """What all replicas of a job take of the key `gpu`."""
+    """GPUs of all replicas of a job."""
     units = view.request.get(GPU, 0) * view.replicas
     return format_amount(GPU, units) if units else ""
 
 
 def amounts(request: Mapping[str, int]) -> str:
-    """`gpu 0.5, cpu 4`."""
+    """Amounts as `gpu 0.5, cpu 4`."""
     return ", ".join(f"{key} {format_amount(key, value)}" for key, value in sorted(request.items()))
 
 
 def plain(value: object) -> object:
-    """Any answer as JSON values; amounts are text as people write them, moments ISO 8601 text or null."""
+    """Any answer as JSON values; amounts are text as people write them, times are ISO 8601 text or null."""
     if isinstance(value, KeyNeed | ScopeView | PoolKeyView | UnusableView):
         return {
             name: format_amount(value.key, field) if isinstance(field, int) and name not in _MOMENTS else _field(name, field)
@@ -86,7 +86,7 @@ def plain(value: object) -> object:
 
 
 def as_json(value: object) -> str:
-    """`plain` of the value, written out."""
+    """JSON text of `plain`."""
     return json.dumps(plain(value), indent=2, ensure_ascii=False)
 
 

@@ -1,4 +1,4 @@
-"""`headrace jobs`, `job`, `why`, `logs`, `requeue`, `preempt`: looking at jobs, and moving them; `cancel` is a module of its own."""
+"""`headrace jobs`, `job`, `why`, `logs`, `requeue`, `preempt`; `cancel` has its own module."""
 
 from __future__ import annotations
 
@@ -6,7 +6,18 @@ import argparse
 import asyncio
 import sys
 
-from headrace.cli.arguments import Failed, Nouns, Parser, add_asker, add_command, client, instant, key_value, natural, positive
+from headrace.cli.arguments import (
+    Failed,
+    Nouns,
+    Parser,
+    add_command,
+    add_login_options,
+    client,
+    instant,
+    key_value,
+    natural,
+    positive,
+)
 from headrace.cli.explain_view import because
 from headrace.cli.formatting import amounts, as_json, gpus, local
 from headrace.cli.tables import pairs, table
@@ -16,12 +27,11 @@ from headrace.contracts.messages.queries import ApplyAnswer, AttemptView, FactVi
 
 LOOK_EVERY = 0.3
 STATES = ("pending", "running", "preempting", "suspended", "succeeded", "failed", "cancelled", "rejected")
-STARTS_SOON = 2.0
+KNOWN_WITHIN = 2.0
 """Seconds for which a job just submitted may still be unknown."""
 
 
 def add(nouns: Nouns) -> None:
-    """The commands."""
     parser = add_command(
         nouns,
         "jobs",
@@ -34,8 +44,8 @@ def add(nouns: Nouns) -> None:
     parser.add_argument("--state", action="append", default=[], choices=STATES, help="only these; may be given several times")
     add_filters(parser)
     parser.add_argument("--owner", default="", metavar="USER", help="only this user's")
-    parser.add_argument("--limit", type=positive, default=100, metavar="N", help="at most so many (default: 100)")
-    add_asker(parser)
+    parser.add_argument("--limit", type=positive, default=100, metavar="N", help="maximum number of jobs (default: 100)")
+    add_login_options(parser)
     example = "01jd3v8k5w2m4x6z8b0c2e4g6h"
     _job_command(
         nouns, "job", job, "show one job: its attempts, and its story", f"headrace job {example}\nheadrace job {example} --json"
@@ -68,7 +78,7 @@ def add(nouns: Nouns) -> None:
 
 
 def add_filters(parser: Parser) -> None:
-    """Which jobs, by what they were submitted with."""
+    """Add the filters by queue, name and label."""
     parser.add_argument("--queue", default="", metavar="POLICY/PROFILE", help="only this queue's")
     parser.add_argument(
         "--name", default="", metavar="PATTERN", help="only those whose whole name is like this, such as 'sweep-*'"
@@ -84,7 +94,6 @@ def add_filters(parser: Parser) -> None:
 
 
 def _add_requeue(nouns: Nouns, example: str) -> None:
-    """What an owner may wish of a job besides its end."""
     parser = add_command(
         nouns,
         "requeue",
@@ -94,11 +103,10 @@ def _add_requeue(nouns: Nouns, example: str) -> None:
     )
     parser.add_argument("jobs", nargs="+", metavar="ID")
     parser.add_argument("--reason", default="", help="kept with the wish")
-    add_asker(parser, json=False)
+    add_login_options(parser, json=False)
 
 
 def _add_preempt(nouns: Nouns, example: str) -> None:
-    """An operator's command."""
     parser = _job_command(
         nouns,
         "preempt",
@@ -117,12 +125,12 @@ def _add_preempt(nouns: Nouns, example: str) -> None:
 def _job_command(nouns: Nouns, name: str, run: object, says: str, examples: str, *, json: bool = True) -> Parser:
     parser = add_command(nouns, name, run, says, examples)  # type: ignore[arg-type]
     parser.add_argument("job", metavar="ID", help="the job's id, as submit printed it")
-    add_asker(parser, json=json)
+    add_login_options(parser, json=json)
     return parser
 
 
 async def preempt(args: argparse.Namespace) -> int:
-    """The order; the job walks its ladder, and what follows is as its policy says."""
+    """Order the preemption of a job."""
     async with client(args) as hr:
         request = ForceRequest(job=args.job, force=args.force, reason=args.reason)
         answer = await hr.query("governance", "preempt", request, ApplyAnswer)
@@ -131,7 +139,6 @@ async def preempt(args: argparse.Namespace) -> int:
 
 
 async def jobs(args: argparse.Namespace) -> int:
-    """The list."""
     async with client(args) as hr:
         found = await hr.jobs(
             states=args.state, queue=args.queue, user=args.owner, limit=args.limit, name=args.name, labels=dict(args.label)
@@ -163,7 +170,7 @@ def _note(view: JobView) -> str:
 
 
 async def job(args: argparse.Namespace) -> int:
-    """One job."""
+    """Print one job, its attempts and its history."""
     async with client(args) as hr:
         view = await hr.job(args.job)
         story = await hr.facts(args.job)
@@ -203,7 +210,7 @@ def _details(view: JobView) -> str:
 
 
 def _request(view: JobView) -> str:
-    """`gpu 0.5 (slice 3g.40gb), 2 replicas`."""
+    """Request as `gpu 0.5 (slice 3g.40gb), 2 replicas`."""
     cut = f" (slice {view.mig})" if view.mig else ""
     return amounts(view.request) + cut + (f", {view.replicas} replicas" if view.replicas > 1 else "")
 
@@ -226,7 +233,7 @@ def _story(story: tuple[FactView, ...]) -> str:
 
 
 async def why(args: argparse.Namespace) -> int:
-    """The one reason, and what would help."""
+    """Print why a job waits."""
     sequence, at = args.at
     async with client(args) as hr:
         view = await hr.why(args.job, sequence=sequence, at=at)
@@ -235,7 +242,7 @@ async def why(args: argparse.Namespace) -> int:
 
 
 async def requeue(args: argparse.Namespace) -> int:
-    """Each of them; what cannot go back into line is told, and the others do."""
+    """Requeue each job; those that cannot be requeued are reported, and the others continue."""
     refused = 0
     async with client(args) as hr:
         for name in args.jobs:
@@ -248,7 +255,7 @@ async def requeue(args: argparse.Namespace) -> int:
 
 
 async def _requeue(hr: Client, name: str, reason: str) -> str:
-    """It is looked up first, so that a wrong id is told at once, and an admin may send back anybody's."""
+    """Look the job up first: a wrong id is reported at once, and an administrator may requeue any user's job."""
     view = await known(hr, name)
     if view.state in FINAL:
         raise Failed(f"{view.id} has ended: it is {view.state}; submit it again with `headrace submit`, as a new job")
@@ -259,13 +266,13 @@ async def _requeue(hr: Client, name: str, reason: str) -> str:
 
 
 async def known(hr: Client, name: str) -> JobView:
-    """The job; one just submitted may still be unknown for a moment."""
-    view = await hr.judged(name, STARTS_SOON)
+    """The job; waits a moment for one just submitted."""
+    view = await hr.judged(name, KNOWN_WITHIN)
     return view if view is not None else await hr.job(name)
 
 
 async def logs(args: argparse.Namespace) -> int:
-    """The output so far, or with -f until the job has ended."""
+    """Print the output so far, or with `-f` until the job has ended."""
     async with client(args) as hr:
         number = args.attempt
         if args.follow and not number:
@@ -282,7 +289,7 @@ async def logs(args: argparse.Namespace) -> int:
 
 
 async def _next_attempt(hr: Client, name: str, after: int) -> int:
-    """The first attempt after `after`, once there is one (the latest, after none); 0 where the job has ended without another."""
+    """The first attempt after `after` once it exists (the latest if `after` is 0); 0 if the job has ended without another."""
     told = ""
     while True:
         view = await known(hr, name)

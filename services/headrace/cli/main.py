@@ -1,4 +1,4 @@
-"""`headrace`: one console script. The commands are put together here, and whatever fails becomes one line and an exit code."""
+"""`headrace`, the console script: puts the commands together and turns every failure into one line and an exit code."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ Every command has --help with examples, every reading command --json. Exit codes
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; its exit code."""
-    logging.getLogger("asyncio").setLevel(logging.ERROR)  # what it has to say of TLS is nothing a person can use
+    """Run one command and return its exit code."""
+    logging.getLogger("asyncio").setLevel(logging.ERROR)  # its messages about TLS do not help a person
     words = sys.argv[1:] if argv is None else argv
     whole = parser(words[0] if words else "")
     args, more = whole.parse_known_args(words)
@@ -83,14 +83,14 @@ def _run(args: argparse.Namespace) -> int:
         return FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:  # whoever reads has seen enough
+    except BrokenPipeError:  # the reader has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
     return code
 
 
 def parser(command: str = "") -> Parser:
-    """The parser of the module that adds this command; of all modules if there is no such command."""
+    """Parser of the module that adds this command; of all modules if the command is unknown."""
     whole = Parser(prog="headrace", description="Headrace shares GPUs between teams.", epilog=EXAMPLES)
     nouns = whole.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=Parser)
     its = [module for module, commands in COMMANDS.items() if command in commands]

@@ -1,4 +1,4 @@
-"""Files that somebody named, into which a command writes what was asked for."""
+"""Output files that options of commands name."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _FOR_ALL = 0o644
 
 
 def write_out(option: str, file: Path, data: bytes) -> None:
-    """Whole or not at all: what was there stays until the new is on the disk, and nobody may read the new who might not read the old.
+    """Write the file completely or not at all: the old contents stay until the new ones are on the disk, with the same permissions.
 
-    A pipe, a terminal or a device takes it as it comes; behind a link it goes where that leads.
+    A pipe, a terminal or a device is written to directly; a link is followed.
     """
     try:
         there = file.stat() if file.exists() else None

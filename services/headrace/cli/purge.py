@@ -1,4 +1,4 @@
-"""`headrace archive purge`: the stream lets go of what is archived, verified, behind every reader, and covered by a snapshot."""
+"""`headrace archive purge`: removes records from the stream that are archived, verified, read by all, and covered by a snapshot."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headrace.archive.retention import RetentionStatus, objections
 from headrace.bus.log import LogError
 from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.bus.nats.permissions import SERVICES
-from headrace.cli.arguments import Failed, Nouns, add_command, add_json, add_place, positive, span
+from headrace.cli.arguments import Failed, Nouns, add_command, add_data_option, add_json, positive, span
 from headrace.cli.formatting import as_json
 from headrace.contracts.transport.subjects import LEDGER_STREAM
 from headrace.contracts.transport.tls import CA
@@ -30,7 +30,7 @@ KEEP = 90 * DAY
 
 
 def add_purge(verbs: Nouns) -> None:
-    """The verb of `headrace archive`."""
+    """Add `headrace archive purge`."""
     verb = add_command(
         verbs,
         "purge",
@@ -49,18 +49,18 @@ def add_purge(verbs: Nouns) -> None:
     )
     what.add_argument("--through", type=positive, metavar="RECORD", help="let go of everything up to this record")
     verb.add_argument("--dry-run", action="store_true", help="look, and let go of nothing")
-    add_place(verb)
+    add_data_option(verb)
     add_json(verb)
 
 
 async def purge_stream(args: argparse.Namespace) -> int:
-    """Of an installation that is up, because its services have to say how far they are."""
+    """Purge the stream. The installation must be up, because its services report how far they have read."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     installation = Installation(args.data)
     running = read_running(installation)
     if running is None or not running.ready:
         raise Failed(
-            f"Headrace is not up in {installation.directory}, and nobody says what has been read; `headrace up` starts it"
+            f"Headrace is not up in {installation.directory}, so its readers cannot be asked what they have read; `headrace up` starts it"
         )
     tls = installation.certificates()
     if tls is not None and tls.ca:

@@ -1,4 +1,4 @@
-"""`headrace repair`: the ledger's stream made whole again, from the archive and the independent copy; and SUBMIT, where it was lost."""
+"""`headrace repair`: restores the ledger's stream from the archive and the independent copy, and SUBMIT if it was lost."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import structlog
 
 from headrace.accounting.storage.database import DatabaseAway, DatabaseRefused
 from headrace.bus.log import LogError
-from headrace.cli.arguments import Failed, Nouns, add_command, add_json, add_place
+from headrace.cli.arguments import Failed, Nouns, add_command, add_data_option, add_json
 from headrace.cli.formatting import as_json
 from headrace.supervisor.installation import Installation
 from headrace.supervisor.launcher.pidfile import AlreadyRunning
@@ -17,7 +17,6 @@ from headrace.supervisor.launcher.readiness import NotReady
 
 
 def add(nouns: Nouns) -> None:
-    """The command."""
     parser = add_command(
         nouns,
         "repair",
@@ -25,7 +24,7 @@ def add(nouns: Nouns) -> None:
         "find what is damaged in the streams; put the right records into the ledger, and new wishes behind those that were judged",
         """headrace repair --look                       say what is wrong, and change nothing
         headrace repair                              the same, and repair it; what was there before is kept beside it
-        headrace repair --without-void               the same without records that somebody else wrote in a service's name
+        headrace repair --without-void               the same without records that were written by others in a service's name
 
         The installation has to be down. Every record comes back with its sequence, its time and its bytes, and the server itself reads
         all of them before it counts. They come from the archive and from the books' copy, or from one of them where the other is damaged as
@@ -36,25 +35,25 @@ def add(nouns: Nouns) -> None:
     parser.add_argument(
         "--without-end",
         action="store_true",
-        help="end the ledger before the first record that nobody has: what came after is lost",
+        help="end the ledger before the first record that is lost everywhere: what came after is lost",
     )
     parser.add_argument(
         "--without-void",
         action="store_true",
         help="take out what breaks the law and stands in the stream alone: no service has taken it; what is behind it moves up",
     )
-    add_place(parser)
+    add_data_option(parser)
     add_json(parser)
 
 
 async def repair(args: argparse.Namespace) -> int:
-    """Of an installation that is down."""
+    """Repair an installation that is down."""
     from headrace.supervisor.repair.stream_repair import mend  # noqa: PLC0415 - the archive's libraries take half a second
 
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     installation = Installation(args.data)
     if not installation.settings_kept():
-        raise Failed(f"there is no installation in {installation.directory}; name it with --data")
+        raise Failed(f"no installation in {installation.directory}: name it with --data")
 
     def say(part: str, what: str) -> None:
         if not args.json:

@@ -1,4 +1,4 @@
-"""`headrace audit replay` and `audit diff`: the whole governed state as it was at a moment, and what is otherwise between two."""
+"""`headrace audit replay` and `audit diff`: the whole governed state at a time, and the differences between two times."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from headrace.cli.arguments import Nouns, add_asker, add_command, client, moment
-from headrace.cli.books import add_everybody
+from headrace.cli.arguments import Nouns, add_command, add_login_options, client, moment
+from headrace.cli.books import add_all_tenants
 from headrace.cli.formatting import amounts, as_json, local
 from headrace.cli.supply import node_table, pool_table, queue_table
 from headrace.cli.tables import table
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from headrace.contracts.messages.queries import DocumentView
 
 WITHIN = 60.0
-"""Seconds for an answer: a long history may have to be folded for it."""
+"""Timeout in seconds: a long history may have to be folded."""
 PAGE = 2_000
 HELD = ("HELD BY", "NAME", "QUEUE", "STATE", "ATTEMPT", "NODE", "POOL", "DEVICES", "AMOUNTS", "SINCE")
 WAITED = ("WAITED", "NAME", "QUEUE", "STATE", "ASKS", "SINCE", "REASON", "BECAUSE")
@@ -33,7 +33,7 @@ SIGNS = {"added": "+", "removed": "-", "changed": "~"}
 
 
 def add_replay(verbs: Nouns) -> None:
-    """`audit replay`."""
+    """Add `headrace audit replay`."""
     parser = add_command(
         verbs,
         "replay",
@@ -43,19 +43,19 @@ def add_replay(verbs: Nouns) -> None:
         headrace audit replay --at 24h                          a day ago
         headrace audit replay --at 81234                        behind the record 81234, as `audit log` numbers them
         headrace audit replay --at 81234 --json > then.json
-        headrace audit replay --all-tenants                     of everybody, now; for the provider
+        headrace audit replay --all-tenants                     of all tenants, now; for the provider
 
         Tenants see what is theirs, and of pools and nodes what they see otherwise.""",
     )
     parser.add_argument(
         "--at", type=point, default=LedgerPoint(), metavar="TIME|SEQ", help="a moment, a span ago, or a record (default: now)"
     )
-    add_everybody(parser)
-    add_asker(parser)
+    add_all_tenants(parser)
+    add_login_options(parser)
 
 
 def add_diff(verbs: Nouns) -> None:
-    """`audit diff`."""
+    """Add `headrace audit diff`."""
     parser = add_command(
         verbs,
         "diff",
@@ -70,12 +70,12 @@ def add_diff(verbs: Nouns) -> None:
     )
     parser.add_argument("before", type=point, metavar="A", help="a moment, a span ago, or a record")
     parser.add_argument("after", type=point, nargs="?", default=LedgerPoint(), metavar="B", help="a later one (default: now)")
-    add_everybody(parser)
-    add_asker(parser)
+    add_all_tenants(parser)
+    add_login_options(parser)
 
 
 def point(text: str) -> LedgerPoint:
-    """A place in the ledger, for argparse."""
+    """Point in the ledger: a sequence or a time, for argparse."""
     if text.isascii() and text.isdecimal():
         if not int(text):
             raise argparse.ArgumentTypeError("records are numbered from 1")
@@ -84,7 +84,7 @@ def point(text: str) -> LedgerPoint:
 
 
 async def replay_state(args: argparse.Namespace) -> int:
-    """Page by page, as one."""
+    """Print the state, read page by page."""
     async with client(args) as hr:
         whole = await _whole(hr, "governance" if args.all_tenants else "feed", args.at)
     print(as_json(whole) if args.json else shown(whole))
@@ -105,7 +105,7 @@ async def _whole(hr: Client, service: str, at: LedgerPoint) -> PastView:
 
 
 def shown(view: PastView) -> str:
-    """All of it as tables, for people."""
+    """The state as tables, for people."""
     more = f"; the ledger goes on to record {view.tip}" if view.tip > view.sequence else ""
     parts = [f"Behind record {view.sequence}, {local(view.now)}{more}"]
     if view.documents:
@@ -146,7 +146,7 @@ def _waiting_row(job: PastJob) -> tuple[object, ...]:
 
 
 async def diff(args: argparse.Namespace) -> int:
-    """One question."""
+    """Print the differences between two points."""
     async with client(args) as hr:
         request = DiffRequest(before=args.before, after=args.after)
         found = await hr.query("governance" if args.all_tenants else "feed", "diff", request, DiffView, WITHIN)
@@ -155,7 +155,7 @@ async def diff(args: argparse.Namespace) -> int:
 
 
 def shown_difference(found: DiffView) -> str:
-    """One line for each object or job."""
+    """One line for each changed object or job."""
     title = f"From record {found.before}, {local(found.before_now)}, to record {found.after}, {local(found.after_now)}"
     if not found.changes:
         return f"{title}: nothing is otherwise."

@@ -1,4 +1,4 @@
-"""`headrace restart`: parts started again one after the other, while jobs run and others are submitted."""
+"""`headrace restart`: restarts parts one after the other, while jobs run and others are submitted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from headrace.bus.log import LogError
-from headrace.cli.arguments import Failed, add_command, add_place
+from headrace.cli.arguments import Failed, add_command, add_data_option
 from headrace.client import HeadraceError, connect
 from headrace.contracts.messages.queries import ServiceView
 from headrace.supervisor.cluster.rolling_restart import Rolling, Unknown, chosen, ours
@@ -26,7 +26,6 @@ ANSWER_WITHIN = 2.0
 
 
 def add(nouns: Nouns) -> None:
-    """The command."""
     parser = add_command(
         nouns,
         "restart",
@@ -37,12 +36,14 @@ def add(nouns: Nouns) -> None:
     parser.add_argument(
         "parts", nargs="*", metavar="PART", help="as `headrace status` calls them (default: all of Headrace's own)"
     )
-    add_place(parser)
+    add_data_option(parser)
 
 
 async def restart(args: argparse.Namespace) -> int:
-    """One after the other; the first that does not come back ends it."""
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))  # NATS may go, and come back
+    """Restart the parts one after the other; stops at the first that does not come back."""
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL)
+    )  # NATS may disconnect and reconnect
     installation = Installation(args.data)
     running = read_running(installation)
     if running is None:
@@ -64,7 +65,7 @@ async def restart(args: argparse.Namespace) -> int:
 
 
 async def _ours(installation: Installation, running: RunningInstallation) -> list[str]:
-    """Everything of ours; of two that take turns the one that waits goes first."""
+    """All parts of Headrace; of a leader and its standby the standby comes first."""
     deciding: dict[str, bool] = {}
     login = installation.credentials / f"{OWNER}.json"
     async with connect(data=installation.directory, credentials=login) as owner:

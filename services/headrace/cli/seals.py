@@ -1,4 +1,4 @@
-"""`headrace audit seals`: the seals of the ledger, to look at and to keep elsewhere."""
+"""`headrace audit seals`: lists the seals of the ledger, or writes them to a file for independent storage."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from headrace.audit.seals import flaw
-from headrace.cli.arguments import Failed, Nouns, add_asker, add_command
+from headrace.cli.arguments import Failed, Nouns, add_command, add_login_options
 from headrace.cli.formatting import as_json
 from headrace.cli.output_file import write_out
 from headrace.cli.tables import table
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def add_seals(verbs: Nouns) -> None:
-    """The verb of `headrace audit`."""
+    """Add `headrace audit seals`."""
     parser = add_command(
         verbs,
         "seals",
@@ -34,14 +34,14 @@ def add_seals(verbs: Nouns) -> None:
         headrace audit seals --out /mnt/vault/seals.jsonl      then: headrace audit verify --seals /mnt/vault/seals.jsonl
 
         Every minute, or thousand records, `audit` states a seal: the digest of the records since the last one, signed with the
-        installation's key. Whoever has a copy of the seals in another place can prove that not a byte was changed up to the last.""",
+        installation's key. A copy of the seals in another place proves that not a byte was changed up to the last one.""",
     )
     parser.add_argument("--out", type=Path, metavar="FILE", help="write all of them there, a line each")
-    add_asker(parser)
+    add_login_options(parser)
 
 
 async def seals(args: argparse.Namespace) -> int:
-    """Read them out of the ledger; those that are none are left out, and `verify` says why."""
+    """Print or write the seals in the ledger. Malformed ones are left out; `verify` reports them."""
     found: list[LedgerSealedV1] = []
     progress, through = Progress(), 0
     async for tip, messages in records(args):
@@ -52,7 +52,7 @@ async def seals(args: argparse.Namespace) -> int:
     progress.end()
     if args.out is not None:
         if not found:
-            raise Failed("there are no seals yet: the first comes a minute after the first record")
+            raise Failed("no seals yet: the first comes a minute after the first record")
         write_out("--out", args.out, b"".join(encode(seal) + b"\n" for seal in found))
         print(f"{len(found)} seals, through record {found[-1].last}, key {found[-1].key}: {args.out}")
     elif args.json:
@@ -61,7 +61,7 @@ async def seals(args: argparse.Namespace) -> int:
         heads = ("SEAL", "FIRST", "LAST", "CONTENTS", "KEY")
         print(table(heads, ((seal.number, seal.first, seal.last, seal.contents[:16], seal.key) for seal in found)))
     else:
-        print("There are no seals yet.")
+        print("No seals yet.")
     return 0
 
 

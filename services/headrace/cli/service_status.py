@@ -1,4 +1,4 @@
-"""What services say of themselves, as `headrace status` shows it; and all of it where they run elsewhere."""
+"""Status of the services as `headrace status` prints it; all of it if they run on other machines."""
 
 from __future__ import annotations
 
@@ -14,10 +14,13 @@ from headrace.supervisor.launcher.process_specs import STANDBY
 TOLD = ("jobs", "pending", "running", "facts_per_s", "verified", "sealed", "findings")
 
 
-def show_elsewhere(
+def show_cluster(
     installation: Installation, views: Mapping[str, ServiceView | None], tip: int, trouble: str, *, json: bool
 ) -> int:
-    """What each service says, wherever it runs; a standby that does not answer is none. Raises `Failed` where one is missing."""
+    """Print the status of each service of a cluster; a standby that does not answer is left out.
+
+    Raises `Failed` if a service is missing.
+    """
     rows = [tells(name, view, tip) for name, view in views.items() if view is not None or not name.endswith(STANDBY)]
     if json:
         print(as_json({"directory": str(installation.directory), "tip": tip, "parts": rows}))
@@ -33,18 +36,18 @@ def show_elsewhere(
 
 
 def tells(name: str, view: ServiceView | None, tip: int) -> dict[str, object]:
-    """What one of them says of itself."""
+    """Row of one service."""
     if view is None:
         return {"name": name, "state": "silent"}
     row: dict[str, object] = {"name": name, "state": "standby" if view.detail.get("decides") == 0 else "running"}
-    if name != CALLOUT:  # it follows one subject, and not the whole
+    if name != CALLOUT:  # it reads one subject, not the whole ledger
         row |= {"folded": view.folded, "lag": max(0, tip - view.folded)}
     row |= {"trouble": view.trouble} if view.trouble else {}
     return row | {"engine": view.engine, "reads": view.reads} | {key: view.detail[key] for key in TOLD if key in view.detail}
 
 
 def troubles(rows: Iterable[Mapping[str, object]]) -> list[str]:
-    """What is wrong with parts that work all the same; what is wrong with several is told once."""
+    """Problems of parts that work nevertheless, each with the names of the parts that report it."""
     told: dict[str, list[str]] = {}
     for row in rows:
         if row.get("trouble"):
@@ -53,7 +56,7 @@ def troubles(rows: Iterable[Mapping[str, object]]) -> list[str]:
 
 
 def found(rows: Iterable[Mapping[str, object]]) -> list[str]:
-    """What verification has found, in one loud sentence; nothing where it has found nothing."""
+    """A line with the number of findings of verification; empty if zero."""
     count = sum(count_in(row.get("findings")) for row in rows)
     if not count:
         return []
@@ -62,5 +65,5 @@ def found(rows: Iterable[Mapping[str, object]]) -> list[str]:
 
 
 def count_in(value: object) -> int:
-    """A number where it is one, else 0."""
+    """The number; 0 if the value is not a number."""
     return value if isinstance(value, int) else 0

@@ -1,4 +1,4 @@
-"""`headrace simulate`, `demo`: the same rules on a scenario in virtual time, and the worked example with real processes."""
+"""`headrace simulate`, `demo`: scenarios in virtual time, and the worked example with real processes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from headrace.cli.formatting import as_json
 
 
 def add(nouns: Nouns) -> None:
-    """The commands."""
     parser = add_command(
         nouns,
         "simulate",
@@ -56,8 +55,8 @@ def add(nouns: Nouns) -> None:
 
 
 def simulate(args: argparse.Namespace) -> int:
-    """Play."""
-    from headrace.simulate.command import main, what_if, why  # noqa: PLC0415 - the other commands need none of it
+    """Simulate the scenario files."""
+    from headrace.simulate.command import main, what_if, why  # noqa: PLC0415 - the other commands do not need it
 
     if args.why is not None:
         if len(args.files) > 1 or args.what_if is not None:
@@ -73,7 +72,7 @@ def simulate(args: argparse.Namespace) -> int:
 
 
 def demo(args: argparse.Namespace) -> int:
-    """Play for real."""
-    from headrace.demo import main  # noqa: PLC0415 - the other commands need none of it
+    """Run the demo with real processes."""
+    from headrace.demo import main  # noqa: PLC0415 - the other commands do not need it
 
     return main(["--keep"] if args.keep else [])

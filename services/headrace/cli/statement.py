@@ -1,4 +1,4 @@
-"""`headrace statement`: what a tenant's month comes to, for people, for spreadsheets, and for tools that read FOCUS."""
+"""`headrace statement`: the charges of a tenant's month, for people, for spreadsheets, and for tools that read FOCUS."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.accounting.books.periods import BadPeriod, zone
-from headrace.cli.arguments import Failed, Nouns, add_asker, add_command, client
+from headrace.cli.arguments import Failed, Nouns, add_command, add_login_options, client
 from headrace.cli.output_file import write_out
 from headrace.cli.tables import pairs, table
 from headrace.client import Client
@@ -20,7 +20,6 @@ WITHIN = 120.0
 
 
 def add(nouns: Nouns) -> None:
-    """The command."""
     parser = add_command(
         nouns,
         "statement",
@@ -42,11 +41,11 @@ def add(nouns: Nouns) -> None:
         "--focus", action="store_true", help="print CSV with the columns of FOCUS 1.2, a row for each day's charge"
     )
     parser.add_argument("--output", type=Path, metavar="FILE", help="write it there")
-    add_asker(parser)
+    add_login_options(parser)
 
 
 async def statement(args: argparse.Namespace) -> int:
-    """The statement, whole."""
+    """Print or write the statement."""
     try:
         args.month = args.month or datetime.now(zone(args.timezone)).strftime("%Y-%m")
     except BadPeriod as error:
@@ -68,7 +67,7 @@ async def statement(args: argparse.Namespace) -> int:
 
 
 async def _whole(hr: Client, request: StatementRequest) -> tuple[str, bool]:
-    """The text, in as many pieces as it takes, and whether it is final."""
+    """The complete text, over as many messages as it takes, and whether it is final."""
     answer = await hr.query("accounting", "statement", request, StatementAnswer, WITHIN)
     text = answer.text
     while len(text) < answer.length:
@@ -80,7 +79,7 @@ async def _whole(hr: Client, request: StatementRequest) -> tuple[str, bool]:
 
 
 def _shown(document: dict[str, Any]) -> str:
-    """For people: what was charged, what was charged to nobody, and the total."""
+    """Text for people: the charges, the amounts that are not charged, and the total."""
     currency = document["currency"]
     heads = ("GROUP", "POLICY", "PROFILE", "USER", "POOL", "KIND", "UNIT", "QUANTITY", "RATE", f"COST {currency}")
     rows = [
@@ -104,6 +103,6 @@ def _shown(document: dict[str, Any]) -> str:
 
 
 def _cents(text: str, digits: int) -> str:
-    """Cut for the eye, not rounded: the full figures are in --json and --csv."""
+    """The number cut to `digits` decimals, not rounded: the full figures are in --json and --csv."""
     whole, _, decimals = text.partition(".")
     return f"{whole}.{decimals[:digits]}"

@@ -1,4 +1,4 @@
-"""`headrace status`: what the supervisor knows of every part, and what the parts say of themselves."""
+"""`headrace status`: the supervisor's view of every part, and what each part reports."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import NamedTuple
 import msgspec
 
 from headrace.bus.nats.permissions import SERVICES
-from headrace.cli.arguments import Failed, Nouns, add_command, add_json, add_place
+from headrace.cli.arguments import Failed, Nouns, add_command, add_data_option, add_json
 from headrace.cli.formatting import ago, as_json
-from headrace.cli.service_status import count_in, found, show_elsewhere, tells, troubles
+from headrace.cli.service_status import count_in, found, show_cluster, tells, troubles
 from headrace.cli.tables import table
 from headrace.client import Client, HeadraceError, connect
 from headrace.contracts.messages.queries import ServiceView
@@ -28,8 +28,8 @@ from headrace.supervisor.nats.servers import StreamStatus, roles, standing, told
 
 STATUS_WITHIN = 2.0
 WELL = ("running", "standby")
-FAR = 1_000
-"""Records behind the ledger from which on that is said in words."""
+LAG_SHOWN = 1_000
+"""Lag in records from which on it is printed as a sentence."""
 
 COLUMNS = {
     "PART": "name",
@@ -44,13 +44,13 @@ COLUMNS = {
     "RUNNING": "running",
     "METRICS": "metrics",
 }
-"""What people see of a part, and what programs call it."""
+"""Column headings for people, and the names of the fields in JSON."""
 
 Row = dict[str, object]
 
 
 class Answers(NamedTuple):
-    """What the services say (None: nothing), where the ledger ends and who leads it, and what is wrong altogether."""
+    """Answers of the services (None: no answer), the end of the ledger, its leader, and a problem of all together."""
 
     views: dict[str, ServiceView | None]
     tip: int
@@ -59,7 +59,6 @@ class Answers(NamedTuple):
 
 
 def add(nouns: Nouns) -> None:
-    """The command."""
     parser = add_command(
         nouns,
         "status",
@@ -67,18 +66,18 @@ def add(nouns: Nouns) -> None:
         "every part: whether it runs, how often it was restarted, how far it has read",
         "headrace status\nheadrace status --json",
     )
-    add_place(parser)
+    add_data_option(parser)
     add_json(parser)
 
 
 async def status(args: argparse.Namespace) -> int:
-    """Of every part. Fails where one is not well."""
+    """Print the status of every part. Raises `Failed` if one of them is not well."""
     installation = Installation(args.data)
     running = read_running(installation)
     if running is None and (installation.directory / FILE).exists():
-        everybody = (*SERVICES, CALLOUT, *(f"{name}{process_specs.STANDBY}" for name in process_specs.STANDBYS))
-        said = await _ask_services(installation, everybody)
-        return show_elsewhere(installation, said.views, said.tip, said.trouble, json=args.json)
+        all_parts = (*SERVICES, CALLOUT, *(f"{name}{process_specs.STANDBY}" for name in process_specs.STANDBYS))
+        said = await _ask_services(installation, all_parts)
+        return show_cluster(installation, said.views, said.tip, said.trouble, json=args.json)
     if running is None:
         raise Failed(f"Headrace is not up in {installation.directory}; `headrace up` starts it")
     second = [child.name for child in running.children if child.name.endswith(process_specs.STANDBY)]
@@ -108,7 +107,7 @@ async def status(args: argparse.Namespace) -> int:
 
 
 def _whole(installation: Installation, running: RunningInstallation, said: Answers) -> Row:
-    """What is true of all parts together; with which facts may be stated, and what keeps newer ones back (`contracts.facts.levels`)."""
+    """Status of the installation, with the level of facts in use and what holds newer levels back (`contracts.facts.levels`)."""
     view = said.views.get("governance")
     level = {} if view is None else {"level": {"stated": view.level, "newest": view.newest, "held_back": view.held_back}}
     return {
@@ -126,29 +125,29 @@ def _whole(installation: Installation, running: RunningInstallation, said: Answe
 
 def _level_lines(view: ServiceView | None) -> Iterator[str]:
     if view is not None and view.level < view.newest:
-        yield f"Facts are at level {view.level}; they go to {view.newest} when everybody reads it:"
+        yield f"Facts are at level {view.level}; they go to {view.newest} when every part reads it:"
         yield from (f"  {line}" for line in view.held_back)
 
 
 def _behind(rows: list[Row], followers: Mapping[str, object]) -> Iterator[str]:
-    """Who is not ready, and who is far behind the ledger."""
+    """A line for each part that is not ready or far behind the ledger."""
     for row in rows:
         if row.get("ready") is False and row["state"] in WELL:
             yield f"{row['name']} is not ready: {row['health']}"
-        if count_in(row.get("lag")) > FAR and row["name"] not in followers:
+        if count_in(row.get("lag")) > LAG_SHOWN and row["name"] not in followers:
             pace = f", and takes in {row['facts_per_s']} facts a second" if "facts_per_s" in row else ""
             yield f"{row['name']} is {row['lag']} records behind the ledger{pace}."
 
 
 def _wrong(installation: Installation, rows: list[Row], said: Answers) -> list[str]:
-    """What somebody has to do something about."""
+    """Problems that an operator has to solve."""
     silent = [str(row["name"]) for row in rows if row["state"] not in WELL]
     wrong = (
         [said.trouble] if said.trouble else [f"{', '.join(silent)}: not well; look into {installation.logs}"] if silent else []
     )
     wrong += [*troubles(rows), *found(rows)]
     if said.led is not None and not said.led.leader and not said.trouble:
-        wrong.append("the NATS servers have nobody who leads the ledger: most of them have to be there")
+        wrong.append("the ledger has no leader among the NATS servers: most of them have to be up")
     return wrong
 
 

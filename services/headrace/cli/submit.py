@@ -1,4 +1,4 @@
-"""`headrace submit`: a job, or many, and, if asked to, their end."""
+"""`headrace submit`: submits jobs and, with `--wait`, waits for their end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from headrace.cli.arguments import Failed, Nouns, add_asker, add_command, client, key_value, natural, positive
+from headrace.cli.arguments import Failed, Nouns, add_command, add_login_options, client, key_value, natural, positive
 from headrace.cli.formatting import plain
 from headrace.client import Client, SubmittedJob
 from headrace.client.submissions import Wish, make_wish
@@ -22,7 +22,7 @@ WAITS_AT_ONCE = 50
 SAID_MAX = 10
 
 _SHELL_SYNTAX = re.compile(r"[|&;<>()$`\\*?\[#~!{}\n]|^\s*\w+=")
-"""What a shell would not take literally; found inside of quotes as well, where a shell does no harm."""
+"""Characters that a shell interprets. It also matches inside quotes, where running the command by a shell does no harm."""
 
 EXAMPLES = """
 headrace submit --queue ai-dev/half -- python train.py --epochs 3
@@ -35,7 +35,6 @@ headrace submit --queue ai-dev/half --user bob -- true      as another user, wit
 
 
 def add(nouns: Nouns) -> None:
-    """The command."""
     parser = add_command(nouns, "submit", submit, "submit a job to a queue; prints its id once it is durable", EXAMPLES)
     parser.add_argument("--queue", required=True, metavar="POLICY/PROFILE", help="where to; `headrace queues` lists them")
     parser.add_argument("--name", default="", help="what you call it; with --count they become NAME-1, NAME-2, ...")
@@ -45,7 +44,7 @@ def add(nouns: Nouns) -> None:
         metavar="ULID",
         help="the job's id; the same one again is the same job, so that a submit may be repeated",
     )
-    parser.add_argument("--count", type=positive, default=1, metavar="N", help="so many jobs of the same")
+    parser.add_argument("--count", type=positive, default=1, metavar="N", help="number of equal jobs (default: 1)")
     parser.add_argument(
         "--env", action="append", default=[], metavar="K=V", help="a variable; K alone takes the value it has here"
     )
@@ -68,18 +67,18 @@ def add(nouns: Nouns) -> None:
         metavar="CMD",
         help="runs beside the job when it has to yield, before SIGTERM; by `sh -c` if it has shell syntax in it",
     )
-    parser.add_argument("--retries", type=natural, default=0, metavar="N", help="so many more tries if it fails")
+    parser.add_argument("--retries", type=natural, default=0, metavar="N", help="number of further attempts if it fails")
     parser.add_argument(
         "--request", type=key_value, action="append", default=[], metavar="KEY=AMOUNT", help="less than the profile's: gpu=0.25"
     )
     parser.add_argument("--label", type=key_value, action="append", default=[], metavar="K=V", help="kept with the job")
     parser.add_argument("--wait", action="store_true", help="wait for the end, and exit with the job's exit code")
-    add_asker(parser)
+    add_login_options(parser)
     parser.add_argument("command", nargs="+", metavar="COMMAND", help="what runs, behind --")
 
 
 def callback(command: str) -> tuple[str, ...]:
-    """The words of an abort callback: as they are, or `sh -c COMMAND` if there is shell syntax in it.
+    """Words of an abort callback: the words of the command, or `sh -c COMMAND` if it has shell syntax.
 
     Raises `ArgumentTypeError` for a quotation without an end.
     """
@@ -92,7 +91,7 @@ def callback(command: str) -> tuple[str, ...]:
 
 
 async def submit(args: argparse.Namespace) -> int:
-    """Print ids at once; then what admission says of the last, if it says no, and with --wait the end."""
+    """Print ids at once; then the last job's rejection, if any, and with --wait the end of all."""
     wishes = _wishes(args)
     async with client(args) as hr:
         submitted = await hr.submit_many(args.queue, wishes)
@@ -143,7 +142,7 @@ def _variable(text: str) -> tuple[str, str]:
     try:
         return key, os.environ[key]
     except KeyError:
-        raise Failed(f"--env {key}: there is no such variable here; write {key}=VALUE") from None
+        raise Failed(f"--env {key}: the variable is not set here; write {key}=VALUE") from None
 
 
 async def _ends(hr: Client, submitted: tuple[SubmittedJob, ...]) -> list[JobView]:
@@ -168,7 +167,7 @@ def _print_json(submitted: tuple[SubmittedJob, ...], views: list[JobView]) -> No
 
 
 def _verdict(views: list[JobView], *, waited: bool) -> int:
-    """The exit code, and a line for each job that did not end well (or the first few of many)."""
+    """The exit code. Prints a line for each job that did not succeed, SAID_MAX at most."""
     bad = [view for view in views if view.state == "rejected" or (waited and view.state != "succeeded")]
     for view in bad[:SAID_MAX]:
         print(f"headrace: {_end_of(view)}", file=sys.stderr)

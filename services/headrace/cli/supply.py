@@ -1,4 +1,4 @@
-"""`headrace queues`, `pools`, `nodes`, and `headrace node ...`: what there is, who holds it, and the machines it is on."""
+"""`headrace queues`, `pools`, `nodes`, and `headrace node ...`: capacity, its use, and the machines that it is on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from headrace.bus.variables import PASSWORD, URL, USER
 from headrace.cli import approve
-from headrace.cli.arguments import Command, Nouns, Parser, add_asker, add_command, client, key_value
+from headrace.cli.arguments import Command, Nouns, Parser, add_command, add_login_options, client, key_value
 from headrace.cli.explain_view import UNUSABLE_HEADS, unusable_row
 from headrace.cli.formatting import ago, as_json
 from headrace.cli.tables import table
@@ -26,18 +26,17 @@ from headrace.supervisor.launcher import process_specs
 from headrace.supervisor.launcher.pidfile import read_running
 
 LOOK_EVERY = 0.5
-"""Seconds between two looks at a node that is drained."""
+"""Interval in seconds at which a node that is drained is polled."""
 
 
 def add(nouns: Nouns) -> None:
-    """The commands."""
-    add_asker(
+    add_login_options(
         add_command(
             nouns, "queues", queues, "list the queues, and what their policies hold", "headrace queues\nheadrace queues --json"
         )
     )
-    add_asker(add_command(nouns, "pools", pools, "list the pools, and what is free in them", "headrace pools"))
-    add_asker(add_command(nouns, "nodes", nodes, "list the nodes", "headrace nodes"))
+    add_login_options(add_command(nouns, "pools", pools, "list the pools, and what is free in them", "headrace pools"))
+    add_login_options(add_command(nouns, "nodes", nodes, "list the nodes", "headrace nodes"))
     node = add_command(
         nouns,
         "node",
@@ -55,11 +54,11 @@ def add(nouns: Nouns) -> None:
 
 
 def _add_verb(verbs: Nouns, name: str, run: Command, says: str, examples: str) -> Parser:
-    """Something that is done to one node, for a reason."""
+    """Add a verb for one node, with a reason."""
     verb = add_command(verbs, name, run, says, examples)
     verb.add_argument("node", metavar="NAME")
     verb.add_argument("--reason", default="", help="kept with the fact")
-    add_asker(verb)
+    add_login_options(verb)
     return verb
 
 
@@ -111,7 +110,7 @@ def _nothing(args: argparse.Namespace) -> int:
 
 
 async def queues(args: argparse.Namespace) -> int:
-    """Policy x profile, and the policy's use."""
+    """Print the queues (policy x profile) and the use of their policies."""
     async with client(args) as hr:
         found = await hr.queues()
     print(as_json(found) if args.json else queue_table(found) if found else "No queues; `headrace apply` makes them.")
@@ -119,7 +118,7 @@ async def queues(args: argparse.Namespace) -> int:
 
 
 def queue_table(found: Iterable[QueueView]) -> str:
-    """Policy x profile, and the policy's use, key by key."""
+    """Table of the queues (policy x profile) and the use of their policies, a row for each key."""
     heads = ("QUEUE", "CLOSED", "PENDING", "RUNNING", "KEY", "USED", "RESERVATION", "BORROWED", "LIMIT", "BUDGET")
     return table(heads, (row for queue in found for row in _queue_rows(queue)))
 
@@ -139,12 +138,12 @@ def _queue_rows(queue: QueueView) -> Iterator[tuple[object, ...]]:
 
 
 def _alarm(budget: BudgetView) -> str:
-    """Only that there is something to know; `headrace usage` and `why` say what."""
+    """Short sign that a budget is, or soon will be, used up; `headrace usage` and `why` have the details."""
     return ", used up" if budget.spent else ", nearly used up" if budget.warning else ""
 
 
 async def pools(args: argparse.Namespace) -> int:
-    """Each pool, key by key."""
+    """Print the pools, a row for each key."""
     async with client(args) as hr:
         found = await hr.pools()
     print(as_json(found) if args.json else pool_table(found) if found else "No pools; `headrace apply` makes them.")
@@ -152,7 +151,7 @@ async def pools(args: argparse.Namespace) -> int:
 
 
 def pool_table(found: Iterable[PoolView]) -> str:
-    """Each pool, key by key; below, what is unusable, and why."""
+    """Table of the pools, a row for each key; below it what is unusable, and why."""
     pools = list(found)
     heads = ("POOL", "NODES", "RUNNING", "PENDING", "KEY", "CAPACITY", "USABLE", "USED", "KEPT", "UNUSABLE", "FREE")
     first = table(heads, (row for pool in pools for row in _pool_rows(pool)))
@@ -171,7 +170,7 @@ def _pool_rows(pool: PoolView) -> Iterator[tuple[object, ...]]:
 
 
 async def nodes(args: argparse.Namespace) -> int:
-    """Each node, and what is free on it."""
+    """Print the nodes and what is free on each."""
     async with client(args) as hr:
         found = await hr.nodes()
     print(as_json(found) if args.json else node_table(found) if found else "No nodes; `headrace node run` adds one.")
@@ -179,7 +178,7 @@ async def nodes(args: argparse.Namespace) -> int:
 
 
 def node_table(found: Iterable[NodeView]) -> str:
-    """Each node, and what is free on it."""
+    """Table of the nodes and what is free on each."""
     heads = (
         "NODE",
         "POOL",
@@ -228,7 +227,7 @@ def _node_row(node: NodeView) -> tuple[object, ...]:
 
 
 async def cordon(args: argparse.Namespace) -> int:
-    """Set a node aside, or take it back."""
+    """Cordon or uncordon a node."""
     async with client(args) as hr:
         answer = await hr.query("governance", args.verb, NodeRequest(node=args.node, reason=args.reason), ApplyAnswer)
     print(as_json(answer) if args.json else f"{args.node} is {args.verb}ed")
@@ -236,7 +235,7 @@ async def cordon(args: argparse.Namespace) -> int:
 
 
 async def drain(args: argparse.Namespace) -> int:
-    """Empty a node; how many jobs are left is told on standard error whenever it changes."""
+    """Drain a node; prints on standard error how many jobs are left whenever that changes."""
     request, told = NodeRequest(node=args.node, reason=args.reason), -1
     async with client(args) as hr:
         while True:
@@ -253,7 +252,7 @@ async def drain(args: argparse.Namespace) -> int:
 
 
 async def confirm_empty(args: argparse.Namespace) -> int:
-    """The word of whoever has looked at the node."""
+    """State that a person has checked that the node runs nothing."""
     async with client(args) as hr:
         answer = await hr.query("governance", "confirm-empty", NodeRequest(node=args.node, reason=args.reason), ApplyAnswer)
     said = (
@@ -264,7 +263,7 @@ async def confirm_empty(args: argparse.Namespace) -> int:
 
 
 def run(args: argparse.Namespace) -> NoReturn:
-    """Become the node executor. Here its login is made; for a Headrace elsewhere the environment names it. It reads what else is said."""
+    """Become the node executor, with a login made here, or with the one that the environment names for a Headrace on another machine."""
     installation = Installation()
     name = args.name or installation.settings().host
     data = Path(args.data) if args.data else installation.node_directory(name)
@@ -274,11 +273,11 @@ def run(args: argparse.Namespace) -> NoReturn:
     labels = dict(key_value(pair) for pair in ",".join(args.labels).split(",") if pair)
     words = (*process_specs.executor_arguments(name, data, labels, args.devices), *args.more)
     sys.stdout.flush()
-    os.execve(sys.executable, process_specs.python(process_specs.EXECUTOR, *words), environment)  # noqa: S606 - it is ours, and takes our place
+    os.execve(sys.executable, process_specs.python(process_specs.EXECUTOR, *words), environment)  # noqa: S606 - our own program, which replaces this process
 
 
 def _login(installation: Installation, name: str, data: Path) -> Mapping[str, str]:
-    """The node's login at the installation that runs here; made, and told to the server, where it is new."""
+    """Login of the node at the installation on this machine; a new one is made and the NATS servers reload."""
     running = read_running(installation)
     names = {place.name for place in installation.servers()}
     servers = [child.pid for child in running.children if child.name in names and child.pid] if running else []

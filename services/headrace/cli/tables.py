@@ -1,4 +1,4 @@
-"""Rows as aligned columns: numbers to the right, words to the left, nothing to parse. Programs take --json."""
+"""Aligned columns for people: numbers to the right, words to the left. Programs use --json."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _NUMBER = re.compile(r"-?[0-9][0-9./]*(%|[KMGTP]iB)?")
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """The lines of a table, without one at the end; columns in which nothing stands are left out."""
+    """Lines of a table, without a line feed at the end; empty columns are left out."""
     texts = [[_text(cell) for cell in row] for row in rows]
     used = [index for index in range(len(heads)) if any(row[index] for row in texts)] if texts else list(range(len(heads)))
     kept = [[heads[index] for index in used], *([row[index] for index in used] for row in texts)]
@@ -21,7 +21,7 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def pairs(entries: Iterable[tuple[str, object]]) -> str:
-    """`name  value` lines, values aligned; entries without a value are left out."""
+    """`name  value` lines with aligned values; entries without a value are left out."""
     shown = [(name, _text(value)) for name, value in entries]
     width = max((len(name) for name, value in shown if value), default=0)
     return "\n".join(f"{name:<{width}}{GAP}{value}" for name, value in shown if value)
@@ -35,7 +35,7 @@ def _line(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> s
 
 
 def _text(cell: object) -> str:
-    """One line, whatever stands in it: what others have written must not move the cursor."""
+    """The value on one line, without control characters, so that text of others cannot move the cursor."""
     if cell is None:
         return ""
     return "".join(character if character.isprintable() else "?" for character in str(cell))

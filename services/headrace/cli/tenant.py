@@ -1,16 +1,15 @@
-"""`headrace tenant erase`: what a tenant's jobs ran is made unreadable for ever."""
+"""`headrace tenant erase`: makes the texts of a tenant's jobs unreadable for ever."""
 
 from __future__ import annotations
 
 import argparse
 
-from headrace.cli.arguments import Failed, Nouns, Parser, add_asker, add_command, client
+from headrace.cli.arguments import Failed, Nouns, Parser, add_command, add_login_options, client
 from headrace.cli.formatting import as_json
 from headrace.contracts.messages.queries import ApplyAnswer, EraseRequest
 
 
 def add(nouns: Nouns) -> None:
-    """The commands."""
     tenant = add_command(nouns, "tenant", _nothing, "erase what a tenant's jobs ran", "headrace tenant erase acme --yes")
     verbs = tenant.add_subparsers(title="verbs", metavar="VERB", required=True, parser_class=Parser)
     verb = add_command(
@@ -21,9 +20,9 @@ def add(nouns: Nouns) -> None:
         "headrace tenant erase acme --yes --reason 'contract ended'",
     )
     verb.add_argument("name", metavar="TENANT")
-    verb.add_argument("--yes", action="store_true", help="do it: there is no way back")
+    verb.add_argument("--yes", action="store_true", help="do it: it cannot be undone")
     verb.add_argument("--reason", default="", help="kept with the fact")
-    add_asker(verb)
+    add_login_options(verb)
 
 
 def _nothing(args: argparse.Namespace) -> int:
@@ -31,7 +30,7 @@ def _nothing(args: argparse.Namespace) -> int:
 
 
 async def erase(args: argparse.Namespace) -> int:
-    """Once it is on record, and the key is gone."""
+    """Erase the tenant's key; returns when that is recorded and done."""
     if not args.yes:
         raise Failed(f"--yes is missing: what the jobs of {args.name} ran can never be read again")
     async with client(args) as hr:

@@ -33,7 +33,7 @@ def _shown(found: re.Match[str]) -> str:
 
 
 class _Visible:
-    """A stream of a terminal that is written to by `visible`; all else is the stream's own."""
+    """Terminal stream whose text is made `visible` when written; everything else is passed on."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -47,7 +47,7 @@ class _Visible:
 
 
 def progress(text: str) -> None:
-    """Show on one line of standard error how far work has come, in the place of what it said before; nothing clears the line."""
+    """Show progress on one line of standard error, in the place of the last one; the line is not cleared."""
     stream = sys.stderr._stream if isinstance(sys.stderr, _Visible) else sys.stderr
     stream.write(f"\r{text}\033[K\r")
     stream.flush()

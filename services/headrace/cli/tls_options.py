@@ -1,4 +1,4 @@
-"""Where an installation listens, and with which certificates: the flags of `headrace up` that say so."""
+"""Options of `headrace up` for addresses and TLS certificates."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def add_listening(parser: Parser) -> None:
-    """Where it listens, with which certificates, and whether others are let in although jobs can read everything."""
+    """Add the options for the address, certificates, and whether others may log in although jobs can read everything."""
     secure = parser.add_mutually_exclusive_group()
     secure.add_argument(
         "--dev-ca", action="store_true", help="TLS with certificates of an own authority, in DATA/tls (development)"
@@ -41,7 +41,7 @@ def add_listening(parser: Parser) -> None:
 
 
 def listening(last: Settings, args: argparse.Namespace) -> Settings:
-    """What was said of TLS and addresses; refused where it would be heard beyond this machine in the clear."""
+    """Settings with the address and TLS options applied. Raises `Failed` if it would listen beyond this machine without TLS."""
     if bool(args.tls_cert) != bool(args.tls_key):
         raise Failed("--tls-cert and --tls-key go together")
     settings = last
@@ -60,7 +60,7 @@ def listening(last: Settings, args: argparse.Namespace) -> Settings:
     settings = msgspec.structs.replace(settings, **said)
     if settings.listen not in (LOOPBACK, *WILDCARDS):
         raise Failed(
-            f"--listen: {settings.listen} is none; write {LOOPBACK}, or {' or '.join(sorted(WILDCARDS))} for every address"
+            f"--listen: invalid address {settings.listen!r}: write {LOOPBACK}, or {' or '.join(sorted(WILDCARDS))} for every address"
         )
     if settings.listen != LOOPBACK and settings.tls is None and not settings.dev_ca:
         raise Failed(f"--listen: beyond {LOOPBACK} it takes TLS: --tls-cert and --tls-key, or --dev-ca for development")

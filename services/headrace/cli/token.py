@@ -6,7 +6,7 @@ import argparse
 from typing import TypeVar
 
 from headrace.cli.approve import add_claims, claims_of
-from headrace.cli.arguments import Failed, Nouns, Parser, add_command, add_json, add_place, client, span
+from headrace.cli.arguments import Failed, Nouns, Parser, add_command, add_data_option, add_json, client, span
 from headrace.cli.formatting import ago, as_json
 from headrace.cli.tables import table
 from headrace.contracts.messages.queries import ApplyAnswer
@@ -24,23 +24,22 @@ from headrace.contracts.values.durations import format_time
 T = TypeVar("T")
 
 PROVIDERS_PERSON = "admin"
-"""What an administrator or viewer is called whom nobody names."""
+"""Name of an administrator or viewer if none is given."""
 
 
 def add(nouns: Nouns) -> None:
-    """The commands."""
     token = add_command(
         nouns,
         "token",
         _nothing,
-        "give somebody a token, list them, revoke them",
+        "create, list and revoke tokens",
         "headrace token create --user alice\nheadrace token list\nheadrace token revoke ID --reason 'a lost laptop'",
     )
     verbs = token.add_subparsers(title="verbs", metavar="VERB", required=True, parser_class=Parser)
     _add_create(verbs)
     verb = add_command(verbs, "list", list_tokens, "list the tokens that have not expired", "headrace token list --tenant acme")
     verb.add_argument("--tenant", default="", help="of this tenant only")
-    add_place(verb)
+    add_data_option(verb)
     add_json(verb)
     verb = add_command(
         verbs,
@@ -57,7 +56,7 @@ def add(nouns: Nouns) -> None:
     whose.add_argument("--node", metavar="NAME", default="", help="all of this node")
     verb.add_argument("--tenant", default="default", help="the bearer's tenant (default: default)")
     verb.add_argument("--reason", default="", help="kept with the fact")
-    add_place(verb)
+    add_data_option(verb)
 
 
 def _add_create(verbs: Nouns) -> None:
@@ -65,7 +64,7 @@ def _add_create(verbs: Nouns) -> None:
         verbs,
         "create",
         create,
-        "print a new token; it is shown once, and kept by nobody",
+        "print a new token; it is shown once, and not stored",
         """headrace token create --user alice --tenant acme
         headrace token create --service-account ci --tenant acme --expires 90d
         headrace token create --node gpu01 --labels site=hq --gpus 8 --isolation hardware --expires 365d
@@ -88,12 +87,12 @@ def _add_create(verbs: Nouns) -> None:
         "--expires", type=span, default=0, metavar="SPAN", help="how long it is good (default: 30d, at most 366d)"
     )
     verb.add_argument("--reason", default="", help="kept with the fact")
-    add_place(verb)
+    add_data_option(verb)
     add_json(verb)
 
 
 async def _ask(args: argparse.Namespace, what: str, request: object, kind: type[T]) -> T:
-    """As whoever this login is; `--tenant` and `--user` here speak of the bearer."""
+    """Ask with the login of the environment; `--tenant` and `--user` name the bearer here."""
     asker = argparse.Namespace(data=args.data, tenant="", user="")
     async with client(asker) as hr:
         return await hr.query("governance", what, request, kind)
@@ -104,7 +103,7 @@ def _nothing(args: argparse.Namespace) -> int:
 
 
 async def create(args: argparse.Namespace) -> int:
-    """The token alone on standard output, so that it can be put into a variable."""
+    """Print the token alone on standard output, so that it can be assigned to a variable."""
     role = next(role for role in TokenRole if getattr(args, role.replace("-", "_")) is not None)
     handle = getattr(args, role.replace("-", "_"))
     claims = claims_of(args)
@@ -124,7 +123,7 @@ async def create(args: argparse.Namespace) -> int:
 
 
 async def list_tokens(args: argparse.Namespace) -> int:
-    """Who has one."""
+    """Print the tokens that have not expired."""
     found = (await _ask(args, "tokens", TokensRequest(tenant=args.tenant), TokensAnswer)).tokens
     heads = ("ID", "ROLE", "TENANT", "NAME", "BY", "MADE", "EXPIRES", "REVOKED")
     rows = (
@@ -145,7 +144,7 @@ async def list_tokens(args: argparse.Namespace) -> int:
 
 
 async def revoke(args: argparse.Namespace) -> int:
-    """By its id, or all of a bearer."""
+    """Revoke one token, or all of a bearer."""
     if not (args.token or args.bearer or args.node):
         raise Failed(
             "name a token by its id, or its bearer with --user, --service-account or --node; `headrace token list` shows them"

@@ -1,4 +1,4 @@
-"""`headrace up`, `down`: the whole system on this machine."""
+"""`headrace up`, `down`: starts and stops the whole system on this machine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from headrace.cli.arguments import (
     Failed,
     Nouns,
     add_command,
-    add_place,
+    add_data_option,
     currency,
     key_value,
     natural,
@@ -39,7 +39,6 @@ LOOK_EVERY = 0.05
 
 
 def add(nouns: Nouns) -> None:
-    """The commands."""
     parser = add_command(
         nouns,
         "up",
@@ -51,15 +50,15 @@ def add(nouns: Nouns) -> None:
         headrace up --nodes 0                            without simulated nodes; `headrace node run` adds real ones
         headrace up --data /srv/headrace --nats-port 4222
 
-        Whoever starts it gets a login (credentials/owner.json in the data directory) that is an admin's: tenant `default`, user as the
+The user who starts it gets a login (credentials/owner.json in the data directory) that is an admin's: tenant `default`, user as the
         system calls you. Further users are written as documents (`headrace apply`), and that login may act for any of them with
         --user NAME. What is not said is as it was the last time. A second `up` on the same data continues where the first ended.
 
         Started by root, jobs of each user run as an account of their own. Otherwise they run as you do and can read all that you can: then
         others cannot log in (--listen, tokens, an OpenID provider) unless you add --jobs-are-trusted; `headrace status` shows it.""",
     )
-    add_place(parser)
-    parser.add_argument("--nodes", type=natural, metavar="N", help="so many simulated nodes (default: 1)")
+    add_data_option(parser)
+    parser.add_argument("--nodes", type=natural, metavar="N", help="number of simulated nodes (default: 1)")
     parser.add_argument("--gpus", type=positive, metavar="G", help="GPUs of each (default: 8)")
     parser.add_argument("--currency", type=currency, metavar="ISO", help="what prices are in: EUR (default: USD)")
     parser.add_argument("--gpu-model", metavar="M", help="what they are (default: H100-80GB)")
@@ -72,7 +71,7 @@ def add(nouns: Nouns) -> None:
         type=natural,
         choices=(1, CLUSTER_OF),
         metavar="N",
-        help="how many NATS servers: 1, or 3 that each keep everything, of which one may be lost (default: as begun, else 1)",
+        help="how many NATS servers: 1, or 3 with a copy of everything each, so that one may be lost (default: as begun, else 1)",
     )
     parser.add_argument(
         "--api-port",
@@ -96,17 +95,17 @@ def add(nouns: Nouns) -> None:
     parser.add_argument("--detach", action="store_true", help="return when everything is ready, and leave it running")
     parser.add_argument("--detached", action="store_true", help=argparse.SUPPRESS)
     parser = add_command(nouns, "down", down, "stop what `up` started", "headrace down\nheadrace down --now")
-    add_place(parser)
+    add_data_option(parser)
     parser.add_argument("--now", action="store_true", help="at once: running jobs get no time to save their work")
 
 
 def up(args: argparse.Namespace) -> int:
-    """Here, or in the background."""
+    """Start in the foreground, or in the background."""
     installation = Installation(args.data)
     settings = _settings(installation.settings(), args)
     if args.detach:
         return _detach(installation, args)
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))  # what matters comes as errors
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))  # errors come as exceptions
     return asyncio.run(_keep_up(installation, settings, args))
 
 
@@ -128,7 +127,7 @@ async def _keep_up(installation: Installation, settings: Settings, args: argpars
     task = asyncio.current_task()
 
     def stop() -> None:
-        """The first time: in order. The second time: now."""
+        """Stop in order; a second call stops at once."""
         if stopping.is_set():
             whole.hurry()
         elif task is not None and not whole.ready:
@@ -166,7 +165,7 @@ def _welcome(installation: Installation, whole: Up, *, detached: bool) -> str:
     lines = [
         f"API    {whole.api}/v1 (what it can do: /openapi.json)",
         f"NATS   {whole.url}",
-        f"login  {installation.credentials / OWNER}.json: user {owner.user} of tenant {owner.tenant}, and anybody with --user",
+        f"login  {installation.credentials / OWNER}.json: user {owner.user} of tenant {owner.tenant}, and any user with --user",
         f"logs   {installation.logs}",
         "",
     ]
@@ -186,7 +185,7 @@ def _welcome(installation: Installation, whole: Up, *, detached: bool) -> str:
 
 
 def _leave_terminal(installation: Installation) -> None:
-    """From now on what is said goes into a log."""
+    """Redirect the output to a log from now on."""
     sys.stdout.flush()
     log = os.open(installation.logs / "supervisor.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for number in (1, 2):
@@ -195,7 +194,7 @@ def _leave_terminal(installation: Installation) -> None:
 
 
 def _detach(installation: Installation, args: argparse.Namespace) -> int:
-    """Start the same in a session of its own, and wait until it is ready or has failed; it speaks for itself until then."""
+    """Start the same in a session of its own, and wait until it is ready or has failed; its output appears here until then."""
     words = ["up", "--data", str(installation.directory), "--detached"]
     for flag, value in (
         ("--nodes", args.nodes),
@@ -218,7 +217,7 @@ def _detach(installation: Installation, args: argparse.Namespace) -> int:
     trusted = {True: ["--jobs-are-trusted"], False: ["--no-jobs-are-trusted"], None: []}
     words += trusted[args.jobs_are_trusted]
     words += [word for key, value in args.labels or () for word in ("--labels", f"{key}={value}")]
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends the one that waits means both, as with Ctrl-C
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a signal to this process ends both, as Ctrl-C does
     process = subprocess.Popen(process_specs.python("headrace.cli", *words), stdin=subprocess.DEVNULL, start_new_session=True)  # noqa: S603
     try:
         while process.poll() is None:
@@ -234,7 +233,7 @@ def _detach(installation: Installation, args: argparse.Namespace) -> int:
 
 
 def down(args: argparse.Namespace) -> int:
-    """Stop, and wait until everything has."""
+    """Stop everything and wait for it."""
     installation = Installation(args.data)
     running = read_running(installation)
     if running is None:

@@ -1,16 +1,15 @@
-"""`headrace user erase`: who a person is, and what their jobs ran, is made unreadable for ever."""
+"""`headrace user erase`: makes a person's identity and the texts of their jobs unreadable for ever."""
 
 from __future__ import annotations
 
 import argparse
 
-from headrace.cli.arguments import Failed, Nouns, Parser, add_asker, add_command, client
+from headrace.cli.arguments import Failed, Nouns, Parser, add_command, add_login_options, client
 from headrace.cli.formatting import as_json
 from headrace.contracts.messages.queries import ApplyAnswer, EraseRequest
 
 
 def add(nouns: Nouns) -> None:
-    """The commands."""
     user = add_command(nouns, "user", _nothing, "erase a person", "headrace user erase alice --yes")
     verbs = user.add_subparsers(title="verbs", metavar="VERB", required=True, parser_class=Parser)
     verb = add_command(
@@ -28,9 +27,9 @@ def add(nouns: Nouns) -> None:
         and files of jobs stay on nodes as long as --keep of `headrace node run` says, checkpoints until they are removed by hand.""",
     )
     verb.add_argument("name", metavar="[TENANT/]USER")
-    verb.add_argument("--yes", action="store_true", help="do it: there is no way back")
+    verb.add_argument("--yes", action="store_true", help="do it: it cannot be undone")
     verb.add_argument("--reason", default="", help="kept with the fact")
-    add_asker(verb)
+    add_login_options(verb)
 
 
 def _nothing(args: argparse.Namespace) -> int:
@@ -38,7 +37,7 @@ def _nothing(args: argparse.Namespace) -> int:
 
 
 async def erase(args: argparse.Namespace) -> int:
-    """Once it is on record, and the key is gone."""
+    """Erase the person's key; returns when that is recorded and done."""
     tenant, _, user = args.name.rpartition("/")
     tenant = tenant or args.tenant or "default"
     if not args.yes:

@@ -1,4 +1,4 @@
-"""`headrace audit verify`: whether the ledger is what was written, and what was written what this engine decides."""
+"""`headrace audit verify`: checks whether the ledger is as it was written, and whether this engine decides the same."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from headrace.audit.seal_store import SEALS, KeptWrong, SealStore, read_seals
 from headrace.audit.verify import LedgerVerifier
-from headrace.cli.arguments import Failed, Nouns, add_asker, add_command
+from headrace.cli.arguments import Failed, Nouns, add_command, add_login_options
 from headrace.cli.whole_ledger import Progress, here, records
 from headrace.contracts.transport.codec import encode
 from headrace.service.engine_version import ENGINE
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from headrace.contracts.messages.audit import Finding, VerifyReport
 
 SHOWN = 40
-"""Lines about a finding's facts."""
+"""Maximum number of lines about a finding's facts."""
 
 
 def add_verify(verbs: Nouns) -> None:
-    """The verb of `headrace audit`."""
+    """Add `headrace audit verify`."""
     parser = add_command(
         verbs,
         "verify",
@@ -47,11 +47,11 @@ def add_verify(verbs: Nouns) -> None:
         metavar="FILE",
         help="seals as `headrace audit seals --out` writes them (default: those in DATA/seals)",
     )
-    add_asker(parser)
+    add_login_options(parser)
 
 
 async def verify(args: argparse.Namespace) -> int:
-    """Read, look, show."""
+    """Verify the ledger and print the report."""
     verifier = _verifier(args)
     progress = Progress()
     async for tip, messages in records(args):
@@ -65,13 +65,13 @@ async def verify(args: argparse.Namespace) -> int:
 
 
 def _verifier(args: argparse.Namespace) -> LedgerVerifier:
-    """With the seals of the file that was named, else with those that the installation on this machine has kept apart."""
+    """Verifier with the seals of `--seals`, or with those that the installation on this machine has stored."""
     engine, installation = None if args.chains else ENGINE, here(args)
     try:
         if args.seals is not None:
             seals = read_seals(args.seals)
             if not seals:
-                raise Failed(f"--seals: there is no seal in {args.seals}; `headrace audit seals --out FILE` writes them")
+                raise Failed(f"--seals: {args.seals} has no seals; `headrace audit seals --out FILE` writes them")
             return LedgerVerifier(engine, kept=seals, key=seals[0].key)
         if installation is None:
             return LedgerVerifier(engine)
@@ -83,7 +83,7 @@ def _verifier(args: argparse.Namespace) -> LedgerVerifier:
 
 
 def shown(report: VerifyReport) -> str:
-    """The report for people."""
+    """The report as text for people."""
     lines = [f"records    {report.records} read, through record {report.through}", _seals(report)]
     if report.voids:
         voids = ", ".join(f"{node}: {count}" for node, count in report.voids.items())

@@ -1,4 +1,4 @@
-"""`headrace whatif`: the installation as it was at a moment, played on with changes and without them, side by side."""
+"""`headrace whatif`: simulates the installation from a time on, with changes and without them, and compares."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from headrace.cli.arguments import Failed, Nouns, add_command, add_json, add_place, client, moment, span
+from headrace.cli.arguments import Failed, Nouns, add_command, add_data_option, add_json, client, moment, span
 from headrace.cli.documents import read_files
 from headrace.client import Client
 from headrace.contracts.documents.tree import DocumentErrors
@@ -23,13 +23,12 @@ if TYPE_CHECKING:
     from headrace.simulate.ledger_window import LedgerWindow
 
 PAGE_WITHIN = 60.0
-"""Seconds for a page of the ledger."""
+"""Timeout in seconds for a page of the ledger."""
 BAR = 30
-"""Characters."""
+"""Width of the progress bar in characters."""
 
 
 def add(nouns: Nouns) -> None:
-    """The command."""
     parser = add_command(
         nouns,
         "whatif",
@@ -65,12 +64,12 @@ def add(nouns: Nouns) -> None:
         "--to",
         type=_point,
         metavar="SEQ|TIME",
-        help="play what really came until then, jobs, nodes and documents, and no further (default: nobody new comes)",
+        help="play what really came until then, jobs, nodes and documents, and no further (default: no new jobs come)",
     )
     parser.add_argument("--for", dest="span", type=span, default="7d", help="how far both are played (default: 7d, or to rest)")
-    add_place(parser)
+    add_data_option(parser)
     add_json(parser)
-    parser.set_defaults(tenant="", user="")  # it is the whole installation that is played on
+    parser.set_defaults(tenant="", user="")  # the whole installation is simulated
 
 
 def _point(text: str) -> tuple[int | None, int | None]:
@@ -79,10 +78,10 @@ def _point(text: str) -> tuple[int | None, int | None]:
 
 
 async def whatif(args: argparse.Namespace) -> int:
-    """Read the changes and the ledger, play, show. Everything is worked out here: the services hand out records, and no more."""
+    """Read the changes and the ledger, simulate, print the difference. The services only deliver records."""
     from headrace.simulate.difference import as_text  # noqa: PLC0415
     from headrace.simulate.ledger_window import LedgerPoint, LedgerWindow, NoPeriod  # noqa: PLC0415
-    from headrace.simulate.run_pair import PlayLost, seldom_collected  # noqa: PLC0415 - the other commands need none of it
+    from headrace.simulate.run_pair import PlayLost, seldom_collected  # noqa: PLC0415 - the other commands do not need it
     from headrace.simulate.timeline_events import Refused  # noqa: PLC0415
     from headrace.simulate.whatif import FREEZE_AFTER  # noqa: PLC0415
     from headrace.simulate.world import Unrest  # noqa: PLC0415
@@ -109,7 +108,7 @@ async def whatif(args: argparse.Namespace) -> int:
 
 
 def _changes(files: list[str]) -> WhatIfChanges:
-    from headrace.simulate.changes import read_changes  # noqa: PLC0415 - the other commands need none of it
+    from headrace.simulate.changes import read_changes  # noqa: PLC0415 - the other commands do not need it
 
     try:
         return read_changes(read_files(files, read_changes))
@@ -118,8 +117,8 @@ def _changes(files: list[str]) -> WhatIfChanges:
 
 
 async def _read(args: argparse.Namespace, period: LedgerWindow) -> None:
-    """Let it read what it wants: here from the last snapshot before its beginning on, elsewhere as the ledger is handed out."""
-    from headrace.cli.whole_ledger import here, store  # noqa: PLC0415 - the other commands need none of it
+    """Read the ledger into the window: from the last snapshot before its start if it is on this machine, else page by page."""
+    from headrace.cli.whole_ledger import here, store  # noqa: PLC0415 - the other commands do not need it
     from headrace.service.snapshots import Snapshots  # noqa: PLC0415
     from headrace.simulate.whatif_worker import read  # noqa: PLC0415
 
@@ -136,7 +135,7 @@ async def _read(args: argparse.Namespace, period: LedgerWindow) -> None:
 
 
 async def _pages(hr: Client, period: LedgerWindow) -> None:
-    """Page by page, from the first on, for as long as it wants more."""
+    """Read pages from the first record on, until the window is over or the ledger ends."""
     show = _bar("reading the ledger")
     while True:
         request = RecordsRequest(after=period.sequence)
@@ -153,7 +152,10 @@ async def _pages(hr: Client, period: LedgerWindow) -> None:
 
 
 def _bar(what: str) -> Callable[[int], None]:
-    """A bar on standard error, where a person looks at that: `playing both  [######    ]  61 %`; told how much is done, in thousandths."""
+    """A function that shows a progress bar on standard error if that is a terminal, given thousandths.
+
+    `playing both  [######   ]  61 %`.
+    """
     shown = -1
 
     def show(done: int) -> None:

@@ -1,4 +1,4 @@
-"""All records of the ledger for a command: from the files on this machine, else as an administrator's login is given them."""
+"""All records of the ledger for a command: from the files on this machine, or else through an administrator's login."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ if TYPE_CHECKING:
     from headrace.domain.fold.ledger import StoredMessage
 
 PAGE_WITHIN = 60.0
-"""Seconds for a page of the ledger."""
+"""Timeout in seconds for a page of the ledger."""
 
 
 def here(args: argparse.Namespace) -> Installation | None:
-    """The installation, where it is on this machine, its files are ours, and the environment names no other place."""
+    """The installation if it is on this machine, its files are readable, and the environment does not name another one; else None."""
     installation = Installation(args.data)
-    is_elsewhere = URL in os.environ or TOKEN in os.environ
-    return installation if not is_elsewhere and (installation.credentials / f"{OPERATOR}.json").exists() else None
+    names_another = URL in os.environ or TOKEN in os.environ
+    return installation if not names_another and (installation.credentials / f"{OPERATOR}.json").exists() else None
 
 
 def records(args: argparse.Namespace) -> AsyncIterator[tuple[int, Iterable[StoredMessage]]]:
-    """All of them in batches, each with where the ledger ends; where its files are read, holes are left out."""
+    """All records in batches, each with the last sequence of the ledger; missing records in files are left out."""
     installation = here(args)
     return _asked_for(args) if installation is None else _stored(installation)
 
 
 @asynccontextmanager
 async def store(installation: Installation) -> AsyncIterator[tuple[Connection, WholeLedger]]:
-    """The ledger as it lies there, archive included, and the connection to the rest. What goes wrong comes as `Failed`."""
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))  # what matters comes as errors
+    """The stored ledger, archive included, and the connection to the rest. Errors are raised as `Failed`."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))  # errors come as exceptions
     try:
         async with open_store(installation) as connection:
             yield connection, WholeLedger(JetStreamLog(connection, LEDGER_STREAM), installation.directory / ARCHIVE)
@@ -62,7 +62,7 @@ async def store(installation: Installation) -> AsyncIterator[tuple[Connection, W
 
 
 async def _stored(installation: Installation) -> AsyncIterator[tuple[int, Iterable[StoredMessage]]]:
-    """The records as they lie there, holes left out, and where they end."""
+    """The stored records, missing ones left out, each batch with the last sequence."""
     async with store(installation) as (_, log):
         tip = await log.tip()
         async for batch in what_is_there(log, 0, tip):
@@ -70,7 +70,7 @@ async def _stored(installation: Installation) -> AsyncIterator[tuple[int, Iterab
 
 
 async def _asked_for(args: argparse.Namespace) -> AsyncIterator[tuple[int, Iterable[StoredMessage]]]:
-    """The records as governance hands them out, and where they end."""
+    """The records that governance delivers, each batch with the last sequence."""
     async with client(args) as hr:
         after = 0
         while True:
@@ -82,14 +82,14 @@ async def _asked_for(args: argparse.Namespace) -> AsyncIterator[tuple[int, Itera
 
 
 class Progress:
-    """One line that is written over, on a terminal."""
+    """Progress on one line of a terminal, which is written over."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()
         self._told = 0.0
 
     def tell(self, sequence: int, tip: int) -> None:
-        """Where it stands."""
+        """Show the sequence and the time left, at most every 0.2 s."""
         now = time.monotonic()
         if sys.stderr.isatty() and now - self._told > 0.2:
             self._told = now
@@ -97,6 +97,6 @@ class Progress:
             progress(f"record {sequence} of {tip}, {left:.0f} s left")
 
     def end(self) -> None:
-        """Nothing is under way any more."""
+        """Clear the line of progress."""
         if self._told:
             progress("")

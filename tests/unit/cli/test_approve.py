@@ -43,8 +43,8 @@ def test_an_approval_that_was_given_before_says_so(headrace):
     ("words", "code", "error"),
     [
         ("--isolation kernal", 2, "argument --isolation: invalid choice: 'kernal'"),
-        ("--gpus -1", 2, "argument --gpus: '-1' is no whole number from 0 on"),
-        ("--labels site", 2, "argument --labels: 'site' is no KEY=VALUE"),
+        ("--gpus -1", 2, "argument --gpus: invalid number '-1': write a whole number from 0 on"),
+        ("--labels site", 2, "argument --labels: expected KEY=VALUE, not 'site'"),
     ],
 )
 def test_claims_that_make_no_sense_are_one_line(headrace, words, code, error):

@@ -35,7 +35,7 @@ def test_its_months_are_shown(archive, capsys):
 
 def test_where_there_is_none_the_way_to_one_is_shown(tmp_path, capsys):
     assert main(["archive", "status", "--data", str(tmp_path)]) == 0
-    assert capsys.readouterr().out == f"There is no archive in {tmp_path}/archive; `headrace audit export` makes one.\n"
+    assert capsys.readouterr().out == f"No archive in {tmp_path}/archive: `headrace audit export` makes one.\n"
 
 
 def test_a_check_names_what_is_wrong(archive, capsys):
@@ -67,4 +67,4 @@ def test_it_is_told_when_it_is_brought_up_to_date():
 
 def test_where_there_is_no_archive_nothing_is_said_to_be_whole(tmp_path, capsys):
     assert main(["archive", "check", "--archive", str(tmp_path / "typo")]) == 1
-    assert capsys.readouterr().err == f"headrace: there is no archive in {tmp_path}/typo; `headrace audit export` makes one\n"
+    assert capsys.readouterr().err == f"headrace: no archive in {tmp_path}/typo: `headrace audit export` makes one\n"

@@ -10,8 +10,8 @@ import pytest
 from headrace.cli import arguments
 from headrace.cli.arguments import (
     Parser,
-    add_asker,
     add_command,
+    add_login_options,
     currency,
     instant,
     key_value,
@@ -50,7 +50,7 @@ def test_a_command_knows_what_it_does_and_shows_its_examples():
 def test_a_client_is_whom_the_flags_name(monkeypatch):
     monkeypatch.setattr(arguments, "connect", lambda **said: said)
     parser = Parser(prog="headrace")
-    add_asker(parser)
+    add_login_options(parser)
     assert arguments.client(parser.parse_args([])) == {"data": None, "tenant": "", "user": ""}
     said = parser.parse_args(["--data", "/d", "--tenant", "acme", "--user", "bob", "--json"])
     assert arguments.client(said) == {"data": "/d", "tenant": "acme", "user": "bob"}
@@ -73,17 +73,17 @@ def test_a_moment_is_a_date_or_a_span_before_now():
 @pytest.mark.parametrize(
     ("read", "text", "message"),
     [
-        (key_value, "gpu", "'gpu' is no KEY=VALUE"),
-        (key_value, "=1", "'=1' is no KEY=VALUE"),
-        (positive, "0", "'0' is no whole number from 1 on"),
-        (currency, "Euro", "'Euro' is no currency; write three letters of ISO 4217, such as EUR"),
-        (positive, "x", "'x' is no whole number from 1 on"),
-        (natural, "-1", "'-1' is no whole number from 0 on"),
-        (moment, "yesterday", "'yesterday' is no moment; write 2026-11-21T08:00:00Z, 2026-11-21, or 24h for a day ago"),
+        (key_value, "gpu", "expected KEY=VALUE, not 'gpu'"),
+        (key_value, "=1", "expected KEY=VALUE, not '=1'"),
+        (positive, "0", "invalid number '0': write a whole number from 1 on"),
+        (currency, "Euro", "invalid currency 'Euro': write three letters of ISO 4217, such as EUR"),
+        (positive, "x", "invalid number 'x': write a whole number from 1 on"),
+        (natural, "-1", "invalid number '-1': write a whole number from 0 on"),
+        (moment, "yesterday", "invalid time 'yesterday': write 2026-11-21T08:00:00Z, 2026-11-21, or 24h for a day ago"),
         (
             instant,
             "yesterday",
-            "'yesterday' is no moment; write 2026-11-21T08:00:00Z, 2026-11-21, or 24h for a day ago, or a record's number such as 81234",
+            "invalid time 'yesterday': write 2026-11-21T08:00:00Z, 2026-11-21, or 24h for a day ago, or a record's number such as 81234",
         ),
     ],
 )

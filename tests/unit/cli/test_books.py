@@ -91,8 +91,8 @@ def test_jobs_that_one_answer_does_not_hold_are_asked_for_behind_those_that_it_d
     [
         ("usage --from 2026-11-02 --to 2026-11-01", "--from 2026-11-02 is not before --to 2026-11-01: exchange them"),
         ("usage --from 2999-01", "--from 2999-01 is still to come: the books reach to now"),
-        ("usage --from yesterday", "--from: 'yesterday' is no moment; write 2026-11, 2026-11-21,"),
-        ("usage --to 2026-13", "--to: '2026-13' is no moment"),
+        ("usage --from yesterday", "--from: invalid time 'yesterday': write 2026-11, 2026-11-21,"),
+        ("usage --to 2026-13", "--to: invalid time '2026-13'"),
         ("usage --timezone Mars", "--timezone: there is no zone 'Mars'; write one such as Europe/Berlin"),
     ],
 )

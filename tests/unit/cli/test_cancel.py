@@ -109,7 +109,11 @@ def test_without_a_yes_nothing_is_cancelled(headrace, terminal, typed):
 def test_where_there_is_nobody_to_ask_it_says_what_to_say(headrace, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO())
     ran = headrace("cancel --name x", jobs=(view("running"),))
-    assert ran[:3] == (1, "", "headrace: 1 job (1 running) will be cancelled. Add --yes: there is no terminal to ask at\n")
+    assert ran[:3] == (
+        1,
+        "",
+        "headrace: 1 job (1 running) will be cancelled. Add --yes: standard input is not a terminal to ask at\n",
+    )
 
 
 def test_a_selection_of_nothing_is_told(headrace):

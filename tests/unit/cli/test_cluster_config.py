@@ -44,7 +44,7 @@ def test_the_first_time_it_asks_for_what_it_has_to_know_and_later_for_nothing(ru
 def test_a_server_is_printed_by_its_name(run, tmp_path):
     run("write", *SAID)
     assert run("nats")[1] == (tmp_path / "data/nats/headrace-1.conf").read_text()
-    assert run("nats", "other") == (1, "", "headrace: other: there is no such server; there are headrace-1\n")
+    assert run("nats", "other") == (1, "", "headrace: other: unknown server; choose one of headrace-1\n")
 
 
 @pytest.mark.parametrize(

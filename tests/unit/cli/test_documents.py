@@ -117,8 +117,8 @@ def test_documents_are_shown_so_that_they_can_be_applied_again(headrace):
 def test_an_unknown_kind_is_not_asked_for(headrace):
     ran = headrace("get job")
     assert (ran.code, ran.out, ran.said) == (2, "", [])
-    kinds = "there are tenant, user, group, pool, profile, policy"
-    assert ran.err == f"headrace get: argument KIND: 'job' is no kind; {kinds}; `headrace get --help` shows how\n"
+    kinds = "choose one of tenant, user, group, pool, profile, policy"
+    assert ran.err == f"headrace get: argument KIND: unknown kind 'job': {kinds}; `headrace get --help` shows how\n"
 
 
 def test_a_deletion_names_what_when_and_why(headrace):

@@ -102,7 +102,10 @@ def test_what_fails_is_one_line_and_an_exit_code(monkeypatch, capsys, error, cod
             "submit --queue a/b",
             "headrace submit: the following arguments are required: COMMAND; `headrace submit --help` shows how\n",
         ),
-        ("up --nodes x", "headrace up: argument --nodes: 'x' is no whole number from 0 on; `headrace up --help` shows how\n"),
+        (
+            "up --nodes x",
+            "headrace up: argument --nodes: invalid number 'x': write a whole number from 0 on; `headrace up --help` shows how\n",
+        ),
     ],
 )
 def test_what_is_not_understood_is_one_line_and_exit_code_two(headrace, line, complaint):

@@ -110,7 +110,7 @@ def test_no_difference_is_said(headrace):
     assert ran.said[0][1][0] == "governance"
 
 
-@pytest.mark.parametrize(("text", "says"), [("0", "records are numbered from 1"), ("soon", "'soon' is no moment")])
+@pytest.mark.parametrize(("text", "says"), [("0", "records are numbered from 1"), ("soon", "invalid time 'soon'")])
 def test_what_is_no_point_is_said_in_one_line(headrace, text, says):
     ran = headrace(f"audit replay --at {text}")
     assert ran.code == 2

@@ -64,6 +64,6 @@ def test_they_are_written_as_verify_reads_them(headrace, made, sealed, tmp_path)
 def test_where_there_are_none_it_says_so(headrace, tmp_path, monkeypatch):
     monkeypatch.setenv("HEADRACE_DATA", str(tmp_path))
     answer = RecordsAnswer(tip=0)
-    assert headrace("audit seals", query=answer).out == "There are no seals yet.\n"
+    assert headrace("audit seals", query=answer).out == "No seals yet.\n"
     ran = headrace(f"audit seals --out {tmp_path / 'kept'}", query=answer)
-    assert (ran.code, ran.err) == (1, "headrace: there are no seals yet: the first comes a minute after the first record\n")
+    assert (ran.code, ran.err) == (1, "headrace: no seals yet: the first comes a minute after the first record\n")

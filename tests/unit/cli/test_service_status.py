@@ -7,7 +7,7 @@ import json
 import pytest
 
 from headrace.cli.arguments import Failed
-from headrace.cli.service_status import count_in, found, show_elsewhere, tells, troubles
+from headrace.cli.service_status import count_in, found, show_cluster, tells, troubles
 from headrace.contracts.messages.queries import ServiceView
 from headrace.supervisor.installation import Installation
 
@@ -48,14 +48,14 @@ def test_findings_are_loud():
 def test_a_standby_that_does_not_answer_is_none_and_anybody_else_is_missing(capsys, tmp_path):
     installation = Installation(tmp_path)
     views = {"feed": view(jobs=3), "allocator": view(decides=1), "allocator-standby": None}
-    assert show_elsewhere(installation, views, 17, "", json=False) == 0
+    assert show_cluster(installation, views, 17, "", json=False) == 0
     out = capsys.readouterr().out
     assert [line.split()[:4] for line in out.splitlines()[3:]] == [
         ["feed", "running", "17", "0"],
         ["allocator", "running", "17", "0"],
     ]
     with pytest.raises(Failed, match="^feed: no answer$"):
-        show_elsewhere(installation, {"feed": None}, 17, "", json=True)
+        show_cluster(installation, {"feed": None}, 17, "", json=True)
     assert json.loads(capsys.readouterr().out)["parts"] == [{"name": "feed", "state": "silent"}]
     with pytest.raises(Failed, match="^NATS is away$"):
-        show_elsewhere(installation, {"feed": None}, 0, "NATS is away", json=False)
+        show_cluster(installation, {"feed": None}, 0, "NATS is away", json=False)

@@ -120,11 +120,11 @@ def test_of_several_servers_status_tells_who_leads_the_ledger_and_how_far_behind
 def test_nobody_who_leads_the_ledger_is_a_failure(status, monkeypatch):
     monkeypatch.setattr(status_module, "standing", lambda _: StreamStatus(replicas=(FollowerStatus(name="headrace-2"),)))
     code, _, err = status({"feed": VIEW})
-    assert (code, err) == (1, "headrace: the NATS servers have nobody who leads the ledger: most of them have to be there\n")
+    assert (code, err) == (1, "headrace: the ledger has no leader among the NATS servers: most of them have to be up\n")
 
 
 def test_status_says_who_is_far_behind_and_how_fast_it_goes_on(status, monkeypatch):
-    monkeypatch.setattr(status_module, "FAR", 2)
+    monkeypatch.setattr(status_module, "LAG_SHOWN", 2)
     behind = ServiceView(service="feed", folded=17, now=1, engine="headrace/0", detail={"facts_per_s": 12_000})
     assert (
         status({"feed": behind})[1].splitlines()[-1]
@@ -185,7 +185,7 @@ def test_status_says_which_facts_are_stated_and_who_keeps_newer_ones_back(status
     code, out, _ = status({"feed": VIEW, "governance": view})
     assert (code, out.splitlines()[-2:]) == (
         0,
-        ["Facts are at level 1; they go to 2 when everybody reads it:", "  feed is not there"],
+        ["Facts are at level 1; they go to 2 when every part reads it:", "  feed is not there"],
     )
     told = json.loads(status({"feed": VIEW, "governance": view}, "--json")[1])
     assert told["level"] == {"stated": 1, "newest": 2, "held_back": ["feed is not there"]}
