@@ -13,6 +13,7 @@ from headrace.contracts import facts as f
 from headrace.domain.indexes.pending import place_in_line
 from headrace.domain.model.search_backoff import is_resting, is_worthwhile, was_searched
 from headrace.domain.preemption.eligibility import causes
+from headrace.domain.queueing.ranking import compose
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
@@ -141,7 +142,7 @@ class Searching:
             asking, footing = post.asking, post.footing
             if not asking & ~(sure & footing.ready):
                 continue
-            if bound is not None and (0 if asking & footing.fits else 1, *post.static) > bound:
+            if bound is not None and compose(post.static, 0, inside=bool(asking & footing.fits))[:4] > bound:
                 continue
             able = asking & self._able(post)
             without_room = able & ~self._rooms.placeable(post, able & post.footing.ready) if able else 0

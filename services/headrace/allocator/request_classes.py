@@ -13,6 +13,7 @@ from headrace.allocator.request_bitsets import EVERY, NO_KEYS, Gauges, Needs
 from headrace.domain.indexes.pending import place_in_line
 from headrace.domain.model.quota import lending_side, policy_scope, policy_side
 from headrace.domain.queueing.gates import must_borrow
+from headrace.domain.queueing.ranking import compose
 
 if TYPE_CHECKING:
     from headrace.allocator.pool_queue import BorrowerQueue, InsideEntry, PoolQueue
@@ -298,9 +299,7 @@ class PoolCandidates:
 
     def rank(self, number: int, place: Place | None = None) -> Rank:
         """What the head of a request, or another at this place in line, is ordered by in this pool (R15)."""
-        is_inside = self.fits(number)
-        place = place or self.strand.heads[number][0]
-        return (0 if is_inside else 1, *self.static, 0 if is_inside else self.line.share, *place)
+        return (*compose(self.static, self.line.share, inside=self.fits(number)), *(place or self.strand.heads[number][0]))
 
     def fits(self, number: int) -> bool:
         """Whether a request fits in the unused reservation here (R15 (1))."""

@@ -16,7 +16,7 @@ from headrace.domain.model import capacity
 from headrace.domain.model.dedication import may_use
 from headrace.domain.model.quota import over_capacity, over_limit, over_reservation, scopes_of, to_grant, with_reservation
 from headrace.domain.queueing.gates import may_borrow, may_start, must_borrow
-from headrace.domain.queueing.ranking import dominant_share, ranks_by_firm, static_rank
+from headrace.domain.queueing.ranking import compose, dominant_share, ranks_by_firm, static_rank
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
@@ -103,7 +103,7 @@ class Resuming:
             return None
         static = static_rank(self._state, job.policy, job.profile, pool)
         share = 0 if inside else dominant_share(self._state, job.policy, kept_by(job) if self._state.terms.amended else None)
-        return (0 if inside else 1, *static, share, *place_in_line(job))
+        return (*compose(static, share, inside=inside), *place_in_line(job))
 
     def _fits(self, job: JobRecord, pool: PoolState, asked: Amounts, *, firm: bool) -> bool:
         """Whether what it is charged again fits in its unused reservation, by all use or by what cannot be preempted (R17)."""

@@ -14,16 +14,14 @@ from headrace.domain.model.quota import over_limit, over_reservation, scopes_of,
 from headrace.domain.queueing.access import may_enter
 from headrace.domain.queueing.freeze_drain import pool_closing, queue_closing
 from headrace.domain.queueing.gates import gated, must_borrow
-from headrace.domain.queueing.ranking import StaticRank, dominant_share, ranks_by_firm, static_rank
+from headrace.domain.queueing.ranking import StaticRank, compose, dominant_share, ranks_by_firm, static_rank
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from headrace.domain.model.jobs import JobRecord
     from headrace.domain.model.state import PolicyState, PoolState, Scope, State
-
-GroupRank = tuple[int, int, int, int, int]
-"""(1) to (5) of a rank (R15): what all members of a group have in common."""
+    from headrace.domain.queueing.ranking import GroupRank
 
 
 class _Queue(NamedTuple):
@@ -66,9 +64,8 @@ class GroupRanks:
         return self._rank(self._queue(group.policy, group.profile), group)
 
     def _rank(self, queue: _Queue, group: JobGroup) -> GroupRank:
-        if self._fits(queue, group, firm=ranks_by_firm(self._state, preemptible=group.preemptible)):
-            return (0, *queue.static, 0)
-        return (1, *queue.static, self._share(group.policy))
+        inside = self._fits(queue, group, firm=ranks_by_firm(self._state, preemptible=group.preemptible))
+        return compose(queue.static, 0 if inside else self._share(group.policy), inside=inside)
 
     def _may_hold(self, queue: _Queue, group: JobGroup) -> bool:
         """Whether one that is not preemptible may start, though it does not rank inside the reservation (R17)."""

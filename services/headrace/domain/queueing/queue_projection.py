@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.domain.indexes.pending import Place, place_in_line
 from headrace.domain.model.jobs import JobRecord
-from headrace.domain.queueing.queue_position import GroupRank, GroupRanks
+from headrace.domain.queueing.queue_position import GroupRanks
+from headrace.domain.queueing.ranking import GroupRank
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Who goes first (R15). One comparator; its list is the docstring of `rank`."""
+"""Who goes first (R15). One comparator; its list is the docstring of `compose`."""
 
 from __future__ import annotations
 
@@ -19,9 +19,23 @@ if TYPE_CHECKING:
 SHARE_STEPS = 32
 """The dominant share is a fraction of 2^32 (R15)."""
 
-Rank = tuple[int, int, int, int, int, int, int, tuple[int, int], str]
 StaticRank = tuple[int, int, int]
-"""(2)-(4) of the list: what depends on documents alone."""
+"""(2)-(4) of R15's list: what depends on documents alone."""
+GroupRank = tuple[int, int, int, int, int]
+"""(1)-(5): what all jobs of a group have in common."""
+Rank = tuple[int, int, int, int, int, int, int, tuple[int, int], str]
+
+
+def compose(static: StaticRank, share: int, *, inside: bool) -> GroupRank:
+    """The key by which groups are ordered in a pool, smaller first: the one place where R15's list is put together.
+
+    1. fits in the unused reservation, 2. the pool's profile order, 3. the profile's policy order, 4. policy priority, higher first,
+    5. dominant share of borrowed use, smaller first (borrowers only). Of one group's jobs, `place_in_line` decides: 6. job priority,
+    higher first, 7. time admitted, 8. order of submission, then the job's key.
+
+    `allocator.pool_queue` keeps candidates in this order without composing it for each; a property compares its grants with `rank`.
+    """
+    return (0, *static, 0) if inside else (1, *static, share)
 
 
 def is_inside(state: State, group: JobRecord | JobGroup, pool: PoolState) -> bool:
@@ -54,14 +68,9 @@ def _fits(state: State, group: JobRecord | JobGroup, pool: PoolState, *, firm: b
 
 
 def rank(state: State, group: JobRecord | JobGroup, job: JobRecord, pool: PoolState, *, inside: bool) -> Rank:
-    """The key by which candidates of a pool are ordered, smaller first (R15).
-
-    1. fits in the unused reservation, 2. the pool's profile order, 3. the profile's policy order, 4. policy priority, higher first,
-    5. dominant share of borrowed use, smaller first (borrowers only), 6. job priority, higher first, 7. time admitted,
-    8. order of submission, then the job's key.
-    """
-    static = static_rank(state, group.policy, group.profile, pool)
-    return (0 if inside else 1, *static, 0 if inside else dominant_share(state, group.policy), *place_in_line(job))
+    """The key by which candidates of a pool are ordered, smaller first: that of the group, then the job's place in it (R15)."""
+    share = 0 if inside else dominant_share(state, group.policy)
+    return (*compose(static_rank(state, group.policy, group.profile, pool), share, inside=inside), *place_in_line(job))
 
 
 def static_rank(state: State, policy: PolicyState, profile: str, pool: PoolState) -> StaticRank:
