@@ -14,6 +14,7 @@ from tests.architecture.tree import ROOT, sources
 
 CLEAN: tuple[str, ...] = (
     "cli/",
+    "callout/",
     "client/",
     "health/",
     "nats_client/",

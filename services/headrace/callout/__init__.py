@@ -1,13 +1,14 @@
 """Who may connect to NATS: the server asks, and this answers with a short-lived permission for one user and one account.
 
-The question it answers: *somebody wants to connect with this token; as whom, and what may they say and hear?*
+The question it answers: *with which account and which permissions may the bearer of this token connect?*
 
-- `questions` reads what the server asks and writes what it is told; `permits` says what a caller may do on the bus.
-- `following` keeps what governance has written of tenants, users, groups and tokens, read from its subject of the ledger alone.
-- `eviction` ends the connections of whose token counts no more; `service` is the process.
+- `questions` decodes the server's authorization requests and encodes the responses; `permits` maps a caller to permissions on the bus.
+- `directory_follower` folds governance's records of tenants, users, groups and tokens, read from its subject of the ledger alone.
+- `connection_limits` bounds the connections per bearer and per tenant; `server_status` reads the state of the NATS servers.
+- `eviction` ends the connections whose token is no longer valid; `service` is the process.
 
 Facts read: `token.*`, `tenant.*`, `user.*`, `group.*`. Facts written: none.
 
-It keeps no state of its own and is run twice; both answer, and the server takes the first answer. While neither runs the services, which
-have static keys, and everybody who is connected go on. It never lets in whom it cannot check, and answers nobody but the server.
+It stores nothing and runs in two instances; both answer, and the server takes the first answer. While neither runs, existing
+connections and the services, which have static keys, continue. It refuses every caller that it cannot check, and answers only the server.
 """

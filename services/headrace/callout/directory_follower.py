@@ -1,6 +1,6 @@
-"""What governance has written of who is who, followed from its own subject of the ledger: small, and no other service has to be up.
+"""The directory of tenants, users, groups and tokens, folded from governance's own subject of the ledger, without any other service.
 
-Its records are a chain, each naming the digest of the one before, so that none can be missing unseen.
+Governance's records form a chain: each names the digest of its predecessor, so a missing record is detected.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from headrace.identity.pii import People
 SUBJECT = ledger(GOVERNANCE)
 LOOK_EVERY = 1.0
 STORED_AFTER = 0.02
-"""Seconds: a record is heard a moment before it is stored."""
+"""Seconds between the moment at which a record can be heard and the moment at which it is stored."""
 
 OF_IDENTITY = (
     f.TenantAppliedV1,
@@ -47,14 +47,14 @@ _log = structlog.get_logger("headrace.callout")
 
 
 class Source(Protocol):
-    """Where records come from (`bus.nats.jetstream.JetStreamLog`)."""
+    """Source of records (`bus.nats.jetstream.JetStreamLog`)."""
 
     async def next(self, subject: str, after: int) -> Message | None:
-        """The first message on a subject behind a sequence."""
+        """The first message on a subject after a sequence; None at the end."""
 
 
 class Directory:
-    """The fold of governance's records, as far as they say who is who. `people` opens what is sealed of them."""
+    """The fold of governance's records about identities. `people` decrypts the sealed personal data in them."""
 
     def __init__(self, people: People | None = None) -> None:
         self.state = State()
@@ -62,7 +62,7 @@ class Directory:
         self._digest = ""
 
     def read(self, message: Message) -> bool:
-        """Fold one record; whether it says anything of who is who. `LogBroken` where it is not governance's next."""
+        """Fold one record. Returns whether it changed identities. Raises LogBroken if it is not governance's next record."""
         try:
             record = decode_record(message.payload)
         except Malformed as error:
@@ -84,7 +84,7 @@ class Directory:
 
 
 class Follower:
-    """Keeps a directory up to date. `changed` is called after it has changed."""
+    """Keeps a directory up to date. `changed` is called after each change."""
 
     def __init__(self, source: Source, changed: Callable[[], None], people: People | None = None) -> None:
         self.directory = Directory(people)
@@ -94,11 +94,11 @@ class Follower:
         self._heard = asyncio.Event()
 
     def hear(self) -> None:
-        """Governance has said something."""
+        """Wake the follower: a record of governance was heard."""
         self._heard.set()
 
     async def catch_up(self) -> None:
-        """Read all that is stored now. `LogUnavailable` where the log is away, `LogBroken` where it is not what it has to be."""
+        """Read all records stored now. Raises LogUnavailable while the log cannot be reached, LogBroken if the chain is broken."""
         async with self._lock:
             changed = False
             while (message := await self._source.next(SUBJECT, self.directory.state.sequence)) is not None:
@@ -107,7 +107,7 @@ class Follower:
                 self._changed()
 
     async def run(self) -> None:
-        """Follow until cancelled: at once what is heard, and what was not heard within a second."""
+        """Follow until cancelled: a heard record is read at once, one that was not heard within a second."""
         while True:
             try:
                 await self.catch_up()

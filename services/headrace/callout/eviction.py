@@ -1,4 +1,4 @@
-"""Ends the connections of those who may be here no more: every server says who is connected, and is asked to end those connections."""
+"""Ends the connections of bearers whose access was withdrawn: lists the connections of every server and asks it to close those."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _log = structlog.get_logger("headrace.callout")
 
 
 def may_stay(state: State, tag: ConnectionTag) -> bool:
-    """Whether whoever has this connection would be let in again by the same token, as far as the ledger says."""
+    """Whether the same token would be accepted again, as far as the ledger says."""
     if tag.issued_at:
         is_revoked = tag.token in state.tokens.revoked
         return not is_revoked and not state.tokens.is_outdated((tag.tenant, tag.handle), 0, tag.issued_at)
@@ -35,13 +35,13 @@ def may_stay(state: State, tag: ConnectionTag) -> bool:
 
 
 class Eviction:
-    """Looks through all connections, over a login of the servers' own account."""
+    """Checks all connections, over a login of the servers' system account."""
 
     def __init__(self, system: Connection) -> None:
         self._system = system
 
     async def run(self, state: State, paused: Container[str] = ()) -> int:
-        """End the connections that may not stay, and those of nodes in `paused`; how many there were."""
+        """End the connections that may not stay, and those of nodes in `paused`. Returns how many were ended."""
         return sum(await asyncio.gather(*(self._end_in(account, state, paused) for account in CONNECTIONS)))
 
     async def _end_in(self, account: str, state: State, paused: Container[str]) -> int:
@@ -54,9 +54,9 @@ class Eviction:
         return ended
 
     async def tags(self, account: str) -> list[ConnectionTag]:
-        """Whose the connections in an account are."""
+        """Tags of the connections in an account."""
         return [one.tag for one in await connected(self._system, account)]
 
     async def _kick(self, server: str, connection: int) -> None:
-        with contextlib.suppress(LogUnavailable):  # it is gone by itself, or its server is
+        with contextlib.suppress(LogUnavailable):  # the connection or its server has gone already
             await self._system.ask(f"$SYS.REQ.SERVER.{server}.KICK", msgspec.json.encode({"cid": connection}))

@@ -1,4 +1,4 @@
-"""What a caller may do on the bus (interfaces page, Accounts), and the tag by which its connections are known."""
+"""A caller's permissions on the bus (interfaces page, Accounts), and the tag that identifies its connections."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headrace.contracts.messages.tokens import FEED_SUFFIX, inbox_prefix
 from headrace.identity.caller import Caller, Role
 
 LIFETIME = 15 * 60
-"""Seconds for which a connection is let in; then it comes again, and is looked at again."""
+"""Seconds until a connection's permission expires; the client then reconnects and is checked again."""
 
 _KINDS: dict[Role, Kind] = {
     Role.PROVIDER_ADMIN: "admin",
@@ -25,10 +25,10 @@ _KINDS: dict[Role, Kind] = {
 
 
 class ConnectionTag(NamedTuple):
-    """Whose connection it is: enough to find out whether it may go on, and how many its bearer has.
+    """Bearer of a connection: enough to decide whether the connection may stay, and to count the bearer's connections.
 
-    `issued_at` in microseconds, 0: a token of ours. `role`: the bearer's; a user, a service account and an administrator may share a
-    handle. `connection`: the key that the server made for the connection; no two have the same one.
+    `issued_at` in microseconds; 0 for a token issued by Headrace. `role`: the bearer's; a user, a service account and an administrator may
+    share a handle. `connection`: the key that the server made for the connection; unique.
     """
 
     tenant: str
@@ -39,14 +39,14 @@ class ConnectionTag(NamedTuple):
     connection: str = ""
 
     def __str__(self) -> str:
-        """The text that the server keeps with the connection: a JSON array."""
+        """Text that the server stores with the connection: a JSON array."""
         return msgspec.json.encode(self).decode()
 
 
 class Permit(NamedTuple):
-    """Account and rights of one connection, `until` when (seconds since 1970), and whose it is.
+    """Account and rights of one connection, its expiry `until` (seconds since 1970), and the bearer's tag.
 
-    Limits are the accounts': of what a permission says besides, the server heeds none.
+    Limits are set per account: the server ignores limits in a permission.
     """
 
     account: str
@@ -66,18 +66,18 @@ def read_tag(text: str) -> ConnectionTag | None:
 
 
 def former_name(caller: Caller) -> str:
-    """What a caller was called on the bus by release 0.1.0: `acme_alice`, `node_gpu01`. Two roles, or two tokens, may share it."""
+    """A caller's name on the bus in release 0.1.0: `acme_alice`, `node_gpu01`. Two roles, or two tokens, may share it."""
     return f"node_{caller.handle}" if caller.role is Role.NODE else f"{caller.tenant}_{caller.handle}"
 
 
 def permit(
     caller: Caller, shown: str, issued_at: int, now: int, *, former: bool = False, asked_as: str = "", connection: str = ""
 ) -> Permit:
-    """What a caller may do. `shown`: the token; `now` in seconds since 1970; `issued_at` and `connection` see `ConnectionTag`.
+    """A caller's permissions. `shown`: the token; `now` in seconds since 1970; `issued_at` and `connection` see `ConnectionTag`.
 
-    `former`: the installation is below level 2, so there may be programs of release 0.1.0, which await answers at an inbox by name, and
-    hear the feed on the connection on which they ask. The provider's people have no such inbox: what is answered to them may be a secret.
-    `asked_as`: the user name that the connection gave. It decides whether this connection hears the feed, and nothing else.
+    `former`: the installation is below level 2, so programs of release 0.1.0 may connect, which await answers at an inbox by name, and
+    hear the feed on the connection on which they ask. The provider's people have no such inbox: answers to them may contain secrets.
+    `asked_as`: the user name that the connection gave. It decides only whether this connection hears the feed.
     """
     is_node = caller.role is Role.NODE
     hears = asked_as.endswith(FEED_SUFFIX) and not is_node

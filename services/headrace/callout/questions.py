@@ -1,4 +1,4 @@
-"""What the NATS server asks before it lets somebody in, and what it is told: two tokens of NATS' own form."""
+"""The NATS server's authorization requests and the responses to them, both tokens in NATS' own form."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _AUDIENCE = "nats-authorization-request"
 
 
 class Unreadable(Exception):
-    """The question is none of the server's."""
+    """The request was not signed by a NATS server, or is malformed."""
 
 
 class Question(msgspec.Struct, frozen=True):
-    """Who asks for whom: the server, the key of the connection, the token shown (empty: none), where it comes from, and as which user."""
+    """Authorization request: the server's id, the connection's key, the token shown (may be empty), the client's host and its user name."""
 
     server: str
     connection: str
@@ -53,7 +53,7 @@ class _Asked(msgspec.Struct):
 
 
 def read_question(payload: bytes) -> Question:
-    """The question in a message on `ASKED_ON`; `Unreadable` where the server has not signed it."""
+    """Decode a message on `ASKED_ON`. Raises Unreadable if it is malformed or not signed by the server."""
     try:
         claims = read_claims(payload.decode("ascii"))
         asked = msgspec.convert(claims.get("nats"), _Asked)
@@ -68,7 +68,7 @@ def read_question(payload: bytes) -> Question:
 
 
 def let_in(key: AccountKey, question: Question, permit: Permit, now: int) -> bytes:
-    """The answer by which a connection is what its permit says, until that ends. `now` in seconds since 1970."""
+    """Response that accepts a connection with the permit's rights until the permit expires. `now` in seconds since 1970."""
     publish = {"allow": list(permit.rights.publish)} if permit.rights.publish else {"deny": [">"]}
     allow = {"pub": publish, "sub": {"allow": list(permit.rights.subscribe)}}
     answers = {"resp": {"max": 1, "ttl": ANSWER_NANOSECONDS}} if permit.rights.answers else {}
@@ -93,7 +93,7 @@ def let_in(key: AccountKey, question: Question, permit: Permit, now: int) -> byt
 
 
 def keep_out(key: AccountKey, question: Question, now: int) -> bytes:
-    """The answer by which a connection is refused; why is told to nobody but our own log."""
+    """Response that refuses a connection. The reason goes only to this service's log."""
     return _answer(key, question, now, {"error": "not let in"})
 
 

@@ -1,4 +1,4 @@
-"""How the NATS servers are, asked over the login that may; their own monitoring port asks nobody who they are, and stays shut."""
+"""State of the NATS servers, asked over the system login; their monitoring port stays closed, because it does not authenticate."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from headrace.health.metrics import Labels
 
 ANSWER_WITHIN = 0.3
-"""Seconds of silence after which all servers have answered."""
+"""Seconds of silence after which all servers are taken to have answered."""
 
 SERVER, STREAMS = "$SYS.REQ.SERVER.PING.VARZ", "$SYS.REQ.SERVER.PING.JSZ"
 
 
 async def ask_all(system: Connection, subject: str, question: Mapping[str, object]) -> list[bytes]:
-    """What every server answers: all that comes until it has been quiet for a while."""
+    """Answers of all servers that arrive before the first silence of `ANSWER_WITHIN`."""
     answers: asyncio.Queue[bytes] = asyncio.Queue()
 
     async def hear(message: Msg) -> None:
@@ -35,14 +35,14 @@ async def ask_all(system: Connection, subject: str, question: Mapping[str, objec
 
     inbox = system.new_inbox()
     subscription = await system.subscribe(inbox, cb=hear)
-    told: list[bytes] = []
+    replies: list[bytes] = []
     try:
         await system.publish(subject, msgspec.json.encode(question), reply=inbox)
         while True:
             async with asyncio.timeout(ANSWER_WITHIN):
-                told.append(await answers.get())
+                replies.append(await answers.get())
     except TimeoutError:
-        return told
+        return replies
     finally:
         with contextlib.suppress(errors.Error):
             await subscription.unsubscribe()
@@ -107,23 +107,23 @@ class _OfStore(msgspec.Struct):
 
 
 class Servers:
-    """What the servers said last."""
+    """Latest answers of the NATS servers."""
 
     def __init__(self, system: Connection) -> None:
         self._system = system
         self._servers: dict[str, _Server] = {}
         self._stores: dict[str, _Store] = {}
 
-    async def look(self) -> None:
-        """Ask all of them. Who does not answer is not among them. Raises what the connection raises."""
-        told, stored = await asyncio.gather(
+    async def refresh(self) -> None:
+        """Ask all servers again. Servers that do not answer are dropped. Raises the errors of the connection."""
+        replies, stored = await asyncio.gather(
             ask_all(self._system, SERVER, {}), ask_all(self._system, STREAMS, {"accounts": True, "streams": True})
         )
-        self._servers = {name: data for name, data in map(_server, told) if data is not None}
+        self._servers = {name: data for name, data in map(_server, replies) if data is not None}
         self._stores = {name: data for name, data in map(_store, stored) if data is not None}
 
     async def fullest(self) -> StorageReport | None:
-        """What streams take on the server that has the least left of its storage; None where none answers."""
+        """Storage use of the server with the least free storage; None if no server answers."""
         stored = map(_store, await ask_all(self._system, STREAMS, {}))
         stores = [data for _, data in stored if data is not None and data.config.max_storage > 0]
         if not stores:
@@ -132,26 +132,31 @@ class Servers:
         return StorageReport(used=full.storage, limit=full.config.max_storage)
 
     def show(self, health: Health) -> None:
-        """Let them be seen."""
-        health.before_figures(self.look)
+        """Register the metrics of the servers."""
+        health.before_figures(self.refresh)
         gauge, servers, stores = health.figures.gauge, self._of_servers, self._of_stores
         gauge("headrace_nats_servers", "NATS servers that answer", lambda: len(self._servers))
         gauge("headrace_nats_connections", "connections of a NATS server", servers(lambda one: one.connections), "server")
         gauge(
-            "headrace_nats_slow_consumers", "so often a NATS server cut off who read too slowly",
+            "headrace_nats_slow_consumers", "clients that a NATS server disconnected for reading too slowly",
             servers(lambda one: one.slow_consumers), "server",
         )  # fmt: skip
         gauge("headrace_nats_memory_bytes", "memory of a NATS server", servers(lambda one: one.mem), "server")
         gauge("headrace_nats_cpu_percent", "processor time of a NATS server", servers(lambda one: one.cpu), "server")
-        gauge("headrace_nats_storage_bytes", "what streams take on a server's disk", stores(lambda one: one.storage), "server")
+        gauge("headrace_nats_storage_bytes", "bytes of streams on a server's disk", stores(lambda one: one.storage), "server")
         gauge(
-            "headrace_nats_storage_limit_bytes", "what they may take there",
+            "headrace_nats_storage_limit_bytes", "maximum bytes of streams on a server's disk",
             stores(lambda one: one.config.max_storage), "server",
         )  # fmt: skip
         gauge("headrace_stream_messages", "messages of a stream", self._messages, "server", "stream")
         gauge("headrace_stream_bytes", "bytes of a stream", self._bytes, "server", "stream")
         gauge(
-            "headrace_stream_replica_lag_messages", "what a replica has not got yet", self._lag, "server", "stream", "replica"
+            "headrace_stream_replica_lag_messages",
+            "messages that a replica has not received yet",
+            self._lag,
+            "server",
+            "stream",
+            "replica",
         )
         gauge("headrace_stream_replicas_away", "replicas of a stream that are away or behind", self._away, "server", "stream")
 
@@ -162,7 +167,7 @@ class Servers:
         return lambda: {(name,): read(one) for name, one in self._stores.items()}
 
     def _streams(self) -> list[tuple[str, _Stream]]:
-        """As those servers see them that lead them; alone, a server leads all."""
+        """Streams as reported by their leaders; a server that is alone leads all."""
         return [
             (server, stream)
             for server, store in self._stores.items()
@@ -196,15 +201,15 @@ class Servers:
 
 def _server(payload: bytes) -> tuple[str, _Server | None]:
     try:
-        told = msgspec.json.decode(payload, type=_OfServer)
+        reply = msgspec.json.decode(payload, type=_OfServer)
     except msgspec.DecodeError:
         return "", None
-    return told.server.name, told.data
+    return reply.server.name, reply.data
 
 
 def _store(payload: bytes) -> tuple[str, _Store | None]:
     try:
-        told = msgspec.json.decode(payload, type=_OfStore)
+        reply = msgspec.json.decode(payload, type=_OfStore)
     except msgspec.DecodeError:
         return "", None
-    return told.server.name, told.data
+    return reply.server.name, reply.data

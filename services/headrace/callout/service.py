@@ -1,4 +1,4 @@
-"""The process: reads who is who, then answers the server; and looks again at who is connected whenever somebody was taken out."""
+"""The process: follows the directory, answers the server's authorization requests, and ends connections after an identity was withdrawn."""
 
 from __future__ import annotations
 
@@ -54,21 +54,20 @@ if TYPE_CHECKING:
 
 NAME = "callout"
 QUESTIONS = (f"hr.query.{NAME}.status.*.*", f"hr.query.{NAME}.liveness.*.*")
-"""The same answer to both: it counts nothing of any tenant."""
+"""Both get the same answer, which contains nothing of any tenant."""
 PAUSE = f"hr.query.{NAME}.pause.*.*"
 PAUSED_FOR = 60.0
-"""Seconds in which a node is not let in after *governance* has found that it writes too much: enough to state that as a fact."""
+"""Seconds during which a node is refused after governance found that it writes too much: enough to state that as a fact."""
 CLAIMED_WITHIN = 1.0
-"""Seconds; the server itself waits a little longer for the whole answer."""
+"""Seconds; the server waits a little longer for the whole response."""
 STORAGE_EVERY = 10.0
 AT_ONCE_MAX = 256
-"""Questions that are being answered; more wait, and the server gives those up that wait too long."""
+"""Maximum number of requests answered at a time; more wait, and the server abandons those that wait too long."""
 
 _log = structlog.get_logger("headrace.callout")
 
 
 async def main(service: Service) -> None:
-    """Run until cancelled."""
     system = await connect(
         os.environ.get(URL, "nats://127.0.0.1:4222"),
         os.environ.get(SYSTEM_USER, "callout-system"),
@@ -78,23 +77,23 @@ async def main(service: Service) -> None:
     try:
         ledger = BySubject(JetStreamLog(service.connection, LEDGER_STREAM), service.data / ARCHIVE)
         key = AccountKey.at(service.data / IDENTITY / ISSUER_KEY)
-        door = ConnectionAuthority(
+        authority = ConnectionAuthority(
             service.connection, Verifier.of(service.data), key, Eviction(system), ledger, People(Keyring(service.data / KEYS))
         )
-        door.show(service.health)
+        authority.show(service.health)
         servers = Servers(system)
         servers.show(service.health)
-        await together(door.run(), report_storage(service.connection, servers))
+        await together(authority.run(), report_storage(service.connection, servers))
     finally:
         await system.close()
 
 
 class TooMany(Exception):
-    """The bearer has as many connections as one may have."""
+    """The bearer has as many connections as its limit allows."""
 
 
 async def report_storage(connection: Connection, servers: Servers) -> None:
-    """Tell governance again and again how full the servers are, until cancelled; only this service's login may ask them."""
+    """Report the servers' storage to governance every `STORAGE_EVERY` seconds. Only this service's login may ask the servers."""
     subject = query(GOVERNANCE, "storage", "default", NAME)
     while True:
         try:
@@ -107,7 +106,7 @@ async def report_storage(connection: Connection, servers: Servers) -> None:
 
 
 class ConnectionAuthority:
-    """Answers the server's questions, with what it follows."""
+    """Answers the server's authorization requests from the directory that it follows."""
 
     def __init__(
         self,
@@ -117,50 +116,51 @@ class ConnectionAuthority:
         eviction: Eviction,
         ledger: Source,
         people: People | None = None,
-        look: Callable[[str], Awaitable[Iterable[ConnectionTag]]] | None = None,
+        list_tags: Callable[[str], Awaitable[Iterable[ConnectionTag]]] | None = None,
     ) -> None:
         self._connection = connection
         self._verifier = verifier
         self._key = key
         self._eviction = eviction
-        self._places = ConnectionLimits(look or eviction.tags, self._tenants)
-        self._look_again = asyncio.Event()
+        self._limits = ConnectionLimits(list_tags or eviction.tags, self._tenants)
+        self._evict_again = asyncio.Event()
         self.ready = asyncio.Event()
         self._answering: set[asyncio.Task[None]] = set()
-        self._room = asyncio.Semaphore(AT_ONCE_MAX)
+        self._slots = asyncio.Semaphore(AT_ONCE_MAX)
         self._evicted = 0
         self._paused: dict[str, float] = {}
         self._answered: Counter[tuple[str, ...]] = Counter()
-        self._took = Histogram(QUICK)
-        self.follower = Follower(ledger, self._look_again.set, people)
+        self._latency = Histogram(QUICK)
+        self.follower = Follower(ledger, self._evict_again.set, people)
 
     def show(self, health: Health) -> None:
-        """Let be seen whether it answers, what, and how soon."""
+        """Register the health check and the metrics."""
         state = self.follower.directory.state
-        health.check("directory", lambda: "" if self.ready.is_set() else "it has not read yet who is who")
+        health.check("directory", lambda: "" if self.ready.is_set() else "the directory has not been read yet")
         figures = health.figures
-        figures.gauge("headrace_build_info", "1; which software this is", lambda: {(ENGINE,): 1}, "engine")
-        figures.gauge("headrace_directory_sequence_records", "the last record of who is who", lambda: state.sequence)
-        figures.counter(
-            "headrace_logins_total", "who asked to be connected, by what was answered", lambda: self._answered, "answer"
+        figures.gauge("headrace_build_info", "1; labels name the version", lambda: {(ENGINE,): 1}, "engine")
+        figures.gauge(
+            "headrace_directory_sequence_records",
+            "sequence of the last record of identities read",
+            lambda: state.sequence,
         )
-        figures.counter(
-            "headrace_evictions_total", "connections ended: their bearers may be here no more", lambda: self._evicted
+        figures.counter("headrace_logins_total", "authorization requests, by answer", lambda: self._answered, "answer")
+        figures.counter("headrace_evictions_total", "connections ended because access was withdrawn", lambda: self._evicted)
+        figures.histograms(
+            "headrace_login_seconds", "time from the server's request to the response", lambda: {(): self._latency}
         )
-        figures.histograms("headrace_login_seconds", "from the server's question to its answer", lambda: {(): self._took})
 
     async def run(self) -> None:
-        """Serve until cancelled."""
         while True:
             try:
                 await self.follower.catch_up()
                 break
             except LogUnavailable:
                 await asyncio.sleep(0.1)
-        await self._connection.subscribe(SUBJECT, cb=self._heard)
-        await self._connection.subscribe(ASKED_ON, cb=self._asked)
+        await self._connection.subscribe(SUBJECT, cb=self._on_record)
+        await self._connection.subscribe(ASKED_ON, cb=self._on_request)
         for question in QUESTIONS:
-            await self._connection.subscribe(question, cb=self._tell)
+            await self._connection.subscribe(question, cb=self._answer_status)
         await self._connection.subscribe(PAUSE, cb=self._pause)
         _log.info("ready", folded=self.follower.directory.state.sequence)
         await self._connection.flush()
@@ -171,17 +171,17 @@ class ConnectionAuthority:
 
     async def _keep_evicting(self) -> None:
         while True:
-            await self._look_again.wait()
-            self._look_again.clear()
+            await self._evict_again.wait()
+            self._evict_again.clear()
             try:
                 self._evicted += await self._eviction.run(self.follower.directory.state, self._still_paused())
             except errors.Error as error:
                 _log.warning("not_disconnected", reason=str(error))
                 await asyncio.sleep(1.0)
-                self._look_again.set()
+                self._evict_again.set()
 
-    async def _tell(self, message: Msg) -> None:
-        """How far it has read."""
+    async def _answer_status(self, message: Msg) -> None:
+        """Answer with the sequence read and the versions of this service."""
         if not awaits_answer(message.reply):
             return
         state = self.follower.directory.state
@@ -198,28 +198,28 @@ class ConnectionAuthority:
             _log.warning("pause_unreadable", reason=str(error))
             return
         self._paused[node] = asyncio.get_running_loop().time() + PAUSED_FOR
-        self._look_again.set()
+        self._evict_again.set()
         if not awaits_answer(message.reply):
             return
         with contextlib.suppress(errors.Error):
             await message.respond(encode(Answer(sequence=self.follower.directory.state.sequence)))
 
     def _still_paused(self) -> frozenset[str]:
-        """Those that no fact excludes yet."""
+        """Paused nodes that are not yet excluded by a fact."""
         now, excluded = asyncio.get_running_loop().time(), self.follower.directory.state.excluded
         self._paused = {node: until for node, until in self._paused.items() if until > now and node not in excluded}
         return frozenset(self._paused)
 
-    async def _heard(self, _message: Msg) -> None:
+    async def _on_record(self, _message: Msg) -> None:
         self.follower.hear()
 
-    async def _asked(self, message: Msg) -> None:
+    async def _on_request(self, message: Msg) -> None:
         task = asyncio.create_task(self._answer(message))
         self._answering.add(task)
         task.add_done_callback(self._answering.discard)
 
     async def _answer(self, message: Msg) -> None:
-        async with self._room:
+        async with self._slots:
             try:
                 question = read_question(message.data)
             except Unreadable as error:
@@ -236,19 +236,19 @@ class ConnectionAuthority:
                 _log.info("kept_out", host=question.host, reason=str(error))
                 self._answered["kept_out",] += 1
                 answer = keep_out(self._key, question, now)
-            except Exception as error:  # noqa: BLE001  # whatever goes wrong in judging one must not end the service, and lets nobody in
+            except Exception as error:  # noqa: BLE001  # an error in one request refuses that connection and does not end the service
                 _log.error("not_judged", host=question.host, exc_info=error)
                 self._answered["failed",] += 1
                 answer = keep_out(self._key, question, now)
             else:
                 self._answered["let_in",] += 1
                 answer = let_in(self._key, question, allowed, now)
-            self._took.observe(time.perf_counter() - began)
+            self._latency.observe(time.perf_counter() - began)
             with contextlib.suppress(errors.Error):
                 await self._connection.publish(message.reply, answer)
 
     async def _permit(self, question: Question, now: int) -> Permit:
-        """What the bearer may do; a token that is not known yet may be new, so the ledger is read once more."""
+        """The bearer's permit. A token not known yet may be new, so the ledger is read once more. Raises Unauthenticated, TooMany."""
         said = await self._verifier.said(question.token)
         issued_at = said.issued_at if isinstance(said, Theirs) else 0
         paused = self._still_paused()
@@ -259,7 +259,7 @@ class ConnectionAuthority:
             await self.follower.catch_up()
             caller = await self._verifier.caller(state, question.token)
         if caller.role is Role.NODE and caller.handle in paused:
-            raise Unauthenticated(f"node {caller.handle} wrote too much, and is kept out for {PAUSED_FOR:g} s")
+            raise Unauthenticated(f"node {caller.handle} wrote too much and is refused for {PAUSED_FOR:g} s")
         if not is_stated(state, caller):
             await self._claim(caller, question.token)
         allowed = permit(
@@ -271,7 +271,7 @@ class ConnectionAuthority:
             asked_as=question.user,
             connection=question.connection,
         )
-        if full := await self._places.take(allowed.account, allowed.whose):
+        if full := await self._limits.take(allowed.account, allowed.whose):
             raise TooMany(full)
         return allowed
 
@@ -279,7 +279,7 @@ class ConnectionAuthority:
         return len(self.follower.directory.state.tenants.keys() | {PROVIDER_TENANT})
 
     async def _claim(self, caller: Caller, token: str) -> None:
-        """Have it written down what a provider's token says of groups; where nobody does, what is known already counts."""
+        """Ask governance to state the groups in a provider's token. If that fails, the groups stated earlier count."""
         subject = query(GOVERNANCE, "claim", caller.tenant, caller.handle)
         try:
             answer = decode(

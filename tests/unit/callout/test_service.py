@@ -1,4 +1,4 @@
-"""The door: questions come in, answers go out, and nothing that is shown to it ends it."""
+"""The authority: questions come in, answers go out, and nothing that is shown to it ends it."""
 
 from __future__ import annotations
 
@@ -46,21 +46,21 @@ class FakeConnection:
 
 
 class Scene:
-    """A door on a ledger that a test writes; `late` facts stand in the ledger and have not been read."""
+    """A authority on a ledger that a test writes; `late` facts stand in the ledger and have not been read."""
 
     def __init__(self, directory):
         self.connection = FakeConnection()
         self.keys = SigningKeys(directory)
         self.ledger = Ledger()
         verifier = Verifier(self.keys, (CLAIMING,), fetch=self.fetch)
-        self.door = ConnectionAuthority(
-            self.connection, verifier, AccountKey(Ed25519PrivateKey.generate()), None, None, look=self.look
+        self.authority = ConnectionAuthority(
+            self.connection, verifier, AccountKey(Ed25519PrivateKey.generate()), None, None, list_tags=self.look
         )
-        self.door.follower.directory.state = self.ledger.state
+        self.authority.follower.directory.state = self.ledger.state
         self.late = []
         self.there = {}
         self.shown = 0
-        self.door.follower.catch_up = self.catch_up
+        self.authority.follower.catch_up = self.catch_up
 
     async def look(self, account):
         return self.there.get(account, [])
@@ -83,8 +83,8 @@ class Scene:
         return self.keys.sign(made)
 
     async def ask(self, payload):
-        await self.door._asked(SimpleNamespace(data=payload, reply="_INBOX.r"))
-        while self.door._answering:
+        await self.authority._on_request(SimpleNamespace(data=payload, reply="_INBOX.r"))
+        while self.authority._answering:
             await asyncio.sleep(0)
         sent, self.connection.sent = self.connection.sent, []
         return [claims_of(answer.decode())["nats"] for subject, answer in sent if subject == "_INBOX.r"]
@@ -169,7 +169,7 @@ async def test_what_a_providers_token_claims_is_put_on_record_and_its_bearer_let
 
 async def test_what_is_on_record_is_not_asked_for_again(scene):
     token = theirs(groups=["vision"])
-    said = await scene.door._verifier.said(token)
+    said = await scene.authority._verifier.said(token)
     scene.ledger.say(
         f.MembershipClaimedV1(tenant="acme", handle="ann", groups=("vision",), issued_at=said.issued_at, until=said.expires_at)
     )
@@ -183,7 +183,7 @@ async def test_it_says_how_far_it_has_read(scene):
     async def respond(payload):
         told.append(decode(payload, Answer).sequence)
 
-    await scene.door._tell(SimpleNamespace(respond=respond, reply="_INBOX.r"))
+    await scene.authority._answer_status(SimpleNamespace(respond=respond, reply="_INBOX.r"))
     assert told == [scene.ledger.state.sequence]
 
 
@@ -195,8 +195,8 @@ async def test_a_node_that_is_paused_is_not_let_in_and_one_that_is_excluded_is_l
     async def respond(payload):
         answered.append(decode(payload, Answer).error)
 
-    await scene.door._pause(SimpleNamespace(data=encode(PauseRequest(node="gpu01")), respond=respond, reply="_INBOX.r"))
-    await scene.door._pause(SimpleNamespace(data=b"no json", respond=respond))
+    await scene.authority._pause(SimpleNamespace(data=encode(PauseRequest(node="gpu01")), respond=respond, reply="_INBOX.r"))
+    await scene.authority._pause(SimpleNamespace(data=b"no json", respond=respond))
     assert (answered, await scene.shows(token)) == ([""], "not let in")
     scene.ledger.say(f.NodeExcludedV1(node="gpu01", reason="it floods"))
     assert await scene.shows(token) == "not let in"
