@@ -1,7 +1,7 @@
-"""From waiting messages to one record (R13, R14). Pure.
+"""Decides on waiting messages: one record per call (R13, R14). Pure.
 
-Strategy: messages are judged in order until the record is full. The record ends with the last message that was judged whole; a message of
-many jobs may fill several records, because a job that is known already, with the same content, yields no second fact.
+Strategy: messages are judged in order until the record is full. The record ends with the last message that was judged completely; a
+message of many jobs may fill several records, because a job that is known already, with the same content, yields no second fact.
 """
 
 from __future__ import annotations
@@ -43,21 +43,21 @@ if TYPE_CHECKING:
 
 
 REQUEUED_FROM = (JobState.STARTING, JobState.RUNNING, JobState.SUSPENDED)
-"""What a job has to be in for its owner to have it requeued (R29)."""
+"""States in which a job can be requeued by its owner (R29)."""
 REFUSALS_STATED = 50
-"""Refusals of one user within a second that are stated one by one; those beyond are counted, a fact for each reason (R14)."""
+"""Maximum refusals of one user per second that are stated singly; further ones are counted, one fact per reason (R14)."""
 
 
 class _NotYet(Exception):
-    """The job stands in the record that is being made: which queue it is in, and who is trusted there, is read behind it."""
+    """The job is in the record under construction: its queue, and who is trusted there, can be read only after that record."""
 
 
 class _NotTrusted(Exception):
-    """A service account speaks of the job of somebody who has not trusted it; one line with the way out."""
+    """A service account acts on the job of a user who has not trusted it. The text is one line with the way out."""
 
 
 class Admission:
-    """The rules of admission over one state, and the messages of SUBMIT that wait to be judged."""
+    """The rules of admission over one state. `waiting`: messages of SUBMIT to be judged."""
 
     def __init__(self, state: State, seal: Callable[[str, str, JobText], str]) -> None:
         self.state = state
@@ -67,17 +67,17 @@ class Admission:
         self._begin()
 
     def _begin(self) -> None:
-        self._room = RecordRoom(RECORD_FACTS_MAX - 1)  # the last fact is the position
+        self._capacity = RecordRoom(RECORD_FACTS_MAX - 1)  # the last fact is the position
         self._facts: list[AnyFact] = []
         self._admitted: dict[str, int] = {}
         self._known: dict[str, str] = {}
-        self._ids: dict[tuple[str, str], str] = {}  # (tenant, id) of those to the key
+        self._ids: dict[tuple[str, str], str] = {}  # (tenant, id) to the key
         self._numbers: dict[tuple[str, str], int] = {}
         self._refused: Counter[tuple[str, str]] = Counter()
         self._counted: Counter[tuple[str, str, str]] = Counter()
 
     def decide(self, now: int) -> tuple[AnyFact, ...]:
-        """The facts about the messages that wait, as many as a record holds, and the last message judged whole."""
+        """Facts about the waiting messages, as many as a record holds, and the last message judged completely."""
         self._begin()
         through = self.state.judged
         while self.waiting and self.waiting[0].sequence <= through:
@@ -93,18 +93,18 @@ class Admission:
         return tuple(self._facts)
 
     def next_wakeup(self) -> int | None:
-        """Admission waits for messages only."""
+        """None: admission waits for messages only."""
         return None
 
     def _state_all(self, facts: Sequence[AnyFact]) -> bool:
-        """State them, if the record has room for all."""
-        if not self._room.takes(facts):
+        """Add the facts to the record if it has space for all of them. Returns whether it had."""
+        if not self._capacity.takes(facts):
             return False
         self._facts += facts
         return True
 
     def _judge_message(self, message: StoredMessage, now: int) -> bool:
-        """Judge one message; False when the record was full before its end."""
+        """Judge one message. Returns False if the record was full before the message's end."""
         try:
             if message.subject.startswith("hr.cancel."):
                 return (
@@ -123,7 +123,7 @@ class Admission:
         for wish in wishes:
             if not is_job_id(wish.id):
                 refused.setdefault(RejectReason.MALFORMED, []).append(
-                    f"id: {wish.id[:40]!r} is no lower-case ULID of 26 characters"
+                    f"id: {wish.id[:40]!r} is not a lower-case ULID of 26 characters"
                 )
                 continue
             whose = acting(self.state, asker, wish.on_behalf_of, now)
@@ -139,7 +139,7 @@ class Admission:
         return all(self._refuse(message, reason, *texts) for reason, texts in refused.items())
 
     def _judge_new(self, asker: Asker, wish: JobWish, now: int) -> bool:
-        """Judge a job that is not known yet; False where the record has no room for it."""
+        """Judge a job that is not known yet. Returns False if the record has no space for it."""
         policy = f"{asker.tenant}/{asker.policy}"
         pending, fresh = self._admitted.get(policy, 0), self._admitted.get(asker.tenant, 0)
         fact = judge(self.state, asker, wish, now, pending=pending, fresh=fresh, batch=self._known, seal=self._seal)
@@ -156,7 +156,7 @@ class Admission:
         return True
 
     def _numbered(self, asker: Asker) -> tuple[f.AccountNumberedV1, ...]:
-        """Which number the user's jobs run under, with the first of them."""
+        """Fact of a new user's account number; empty if the user has one."""
         user = (asker.tenant, asker.user)
         if not self.state.terms.amended or user in self.state.accounts or user in self._numbers:
             return ()
@@ -164,13 +164,13 @@ class Admission:
         return (f.AccountNumberedV1(tenant=asker.tenant, user=asker.user, number=number),)
 
     def _is_of_another(self, key: str) -> bool:
-        """Whether another user of the tenant has a job of this id, in this record or before it (R14)."""
+        """True if another user of the tenant has a job of this id, in this record or before it (R14)."""
         tenant, _, job_id = key.split(".")
         other = self._ids.get((tenant, job_id), key)
         return is_of_another(self.state, key) or (other != key and self.state.terms.amended)
 
     def _known_digest(self, key: str) -> str | None:
-        """The digest of the wish that first had this key (R14)."""
+        """The digest of the submission that first had this key (R14); None for a new key."""
         known = known_digest(self.state, key)
         return self._known.get(key) if known is None else known
 
@@ -196,7 +196,7 @@ class Admission:
         unknown: list[str] = []
         for job_id in dict.fromkeys(wish.jobs):
             if not is_job_id(job_id):
-                raise Malformed(f"jobs: {job_id[:40]!r} is no lower-case ULID of 26 characters")
+                raise Malformed(f"jobs: {job_id[:40]!r} is not a lower-case ULID of 26 characters")
             key = self._key(tenant, user, job_id, wish.on_behalf_of, now)
             job = self.state.jobs.get(key)
             if job is None and key not in self._known:
@@ -206,13 +206,13 @@ class Admission:
                 (waiting if job is None or job.state is JobState.PENDING else holding).append(fact)
         facts = (*waiting, *holding)
         if facts and not self._state_all(facts) and (self._facts or not all(self._state_all((fact,)) for fact in facts)):
-            return False  # the next record has room for all of them, or for those that are left
+            return False  # the next record has space for all of them, or for the rest
         return not unknown or self._refuse(message, RejectReason.NOT_ALLOWED, *unknown)
 
     def _key(self, tenant: str, user: str, job_id: str, for_whom: str, now: int) -> str:
-        """The job that is spoken of: the speaker's own, or that of a member for whom a service account is trusted with it.
+        """Key of the job addressed: the sender's own, or that of a member for whom a service account may act.
 
-        Raises `_NotYet`, `_NotTrusted`.
+        Raises _NotYet, _NotTrusted.
         """
         key = job_key(tenant, for_whom or user, job_id)
         if for_whom in ("", user):
@@ -225,7 +225,7 @@ class Admission:
         return key
 
     def _judge_requeue(self, message: StoredMessage, now: int) -> bool:
-        """What holds leases is to go back into line, if it is not leaving already (R29); about the rest it is said why not."""
+        """Requeue a job that holds leases and is not being stopped (R29); refuse it otherwise, with the reason."""
         subject, by = split_by(message.subject)
         tenant, user, job_id = parse_requeue(subject)
         wish = decode_requeue(message.payload)
@@ -252,7 +252,7 @@ class Admission:
         return self._state_refusal(asker_of(message.subject), _refusal(message, reason, *texts))
 
     def _state_refusal(self, who: tuple[str, str], fact: f.JobRejectedV1 | f.WishRefusedV1) -> bool:
-        """State a refusal, or count it where `who` is refused too often; False where the record has no room."""
+        """State a refusal, or count it if `who` has been refused too often. Returns False if the record has no space."""
         second, stated = self.state.refusals.get(who, (0, 0))
         before = self._refused[who] + (stated if second == self._second else 0)
         key = (*who, str(fact.reason))
@@ -261,7 +261,7 @@ class Admission:
                 return False
             self._refused[who] += 1
             return True
-        if key not in self._counted and not self._room.takes(
+        if key not in self._counted and not self._capacity.takes(
             (f.RefusalsCountedV1(tenant=who[0], user=who[1], reason=key[2], count=1),)
         ):
             return False
@@ -270,11 +270,11 @@ class Admission:
 
 
 def _is_cancelled(job: JobRecord) -> bool:
-    """Whether it is being stopped for that already."""
+    """True if the job is being stopped because of a cancellation."""
     return job.stop is not None and job.stop.cause == "cancelled"
 
 
 def _refusal(message: StoredMessage, reason: RejectReason, text: str, *more: str) -> f.WishRefusedV1:
-    """One refusal for all that is wrong in the same way with a message, so that a message of a thousand is no flood (R14)."""
-    told = f"{text[:480]} (and {len(more)} more like it)" if more else text[:512]
-    return f.WishRefusedV1(wish=message.sequence, subject=message.subject[:256], reason=reason, message=told)
+    """One refusal for all errors of one kind in a message, so that a message of a thousand jobs causes one fact (R14)."""
+    joined = f"{text[:480]} (and {len(more)} more like it)" if more else text[:512]
+    return f.WishRefusedV1(wish=message.sequence, subject=message.subject[:256], reason=reason, message=joined)

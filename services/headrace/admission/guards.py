@@ -1,7 +1,7 @@
-"""What a group and a tenant allow beside the queue itself (R13, R14): which images and commands, and how fast. Pure.
+"""Restrictions of groups and tenants besides those of the queue (R13, R14): images, commands, submit rates. Pure.
 
-The rules of a group guard against mistakes and tell people what is meant to run where; a program that may run can start any other, so
-they are no isolation.
+A group's rules guard against mistakes and document what is meant to run in the group. They do not isolate: a program that may run can
+start any other.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 
 
 def against_rules(group: Group | None, wish: JobWish) -> Rejection | None:
-    """Why the group's runtime rules forbid the job: deny beats allow, and an empty list of what is allowed allows everything."""
+    """Rejection by the group's runtime rules, or None. A deny pattern beats an allow pattern; an empty allow list allows everything."""
     if group is None:
         return None
     if (forbidden := against_image(group, wish.image)) is not None:
         return forbidden
     rules, command = group.runtime, wish.command[0]
-    if (rule := _broken(command, rules.allow_commands, rules.deny_commands)) is not None:
+    if (rule := _violated(command, rules.allow_commands, rules.deny_commands)) is not None:
         return Rejection(RejectReason.RUNTIME_RULE, f"command: group {group.name} does not allow {command[:200]}: {rule}")
     return _forbidden_names(group, wish)
 
 
 def against_image(group: Group | None, image: str) -> Rejection | None:
-    """Why the group's rules forbid an image, or, where it is empty, a job without one."""
+    """Rejection of an image by the group's rules, or None. An empty `image` stands for a job without one."""
     if group is None:
         return None
-    rule = _broken(image, group.runtime.allow_images, group.runtime.deny_images)
+    rule = _violated(image, group.runtime.allow_images, group.runtime.deny_images)
     if rule is None:
         return None
     what = f"image {image[:200]}" if image else "a job without an image"
@@ -44,7 +44,7 @@ def against_image(group: Group | None, image: str) -> Rejection | None:
 
 
 def has_rules(group: Group | None) -> bool:
-    """Whether there is anything that the group's rules could forbid."""
+    """True if the group's rules can forbid anything."""
     if group is None:
         return False
     rules = group.runtime
@@ -53,7 +53,7 @@ def has_rules(group: Group | None) -> bool:
 
 
 def _forbidden_names(group: Group, wish: JobWish) -> Rejection | None:
-    """Variables that may not be set, and secrets that are not this group's."""
+    """Rejection of a variable that the group denies, or of a secret that the group does not have; None if all are allowed."""
     rules = group.runtime
     for name in wish.env:
         pattern = next((pattern for pattern in rules.deny_env if fnmatchcase(name, pattern)), None)
@@ -69,7 +69,7 @@ def _forbidden_names(group: Group, wish: JobWish) -> Rejection | None:
     return None
 
 
-def _broken(text: str, allow: tuple[str, ...], deny: tuple[str, ...]) -> str | None:
+def _violated(text: str, allow: tuple[str, ...], deny: tuple[str, ...]) -> str | None:
     denied = next((pattern for pattern in deny if fnmatchcase(text, pattern)), None)
     if denied is not None:
         return f"it denies {denied}"
@@ -79,7 +79,7 @@ def _broken(text: str, allow: tuple[str, ...], deny: tuple[str, ...]) -> str | N
 
 
 def too_fast(state: State, tenant: str, now: int, fresh: int) -> tuple[Rejection, int] | None:
-    """Why the tenant has to wait before its next job, and how long, when `fresh` jobs of it are being admitted already."""
+    """Rejection by the tenant's submit rate and the microseconds to wait, or None. `fresh`: jobs of the tenant admitted in this record."""
     rate = rate_of(state, tenant)
     if rate is None:
         return None

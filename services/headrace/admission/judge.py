@@ -38,15 +38,16 @@ LABELS_MAX = 64
 NAME_MAX, MESSAGE_MAX = 256, 512
 AFTER_MAX = 100
 TRACE_MAX = 128
-"""A longer one is no traceparent, and is not carried on."""
+"""Maximum length of a traceparent; a longer one is dropped."""
 PRIORITY_MAX = 1_000_000
 RETRIES_MAX = 1_000
 
 
 class Asker(NamedTuple):
-    """For whom and where a job is submitted. `by`: who submits it for that user, as facts name them (`acme.ci`); empty: the user.
+    """User and queue of a submission. `by`: the submitting account if it is not the user, as facts name it (`acme.ci`).
 
-    The subject says so, because only the subject is checked by the bus; of the payload only the member for whom a service account acts.
+    All of it comes from the subject, because the bus checks only the subject; the payload names only the member for whom a service account
+    acts.
     """
 
     tenant: str
@@ -57,19 +58,19 @@ class Asker(NamedTuple):
 
     @property
     def names(self) -> frozenset[str]:
-        """The handles, in the tenant, of those who are in this together."""
+        """Handles, in the tenant, of the user and of the account that acts for it."""
         tenant, _, handle = self.by.partition(".")
         return frozenset((self.user, handle)) if tenant == self.tenant else frozenset((self.user,))
 
 
 def asker_of_submit(subject: str) -> Asker:
-    """Who submits where; `IdError` where the subject is none to submit on."""
+    """Asker and queue of a subject of SUBMIT. Raises IdError if malformed."""
     plain, by = split_by(subject)
     return Asker(*parse_submit(plain), by)
 
 
 def acting(state: State, asker: Asker, user: str, now: int) -> Asker:
-    """The asker as who acts for `user`, where the group of the queue trusts them with it (`on_behalf`); else as before."""
+    """The asker acting for `user` if the queue's group trusts it to (`on_behalf`); otherwise the unchanged asker."""
     if user in ("", asker.user) or asker.by:
         return asker
     policy = state.policies.get((asker.tenant, asker.policy))
@@ -79,7 +80,7 @@ def acting(state: State, asker: Asker, user: str, now: int) -> Asker:
 
 
 class Asked(NamedTuple):
-    """What the tests that look at numbers have to know of a job. `request`: what it asks of the profile, empty for all of it."""
+    """Properties of a job that the tests of amounts need. `request`: amounts asked for; empty for all of the profile."""
 
     request: Amounts
     preemptible: bool
@@ -87,14 +88,14 @@ class Asked(NamedTuple):
 
 
 class Turned(NamedTuple):
-    """Why a job is turned away, and after how many microseconds it may be tried again, where that helps."""
+    """A rejection, and the microseconds after which a new attempt can succeed; None if waiting does not help."""
 
     rejection: Rejection
     retry_after: int | None = None
 
 
 class _Read(NamedTuple):
-    """What a well-formed wish says, in our own terms."""
+    """The fields of a well-formed submission, in the units of facts."""
 
     request: Amounts
     time_limit: int | None
@@ -112,10 +113,10 @@ def judge(
     batch: Collection[str],
     seal: Callable[[str, str, JobText], str],
 ) -> f.JobAdmittedV1 | f.JobRejectedV1:
-    """The fact about one wish with a usable, new id; `asker` as `acting` has it.
+    """The fact about one submission with a valid, new id; `asker` as returned by `acting`.
 
-    `pending`: jobs already admitted in this batch for the policy, `fresh` for the tenant; `batch`: keys of jobs admitted in it, on which
-    others may depend; `seal(tenant, job, text)`: the job's text as it stands in the record.
+    `pending`: jobs of the policy admitted already in this record, `fresh`: of the tenant; `batch`: keys of jobs admitted in it, on which
+    others may depend; `seal(tenant, job, text)` returns the job's text as the record contains it.
     """
     key, digest = job_key(asker.tenant, asker.user, wish.id), submission_digest(asker.policy, asker.profile, wish)
     if isinstance(read := _read(state, asker, wish, now, batch), Rejection):
@@ -160,7 +161,7 @@ def judge(
 
 
 def amounts_of(state: State, asker: Asker, queue: Queue, asked: Asked) -> Amounts | Turned:
-    """What one replica takes, as far as the profile gives it and it could ever run."""
+    """Amounts of one replica; a rejection if the profile does not allow them or no node could ever run them."""
     policy, profile = queue
     amounts = _within_profile(state, profile, asked.request)
     if isinstance(amounts, Rejection):
@@ -171,12 +172,12 @@ def amounts_of(state: State, asker: Asker, queue: Queue, asked: Asked) -> Amount
 
 
 def _beyond(policy: PolicyState, asker: Asker) -> bool:
-    """Whether the asker may exceed the policy's limits (R12)."""
+    """True if the asker may exceed the policy's limits (R12)."""
     return asker.user in policy.document.beyond_limit
 
 
 def too_many(state: State, policy: PolicyState, now: int, *, pending: int, fresh: int) -> Turned | None:
-    """Why no more may wait here, in the policy, or come from its tenant now, and when to try again (R14)."""
+    """Rejection because the disk, the policy's queue or the tenant's rate is full, with the time to wait; else None (R14)."""
     if state.terms.scarce:
         return Turned(
             Rejection(RejectReason.DISK_FULL, f"{REJECT_SENTENCES[RejectReason.DISK_FULL]}; try again in 10 s"), RETRY_AFTER
@@ -190,7 +191,7 @@ def too_many(state: State, policy: PolicyState, now: int, *, pending: int, fresh
 
 
 def not_on_behalf(asker: Asker, user: str) -> Rejection | None:
-    """A service account acts for a member of the queue's group, where that group trusts it to (`acting`)."""
+    """Rejection of a service account that the queue's group does not trust to act for `user` (see `acting`), or None."""
     if user in ("", asker.user):
         return None
     message = f"on_behalf_of: {asker.user} may not submit for {user[:63]} here; the group has to name it in on_behalf"
@@ -223,7 +224,7 @@ def _malformed(message: str) -> Rejection:
 
 
 def _read(state: State, asker: Asker, wish: JobWish, now: int, batch: Collection[str]) -> _Read | Rejection:
-    """Well-formed: everything in the wish can be understood, and its id is of today (R14)."""
+    """Parse a submission. Returns a rejection if a field is malformed or the id is not recent (R14)."""
     wrong = _wrong_text(wish)
     if wrong:
         return _malformed(wrong)
@@ -231,7 +232,7 @@ def _read(state: State, asker: Asker, wish: JobWish, now: int, batch: Collection
     for name, written in wish.request.items():
         try:
             if not is_key(name):
-                return _malformed(f"request: {name!r} is no resource; write gpu, cpu, memory or a key of the pool")
+                return _malformed(f"request: {name!r} is not a resource; write gpu, cpu, memory or a key of the pool")
             request[name] = parse_amount(name, str(written))
         except AmountError as error:
             return _malformed(f"request.{name}: {error}")
@@ -250,20 +251,20 @@ def _read(state: State, asker: Asker, wish: JobWish, now: int, batch: Collection
         if not known or not other.startswith(asker.tenant + "."):
             return _malformed(f"after: no job {dependency.job[:200]} is known; submit it first, with its id in full")
         if dependency.when not in ("ok", "any"):
-            return _malformed(f"after: {dependency.when!r} is no condition; write ok or any")
+            return _malformed(f"after: {dependency.when!r} is not a condition; write ok or any")
         after.append(Dependency(job=other, when=dependency.when))
     return _Read(request, time_limit, tuple(after))
 
 
 def id_too_old(job_id: str, now: int) -> Rejection | None:
-    """Why an id is none of today (R14)."""
+    """Rejection of an id whose time is not close to `now` (R14), or None."""
     if now - ID_AGE_MAX <= job_id_time(job_id) <= now + ID_AHEAD_MAX:
         return None
     return Rejection(RejectReason.ID_TOO_OLD, f"id: {REJECT_SENTENCES[RejectReason.ID_TOO_OLD]}; make a new ULID")
 
 
 def _wrong_text(wish: JobWish) -> str:
-    """What is wrong with the plain fields; empty where nothing is."""
+    """The first error in the plain fields; empty if they are valid."""
     if not wish.command or not wish.command[0]:
         return "command: it is empty; give the program and its arguments as a list of strings"
     if len(wish.command) > COMMAND_MAX or sum(map(len, wish.command)) > TEXT_MAX:
@@ -276,11 +277,11 @@ def _wrong_text(wish: JobWish) -> str:
         return f"env: at most {TEXT_MAX} characters in all"
     if len(encode(text_of(NO_RULES, wish))) > 3 * TEXT_MAX:
         return f"command, env, secret_env, image, workdir, on_abort: at most {3 * TEXT_MAX} bytes in all"
-    return wrong_figures(wish.labels, wish.name, wish.priority, wish.retries)
+    return wrong_fields(wish.labels, wish.name, wish.priority, wish.retries)
 
 
 def _texts(wish: JobWish) -> tuple[tuple[str, Iterable[str]], ...]:
-    """The texts of a wish that stand in facts, or that a process gets, by field."""
+    """Texts of a submission that facts contain or that a process gets, by field."""
     return (
         ("name", (wish.name,)),
         ("labels", (*wish.labels, *wish.labels.values())),
@@ -295,8 +296,8 @@ def _texts(wish: JobWish) -> tuple[tuple[str, Iterable[str]], ...]:
     )
 
 
-def wrong_figures(labels: Mapping[str, str], name: str, priority: int, retries: int) -> str:
-    """What is wrong with the fields that stand in the record as they were wished; empty where nothing is."""
+def wrong_fields(labels: Mapping[str, str], name: str, priority: int, retries: int) -> str:
+    """The first error in the fields that facts contain as submitted; empty if they are valid."""
     if len(labels) > LABELS_MAX or any(len(k) > 63 or len(v) > 256 for k, v in labels.items()):
         return f"labels: at most {LABELS_MAX}, names of 63 and values of 256 characters"
     if len(name) > NAME_MAX:
@@ -309,7 +310,7 @@ def wrong_figures(labels: Mapping[str, str], name: str, priority: int, retries: 
 
 
 def queue_of(state: State, asker: Asker, now: int) -> Queue | Rejection:
-    """Known tenant, user and queue; the user may use the queue (R12)."""
+    """Policy and profile of a queue, or a rejection: the tenant, user and queue are known, and the user may use the queue (R12)."""
     if not state.has_tenant(asker.tenant):
         return Rejection(RejectReason.UNKNOWN_TENANT, f"there is no tenant {asker.tenant}")
     policy = state.policies.get((asker.tenant, asker.policy))
@@ -325,11 +326,11 @@ def queue_of(state: State, asker: Asker, now: int) -> Queue | Rejection:
         return Rejection(RejectReason.NOT_ALLOWED, message)
     if any(name in state.pools for name in profile.pools) and not open_pools(state, policy, profile):
         return Rejection(RejectReason.NOT_ALLOWED, f"no pool of profile {asker.profile} is open to {asker.tenant}")
-    return _on_its_way_out(state, policy, profile) or (policy, profile)
+    return _closed(state, policy, profile) or (policy, profile)
 
 
-def _on_its_way_out(state: State, policy: PolicyState, profile: Profile) -> Rejection | None:
-    """R11: what is drained or cancelled takes nothing new; what is frozen does, and it waits."""
+def _closed(state: State, policy: PolicyState, profile: Profile) -> Rejection | None:
+    """Rejection by a queue that is drained or cancelled (R11); a frozen queue takes jobs, which wait."""
     closings = [queue_closing(state, policy, profile.name)]
     if closings[0] is None and (pools := open_pools(state, policy, profile)):
         closings = [pool_closing(state, pool.document.name) for pool in pools]
@@ -344,7 +345,7 @@ def _link(policy: PolicyState | None, profile: str) -> PolicyProfile | None:
 
 
 def _unknown_queue(state: State, asker: Asker, now: int) -> str:
-    """Name the queues that the asker could have meant: those of policies whose group the asker is in."""
+    """Message that lists the asker's queues: those of policies whose group the asker is in."""
     mine = [
         f"{policy.document.name}/{link.name}"
         for policy in state.policies.values()
@@ -357,7 +358,7 @@ def _unknown_queue(state: State, asker: Asker, now: int) -> str:
 
 
 def _within_profile(state: State, profile: Profile, asked: Amounts) -> Amounts | Rejection:
-    """The profile's amounts, lowered where the wish says so (R3, R13); a slice is what it is (R4)."""
+    """The profile's amounts, lowered to those asked for (R3, R13); a MIG slice cannot be lowered (R4)."""
     amounts = dict(asked_by(state, profile))
     for key, amount in asked.items():
         ceiling = amounts.get(key, 0)

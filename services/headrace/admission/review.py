@@ -1,11 +1,11 @@
-"""What admission stated, judged again by somebody who has the ledger and not the wishes. Pure.
+"""Judges admission's facts again with the ledger, but without the submissions. Pure.
 
-Naive meaning: on the state that a record was decided on, go through its facts in their order, judge each again as far as the ledger says
-what was wished, and tell what comes out otherwise.
+Naive meaning: on the state that a record was decided on, take its facts in order, judge each again as far as the ledger contains the
+submission, and report the differences.
 
-What only the wish said is in no record, and nothing is guessed of it: the job's text (command, variables, image: sealed, or never written
-where it was turned away), so whether its group's rules allow them; how amounts and times were spelt; why a message could not be read;
-which content came first under an id; whom the door had let in. Nor can it be seen here that a wish was left out.
+Contents of a submission that no record contains are not guessed: the job's text (command, variables, image: sealed, or not stored if the
+job was rejected), and so whether its group's rules allow them; the spelling of amounts and times; why a message could not be parsed;
+which content came first under an id; which caller was authenticated. An omitted submission cannot be detected here either.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from headrace.admission.judge import (
     not_on_behalf,
     queue_of,
     too_many,
-    wrong_figures,
+    wrong_fields,
 )
-from headrace.admission.runtime import rules_of, uses_told
+from headrace.admission.runtime import possible_uses, rules_of
 from headrace.contracts import facts as f
 from headrace.contracts.transport.subjects import asker_of, parse_cancel, parse_requeue, split_by
 from headrace.contracts.values.durations import SECOND
@@ -50,11 +50,11 @@ if TYPE_CHECKING:
     from headrace.domain.model.state import PolicyState, State
 
 EARLIER = frozenset({RejectReason.UNKNOWN_TENANT, RejectReason.UNKNOWN_QUEUE, RejectReason.QUEUE_DELETED})
-"""Reasons that follow from who asks for which queue alone."""
+"""Reasons that depend on asker and queue only."""
 
 
 class Objection(NamedTuple):
-    """A fact that does not follow, why not, and what would have been stated in its place, where that is known."""
+    """A fact that does not follow from the state, the reason, and the fact that would have been stated, if that is known."""
 
     fact: AnyFact
     why: str
@@ -62,7 +62,7 @@ class Objection(NamedTuple):
 
 
 class _Made(NamedTuple):
-    """What profile and rules make of a job."""
+    """Fields of an admitted job that profile and rules determine."""
 
     request: Amounts
     mig: str
@@ -74,13 +74,14 @@ class _Made(NamedTuple):
 class Review:
     """Judges one record.
 
-    `objections`: what does not follow; `judged`: facts that were judged again; `untold`: by reason, those that only the wish could tell.
+    `objections`: facts that do not follow; `judged`: number of facts judged again; `unverifiable`: by reason, facts that depend on the
+    submission.
     """
 
     def __init__(self, state: State, record: Record) -> None:
         self.objections: list[Objection] = []
         self.judged = 0
-        self.untold: Counter[str] = Counter()
+        self.unverifiable: Counter[str] = Counter()
         self._state = state
         self._now = record.now
         self._known: set[str] = set()
@@ -95,7 +96,7 @@ class Review:
             self._judge(fact)
 
     def _judge(self, fact: AnyFact) -> None:
-        before = sum(self.untold.values())
+        before = sum(self.unverifiable.values())
         match fact:
             case f.AccountNumberedV1():
                 self._numbered(fact)
@@ -116,7 +117,7 @@ class Review:
                     self._object(fact, f"wishes through {self._state.judged} had been judged already")
             case _:
                 return
-        self.judged += sum(self.untold.values()) == before
+        self.judged += sum(self.unverifiable.values()) == before
 
     def _object(self, fact: AnyFact, why: str, instead: AnyFact | None = None) -> None:
         self.objections.append(Objection(fact, why, instead))
@@ -134,7 +135,7 @@ class Review:
         self._numbers.setdefault(user, fact.number)
 
     def _is_of_another(self, fact: f.JobAdmittedV1 | f.JobRejectedV1) -> bool:
-        """Object where the id is that of another user's job of the tenant."""
+        """Object if another user of the tenant has a job of this id."""
         tenant, _, job_id = fact.job.split(".")
         first = self._ids.setdefault((tenant, job_id), fact.job)
         found = is_of_another(self._state, fact.job) or (first != fact.job and self._state.terms.amended)
@@ -172,13 +173,13 @@ class Review:
         self._fresh.update((tenant, f"{tenant}/{fact.policy}"))
 
     def _admitted_again(self, fact: f.JobAdmittedV1, asker: Asker, job_id: str) -> Turned | f.JobAdmittedV1:
-        """Why an admitted job would not be; else the fact as it would be stated."""
-        if wrong := wrong_figures(fact.labels, fact.name, fact.priority, fact.max_retries) or self._wrong_after(fact, asker):
+        """The rejection that an admitted job should have got; otherwise the fact as it would be stated."""
+        if wrong := wrong_fields(fact.labels, fact.name, fact.priority, fact.max_retries) or self._wrong_after(fact, asker):
             return Turned(Rejection(RejectReason.MALFORMED, wrong))
         if (too_old := id_too_old(job_id, self._now)) is not None:
             return Turned(too_old)
         kind = (asker, tuple(fact.request.items()), fact.preemptible, fact.contained, fact.rules)
-        made = self._kinds.get(kind)  # of which a record often has many
+        made = self._kinds.get(kind)  # a record often has many jobs of one kind
         if made is None:
             made = self._kinds[kind] = self._made(fact, asker)
         if isinstance(made, Turned):
@@ -190,7 +191,7 @@ class Review:
         return fact if made == stated else structs.replace(fact, **made._asdict())
 
     def _made(self, fact: f.JobAdmittedV1, asker: Asker) -> Turned | _Made:
-        """What is judged of all jobs of its kind alike, while the state is the same."""
+        """Fields that all jobs of this kind share while the state is unchanged, or their rejection."""
         queue = queue_of(self._state, asker, self._now)
         if isinstance(queue, Rejection):
             return Turned(queue)
@@ -204,14 +205,14 @@ class Review:
         amounts = amounts_of(self._state, asker, queue, asked)
         if isinstance(amounts, Turned):
             return amounts
-        always, perhaps = uses_told(rules, contained=contained)
+        always, perhaps = possible_uses(rules, contained=contained)
         lines = fact.rules if always <= set(fact.rules) <= perhaps else tuple(sorted(always))
         return _Made(amounts, profile.mig, profile.replicas, contained, lines)
 
     def _wrong_after(self, fact: f.JobAdmittedV1, asker: Asker) -> str:
         for other in fact.after:
             is_ours = other.job.startswith(asker.tenant + ".") and other.when in ("ok", "any")
-            # a wish that was refused and only counted is known to those behind it in the record, and named nowhere
+            # a submission that was refused and only counted is known to later ones of the record, but not named
             if not is_ours or not (self._counts or self._is_known(other.job)):
                 return f"after: no job {other.job[:200]} is known"
         return ""
@@ -232,7 +233,7 @@ class Review:
         self._known.add(fact.job)
         again = self._verdict(fact, asker, job_id)
         if again is None:
-            self.untold[fact.reason] += 1
+            self.unverifiable[fact.reason] += 1
         elif not isinstance(again, Turned):
             self._object(fact, f"job {fact.job} is rejected with {fact.reason}, and would not be for that: {again}")
         elif (fact.reason, fact.message, fact.retry_after) != (
@@ -246,7 +247,7 @@ class Review:
             self._object(fact, why, instead)
 
     def _verdict(self, fact: f.JobRejectedV1, asker: Asker, job_id: str) -> Turned | str | None:
-        """Why it would be turned away; a text, where it would not; None where only the wish can tell."""
+        """The rejection as it would be stated; a text if the job would not be rejected; None if that depends on the submission."""
         reason, too_old = fact.reason, id_too_old(job_id, self._now)
         if reason == RejectReason.MALFORMED and fact.request is None:
             return None
@@ -259,10 +260,10 @@ class Review:
             asked = Asked(fact.request, fact.preemptible, fact.contained)
             amounts = amounts_of(self._state, asker, queue, asked)
             found = amounts if isinstance(amounts, Turned) else self._too_many(asker, queue[0])
-            return "what it asks for fits, and so many may wait" if found is None else found
+            return "its request fits, and the queue is not full" if found is None else found
         if fact.on_behalf_of and acting(self._state, asker, fact.on_behalf_of, self._now) == asker:
             forbidden = not_on_behalf(asker, fact.on_behalf_of)
-            return "it is its own" if forbidden is None else Turned(forbidden)
+            return "its account may act for the user" if forbidden is None else Turned(forbidden)
         group = self._state.group(asker.tenant, queue[0].document.group)
         if reason == RejectReason.RUNTIME_RULE:
             return None if has_rules(group) else "its group forbids nothing"
@@ -274,24 +275,26 @@ class Review:
             self._object(fact, f"wish {fact.wish} had been judged already")
             return
         self._wish = fact.wish
-        key = _without_job(fact)
+        key = _unknown_job(fact)
         if not key or self._counts:
-            self.untold[fact.reason] += 1
+            self.unverifiable[fact.reason] += 1
         elif self._is_known(key):
-            self._object(fact, f"it says that there is no job {key}, and there is")
+            self._object(fact, f"it calls job {key} unknown, but the job exists")
 
     def _cancel(self, fact: f.JobCancelRequestedV1) -> None:
         job = self._state.jobs.get(fact.job)
         if not (fact.job in self._known or self._counts or (job is not None and job.state not in FINAL)):
-            self._object(fact, f"job {fact.job} is not there to be cancelled")
+            self._object(fact, f"job {fact.job} cannot be cancelled: it is not known or has ended")
 
     def _requeue(self, fact: f.JobRequeueRequestedV1) -> None:
         job = self._state.jobs.get(fact.job)
         if job is None or job.state not in REQUEUED_FROM or job.attempt != fact.attempt:
-            self._object(fact, f"attempt {fact.attempt} of job {fact.job} is not there to be requeued (R29)")
+            self._object(
+                fact, f"attempt {fact.attempt} of job {fact.job} cannot be requeued: it is not this job's running attempt (R29)"
+            )
 
     def _refuse(self, who: tuple[str, str], fact: AnyFact) -> None:
-        """One refusal more that is stated by itself (R14)."""
+        """Count one refusal that is stated singly (R14)."""
         if self._stated(who) >= REFUSALS_STATED:
             self._object(
                 fact, f"it is refusal {self._stated(who) + 1} of {who[1]} in a second, and would only be counted (R14)"
@@ -310,14 +313,14 @@ class Review:
 
 
 def _as_asked(state: State, profile: Profile, amounts: Amounts) -> Amounts:
-    """A wish that would have come to these amounts of one replica."""
+    """A request that yields these amounts of one replica."""
     given = asked_by(state, profile)
     kept = {key: amount for key, amount in amounts.items() if not (profile.mig and amount == given.get(key))}
     return kept | {key: 0 for key in given if key not in amounts}
 
 
-def _without_job(fact: f.WishRefusedV1) -> str:
-    """The key of the job of which a refusal says that it is not there; empty where it says something else."""
+def _unknown_job(fact: f.WishRefusedV1) -> str:
+    """Key of the job that a refusal calls unknown; empty for other refusals."""
     subject, _ = split_by(fact.subject)
     try:
         tenant, user, job_id = (parse_cancel if subject.startswith("hr.cancel.") else parse_requeue)(subject)

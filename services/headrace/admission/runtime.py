@@ -1,6 +1,6 @@
-"""What the rules of a group make of a job (R13): defaults, forced environment, mounts, secrets by reference. Pure.
+"""Effects of a group's runtime rules on a job (R13): defaults, forced environment, mounts, secrets by reference. Pure.
 
-Rules that forbid are `guards`' business. What is given here is named in the fact, without values: each use is on record.
+Rules that forbid are in `guards`. Everything that the rules give is named in the fact, without values, so each use is recorded.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ NO_RULES = RuntimeRules()
 
 
 def rules_of(group: Group | None) -> RuntimeRules:
-    """The rules of a group; none where there is no group."""
+    """The rules of a group; empty rules for a queue without a group."""
     return NO_RULES if group is None else group.runtime
 
 
 def with_defaults(rules: RuntimeRules, wish: JobWish) -> JobWish:
-    """The wish with the image that the rules give to a job which names none."""
+    """The submission with the rules' default image if it names no image."""
     return structs.replace(wish, image=rules.default_image) if rules.default_image and not wish.image else wish
 
 
 def default_request(rules: RuntimeRules, profile: Amounts) -> Amounts:
-    """What a job asks for that does not say: the rules' amounts, as far as the profile has them."""
+    """Request of a job that names no amounts: the rules' amounts, at most the profile's."""
     return {key: min(amount, profile[key]) for key, amount in rules.default_request.items() if profile.get(key)}
 
 
 def text_of(rules: RuntimeRules, wish: JobWish) -> JobText:
-    """What the node is to run: the wish, under the rules."""
+    """Text that the node runs: the submission under the rules."""
     secret_env = (*wish.secret_env, *(name for name in rules.give_secrets if name not in wish.secret_env))
     return JobText(
         command=wish.command,
@@ -53,13 +53,13 @@ def text_of(rules: RuntimeRules, wish: JobWish) -> JobText:
 
 
 def uses(rules: RuntimeRules, wish: JobWish, text: JobText) -> tuple[str, ...]:
-    """What the rules gave the job, a line each, for the record; no value of a variable is in it."""
+    """Uses of the rules by a job, one line each, for the record; contains no value of a variable."""
     image = (_image(rules),) if rules.default_image and wish.image == rules.default_image else ()
     return (*image, *_variables(rules), *_secrets(text.secrets), *_mounts(rules))
 
 
-def uses_told(rules: RuntimeRules, *, contained: bool) -> tuple[frozenset[str], frozenset[str]]:
-    """What the rules give every job, and what they may have given one of which it is known only whether it has an image."""
+def possible_uses(rules: RuntimeRules, *, contained: bool) -> tuple[frozenset[str], frozenset[str]]:
+    """Uses that the rules give every job, and those that they may give a job known only by its `contained`."""
     given = {name: rules.secrets[name] for name in rules.give_secrets if name in rules.secrets}
     always = {*_variables(rules), *_secrets(given), *_mounts(rules)}
     image = {_image(rules)} if rules.default_image and contained else set()

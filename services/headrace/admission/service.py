@@ -1,4 +1,4 @@
-"""Admission on the bus: reads SUBMIT behind its own position in the ledger, seals the jobs' texts, and lets go of what is judged."""
+"""Admission on the bus: reads SUBMIT from its position in the ledger, seals the jobs' texts, and purges judged messages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from headrace.admission.decide import Admission
-from headrace.admission.trial import tried
+from headrace.admission.trial import try_message
 from headrace.bus.log import Log, LogError
 from headrace.bus.log_clock import MICROSECONDS
 from headrace.bus.nats.jetstream import JetStreamLog
@@ -35,19 +35,18 @@ if TYPE_CHECKING:
     from headrace.domain.model.state import State
 
 WAITING_MAX, WAITING_BYTES = 5_000, 32 * 1024 * 1024
-"""Messages, and bytes of them, held before more are read: what is not judged yet waits on the disk, not in memory."""
+"""Maximum number of messages, and of their bytes, in memory; further messages stay in the stream until these are judged."""
 PURGE_EVERY = 2.0
 
 
 async def main(service: Service) -> None:
-    """Run until cancelled."""
     keys = Keyring(service.data / KEYS)
 
     def decider(state: State) -> Admission:
         def seal(_tenant: str, job: str, text: JobText) -> str:
             owner = job.rpartition(".")[0]
             if keys.is_missing(owner) and needs_key(state, owner):
-                return keys.seal(owner, encode(text), job, beside=True)  # the place of the one that is missing stays free
+                return keys.seal(owner, encode(text), job, beside=True)  # the slot of the missing key stays free
             return keys.seal(owner, encode(text), job)
 
         return Admission(state, seal)
@@ -55,14 +54,14 @@ async def main(service: Service) -> None:
     deciding = await Deciding.begin(service, ADMISSION, decider)
     submits = JetStreamLog(service.connection, SUBMIT_STREAM)
     show(service.health, deciding, submits)
-    handlers: dict[str, Handler] = {"judge": lambda _tenant, _user, payload: _tried(deciding, payload)}
-    await together(deciding.run(handlers), _read_wishes(submits, deciding), _forget_judged(submits, deciding))
+    handlers: dict[str, Handler] = {"judge": lambda _tenant, _user, payload: _try_message(deciding, payload)}
+    await together(deciding.run(handlers), _read_submissions(submits, deciding), _purge_judged(submits, deciding))
 
 
 def show(health: Health, deciding: Deciding, submits: Log) -> None:
-    """Let be seen how many wishes wait, and how long they did."""
+    """Register the metrics of waiting submissions."""
     state, tip = deciding.fold.state, [0]
-    waited = health.figures.histogram("headrace_submit_to_admission_seconds", "from SUBMIT to a durable judgement", QUICK)
+    waited = health.figures.histogram("headrace_submit_to_admission_seconds", "time from SUBMIT to the durable decision", QUICK)
 
     async def look() -> None:
         tip[0] = await submits.tip()
@@ -75,68 +74,67 @@ def show(health: Health, deciding: Deciding, submits: Log) -> None:
             waited.observe(max(0, now - message.stamped) / MICROSECONDS)
 
     health.before_figures(look)
-    health.figures.gauge("headrace_submit_waiting_wishes", "wishes not judged yet", lambda: max(0, tip[0] - state.judged))
+    health.figures.gauge("headrace_submit_waiting_wishes", "submissions not judged yet", lambda: max(0, tip[0] - state.judged))
     deciding.on_stated = stated
 
 
 def _admission(deciding: Deciding) -> Admission:
     decider = deciding.decider
     if not isinstance(decider, Admission):
-        raise TypeError("admission reads wishes for its own decider only")
+        raise TypeError("admission reads submissions for its own decider only")
     return decider
 
 
-def _tried(deciding: Deciding, payload: bytes) -> TrialAnswer:
-    """What would come of a message, by the rules as they are now; governance asks it for whom it has authenticated."""
+def _try_message(deciding: Deciding, payload: bytes) -> TrialAnswer:
+    """The verdict on a message by the current rules; governance asks for users that it has authenticated."""
     state = deciding.fold.state
-    return tried(state, decode(payload, TrialRequest), max(state.now, wall_clock()))
+    return try_message(state, decode(payload, TrialRequest), max(state.now, wall_clock()))
 
 
-async def _read_wishes(submits: JetStreamLog, deciding: Deciding) -> None:
-    """Hand messages of SUBMIT to the decider, in order, from the first that is not judged; never more than it can hold."""
+async def _read_submissions(submits: JetStreamLog, deciding: Deciding) -> None:
+    """Hand messages of SUBMIT to the decider, in order, from the first that is not judged, within the limits of memory."""
     await deciding.caught_up.wait()
     decider = _admission(deciding)
     reader = await submits.read(decider.state.judged)
-    held = Held()
+    unjudged = UnjudgedBytes()
     try:
         while True:
             batch = await reader.batch()
-            held.take(batch)
+            unjudged.add(batch)
             decider.waiting += batch
             deciding.nudge()
-            while _is_enough(decider, held):  # noqa: ASYNC110
-                await asyncio.sleep(0.01)  # the decider is pure and tells nobody
+            while _is_enough(decider, unjudged):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)  # the decider is pure and has no event to wait for
     finally:
         await reader.close()
 
 
-def _is_enough(decider: Admission, held: Held) -> bool:
-    return len(decider.waiting) >= WAITING_MAX or held.after(decider.state.judged) > WAITING_BYTES
+def _is_enough(decider: Admission, unjudged: UnjudgedBytes) -> bool:
+    return len(decider.waiting) >= WAITING_MAX or unjudged.after(decider.state.judged) > WAITING_BYTES
 
 
-class Held:
-    """How many bytes of messages have been read and are not judged, by batches."""
+class UnjudgedBytes:
+    """Bytes of messages that have been read and are not judged, by batches."""
 
     def __init__(self) -> None:
         self._batches: deque[tuple[int, int]] = deque()
         self._bytes = 0
 
-    def take(self, batch: Sequence[Message]) -> None:
-        """So many more."""
+    def add(self, batch: Sequence[Message]) -> None:
         if batch:
             size = sum(len(message.payload) for message in batch)
             self._batches.append((batch[-1].sequence, size))
             self._bytes += size
 
     def after(self, judged: int) -> int:
-        """What is left once everything up to `judged` has been let go of; a batch counts until its last message is."""
+        """Bytes after `judged`; a batch counts until its last message is judged."""
         while self._batches and self._batches[0][0] <= judged:
             self._bytes -= self._batches.popleft()[1]
         return self._bytes
 
 
-async def _forget_judged(submits: JetStreamLog, deciding: Deciding) -> None:
-    """Purge what is judged, now and then: until then it only takes room in the subject's cap."""
+async def _purge_judged(submits: JetStreamLog, deciding: Deciding) -> None:
+    """Purge judged messages every `PURGE_EVERY` seconds, because they count against the subject's limit."""
     purged = 0
     while True:
         await asyncio.sleep(PURGE_EVERY)

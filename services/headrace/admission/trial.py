@@ -1,4 +1,4 @@
-"""What would come of a message, if it were published: the same judgement, of which nothing is stated. Pure."""
+"""Verdicts on a message as if it were published: the same judgement without stating facts. Pure."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from headrace.domain.model.state import State
 
 
-def tried(state: State, request: TrialRequest, now: int) -> TrialAnswer:
-    """A verdict for each wish of the message, as if those before it had been admitted. Raises `IdError`, `Malformed`."""
+def try_message(state: State, request: TrialRequest, now: int) -> TrialAnswer:
+    """A verdict for each job of the message, as if those before it had been admitted. Raises IdError, Malformed."""
     asker = asker_of_submit(request.subject)
     admitted: Counter[str] = Counter()
     batch: dict[str, str] = {}
-    ids: dict[str, str] = {}  # of the message, to whose key came first
+    ids: dict[str, str] = {}  # id to the key that came first in the message
     verdicts: list[Verdict] = []
     for wish in decode_submit(bytes(request.message)):
         if not is_job_id(wish.id):
-            message = f"id: {wish.id[:40]!r} is no lower-case ULID of 26 characters"
+            message = f"id: {wish.id[:40]!r} is not a lower-case ULID of 26 characters"
             verdicts.append(Verdict(job="", reason=RejectReason.MALFORMED, message=message))
             continue
         whose = acting(state, asker, wish.on_behalf_of, now)

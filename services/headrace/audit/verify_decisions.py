@@ -173,7 +173,7 @@ class Decisions:
         self.recomputed += 1
         self.decision_facts += review.judged
         self.judged += review.judged
-        self.untold += review.untold
+        self.untold += review.unverifiable
         if review.objections:
             self._findings.add(_objected(sequence, record, review.objections))
 

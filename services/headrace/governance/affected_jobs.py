@@ -1,4 +1,4 @@
-"""The jobs that a change touches (R9, R10): those that run and wait under it, and those that can then never run."""
+"""Jobs affected by a change (R9, R10): those that run or wait under changed objects, and those that could never run afterwards."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from headrace.governance.objects import ObjectName
 from headrace.governance.validation.diagnostics import Diagnostics
 
 
-class Touched(NamedTuple):
-    """Jobs: those that hold leases, and those that wait."""
+class AffectedJobs(NamedTuple):
+    """Numbers of affected jobs: those that hold leases, and those that wait."""
 
     running: int
     pending: int
 
 
-def touched_jobs(before: State, after: State, changed: Iterable[ObjectName], findings: Diagnostics) -> Touched:
-    """Count the jobs under changed objects; warn of those that will be rejected. Users and groups touch no admitted job."""
-    reach = _Reach(before, after, frozenset(changed))
+def affected_jobs(before: State, after: State, changed: Iterable[ObjectName], findings: Diagnostics) -> AffectedJobs:
+    """Count the jobs under changed objects; warn of those that will be rejected. Users and groups affect no admitted job."""
+    reach = _Scope(before, after, frozenset(changed))
     if not reach.names:
-        return Touched(0, 0)
+        return AffectedJobs(0, 0)
     running, pending = 0, 0
     rejected: Counter[tuple[str, str]] = Counter()
     for job in before.jobs.values():
@@ -42,11 +42,11 @@ def touched_jobs(before: State, after: State, changed: Iterable[ObjectName], fin
     for (queue, why), count in sorted(rejected.items()):
         jobs = "1 pending job" if count == 1 else f"{count} pending jobs"
         findings.warn(f"queue {queue}", "PENDING_REJECTED", f"{jobs} can then never run: {why}")
-    return Touched(running, pending)
+    return AffectedJobs(running, pending)
 
 
-class _Reach:
-    """Which jobs the changed objects govern, queue by queue."""
+class _Scope:
+    """Jobs that the changed objects govern, queue by queue."""
 
     def __init__(self, before: State, after: State, changed: frozenset[ObjectName]) -> None:
         self._before = before
@@ -59,7 +59,7 @@ class _Reach:
         self._never: dict[tuple[object, ...], str] = {}
 
     def touches(self, job: JobRecord) -> bool:
-        """Whether a changed object governs the job, or holds what it holds."""
+        """True if a changed object governs the job or the units that it holds."""
         queue = (*job.policy.key, job.profile)
         known = self._queues.get(queue)
         if known is None:
@@ -76,7 +76,7 @@ class _Reach:
         return not pools.isdisjoint(self._pools) or any((tenant, pool) in self._shares for pool in pools)
 
     def why_never(self, job: JobRecord) -> str:
-        """Why the pending job could never run after the change; empty where it could."""
+        """Reason why the pending job could never run after the change; empty if it could."""
         like = (*job.policy.key, job.profile, job.request.order, job.preemptible, job.beyond)
         why = self._never.get(like)
         if why is None:

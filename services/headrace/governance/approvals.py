@@ -1,4 +1,4 @@
-"""What operators approve of nodes' claims (`domain.model.node_claims`), with a node's token or later, as facts. Pure."""
+"""Operators' approvals of nodes' claims (`domain.model.node_claims`), with a node's token or later, as facts. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headrace.contracts.values.ids import is_token
 from headrace.contracts.values.isolation import LEVELS
 from headrace.domain.fold.entitlement import DEVICES_MAX
 from headrace.domain.model.node_claims import NOTHING_APPROVED, Approval, approval_of, widened
-from headrace.governance.decide import Decision, Wish
+from headrace.governance.decide import Decision, Operation
 from headrace.governance.objects import REASON_MAX
 from headrace.governance.validation.diagnostics import unknown
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 LABELS_MAX = 64
 LABEL_MAX = 127
-"""Characters of a label's key and of its value."""
+"""Maximum characters of a label's key, and of its value."""
 
 
-def wrong_with(claims: NodeClaims) -> str:
-    """What is wrong with claims that somebody wants to approve, one line with the field; empty where nothing is."""
+def claims_error(claims: NodeClaims) -> str:
+    """First error in claims to be approved, one line with the field; empty if they are valid."""
     labels = claims.labels or {}
     if len(labels) > LABELS_MAX:
         return f"labels: write at most {LABELS_MAX}"
@@ -39,13 +39,13 @@ def wrong_with(claims: NodeClaims) -> str:
     return ""
 
 
-def said_in(claims: NodeClaims | None) -> NodeClaims | None:
-    """The claims; None if none of their fields is said."""
+def claims_or_none(claims: NodeClaims | None) -> NodeClaims | None:
+    """The claims; None if all of their fields are unset."""
     return None if claims == NodeClaims() else claims
 
 
-def too_early(state: State) -> str:
-    """Why nothing can be approved yet; empty where it can."""
+def not_yet_possible(state: State) -> str:
+    """Reason why approvals are not possible yet; empty if they are."""
     if state.terms.amended:
         return ""
     return (
@@ -55,7 +55,7 @@ def too_early(state: State) -> str:
 
 
 def with_token(state: State, node: str, claims: NodeClaims | None, author: str, reason: str) -> tuple[f.NodeApprovedV1, ...]:
-    """What is approved by the making of a node's token: the claims, and else what was approved before, or what a node that is here has."""
+    """Approval stated with a node's token: the claims, or the earlier approval, or what a registered node has."""
     if not state.terms.amended:
         return ()
     known = state.approvals.get(node)
@@ -66,16 +66,16 @@ def with_token(state: State, node: str, claims: NodeClaims | None, author: str, 
     return (_stated(node, wanted, author, reason),) if wanted != known else ()
 
 
-def approving(request: ApproveNodeRequest, author: str) -> Wish:
-    """The wish that a node be believed."""
+def approving(request: ApproveNodeRequest, author: str) -> Operation:
+    """Operation that approves a node's claims."""
 
-    def wish(state: State, _now: int) -> Decision:
+    def operation(state: State, _now: int) -> Decision:
         there, known = state.nodes.get(request.node), state.approvals.get(request.node)
         said = there.said if there is not None else None
         explicit = request.claims != NodeClaims()
-        if wrong := wrong_with(request.claims):
+        if wrong := claims_error(request.claims):
             return _refused("INVALID", wrong)
-        if early := too_early(state):
+        if early := not_yet_possible(state):
             return _refused("REFUSED", early)
         if not is_token(request.node) or (there is None and known is None):
             names = {*state.nodes, *state.approvals}
@@ -92,11 +92,11 @@ def approving(request: ApproveNodeRequest, author: str) -> Wish:
         change = Change(kind="node", name=request.node, action="update", fields=_differences(base, wanted))
         return Decision(ApplyAnswer(changes=(change,), applied=True), (_stated(request.node, wanted, author, request.reason),))
 
-    return wish
+    return operation
 
 
 def _changed_by(claims: NodeClaims, base: Approval) -> Approval:
-    """The approval with those fields that are said."""
+    """The approval with the set fields of the claims."""
     return Approval(
         base.labels if claims.labels is None else claims.labels,
         base.gpus if claims.gpus is None else claims.gpus,

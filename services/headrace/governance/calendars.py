@@ -1,4 +1,4 @@
-"""Which time zones' clocks have to be in the ledger (R33): those that policies name, for a year and more. Pure; the database is given."""
+"""Time zone calendars that the ledger needs (R33): those that policies name, for more than a year. Pure; the database is passed in."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from headrace.governance.validation.diagnostics import Diagnostics, unknown
 
 UTC = "UTC"
 BEHIND = 400 * DAY
-"""A period of a year has begun by then."""
+"""A calendar begins this long in the past, so that it covers the start of the current year's period."""
 AHEAD = 400 * DAY
 RENEWED = 100 * DAY
-"""Before it runs out, a calendar is stated again."""
+"""A calendar is stated again this long before it ends."""
 
 
 class Zones(NamedTuple):
-    """A time zone database: the offsets of a zone between two moments, None where there is no such zone; and the names of all."""
+    """A time zone database. `offsets`: the offsets of a zone between two moments, None for an unknown zone; `names`: all zones."""
 
     offsets: Callable[[str, int, int], tuple[tuple[int, int], ...] | None]
     names: Callable[[], Iterable[str]]
 
 
 def zones_of(documents: Iterable[Document]) -> set[str]:
-    """The zones, save UTC, that the policies among documents name."""
+    """The zones, except UTC, that the policies among the documents name."""
     return {zone for document in documents for _, zone in _named(document)} - {UTC}
 
 
@@ -42,7 +42,7 @@ def _named(document: Document) -> Iterator[tuple[tuple[str | int, ...], str]]:
 def calendars_for(
     state: State, changed: Iterable[PlacedDocument], zones: Zones, now: int, findings: Diagnostics
 ) -> list[AnyFact]:
-    """The calendars that documents need and the ledger lacks; an error where there is no such zone."""
+    """Calendars that documents need and the ledger lacks. An unknown zone is reported as an error."""
     found: dict[str, AnyFact] = {}
     for name, document, _ in changed:
         for part, zone in _named(document):
@@ -71,14 +71,14 @@ def _state(zone: str, zones: Zones, now: int) -> AnyFact | None:
 
 
 def renewed(state: State, zones: Zones, now: int) -> list[AnyFact]:
-    """Calendars in use that will run out, for the time to come."""
+    """Calendars in use that end soon, extended."""
     due = [zone for zone in _in_use(state) if state.terms.calendars[zone].until - RENEWED <= now]
     stated = (_state(zone, zones, now) for zone in due)
     return [fact for fact in stated if fact is not None]
 
 
 def next_renewal(state: State) -> int | None:
-    """When the first has to be stated again."""
+    """Time at which the first calendar has to be stated again."""
     return min((state.terms.calendars[zone].until - RENEWED for zone in _in_use(state)), default=None)
 
 

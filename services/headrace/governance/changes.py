@@ -1,4 +1,4 @@
-"""What a document changes, field by field, in the words in which people write documents."""
+"""Changes of a document, field by field, in the notation of documents."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headrace.contracts.documents.reader import SHAPES
 from headrace.contracts.documents.tree import path_text
 
 VALUE_MAX = 120
-"""Characters of a value that are shown."""
+"""Maximum characters shown of a value."""
 
 NOTHING = "none"
 

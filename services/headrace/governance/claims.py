@@ -1,4 +1,4 @@
-"""What a provider's token claims of its bearer's groups, stated once for each token, so that admission knows it (R12). Pure."""
+"""Groups claimed by a provider's token, stated once for each token, so that admission knows them (R12). Pure."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from headrace.identity.principals import is_stated
 
 if TYPE_CHECKING:
     from headrace.domain.model.state import State
-    from headrace.governance.decide import Wish
+    from headrace.governance.decide import Operation
     from headrace.identity.caller import Caller
 
 
-def claiming(caller: Caller) -> Wish:
-    """The wish that the ledger have what the caller's token says; nothing is stated twice."""
+def claiming(caller: Caller) -> Operation:
+    """Operation that states the claims of the caller's token, unless they are stated already."""
 
-    def wish(state: State, _now: int) -> Decision:
+    def operation(state: State, _now: int) -> Decision:
         answer = ApplyAnswer(changes=(), applied=True)
         if is_stated(state, caller):
             return Decision(answer)
@@ -31,4 +31,4 @@ def claiming(caller: Caller) -> Wish:
         )
         return Decision(answer, (fact,))
 
-    return wish
+    return operation

@@ -1,8 +1,8 @@
-"""From requests that wait to records, one request a record (R9). Pure: what is asked is judged on the state at the tip.
+"""Decides on waiting requests, one request per record (R9). Pure: a request is judged on the state at the tip.
 
-Strategy: a request is stated in one round and answered in the next, when its record has come back and its effect can be read. Between
-the two nothing else is judged, so within this service no writer can come in between what a plan read and what it wrote; a second
-instance that writes in the same name deposes this one.
+Strategy: a request is stated in one round and answered in the next, when its record has been read back and its effect can be read.
+Between the two no other request is judged, so within this service no writer comes between what a plan read and what it wrote; a second
+instance that writes under the same name fences this one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from headrace.governance.removal import remove
 
 
 class Decision(NamedTuple):
-    """What a request comes to: the answer and the facts that make it true; with a `code`, the answer to a refusal and `error`."""
+    """Outcome of a request: the answer and the facts that make it true; with a `code`, a refusal with its answer and `error`."""
 
     answer: ApplyAnswer
     facts: tuple[AnyFact, ...] = ()
@@ -33,38 +33,38 @@ class Decision(NamedTuple):
     error: str = ""
 
 
-Wish = Callable[[State, int], Decision]
-"""A request, to be judged on the state at the tip, at log time `now`."""
+Operation = Callable[[State, int], Decision]
+"""A request, judged on the state at the tip, at log time `now`."""
 
 Answered = Callable[[Decision | Exception], None]
-"""Takes the decision once it holds; or what went wrong in judging it, which is then told to nobody else."""
+"""Callback that takes the decision once it is durable, or the exception raised in judging the request."""
 
 
 class Governance:
-    """The requests that wait, over one state."""
+    """The waiting requests, over one state."""
 
     def __init__(self, state: State, zones: Zones) -> None:
         self.state = state
         self.zones = zones
-        self._waiting: deque[tuple[Wish, Answered]] = deque()
+        self._waiting: deque[tuple[Operation, Answered]] = deque()
         self._stated: tuple[Decision, Answered] | None = None
         self._ends = DrainTracker(state)
 
-    def ask(self, wish: Wish, answered: Answered) -> None:
-        """Put a request in line."""
-        self._waiting.append((wish, answered))
+    def ask(self, operation: Operation, answered: Answered) -> None:
+        """Append a request to the queue."""
+        self._waiting.append((operation, answered))
 
     def decide(self, now: int) -> tuple[AnyFact, ...]:
-        """The facts of the next request that changes something; those before it are answered.
+        """Facts of the next request that changes something; those before it are answered.
 
-        Else the end of what is closed (R11), and the calendars that run out (R33). The loop has read back what it appended.
+        Without a request: the deletion of closed objects (R11), calendars that end soon (R33). The caller has read back its last append.
         """
         self._answer_stated()
         while self._waiting:
-            wish, answered = self._waiting.popleft()
+            operation, answered = self._waiting.popleft()
             try:
-                decision = wish(self.state, now)
-            except Exception as error:  # noqa: BLE001  # one bad question must not end the service: whoever asked is told
+                decision = operation(self.state, now)
+            except Exception as error:  # noqa: BLE001  # an error in one request is its answer and does not end the service
                 answered(error)
                 continue
             if decision.facts:
@@ -74,7 +74,7 @@ class Governance:
         return self._ends.due() or tuple(renewed(self.state, self.zones, now))
 
     def next_wakeup(self) -> int | None:
-        """When a calendar has to be stated again; for everything else governance waits for requests."""
+        """Time at which a calendar has to be stated again; for everything else governance waits for requests."""
         return next_renewal(self.state)
 
     def _answer_stated(self) -> None:
@@ -93,10 +93,10 @@ def applying(
     revisions: Mapping[str, int] | None = None,
     dry_run: bool = False,
     vouches: bool = False,
-) -> Wish:
-    """Wish to apply `documents`, all or none of them. `vouches`: the author is the provider (`plan`)."""
+) -> Operation:
+    """Operation that applies `documents`, all or none of them. `vouches`: the author is the provider (`plan`)."""
 
-    def wish(state: State, now: int) -> Decision:
+    def operation(state: State, now: int) -> Decision:
         plan = make_plan(state, documents, author, reason=reason, revisions=revisions, zones=zones, now=now, vouches=vouches)
         answer = ApplyAnswer(
             changes=plan.changes,
@@ -110,18 +110,18 @@ def applying(
             return Decision(answer, code="STALE" if plan.stale else "INVALID", error=first_of(plan.errors))
         return Decision(answer, () if dry_run else plan.facts)
 
-    return wish
+    return operation
 
 
 def first_of(errors: tuple[str, ...]) -> str:
-    """One line for several: the first, and how many more there are."""
+    """One line for several: the first, and the number of further ones."""
     return errors[0] + (f" (and {len(errors) - 1} more)" if len(errors) > 1 else "")
 
 
-def deleting(request: DeleteRequest, author: str) -> Wish:
-    """The wish that an object be gone."""
+def deleting(request: DeleteRequest, author: str) -> Operation:
+    """Operation that deletes an object."""
 
-    def wish(state: State, _now: int) -> Decision:
+    def operation(state: State, _now: int) -> Decision:
         removal = remove(state, request, author)
         answer = ApplyAnswer(
             changes=removal.changes,
@@ -132,4 +132,4 @@ def deleting(request: DeleteRequest, author: str) -> Wish:
         )
         return Decision(answer, removal.facts, removal.code, removal.error)
 
-    return wish
+    return operation

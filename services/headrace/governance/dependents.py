@@ -1,4 +1,4 @@
-"""Who needs an object: the jobs under it, and the documents that name it (R11). Pure."""
+"""Dependents of an object: the jobs under it, and the documents that name it (R11). Pure."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from headrace.governance.objects import ObjectName, names
 
 
 def jobs_under(state: State, name: ObjectName) -> tuple[int, int]:
-    """(running, pending): jobs that hold leases, and that wait, under the object."""
-    if name.kind == "group":  # whoever was admitted stays admitted
+    """(running, pending): jobs under the object that hold leases, and jobs that wait."""
+    if name.kind == "group":  # admitted jobs stay admitted
         return 0, 0
     if name.kind == "policy":
         policy = state.policies[name.tenant, name.name]
@@ -39,7 +39,7 @@ def _is_under(state: State, job: JobRecord, name: ObjectName) -> bool:
 
 
 def _is_in_pool(state: State, job: JobRecord, pool: str) -> bool:
-    """Whether it holds a lease there, waits for one, or is to have what others give up there."""
+    """True if the job holds a lease in the pool, waits for one there, or is to get units that others give up there."""
     kept = job.nomination is not None and job.nomination.pool == pool
     if job.leases:
         return kept or any(lease.pool == pool for lease in job.leases.values())
@@ -52,7 +52,10 @@ def _is_in_pool(state: State, job: JobRecord, pool: str) -> bool:
 
 
 def referring(state: State, name: ObjectName) -> Iterator[str]:
-    """Who names the object, so that it would mean nothing, or something else, without it. Orders of names may name what is gone."""
+    """Names of the objects that refer to this one and would be invalid or different without it.
+
+    Orders of names may contain deleted names.
+    """
     match name.kind:
         case "tenant":
             yield from _within_tenant(state, name.name)
@@ -98,7 +101,7 @@ def _naming_pool(state: State, pool: str) -> Iterator[str]:
 
 
 def naming_party(state: State, name: ObjectName) -> Iterator[str]:
-    """Pools that let a tenant or group in or out, or are dedicated to a tenant or policy."""
+    """Pools whose access names a tenant or group, or that are dedicated to a tenant or policy."""
     if name.kind not in ("tenant", "group", "policy"):
         return
     for pool, written in state.pools.items():

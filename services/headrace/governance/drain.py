@@ -1,8 +1,8 @@
-"""The end of what is drained or cancelled (R11): it is deleted once nothing runs under it, with what means nothing without it. Pure.
+"""Completion of drains and cancellations (R11): the object is deleted once it is unused, with the objects that depend on it. Pure.
 
-With a tenant go its people, groups, profiles and policies; with a group its policies; policies lose a profile that goes, profiles,
-policies and shares a pool. Where that is not enough (a profile whose only pool it is, hardware dedicated to it, reservations that could
-not be honoured any more), the object cannot be drained, and what has come in the way since then keeps it closed until it is changed.
+A tenant is deleted with its people, groups, profiles and policies; a group with its policies; policies lose a deleted profile; profiles,
+policies and shares lose a deleted pool. Objects for which that does not suffice (the only pool of a profile, dedicated hardware,
+reservations that would become infeasible) cannot be drained; a later obstacle keeps the object closed until it is changed.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from headrace.governance.plan import make_plan
 _INSIDE_FIRST = ("policy", "profile", "group", "user")
 
 
-class Company(NamedTuple):
-    """What goes with an object: `facts` in their order, a line for each; and who is in the way, where that is not allowed."""
+class Cascade(NamedTuple):
+    """Objects deleted or changed with an object: `facts` in their order, one line for each; and obstacles, if it cannot be deleted."""
 
     facts: tuple[AnyFact, ...] = ()
     lines: tuple[str, ...] = ()
     in_the_way: tuple[str, ...] = ()
 
 
-GOES_WITH_NOTHING = Company()
+NO_CASCADE = Cascade()
 
 
-def company(state: State, name: ObjectName, author: str) -> Company:
-    """What goes with an object that is deleted."""
+def cascade(state: State, name: ObjectName, author: str) -> Cascade:
+    """Deletions and changes that follow from deleting an object."""
     gone = _deleted_with(state, name)
     changed, only = _changed_with(state, name)
     in_the_way = dict.fromkeys(f"it is named by {line}" for one in (*gone, name) for line in naming_party(state, one))
@@ -49,7 +49,7 @@ def company(state: State, name: ObjectName, author: str) -> Company:
     facts = [*plan.facts, *(fact for fact in kept_closed if fact is not None)]
     facts += [deleted(one, author, f"{name} is deleted") for one in gone]
     lines = (*(f"{one} is deleted" for one in gone), *(f"{name_of(document)} loses it" for document in changed))
-    return Company(tuple(facts), lines, tuple(in_the_way))
+    return Cascade(tuple(facts), lines, tuple(in_the_way))
 
 
 def _deleted_with(state: State, name: ObjectName) -> list[ObjectName]:
@@ -65,7 +65,7 @@ def _deleted_with(state: State, name: ObjectName) -> list[ObjectName]:
 
 
 def _changed_with(state: State, name: ObjectName) -> tuple[list[Document], list[str]]:
-    """The documents without the object, and those that would have nothing left."""
+    """The documents without the object, and the names of those that would have nothing left."""
     if name.kind == "profile":
         return list(_without_profile(state, name)), []
     if name.kind != "pool":
@@ -105,7 +105,7 @@ def _set_of(changed: Iterable[Document]) -> Documents:
 
 
 def _closed_again(state: State, name: ObjectName) -> AnyFact | None:
-    """What is written anew without being meant to be opened stays closed."""
+    """The closure that a document stated anew keeps, if it was closed."""
     closing = state.terms.closings.get((name.kind, name.tenant, name.name))
     if closing is None:
         return None
@@ -113,14 +113,14 @@ def _closed_again(state: State, name: ObjectName) -> AnyFact | None:
 
 
 class DrainTracker:
-    """Watches what is closed. It remembers which of it could not go, until documents change: a memo, not a truth."""
+    """Deletes closed objects. It caches which of them could not be deleted, until documents change."""
 
     def __init__(self, state: State) -> None:
         self._state = state
         self._kept: dict[tuple[str, str, str], int] = {}
 
     def due(self) -> tuple[AnyFact, ...]:
-        """The deletion of the first that nothing runs under any more, as much of it as a record holds; the rest follows."""
+        """Facts that delete the first unused closed object, at most one record of them; the rest follows."""
         for key, closing in self._state.terms.closings.items():
             if closing.mode not in GOING or self._kept.get(key) == self._state.documents_sequence:
                 continue
@@ -128,9 +128,9 @@ class DrainTracker:
                 continue
             name = ObjectName(*key)
             reason = {"drain": "drained", "cancel": "its jobs are cancelled"}[closing.mode]
-            goes = company(self._state, name, closing.author)
-            if not goes.in_the_way:
-                return tuple(RecordRoom().fill((*goes.facts, deleted(name, closing.author, reason))))
+            found = cascade(self._state, name, closing.author)
+            if not found.in_the_way:
+                return tuple(RecordRoom().fill((*found.facts, deleted(name, closing.author, reason))))
             self._kept[key] = self._state.documents_sequence
         return ()
 

@@ -1,4 +1,4 @@
-"""What jobs ran, and who a person is, can be made unreadable for ever: the fact stands first, then the key goes (R13's texts). Pure."""
+"""Erasure of jobs' texts and of persons: the fact is stated first, then the key is deleted (R13's texts). Pure."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from headrace.contracts.messages.queries import ApplyAnswer, Change, EraseReques
 from headrace.contracts.values.ids import is_token
 from headrace.domain.model.job_states import FINAL
 from headrace.domain.model.state import State
-from headrace.governance.decide import Decision, Wish
-from headrace.governance.objects import REASON_MAX, held
+from headrace.governance.decide import Decision, Operation
+from headrace.governance.objects import REASON_MAX, objects_of
 
 
 def owner_of(request: EraseRequest) -> str:
-    """Whose keys are to go: a tenant's with those of all its people, or one person's."""
+    """Owner of the keys to delete: a tenant with all its people, or one person."""
     return f"{request.tenant}.{request.user}" if request.user else request.tenant
 
 
 def pseudonym(chance: str) -> str:
-    """What is read in the place of a handle."""
+    """Pseudonym shown in place of a handle."""
     return f"erased-{chance}"
 
 
-def erasing(request: EraseRequest, author: str, called: str = "", *, has_key: bool = True) -> Wish:
-    """The wish that a tenant's texts, or a person, be erased; refused while jobs of theirs are pending or run, because they need theirs.
+def erasing(request: EraseRequest, author: str, called: str = "", *, has_key: bool = True) -> Operation:
+    """Operation that erases a tenant's texts, or a person; refused while jobs of theirs are pending or run, because these need their texts.
 
-    Neither the tenant nor the person need be there any more: their texts are. `called`: what is read in the place of the handle.
-    `has_key`: whether a key of theirs is there; who has none, and is nobody that the ledger speaks of, is taken for misspelt.
+    The tenant or person may have been deleted; their texts still exist. `called`: the pseudonym. `has_key`: whether a key of theirs exists;
+    an owner without a key that the ledger does not mention is taken for misspelt.
     """
 
-    def wish(state: State, _now: int) -> Decision:
+    def operation(state: State, _now: int) -> Decision:
         if not is_token(request.tenant):
-            return _refused("INVALID", f"tenant: {request.tenant[:80]!r} is no name")
+            return _refused("INVALID", f"tenant: {request.tenant[:80]!r} is not a name")
         if request.user:
             return _person(state, request, author, called, has_key=has_key)
         if not has_key and not _is_tenant(state, request.tenant):
@@ -46,20 +46,20 @@ def erasing(request: EraseRequest, author: str, called: str = "", *, has_key: bo
         fact = f.TenantErasedV1(author=author, reason=request.reason[:REASON_MAX], tenant=request.tenant)
         return Decision(ApplyAnswer(changes=(change,), applied=True), (fact,))
 
-    return wish
+    return operation
 
 
 def _person(state: State, request: EraseRequest, author: str, called: str, *, has_key: bool) -> Decision:
     tenant, user = request.tenant, request.user
     if not is_token(user):
-        return _refused("INVALID", f"user: {user[:80]!r} is no name")
+        return _refused("INVALID", f"user: {user[:80]!r} is not a name")
     alive = sum(job.tenant == tenant and job.user == user and job.state not in FINAL for job in state.jobs.values())
     if alive:
         return _refused("REFUSED", f"user: {alive} jobs of {user} have not ended and need what they run; cancel them first")
     named = _named_by(state, tenant, user)
     if named:
         return _refused("REFUSED", f"user: {', '.join(named)} still names {user}; apply it without, then erase")
-    if not has_key and not _is_somebody(state, tenant, user):
+    if not has_key and not _is_known(state, tenant, user):
         error = (
             f"user: nothing is known of {user} in tenant {tenant}; look at the name. Of whom only a handle is left in old records: "
             f"apply a user of that name, delete it, then erase"
@@ -76,8 +76,8 @@ def _is_tenant(state: State, tenant: str) -> bool:
     return tenant in {DEFAULT_TENANT, *state.tenants, *owners}
 
 
-def _is_somebody(state: State, tenant: str, user: str) -> bool:
-    """Whether documents, tokens or jobs of today speak of a person, or it is one that was erased."""
+def _is_known(state: State, tenant: str, user: str) -> bool:
+    """True if documents, tokens or current jobs mention the person, or the person was erased."""
     tokens, theirs = state.tokens, f"{tenant}.{user}."
     return (
         any((tenant, user) in table for table in (state.users, tokens.claims, tokens.outdated, tokens.erased))
@@ -87,9 +87,9 @@ def _is_somebody(state: State, tenant: str, user: str) -> bool:
 
 
 def _named_by(state: State, tenant: str, user: str) -> list[str]:
-    """The documents that say what this person may."""
+    """Documents that grant this person rights."""
     found = [f"group {name}" for (owner, name), each in state.groups.items() if owner == tenant and _has(each.document, user)]
-    known = held(state, "tenant").get(tenant)
+    known = objects_of(state, "tenant").get(tenant)
     if known is not None and user in getattr(known.document, "admins", ()):
         found.append(f"tenant {tenant} (admins)")
     policies = (policy.document for (owner, _), policy in state.policies.items() if owner == tenant)

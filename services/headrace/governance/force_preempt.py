@@ -1,4 +1,4 @@
-"""An operator takes a job's units although nobody may: use inside a reservation, or a job that cannot be preempted (R24). Pure."""
+"""Forced preemption by an operator: of use inside a reservation, or of a job that is not preemptible (R24). Pure."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from headrace.governance.objects import REASON_MAX
 if TYPE_CHECKING:
     from headrace.domain.model.jobs import JobRecord
     from headrace.domain.model.state import State
-    from headrace.governance.decide import Wish
+    from headrace.governance.decide import Operation
 
 HOLDS = frozenset({JobState.STARTING, JobState.RUNNING})
 
 
-def forcing(request: ForceRequest, author: str) -> Wish:
-    """The wish that a job walk its ladder as if preempted, for a reason that is kept with it."""
+def forcing(request: ForceRequest, author: str) -> Operation:
+    """Operation that preempts a job regardless of its protection; the reason is stored with it."""
 
-    def wish(state: State, _now: int) -> Decision:
+    def operation(state: State, _now: int) -> Decision:
         job = _find(state, request.job)
         if job is None:
             return _refused("NOT_FOUND", f"no job {request.job} runs here; `headrace jobs --state running` lists them")
@@ -29,18 +29,18 @@ def forcing(request: ForceRequest, author: str) -> Wish:
             why = "its units may be inside a reservation, which only an explicit order takes; say --force"
             return _refused("REFUSED", f"force: {job.key} is not stopped: {why}")
         if not request.reason.strip():
-            return _refused("INVALID", "reason: nothing is taken by force without one; say --reason TEXT")
+            return _refused("INVALID", "reason: forced preemption needs one; say --reason TEXT")
         if job.state not in HOLDS:
             return _refused("REFUSED", f"{job.key} is {job.state}; only what runs can be taken from")
         change = Change(kind="job", name=job.key, action="update", fields=(f"{job.state} -> preempting, by force",))
         fact = f.PreemptionForcedV1(author=author, reason=request.reason[:REASON_MAX], job=job.key, attempt=job.attempt)
         return Decision(ApplyAnswer(changes=(change,), applied=True, running=1), (fact,))
 
-    return wish
+    return operation
 
 
 def _find(state: State, name: str) -> JobRecord | None:
-    """By its key, or by its id alone."""
+    """The job of a key, or of an id."""
     return state.jobs.get(name) or next((job for key, job in state.jobs.items() if key.endswith(f".{name}")), None)
 
 

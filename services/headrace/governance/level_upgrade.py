@@ -1,4 +1,4 @@
-"""Listens who is there, and has the installation's level raised when nobody keeps it back (`levels`)."""
+"""Follows the presence of services, and raises the installation's level when every service and node supports it (`levels`)."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ if TYPE_CHECKING:
     from nats.aio.msg import Msg
 
     from headrace.contracts.messages.queries import ApplyAnswer
-    from headrace.governance.decide import Wish
+    from headrace.governance.decide import Operation
     from headrace.service.deciding import Deciding
 
 LOOK_EVERY = 1.0
 
 HOLD = "HEADRACE_HOLD_LEVEL"
-"""The environment variable that keeps the level where it is: until then the release before can still be gone back to."""
+"""Environment variable that holds the level, so that the previous release can still be installed again."""
 HELD = "`--hold-level` keeps it there; `headrace up --no-hold-level` lets it go on"
 
 _log = structlog.get_logger("headrace.governance")
 
 
-class Raising:
-    """The level of one installation. `decided`: has a wish judged and stated. `expected`: the services without which nothing is raised."""
+class LevelUpgrade:
+    """The level of one installation. `decided`: judges and states an operation. `expected`: services that have to be present."""
 
     def __init__(
         self,
         deciding: Deciding,
-        decided: Callable[[Wish], Awaitable[ApplyAnswer]],
+        decided: Callable[[Operation], Awaitable[ApplyAnswer]],
         expected: tuple[str, ...],
         newest: int = LEVEL,
     ) -> None:
@@ -51,7 +51,7 @@ class Raising:
         self._held = os.environ.get(HOLD) == "1"
 
     def held_back(self) -> tuple[str, ...]:
-        """What keeps the installation from the newest level, a line each."""
+        """Reasons why the installation is below the newest level, one line each."""
         state = self._deciding.fold.state
         if state.terms.level >= self.newest:
             return ()
@@ -62,7 +62,7 @@ class Raising:
         return (*([HELD] if self._held else []), *services, *nodes_too_old(state, self.newest))
 
     async def run(self) -> None:
-        """Listen and raise until cancelled."""
+        """Follow presence and raise the level until cancelled."""
         await self._deciding.caught_up.wait()
         attendance = self._attendance = Attendance(self._expected, asyncio.get_running_loop().time())
 
@@ -71,7 +71,7 @@ class Raising:
                 said = decode(message.data, Presence)
             except Malformed:
                 return
-            if message.subject == presence(said.service):  # nobody else may publish there
+            if message.subject == presence(said.service):  # only that service may publish there
                 attendance.hear(said, asyncio.get_running_loop().time())
 
         await self._deciding.service.connection.subscribe(presence("*"), cb=hear)

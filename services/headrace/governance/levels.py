@@ -1,7 +1,7 @@
-"""When the installation's level of facts is raised: when everybody who is there has said that they read the next one. Pure.
+"""Condition for raising the installation's level of facts: every present service and node has stated that it reads the next one. Pure.
 
-Services are known by what they say once a second, nodes by how they registered. A node that is away and holds nothing holds nobody up:
-when it comes back with an executor that is too old, its registration is void, and it is set aside until it is brought up to date.
+Services announce once a second what they read, nodes when they register. A node that is away and holds nothing does not hold the level
+back: when it returns with an executor that is too old, its registration is void, and it is unusable until it is updated.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
     from headrace.contracts.messages.queries import Presence
     from headrace.domain.model.state import State
-    from headrace.governance.decide import Wish
+    from headrace.governance.decide import Operation
 
 PRESENT = 3.0
-"""Seconds of silence after which a service counts as away: somebody of it has to be there."""
+"""Seconds of silence after which a service counts as away; one instance of it has to be present."""
 REMEMBERED = 60.0
-"""Seconds for which an instance that has fallen silent still counts: it may be asleep, and come back as old as it was."""
+"""Seconds for which a silent instance still counts: it may be suspended, and return with the release that it had."""
 NODES_NAMED = 10
 
 
@@ -33,7 +33,7 @@ class _Heard(NamedTuple):
 
 
 class Attendance:
-    """Who has been heard. `expected`: the services without which nothing is raised. Times in seconds of a clock that only goes on."""
+    """Presence of services. `expected`: services that have to be present. Times in seconds of a monotonic clock."""
 
     def __init__(self, expected: Iterable[str], began: float) -> None:
         self._expected = tuple(sorted(expected))
@@ -41,13 +41,13 @@ class Attendance:
         self._heard: dict[str, _Heard] = {}
 
     def hear(self, said: Presence, at: float) -> None:
-        """An instance has said that it is there, or that it leaves."""
+        """Note that an instance announced itself, or that it leaves."""
         self._heard.pop(said.instance, None)
         if not said.leaves:
             self._heard[said.instance] = _Heard(said, at)
 
     def objections(self, target: int, now: float) -> list[str]:
-        """Why services keep the installation from that level, a line each."""
+        """Reasons why services do not support that level, one line each."""
         self._heard = {instance: heard for instance, heard in self._heard.items() if heard.at > now - REMEMBERED}
         if now - self._began < PRESENT:
             return ["it is not known yet who is there"]
@@ -60,7 +60,7 @@ class Attendance:
 
 
 def nodes_too_old(state: State, target: int) -> list[str]:
-    """The nodes that keep the installation from that level, a line each."""
+    """Nodes that do not support that level, one line each."""
     old = sorted(
         node.name
         for node in state.nodes.values()
@@ -70,16 +70,16 @@ def nodes_too_old(state: State, target: int) -> list[str]:
     return named + ([f"and {len(old) - NODES_NAMED} nodes more"] if len(old) > NODES_NAMED else [])
 
 
-def raising(target: int) -> Wish:
-    """The wish that facts of that level may be stated; nothing where they may already, or a node has come that does not read them."""
+def raising(target: int) -> Operation:
+    """Operation that raises the level; without effect if it is reached already, or a node has come that does not read it."""
 
-    def wish(state: State, _now: int) -> Decision:
+    def operation(state: State, _now: int) -> Decision:
         answer = ApplyAnswer(changes=(), applied=True)
         if state.terms.level >= target or nodes_too_old(state, target):
             return Decision(answer)
         return Decision(answer, (f.InstallationLevelV1(level=target, release=RELEASES[target - 1]),))
 
-    return wish
+    return operation
 
 
 def _reads(state: State, node: str) -> int:

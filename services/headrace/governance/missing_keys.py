@@ -1,7 +1,7 @@
-"""Looks whether the keys of what jobs run are there, and states which are missing and which are back.
+"""Checks whether the keys of jobs' texts exist, and states which are missing and which are restored.
 
-An erasure is a fact. A key that is missing without one is damage: the jobs of its person wait, and are not dispatched, until it is put
-back, or nobody wants them any more (they are cancelled).
+An erasure is a fact. A key that is missing without one is damage: the jobs of its owner wait, and are not dispatched, until the key is
+restored or the jobs are cancelled.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from headrace.bus.text_encryption import Keyring
     from headrace.contracts.facts import AnyFact
     from headrace.domain.model.state import State
-    from headrace.governance.decide import Wish
+    from headrace.governance.decide import Operation
     from headrace.service.deciding import Deciding
 
 LOOK_EVERY = 5.0
@@ -32,10 +32,10 @@ SHOWN = 5
 _log = structlog.get_logger("headrace.governance")
 
 
-def locking(missing: Collection[tuple[str, str]]) -> Wish:
-    """Wish to record whose keys are missing. Locked users who are not among them are unlocked."""
+def locking(missing: Collection[tuple[str, str]]) -> Operation:
+    """Operation that states whose keys are missing. Locked users who are not among them are unlocked."""
 
-    def wish(state: State, _now: int) -> Decision:
+    def operation(state: State, _now: int) -> Decision:
         if not state.terms.amended:
             return Decision(ApplyAnswer(changes=()))
         needed = who_needs_keys(state)
@@ -47,27 +47,27 @@ def locking(missing: Collection[tuple[str, str]]) -> Wish:
         )
         return Decision(ApplyAnswer(changes=(), applied=bool(facts)), facts)
 
-    return wish
+    return operation
 
 
 def trouble(state: State, directory: str) -> str:
-    """What is said in the status: whose keys are missing, and the way out; empty where none is."""
+    """Status text: whose keys are missing, and the way out; empty if all exist."""
     if not state.locked:
         return ""
     waiting = {owner: waiting_for_key(state, *owner) for owner in sorted(state.locked)}
     named = [f"{tenant}.{handle}.key ({waiting[tenant, handle]} jobs wait)" for tenant, handle in list(waiting)[:SHOWN]]
     more = f", and {len(waiting) - SHOWN} more" if len(waiting) > SHOWN else ""
     return (
-        f"keys of what jobs run are missing in {directory}, and nobody has erased them: {', '.join(named)}{more}; "
+        f"keys of what jobs run are missing in {directory}, without an erasure: {', '.join(named)}{more}; "
         "put them back from a backup, or cancel those jobs"
     )
 
 
-class Keyless:
-    """The keys of one installation. `decided`: has a wish judged and stated."""
+class MissingKeys:
+    """The keys of one installation. `decided`: judges and states an operation."""
 
     def __init__(
-        self, deciding: Deciding, decided: Callable[[Wish], Awaitable[ApplyAnswer]], keys: Keyring, directory: str
+        self, deciding: Deciding, decided: Callable[[Operation], Awaitable[ApplyAnswer]], keys: Keyring, directory: str
     ) -> None:
         self._deciding = deciding
         self._decided = decided
@@ -75,18 +75,18 @@ class Keyless:
         self._directory = directory
 
     def trouble(self) -> str:
-        """See `trouble`."""
+        """Status text; see the function `trouble`."""
         return trouble(self._deciding.fold.state, self._directory)
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Check periodically until cancelled."""
         await self._deciding.caught_up.wait()
         while True:
-            await self.look()
+            await self.check()
             await asyncio.sleep(LOOK_EVERY)
 
-    async def look(self) -> None:
-        """Look once, and have stated what has changed."""
+    async def check(self) -> None:
+        """Check once, and state what has changed."""
         state = self._deciding.fold.state
         owners = sorted(who_needs_keys(state).keys() | state.locked.keys())
         missing = await asyncio.to_thread(self._missing, owners) if owners else frozenset()

@@ -1,4 +1,4 @@
-"""What a node may write to the ledger, and when it is excluded for more. Pure."""
+"""Rate limit of a node's writes to the ledger, and its exclusion for exceeding it. Pure."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from headrace.governance.decide import Decision
 
 if TYPE_CHECKING:
     from headrace.domain.model.state import State
-    from headrace.governance.decide import Wish
+    from headrace.governance.decide import Operation
 
 BYTES_AT_ONCE, BYTES_PER_SECOND = 16 * 1024 * 1024, 128 * 1024
-"""What a node may write: a job is about 1 KiB of facts, so this is 100 jobs a second on one node for as long as it likes, and a backlog of
-60,000 facts after it was cut off."""
+"""Burst and rate of a node's writes. A job is about 1 KiB of facts, so this allows 100 jobs a second on one node without end, and a
+backlog of 60,000 facts after a partition.
+"""
 VOIDS_AT_ONCE, VOID_EVERY = 10, 1 * MINUTE
-"""So many void records in a row, and one more after each such time (microseconds)."""
+"""Maximum void records in a row, and the time after which one more is allowed (microseconds)."""
 MIB = 1024 * 1024
 
 
 class _Use(NamedTuple):
-    """How much of its allowance a node had used up at `at` (microseconds): bytes times `SECOND`, and void records times `VOID_EVERY`."""
+    """Used part of a node's allowance at `at` (microseconds): bytes times `SECOND`, and void records times `VOID_EVERY`."""
 
     at: int
     bytes: int
@@ -32,13 +33,13 @@ class _Use(NamedTuple):
 
 
 class Allowances:
-    """What each node may write, by the times at which the server stored it. Pure."""
+    """Use of each node, by the times at which the server stored its records. Pure."""
 
     def __init__(self) -> None:
         self._uses: dict[str, _Use] = {}
 
-    def heard(self, node: str, size: int, at: int, *, is_void: bool) -> str:
-        """Note a record; one that is too large counts as a void one. Returns what is too much, in a few words; empty where nothing is."""
+    def record(self, node: str, size: int, at: int, *, is_void: bool) -> str:
+        """Count a record; one that is too large counts as void. Returns the limit exceeded, in a few words; empty if none is."""
         use = self._uses.get(node, _Use(at, 0, 0))
         passed = max(0, at - use.at)
         used = max(0, use.bytes - passed * BYTES_PER_SECOND) + size * SECOND
@@ -54,24 +55,24 @@ class Allowances:
         return ""
 
     def forget(self, node: str) -> None:
-        """Begin anew with a node."""
+        """Reset the use of a node."""
         self._uses.pop(node, None)
 
 
-def excluding(node: str, reason: str) -> Wish:
-    """The wish that a node be kept out; nothing where it is already, or has no token."""
+def excluding(node: str, reason: str) -> Operation:
+    """Operation that excludes a node; without effect if it is excluded already, or has no token."""
 
-    def wish(state: State, _now: int) -> Decision:
+    def operation(state: State, _now: int) -> Decision:
         answer = ApplyAnswer(changes=(), applied=True)
         if not can_be_excluded(state, node):
             return Decision(answer)
         return Decision(answer, (f.NodeExcludedV1(node=node, reason=reason),))
 
-    return wish
+    return operation
 
 
 def can_be_excluded(state: State, node: str) -> bool:
-    """Whether a node has a token that counts, so that it can be refused, and is let in."""
+    """True if a node has a valid token, which can be refused, and is not excluded."""
     tokens = state.tokens.known.values()
     has_token = any(one.role == TokenRole.NODE and one.handle == node and not one.revoked_at for one in tokens)
     return state.terms.amended and has_token and node not in state.excluded

@@ -1,10 +1,10 @@
-"""Excludes nodes that write void records, or more than a node has to say: what one node writes, every service reads.
+"""Excludes nodes that write void records, or more than their limit: every service reads what one node writes.
 
-Strategy: governance folds the whole ledger, so it sees what each node writes. The count is of this process, not of the fold, because it
-decides about no job; it begins anew with the process. Where a node is beyond it, callout ends its connections at once, because an append
-has to wait behind a flood; then the exclusion is stated as a fact, which holds until an operator uncordons the node.
+Strategy: governance folds the whole ledger, so it sees each node's writes. The count is in this process, not in the fold, because it
+decides about no job; it starts anew with the process. When a node exceeds its limit, callout ends its connections at once, because an
+append has to wait behind a flood; then the exclusion is stated as a fact, which holds until an operator uncordons the node.
 
-Only a node with a token can be kept out. One that logs in by the installation's own configuration is named in the status.
+Only a node with a token can be excluded. One that logs in by the installation's own configuration is named in the status.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ if TYPE_CHECKING:
 
     from headrace.bus.log import Message
     from headrace.contracts.messages.queries import ApplyAnswer
-    from headrace.governance.decide import Wish
+    from headrace.governance.decide import Operation
     from headrace.service.deciding import Deciding
 
 FRESH = 60 * SECOND
-"""What was written longer ago has been dealt with, or its writer has been let in since."""
+"""Records older than this are ignored: they were dealt with, or their node has been readmitted since."""
 PAUSED_WITHIN = 1.0
 _SUBJECT = ledger(NODE_WRITER)
 
 _log = structlog.get_logger("headrace.governance")
 
 
-class Excluding:
-    """The nodes of one installation. `decided`: has a wish judged and stated."""
+class NodeExclusion:
+    """The nodes of one installation. `decided`: judges and states an operation."""
 
-    def __init__(self, deciding: Deciding, decided: Callable[[Wish], Awaitable[ApplyAnswer]]) -> None:
+    def __init__(self, deciding: Deciding, decided: Callable[[Operation], Awaitable[ApplyAnswer]]) -> None:
         self._deciding = deciding
         self._decided = decided
         self._allowances = Allowances()
@@ -52,17 +52,17 @@ class Excluding:
         deciding.fold.watchers.append(self.watch)
 
     def watch(self, message: Message, is_void: bool) -> None:
-        """A message of the ledger was read."""
+        """Count a message of the ledger."""
         if not message.subject.startswith(_SUBJECT) or message.stamped < wall_clock() - FRESH:
             return
         node = message.subject.removeprefix(_SUBJECT)
-        what = self._allowances.heard(node, len(message.payload), message.stamped, is_void=is_void)
+        what = self._allowances.record(node, len(message.payload), message.stamped, is_void=is_void)
         if what and node not in self._beyond:
             self._beyond[node] = what
             self._found.set()
 
     def trouble(self) -> str:
-        """What is said in the status of nodes that write too much and cannot be kept out, and of those that never registered."""
+        """Status text of nodes that write too much and cannot be excluded, of excluded nodes, and of those that never registered."""
         state, now = self._deciding.fold.state, wall_clock()
         out = [name for name in sorted(state.excluded) if name not in state.nodes]
         lines = [f"node {name} is excluded: {state.excluded[name]}" for name in out]
@@ -74,7 +74,7 @@ class Excluding:
         return "; ".join(lines)
 
     async def run(self) -> None:
-        """Exclude who is beyond it, until cancelled."""
+        """Exclude nodes that exceed their limit, until cancelled."""
         await self._deciding.caught_up.wait()
         while True:
             await self._found.wait()

@@ -1,4 +1,4 @@
-"""What administrators do with nodes: cordon, uncordon, drain, and confirm that nothing is left on one (R28, R32, R36). Pure."""
+"""Operations of administrators on nodes: cordon, uncordon, drain, and confirm that one is empty (R28, R32, R36). Pure."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from headrace.contracts import facts as f
 from headrace.contracts.facts import AnyFact
 from headrace.contracts.messages.queries import ApplyAnswer, Change, NodeRequest
 from headrace.domain.model.state import NodeState, State
-from headrace.governance.decide import Decision, Wish
+from headrace.governance.decide import Decision, Operation
 from headrace.governance.objects import REASON_MAX
 from headrace.governance.validation.diagnostics import unknown
 
 
-def cordoning(request: NodeRequest, author: str, *, cordon: bool) -> Wish:
-    """The wish that a node take no new work, or that it take some again."""
+def cordoning(request: NodeRequest, author: str, *, cordon: bool) -> Operation:
+    """Operation that cordons or uncordons a node."""
 
-    def wish(state: State, _now: int) -> Decision:
+    def operation(state: State, _now: int) -> Decision:
         node = state.nodes.get(request.node)
         reason = request.reason[:REASON_MAX]
         if node is None and request.node in state.excluded and not cordon:
@@ -30,13 +30,16 @@ def cordoning(request: NodeRequest, author: str, *, cordon: bool) -> Wish:
         kind = f.NodeCordonedV1 if cordon else f.NodeUncordonedV1
         return _changed(node, field, kind(author=author, reason=reason, node=node.name))
 
-    return wish
+    return operation
 
 
-def draining(request: NodeRequest, author: str) -> Wish:
-    """The wish that a node take no new work and that everything on it leave by its ladder (R28); asked again, how many are left."""
+def draining(request: NodeRequest, author: str) -> Operation:
+    """Operation that drains a node: no new work, and everything on it leaves by its ladder (R28).
 
-    def wish(state: State, _now: int) -> Decision:
+    Repeated, it returns how many are left.
+    """
+
+    def operation(state: State, _now: int) -> Decision:
         node = state.nodes.get(request.node)
         if node is None:
             return _not_found(state, request)
@@ -47,13 +50,13 @@ def draining(request: NodeRequest, author: str) -> Wish:
         fact = f.NodeDrainOrderedV1(author=author, reason=reason, node=node.name)
         return _changed(node, f"draining: no -> yes, {jobs} jobs have to leave", fact, running=jobs)
 
-    return wish
+    return operation
 
 
-def confirming_empty(request: NodeRequest, author: str) -> Wish:
-    """The word of an operator that nothing is left of what is overdue on a node, or of anything where it is away (R28, R32)."""
+def confirming_empty(request: NodeRequest, author: str) -> Operation:
+    """An operator's confirmation that overdue leases on a node have ended, or all leases of a node that is away (R28, R32)."""
 
-    def wish(state: State, _now: int) -> Decision:
+    def operation(state: State, _now: int) -> Decision:
         node = state.nodes.get(request.node)
         if node is None:
             return _not_found(state, request)
@@ -69,7 +72,7 @@ def confirming_empty(request: NodeRequest, author: str) -> Wish:
         fact = f.NodeConfirmedEmptyV1(author=author, reason=reason, node=node.name)
         return _changed(node, f"confirmed empty of {len(gone)} leases", fact, running=len({lease.job.key for lease in gone}))
 
-    return wish
+    return operation
 
 
 def _not_found(state: State, request: NodeRequest) -> Decision:

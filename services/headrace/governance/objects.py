@@ -1,4 +1,4 @@
-"""The objects that documents write: how each is named, where the fold keeps it, and which facts write and remove it."""
+"""Objects written as documents: their names, their place in the fold's state, and the facts that apply and delete them."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from headrace.contracts.facts import AnyFact
 from headrace.domain.model.state import GovernanceObject, PolicyState, PoolState, State
 
 PLURALS = dict(zip(KINDS, Documents.__struct_fields__, strict=True))
-"""Kind to the key under which a file, and the fold, have its documents; in the order in which kinds depend on each other."""
+"""Kind to the key under which files and the fold have its documents; in the order in which kinds depend on each other."""
 
 _KIND_OF: dict[type[Document], str] = dict(zip((Tenant, User, Group, Pool, Profile, Policy), KINDS, strict=True))
 _WITHOUT_TENANT = frozenset({"tenant", "pool"})
 
 
 REASON_MAX = 500
-"""Characters of a reason that are written."""
+"""Maximum characters of a reason."""
 
 
 class ObjectName(NamedTuple):
-    """Which object. `tenant` is empty for tenants, pools and the provider's profiles."""
+    """Name of an object. `tenant` is empty for tenants, pools and the provider's profiles."""
 
     kind: str
     tenant: str
@@ -41,21 +41,21 @@ class ObjectName(NamedTuple):
 
     @property
     def full(self) -> str:
-        """`acme/ai-dev`, or `onprem` where no tenant owns it."""
+        """`acme/ai-dev`, or `onprem` for an object without a tenant."""
         return f"{self.tenant}/{self.name}" if self.tenant else self.name
 
     @property
     def key(self) -> str:
-        """`policy/acme/ai-dev`: how revisions name it."""
+        """`policy/acme/ai-dev`: the key in `revisions`."""
         return f"{self.kind}/{self.full}"
 
     def __str__(self) -> str:
-        """`policy acme/ai-dev`."""
+        """Kind and name, such as `policy acme/ai-dev`."""
         return f"{self.kind} {self.full}"
 
 
 class PlacedDocument(NamedTuple):
-    """A document of a set, its name, and the place where it stands there: `("policies", 0)`."""
+    """A document of a set, its name, and its position in the set: `("policies", 0)`."""
 
     name: ObjectName
     document: Document
@@ -69,7 +69,7 @@ def name_of(document: Document) -> ObjectName:
 
 
 def full_name(kind: str, text: str, tenant: str = "") -> ObjectName:
-    """The name that `text` stands for: `acme/ai-dev`, or `ai-dev` in `tenant` (none given: the default one, for a profile the provider)."""
+    """The name in `text`: `acme/ai-dev`, or `ai-dev` in `tenant` (default: the default tenant; for a profile, the provider)."""
     owner, slash, name = text.rpartition("/")
     if slash:
         return ObjectName(kind, owner, name)
@@ -85,26 +85,26 @@ def placed(documents: Documents) -> Iterator[PlacedDocument]:
             yield PlacedDocument(name_of(document), document, (plural, index))
 
 
-def held(state: State, kind: str) -> Mapping[object, GovernanceObject | PoolState | PolicyState]:
-    """What the fold keeps of a kind."""
+def objects_of(state: State, kind: str) -> Mapping[object, GovernanceObject | PoolState | PolicyState]:
+    """The fold's objects of a kind."""
     kept: Mapping[object, GovernanceObject | PoolState | PolicyState] = getattr(state, PLURALS[kind])
     return kept
 
 
 def current(state: State, name: ObjectName) -> tuple[Document, int] | None:
-    """The object's document and its revision; None where there is no such object."""
-    written = held(state, name.kind).get(name.name if name.kind in _WITHOUT_TENANT else (name.tenant, name.name))
+    """The object's document and its revision; None if it does not exist."""
+    written = objects_of(state, name.kind).get(name.name if name.kind in _WITHOUT_TENANT else (name.tenant, name.name))
     return None if written is None else (written.document, written.revision)
 
 
 def names(state: State, kind: str) -> Iterator[ObjectName]:
-    """All objects of a kind."""
-    for written in held(state, kind).values():
+    """Names of all objects of a kind."""
+    for written in objects_of(state, kind).values():
         yield name_of(written.document)
 
 
 def applied(document: Document, author: str, reason: str = "") -> AnyFact:
-    """The fact by which an object is as `document` says."""
+    """The fact that applies a document."""
     reason = reason[:REASON_MAX]
     match document:
         case Tenant():
@@ -119,11 +119,11 @@ def applied(document: Document, author: str, reason: str = "") -> AnyFact:
             return f.ProfileAppliedV1(author=author, reason=reason, profile=document)
         case Policy():
             return f.PolicyAppliedV1(author=author, reason=reason, policy=document)
-    raise TypeError(f"{type(document).__name__} is no kind of document")
+    raise TypeError(f"{type(document).__name__} is not a kind of document")
 
 
 def deleted(name: ObjectName, author: str, reason: str = "") -> AnyFact:
-    """The fact by which an object is gone."""
+    """The fact that deletes an object."""
     reason = reason[:REASON_MAX]
     match name:
         case ObjectName("tenant", _, tenant):
@@ -138,4 +138,4 @@ def deleted(name: ObjectName, author: str, reason: str = "") -> AnyFact:
             return f.ProfileDeletedV1(author=author, reason=reason, tenant=tenant, name=profile)
         case ObjectName("policy", tenant, policy):
             return f.PolicyDeletedV1(author=author, reason=reason, tenant=tenant, name=policy)
-    raise ValueError(f"{name.kind} is no kind of object")
+    raise ValueError(f"{name.kind} is not a kind of object")

@@ -1,4 +1,4 @@
-"""The plan of an `apply` (R9): what a set of documents would change, what is wrong with it, whom it touches, and the facts. Pure."""
+"""The plan of an `apply` (R9): changes of a set of documents, errors in it, affected jobs, and the facts. Pure."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from headrace.contracts.facts.records import RECORD_BYTES_MAX, RECORD_FACTS_MAX
 from headrace.contracts.messages.queries import Change
 from headrace.contracts.transport.codec import encode
 from headrace.domain.model.state import PolicyState, State
-from headrace.governance.affected_jobs import Touched, touched_jobs
+from headrace.governance.affected_jobs import AffectedJobs, affected_jobs
 from headrace.governance.calendars import Zones, calendars_for
 from headrace.governance.changes import changed_fields
 from headrace.governance.objects import ObjectName, PlacedDocument, applied, current, name_of, placed
-from headrace.governance.preview import outlook
+from headrace.governance.preview import preview
 from headrace.governance.validation.diagnostics import Diagnostics, shown
 from headrace.governance.validation.governed_keys import check_governed
 from headrace.governance.validation.limit_checks import check_policy, check_reservations, check_share_limits
@@ -27,16 +27,16 @@ from headrace.governance.validation.subjects import check_subjects
 from headrace.governance.validation.supply import check_level, check_selectors, pools_reached
 
 FACTS_BYTES_MAX = RECORD_BYTES_MAX - 4 * 1024
-"""What the facts of one record may take; the rest is for what stands around them."""
+"""Maximum bytes of the facts of one record; the rest is for their envelope."""
 
 SEAL_ROOM = 1_024
-"""What sealing may add to a person: a third of two lines, and what stands around them."""
+"""Maximum bytes that sealing adds to a person: a third of two lines, and the envelope."""
 
 
 class ApplyPlan(NamedTuple):
-    """What would happen. With errors there are no facts. `stale`: the errors are revisions that have been overtaken.
+    """Outcome of applying documents. A plan with errors has no facts. `stale`: the errors are outdated revisions.
 
-    `running` and `pending` jobs are touched.
+    `running` and `pending`: numbers of affected jobs.
     """
 
     changes: tuple[Change, ...]
@@ -78,18 +78,18 @@ def make_plan(
     if zones is not None:
         facts = (*calendars_for(state, changed, zones, max(now, state.now), findings), *facts)
     _check_size(facts, findings)
-    touched = Touched(0, 0)
+    affected = AffectedJobs(0, 0)
     if changed and not findings.errors:
-        after = outlook(state, facts)
+        after = preview(state, facts)
         _judge(state, after, changed, findings, groups=groups, vouches=vouches)
         if not findings.errors:
-            touched = touched_jobs(state, after, [name for name, _, _ in changed], findings)
+            affected = affected_jobs(state, after, [name for name, _, _ in changed], findings)
     return plan._replace(
         facts=() if findings.errors else facts,
         warnings=tuple(findings.warnings),
         errors=tuple(findings.errors),
-        running=touched.running,
-        pending=touched.pending,
+        running=affected.running,
+        pending=affected.pending,
     )
 
 

@@ -1,7 +1,7 @@
 """The installation as it would be if documents were applied: the same fold, the same hardware, the same jobs.
 
-Strategy: the facts are folded into an empty state, by the fold itself, and what comes out is laid over what is there now. So
-nothing of the real state changes, and no rule about what a document means stands here a second time.
+Strategy: the facts are folded into an empty state, by the fold itself, and the result is laid over the current state. So the real state
+is unchanged, and the meaning of documents is implemented once.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from headrace.domain.model.state import NodeState, PoolState, State
 from headrace.domain.model.supply import recount
 
 
-def outlook(state: State, facts: Iterable[AnyFact]) -> State:
-    """Documents, shares, pools and their nodes after `facts` of governance (`applied`, none of `deleted`). To be read only.
+def preview(state: State, facts: Iterable[AnyFact]) -> State:
+    """Documents, shares, pools and their nodes after `facts` of governance (`applied` only). Read-only.
 
-    It shares everything that does not change with `state`. Jobs and who stands in line are not in it.
+    It shares everything that does not change with `state`. It contains neither jobs nor queues.
     """
     fresh = State(sequence=state.sequence, now=state.now)
     for fact in facts:
@@ -38,7 +38,7 @@ def outlook(state: State, facts: Iterable[AnyFact]) -> State:
 
 
 def _with_nodes(state: State, changed: dict[str, PoolState]) -> dict[str, PoolState]:
-    """All pools anew, each node where the changed selectors lead it."""
+    """Copies of all pools, each node in the pool that the changed selectors choose."""
     pools = {name: PoolState(pool.document, pool.revision) for name, pool in (state.pools | changed).items()}
     for node in state.nodes.values():
         home = _home(node, pools)
@@ -50,7 +50,7 @@ def _with_nodes(state: State, changed: dict[str, PoolState]) -> dict[str, PoolSt
 
 
 def _home(node: NodeState, pools: dict[str, PoolState]) -> PoolState | None:
-    """Where the fold (`join_pool`) would put the node: it stays where it holds leases, else goes to the first pool that picks it."""
+    """The node's pool as the fold (`join_pool`) chooses it: unchanged while it holds leases, else the first pool that selects it."""
     if node.pool is not None and node.leases:
         return pools[node.pool.document.name]
     return next((pools[name] for name in sorted(pools) if pools[name].document.selector.items() <= node.labels.items()), None)

@@ -1,4 +1,4 @@
-"""Deleting an object (R11): refused while jobs are under it or documents refer to it, naming which and how many; or by a mode. Pure."""
+"""Deletion of an object (R11): refused while jobs are under it or documents refer to it, naming which and how many; or by a mode. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headrace.domain.model.state import State
 from headrace.domain.model.time_rules import Closing
 from headrace.domain.queueing.freeze_drain import holding_under, waiting_under
 from headrace.governance.dependents import jobs_under, referring
-from headrace.governance.drain import GOES_WITH_NOTHING, company
+from headrace.governance.drain import NO_CASCADE, cascade
 from headrace.governance.objects import REASON_MAX, ObjectName, current, deleted, full_name, names
 from headrace.governance.validation.diagnostics import listed, unknown
 
@@ -22,7 +22,7 @@ MODES = ("freeze", "drain", "cancel")
 
 
 class Removal(NamedTuple):
-    """What a deletion comes to: the fact, or a stable code and one line that says why not."""
+    """Outcome of a deletion: the fact, or a stable code and one line with the reason."""
 
     changes: tuple[Change, ...] = ()
     facts: tuple[AnyFact, ...] = ()
@@ -33,7 +33,7 @@ class Removal(NamedTuple):
 
 
 def remove(state: State, request: DeleteRequest, author: str) -> Removal:
-    """The deletion of one object, as asked for by `author`."""
+    """The deletion of one object, requested by `author`."""
     wrong = _wrong_request(request)
     if wrong:
         return Removal(code="INVALID", error=wrong)
@@ -68,7 +68,7 @@ def _wrong_request(request: DeleteRequest) -> str:
 
 
 def _in_the_way(name: ObjectName, running: int, pending: int, referring: list[str]) -> str:
-    """Why the object cannot go; empty where nothing is in the way."""
+    """Reason why the object cannot be deleted; empty if it can."""
     in_use = f"in use (pending={pending} running={running})" if running or pending else ""
     named = f"named by {listed(referring)}" if referring else ""
     if not in_use and not named:
@@ -85,18 +85,18 @@ def _in_the_way(name: ObjectName, running: int, pending: int, referring: list[st
 
 
 def _by_mode(state: State, name: ObjectName, request: DeleteRequest, author: str, change: Change) -> Removal:
-    """Close it now; what is drained or cancelled goes as soon as nothing runs under it, with what means nothing without it."""
+    """Close the object now; a drained or cancelled object is deleted once it is unused, with the objects that depend on it."""
     closing = Closing(name.kind, name.tenant, name.name, request.mode, author, state.now)
     running, pending = len(holding_under(state, closing)), len(waiting_under(state, closing))
-    goes = GOES_WITH_NOTHING if request.mode == "freeze" else company(state, name, author)
-    if goes.in_the_way:
-        line = f"{name} cannot be deleted: {listed(goes.in_the_way)}: change or delete those first (R11)"
+    found = NO_CASCADE if request.mode == "freeze" else cascade(state, name, author)
+    if found.in_the_way:
+        line = f"{name} cannot be deleted: {listed(found.in_the_way)}: change or delete those first (R11)"
         return Removal(code="REFUSED", error=line, running=running, pending=pending)
     before = state.terms.closings.get((name.kind, name.tenant, name.name))
     if before is not None and before.mode == request.mode:
         return Removal((structs.replace(change, action="keep"),), running=running, pending=pending)
     was = before.mode if before is not None else "no"
-    fields = (f"closed: {was} -> {request.mode}", *(f"with it: {line}" for line in goes.lines))
+    fields = (f"closed: {was} -> {request.mode}", *(f"with it: {line}" for line in found.lines))
     fact = f.ObjectClosedV1(
         author=author,
         reason=request.reason[:REASON_MAX],

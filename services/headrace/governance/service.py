@@ -1,4 +1,4 @@
-"""Governance on the bus: questions in, judged in line with the log, answered when what they ask for holds."""
+"""Governance on the bus: receives requests, judges them in the order of the log, and answers once the outcome is durable."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ from headrace.governance.api.serve import Hands, host
 from headrace.governance.approvals import approving
 from headrace.governance.calendars import Zones
 from headrace.governance.claims import claiming
-from headrace.governance.decide import Decision, Governance, Wish, applying, deleting, first_of
+from headrace.governance.decide import Decision, Governance, Operation, applying, deleting, first_of
 from headrace.governance.erasure import erasing, owner_of, pseudonym
 from headrace.governance.force_preempt import forcing
-from headrace.governance.level_upgrade import Raising
-from headrace.governance.missing_keys import Keyless
-from headrace.governance.node_exclusion import Excluding
+from headrace.governance.level_upgrade import LevelUpgrade
+from headrace.governance.missing_keys import MissingKeys
+from headrace.governance.node_exclusion import NodeExclusion
 from headrace.governance.nodes import confirming_empty, cordoning, draining
-from headrace.governance.objects import ObjectName, held, name_of, names
+from headrace.governance.objects import ObjectName, name_of, names, objects_of
 from headrace.governance.storage import reporting
 from headrace.governance.storage import trouble as trouble_of_storage
 from headrace.governance.time_zones import known_zones, offsets_of
@@ -78,10 +78,10 @@ from headrace.views.state_at import Past
 from headrace.views.visibility import EVERYBODY
 
 ANSWER_BYTES_MAX = MESSAGE_BYTES_MAX - 64 * 1024
-"""Of an answer's body; the rest is for the envelope."""
+"""Maximum bytes of an answer's body; the rest is for the envelope."""
 
 LINES_MAX = 2_000
-"""Changes, warnings or errors in one answer."""
+"""Maximum changes, warnings or errors in one answer."""
 
 
 ZONES = Zones(offsets_of, known_zones)
@@ -89,43 +89,48 @@ ZONES = Zones(offsets_of, known_zones)
 
 
 async def main(service: Service) -> None:
-    """Run until cancelled or deposed."""
+    """Run until cancelled or fenced."""
     keys, texts = SigningKeys(service.data / IDENTITY), Keyring(service.data / KEYS)
     deciding = await Deciding.begin(service, GOVERNANCE, lambda state: Governance(state, ZONES))
     people = People(texts)
     deciding.seal, deciding.before_first = people.sealed, people.open_all
     deciding.fold.listeners.append(people.listener(deciding.fold.state))
     verifier = Verifier.of(service.data)
-    desk = Desk(deciding, keys, texts, verifier)
+    requests = RequestHandlers(deciding, keys, texts, verifier)
     ledger = WholeLedger(JetStreamLog(service.connection, LEDGER_STREAM), service.data / ARCHIVE)
     erased = deciding.fold.state.tokens.erased
     then = Then(Past(ledger, Snapshots.over(service.connection, ledger), erased=erased), ledger, wall_clock)
-    raising = Raising(deciding, desk.decided, (*SERVICES, CALLOUT_USER))
-    keyless = Keyless(deciding, desk.decided, texts, str(service.data / KEYS))
-    nodes = Excluding(deciding, desk.decided)
+    upgrade = LevelUpgrade(deciding, requests.decided, (*SERVICES, CALLOUT_USER))
+    missing_keys = MissingKeys(deciding, requests.decided, texts, str(service.data / KEYS))
+    nodes = NodeExclusion(deciding, requests.decided)
 
     def told(_tenant: str, _user: str, _payload: bytes) -> ServiceView:
         view = status(service.name, deciding.fold)
         trouble = "; ".join(
-            filter(None, (keyless.trouble(), nodes.trouble(), trouble_of_storage(deciding.fold.state, desk.report)))
+            filter(None, (missing_keys.trouble(), nodes.trouble(), trouble_of_storage(deciding.fold.state, requests.report)))
         )
-        return structs.replace(view, newest=raising.newest, held_back=raising.held_back(), trouble=trouble)
+        return structs.replace(view, newest=upgrade.newest, held_back=upgrade.held_back(), trouble=trouble)
 
-    handlers: dict[str, Handler] = {**desk.handlers(), **then.handlers(EVERYBODY), "records": records(ledger), "status": told}
-    work = [deciding.run(handlers), raising.run(), keyless.run(), nodes.run()]
+    handlers: dict[str, Handler] = {
+        **requests.handlers(),
+        **then.handlers(EVERYBODY),
+        "records": records(ledger),
+        "status": told,
+    }
+    work = [deciding.run(handlers), upgrade.run(), missing_keys.run(), nodes.run()]
     address = os.environ.get(API)
     if address:
-        work.append(host(deciding, Hands(desk.decided, keys.sign, texts, verifier), ZONES, address))
+        work.append(host(deciding, Hands(requests.decided, keys.sign, texts, verifier), ZONES, address))
     await together(*work)
 
 
-class Desk:
-    """Takes questions from the bus and hands wishes to the decider. A question waits until the ledger has been read to its tip."""
+class RequestHandlers:
+    """Handlers of the bus, which hand operations to the decider. A request waits until the ledger has been read to its tip."""
 
     def __init__(self, deciding: Deciding, keys: SigningKeys, texts: Keyring, verifier: Verifier) -> None:
         decider = deciding.decider
         if not isinstance(decider, Governance):
-            raise TypeError("the desk hands wishes to governance only")
+            raise TypeError("the handlers pass operations to governance only")
         self._deciding = deciding
         self._keys = keys
         self._texts = texts
@@ -134,7 +139,7 @@ class Desk:
         self.report: StorageReport | None = None
 
     def handlers(self) -> dict[str, Handler]:
-        """What can be asked, `status` aside."""
+        """Handlers by request, except `status`."""
         return {
             "apply": self.apply,
             "delete": self.delete,
@@ -154,10 +159,12 @@ class Desk:
         }
 
     async def apply(self, tenant: str, user: str, payload: bytes) -> ApplyAnswer:
-        """Documents are to be in force, all or none (R9)."""
+        """Apply documents, all or none (R9)."""
         author, request = _administrator(tenant, user), decode(payload, ApplyRequest)
         try:
-            documents = await asyncio.to_thread(_read, request.documents)  # a large set takes seconds: the rest goes on
+            documents = await asyncio.to_thread(
+                _read, request.documents
+            )  # a large set takes seconds, during which others are served
         except DocumentErrors as wrong:
             errors = tuple(map(str, wrong.errors))
             raise Refused("INVALID", first_of(errors), fitting(ApplyAnswer(changes=(), errors=errors))) from None
@@ -169,40 +176,40 @@ class Desk:
                 reason=request.reason,
                 revisions=request.revisions,
                 dry_run=request.dry_run,
-                vouches=True,  # the bus lets nobody else ask
+                vouches=True,  # only administrators may ask on the bus
             )
         )
 
     async def delete(self, tenant: str, user: str, payload: bytes) -> ApplyAnswer:
-        """An object is to be gone (R11)."""
+        """Delete an object (R11)."""
         return await self.decided(deleting(decode(payload, DeleteRequest), _administrator(tenant, user)))
 
     async def cordon(self, tenant: str, user: str, payload: bytes) -> ApplyAnswer:
-        """A node is to take no new work."""
+        """Cordon a node: it takes no new work."""
         return await self.decided(cordoning(decode(payload, NodeRequest), _administrator(tenant, user), cordon=True))
 
     async def uncordon(self, tenant: str, user: str, payload: bytes) -> ApplyAnswer:
-        """A node is to take new work again."""
+        """Uncordon a node: it takes new work again."""
         return await self.decided(cordoning(decode(payload, NodeRequest), _administrator(tenant, user), cordon=False))
 
     async def drain(self, tenant: str, user: str, payload: bytes) -> ApplyAnswer:
-        """A node is to take no new work, and everything on it is to leave."""
+        """Drain a node: it takes no new work, and its jobs leave."""
         return await self.decided(draining(decode(payload, NodeRequest), _administrator(tenant, user)))
 
     async def confirm_empty(self, tenant: str, user: str, payload: bytes) -> ApplyAnswer:
-        """Nothing is left on a node of what should not be there."""
+        """Confirm that a node's overdue leases have ended."""
         return await self.decided(confirming_empty(decode(payload, NodeRequest), _administrator(tenant, user)))
 
     async def approve(self, tenant: str, user: str, payload: bytes) -> ApplyAnswer:
-        """What a node says of itself is to be believed."""
+        """Approve a node's claims."""
         return await self.decided(approving(decode(payload, ApproveNodeRequest), _administrator(tenant, user)))
 
     async def preempt(self, tenant: str, user: str, payload: bytes) -> ApplyAnswer:
-        """What a job holds is to be taken by force (R24)."""
+        """Preempt a job by force (R24)."""
         return await self.decided(forcing(decode(payload, ForceRequest), _administrator(tenant, user)))
 
     async def erase(self, tenant: str, user: str, payload: bytes) -> ApplyAnswer:
-        """What a tenant's jobs ran, or who somebody is, is to be unreadable for ever: on record first, then the key goes."""
+        """Make a tenant's texts, or a person, unreadable for ever: state it first, then delete the key."""
         request, called = decode(payload, EraseRequest), pseudonym(secrets.token_hex(4))
         owner = owner_of(request)
         has_key = is_owner(owner) and await asyncio.to_thread(self._texts.has, owner)
@@ -211,7 +218,7 @@ class Desk:
         return answer
 
     async def create_token(self, tenant: str, user: str, payload: bytes) -> TokenAnswer:
-        """Somebody is to be given a token: stated first, signed when that holds, told once."""
+        """Create a token: stated first, signed once that is durable, returned once."""
         request, now = decode(payload, TokenRequest), wall_clock()
         grant = grant_of(request, make_job_id(now // 1_000, secrets.token_bytes(ENTROPY_BYTES)), now)
         if isinstance(grant, str):
@@ -222,18 +229,18 @@ class Desk:
         return TokenAnswer(token=token, id=grant.id, expires_at=grant.expires_at * SECOND)
 
     async def revoke_token(self, tenant: str, user: str, payload: bytes) -> ApplyAnswer:
-        """A token, or all of a bearer, is to count no more."""
+        """Revoke a token, or all tokens of a bearer."""
         return await self.decided(revoking(decode(payload, RevokeRequest), _administrator(tenant, user)))
 
     async def tokens(self, tenant: str, user: str, payload: bytes) -> TokensAnswer:
-        """The tokens that there are, without the tokens themselves, which nobody keeps."""
+        """The tokens, without their secret texts, which are not stored."""
         _administrator(tenant, user)
         request = decode(payload, TokensRequest)
         await self._deciding.caught_up.wait()
         return tokens_of(self._governance.state, request)
 
     async def claim(self, _tenant: str, _user: str, payload: bytes) -> ApplyAnswer:
-        """What a provider's token says of its bearer's groups is to be on record; whoever passes it on is not believed, but the token."""
+        """State the groups in a provider's token. The token is verified here; its sender is not trusted."""
         await self._deciding.caught_up.wait()
         try:
             caller = await self._verifier.caller(self._governance.state, decode(payload, ClaimRequest).token)
@@ -242,12 +249,12 @@ class Desk:
         return await self.decided(claiming(caller))
 
     async def storage(self, _tenant: str, _user: str, payload: bytes) -> ApplyAnswer:
-        """How much the streams take, as callout has heard it from the servers."""
+        """Take callout's report of the servers' storage."""
         self.report = decode(payload, StorageReport)
         return await self.decided(reporting(self.report))
 
     async def get(self, tenant: str, user: str, payload: bytes) -> GetAnswer:
-        """Documents as they are in force, with the revision that a change is to be based on."""
+        """Documents in force, with the revision that a change is to be based on."""
         _administrator(tenant, user)
         request = decode(payload, GetRequest)
         await self._deciding.caught_up.wait()
@@ -256,20 +263,20 @@ class Desk:
             raise Refused("REFUSED", f"{len(answer.documents)} documents are too many for one answer: ask for one by name")
         return answer
 
-    async def decided(self, wish: Wish) -> ApplyAnswer:
-        """What came of a wish, once it holds; `Refused` where the answer is no."""
+    async def decided(self, operation: Operation) -> ApplyAnswer:
+        """Answer to an operation once it is durable. Raises Refused."""
         await self._deciding.caught_up.wait()
         waiting: asyncio.Future[Decision] = asyncio.get_running_loop().create_future()
 
         def answered(outcome: Decision | Exception) -> None:
-            if waiting.done():  # whoever asked is gone
+            if waiting.done():  # the caller is gone
                 return
             if isinstance(outcome, Exception):
                 waiting.set_exception(outcome)
             else:
                 waiting.set_result(outcome)
 
-        self._governance.ask(wish, answered)
+        self._governance.ask(operation, answered)
         self._deciding.nudge()
         decision = await waiting
         answer = fitting(decision.answer)
@@ -283,12 +290,12 @@ def _read(written: dict[str, object]) -> Documents:
 
 
 def _administrator(tenant: str, user: str) -> str:
-    """Who asks, as facts name them: an administrator of the installation, because the bus lets nobody else ask this service."""
+    """The author as facts name them: an administrator of the installation, because only those may ask this service."""
     return f"{tenant}.{user}"
 
 
 def fitting(answer: ApplyAnswer) -> ApplyAnswer:
-    """The answer cut to what a message holds: of very many lines the first, of changes those that are some."""
+    """The answer cut to the size of a message: the first of many lines, and of the changes those that change something."""
     changes = answer.changes
     if len(changes) > LINES_MAX:
         changes = tuple(change for change in changes if change.action != "keep")[:LINES_MAX]
@@ -308,7 +315,7 @@ def _closed(state: State, name: ObjectName) -> str:
 
 
 def find(state: State, request: GetRequest) -> GetAnswer:
-    """The documents of a kind, or those of one name (`acme/ai-dev`, or `ai-dev` in whichever tenant), sorted by name."""
+    """The documents of a kind, or those of one name (`acme/ai-dev`, or `ai-dev` in any tenant), sorted by name."""
     if request.kind not in KINDS:
         raise Refused("INVALID", f"kind: {unknown('kind', request.kind, KINDS)}")
     found = [
@@ -319,7 +326,7 @@ def find(state: State, request: GetRequest) -> GetAnswer:
             document=write_document(written.document),
             closed=_closed(state, name),
         )
-        for written in held(state, request.kind).values()
+        for written in objects_of(state, request.kind).values()
         for name in (name_of(written.document),)
         if request.name in ("", name.full, name.name)
     ]

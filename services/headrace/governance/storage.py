@@ -1,6 +1,6 @@
-"""Whether so little storage is left that no more jobs are admitted: a floor is kept for those that write what already is. Pure.
+"""Admission stops while storage is scarce: a reserve is kept for the services that write about admitted jobs. Pure.
 
-NATS refuses every writer alike when a server's storage is used up, the deciders and the cure included. So new work is refused before.
+NATS refuses every writer alike when a server's storage is used up, including those that free it. So new work is refused earlier.
 """
 
 from __future__ import annotations
@@ -14,35 +14,35 @@ from headrace.governance.decide import Decision
 if TYPE_CHECKING:
     from headrace.contracts.messages.tokens import StorageReport
     from headrace.domain.model.state import State
-    from headrace.governance.decide import Wish
+    from headrace.governance.decide import Operation
 
 SCARCE_FROM, AMPLE_BELOW = 90, 85
-"""Percent of a server's storage."""
+"""Percent of a server's storage at which scarcity begins, and below which it ends."""
 GIB = 1024**3
 
 
 def is_scarce(report: StorageReport, *, was: bool) -> bool:
-    """Whether it is now; between the two bounds it stays as it was."""
+    """True if storage is scarce; between the two bounds, `was`."""
     if report.limit <= 0:
         return False
     return 100 * report.used >= (AMPLE_BELOW if was else SCARCE_FROM) * report.limit
 
 
-def reporting(report: StorageReport) -> Wish:
-    """The wish that it be known how much is left; nothing where that is known."""
+def reporting(report: StorageReport) -> Operation:
+    """Operation that states whether storage is scarce; without effect if that is stated already."""
 
-    def wish(state: State, _now: int) -> Decision:
+    def operation(state: State, _now: int) -> Decision:
         answer = ApplyAnswer(changes=(), applied=True)
         scarce = is_scarce(report, was=state.terms.scarce)
         if not state.terms.amended or scarce == state.terms.scarce:
             return Decision(answer)
         return Decision(answer, (f.StorageStatedV1(scarce=scarce, used=report.used, limit=report.limit),))
 
-    return wish
+    return operation
 
 
 def trouble(state: State, report: StorageReport | None) -> str:
-    """What is said in the status while it is scarce, with the way out; empty where it is not."""
+    """Status text while storage is scarce, with the way out; otherwise empty."""
     if not state.terms.scarce:
         return ""
     much = f"{report.used / GIB:.1f} of {report.limit / GIB:.1f} GiB" if report is not None else f"more than {SCARCE_FROM} %"

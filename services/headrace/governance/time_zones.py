@@ -1,4 +1,4 @@
-"""The time zone database of this machine: the only place that reads it. What it says becomes a fact (`calendars`)."""
+"""The time zone database of this machine, read only here. Its contents become facts (`calendars`)."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from headrace.contracts.values.durations import SECOND
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _STEP = timedelta(days=7)
-"""No zone changes its clocks there and back within a week."""
+"""Step of the search: zones do not change their offset twice within a week."""
 
 
 def offsets_of(zone: str, since: int, until: int) -> tuple[tuple[int, int], ...] | None:
-    """(moment in microseconds, seconds east of UTC from then on) between two moments, the first at `since`; None: no such zone."""
+    """(moment in microseconds, seconds east of UTC from then on) between two moments, the first at `since`; None for an unknown zone."""
     try:
         clock = ZoneInfo(zone)
     except (ZoneInfoNotFoundError, OSError, ValueError):
@@ -36,7 +36,7 @@ def _seconds(clock: ZoneInfo, at: datetime) -> int:
 
 
 def _change(clock: ZoneInfo, before: datetime, after: datetime) -> datetime:
-    """The second at which the offset first differs from that of `before`."""
+    """The first second at which the offset differs from that of `before`."""
     was = _seconds(clock, before)
     while after - before > timedelta(seconds=1):
         middle = before + timedelta(seconds=(after - before) // timedelta(seconds=2))
@@ -45,5 +45,5 @@ def _change(clock: ZoneInfo, before: datetime, after: datetime) -> datetime:
 
 
 def known_zones() -> set[str]:
-    """The names of all zones, for who has mistyped one."""
+    """The names of all zones, for hints after a misspelt one."""
     return available_timezones()

@@ -1,4 +1,4 @@
-"""Who is given a token and whose counts no more, as facts. Pure; the token itself is signed by the service once the fact holds."""
+"""Grants and revocations of tokens, as facts. Pure; the token itself is signed by the service once the fact is durable."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from headrace.contracts.messages.tokens import (
 from headrace.contracts.values.durations import SECOND, format_duration
 from headrace.contracts.values.ids import is_token
 from headrace.domain.model.state import State
-from headrace.governance.approvals import said_in, too_early, with_token, wrong_with
-from headrace.governance.decide import Decision, Wish
+from headrace.governance.approvals import claims_error, claims_or_none, not_yet_possible, with_token
+from headrace.governance.decide import Decision, Operation
 from headrace.governance.objects import REASON_MAX
 from headrace.governance.validation.diagnostics import unknown
 from headrace.identity.caller import only_the_owner
@@ -30,19 +30,19 @@ from headrace.identity.principals import is_known
 
 
 def grant_of(request: TokenRequest, name: str, now: int) -> Grant | str:
-    """What is to be signed, or what is wrong with the request, in one line. `name`: the token's id; `now` in microseconds."""
+    """The grant to sign, or the error in the request, in one line. `name`: the token's id; `now` in microseconds."""
     if request.role not in TokenRole.__members__.values():
         return f"role: {unknown('role', request.role, TokenRole)}"
     role = TokenRole(request.role)
     if not is_token(request.handle):
-        return f"handle: {request.handle[:80]!r} is no name; it is 1 to 63 of a-z, 0-9 and '-'"
+        return f"handle: {request.handle[:80]!r} is not a name; use 1-63 of a-z, 0-9, '-'"
     lifetime = request.lifetime or LIFETIME
     if not SECOND <= lifetime <= LIFETIME_MAX:
         return f"expires: a token lives for 1s to {format_duration(LIFETIME_MAX)}"
-    claims = said_in(request.claims)
+    claims = claims_or_none(request.claims)
     if claims is not None and role is not TokenRole.NODE:
         return "claims: labels, GPUs and isolation belong to tokens of nodes only"
-    if claims is not None and (wrong := wrong_with(claims)):
+    if claims is not None and (wrong := claims_error(claims)):
         return wrong
     begins = now // SECOND
     tenant = {TokenRole.NODE: NODE_TENANT, TokenRole.ADMIN: PROVIDER_TENANT, TokenRole.VIEWER: PROVIDER_TENANT}.get(
@@ -53,21 +53,19 @@ def grant_of(request: TokenRequest, name: str, now: int) -> Grant | str:
 
 def granting(
     grant: Grant, author: str, reason: str, *, by_provider: bool, alone: str = "", claims: NodeClaims | None = None
-) -> Wish:
-    """Wish for a token; refused if no document names the bearer.
+) -> Operation:
+    """Operation that grants a token; refused if no document names the bearer.
 
-    `alone`: why only the owner and administrators can log in here (`identity.verifier`); then only administrators and nodes are given one.
-
-    `claims`: what a node may say of itself (`approvals`).
-
-    So is one by whose handle facts would take a tenant's people for the provider's: only the provider may give the same person both.
+    `alone`: reason why only the owner and administrators can log in here (`identity.verifier`); then only administrators and nodes get one.
+    `claims`: what a node may claim (`approvals`). A token is also refused if facts would confuse its bearer with one of the provider's
+    people: only the provider may give one person both.
     """
 
-    def wish(state: State, _now: int) -> Decision:
+    def operation(state: State, _now: int) -> Decision:
         if alone and grant.role not in (TokenRole.ADMIN, TokenRole.NODE):
             return _refused("NOT_ALLOWED", only_the_owner(alone))
-        said = said_in(claims)
-        if said is not None and (early := too_early(state)):
+        said = claims_or_none(claims)
+        if said is not None and (early := not_yet_possible(state)):
             return _refused("REFUSED", f"{early}; without claims the token can be made now, and they can be approved later")
         if not by_provider and _is_providers(state, grant):
             error = f"handle: {grant.handle} is already the handle of a provider administrator or viewer; choose another"
@@ -90,22 +88,22 @@ def granting(
         approved = with_token(state, grant.handle, said, author, reason) if grant.role is TokenRole.NODE else ()
         return Decision(_changed(grant.id, "create"), (fact, *approved))
 
-    return wish
+    return operation
 
 
-def revoking(request: RevokeRequest, author: str, within: str = "") -> Wish:
-    """The wish that a token, or all of a bearer, count no more. `within`: only those of this tenant may be named."""
+def revoking(request: RevokeRequest, author: str, within: str = "") -> Operation:
+    """Operation that revokes a token, or all of a bearer. `within`: only those of this tenant may be named."""
 
-    def wish(state: State, _now: int) -> Decision:
+    def operation(state: State, _now: int) -> Decision:
         known = state.tokens.known.get(request.token)
         if bool(request.token) == bool(request.handle):
             return _refused(
                 "INVALID", "token: name one by its id, or a bearer by tenant and handle; `headrace token list` shows them"
             )
         if len(request.token) > 200 or (request.handle and not is_token(request.handle)):
-            return _refused("INVALID", "token: this is the name of none; `headrace token list` shows them")
+            return _refused("INVALID", "token: no token has this name; `headrace token list` shows them")
         if within and (known.tenant if known is not None else request.tenant) != within:
-            return _refused("NOT_FOUND", f"there is no such token in {within}")
+            return _refused("NOT_FOUND", f"no token of this name belongs to {within}")
         if known is not None and known.revoked_at:
             return Decision(_changed(request.token, "keep"))
         fact = f.TokenRevokedV1(
@@ -117,7 +115,7 @@ def revoking(request: RevokeRequest, author: str, within: str = "") -> Wish:
         )
         return Decision(_changed(request.token or f"{request.tenant}/{request.handle}", "delete"), (fact,))
 
-    return wish
+    return operation
 
 
 def tokens_of(state: State, request: TokensRequest) -> TokensAnswer:

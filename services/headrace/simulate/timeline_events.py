@@ -18,13 +18,13 @@ from headrace.simulate.names import numbered
 from headrace.simulate.replay_facts import restate
 
 if TYPE_CHECKING:
-    from headrace.governance.decide import Wish
+    from headrace.governance.decide import Operation
     from headrace.simulate.scenario import Moment
     from headrace.simulate.world import World
 
 AUTHOR = "default.scenario"
 
-_NODE_WISHES: dict[str, Callable[[NodeRequest, str], Wish]] = {
+_NODE_WISHES: dict[str, Callable[[NodeRequest, str], Operation]] = {
     "cordon": partial(cordoning, cordon=True),
     "uncordon": partial(cordoning, cordon=False),
     "drain": draining,

@@ -280,7 +280,7 @@ def test_hostile_bytes_are_one_refusal(judging, payload):
 def test_ids_that_are_none_are_one_refusal_for_the_message_and_the_other_jobs_are_admitted(judging):
     judging.submit(wish(1), wish(2, id="Z" * 60_000), *(wish(3, id=f"x{n}") for n in range(40)))
 
-    message = f"id: '{'Z' * 40}' is no lower-case ULID of 26 characters (and 40 more like it)"
+    message = f"id: '{'Z' * 40}' is not a lower-case ULID of 26 characters (and 40 more like it)"
     assert judging.judged() == (admitted(1), refused(1, "MALFORMED", message), judged_through(1))
 
 
@@ -450,7 +450,7 @@ def test_of_several_those_that_are_unknown_are_refused_at_once_and_the_others_ar
         wanted(1),
         refused(2, "NOT_ALLOWED", text, cancel_many("default", "ann")),
         refused(3, "NOT_ALLOWED", f"bob has no job {job_id(1)}", cancel_many("default", "bob")),
-        refused(4, "MALFORMED", "jobs: 'x' is no lower-case ULID of 26 characters", cancel_many("default", "ann")),
+        refused(4, "MALFORMED", "jobs: 'x' is not a lower-case ULID of 26 characters", cancel_many("default", "ann")),
         judged_through(4),
     )
 

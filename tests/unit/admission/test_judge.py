@@ -212,7 +212,7 @@ def test_each_test_is_made_only_when_those_before_it_have_passed(told):
         ({"name": "x" * 257}, "name: at most 256 characters"),
         ({"priority": 1_000_001}, "priority: between -1000000 and 1000000"),
         ({"retries": -1}, "retries: between 0 and 1000"),
-        ({"request": {"G P U": 1}}, "request: 'G P U' is no resource; write gpu, cpu, memory or a key of the pool"),
+        ({"request": {"G P U": 1}}, "request: 'G P U' is not a resource; write gpu, cpu, memory or a key of the pool"),
         (
             {"request": {"gpu": "0.3333"}},
             "request.gpu: 0.3333 gpu is not exact; write a fraction of at most three decimals, or 1/n with n up to 10",
@@ -236,7 +236,7 @@ def test_a_dependency_has_to_be_known_of_the_same_tenant_and_with_a_condition_th
     assert told_of(judged(told, after=(After(job=stranger.key),))) == ("MALFORMED", foreign)
     assert told_of(judged(told, after=(After(job=mine.key, when="never"),))) == (
         "MALFORMED",
-        "after: 'never' is no condition; write ok or any",
+        "after: 'never' is not a condition; write ok or any",
     )
 
 

@@ -80,7 +80,7 @@ def test_what_admission_would_state_has_no_objection(told):
         f.WishesJudgedV1(through=9),
     )
     review = reviewed(told, *facts)
-    assert (review.objections, review.judged, review.untold.total()) == ([], 5, 0)
+    assert (review.objections, review.judged, review.unverifiable.total()) == ([], 5, 0)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_the_same_job_is_judged_once(told):
         (rejected("ID_TOO_OLD", "id"), "would not be for that: its id is of today"),
         (
             rejected("EXCEEDS_POLICY_LIMIT", "too much", request={}),
-            "would not be for that: what it asks for fits, and so many may",
+            "would not be for that: its request fits, and the queue is not",
         ),
         (rejected("EXCEEDS_POLICY_LIMIT", "it", request=gpus(2)), "would be with BEYOND_PROFILE: request.gpu: 2 is asked for"),
         (rejected("NOT_ALLOWED", "you are not", on_behalf_of="eve"), "would be with NOT_ALLOWED: on_behalf_of: ann may not"),
@@ -206,7 +206,7 @@ def test_how_long_too_many_have_to_wait_is_judged_again(told):
 )
 def test_what_only_the_wish_could_tell_is_counted_and_not_guessed(told, fact):
     review = reviewed(told, fact)
-    assert (review.objections, review.judged, dict(review.untold)) == ([], 0, {fact.reason: 1})
+    assert (review.objections, review.judged, dict(review.unverifiable)) == ([], 0, {fact.reason: 1})
 
 
 def test_that_there_is_no_job_is_judged_by_the_jobs_that_are_there(told):
@@ -218,7 +218,7 @@ def test_that_there_is_no_job_is_judged_by_the_jobs_that_are_there(told):
     )
     assert (whys(told, fact), reviewed(told, fact).judged) == ([], 1)
     told.say(admitted(1), by="admission")
-    assert whys(told, fact) == [f"it says that there is no job {admitted(1).job}, and there is"]
+    assert whys(told, fact) == [f"it calls job {admitted(1).job} unknown, but the job exists"]
 
 
 def test_what_is_to_be_stopped_has_to_be_there(told):
@@ -226,8 +226,8 @@ def test_what_is_to_be_stopped_has_to_be_there(told):
     ask = f.JobCancelRequestedV1(job=job, by="default.ann")
     again = f.JobRequeueRequestedV1(job=job, attempt=1, by="default.ann")
     assert whys(told, ask, again) == [
-        f"job {job} is not there to be cancelled",
-        f"attempt 1 of job {job} is not there to be requeued (R29)",
+        f"job {job} cannot be cancelled: it is not known or has ended",
+        f"attempt 1 of job {job} cannot be requeued: it is not this job's running attempt (R29)",
     ]
     told.say(admitted(1), by="admission")
     assert len(whys(told, ask, again)) == 1  # it waits: there is no attempt

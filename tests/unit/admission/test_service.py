@@ -7,7 +7,7 @@ import pytest
 
 from headrace.admission import service
 from headrace.admission.decide import Admission
-from headrace.admission.service import Held, _forget_judged, _read_wishes
+from headrace.admission.service import UnjudgedBytes, _purge_judged, _read_submissions
 from headrace.bus.log import LogUnavailable, Message
 from headrace.bus.memory import MemoryLog
 from headrace.bus.text_encryption import KEYS, Keyring
@@ -44,11 +44,11 @@ def test_what_is_held_is_counted_in_bytes_until_its_batch_is_judged():
     def batch(*sequences):
         return [Message(sequence, QUEUE, 0, b"x" * 10) for sequence in sequences]
 
-    held = Held()
-    held.take([])
+    held = UnjudgedBytes()
+    held.add([])
     assert held.after(0) == 0
-    held.take(batch(1, 2))
-    held.take(batch(3))
+    held.add(batch(1, 2))
+    held.add(batch(3))
     assert [held.after(judged) for judged in (0, 1, 2, 3)] == [30, 30, 10, 0]
 
 
@@ -118,7 +118,7 @@ class TestReadingWishes:
     async def test_nothing_is_read_before_the_ledger_has_been(self):
         submits, fake = Submits(messages=1), FakeDeciding()
         fake.caught_up.clear()
-        async with running(_read_wishes(submits, fake)):
+        async with running(_read_submissions(submits, fake)):
             for _ in range(5):
                 await asyncio.sleep(0)
             assert (fake.waiting, fake.nudged) == ([], 0)
@@ -128,7 +128,7 @@ class TestReadingWishes:
 
     async def test_messages_are_handed_over_in_order_from_the_first_that_is_not_judged(self):
         submits, fake = Submits(messages=4), FakeDeciding(judged=2)
-        async with running(_read_wishes(submits, fake)):
+        async with running(_read_submissions(submits, fake)):
             await until(lambda: fake.nudged == 1)
             submits.append_now(QUEUE, b"{}", None)
             await until(lambda: fake.nudged == 2)
@@ -137,14 +137,14 @@ class TestReadingWishes:
     async def test_what_was_purged_was_judged(self):
         submits, fake = Submits(messages=3), FakeDeciding(judged=1)
         await submits.purge_through(2)
-        async with running(_read_wishes(submits, fake)):
+        async with running(_read_submissions(submits, fake)):
             await until(lambda: fake.nudged == 1)
         assert fake.waiting == [3]
 
     async def test_no_more_is_read_than_can_be_held(self, monkeypatch):
         monkeypatch.setattr(service, "WAITING_MAX", 3)
         submits, fake = Submits(messages=3), FakeDeciding()
-        async with running(_read_wishes(submits, fake)):
+        async with running(_read_submissions(submits, fake)):
             await until(lambda: fake.nudged == 1)
             submits.append_now(QUEUE, b"{}", None)
             for _ in range(5):
@@ -156,7 +156,7 @@ class TestReadingWishes:
 
     async def test_who_stops_reading_closes_the_reader(self):
         submits, fake = Submits(messages=1), FakeDeciding()
-        async with running(_read_wishes(submits, fake)):
+        async with running(_read_submissions(submits, fake)):
             await until(lambda: fake.nudged == 1)
             assert len(submits._readers) == 1
         assert len(submits._readers) == 0
@@ -164,8 +164,8 @@ class TestReadingWishes:
     async def test_wishes_are_read_for_admission_only(self):
         fake = FakeDeciding()
         fake.decider = object()
-        with pytest.raises(TypeError, match="admission reads wishes for its own decider only"):
-            await _read_wishes(Submits(), fake)
+        with pytest.raises(TypeError, match="admission reads submissions for its own decider only"):
+            await _read_submissions(Submits(), fake)
 
 
 class TestForgettingWhatIsJudged:
@@ -175,7 +175,7 @@ class TestForgettingWhatIsJudged:
 
     async def test_it_is_purged_once_and_what_is_not_judged_stays(self):
         submits, fake = Submits(messages=3), FakeDeciding(judged=2)
-        async with running(_forget_judged(submits, fake)):
+        async with running(_purge_judged(submits, fake)):
             await until(lambda: submits.purges)
             for _ in range(5):
                 await asyncio.sleep(0)
@@ -186,13 +186,13 @@ class TestForgettingWhatIsJudged:
 
     async def test_where_nothing_is_judged_nothing_is_asked(self):
         submits = Submits(messages=3)
-        async with running(_forget_judged(submits, FakeDeciding())):
+        async with running(_purge_judged(submits, FakeDeciding())):
             for _ in range(5):
                 await asyncio.sleep(0)
         assert submits.purges == []
 
     async def test_a_purge_that_fails_is_tried_again(self):
         submits, fake = Submits(messages=3, failing=2), FakeDeciding(judged=2)
-        async with running(_forget_judged(submits, fake)):
+        async with running(_purge_judged(submits, fake)):
             await until(lambda: submits.first == 3)
         assert submits.purges == [2, 2, 2]

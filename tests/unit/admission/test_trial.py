@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from headrace.admission.judge import Asker
-from headrace.admission.trial import tried
+from headrace.admission.trial import try_message
 from headrace.contracts import facts as f
 from headrace.contracts.messages.queries import TrialRequest
 from headrace.contracts.messages.submissions import JobWish, JobWishes
@@ -46,7 +46,7 @@ def verdicts(told: History, *wishes: JobWish, subject: str = QUEUE) -> list[tupl
     """(handle and id, reason) of each; the state is left alone."""
     before = snapshot(told.state)
     message = encode(wishes[0]) if len(wishes) == 1 else encode(JobWishes(jobs=wishes))
-    answer = tried(told.state, TrialRequest(subject=subject, message=msgspec.Raw(message)), told.now)
+    answer = try_message(told.state, TrialRequest(subject=subject, message=msgspec.Raw(message)), told.now)
     assert differences(snapshot(told.state), before) == []
     return [(one.job.partition(".")[2], one.reason) for one in answer.verdicts]
 
@@ -77,6 +77,6 @@ def test_who_speaks_for_whom_is_judged_alike(told):
 
 def test_what_cannot_be_read_is_refused_as_a_whole(told):
     with pytest.raises(IdError):
-        tried(told.state, TrialRequest(subject="hr.submit.x", message=msgspec.Raw(encode(KNOWN))), told.now)
+        try_message(told.state, TrialRequest(subject="hr.submit.x", message=msgspec.Raw(encode(KNOWN))), told.now)
     with pytest.raises(Malformed):
-        tried(told.state, TrialRequest(subject=QUEUE, message=msgspec.Raw(json.dumps({"jobs": []}).encode())), told.now)
+        try_message(told.state, TrialRequest(subject=QUEUE, message=msgspec.Raw(json.dumps({"jobs": []}).encode())), told.now)

@@ -7,7 +7,7 @@ import pytest
 from headrace.contracts import facts as f
 from headrace.contracts.facts.nodes import Device
 from headrace.contracts.messages.tokens import ApproveNodeRequest, Grant, NodeClaims, TokenRequest, TokenRole
-from headrace.governance.approvals import approving, wrong_with
+from headrace.governance.approvals import approving, claims_error
 from headrace.governance.tokens import grant_of, granting
 
 ADMIN = "default.admin"
@@ -143,7 +143,7 @@ def test_a_node_that_has_not_come_yet_is_approved_by_what_is_said(raised):
     ],
 )
 def test_claims_that_make_no_sense_are_refused_with_the_field(claims, error):
-    assert wrong_with(claims) == error
+    assert claims_error(claims) == error
 
 
 def test_only_a_nodes_token_has_claims():

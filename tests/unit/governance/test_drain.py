@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.contracts import facts as f
-from headrace.governance.drain import DrainTracker, company
+from headrace.governance.drain import DrainTracker, cascade
 from headrace.governance.objects import ObjectName
 
 ADMIN = "default.admin"
@@ -35,7 +35,7 @@ def written(facts):
 
 
 def test_with_a_tenant_goes_what_it_owns_policies_first(old):
-    goes = company(old.state, ObjectName("tenant", "", "acme"), ADMIN)
+    goes = cascade(old.state, ObjectName("tenant", "", "acme"), ADMIN)
     assert written(goes.facts) == ["policy.deleted.v1", "profile.deleted.v1", "group.deleted.v1", "user.deleted.v1"]
     assert goes.lines == (
         "policy acme/web is deleted",
@@ -47,7 +47,7 @@ def test_with_a_tenant_goes_what_it_owns_policies_first(old):
 
 
 def test_policies_lose_a_profile_that_goes(old):
-    goes = company(old.state, ObjectName("profile", "", "both"), ADMIN)
+    goes = cascade(old.state, ObjectName("profile", "", "both"), ADMIN)
     (fact,) = goes.facts
     assert [link.name for link in fact.policy.profiles] == ["own"]
     assert goes.lines == ("policy acme/web loses it",)
@@ -55,7 +55,7 @@ def test_policies_lose_a_profile_that_goes(old):
 
 def test_profiles_policies_and_shares_lose_a_pool_that_goes(old):
     old.write("profiles: [{tenant: acme, name: own, request: {gpu: 1}, pools: [east, west]}]")
-    goes = company(old.state, ObjectName("pool", "", "east"), ADMIN)
+    goes = cascade(old.state, ObjectName("pool", "", "east"), ADMIN)
     assert goes.in_the_way == ()
     shares, both, own, policy = goes.facts
     assert (shares.tenant.shares, both.profile.pools, own.profile.pools, policy.policy.per_pool) == (
@@ -71,13 +71,13 @@ def test_a_pool_on_which_reservations_rest_stays(old):
     old.node("w1", site="west", gpus=1)
     old.write("profiles: [{tenant: acme, name: own, request: {gpu: 1}, pools: [east, west]}]")
     old.write("policies: [{tenant: acme, name: web, group: web, profiles: [own], reservation: {gpu: 3}}]")
-    (line,) = company(old.state, ObjectName("pool", "", "east"), ADMIN).in_the_way
+    (line,) = cascade(old.state, ObjectName("pool", "", "east"), ADMIN).in_the_way
     assert "R8" in line
 
 
 def test_what_is_written_anew_stays_closed_if_it_was(old):
     close(old, "policy", "web", "freeze", "acme")
-    facts = company(old.state, ObjectName("profile", "", "both"), ADMIN).facts
+    facts = cascade(old.state, ObjectName("profile", "", "both"), ADMIN).facts
     assert written(facts) == ["policy.applied.v1", "object.closed.v1"]
     old.say(*facts)
     assert old.state.terms.closings["policy", "acme", "web"].mode == "freeze"

@@ -83,4 +83,4 @@ def test_who_has_no_key_is_erased_where_the_ledger_speaks_of_them(busy):
 @pytest.mark.parametrize("user", ["../x", "*", "A"])
 def test_what_is_no_person_erases_nobody(busy, user):
     decision = erasing(EraseRequest(tenant="default", user=user), "default.root", "x")(busy.state, 0)
-    assert (decision.code, decision.error) == ("INVALID", f"user: {user!r} is no name")
+    assert (decision.code, decision.error) == ("INVALID", f"user: {user!r} is not a name")

@@ -47,7 +47,7 @@ def test_without_force_or_a_reason_or_a_job_that_runs_nothing_is_taken(hall):
     ]
     assert [decision.error for decision in asked] == [
         f"force: {job} is not stopped: its units may be inside a reservation, which only an explicit order takes; say --force",
-        "reason: nothing is taken by force without one; say --reason TEXT",
+        "reason: forced preemption needs one; say --reason TEXT",
         f"{waiting} is pending; only what runs can be taken from",
         "no job nobody runs here; `headrace jobs --state running` lists them",
     ]

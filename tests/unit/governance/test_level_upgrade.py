@@ -9,7 +9,7 @@ from headrace.contracts.messages.queries import ApplyAnswer, Presence
 from headrace.contracts.transport.codec import encode
 from headrace.domain.model.state import State
 from headrace.governance import level_upgrade, levels
-from headrace.governance.level_upgrade import HELD, HOLD, Raising
+from headrace.governance.level_upgrade import HELD, HOLD, LevelUpgrade
 from headrace.service.answering import Refused
 
 
@@ -38,7 +38,7 @@ class Installation:
         deciding = SimpleNamespace(
             fold=SimpleNamespace(state=self.state), caught_up=self.caught_up, service=SimpleNamespace(connection=self.bus)
         )
-        self.raising = Raising(deciding, self.decided, expected, newest=2)
+        self.raising = LevelUpgrade(deciding, self.decided, expected, newest=2)
 
     async def decided(self, wish):
         self.asked += 1

@@ -7,7 +7,7 @@ import pytest
 
 from headrace.bus.text_encryption import Keyring
 from headrace.contracts import facts as f
-from headrace.governance.missing_keys import Keyless, locking, trouble
+from headrace.governance.missing_keys import MissingKeys, locking, trouble
 from tests.unit.allocator.history import History, policy
 
 LOCKED = f.TextsLockedV1(tenant="default", handle="ann")
@@ -25,7 +25,7 @@ class Installation:
         caught_up = asyncio.Event()
         caught_up.set()
         deciding = SimpleNamespace(fold=SimpleNamespace(state=self.told.state), caught_up=caught_up)
-        self.keyless = Keyless(deciding, self.decided, self.keys, str(folder))
+        self.missing_keys = MissingKeys(deciding, self.decided, self.keys, str(folder))
 
     async def decided(self, wish):
         decision = wish(self.told.state, self.told.now)
@@ -47,31 +47,31 @@ def installation(tmp_path):
 
 async def test_a_key_that_is_missing_is_stated_once_with_what_to_do_and_again_when_it_is_back(installation):
     installation.admit()
-    await installation.keyless.look()
-    assert (installation.said, installation.keyless.trouble()) == ([], "")
+    await installation.missing_keys.check()
+    assert (installation.said, installation.missing_keys.trouble()) == ([], "")
 
     key = installation.folder / "default.ann.key"
     key.rename(installation.folder / "away")
-    await installation.keyless.look()
-    await installation.keyless.look()
+    await installation.missing_keys.check()
+    await installation.missing_keys.check()
     assert installation.said == [LOCKED]
-    assert installation.keyless.trouble() == (
-        f"keys of what jobs run are missing in {installation.folder}, and nobody has erased them: default.ann.key (1 jobs wait); "
+    assert installation.missing_keys.trouble() == (
+        f"keys of what jobs run are missing in {installation.folder}, without an erasure: default.ann.key (1 jobs wait); "
         "put them back from a backup, or cancel those jobs"
     )
 
     (installation.folder / "away").rename(key)
-    await installation.keyless.look()
-    assert (installation.said, installation.keyless.trouble()) == ([LOCKED, UNLOCKED], "")
+    await installation.missing_keys.check()
+    assert (installation.said, installation.missing_keys.trouble()) == ([LOCKED, UNLOCKED], "")
 
 
 async def test_when_somebody_gives_up_on_the_jobs_nothing_waits_any_more(installation):
     job = installation.admit()
     (installation.folder / "default.ann.key").unlink()
-    await installation.keyless.look()
+    await installation.missing_keys.check()
     installation.told.cancel(job)
     installation.told.allocate()
-    await installation.keyless.look()
+    await installation.missing_keys.check()
     assert installation.said == [LOCKED, UNLOCKED]
 
 
@@ -80,7 +80,7 @@ async def test_an_erasure_is_no_damage(installation):
     erased = f.UserErasedV1(author="default.admin", tenant="default", handle="ann", pseudonym="erased-1")
     installation.told.say(erased)
     installation.keys.destroy("default.ann")
-    await installation.keyless.look()
+    await installation.missing_keys.check()
     assert installation.said == []
 
 

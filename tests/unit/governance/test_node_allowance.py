@@ -18,7 +18,7 @@ BYTES = "more than 16 MiB at once and 128 KiB a second after that"
 
 def heard(allowances, *records):
     """What is said of each of (seconds, bytes, is void)."""
-    return [allowances.heard("gpu01", size, NOW + round(at * SECOND), is_void=void) for at, size, void in records]
+    return [allowances.record("gpu01", size, NOW + round(at * SECOND), is_void=void) for at, size, void in records]
 
 
 def test_ten_void_records_are_forgiven_and_one_more_is_not():
@@ -41,10 +41,10 @@ def test_a_burst_of_16_mib_is_taken_and_after_that_128_kib_a_second():
 
 def test_each_node_has_its_own_allowance():
     allowances = Allowances()
-    assert allowances.heard("gpu01", 16 * MIB, NOW, is_void=False) == ""
-    assert allowances.heard("gpu02", 16 * MIB, NOW, is_void=False) == ""
-    assert allowances.heard("gpu02", MIB, NOW, is_void=False) == BYTES
-    assert allowances.heard("gpu01", MIB, NOW + 16 * SECOND, is_void=False) == ""
+    assert allowances.record("gpu01", 16 * MIB, NOW, is_void=False) == ""
+    assert allowances.record("gpu02", 16 * MIB, NOW, is_void=False) == ""
+    assert allowances.record("gpu02", MIB, NOW, is_void=False) == BYTES
+    assert allowances.record("gpu01", MIB, NOW + 16 * SECOND, is_void=False) == ""
 
 
 def test_records_that_no_executor_makes_so_large_count_as_void_ones():

@@ -14,7 +14,7 @@ from headrace.contracts.messages.tokens import PauseRequest
 from headrace.contracts.transport.codec import decode
 from headrace.contracts.values.durations import MINUTE, SECOND
 from headrace.governance import node_exclusion as module
-from headrace.governance.node_exclusion import Excluding
+from headrace.governance.node_exclusion import NodeExclusion
 from tests.patience import PATIENCE
 
 NOW = 1_800_000_000 * SECOND
@@ -62,7 +62,7 @@ async def play(hall, monkeypatch, node, answer=None):
         stated.set()
         return decision.answer
 
-    watcher = Excluding(deciding, decided)
+    watcher = NodeExclusion(deciding, decided)
     (watch,) = deciding.fold.watchers
     for subject in (f"hr.ledger.node.{node}", "hr.ledger.allocator"):
         for number in range(11):

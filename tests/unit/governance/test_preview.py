@@ -6,12 +6,12 @@ from headrace.contracts.documents.reader import read_documents
 from headrace.contracts.documents.yaml_text import read_tree
 from headrace.contracts.values.amounts import GPU_UNITS
 from headrace.governance.objects import applied, placed
-from headrace.governance.preview import outlook
+from headrace.governance.preview import preview
 
 
 def after(installation, text):
     facts = [applied(document, "default.admin") for _, document, _ in placed(read_documents(read_tree(text)))]
-    return outlook(installation.state, facts)
+    return preview(installation.state, facts)
 
 
 def test_what_is_written_anew_lies_over_what_stays(site):

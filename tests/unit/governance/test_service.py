@@ -22,7 +22,7 @@ from headrace.contracts.transport.codec import Malformed, encode
 from headrace.contracts.values.durations import DAY
 from headrace.governance.calendars import Zones
 from headrace.governance.decide import Governance
-from headrace.governance.service import Desk, find, fitting
+from headrace.governance.service import RequestHandlers, find, fitting
 from headrace.identity.caller import Caller, Role, Unauthenticated
 from headrace.identity.signing import SigningKeys
 from headrace.service.answering import Refused
@@ -49,7 +49,7 @@ class FakeDeciding:
 
 @pytest.fixture
 def desk(site, tmp_path):
-    return Desk(FakeDeciding(site), SigningKeys(tmp_path), Keyring(tmp_path / "keys"), FakeVerifier())
+    return RequestHandlers(FakeDeciding(site), SigningKeys(tmp_path), Keyring(tmp_path / "keys"), FakeVerifier())
 
 
 class FakeVerifier:
@@ -132,7 +132,7 @@ async def test_a_desk_serves_governance_only(tmp_path):
         decider = object()
 
     with pytest.raises(TypeError):
-        Desk(Other(), SigningKeys(tmp_path), Keyring(tmp_path / "keys"))
+        RequestHandlers(Other(), SigningKeys(tmp_path), Keyring(tmp_path / "keys"))
 
 
 async def test_erasing_destroys_the_key_once_it_is_on_record(desk, site, tmp_path):
@@ -142,7 +142,7 @@ async def test_erasing_destroys_the_key_once_it_is_on_record(desk, site, tmp_pat
     with pytest.raises(KeyGone):
         texts.open("acme", sealed["acme"], "job")
     assert texts.open("other", sealed["other"], "job") == b"python train.py"
-    with pytest.raises(Refused, match="no name"):
+    with pytest.raises(Refused, match="not a name"):
         await ask(desk, "erase", EraseRequest(tenant="../other"))
     with pytest.raises(Refused, match="there is no othr"):
         await ask(desk, "erase", EraseRequest(tenant="othr"))
@@ -174,7 +174,7 @@ class TestTokens:
         ("request_", "code", "says"),
         [
             (TokenRequest(role="root", handle="ann"), "INVALID", "role: there is no role root"),
-            (TokenRequest(role="user", handle="Ann"), "INVALID", "handle: 'Ann' is no name"),
+            (TokenRequest(role="user", handle="Ann"), "INVALID", "handle: 'Ann' is not a name"),
             (TokenRequest(role="user", handle="nobody"), "NOT_FOUND", "there is no user default/nobody"),
         ],
     )

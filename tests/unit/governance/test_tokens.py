@@ -52,8 +52,8 @@ def test_what_is_asked_for_is_granted_from_now_on(said, granted):
     ("said", "says"),
     [
         ({"role": "root", "handle": "ann"}, "role: there is no role root; there are"),
-        ({"role": "user", "handle": "a.b"}, "handle: 'a.b' is no name"),
-        ({"role": "user", "handle": "*"}, "handle: '*' is no name"),
+        ({"role": "user", "handle": "a.b"}, "handle: 'a.b' is not a name"),
+        ({"role": "user", "handle": "*"}, "handle: '*' is not a name"),
         ({"role": "user", "handle": "ann", "lifetime": -1}, "expires: a token lives for 1s to 366d"),
         ({"role": "user", "handle": "ann", "lifetime": LIFETIME_MAX + 1}, "expires: a token lives for 1s to 366d"),
     ],
@@ -121,7 +121,7 @@ def test_a_tenants_administrator_revokes_the_tenants_tokens_only(acme):
     ):
         decision = revoking(request, "acme.lea", within="acme")(acme.state, NOW)
         assert bool(decision.facts) is allowed
-        assert allowed or decision.error == "there is no such token in acme"
+        assert allowed or decision.error == "no token of this name belongs to acme"
 
 
 def test_tokens_are_listed_newest_first_by_tenant(acme):

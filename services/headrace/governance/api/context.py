@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from headrace.domain.model.state import State
     from headrace.governance.api.admission_watermark import Judges
     from headrace.governance.calendars import Zones
-    from headrace.governance.decide import Wish
+    from headrace.governance.decide import Operation
     from headrace.identity.caller import Caller
     from headrace.views.history import History
     from headrace.views.job_index import JobIndex
@@ -62,7 +62,7 @@ class ApiContext(NamedTuple):
     heard: Mapping[str, int]
     zones: Zones
     clock: Callable[[], int]
-    decide: Callable[[Wish], Awaitable[ApplyAnswer]]
+    decide: Callable[[Operation], Awaitable[ApplyAnswer]]
     sign: Callable[[Grant], str]
     texts: Keyring
     judges: Judges
@@ -115,7 +115,7 @@ class CallContext(NamedTuple):
 
     async def applied(self, documents: Documents, reason: str, revisions: Mapping[str, int], *, dry_run: bool) -> ApplyAnswer:
         """What came of the wish that these be in force, in the caller's name. Raises `Refused`."""
-        wish = applying(
+        operation = applying(
             documents,
             self.caller.author,
             zones=self.office.zones,
@@ -124,15 +124,15 @@ class CallContext(NamedTuple):
             dry_run=dry_run,
             vouches=self.caller.role is Role.PROVIDER_ADMIN,
         )
-        return await self.decided(wish)
+        return await self.decided(operation)
 
-    async def decided(self, wish: Wish, *, validate_only: bool = False) -> ApplyAnswer:
+    async def decided(self, operation: Operation, *, validate_only: bool = False) -> ApplyAnswer:
         """What came of a wish, in words that the caller may read. Raises `Refused`."""
         office = self.office
         try:
             if not validate_only:
-                return self.projected(await office.decide(wish))
-            return self.projected(structs.replace(_judged(wish, office), applied=False))
+                return self.projected(await office.decide(operation))
+            return self.projected(structs.replace(_judged(operation, office), applied=False))
         except Refused as refusal:
             body = self.projected(refusal.body) if isinstance(refusal.body, ApplyAnswer) else None
             raise Refused(refusal.code, self.told(str(refusal)), body) from None
@@ -156,9 +156,9 @@ class CallContext(NamedTuple):
         return hide_tenants(_HINT.sub("", text), self.tenant, self.office.state)
 
 
-def _judged(wish: Wish, office: ApiContext) -> ApplyAnswer:
+def _judged(operation: Operation, office: ApiContext) -> ApplyAnswer:
     """What would come of a wish, of which nothing is stated."""
-    decision = wish(office.state, office.now())
+    decision = operation(office.state, office.now())
     if decision.code:
         raise Refused(decision.code, decision.error, decision.answer)
     return decision.answer

@@ -133,7 +133,7 @@ class _Served:
         found = self._found(request.name, call)
         if not 0 <= request.mode < len(MODES):
             raise invalid("mode", "write FREEZE, DRAIN or CANCEL, or leave it out")
-        wish = deleting(
+        operation = deleting(
             DeleteRequest(
                 kind=self._kind.kind,
                 name=found.name.full,
@@ -143,7 +143,7 @@ class _Served:
             ),
             call.caller.author,
         )
-        answer = await call.decided(wish, validate_only=request.validate_only)
+        answer = await call.decided(operation, validate_only=request.validate_only)
         return plan_message(answer, call.office.state.sequence)
 
     def _page(self) -> Any:

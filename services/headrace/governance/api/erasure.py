@@ -42,8 +42,10 @@ async def _erase(wanted: EraseRequest, what: str, request: Any, call: CallContex
         raise invalid("force", f"{what} can never be read again; write true to go on")
     called = ANY_PSEUDONYM if request.validate_only else pseudonym(secrets.token_hex(4))
     texts, owner = call.office.texts, owner_of(wanted)
-    wish = erasing(wanted, call.caller.author, called, has_key=is_owner(owner) and await asyncio.to_thread(texts.has, owner))
-    answer = await call.decided(wish, validate_only=request.validate_only)
+    operation = erasing(
+        wanted, call.caller.author, called, has_key=is_owner(owner) and await asyncio.to_thread(texts.has, owner)
+    )
+    answer = await call.decided(operation, validate_only=request.validate_only)
     if not request.validate_only:
         await asyncio.to_thread(texts.destroy, owner)
     return plan_message(answer, call.office.state.sequence)

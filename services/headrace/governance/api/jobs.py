@@ -192,13 +192,13 @@ async def explain_job(request: Any, call: CallContext) -> pb.Explanation:
 
 
 async def cancel_job(request: Any, call: CallContext) -> pb.CancelJobResponse:
-    """Wish that it ends; durable when this answers."""
+    """Operation that it ends; durable when this answers."""
     job, sequence = await _wished(request, call, subjects.cancel, CancelWish(reason=request.reason[:REASON_MAX]))
     return pb.CancelJobResponse(job=job, sequence=sequence)
 
 
 async def cancel_jobs(request: Any, call: CallContext) -> pb.CancelJobsResponse:
-    """Wish that several end; durable when this answers. Nothing is wished where any of them is unknown, or not the caller's to end."""
+    """Operation that several end; durable when this answers. Nothing is wished where any of them is unknown, or not the caller's to end."""
     (tenant,) = names.parts_of(request.parent, "tenants/*", "parent")
     if not 1 <= len(request.jobs) <= CANCELS_MAX:
         raise invalid("jobs", f"write 1 to {CANCELS_MAX} jobs, this has {len(request.jobs)}")
@@ -237,7 +237,7 @@ async def _append(subject: str, payload: bytes, call: CallContext) -> None:
 
 
 async def requeue_job(request: Any, call: CallContext) -> pb.RequeueJobResponse:
-    """Wish that it goes back into line; durable when this answers."""
+    """Operation that it goes back into line; durable when this answers."""
     job, sequence = await _wished(request, call, subjects.requeue, RequeueWish(reason=request.reason[:REASON_MAX]))
     return pb.RequeueJobResponse(job=job, sequence=sequence)
 
@@ -288,6 +288,6 @@ def group_of(state: State, tenant: str, policy: str) -> str:
 async def preempt_job(request: Any, call: CallContext) -> Any:
     """Take what it holds by force (R24)."""
     asked = find(request.name, call)
-    wish = forcing(ForceRequest(job=asked.key, force=request.force, reason=request.reason), call.caller.author)
-    answer = await call.decided(wish, validate_only=request.validate_only)
+    operation = forcing(ForceRequest(job=asked.key, force=request.force, reason=request.reason), call.caller.author)
+    answer = await call.decided(operation, validate_only=request.validate_only)
     return plan_message(answer, call.office.state.sequence)

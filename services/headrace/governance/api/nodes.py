@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from headrace.domain.model.state import State
     from headrace.governance.api.context import CallContext
-    from headrace.governance.decide import Wish
+    from headrace.governance.decide import Operation
 
 
 async def list_nodes(request: Any, call: CallContext) -> pb.ListNodesResponse:
@@ -84,12 +84,12 @@ def message_of(state: State, name: str, heard: Mapping[str, int], tenant: str) -
 
 async def cordon_node(request: Any, call: CallContext) -> Any:
     """It takes no new work."""
-    return await _order(request, call, lambda wish, author: cordoning(wish, author, cordon=True))
+    return await _order(request, call, lambda request, author: cordoning(request, author, cordon=True))
 
 
 async def uncordon_node(request: Any, call: CallContext) -> Any:
     """It takes new work again."""
-    return await _order(request, call, lambda wish, author: cordoning(wish, author, cordon=False))
+    return await _order(request, call, lambda request, author: cordoning(request, author, cordon=False))
 
 
 async def drain_node(request: Any, call: CallContext) -> Any:
@@ -106,8 +106,8 @@ async def approve_node(request: Any, call: CallContext) -> Any:
     """What it says of itself is believed."""
     (name,) = names.parts_of(request.name, "nodes/*")
     claims = claims_of(request.claims) if request.HasField("claims") else NodeClaims()
-    wish = approving(ApproveNodeRequest(node=name, claims=claims, reason=request.reason), call.caller.author)
-    answer = await call.decided(wish, validate_only=request.validate_only)
+    operation = approving(ApproveNodeRequest(node=name, claims=claims, reason=request.reason), call.caller.author)
+    answer = await call.decided(operation, validate_only=request.validate_only)
     return plan_message(answer, call.office.state.sequence)
 
 
@@ -120,8 +120,8 @@ def claims_of(message: Any) -> NodeClaims:
     )
 
 
-async def _order(request: Any, call: CallContext, make: Callable[[NodeRequest, str], Wish]) -> Any:
+async def _order(request: Any, call: CallContext, make: Callable[[NodeRequest, str], Operation]) -> Any:
     (name,) = names.parts_of(request.name, "nodes/*")
-    wish = make(NodeRequest(node=name, reason=request.reason), call.caller.author)
-    answer = await call.decided(wish, validate_only=request.validate_only)
+    operation = make(NodeRequest(node=name, reason=request.reason), call.caller.author)
+    answer = await call.decided(operation, validate_only=request.validate_only)
     return plan_message(answer, call.office.state.sequence)

@@ -11,7 +11,7 @@ from headrace.contracts.documents.writer import write_document
 from headrace.contracts.values.amounts import format_amount
 from headrace.governance.api.messages import fill, unusable
 from headrace.governance.api.names import parts_of
-from headrace.governance.objects import ObjectName, held, name_of
+from headrace.governance.objects import ObjectName, name_of, objects_of
 from headrace.views.tenant_views import pool_keys
 from headrace.views.visibility import EVERYBODY, document_seen_by
 
@@ -85,7 +85,7 @@ def name_in(kind: ResourceKind, text: str, field: str = "name") -> ObjectName:
 
 def everything(state: State, kind: ResourceKind, seer: str, parent: str | None) -> Iterator[FoundObject]:
     """All objects of a kind that the seer may see; `parent`: of that tenant only (empty: of the provider), None where kinds have none."""
-    for written in held(state, kind.kind).values():
+    for written in objects_of(state, kind.kind).values():
         found = seen(state, FoundObject(name_of(written.document), written.document, written.revision), seer)
         if found is not None and (parent is None or found.name.tenant == parent):
             yield found
@@ -96,7 +96,7 @@ def everything(state: State, kind: ResourceKind, seer: str, parent: str | None) 
 def look_up(state: State, name: ObjectName, seer: str) -> FoundObject | None:
     """One object, if there is one that the seer may see."""
     key: object = name.name if name.kind in ("tenant", "pool") else (name.tenant, name.name)
-    written = held(state, name.kind).get(key)
+    written = objects_of(state, name.kind).get(key)
     if written is None:
         is_default = name.kind == "tenant" and name.name == DEFAULT_TENANT and seer in (EVERYBODY, DEFAULT_TENANT)
         return _default_tenant() if is_default else None

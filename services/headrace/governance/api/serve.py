@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from headrace.contracts.messages.queries import ApplyAnswer
     from headrace.contracts.messages.tokens import Grant
     from headrace.governance.calendars import Zones
-    from headrace.governance.decide import Wish
+    from headrace.governance.decide import Operation
     from headrace.identity.verifier import Verifier
     from headrace.service.deciding import Deciding
 
@@ -44,7 +44,7 @@ _log = structlog.get_logger("headrace.api")
 class Hands(NamedTuple):
     """What the API has others do: judge and state a wish, sign a token, keep the keys of texts, tell who shows a token."""
 
-    decide: Callable[[Wish], Awaitable[ApplyAnswer]]
+    decide: Callable[[Operation], Awaitable[ApplyAnswer]]
     sign: Callable[[Grant], str]
     texts: Keyring
     verifier: Verifier

@@ -28,7 +28,7 @@ from headrace.identity.roles import GRANTED_BY_TENANTS, authorize_grant
 if TYPE_CHECKING:
     from headrace.contracts.messages.tokens import TokenView
     from headrace.governance.api.context import CallContext
-    from headrace.governance.decide import Wish
+    from headrace.governance.decide import Operation
 
 _OWN, _PROVIDERS = "tenants/*/tokens/*", "tokens/*"
 
@@ -74,8 +74,8 @@ async def create_token(request: Any, call: CallContext) -> pb.Token:
         raise invalid(f"token.{field}", message)
     _check_place(grant, tenant)
     by_provider = call.caller.role is Role.PROVIDER_ADMIN
-    wish = granting(grant, call.caller.author, request.reason, by_provider=by_provider, alone=office.alone, claims=claims)
-    await call.decided(wish, validate_only=request.validate_only)
+    operation = granting(grant, call.caller.author, request.reason, by_provider=by_provider, alone=office.alone, claims=claims)
+    await call.decided(operation, validate_only=request.validate_only)
     made = pb.Token(
         name=_name(grant.id, tenant),
         role=grant.role,
@@ -101,14 +101,14 @@ async def revoke_bearer(request: Any, call: CallContext) -> Any:
     tenant, handle = _tenant(request.parent), names.check_id(request.handle, "handle")
     if not call.caller.is_provider and not _is_tenants_own(tenant, handle, call):
         raise not_found("bearer", handle)
-    wish = revoking(
+    operation = revoking(
         RevokeRequest(tenant=tenant or NODE_TENANT, handle=handle, reason=request.reason), call.caller.author, within=tenant
     )
-    return await _revoke(wish, request, call)
+    return await _revoke(operation, request, call)
 
 
-async def _revoke(wish: Wish, request: Any, call: CallContext) -> Any:
-    answer = await call.decided(wish, validate_only=request.validate_only)
+async def _revoke(operation: Operation, request: Any, call: CallContext) -> Any:
+    answer = await call.decided(operation, validate_only=request.validate_only)
     return plan_message(answer, call.office.state.sequence)
 
 

@@ -58,12 +58,12 @@ async def test_who_only_tries_is_given_none(make, call, office):
     ("role", "handle", "parent", "more", "complaint"),
     [
         ("boss", "ann", "tenants/default", {}, "token.role: there is no role boss"),
-        ("user", "Ann!", "tenants/default", {}, "token.handle: 'Ann!' is no name"),
+        ("user", "Ann!", "tenants/default", {}, "token.handle: 'Ann!' is not a name"),
         ("user", "ann", "tenants/default", {"lifetime": "soon"}, "token.lifetime: "),
         ("user", "ann", "tenants/default", {"lifetime": "367d"}, "token.lifetime: a token lives for 1s to 366d"),
         ("user", "ann", "", {}, "token.role: tokens of this role are made under /v1/tenants/acme/tokens"),
         ("node", "gpu01", "tenants/default", {}, "token.role: tokens of this role are made under /v1/tokens"),
-        ("user", "ann", "pools/x", {}, "parent: 'pools/x' is no name of this kind"),
+        ("user", "ann", "pools/x", {}, "parent: 'pools/x' is not a name of this kind"),
     ],
 )
 async def test_what_is_wrong_is_told_by_its_field(make, role, handle, parent, more, complaint):
