@@ -19,8 +19,7 @@ CLEAN: tuple[str, ...] = (
     "client/",
     "health/",
     "nats_client/",
-    "node_executor/core/",
-    "node_executor/launch/",
+    "node_executor/",
 )
 """Folders below `headrace/` that were rewritten. A folder is added when it is, and none is taken out."""
 

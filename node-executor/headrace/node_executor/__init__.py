@@ -1,18 +1,19 @@
 """The node executor: the one process of Headrace on a machine with GPUs.
 
-The question it answers: *what runs on this node, and what became of it?*
+It answers the question: *what runs on this node, and how did it end?*
 
-- Facts read: none. It is told what to run (`hr.orders.<node>`), and asks for all of it now and then (`contracts.messages.orders`).
+- Facts read: none. It receives orders (`hr.orders.<node>`), and asks for the whole of them regularly (`contracts.messages.orders`).
 - Facts written, on `hr.ledger.node.<node>`: node.registered, node.stopped, node.checked, device.drained, device.returned,
   lease.started, lease.overran, lease.rung, lease.suspended, lease.resumed, checkpoint.registered, lease.ended.
-- `core` decides, purely, what follows from what happened: the life of a lease and its ladder (R28).
-- `executor` does what the core asks for, with `runtimes` (processes), `devices` (GPUs), `enforcement` (what keeps it to its part),
-  `environment`, `workspace` (and `spares`), `checkpoints`, `outputs`.
-- `checking` tries whether jobs can be started here, when a node that was set aside is asked to (R36).
-- `link` is the wire; `ledger` states the facts, in order, exactly once; `journal` has all that must be known when the executor has died.
+- `core` decides, purely, what follows from an event: the life of a lease and its ladder (R28).
+- `executor` performs the core's actions, with `launch` (account, limits, environment), `runtimes` (processes, containers), `devices`
+  (GPUs), `enforcement` (each job's part of them), and `files` (directories, checkpoints, retention).
+- `self_check` tests whether jobs can be started here, when a node that was set aside is asked to (R36).
+- `reporting.link` is the connection to the bus; `reporting.ledger` writes the facts, in order, exactly once; `reporting.journal` has all
+  that must be known after a crash of the executor.
 - Every job is kept by a small process of its own (`runtimes.process`): killed, upgraded or restarted, the executor leaves jobs running,
-  and takes them over again; `leftovers` finds what ran on without anybody.
+  and takes them over again; `orphans` finds processes whose keeper was killed.
 
-It never chooses what runs, never touches a device it was not told to use, and never calls a device free before it has looked.
-It imports `headrace.contracts` only.
+It never chooses what runs, never touches a device it was not told to use, and never calls a device free before it has looked. It imports
+`headrace.contracts` and the packages beside it in that distribution only.
 """

@@ -1,4 +1,4 @@
-"""`python -m headrace.node_executor`."""
+"""Runs `python -m headrace.node_executor`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The arguments of `headrace node run`, read and checked: what comes out of here needs no second look."""
+"""Parses and checks the arguments of `headrace node run`; the resulting settings are valid."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 class Settings(NamedTuple):
-    """How this executor is to run. Spans in seconds, `memory` in MiB, `cpu` in millicores, sizes in bytes."""
+    """Settings of this executor. Durations in seconds, `memory` in MiB, `cpu` in millicores, sizes in bytes."""
 
     name: str
     data: str
@@ -67,7 +67,7 @@ class Settings(NamedTuple):
 
 
 def parse(argv: Sequence[str] | None, environ: Mapping[str, str]) -> Settings:
-    """The settings; leaves the process with exit code 2 and one line on stderr where an argument makes no sense."""
+    """Return the settings; exits with code 2 and one line on stderr if an argument is invalid."""
     parser = _parser()
     given = parser.parse_args(argv)
     try:
@@ -105,7 +105,7 @@ def parse(argv: Sequence[str] | None, environ: Mapping[str, str]) -> Settings:
 
 
 def another_name(name: str, token: str) -> str:
-    """What is wrong where the token speaks for another node than this one, or for no node; empty where it does not."""
+    """Return what is wrong if the token is not for this node; otherwise ""."""
     spoken = spoken_for(token)
     if spoken is None or (spoken.role, spoken.handle) == (TokenRole.NODE, name):
         return ""
@@ -115,17 +115,17 @@ def another_name(name: str, token: str) -> str:
 
 
 def node_name(hostname: str) -> str:
-    """A token made from a host's name: `GPU01.hq` becomes `gpu01-hq`."""
+    """Return a valid node name made from a host's name: `GPU01.hq` becomes `gpu01-hq`."""
     return re.sub(r"[^a-z0-9-]+", "-", hostname.lower()).strip("-")[:63] or "node"
 
 
 def labels(text: str) -> dict[str, str]:
-    """`site=hq,rack=r7` as a dict. Raises `ValueError`."""
+    """Parse `site=hq,rack=r7`. Raises `ValueError` if malformed."""
     found = {}
     for part in text.split(",") if text else ():
         match = _LABEL.fullmatch(part.strip())
         if match is None:
-            raise ValueError(f"{part.strip()!r} is no label; write name=value, as in site=hq,rack=r7")
+            raise ValueError(f"invalid label {part.strip()!r}; write name=value, as in site=hq,rack=r7")
         found[match[1]] = match[2]
     return found
 
@@ -219,7 +219,7 @@ def _add(
 
 
 def _checked(read: Callable[[str], T]) -> Callable[[str], T]:
-    """`read` for argparse, which wants its own kind of error to show the message."""
+    """Wrap `read` for argparse, which shows messages of its own class of error only."""
 
     def reader(text: str) -> T:
         try:
@@ -232,13 +232,13 @@ def _checked(read: Callable[[str], T]) -> Callable[[str], T]:
 
 def _name(text: str) -> str:
     if not is_token(text):
-        raise ValueError(f"{text!r} is no node name; write 1 to 63 of a-z, 0-9 and '-', such as {node_name(text)}")
+        raise ValueError(f"invalid node name {text!r}; write 1 to 63 of a-z, 0-9 and '-', such as {node_name(text)}")
     return text
 
 
 def _address(text: str) -> str:
     if _ADDRESS.fullmatch(text) is None:
-        raise ValueError(f"{text!r} is no host; write a name or an IPv4 address, as in gpu01.example or 10.0.0.7")
+        raise ValueError(f"invalid host {text!r}; write a name or an IPv4 address, as in gpu01.example or 10.0.0.7")
     return text
 
 

@@ -1,4 +1,4 @@
-"""Work in a thread that the end of the process does not wait for, as it does for those of `asyncio.to_thread`."""
+"""Runs work in a thread that the end of the process does not wait for, unlike those of `asyncio.to_thread`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 async def aside(work: Callable[[], T]) -> T:
-    """What `work` returns or raises; it has to bear to be broken off anywhere."""
+    """Return what `work` returns or raises; the work may be aborted anywhere when the process ends."""
     answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
     begin("aside", work, partial(settle, answer))
     return await answer

@@ -1,4 +1,4 @@
-"""The node's clock."""
+"""The clock of the node, in microseconds."""
 
 from __future__ import annotations
 
@@ -6,5 +6,4 @@ import time
 
 
 def clock() -> int:
-    """Microseconds since 1970."""
     return time.time_ns() // 1_000

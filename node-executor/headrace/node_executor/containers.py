@@ -1,4 +1,4 @@
-"""The containers of this executor: what runs them here, and what sees that none outlives its lease."""
+"""Sets up the runtime for containers, and removes containers whose leases are over."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from headrace.node_executor.runtimes.container_run import EngineError
 from headrace.node_executor.runtimes.process import ProcessRuntime
 
 RECONCILE_EVERY = 30.0
-"""Seconds between two looks for containers of leases that are over."""
+"""Seconds between two reconciliations."""
 
 _log = structlog.get_logger("headrace.node_executor")
 
 
 def containers_of(settings: Settings, engine: str, processes: ProcessRuntime) -> ContainerRuntime | None:
-    """What runs containers by the engine at this socket; without one, what ends those that a former executor left, if it had any."""
+    """Return the runtime for the engine at this socket; without an engine, one that ends containers of a former executor, or None."""
     directory = f"{settings.data}/containers"
     socket = remembered(directory, engine) if settings.containers != "off" else ""
     if not socket:
@@ -38,7 +38,7 @@ def containers_of(settings: Settings, engine: str, processes: ProcessRuntime) ->
 
 
 async def keep_reconciling(equipment: Equipment, every: float = RECONCILE_EVERY) -> None:
-    """Have containers removed whose leases are over, also those that could not be while their engine was away; until cancelled."""
+    """Remove regularly the containers whose leases are over, including those left while their engine was away; until cancelled."""
     while True:
         if equipment.containers is not None:
             await reconcile(equipment, equipment.containers)
@@ -46,7 +46,7 @@ async def keep_reconciling(equipment: Equipment, every: float = RECONCILE_EVERY)
 
 
 async def reconcile(equipment: Equipment, containers: ContainerRuntime) -> None:
-    """Once; where the engine does not answer, nothing."""
+    """Reconcile once; no effect if the engine does not answer."""
 
     def known() -> set[str]:
         return {equipment.workspace.name(left.order) for left in equipment.journal.open.values()}

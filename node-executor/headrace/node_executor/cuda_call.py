@@ -1,11 +1,11 @@
 """Asks libcuda to move a process's memory off its GPU, or back (R29; driver 570 and newer).
 
-It is run as a script, for one action, because a call may hang, and because who has begun to use libcuda may hold memory of the GPU himself.
+It is run as a script, for one action, because a call may hang, and because a process that uses libcuda may itself hold memory of the GPU.
 
     cuda_call suspend MILLISECONDS PID...     lock, then checkpoint the one of these processes that uses CUDA
     cuda_call resume PID...                   restore and unlock those that were checkpointed or locked
 
-What it did is one line: `done PID`, `none` where nobody of them uses CUDA, or `failed REASON`.
+Its result is one line: `done PID`, `none` if none of them uses CUDA, or `failed REASON`.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ _NAMES = {1: "invalid value", 3: "not initialised", 304: "the kernel refuses", 4
 
 
 class _Options(ctypes.Structure):
-    """Of every call: 64 bytes, of which only locking uses the first four, as milliseconds."""
+    """Options of every call: 64 bytes; only locking uses the first four, as milliseconds."""
 
     _fields_ = (("timeout", ctypes.c_uint), ("zero", ctypes.c_uint), ("reserved", ctypes.c_uint64 * 7))
 
 
 class Failed(Exception):
-    """A call went wrong; the message says which, and how."""
+    """A call failed; the message says which, and how."""
 
 
 class Cuda:
-    """The calls. Raises `Failed` where this machine has no libcuda that knows them."""
+    """The calls of libcuda. Raises `Failed` if this machine has no libcuda that supports them."""
 
     def __init__(self) -> None:
         try:
@@ -40,18 +40,18 @@ class Cuda:
             raise Failed(f"the driver cannot suspend: {error}") from None
 
     def uses_cuda(self, pid: int) -> bool:
-        """Whether the process uses CUDA: only then it has a thread that would restore it."""
+        """Return whether the process uses CUDA: only then it has a thread that can restore it."""
         thread = ctypes.c_int()
         return not self._library.cuCheckpointProcessGetRestoreThreadId(pid, ctypes.byref(thread))
 
     def state(self, pid: int) -> int:
-        """How far it is off its GPU."""
+        """Return the checkpoint state of the process."""
         state = ctypes.c_int()
         self._call("cuCheckpointProcessGetState", pid, ctypes.byref(state))
         return state.value
 
     def suspend(self, pid: int, milliseconds: int) -> None:
-        """Off the GPU; or as it was, and `Failed`."""
+        """Move it off the GPU. Raises `Failed`, with the process as it was."""
         self._call("cuCheckpointProcessLock", pid, ctypes.byref(_Options(timeout=milliseconds)))
         try:
             self._call("cuCheckpointProcessCheckpoint", pid, ctypes.byref(_Options()))
@@ -61,7 +61,7 @@ class Cuda:
             raise Failed(f"{error}; it is {'broken' if self.state(pid) == FAILED else 'as it was'}") from None
 
     def resume(self, pid: int) -> None:
-        """Back on the GPU, from wherever it was on the way."""
+        """Move it back on the GPU, from whichever state."""
         if self.state(pid) == CHECKPOINTED:
             self._call("cuCheckpointProcessRestore", pid, ctypes.byref(_Options()))
         if self.state(pid) == LOCKED:
@@ -76,7 +76,7 @@ class Cuda:
 
 
 def main(action: str, *arguments: str) -> str:
-    """Do it; the line that says what was done."""
+    """Perform the action; returns the line of its result."""
     try:
         cuda = Cuda()
         milliseconds, numbers = (int(arguments[0]), arguments[1:]) if action == "suspend" else (0, arguments)

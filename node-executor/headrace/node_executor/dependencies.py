@@ -1,4 +1,4 @@
-"""What the executor works with: all that has to do with the machine it is on."""
+"""The parts of the executor that belong to the machine it runs on."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from headrace.node_executor.runtimes.container import ContainerRuntime
 
 
 class Equipment(NamedTuple):
-    """What the executor works with. `output_limit`: bytes of output kept for each replica; `contains`: it can run containers.
+    """Dependencies of the executor. `output_limit`: bytes of output kept for each replica; `contains`: it can run containers.
 
-    `containers`: what runs them, and ends those of a former executor; None where none were ever run. `others`: who performs the actions
-    that are about no lease.
+    `containers`: runs containers, and ends those of a former executor; None if none ever ran. `others`: functions that perform the
+    actions that concern no lease.
     """
 
     workspace: Workspace

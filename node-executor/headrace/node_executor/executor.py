@@ -1,9 +1,9 @@
-"""The executor: performs what the core asks for, and tells it what happened.
+"""The executor: performs the core's actions, and reports their results as events.
 
-Strategy: `handle` is the one way in. The core's actions are performed at once and in order, and what they bring about goes back in
-as further events, from a queue and not from the stack. Only starting is put off to the next turns of the loop, a few at a time, so
-that a thousand orders do not hold up an exit, a heartbeat or an acknowledgement; and tidying comes later, some at a time. What a former
-executor left is taken over by the same events (`carry_on`): it is told that the job runs, or how it ended meanwhile.
+Strategy: `handle` is the only entry. The core's actions are performed at once and in order, and their results go back in as further
+events, from a queue and not from the stack. Only starts are put off to the next turns of the loop, a few at a time, so that a thousand
+orders do not delay an exit, a heartbeat or an acknowledgement; and directories are tidied later, some at a time. Leases of a former
+executor are taken over by the same events (`carry_on`): the job runs, or has ended in a certain way meanwhile.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _log = structlog.get_logger("headrace.node_executor")
 
 
 class Executor:
-    """One node at work. `state` takes facts for the ledger, in order."""
+    """The executor of one node. `state` takes facts for the ledger, in order."""
 
     def __init__(
         self, node: Node, equipment: Equipment, state: Callable[[AnyFact], None], now: Callable[[], int] = clock
@@ -74,27 +74,27 @@ class Executor:
 
     @property
     def running(self) -> int:
-        """How many leases are here, starting and stopping ones included."""
+        """Number of leases here, including starting and stopping ones."""
         return len(self._node.leases)
 
     @property
     def held(self) -> list[RunningLease]:
-        """What is here."""
+        """All leases that are here."""
         return list(self._held.values())
 
     def handle(self, event: v.Event) -> None:
-        """Something happened."""
+        """Pass an event to the core, and perform the actions that follow."""
         self._inbox.handle(event)
         if self._node.finished:
             self.finished.set()
 
     def halt(self, grace: float) -> None:
-        """End everything that runs, within `grace` seconds; `finished` is set when nothing is left."""
+        """End everything that runs, within `grace` seconds; `finished` is set once nothing is left."""
         at = self._now()
         self.handle(v.Halted(at=at, deadline=at + int(grace * SECOND)))
 
     def carry_on(self, left: Open) -> None:
-        """Take over a lease of a former executor: what was started for it runs on, has ended meanwhile, or was never started."""
+        """Take over a lease of a former executor: its job runs on, has ended meanwhile, or was never started."""
         order = left.order
         held = self._hold(order, self._with.preparation.recall(order))
         self._node.carry(order, started=left.started, suspended=left.suspended, ladder=left.ladder, told_at=left.told_at)
@@ -111,23 +111,23 @@ class Executor:
             self._release(v.Release(order.lease))
 
     def read_log(self, request: LogsRequest) -> LogsAnswer:
-        """A piece of a job's output."""
+        """Return a piece of a job's output."""
         alive = lease_id(request.job, request.attempt, request.rank) in self._node.leases
         return read_log(self._with.workspace, request, alive=alive)
 
     async def look_for_checkpoints(self) -> None:
-        """Look what the running jobs have saved."""
+        """Look for new checkpoints of the running jobs."""
         await self._saving.look(held for held in self._held.values() if held.running is not None)
 
     async def prune(self, kept: RetentionPolicy) -> None:
-        """Remove what finished jobs left and nobody may want any more."""
+        """Remove files of finished jobs beyond the limits of retention."""
         alive = {os.path.basename(held.prepared.paths.control) for held in self._held.values()}
         now = self._now() / SECOND
         gone = await aside(lambda: prune(self._with.workspace, kept, now, alive))
         if gone:
             _log.info("pruned", things=gone)
 
-    # Performing
+    # Performing actions
 
     def _perform(self, action: v.Action) -> None:
         other = self._with.others.get(type(action))
@@ -184,7 +184,10 @@ class Executor:
         self._with.runtime.start(held.launch(held.order.command, held.prepared.env), self._hears(held))
 
     def _leave(self, lease: str) -> None:
-        """Nothing of it runs: what was set up for it goes, if that can be done at once; else when slices are reconciled."""
+        """Remove what was set up for a lease without processes, at once if possible.
+
+        otherwise slices are removed at the next reconciliation.
+        """
         self._with.enclosing.leave(lease, lambda why: _log.warning("left_behind", lease=lease, reason=why) if why else None)
 
     def _hold(self, order: StartOrder, prepared: Prepared) -> RunningLease:
@@ -231,7 +234,7 @@ class Executor:
         def started(running: Running, _at: int) -> None:
             held.callback = running
             lease = self._node.leases.get(action.lease)
-            if lease is None or lease.phase is not Phase.CALLBACK:  # its time was over before it began
+            if lease is None or lease.phase is not Phase.CALLBACK:  # its deadline passed before the call began
                 running.kill()
 
         def failed(error: CannotStart) -> None:
@@ -326,12 +329,12 @@ class Executor:
         self._untidy.append(held)
 
     def _tidy(self) -> None:
-        """Tidy a few; in this thread, because with another one each system call here would wait for its turn with the interpreter."""
+        """Tidy a few leases; in this thread, because in another each system call would wait for its turn with the interpreter."""
         untidy, self._untidy = self._untidy[:TIDY_AT_ONCE], self._untidy[TIDY_AT_ONCE:]
         for held in untidy:
             group = held.prepared.group
             if group is not None and not group.remove() and not held.abandoned:
-                held.abandoned = True  # something in it is still dying: once more, and at the next start again
+                held.abandoned = True  # a process in it is still dying: try once more, and again at the next start
                 self._untidy.append(held)
                 continue
             self._with.runtime.forget(held.name)
@@ -341,7 +344,7 @@ class Executor:
         if self._untidy:
             self._loop.call_later(TIDY_AFTER, self._tidy)
 
-    # What comes back
+    # Results and events
 
     def _exited(self, held: RunningLease, end: End) -> None:
         held.running = None
@@ -363,7 +366,9 @@ class Executor:
 
     def _callback_over(self, held: RunningLease, result: str) -> None:
         lease = self._node.leases.get(held.order.lease)
-        if result.startswith("failed") and lease is not None and lease.phase is Phase.CALLBACK:  # it was not we who killed it
+        if (
+            result.startswith("failed") and lease is not None and lease.phase is Phase.CALLBACK
+        ):  # killed by another program than the executor
             held.output.note(f"the abort callback {result}")
         self._saving.look_then(held, lambda: self.handle(v.CallbackEnded(self._now(), held.order.lease, result)))
 

@@ -1,4 +1,4 @@
-"""Which devices are held and do nothing: over a sliding window, so that neither a moment's rest nor a moment's work decides. Pure."""
+"""Detects devices that are held and idle: over a sliding window, so that neither a moment's rest nor a moment's work decides. Pure."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 WINDOW = 600 * 1_000_000
-"""Microseconds that count."""
+"""Length of the window in microseconds."""
 
 IDLE_BELOW = 5
-"""Percent: who is less busy than that on average, over the whole window, is idle."""
+"""Percent: a device less busy than that on average, over the whole window, is idle."""
 
 
 class HeldDevice(NamedTuple):
@@ -29,7 +29,7 @@ class Idleness:
     looks: deque[tuple[int, int]] = field(default_factory=deque)
 
     def look(self, at: int, busy: int | None, *, held: bool) -> HeldDevice:
-        """It was looked at. Whoever takes it anew begins with an empty window; where nobody can say how busy it is, nobody is idle."""
+        """Note a look at the device. A new holder begins with an empty window; a device whose load is unknown is not idle."""
         if not held:
             self.since = 0
             self.looks.clear()

@@ -1,4 +1,4 @@
-"""The executor's hold on its data directory: one executor at a time, and nothing half begun by the one before."""
+"""The lock of the executor's data directory: one executor at a time, after all starts that the former one had ordered."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ class Occupied(Exception):
     """Another executor uses the directory; the message says what to do."""
 
 
-class Tenure:
-    """Taken when made: waits for a dying predecessor, and for whatever it had just ordered to be begun. Raises `Occupied`, `OSError`.
+class InstanceLock:
+    """Taken when created: waits for a dying predecessor, and for the starts that it has ordered. Raises `Occupied`, `OSError`.
 
-    `lock` is inherited by the nursery and by every keeper until it has written down what it started: so whoever has it knows of everything.
+    `lock` is inherited by the spawner and by every keeper until it has recorded what it started: the holder of the lock can find all of
+    it.
     """
 
     def __init__(self, data: str, wait: float = WAIT) -> None:
         self.lock = _locked(f"{data}/lock", wait)
 
     def release(self) -> None:
-        """Let go; what runs goes on running."""
+        """Release the lock; running jobs continue."""
         os.close(self.lock)
 
 

@@ -1,4 +1,4 @@
-"""Writes what a job prints into its log; for keepers, so only the standard library is imported."""
+"""Writes a job's output into its log; for keepers, so only the standard library is imported."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SEGMENTS = 4
 
 
 class Log:
-    """What the job prints. Two keepers may write one log, a job's and its callback's: the first piece is the lock."""
+    """Log of a job's output. Two keepers may write one log, a job's and its callback's: the first piece is the lock."""
 
     def __init__(self, path: str, limit: int) -> None:
         self._path, self._folder = path, f"{path}.d"
@@ -20,7 +20,7 @@ class Log:
         self._start = self._dropped = 0
 
     def write(self, data: bytes) -> None:
-        """Append; what the disk refuses is dropped, and said as soon as it can be."""
+        """Append data. Data that the disk refuses is dropped, and a line says so as soon as possible."""
         try:
             if self._head < 0:
                 self._head = self._now = _open(self._path)
@@ -43,7 +43,7 @@ class Log:
             data = data[written:]
 
     def _turn(self) -> None:
-        """To the newest piece, a new one where that is full; the oldest but the head goes when there are too many."""
+        """Switch to the newest piece, a new one if that is full; with too many pieces the oldest except the head is removed."""
         while (size := os.fstat(self._now).st_size) >= self._piece:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(self._folder, 0o750)

@@ -1,6 +1,6 @@
-"""Puts the executor together, runs it, and ends it in order: `python -m headrace.node_executor run`.
+"""Sets the executor up, runs it, and stops it in order: `python -m headrace.node_executor run`.
 
-Exit codes: 0 stopped as asked, 1 failed, 2 wrong arguments.
+Exit codes: 0 stopped as asked, 1 failed, 2 invalid arguments.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from headrace.node_executor.executor import Executor
 from headrace.node_executor.files.disk_usage import Measuring, Size
 from headrace.node_executor.files.retention import RetentionPolicy
 from headrace.node_executor.files.workspace import Workspace, shows_polling
-from headrace.node_executor.instance_lock import Occupied, Tenure
+from headrace.node_executor.instance_lock import InstanceLock, Occupied
 from headrace.node_executor.launch.account_numbers import AccountNumbers
 from headrace.node_executor.launch.accounts import OWN, Accounts, chosen
 from headrace.node_executor.launch.cgroups import CONTROLLERS, Groups, group_name
@@ -56,7 +56,7 @@ from headrace.node_executor.runtimes.container import (
     find_engine,
     levels_inside,
 )
-from headrace.node_executor.runtimes.keeper_client import SOURCE, Nursery
+from headrace.node_executor.runtimes.keeper_client import SOURCE, Spawner
 from headrace.node_executor.runtimes.process import ProcessRuntime
 from headrace.node_executor.self_check import SelfCheck
 
@@ -69,9 +69,9 @@ OVERTIME = 5.0
 PRUNE_EVERY = 600.0
 LOOK_AT_SLICES_EVERY = 10.0
 MEASURE_EVERY, MEASURE_PART, MEASURE_PAUSE_MAX = 5.0, 20.0, 300.0
-"""Seconds between two looks at how large working directories are; and at most a twentieth of the time."""
+"""Seconds between two measurements of working directories; at most a twentieth of the time is spent on them."""
 CLEAN_EVERY, CLEAN_PART = 1.0, 50.0
-"""Seconds for which the journal may have what a lease ran after its end; and at most a fiftieth of the time."""
+"""Seconds for which the journal may have what a lease ran after its end; at most a fiftieth of the time is spent on that."""
 
 LEVEL = "HEADRACE_LOG_LEVEL"
 
@@ -79,7 +79,7 @@ _log = structlog.get_logger("headrace.node_executor")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the executor with these arguments until SIGTERM or SIGINT; the exit code."""
+    """Run the executor with these arguments until SIGTERM or SIGINT; returns the exit code."""
     settings = parse(argv, os.environ)
     configure_logs(settings.name)
     try:
@@ -97,15 +97,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 async def run(settings: Settings) -> None:
-    """One life of the executor. Raises `Occupied`, or `OSError` where the data directory cannot be used."""
+    """Run the executor from start to stop. Raises `Occupied`, or `OSError` if the data directory cannot be used."""
     stop = Stop(settings.on_stop == END)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, stop.heard, number)
     os.makedirs(settings.data, 0o700, exist_ok=True)
-    tenure = Tenure(settings.data)
+    instance = InstanceLock(settings.data)
     try:
         watching = Watching(settings.name, settings.devices, clock)
-        equipment = _equipment(settings, tenure.lock, watching)
+        equipment = _equipment(settings, instance.lock, watching)
         health = Health(f"node-{settings.name}")
         async with serving(health, read_config(os.environ)):
             await _serve(settings, equipment, watching, stop, health)
@@ -115,14 +115,14 @@ async def run(settings: Settings) -> None:
         equipment.enclosing.close()
         settings.devices.close()
     finally:
-        tenure.release()
+        instance.release()
     _log.info("stopped")
 
 
 class Stop:
-    """Whether and how the executor is to stop: SIGTERM and SIGINT as its settings say, SIGQUIT by killing everything at once.
+    """Whether and how the executor is to stop: SIGTERM and SIGINT as configured, SIGQUIT by killing everything at once.
 
-    SIGHUP: to be started again at once; jobs go on, whatever the settings say.
+    SIGHUP: restart at once; jobs go on, whatever the settings say.
     """
 
     def __init__(self, ends_jobs: bool) -> None:
@@ -131,7 +131,7 @@ class Stop:
         self.ends_jobs = ends_jobs
 
     def heard(self, number: int) -> None:
-        """A signal came."""
+        """Handle a received signal."""
         if number == signal.SIGQUIT:
             self.ends_jobs = True
             self.at_once.set()
@@ -181,7 +181,7 @@ async def _serve(settings: Settings, equipment: Equipment, watching: Watching, s
         await asyncio.wait([stopping, *work], return_when=asyncio.FIRST_COMPLETED)
         for task in work:
             if task.done():
-                task.result()  # it ends by an error only
+                task.result()  # a task ends by an error only
         _log.info("stopping", running=executor.running, jobs="end" if stop.ends_jobs else "go on")
         if stop.ends_jobs:
             await _end_jobs(executor, settings.stop_grace, stop.at_once)
@@ -197,7 +197,7 @@ async def _wait(event: asyncio.Event) -> None:
 
 
 async def _end_jobs(executor: Executor, grace: float, at_once: asyncio.Event) -> None:
-    """Everything that runs ends, in a bounded time."""
+    """End all jobs within a bounded time."""
     executor.halt(0.0 if at_once.is_set() else grace)
     ended, hurried = asyncio.ensure_future(_wait(executor.finished)), asyncio.ensure_future(_wait(at_once))
     await asyncio.wait([ended, hurried], timeout=grace + OVERTIME, return_when=asyncio.FIRST_COMPLETED)
@@ -211,7 +211,7 @@ async def _end_jobs(executor: Executor, grace: float, at_once: asyncio.Event) ->
 
 
 async def _state_the_last(ledger: FactWriter) -> None:
-    """The last facts go out, if they can soon; else they are in the journal."""
+    """Send the last facts if that is soon possible; otherwise they stay in the journal."""
     try:
         async with asyncio.timeout(LAST_FACTS):
             await ledger.settled()
@@ -273,7 +273,7 @@ def _equipment(settings: Settings, lock: int, watching: Watching) -> Equipment:
     journal = Journal(f"{settings.data}/journal")
     if gone := journal_gone(journal, workspace, f"{settings.data}/journal"):
         _log.error("journal_gone", reason=gone)
-    runtime = ProcessRuntime(Nursery(program, lock), workspace.kept)
+    runtime = ProcessRuntime(Spawner(program, lock), workspace.kept)
     engine = find_engine(settings.containers, os.environ.get("XDG_RUNTIME_DIR", ""))
     containers = containers_of(settings, engine, runtime)
     known = {workspace.name(left.order) for left in journal.open.values()}
@@ -301,7 +301,7 @@ def _equipment(settings: Settings, lock: int, watching: Watching) -> Equipment:
 
 
 def _bounds(settings: Settings) -> Bounds:
-    """What this node can hold jobs by. Raises `OSError` where it has to and cannot."""
+    """Return the means of this node to limit jobs. Raises `OSError` if required ones are missing."""
     choice, why = chosen(settings.run_as, settings.data)
     if why:
         _log.warning("jobs_run_as_we_do", reason=why, help="give --run-as self to say that this is meant")
@@ -324,7 +324,7 @@ def _bounds(settings: Settings) -> Bounds:
 
 
 def registration(settings: Settings, isolation: str, levels: Mapping[str, str], inside: Mapping[str, str]) -> NodeRegisteredV1:
-    """What the node says of itself; `isolation` and `levels` as they were proved, `inside` those in containers."""
+    """Return the node's registration; `isolation` and `levels` as proved, `inside` those in containers."""
     return NodeRegisteredV1(
         node=settings.name,
         labels={**settings.devices.labels, **settings.labels},
@@ -340,7 +340,7 @@ def registration(settings: Settings, isolation: str, levels: Mapping[str, str], 
 
 
 def journal_gone(journal: Journal, workspace: Workspace, path: str) -> str:
-    """What is said where jobs have been on this node and the journal that knew of them is not there; empty where all is well."""
+    """Return a message if jobs have run on this node and the journal of them is missing; otherwise ""."""
     if journal.found or not os.listdir(workspace.leases):
         return ""
     return (
@@ -350,12 +350,12 @@ def journal_gone(journal: Journal, workspace: Workspace, path: str) -> str:
 
 
 def closed(journal: Journal) -> dict[str, int]:
-    """The leases of a former executor that are over; their ends are in the journal, and on their way."""
+    """Return the leases of a former executor that are over; their ends are in the journal, and on their way."""
     return {lease: left.order.granted for lease, left in journal.open.items() if left.ended}
 
 
 def configure_logs(node: str) -> None:
-    """One JSON object a line on stderr; other libraries' warnings too."""
+    """Write logs as one JSON object a line on stderr; also warnings of other libraries."""
     level = logging.getLevelNamesMapping().get(os.environ.get(LEVEL, "INFO").upper(), logging.INFO)
     shared: list[structlog.typing.Processor] = [
         structlog.processors.add_log_level,
@@ -382,7 +382,7 @@ def configure_logs(node: str) -> None:
 
 
 class _Named:
-    """Puts into every line who speaks."""
+    """Adds the name of the logger to every line."""
 
     def __init__(self, node: str) -> None:
         self._node = node

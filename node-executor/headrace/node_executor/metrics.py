@@ -1,4 +1,4 @@
-"""What is seen of an executor from outside: whether it is connected, what runs, and what it has not been able to state."""
+"""Health and metrics of an executor: its connection, its leases, and the facts that are not stored yet."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def show(health: Health, link: Link, executor: Executor, journal: Journal, devices: int, engine: str) -> None:
-    """Let it be seen."""
+    """Register the executor's checks and metrics with `health`."""
     health.check("nats", lambda: "" if link.is_connected else "the bus is away; jobs go on, and facts wait on the disk")
     health.check("ledger", lambda: "" if link.was_answered else "the feed has not answered yet what this node is to run")
     figures = health.figures

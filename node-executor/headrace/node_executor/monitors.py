@@ -1,7 +1,7 @@
-"""Watches the node's devices and what jobs do on them: health into the core, overruns into the core, samples onto the bus.
+"""Monitors the node's devices and jobs' use of them: health and overruns go to the core, samples onto the bus.
 
-Strategy: what a driver says by itself, and what the watchdog sees, comes from their threads into the loop at once. Everything else is
-looked at with every heartbeat, in a thread, because a driver may take its time; a look that takes longer than that delays the next one.
+Strategy: reports of a driver and of the watchdog come from their threads into the loop at once. Everything else is read with every
+heartbeat, in a thread, because a driver may be slow; a look that takes longer than the interval delays the next one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _log = structlog.get_logger("headrace.node_executor")
 
 
 class MonitorSample(NamedTuple):
-    """One look, made in a thread. `busy`: percent by process."""
+    """One look at the devices, made in a thread. `busy`: percent by process."""
 
     changes: dict[str, Trouble | None]
     samples: dict[str, Sample]
@@ -36,9 +36,9 @@ class MonitorSample(NamedTuple):
 
 
 class Audience(NamedTuple):
-    """`handle` takes what the core should hear; `held` are the leases that are here; `publish` sends telemetry of a kind.
+    """`handle` takes events for the core; `held` are the leases that are here; `publish` sends telemetry of a kind.
 
-    `used`: what the watchdog saw last, MiB by lease and device.
+    `used`: the watchdog's last look, MiB by lease and device.
     """
 
     handle: Callable[[v.Event], None]
@@ -48,7 +48,7 @@ class Audience(NamedTuple):
 
 
 class Watching:
-    """Made in the loop; before anything is heard or seen it needs to know whom to tell (`tell`)."""
+    """Monitors devices from the loop; `tell` sets the recipients before the first event."""
 
     def __init__(self, node: str, devices: Devices, now: Callable[[], int]) -> None:
         self._node = node
@@ -63,7 +63,7 @@ class Watching:
         self._before: tuple[int, dict[str, LeaseUsage]] = (0, {})
 
     def tell(self, to: Audience) -> None:
-        """Whom it tells, from now on."""
+        """Set the recipients of events and samples."""
         self._to = to
 
     def _handle(self, event: v.Event) -> None:
@@ -71,7 +71,7 @@ class Watching:
             self._to.handle(event)
 
     def overran(self, overrun: Overrun) -> None:
-        """From the watchdog's thread: a lease holds more of a device than it was given."""
+        """A lease holds more of a device than it was given. Called in the watchdog's thread."""
         self._loop.call_soon_threadsafe(self._overran, overrun)
 
     def _overran(self, overrun: Overrun) -> None:
@@ -81,15 +81,15 @@ class Watching:
         self._handle(v.Overran(at, overrun.lease, message, overrun.device, overrun.limit, overrun.used))
 
     def changed(self, device: str, trouble: Trouble | None) -> None:
-        """From any thread: a device is in no order, or is again."""
+        """A device is drained, or in order again. Called in any thread."""
         self._loop.call_soon_threadsafe(self._changed, device, trouble)
 
     def slices_changed(self, device: str, trouble: Trouble | None) -> None:
-        """The same for its slices, which may be in no order while the device itself is well."""
+        """The slices of a device are unusable, or in order again; the device itself may be well."""
         self._loop.call_soon_threadsafe(self._changed, device, trouble, "slices")
 
     def _changed(self, device: str, trouble: Trouble | None, of: str = "health") -> None:
-        """A device is in order again when nothing is wrong with it any more, whatever it was."""
+        """Report a device as in order only if neither it nor its slices have trouble."""
         if trouble is not None:
             self._troubles[device, of] = trouble
         else:
@@ -101,7 +101,7 @@ class Watching:
         self._handle(v.DeviceChanged(self._now(), device, cause, code, message))
 
     async def run(self, every: float) -> None:
-        """Look and tell until cancelled."""
+        """Look and report until cancelled."""
         if self._idleness:
             self._devices.listen(self.changed)
         while True:
@@ -113,7 +113,7 @@ class Watching:
             await asyncio.sleep(every)
 
     async def look(self, to: Audience) -> None:
-        """Once."""
+        """Look once, and report."""
         at = self._now()
         held = list(to.held())
         leaders = {one.running.pid: one.order.lease for one in held if one.running is not None}

@@ -1,9 +1,9 @@
-"""Builds the small C programs of this package where a compiler is there: once for each version of their source.
+"""Builds the small C programs of this package if a compiler is installed: once for each version of their source.
 
-Strategy: what was built lies in the user's cache under a name that has the digest of its source in it, so an upgrade never runs an old
-one, and several executors on a machine share it. Every account may read and run it, and only ours may write it: jobs under accounts of
-their own are started through one of these programs, and load another. Without a compiler, or a place of our own to keep it, there is
-none: the caller has another way, and says that it takes it.
+Strategy: the result lies in the user's cache under a name that contains the digest of its source, so an upgrade never runs an old one,
+and executors on a machine share it. Every account may read and run it, and only the executor's may write it: jobs under accounts of their
+own are started through one of these programs, and load another. Without a compiler, or a directory of its own, the result is empty: the
+caller has another way, and says that it takes it.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _log = structlog.get_logger("headrace.node_executor")
 
 
 def cache_directory(environ: Mapping[str, str], otherwise: str) -> str:
-    """Where to keep what was built: in the user's cache, or in `otherwise` for accounts without a home."""
+    """Return the directory for built files: the user's cache, or `otherwise` for accounts without a home."""
     home = environ.get("XDG_CACHE_HOME") or (f"{environ['HOME']}/.cache" if environ.get("HOME") else "")
     return f"{home}/headrace" if home.startswith("/") else otherwise
 
 
 def built(source: str, directory: str, variants: Sequence[Sequence[str]] = (("-O2", "-static"), ("-O2",))) -> str:
-    """The file made of the C file `source`, in `directory`, by the first of the `variants` of flags that works; empty if none does."""
+    """Build the C file `source` into `directory` with the first of the `variants` of flags that works; returns "" if none does."""
     try:
         with open(source, "rb") as file:
             digest = hashlib.sha256(repr(variants).encode() + file.read()).hexdigest()[:16]
@@ -54,7 +54,7 @@ def built(source: str, directory: str, variants: Sequence[Sequence[str]] = (("-O
 
 
 def _is_ours(path: str) -> bool:
-    """Whether nobody else could have put something else there."""
+    """Return whether no other user can have put a file there."""
     found = os.stat(path)
     return found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
@@ -62,7 +62,7 @@ def _is_ours(path: str) -> bool:
 def _build(source: str, path: str, variants: Sequence[Sequence[str]]) -> bool:
     compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
     if compiler is None:
-        _log.info("not_built", source=source, reason="there is no C compiler")
+        _log.info("not_built", source=source, reason="no C compiler was found")
         return False
     descriptor, fresh = tempfile.mkstemp(dir=os.path.dirname(path))
     os.close(descriptor)

@@ -1,7 +1,7 @@
-"""Finds and ends what a lease left running without anybody: its keeper was killed, and its processes live on.
+"""Finds and ends processes of a lease whose keeper was killed.
 
-Strategy: every process of a job has the lease's control directory in the environment it was started with, also what left its process
-group and its session. Where control groups are at hand they are asked first, because a process can overwrite its environment.
+Strategy: every process of a job has the lease's control directory in the environment it was started with, including those that left their
+process group and session. If control groups are available they are asked first, because a process can overwrite its environment.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import time
 
 MARK = "HEADRACE_CONTROL_DIR"
 ROUNDS, PAUSE = 200, 0.02
-_VSIZE, _ENV_END = 20, 48  # of /proc/<pid>/stat, counted from what follows the name
+_VSIZE, _ENV_END = 20, 48  # fields of /proc/<pid>/stat, counted from the one after the name
 
 
 def sweep(control: str) -> int:
-    """Kill what was started from the directory `control`, or below it, until nothing is left, at most about 4 s; how many were killed."""
+    """Kill what was started from the directory `control`, or below it, until nothing is left, at most about 4 s; returns the number."""
     killed: set[int] = set()
     for _ in range(ROUNDS):
         found = started_from(control)
@@ -33,7 +33,7 @@ def sweep(control: str) -> int:
 
 
 def started_from(control: str) -> list[int]:
-    """The processes whose environment at their start named this control directory, or one below it."""
+    """Return the processes whose environment at their start named this control directory, or one below it."""
     marks = [f"{MARK}={control}{end}".encode() for end in ("/", "\0")]
     found = []
     for name in os.listdir("/proc"):
@@ -49,7 +49,7 @@ def started_from(control: str) -> list[int]:
 
 
 def stands_still(pid: int) -> bool:
-    """Whether a process is stopped, or does nothing any more."""
+    """Return whether a process is stopped or dead."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             return file.read().rpartition(")")[2].split()[0] in "TtZX"
@@ -58,10 +58,10 @@ def stands_still(pid: int) -> bool:
 
 
 def _environ(pid: str) -> bytes:
-    """The environment with which a process was started. Raises `OSError`: it is gone, or not ours to see.
+    """Return the environment with which a process was started. Raises `OSError` if it is gone, or another user's.
 
-    Nothing can be read while a program is being loaded, although whoever started it has already been told of its success: waited for,
-    and read once more.
+    It cannot be read while a program is being loaded, although its parent has already been told of its success: then wait, and read once
+    more.
     """
     loading = True
     for _ in range(ROUNDS):
@@ -76,7 +76,7 @@ def _environ(pid: str) -> bytes:
 
 
 def _is_loading(pid: str) -> bool:
-    """Whether the process has memory (neither a kernel's thread nor a dead one), and no environment in it yet."""
+    """Return whether the process has memory (is neither a kernel thread nor dead) and no environment yet."""
     with open(f"/proc/{pid}/stat", "rb") as file:
         fields = file.read().rpartition(b")")[2].split()
     return fields[_VSIZE] != b"0" and fields[_ENV_END] == b"0"

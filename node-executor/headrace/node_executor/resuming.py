@@ -1,9 +1,9 @@
-"""Tells a job what to resume from: a checkpoint that it can read where it runs, or nothing (R29).
+"""Tells a job the checkpoint to resume from, if the job can read it where it runs (R29).
 
 Strategy: the ledger names the newest checkpoint, which may lie on the disk of another node. So before the start the node looks, as the
-job's account, in a thread and with a deadline, whether it can be read here; where not, the job starts without it, and that is said in its
-output. What is no file (`s3://...`) is the job's own affair and told as it is. A container finds the checkpoint where it is in one of its
-own directories or mounts, or in the directory of an earlier attempt, which it is given for that.
+job's account, in a thread and with a deadline, whether it can be read here; if not, the job starts without it, and its output says so. A
+URI that is not a file (`s3://...`) is passed on unchanged. A container finds the checkpoint if it is in one of its own directories or
+mounts, or in the directory of an earlier attempt, which is then mounted.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _log = structlog.get_logger("headrace.node_executor")
 
 
 class Resuming:
-    """Looks with `lookout` whether checkpoints can be read."""
+    """Checks with `lookout` whether checkpoints can be read."""
 
     def __init__(self, lookout: Lookout) -> None:
         self._lookout = lookout
 
     def look_then(self, held: RunningLease, then: Callable[[], None]) -> None:
-        """Look for the checkpoint that the lease is to resume from, then go on; at once where there is nothing to look for."""
+        """Check the checkpoint that the lease is to resume from, then call `then`; at once if it has none."""
         uri = held.order.resume_from
         path = path_of(uri)
         if not path:
@@ -63,7 +63,7 @@ class Resuming:
 
 
 def read_as(account: UserAccount | None, path: str) -> None:
-    """Raises `OSError` where the account cannot read this file or directory. May take for ever."""
+    """Raise `OSError` if the account cannot read this file or directory. May block without limit."""
     with acting_as(account):
         kind = os.stat(path).st_mode
         if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):
@@ -74,9 +74,9 @@ def read_as(account: UserAccount | None, path: str) -> None:
 
 
 def attempt_of(held: RunningLease, path: str) -> str:
-    """The directory of an earlier attempt of the job in which the path is; empty where it is in none.
+    """Return the directory of an earlier attempt of the job that contains the path; "" if none does.
 
-    They lie in directories that are the executor's, so the job cannot put anything else in their place.
+    These directories belong to the executor's account, so the job cannot replace them.
     """
     paths = held.prepared.paths
     for folder in (os.path.dirname(paths.checkpoints), os.path.dirname(paths.control)):
@@ -92,7 +92,7 @@ def _is_inside(held: RunningLease, path: str) -> bool:
 
 
 def _places(held: RunningLease) -> tuple[str, ...]:
-    """The directories of this node that a container finds at the same path."""
+    """Return the directories of this node that a container finds at the same path."""
     container = held.prepared.container
     if container is None:
         return ()

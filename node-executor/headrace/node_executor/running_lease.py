@@ -1,4 +1,4 @@
-"""What the executor has of one lease that was, or is about to be, started."""
+"""The executor's record of one lease that was, or is about to be, started."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from headrace.node_executor.suspension import SuspensionTarget
 
 
 class RunningLease:
-    """One lease.
+    """A lease with its process and its state outside the core.
 
-    `complained`: what was last said of its checkpoints; `abandoned`: its group could not be removed once; `lost`: why nobody can say how it
-    would have ended; `moving`: it is being suspended or resumed; `entering`: it is being enclosed; `unwanted`: it is not to be started.
+    `complained`: the last complaint about its checkpoints; `abandoned`: its group could not be removed once; `lost`: why it is unknown
+    how it would have ended; `moving`: it is being suspended or resumed; `entering`: it is being enclosed; `unwanted`: it is not to be
+    started.
     """
 
     __slots__ = (
@@ -48,47 +49,47 @@ class RunningLease:
 
     @property
     def owner(self) -> str:
-        """Whose it is: tenant and user."""
+        """Tenant and user of the job."""
         tenant, user, _ = split_job_key(self.order.job)
         return f"{tenant}.{user}"
 
     @property
     def case(self) -> EnforcementRequest:
-        """What is to be enclosed."""
+        """Its request for enforcement."""
         group = self.prepared.group.directory if self.prepared.group is not None else ""
         return EnforcementRequest(self.order.lease, self.order.devices, self.prepared.paths.control, group)
 
     @property
     def isolation(self) -> str:
-        """The level that it has, in a container or not."""
+        """Its level of isolation, in a container or not."""
         return level_inside(self.entered.level) if self.order.image else self.entered.level
 
     def set(self, name: str, value: str) -> None:
-        """Change a variable of the job, before it is started."""
+        """Set a variable of the job, before it is started."""
         self.prepared = self.prepared._replace(env={**self.prepared.env, name: value})
 
     def give(self, directory: str) -> None:
-        """Have its container find one more directory of the node, before it is started."""
+        """Give its container one more directory of the node, before it is started."""
         container = self.prepared.container
         if container is not None:
             self.prepared = self.prepared._replace(container=container._replace(binds=(*container.binds, directory)))
 
     def launch(self, command: tuple[str, ...], env: dict[str, str], part: str = JOB) -> Launch:
-        """How to start the job, or its callback, which has a name of its own; both in the enclosure."""
+        """Return how to start the job, or its callback, which has a name of its own; both in the enclosure."""
         prepared, entered, name = self.prepared, self.entered, self.name if part == JOB else f"{self.name}.{part}"
         bounds = (prepared.account, prepared.group, part, entered.group, entered.prefix, prepared.container)
         return Launch(name, command, env | entered.env, prepared.directory, prepared.paths.control, self.output, *bounds)
 
     def standing(self, running: Running) -> SuspensionTarget:
-        """What it takes to suspend or resume it."""
+        """Return its target for suspension and resumption."""
         order, prepared = self.order, self.prepared
         return SuspensionTarget(running, order.devices, prepared.paths.control, prepared.group, order.amounts.get(MEMORY, 0))
 
 
 def _named(order: StartOrder) -> tuple[str, ...]:
-    """The directories of this machine, beside the job's own, in which it may save: where it runs, and those it is given by its group.
+    """Return the directories of this machine, beside the job's own, in which it may save: its working directory and its group's mounts.
 
-    A container has other directories under these paths, but for those that are mounted where they are.
+    A container has other directories under these paths, except those that are mounted at the same path.
     """
     mounts = tuple(mount.source for mount in order.mounts if mount.source == mount.target)
     return mounts if order.image or not order.workdir else (order.workdir, *mounts)

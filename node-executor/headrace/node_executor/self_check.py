@@ -1,7 +1,7 @@
-"""Whether jobs can be started on this node: what it does when it is asked to check itself after it was set aside (R36).
+"""Checks whether jobs can be started on this node, when it is asked to after it was set aside (R36).
 
-Strategy: what most often makes starts fail is tried once: the disk is written to, the devices are looked at, a control group is made, and
-a program of no consequence is started by the runtime that starts jobs, and waited for. Nothing of it is left behind.
+Strategy: frequent reasons of failed starts are tested once: the disk is written to, the devices are looked at, a control group is made,
+and a trivial program is started by the runtime that starts jobs, and waited for. Nothing of it is left behind.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from headrace.node_executor.runtimes import CannotStart, End, Launch, RuntimeLis
 from headrace.node_executor.runtimes.job_log import Output
 
 WITHIN = 30.0
-"""Seconds in which the program has to have ended."""
+"""Seconds in which the program has to end."""
 NAME = "self-check"
 PROGRAM = ("true",)
 
 
 class SelfCheck:
-    """Checks the node it belongs to; one check at a time. `tell` hears what was found, in one line; nothing: an empty one."""
+    """Checks its node; one check at a time. `tell` receives the complaint in one line, empty if all is well."""
 
     def __init__(self, equipment: Equipment, tell: Callable[[str], None]) -> None:
         self._with = equipment
@@ -31,7 +31,7 @@ class SelfCheck:
         self._work: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """Check; `tell` is called later."""
+        """Begin a check; `tell` is called later."""
         if self._work is None or self._work.done():
             self._work = asyncio.get_running_loop().create_task(self._run())
 
@@ -40,7 +40,7 @@ class SelfCheck:
 
 
 async def check(equipment: Equipment) -> str:
-    """Why jobs cannot be started here, in one line; empty where nothing was found."""
+    """Return why jobs cannot be started here, in one line; "" if all is well."""
     directory = os.path.join(equipment.workspace.data, NAME)
     devices = equipment.devices.inventory()
     if devices and all(device.unfit for device in devices):
@@ -63,7 +63,7 @@ async def check(equipment: Equipment) -> str:
 
 
 def _write(directory: str) -> None:
-    """Make it, and put a file in it that reaches the disk."""
+    """Create the directory, and a file in it that is synced to the disk."""
     os.makedirs(directory, 0o700, exist_ok=True)
     descriptor = os.open(os.path.join(directory, "written"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:

@@ -1,9 +1,9 @@
-"""Takes a job off its devices and lets it stand still, and the inverse (R29).
+"""Suspends a job off its devices, and resumes it (R29).
 
 Strategy: on NVIDIA's GPUs the driver moves the memory into the job's own (`cuda_call`, in a process of its own, for a bounded time), then
-everything of the job is frozen, then the GPU is looked at: only one that is really free counts. If anything goes wrong the job is put back
-as it was, and says why it cannot be suspended. Nothing is remembered: what has to be restored is asked from the driver, so a suspension
-outlives the executor. The order matters: who is frozen cannot be locked, and who is frozen cannot be restored.
+everything of the job is frozen, then the GPU is looked at: only one that is really free counts. If a step fails the job is put back as it
+was, and the reason is reported. No record is kept: what has to be restored is asked from the driver, so a suspension outlives the
+executor. The order matters: a frozen process can be neither locked nor restored.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from headrace.node_executor.runtimes import Running
 
 LOCK_WITHIN = 10.0
 CALL_WITHIN, PER_GIB = 20.0, 0.5
-"""Seconds that a call may take, and more for each GiB that is moved."""
+"""Seconds that a call may take, and further seconds for each GiB that is moved."""
 
 FREE_WITHIN, LOOK_EVERY = 10.0, 0.05
 STILL_WITHIN, STILL_EVERY = 5.0, 0.002
 SPARE = 1.1
-"""How much more host memory than moves there must be free."""
+"""Factor of free host memory over the memory that is moved."""
 
 BY_CHECKPOINT, BY_FREEZING = "cuda-checkpoint", "sigstop"
 
 
 class CannotSuspend(Exception):
-    """It runs on as before; the message says why."""
+    """The job runs on as before; the message says why."""
 
 
 class CannotResume(Exception):
-    """It is lost; the message says why."""
+    """The job is lost; the message says why."""
 
 
 class SuspensionTarget(NamedTuple):
-    """A job that is to stand still, or to go on."""
+    """A job that is to be suspended or resumed."""
 
     running: Running
     shares: tuple[DeviceShare, ...]
@@ -53,14 +53,14 @@ class SuspensionTarget(NamedTuple):
 
 
 class Suspension:
-    """How jobs come off the devices of this node."""
+    """Suspends and resumes jobs on the devices of this node."""
 
     def __init__(self, devices: Devices) -> None:
         self._devices = devices
 
     async def suspend(self, job: SuspensionTarget) -> str:
-        """Let it stand still, off its devices; by which means. Raises `CannotSuspend`."""
-        if not job.shares or self._devices.suspension == BY_FREEZING:  # on devices that do not exist nothing has to be moved
+        """Suspend the job off its devices; returns by which means. Raises `CannotSuspend`."""
+        if not job.shares or self._devices.suspension == BY_FREEZING:  # simulated devices have nothing to be moved
             await self._freeze(job)
             return BY_FREEZING
         if not self._can_checkpoint:
@@ -71,7 +71,7 @@ class Suspension:
         return BY_CHECKPOINT
 
     async def resume(self, job: SuspensionTarget) -> None:
-        """Let it go on, on its devices. Raises `CannotResume`."""
+        """Resume the job on its devices. Raises `CannotResume`."""
         if not job.shares or not self._can_checkpoint:
             job.running.resume()
             return
@@ -112,7 +112,7 @@ class Suspension:
             raise
 
     async def _freeze(self, job: SuspensionTarget) -> None:
-        """Let it stand still, and wait until it does. Raises `CannotSuspend`, and it goes on."""
+        """Freeze the job, and wait until it is frozen. Raises `CannotSuspend`, and the job runs on."""
         job.running.suspend()
         until = time.monotonic() + STILL_WITHIN
         while not await asyncio.to_thread(_is_still, job):
@@ -122,7 +122,7 @@ class Suspension:
             await asyncio.sleep(STILL_EVERY)
 
     async def _look(self, job: SuspensionTarget) -> None:
-        """Raises `CannotSuspend` where its devices do not become free."""
+        """Raise `CannotSuspend` if its devices do not become free."""
         if not await self._free(job):
             holder = await asyncio.to_thread(self._devices.holder, job.shares)
             raise CannotSuspend(f"its GPU did not become free: {holder}")
@@ -132,7 +132,7 @@ class Suspension:
         await self._call(CALL_WITHIN + PER_GIB * gib, "resume", *await self._pids(job))
 
     async def _free(self, job: SuspensionTarget) -> bool:
-        """Whether nobody is on its devices, now or soon."""
+        """Return whether its devices are free, now or soon."""
         until = time.monotonic() + FREE_WITHIN
         while await asyncio.to_thread(self._devices.holder, job.shares):
             if time.monotonic() > until:
@@ -141,16 +141,16 @@ class Suspension:
         return True
 
     def _used(self, job: SuspensionTarget) -> int:
-        """MiB on its device."""
+        """Return the MiB on its device."""
         found = self._devices.on_devices()
         return sum(one.memory for share in job.shares for one in found.get(share.device, ()))
 
     async def _pids(self, job: SuspensionTarget) -> list[str]:
-        """Everything of the job."""
+        """Return all processes of the job."""
         return [str(pid) for pid in await asyncio.to_thread(orphans.started_from, job.control)]
 
     async def _call(self, within: float, action: str, *arguments: str) -> None:
-        """Raises `CannotSuspend`."""
+        """Run `cuda_call` and return its line. Raises `CannotSuspend`."""
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-I", "-S", cuda_call.__file__, action, *arguments),
             stdin=asyncio.subprocess.DEVNULL,
@@ -171,14 +171,14 @@ class Suspension:
 
 
 def _is_still(job: SuspensionTarget) -> bool:
-    """Whether all of it stands still: a signal is on its way for a moment."""
+    """Return whether all of it is stopped: a signal takes a moment."""
     if job.group is not None:
         return job.group.is_still
     return all(orphans.stands_still(pid) for pid in orphans.started_from(job.control))
 
 
 def _available() -> int:
-    """MiB of host memory that can be taken."""
+    """Return the available host memory in MiB."""
     with open("/proc/meminfo", encoding="ascii") as file:
         for line in file:
             if line.startswith("MemAvailable:"):

@@ -1,7 +1,7 @@
 """Threads for work that may never return: on a container engine, a driver or a disk that does not answer.
 
 Strategy: each piece of work has a daemon thread of its own, which an end of the executor does not wait for, unlike the threads of
-`asyncio.to_thread`. `Threads` has at most so many of them at once, so work of one kind waits for work of the same kind only.
+`asyncio.to_thread`. `Threads` has a maximum number of them, so work of one kind waits for work of the same kind only.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Ended = Callable[[Any, Exception | None], None]
 
 
 def begin(name: str, work: Callable[[], object], ended: Ended) -> None:
-    """Do `work` in a daemon thread of this name; `ended` is called in the running loop with what it returned, or with what it raised."""
+    """Do `work` in a daemon thread of this name; `ended` is called in the running loop with its result or its exception."""
     loop = asyncio.get_running_loop()
 
     def run() -> None:
@@ -34,7 +34,7 @@ def begin(name: str, work: Callable[[], object], ended: Ended) -> None:
 
 
 def settle(answer: asyncio.Future[Any], result: object, error: Exception | None) -> None:
-    """Give the answer, unless there is one already."""
+    """Set the result or exception, unless set already."""
     if answer.done():
         return
     if error is None:
@@ -52,7 +52,7 @@ class Threads:
         self._waiting: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
 
     def do(self, work: Callable[[], T]) -> asyncio.Future[T]:
-        """What `work` returns or raises. Cancelling the answer does not stop work that has begun."""
+        """Return what `work` returns or raises. Cancelling the future does not stop work that has begun."""
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._waiting.append((work, answer))
         self._begin()

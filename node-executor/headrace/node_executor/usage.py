@@ -1,8 +1,8 @@
-"""What leases use of the node, from the kernel's list of processes: CPU time, memory, how many processes.
+"""Use of the node by leases, from the kernel's list of processes: CPU time, memory, number of processes.
 
 Strategy: the list is read once for all leases, one small file for each process. A process belongs to the lease whose first process leads
-its session, or is among its forefathers: everything that a job starts, but for what hides on purpose, and its cgroup holds that to its
-limits all the same.
+its session, or is among its ancestors: that covers everything that a job starts, except what hides on purpose, and the cgroup limits that
+all the same.
 """
 
 from __future__ import annotations
@@ -14,12 +14,17 @@ from typing import NamedTuple
 PAGE = os.sysconf("SC_PAGE_SIZE")
 TICK = 1_000_000 // os.sysconf("SC_CLK_TCK")
 MIB = 1024 * 1024
-_PARENT, _SESSION, _TIMES, _RESIDENT = 1, 3, slice(11, 15), 21  # of /proc/<pid>/stat, counted from what follows the name
+_PARENT, _SESSION, _TIMES, _RESIDENT = (
+    1,
+    3,
+    slice(11, 15),
+    21,
+)  # fields of /proc/<pid>/stat, counted from the one after the name
 _GENERATIONS = 64
 
 
 class Stat(NamedTuple):
-    """A process: CPU time in microseconds, its own and that of children it has waited for; memory in bytes."""
+    """A process: CPU time in microseconds, including children it has waited for; memory in bytes."""
 
     parent: int
     session: int
@@ -28,7 +33,7 @@ class Stat(NamedTuple):
 
 
 class LeaseUsage(NamedTuple):
-    """What the processes of one lease use together: microseconds of CPU time so far, bytes."""
+    """Use by all processes of one lease: microseconds of CPU time so far, bytes."""
 
     cpu: int = 0
     memory: int = 0
@@ -36,7 +41,7 @@ class LeaseUsage(NamedTuple):
 
 
 def processes() -> dict[int, Stat]:
-    """All processes that can be seen, by number."""
+    """Return all visible processes by number."""
     found = {}
     for name in os.listdir("/proc"):
         if name.isdecimal():
@@ -51,7 +56,7 @@ def processes() -> dict[int, Stat]:
 
 
 def uses(found: Mapping[int, Stat], leaders: Mapping[int, str]) -> dict[str, LeaseUsage]:
-    """What each lease uses; `leaders`: the lease of each first process, by its number."""
+    """Return the use of each lease; `leaders`: the lease of each first process, by its number."""
     total = dict.fromkeys(leaders.values(), LeaseUsage())
     for pid, stat in found.items():
         lease = leaders.get(stat.session) or _of_forefathers(found, pid, leaders)
@@ -73,7 +78,7 @@ def _of_forefathers(found: Mapping[int, Stat], pid: int, leaders: Mapping[int, s
 
 
 def millicores(before: Iterable[tuple[str, LeaseUsage]], now: Mapping[str, LeaseUsage], elapsed: int) -> dict[str, int]:
-    """What each lease used on average of the CPUs over `elapsed` microseconds; nothing for one that was not there before."""
+    """Return each lease's average CPU use over `elapsed` microseconds; without leases that were not there before."""
     earlier = dict(before)
     return {
         lease: max(0, use.cpu - earlier[lease].cpu) * 1000 // max(1, elapsed) if lease in earlier else 0

@@ -16,7 +16,7 @@ from headrace.node_executor.containers import containers_of, keep_reconciling, r
 from headrace.node_executor.files.workspace import Workspace
 from headrace.node_executor.reporting.journal import Open
 from headrace.node_executor.runtimes.container import ContainerRuntime
-from headrace.node_executor.runtimes.keeper_client import Nursery
+from headrace.node_executor.runtimes.keeper_client import Spawner
 from headrace.node_executor.runtimes.process import ProcessRuntime
 from tests.mock_engine import Contained, Engine
 
@@ -24,9 +24,9 @@ from tests.mock_engine import Contained, Engine
 @pytest.fixture
 async def processes(tmp_path: Path) -> AsyncIterator[ProcessRuntime]:
     lock = os.open(tmp_path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
-    nursery = Nursery("", lock)
-    yield ProcessRuntime(nursery, str(tmp_path / "kept"))
-    nursery.close()
+    spawner = Spawner("", lock)
+    yield ProcessRuntime(spawner, str(tmp_path / "kept"))
+    spawner.close()
     os.close(lock)
 
 

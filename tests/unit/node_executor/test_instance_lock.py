@@ -5,28 +5,28 @@ import subprocess
 
 import pytest
 
-from headrace.node_executor.instance_lock import Occupied, Tenure
+from headrace.node_executor.instance_lock import InstanceLock, Occupied
 
 
 def test_a_data_directory_has_one_executor_at_a_time(tmp_path) -> None:
-    first = Tenure(str(tmp_path))
+    first = InstanceLock(str(tmp_path))
     with pytest.raises(Occupied, match="another executor uses"):
-        Tenure(str(tmp_path), wait=0.1)
+        InstanceLock(str(tmp_path), wait=0.1)
     first.release()
-    Tenure(str(tmp_path), wait=0.1).release()
+    InstanceLock(str(tmp_path), wait=0.1).release()
 
 
 def test_whoever_still_begins_something_for_the_executor_before_is_waited_for(tmp_path) -> None:
-    first = Tenure(str(tmp_path))
+    first = InstanceLock(str(tmp_path))
     heir = subprocess.Popen(["cat"], pass_fds=(first.lock,), stdin=subprocess.PIPE)
     first.release()
     with pytest.raises(Occupied):
-        Tenure(str(tmp_path), wait=0.1)
+        InstanceLock(str(tmp_path), wait=0.1)
     heir.communicate()
-    Tenure(str(tmp_path), wait=0.1).release()
+    InstanceLock(str(tmp_path), wait=0.1).release()
 
 
 def test_what_a_job_starts_does_not_inherit_the_lock(tmp_path) -> None:
-    tenure = Tenure(str(tmp_path))
-    assert not os.get_inheritable(tenure.lock)
-    tenure.release()
+    instance = InstanceLock(str(tmp_path))
+    assert not os.get_inheritable(instance.lock)
+    instance.release()

@@ -1,8 +1,8 @@
-"""AMD's Instinct GPUs: what is there, who is on it and whether it is in order, by `amdsmi`, which comes with ROCm.
+"""AMD's Instinct GPUs by `amdsmi`, which comes with ROCm: devices, processes on them, and health.
 
-Strategy: what `amdsmi` calls a device may be one partition of a GPU. Partitions are as an administrator has set them, and each is a device
-of its own here, whose memory the kernel driver keeps to its size. The library is imported when it is asked for: it is no package of ours,
-and without the driver its import fails in more ways than one.
+Strategy: what `amdsmi` calls a device may be one partition of a GPU. Partitions are as an administrator has set them, and each is a
+device of its own here, whose memory the kernel driver keeps to its size. The library is imported on demand: it is not a dependency of the
+package, and without the driver its import fails in several ways.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _Gpu(NamedTuple):
 
 
 def amd_library() -> Any:
-    """The module `amdsmi`, begun. Raises `DevicesUnknown`."""
+    """Import and initialise the module `amdsmi`. Raises `DevicesUnknown`."""
     try:
         library = importlib.import_module("amdsmi")
         library.amdsmi_init(library.AmdSmiInitFlags.INIT_AMD_GPUS)
@@ -73,7 +73,7 @@ class AmdDevices:
         return _Gpu(handle, uuid, model, memory, f"/dev/dri/renderD{where.get('drm_render', 128 + number)}", number)
 
     def _asked(self, call: Callable[..., Any], *arguments: Any) -> Any:
-        """The library's answer; None where this GPU or driver has none."""
+        """Return the library's answer; None if this GPU or driver has none."""
         try:
             return call(*arguments)
         except self._library.AmdSmiException as error:
@@ -82,12 +82,11 @@ class AmdDevices:
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """What a pool may select by."""
         models = sorted({gpu.model for gpu in self._gpus.values()})
         return {"gpu.vendor": "amd", "gpu.model": "+".join(models)[:127]}
 
     def inventory(self) -> tuple[Device, ...]:
-        """Every GPU or partition, in the driver's order."""
+        """Return every GPU or partition, in the driver's order."""
         return tuple(
             Device(
                 device=name,
@@ -99,21 +98,20 @@ class AmdDevices:
         )
 
     def environment(self, shares: Sequence[DeviceShare]) -> dict[str, str]:
-        """The numbers of its GPUs, for the outermost of ROCm's filters: the inner ones would count among those."""
+        """Return the numbers of its GPUs, for the outermost of ROCm's filters: the inner ones count among those."""
         there = [self._gpus[share.device].number for share in shares if share.device in self._gpus]
         return {"ROCR_VISIBLE_DEVICES": ",".join(map(str, there))}
 
     def nodes(self, shares: Sequence[DeviceShare]) -> tuple[str, ...]:
-        """Its GPUs' nodes, and the one that every ROCm program opens."""
+        """Return its GPUs' nodes, and the one that every ROCm program opens."""
         there = [self._gpus[share.device].render for share in shares if share.device in self._gpus]
         return (*there, *CONTROL_NODES) if shares else ()
 
     def holder(self, shares: Sequence[DeviceShare]) -> str:
-        """Who is still on them."""
         return held_by(self.on_devices(), shares)
 
     def on_devices(self) -> dict[str, list[OnDevice]]:
-        """Who is on each GPU; one that does not answer is left out."""
+        """Return the processes on each GPU that answers."""
         found = {}
         for name, gpu in self._gpus.items():
             listed = self._asked(self._library.amdsmi_get_gpu_process_list, gpu.handle)
@@ -122,7 +120,7 @@ class AmdDevices:
         return found
 
     def samples(self) -> dict[str, Sample]:
-        """What each GPU does; one that does not answer is left out."""
+        """Return the load of each GPU that answers."""
         found = {}
         for name, gpu in self._gpus.items():
             activity = self._asked(self._library.amdsmi_get_gpu_activity, gpu.handle) or {}
@@ -133,11 +131,11 @@ class AmdDevices:
         return found
 
     def busy_of(self, since: int) -> dict[int, int]:  # noqa: ARG002 - the face of all devices
-        """Nobody can say."""
+        """Return {}: the driver does not tell."""
         return {}
 
     def look(self, at: int) -> dict[str, Trouble | None]:
-        """Look at the errors that each has counted."""
+        """Compare the counted errors of each GPU with those before."""
         looks = {name: self._look_at(gpu) for name, gpu in self._gpus.items()}
         return {name: self._conditions[name].trouble for name, look in looks.items() if self._conditions[name].seen(look, at)}
 
@@ -148,8 +146,8 @@ class AmdDevices:
         return Look(recovery=0, uncorrected=int((errors or {}).get("uncorrectable_count", 0)))
 
     def listen(self, report: Callable[[str, Trouble], None]) -> None:
-        """Its driver tells nothing by itself; it is looked at now and then."""
+        """Does nothing: the driver sends no events; the GPUs are looked at regularly."""
 
     def close(self) -> None:
-        """Let go of the driver."""
+        """Close the driver's library."""
         self._asked(self._library.amdsmi_shut_down)

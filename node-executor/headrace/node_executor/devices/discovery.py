@@ -1,4 +1,4 @@
-"""Which devices `--devices` asks for, found and begun."""
+"""Finds and initialises the devices that `--devices` asks for."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from headrace.node_executor.devices.simulated import SimulatedDevices, simulated
 
 
 def find_devices(text: str) -> Devices:
-    """The devices for `auto`, `nvml`, `amd`, `none` or `sim:8xH100-80GB`. Raises `DevicesUnknown`.
+    """Return the devices for `auto`, `nvml`, `amd`, `none` or `sim:8xH100-80GB`. Raises `DevicesUnknown`.
 
-    `auto` takes what there is, NVIDIA's first, and is content with nothing; the others want what they name.
+    `auto` takes what there is, NVIDIA's first, or no devices; the others fail without what they name.
     """
     kind, _, rest = text.partition(":")
     if kind == "sim":
@@ -25,7 +25,7 @@ def find_devices(text: str) -> Devices:
         return AmdDevices(amd_library())
     if text == "auto":
         return _whatever()
-    raise DevicesUnknown(f"{text!r} is no kind of devices; write auto, nvml, amd, none or sim:8xH100-80GB")
+    raise DevicesUnknown(f"unknown kind of devices {text!r}; write auto, nvml, amd, none or sim:8xH100-80GB")
 
 
 def _nvidia() -> NvmlDevices:

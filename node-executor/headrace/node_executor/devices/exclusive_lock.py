@@ -1,4 +1,4 @@
-"""A door for many who may work at once, and now and then for one who has to be alone: what begins a library anew."""
+"""A shared and exclusive lock: many calls at once, or one that is alone, such as one that reinitialises a library."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 
 class ExclusiveLock:
-    """Many may be inside at once, or one who is `alone`: who wants to be that keeps the others out from then on."""
+    """Held by many at once (`together`), or by one (`alone`): a waiting `alone` keeps new ones out."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -19,7 +19,7 @@ class ExclusiveLock:
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
-        """One of many."""
+        """Hold the lock together with others."""
         with self._changed:
             self._changed.wait_for(lambda: not self._is_closed)
             self._inside += 1
@@ -32,7 +32,7 @@ class ExclusiveLock:
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Nobody else. Not from within: it would wait for itself."""
+        """Hold the lock alone. Not inside `together` of the same thread: it would wait for itself."""
         with self._changed:
             self._changed.wait_for(lambda: not self._is_closed)
             self._is_closed = True
@@ -46,7 +46,7 @@ class ExclusiveLock:
 
 
 class Gated(Protocol):
-    """What has a gate."""
+    """An object with a lock named `gate`."""
 
     gate: ExclusiveLock
 
@@ -57,7 +57,7 @@ P = ParamSpec("P")
 
 
 def together(method: Callable[Concatenate[G, P], T]) -> Callable[Concatenate[G, P], T]:
-    """A method that is one of many, as long as it takes."""
+    """Decorate a method to hold the lock together with others."""
 
     @wraps(method)
     def call(self: G, /, *arguments: P.args, **named: P.kwargs) -> T:

@@ -1,8 +1,8 @@
-"""Whether a GPU is in order: what its driver reports, judged. Pure.
+"""Judges from a driver's reports whether a GPU is in order. Pure.
 
-Strategy: what a program did wrong (an illegal address, a kernel that ran too long) is the program's fault and none of the GPU's. What says
-by itself that the GPU is broken drains it at once. For everything else the driver's own advice decides, the recovery action that it names
-(driver 570 and later). What was an event once, and is no state that can be looked at, counts until nothing has been wrong for `QUIET`.
+Strategy: what a program did wrong (an illegal address, a kernel that ran too long) is the program's fault, not the GPU's. A report that
+the GPU is broken drains it at once. Everything else is decided by the driver's own advice, the recovery action that it names (driver 570
+and later). An event that leaves no state to look at counts until nothing has been wrong for `QUIET`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 QUIET = 30_000_000
-"""Microseconds in which nothing is wrong before a GPU that was drained is taken back."""
+"""Microseconds without trouble before a drained GPU is taken back."""
 
 OF_PROGRAMS = frozenset({13, 31, 43, 45, 68, 94, 109})
 """XIDs that one program causes or suffers alone; 94 is an uncorrectable error that was contained to it."""
@@ -27,7 +27,7 @@ OF_THE_GPU = {
     119: "its system processor does not answer",
     120: "its system processor has failed",
 }
-"""XIDs after which nothing more is to be put on it, and what they mean."""
+"""XIDs after which nothing more is to be started on the GPU, and what they mean."""
 
 RECOVERY = {
     1: "the driver wants it reset",
@@ -50,7 +50,7 @@ class Trouble(NamedTuple):
 
 
 class Look(NamedTuple):
-    """What was seen of a GPU. `recovery`: None where the driver gives no such advice; `uncorrected`: errors since the driver began."""
+    """State of a GPU. `recovery`: None if the driver gives no advice; `uncorrected`: errors since the driver was loaded."""
 
     lost: bool = False
     recovery: int | None = None
@@ -60,7 +60,7 @@ class Look(NamedTuple):
 
 
 def trouble_of_xid(number: int) -> Trouble | None:
-    """What an XID says of the GPU by itself; None where it is a program's, or the driver's advice has to tell."""
+    """Return what an XID says of the GPU by itself; None if it is a program's, or the driver's advice decides."""
     meaning = OF_THE_GPU.get(number)
     return None if meaning is None else Trouble("xid", number, f"XID {number}: {meaning}")
 
@@ -69,7 +69,7 @@ def trouble_of_xid(number: int) -> Trouble | None:
 class Condition:
     """One GPU's health over time. `trouble`: why it is drained; None while it is in order. Moments in microseconds.
 
-    `memory`: what happened, and can only be forgotten; `quiet_since`: since when nothing else is wrong.
+    `memory`: trouble of an event, which leaves no state; `quiet_since`: since when nothing else is wrong.
     """
 
     trouble: Trouble | None = None
@@ -78,12 +78,12 @@ class Condition:
     errors: int | None = None
 
     def happened(self, trouble: Trouble, at: int) -> bool:
-        """An event; whether it drains the GPU now."""
+        """Note an event; returns whether it drains the GPU now."""
         self.memory, self.quiet_since = trouble, at
         return self._be(self.trouble or trouble)
 
     def seen(self, look: Look, at: int) -> bool:
-        """It was looked at; whether that drained it, or brought it back."""
+        """Note a look; returns whether it drained the GPU, or brought it back."""
         wrong = _wrong(look)
         if self.errors is not None and look.uncorrected > self.errors:
             count = look.uncorrected - self.errors
@@ -104,14 +104,14 @@ class Condition:
         return self._be(None)
 
     def _be(self, trouble: Trouble | None) -> bool:
-        """Whether this is news: it was in order and is not, or the reverse."""
+        """Set the trouble; returns whether the GPU was drained or returned by it."""
         news = (self.trouble is None) is not (trouble is None)
         self.trouble = trouble
         return news
 
 
 def _wrong(look: Look) -> Trouble | None:
-    """What is wrong with it at this moment."""
+    """Return what is wrong at this moment."""
     if look.lost:
         return Trouble("lost", 0, "the driver has lost it")
     if look.recovery:

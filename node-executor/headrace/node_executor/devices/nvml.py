@@ -1,7 +1,7 @@
-"""NVIDIA's GPUs: what is there, who is on it and whether it is in order, by NVML.
+"""NVIDIA's GPUs by NVML: devices, processes on them, and health.
 
-Strategy: a device is called by its UUID, because numbers change when one of them falls off the bus. Its slices, and whatever else makes it
-differ from one lease to the next, belong to `enforcement`: it says which of them a job sees.
+Strategy: a device is named by its UUID, because numbers change when one falls off the bus. Its slices, and whatever else differs from one
+lease to the next, belong to `enforcement`: it decides which of them a job sees.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from headrace.node_executor.devices.names import model_name, short_names
 from headrace.node_executor.devices.nvml_library import DOUBLE_BIT_ECC, INVALID, LOST, UNINITIALIZED, Gpu, Nvml, NvmlError
 
 WAIT_MS = 250
-"""Milliseconds that one wait for events takes at most: so long may nobody begin anew, and then nobody else may ask."""
+"""Milliseconds of one wait for events: NVML cannot be reinitialised meanwhile, and during that no other call is answered."""
 
 BEGIN_EVERY = 30_000_000
-"""Microseconds between two times that all of NVML is begun anew, because of a GPU that is lost."""
+"""Microseconds between two reinitialisations of NVML because of a lost GPU."""
 
 SUSPENDS_FROM = 570
 LIMITS_FROM = 615
@@ -49,7 +49,7 @@ class NvmlDevices:
         for uuid, name in names.items():
             try:
                 self._gpus[name] = nvml.gpu(uuid)
-            except NvmlError as error:  # the others are still there
+            except NvmlError as error:  # the others still answer
                 _log.error("gpu_left_out", device=name, reason=str(error))
         self._by_uuid = {gpu.uuid: name for name, gpu in self._gpus.items()}
         self._driver = nvml.driver
@@ -59,11 +59,11 @@ class NvmlDevices:
         self._listener: threading.Thread | None = None
         self._deaf = threading.Event()
         self._closing = threading.Event()
-        self.look(now())  # so that what is wrong already is said at once
+        self.look(now())  # so that existing trouble is reported at once
 
     @property
     def suspension(self) -> str:
-        """None by itself: what moves a job's memory off a GPU is not here."""
+        """Return "": memory is moved off a GPU elsewhere (`suspension`)."""
         return ""
 
     @property
@@ -74,7 +74,6 @@ class NvmlDevices:
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """What a pool may select by."""
         models = sorted({device.model for device in self.inventory()})
         cut = [gpu.mig for gpu in self._gpus.values()]
         mig = "on" if any(cut) else "off" if any(one is not None for one in cut) else "none"
@@ -89,22 +88,22 @@ class NvmlDevices:
         }
 
     def gpu(self, device: str) -> Gpu:
-        """What a device is, to NVML."""
+        """Return NVML's description of the device."""
         return self._gpus[device]
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All devices."""
+        """Names of all devices."""
         return tuple(self._gpus)
 
     @property
     def roomiest(self) -> str:
-        """The device not in MIG mode on which the least is taken now; empty where there is none that answers."""
+        """The device not in MIG mode with the least used memory; "" if none answers."""
         taken = {name: sample.memory for name, sample in self.samples().items() if not self._gpus[name].mig}
         return min(taken, key=lambda name: (taken[name], name), default="")
 
     def inventory(self) -> tuple[Device, ...]:
-        """Every GPU, in the driver's order."""
+        """Return every GPU, in the driver's order."""
         return tuple(
             Device(
                 device=name,
@@ -117,23 +116,22 @@ class NvmlDevices:
         )
 
     def environment(self, shares: Sequence[DeviceShare]) -> dict[str, str]:
-        """Its whole GPUs and fractions by UUID. Of slices nobody can tell the name before they are made (`enforcement.mig`)."""
+        """Return the whole GPUs and fractions by UUID. Slices have no name before they are made (`enforcement.mig`)."""
         seen = ",".join(self._gpus[share.device].uuid for share in shares if not share.mig and share.device in self._gpus)
         return {"CUDA_VISIBLE_DEVICES": seen, "NVIDIA_VISIBLE_DEVICES": seen or "void", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
 
     def nodes(self, shares: Sequence[DeviceShare]) -> tuple[str, ...]:
-        """Its GPUs' nodes, and those that every CUDA program opens."""
+        """Return its GPUs' nodes, and those that every CUDA program opens."""
         if not shares:
             return ()
         there = [self._gpus[share.device] for share in shares if share.device in self._gpus]
         return (*(f"/dev/nvidia{gpu.minor}" for gpu in there), *CONTROL_NODES)
 
     def holder(self, shares: Sequence[DeviceShare]) -> str:
-        """Who is still on them."""
         return held_by(self.on_devices(), shares)
 
     def on_devices(self) -> dict[str, list[OnDevice]]:
-        """Who is on each GPU; one that does not answer is left out."""
+        """Return the processes on each GPU that answers."""
         found = {}
         for name, gpu in self._gpus.items():
             try:
@@ -143,7 +141,7 @@ class NvmlDevices:
         return found
 
     def samples(self) -> dict[str, Sample]:
-        """What each GPU does; one that does not answer is left out."""
+        """Return the load of each GPU that answers."""
         found = {}
         for name, gpu in self._gpus.items():
             try:
@@ -154,7 +152,7 @@ class NvmlDevices:
         return found
 
     def busy_of(self, since: int) -> dict[int, int]:
-        """Percent by process, of all GPUs; of one on several the most."""
+        """Return the percent by process of all GPUs; of a process on several the maximum."""
         found: dict[int, int] = {}
         for name, gpu in self._gpus.items():
             try:
@@ -165,13 +163,13 @@ class NvmlDevices:
         return found
 
     def _complain(self, name: str, error: NvmlError) -> None:
-        if error.code not in _GONE:  # that is seen by `look`, and said once
+        if error.code not in _GONE:  # `look` sees that, and reports it once
             _log.warning("gpu_unanswering", device=name, reason=str(error))
 
     # Health
 
     def look(self, at: int) -> dict[str, Trouble | None]:
-        """Look at all; those whose state has changed."""
+        """Look at all; return those whose state has changed."""
         looks = {name: self._look_at(name, gpu) for name, gpu in self._gpus.items()}
         for name in [name for name, look in looks.items() if look is not None and look.lost]:
             if self._is_back(name, at):
@@ -192,7 +190,7 @@ class NvmlDevices:
         return Look(False, ailing.recovery, ailing.rows_pending, ailing.rows_failed, ailing.uncorrected)
 
     def _is_back(self, name: str, at: int) -> bool:
-        """Whether a lost GPU is there after all, found anew; the driver may call it by another number now."""
+        """Return whether a lost GPU answers after all, found anew; the driver may give it another number now."""
         uuid = self._gpus[name].uuid
         try:
             found = self.nvml.find_again(uuid)
@@ -227,14 +225,14 @@ class NvmlDevices:
                 self._closing.wait(1.0)
 
     def _hear(self, events: Any, report: Callable[[str, Trouble], None]) -> None:
-        """Until a GPU comes back that these events are not of. Raises `NvmlError`."""
+        """Receive events until a GPU comes back that is not in this set of events. Raises `NvmlError`."""
         while not self._closing.is_set() and not self._deaf.is_set():
             happened = self.nvml.wait(events, WAIT_MS)
             if happened is None:
                 continue
             for name, trouble in self._troubles(happened.uuid, happened.kind, happened.data):
                 self._happened(name, trouble, report)
-            if not happened.uuid:  # it says so again and again
+            if not happened.uuid:  # NVML repeats this event
                 self._closing.wait(1.0)
 
     def _troubles(self, uuid: str, kind: int, data: int) -> Iterable[tuple[str, Trouble]]:
@@ -256,7 +254,7 @@ class NvmlDevices:
             report(name, trouble)
 
     def close(self) -> None:
-        """Stop listening, and let go of the driver."""
+        """Stop listening, and close the driver's library."""
         self._closing.set()
         if self._listener is not None:
             self._listener.join(2.0)

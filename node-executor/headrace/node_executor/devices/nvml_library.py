@@ -1,9 +1,9 @@
-"""NVML in our words: what a GPU is, holds and suffers, and the slices that it is cut into; every error is one kind, with its code.
+"""NVML with this project's terms: what a GPU is, holds and suffers, and its slices; every error is one class, with its code.
 
-Strategy: handles are looked up once and kept, because looking them up walks the driver; that of a GPU which was lost is good for nothing
-even when the GPU is back, so it is looked up anew, and where that does not find it all of NVML is begun anew while nobody calls. Lists are
-read as NVML wants them, first the size and then the content. What a driver does not know is None or empty, never an error. Any thread may
-call; what changes instances belongs on one (`enforcement.mig`).
+Strategy: handles are looked up once and kept, because looking them up walks the driver; that of a lost GPU stays invalid even when the
+GPU is back, so it is looked up anew, and if that does not find it NVML is reinitialised while no call is under way. Lists are read as
+NVML requires, first the size and then the content. Unknown values give None or an empty result, never an error. Any thread may call;
+calls that change instances belong on one (`enforcement.mig`).
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ XID, DOUBLE_BIT_ECC = pynvml.nvmlEventTypeXidCriticalError, pynvml.nvmlEventType
 EXCLUSIVE_PROCESS = pynvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS
 _RECOVERY_ACTION = pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION
 _COMPUTE_KINDS = {1: 0, 2: 1, 3: 2, 4: 3, 7: 4, 8: 5, 6: 6}
-"""Compute slices to NVML's number for an instance that takes all of them."""
+"""NVML's number of the compute instance that takes a whole GPU instance, by compute slices."""
 
 T = TypeVar("T")
 
 
 class NvmlError(Exception):
-    """NVML said no; `code` is its own."""
+    """An error of NVML; `code` is its own."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(text)
@@ -47,7 +47,7 @@ class NvmlError(Exception):
 
 
 class Gpu(NamedTuple):
-    """What a GPU is. `memory` in MiB; `mig`: None where it cannot be cut, else whether it is in MIG mode; `bus`: its PCI address."""
+    """A GPU. `memory` in MiB; `mig`: None if it cannot be sliced, else whether it is in MIG mode; `bus`: its PCI address."""
 
     uuid: str
     model: str
@@ -58,7 +58,7 @@ class Gpu(NamedTuple):
 
 
 class OnGpu(NamedTuple):
-    """A process that holds memory of a GPU (MiB), in which GPU instance, if it is cut."""
+    """A process that holds memory of a GPU (MiB), in which GPU instance, if it is sliced."""
 
     pid: int
     memory: int
@@ -66,7 +66,7 @@ class OnGpu(NamedTuple):
 
 
 class Ailments(NamedTuple):
-    """What NVML says of a GPU's health. `recovery` is None where the driver gives no such advice."""
+    """NVML's report of a GPU's health. `recovery`: None if the driver gives no advice."""
 
     recovery: int | None = None
     rows_pending: bool = False
@@ -85,7 +85,7 @@ class SliceKind(NamedTuple):
 
 
 class Instance(NamedTuple):
-    """A GPU instance that is there: its number, the id of its kind, the memory slice it begins at, and how many it takes."""
+    """An existing GPU instance: its number, the id of its kind, its first memory slice, and its number of memory slices."""
 
     id: int
     kind: int
@@ -94,7 +94,7 @@ class Instance(NamedTuple):
 
 
 class Happened(NamedTuple):
-    """An event of a GPU; `data` is the XID where `kind` is that. `uuid` is empty where a GPU is lost and nobody can say which."""
+    """An event of a GPU; `data` is the XID if `kind` is that. `uuid` is empty if a GPU is lost and it is unknown which."""
 
     uuid: str
     kind: int
@@ -102,7 +102,7 @@ class Happened(NamedTuple):
 
 
 def _said(call: Callable[..., T], *arguments: Any) -> T:
-    """NVML's answer. Raises `NvmlError`."""
+    """Return NVML's answer. Raises `NvmlError`."""
     try:
         return call(*arguments)
     except pynvml.NVMLError as error:
@@ -110,7 +110,7 @@ def _said(call: Callable[..., T], *arguments: Any) -> T:
 
 
 def _maybe(call: Callable[..., T], *arguments: Any, otherwise: Any = None) -> Any:
-    """The same; `otherwise` where this GPU or driver does not know what is asked."""
+    """Return NVML's answer; `otherwise` if this GPU or driver does not support the call."""
     try:
         return _said(call, *arguments)
     except NvmlError as error:
@@ -124,7 +124,7 @@ def _text(value: str | bytes) -> str:
 
 
 class Nvml:
-    """NVML, begun; `close` ends it. Raises `NvmlError` where there is no driver, no GPU, or no permission."""
+    """NVML, initialised; `close` ends it. Raises `NvmlError` without a driver, a GPU, or permission."""
 
     def __init__(self) -> None:
         _said(pynvml.nvmlInit)
@@ -139,11 +139,11 @@ class Nvml:
                 self._handles[_text(_said(pynvml.nvmlDeviceGetUUID, handle))] = handle
             except NvmlError as error:
                 if error.code != LOST:
-                    raise  # else: of one that was lost before we came nothing can be said
+                    raise  # otherwise it was lost before the start, and nothing is known of it
 
     @together
     def find_again(self, uuid: str) -> bool:
-        """Look up a GPU that was lost; whether it is there."""
+        """Look up a lost GPU; returns whether it answers."""
         try:
             handle = _said(pynvml.nvmlDeviceGetHandleByUUID, uuid)
             _said(pynvml.nvmlDeviceGetUUID, handle)
@@ -155,20 +155,20 @@ class Nvml:
         return True
 
     def begin_again(self) -> None:
-        """Have NVML look anew which GPUs there are; sets of events are void after it. Raises `NvmlError`; then nothing answers."""
+        """Have NVML look for its GPUs again; sets of events are void after it. Raises `NvmlError`; then nothing answers."""
         with self.gate.alone():
-            with contextlib.suppress(NvmlError):  # where the last attempt failed there is nothing to be ended
+            with contextlib.suppress(NvmlError):  # after a failed attempt nothing has to be ended
                 _said(pynvml.nvmlShutdown)
             _said(pynvml.nvmlInit)
             self._look_all_up()
 
     def close(self) -> None:
-        """No more calls."""
+        """Shut NVML down; no calls may follow."""
         _said(pynvml.nvmlShutdown)
 
     @property
     def uuids(self) -> tuple[str, ...]:
-        """Every GPU, in the driver's order."""
+        """UUIDs of every GPU, in the driver's order."""
         return tuple(self._handles)
 
     @property
@@ -178,13 +178,13 @@ class Nvml:
 
     @property
     def cuda(self) -> str:
-        """The version of CUDA that the driver speaks, such as `13.0`."""
+        """The version of CUDA that the driver supports, such as `13.0`."""
         version = _said(pynvml.nvmlSystemGetCudaDriverVersion_v2)
         return f"{version // 1000}.{version % 1000 // 10}"
 
     @together
     def gpu(self, uuid: str) -> Gpu:
-        """What it is."""
+        """Return the GPU's description."""
         handle = self._handles[uuid]
         mode = _maybe(pynvml.nvmlDeviceGetMigMode, handle)
         return Gpu(
@@ -198,7 +198,7 @@ class Nvml:
 
     @together
     def processes(self, uuid: str) -> list[OnGpu]:
-        """Who holds memory of it, in all its instances."""
+        """Return the processes that hold memory of it, in all its instances."""
         found = _said(pynvml.nvmlDeviceGetComputeRunningProcesses, self._handles[uuid])
         return [
             OnGpu(
@@ -211,31 +211,31 @@ class Nvml:
 
     @together
     def busy(self, uuid: str) -> tuple[int, int] | None:
-        """Percent of the time in which kernels ran, and in which memory moved; None in MIG mode, where nobody can say."""
+        """Return the percent of time in which kernels ran, and in which memory moved; None in MIG mode, where it is unknown."""
         rates = _maybe(pynvml.nvmlDeviceGetUtilizationRates, self._handles[uuid])
         return None if rates is None else (rates.gpu, rates.memory)
 
     @together
     def busy_processes(self, uuid: str, since: int) -> dict[int, int]:
-        """Percent of the multiprocessors' time by process since a moment (microseconds since 1970), as far as anybody can say."""
+        """Return by process the percent of the multiprocessors' time since a moment (microseconds since 1970), as far as known."""
         try:
             samples = _maybe(pynvml.nvmlDeviceGetProcessUtilization, self._handles[uuid], since, otherwise=())
         except NvmlError as error:
-            if error.code in (0, NOT_FOUND):  # the binding raises the code 0 where nothing was sampled
+            if error.code in (0, NOT_FOUND):  # the binding raises the code 0 if nothing was sampled
                 return {}
             raise
         return {one.pid: max(0, min(100, one.smUtil)) for one in samples}
 
     @together
     def used(self, uuid: str) -> int:
-        """MiB of its memory that are taken, by whomever."""
+        """Return the used memory in MiB, by all processes."""
         return int(_said(pynvml.nvmlDeviceGetMemoryInfo, self._handles[uuid]).used // MIB)
 
     # Health
 
     @together
     def ailments(self, uuid: str) -> Ailments:
-        """What it suffers from. Raises `NvmlError`, with `LOST` for a GPU that is gone."""
+        """Return the GPU's health. Raises `NvmlError`, with `LOST` for a GPU that is gone."""
         handle = self._handles[uuid]
         values = _maybe(pynvml.nvmlDeviceGetFieldValues, handle, [_RECOVERY_ACTION], otherwise=())
         recovery = next((one.value.uiVal for one in values if one.nvmlReturn == pynvml.NVML_SUCCESS), None)
@@ -251,7 +251,7 @@ class Nvml:
 
     @together
     def listen(self) -> Any:
-        """A set of events of all GPUs that are there, for `wait`; `deafen` ends it."""
+        """Return a set of events of all GPUs that answer, for `wait`; `deafen` ends it."""
         events = _said(pynvml.nvmlEventSetCreate)
         for handle in self._handles.values():
             try:
@@ -265,13 +265,13 @@ class Nvml:
 
     @together
     def deafen(self, events: Any) -> None:
-        """Nobody waits for these any more."""
-        with contextlib.suppress(NvmlError):  # NVML was begun anew since
+        """End a set of events."""
+        with contextlib.suppress(NvmlError):  # NVML was reinitialised since
             _said(pynvml.nvmlEventSetFree, events)
 
     @together
     def wait(self, events: Any, timeout_ms: int) -> Happened | None:
-        """What happened next; None if nothing did in time. Of a GPU that is lost the name is empty."""
+        """Return the next event; None if nothing happened in time. Of a lost GPU the UUID is empty."""
         try:
             found = _said(pynvml.nvmlEventSetWait, events, timeout_ms)
         except NvmlError as error:
@@ -286,7 +286,7 @@ class Nvml:
 
     @together
     def kinds(self, uuid: str) -> tuple[SliceKind, ...]:
-        """The slices that it can be cut into; none for one that cannot be cut."""
+        """Return the slices that it can be cut into; empty if it cannot be cut."""
         return tuple(self._kinds(self._handles[uuid]))
 
     def _kinds(self, handle: Any) -> Iterator[SliceKind]:
@@ -302,7 +302,7 @@ class Nvml:
                 yield SliceKind(info.id, name, info.sliceCount, self._size(handle, info.id), info.memorySizeMB)
 
     def _size(self, handle: Any, kind: int) -> int:
-        """Memory slices that a kind takes; 0 where we may not know."""
+        """Return the memory slices of a kind; 0 without permission."""
         count = pynvml.c_uint(0)
         try:
             _said(pynvml.nvmlDeviceGetGpuInstancePossiblePlacements, handle, kind, None, byref(count))
@@ -316,7 +316,7 @@ class Nvml:
 
     @together
     def instances(self, uuid: str) -> list[Instance]:
-        """The GPU instances that are there, whoever made them."""
+        """Return all GPU instances, including those of others."""
         handle, found = self._handles[uuid], []
         for kind in self._kinds(handle):
             count = pynvml.c_uint(0)
@@ -329,7 +329,7 @@ class Nvml:
 
     @together
     def make_instance(self, uuid: str, kind: SliceKind, start: int) -> int:
-        """A GPU instance just there, with one compute instance that takes all of it; its number."""
+        """Make a GPU instance at this place, with one compute instance that takes all of it; returns its number."""
         place = pynvml.c_nvmlGpuInstancePlacement_t(start, kind.size)
         made = _said(pynvml.nvmlDeviceCreateGpuInstanceWithPlacement, self._handles[uuid], kind.id, byref(place))
         try:
@@ -347,14 +347,14 @@ class Nvml:
 
     @together
     def slice_name(self, uuid: str, instance: int) -> str:
-        """By which name a program finds a GPU instance: `MIG-...`."""
+        """Return the name by which a program finds a GPU instance: `MIG-...`."""
         made = _said(pynvml.nvmlDeviceGetGpuInstanceById, self._handles[uuid], instance)
         compute = _said(pynvml.nvmlGpuInstanceGetComputeInstanceById, made, 0)
         return _text(_said(pynvml.nvmlDeviceGetUUID, _said(pynvml.nvmlComputeInstanceGetInfo, compute).device))
 
     @together
     def destroy_instance(self, uuid: str, instance: int) -> None:
-        """A GPU instance and what is in it goes; one that is gone already does no harm. Raises `NvmlError`, `IN_USE` among them."""
+        """Destroy a GPU instance and its content; no effect if it is gone already. Raises `NvmlError`, `IN_USE` among them."""
         try:
             made = _said(pynvml.nvmlDeviceGetGpuInstanceById, self._handles[uuid], instance)
         except NvmlError as error:
@@ -377,7 +377,7 @@ class Nvml:
 
     @together
     def limits_group(self, uuid: str, group: str) -> bool:
-        """Whether this driver limits memory by cgroup (driver 615 and later), for this group."""
+        """Return whether this driver limits memory by cgroup (driver 615 and later), for this group."""
         limits = pynvml.c_nvmlGetMemoryLimits_v1_t(group.encode(), 0, 0, 0)
         try:
             return bool(_maybe(pynvml.nvmlDeviceGetMemoryLimits_v1, self._handles[uuid], limits, otherwise=False) is None)
@@ -386,12 +386,12 @@ class Nvml:
 
     @together
     def limit_group(self, uuid: str, group: str, mib: int | None) -> None:
-        """Processes of a cgroup (its whole path) get no more than so much memory; None: no limit any more."""
+        """Limit processes of a cgroup (its whole path) to this memory; None: no limit any more."""
         soft, hard = (0, NO_LIMIT) if mib is None else (mib * MIB, mib * MIB)
         limits = pynvml.c_nvmlSetMemoryLimits_v1_t(group.encode(), soft, hard)
         _said(pynvml.nvmlDeviceSetMemoryLimits_v1, self._handles[uuid], limits)
 
     @together
     def is_exclusive(self, uuid: str) -> bool:
-        """Whether one process alone may use it at once, which may be the server of many (compute mode EXCLUSIVE_PROCESS)."""
+        """Return whether only one process may use it at a time, which may be a server of many (compute mode EXCLUSIVE_PROCESS)."""
         return bool(_said(pynvml.nvmlDeviceGetComputeMode, self._handles[uuid]) == EXCLUSIVE_PROCESS)

@@ -1,4 +1,4 @@
-"""Devices made out of nothing: they can be granted, held and released, and that is all there is to them. Slices of them likewise (R4)."""
+"""Simulated devices without hardware: they can be granted, held and released. Slices of them likewise (R4)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DEVICES_MAX = 1024
 
 
 class SimulatedDevices:
-    """Of each kind (count, model, whether in MIG mode) so many devices, called `gpu0`, `gpu1`, ...
+    """Devices named `gpu0`, `gpu1`, ... of each kind (count, model, whether in MIG mode).
 
     A model such as `H100-80GB` has the memory that its name says.
     """
@@ -26,7 +26,7 @@ class SimulatedDevices:
     isolation = "simulated"
     quick = True
     suspension = "sigstop"
-    """A job that stands still holds nothing on devices that do not exist. No stand-in for moving what is on real ones."""
+    """A suspended job holds nothing on devices that do not exist. Does not model moving memory off real ones."""
 
     def __init__(self, kinds: Sequence[tuple[int, str, bool]]) -> None:
         each = [(model, mig) for count, model, mig in kinds for _ in range(count)]
@@ -38,15 +38,15 @@ class SimulatedDevices:
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """Nothing that an operator did not say."""
+        """Return {}: the operator's labels only."""
         return {}
 
     def inventory(self) -> tuple[Device, ...]:
-        """Every device, in the order of its number."""
+        """Return every device, in the order of its number."""
         return self._inventory
 
     def environment(self, shares: Sequence[DeviceShare]) -> dict[str, str]:
-        """The numbers of the devices, and the names of slices, as a real node would give them."""
+        """Return the numbers of the devices, and the names of slices, as on a real node."""
         return {"CUDA_VISIBLE_DEVICES": ",".join(self._seen(share) for share in shares if share.device in self._number)}
 
     def _seen(self, share: DeviceShare) -> str:
@@ -54,43 +54,43 @@ class SimulatedDevices:
         return f"MIG-sim-{number}-{share.start}-{share.mig}" if share.mig else number
 
     def nodes(self, shares: Sequence[DeviceShare]) -> tuple[str, ...]:  # noqa: ARG002 - the face of all devices
-        """None: there is nothing to open."""
+        """Return (): simulated devices have no nodes."""
         return ()
 
     def holder(self, shares: Sequence[DeviceShare]) -> str:  # noqa: ARG002 - the face of all devices
-        """Nobody."""
+        """Return "": no process can be on them."""
         return ""
 
     def on_devices(self) -> dict[str, list[OnDevice]]:
-        """Nobody: when the processes are gone, nothing is left on a device that does not exist."""
+        """Return no processes: once a job's processes are gone, nothing is left on a simulated device."""
         return {}
 
     def samples(self) -> dict[str, Sample]:
-        """Nothing happens on them."""
+        """Return no load: nothing computes on them."""
         return {}
 
     def busy_of(self, since: int) -> dict[int, int]:  # noqa: ARG002 - the face of all devices
-        """Nobody uses them."""
+        """Return {}: no process uses them."""
         return {}
 
     def look(self, at: int) -> dict[str, Trouble | None]:  # noqa: ARG002 - the face of all devices
-        """They never fail."""
+        """Return {}: simulated devices never fail."""
         return {}
 
     def listen(self, report: Callable[[str, Trouble], None]) -> None:
-        """There is nothing to be heard of them."""
+        """Does nothing: they have no events."""
 
     def close(self) -> None:
-        """There is nothing to let go of."""
+        """Does nothing: they hold nothing open."""
 
 
 def simulated(text: str) -> SimulatedDevices:
-    """The devices for `8xH100-80GB` or `4xH100-80GB+mig,2xA100-40GB`; `DevicesUnknown` where that cannot be read."""
+    """Return the devices for `8xH100-80GB` or `4xH100-80GB+mig,2xA100-40GB`. Raises `DevicesUnknown` if malformed."""
     kinds = []
     for part in text.split(","):
         match = _KIND.fullmatch(part.strip())
         if match is None:
-            raise DevicesUnknown(f"{part.strip()!r} is no set of simulated devices; write sim:8xH100-80GB")
+            raise DevicesUnknown(f"invalid simulated devices {part.strip()!r}; write sim:8xH100-80GB")
         if match[3] and not family_of(match[2]):
             raise DevicesUnknown(f"{match[2]} cannot be cut into MIG slices; write sim:8xH100-80GB+mig")
         kinds.append((int(match[1]), match[2], bool(match[3])))
@@ -100,6 +100,6 @@ def simulated(text: str) -> SimulatedDevices:
 
 
 def _memory(model: str) -> int:
-    """MiB, from the name: what is sold as 80 GB counts as 80 GiB here."""
+    """Return the MiB from the name: what is sold as 80 GB counts as 80 GiB here."""
     match = _MEMORY.search(model)
     return int(match[1]) * 1024 if match else DEFAULT_MEMORY

@@ -1,14 +1,15 @@
-"""What keeps a job to its part of the node, and how well: every backend behind one face, each proved before it is offered.
+"""Enforcement of each job's part of the node: several mechanisms behind one interface, each proved before it is offered.
 
-The question it answers: *what stands between this job and what is not its own, and is it really there?*
+It answers the question: *what keeps this job from devices and memory that are not its own, and does it really work here?*
 
-- `Fence` is the face of a backend, `Enclosure` what it gives a job, `EnforcementRequest` what it is asked for. `fences` ranks the
-  backends, has each prove itself (`trial` sends the `canary`), and puts together what a lease gets; `parts` are the numbers.
-- `wall` keeps jobs from opening other devices (`bpf`: a list that the kernel enforces; `private_dev.c`: a /dev of its own).
-- `mig` makes slices and destroys them; `group_limits` are the driver's limits by cgroup; `mps` a daemon per device; `preload` a cap from
-  within (`memory_cap.c`). `watchdog` sees who takes too much, under all of them; `owners` tells whose a process is.
+- `Fence` is the interface of a mechanism, `Enclosure` what it gives a job, `EnforcementRequest` its input. `fences` ranks the
+  mechanisms, has each prove itself (`probe_run` runs the `probe`), and combines what a lease gets; `parts` has the numbers;
+  `discovery` lists the mechanisms that the node may have; `enforcement_worker` calls them in a thread of their own.
+- `device_isolation` keeps jobs from opening other devices (`bpf`: a list that the kernel enforces; `private_dev.c`: a /dev of its own).
+- `mig` makes slices and destroys them; `group_limits` are the driver's limits by cgroup; `mps` runs a daemon per device; `preload` is a
+  limit inside the job's processes (`memory_cap.c`). `watchdog` detects overruns beneath all of them; `owners` maps processes to leases.
 
-It never decides who gets what, and never states a level that was not obtained.
+It never decides which job gets what, and never states a level that was not obtained.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from headrace.contracts.facts.fact import DeviceShare
 
 
 class CannotEnclose(Exception):
-    """The job cannot be kept to its part, and so not started; the node is at fault (R36)."""
+    """The job cannot be kept to its part, and so is not started; the node is at fault (R36)."""
 
 
 class EnforcementRequest(NamedTuple):
-    """A lease that wants to be enclosed. `control` is its control directory.
+    """A lease that needs enforcement. `control` is its control directory.
 
-    `group`: the cgroup (version 2, its whole path) in which its processes will be; empty where there is none.
+    `group`: the cgroup (version 2, its whole path) in which its processes will be; empty if it has no group.
     """
 
     lease: str
@@ -36,7 +37,7 @@ class EnforcementRequest(NamedTuple):
 
 
 class Enclosure(NamedTuple):
-    """What a backend gives: the level obtained, variables for the job, and device nodes beside those of its GPUs."""
+    """What a mechanism gives: the level obtained, variables for the job, and device nodes beside those of its GPUs."""
 
     level: str
     env: dict[str, str] = {}
@@ -44,7 +45,7 @@ class Enclosure(NamedTuple):
 
 
 class Entered(NamedTuple):
-    """What a lease gets: its level, variables, the cgroup to be in before its first instruction, and what it is started through."""
+    """What a lease gets: its level, variables, the cgroup to be in before its first instruction, and the command prefix."""
 
     level: str
     env: dict[str, str]
@@ -53,30 +54,30 @@ class Entered(NamedTuple):
 
 
 class Fence(Protocol):
-    """One way to keep a job to its part of a device. All of it waits for drivers and daemons, and is called in one thread."""
+    """One mechanism that keeps a job to its part of a device. All calls may wait for drivers and daemons, and are made in one thread."""
 
     @property
     def name(self) -> str:
-        """How it is called."""
+        """Its name in messages and metrics."""
 
     def prove(self) -> str:
-        """The level that it really gives here, found by trying; empty where it does not work."""
+        """Return the level that it really gives here, found by a trial; empty if it does not work."""
 
     def enclose(self, case: EnforcementRequest) -> Enclosure:
         """Set it up for a lease. Raises `CannotEnclose`; then nothing is left of it."""
 
     def adopt(self, case: EnforcementRequest) -> Enclosure:
-        """A lease that was enclosed by a former executor, and runs on: its fence stands, and has to be taken down one day."""
+        """Take over a running lease that a former executor enclosed."""
 
     def open(self, lease: str) -> str:
-        """The processes of a lease are gone: take down what was set up; why that cannot be done yet, or empty. Again does no harm."""
+        """Remove what was set up for a lease whose processes are gone; returns why that is not possible yet, or "". May be repeated."""
 
 
 class SliceFence(Fence, Protocol):
-    """A fence that makes what it gives: slices of a device."""
+    """A mechanism that also creates what it gives: slices of a device."""
 
     def reconcile(self, alive: Iterable[str]) -> object:
-        """After a start: slices of ours whose leases are not `alive` are destroyed, those of others are left and reported."""
+        """After a start: destroy slices of ours whose leases are not `alive`; report slices of others and leave them."""
 
     def look(self) -> object:
-        """Now and then: report devices on which slices of others have come, or are no more."""
+        """Report devices on which slices of others have appeared or disappeared. Called regularly."""

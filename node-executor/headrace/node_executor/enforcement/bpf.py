@@ -1,8 +1,8 @@
-"""A list of device nodes that the processes of a cgroup may open, enforced by the kernel: version 2 has no other way.
+"""A list of device nodes that the processes of a cgroup may open, enforced by the kernel; the only way in cgroup version 2.
 
-Strategy: the program is a few instructions for each line of the list, put together here and loaded by the system call itself, so nothing
-has to be compiled or installed. It needs root, or CAP_BPF and CAP_NET_ADMIN. It also refuses to make nodes that are not on the list. The
-program lives as long as the cgroup that it is attached to.
+Strategy: the program has a few instructions for each rule, assembled here and loaded by the system call itself, so nothing has to be
+compiled or installed. It needs root, or CAP_BPF and CAP_NET_ADMIN. It also refuses to make nodes that are not on the list. The program
+lives as long as the cgroup that it is attached to.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _ALLOW_MULTI = 2
 _LICENSE = b"Apache-2.0"
 _LOAD_WORD, _AND, _JUMP_UNLESS, _MOVE, _EXIT = 0x61, 0x57, 0x55, 0xB7, 0x95
 _BLOCK, _CHARACTER = 1, 2
-_RESULT, _CONTEXT, _KIND, _MAJOR, _MINOR = 0, 1, 2, 3, 4  # registers
+_RESULT, _CONTEXT, _KIND, _MAJOR, _MINOR = 0, 1, 2, 3, 4  # registers of the virtual machine
 
 
 class DeviceRule(NamedTuple):
-    """A line of the list: `minor` None stands for all."""
+    """A device node that may be opened; `minor` None: all minors."""
 
     major: int
     minor: int | None
@@ -34,7 +34,7 @@ class DeviceRule(NamedTuple):
 
 
 def node_of(path: str) -> DeviceRule | None:
-    """The device node at a path; None where there is none."""
+    """Return the rule for the device node at a path; None if the path is not a device node."""
     try:
         found = os.stat(path)
     except OSError:
@@ -45,7 +45,7 @@ def node_of(path: str) -> DeviceRule | None:
 
 
 def program(allowed: Iterable[DeviceRule]) -> bytes:
-    """The instructions: who asks for a node of the list gets it, anybody else does not."""
+    """Return the instructions: access to the listed nodes is allowed, any other is refused."""
     code = [
         _instruction(_LOAD_WORD, _KIND, _CONTEXT, 0, 0),
         _instruction(_AND, _KIND, 0, 0, 0xFFFF),
@@ -66,7 +66,7 @@ def _instruction(operation: int, target: int = 0, source: int = 0, offset: int =
 
 
 def attach(group: str, allowed: Iterable[DeviceRule]) -> None:
-    """From now on processes in the cgroup, and those below it, open nodes of the list only. Raises `OSError`."""
+    """Let processes in the cgroup, and those below it, open listed nodes only. Raises `OSError`."""
     code = program(allowed)
     instructions, license_ = ctypes.create_string_buffer(code, len(code)), ctypes.create_string_buffer(_LICENSE)
     words = struct.pack(

@@ -1,8 +1,8 @@
 """Keeps a job from opening devices that are not its own.
 
-Strategy: `GroupWall` gives the job's cgroup a list of nodes (root, cgroup v2, also where that is mounted beside version 1). `NamespaceWall`
-gives the job a /dev of its own with nothing else in it (ordinary users; the program is built here). `NoWall` stands where neither works:
-then only good manners keep a job to its devices. Whichever it is, it is tried on nodes that every machine has.
+Strategy: `GroupWall` gives the job's cgroup a list of nodes (root, cgroup v2, also where that is mounted beside version 1).
+`NamespaceWall` gives the job a /dev of its own with only its nodes (ordinary users; the program is built here). `NoWall` is used if
+neither works: then only the job's own cooperation keeps it to its devices. Each is tested on nodes that every machine has.
 """
 
 from __future__ import annotations
@@ -20,77 +20,77 @@ from headrace.node_executor.enforcement.bpf import DeviceRule
 from headrace.node_executor.enforcement.probe_run import Trial
 
 USUAL = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx")
-"""What every program may open."""
+"""Device nodes that every program may open."""
 
 FABRICS = ("/dev/infiniband/*", "/dev/gdrdrv")
-"""What programs on several nodes talk through; whose packets are whose is the fabric's affair."""
+"""Device nodes of network fabrics; access between jobs on a fabric is the fabric's own concern."""
 
 TERMINALS = DeviceRule(136, None)
 PROBE = "/dev/full"
-"""A node that every machine has, and that is on no list."""
+"""A device node that every machine has, and that is on none of the lists."""
 
 _log = structlog.get_logger("headrace.node_executor")
 
 
 class Walled(NamedTuple):
-    """`group`: the cgroup that the job's processes have to be in before they begin, if any; `prefix`: what they are started through."""
+    """`group`: the cgroup that the job's processes have to be in before they begin, if any; `prefix`: command that starts the job."""
 
     group: str = ""
     prefix: tuple[str, ...] = ()
 
 
 class Wall(Protocol):
-    """One way to do it."""
+    """One way to restrict the device nodes that a job can open."""
 
     @property
     def name(self) -> str:
-        """How it is called."""
+        """Its name in messages."""
 
     def prove(self) -> bool:
-        """Whether it works here, found by trying."""
+        """Return whether it works here, found by a trial."""
 
     def group_of(self, name: str, group: str) -> str:
-        """The cgroup in which a lease's processes will be: its own, if it has one, else what the wall makes for it; or empty."""
+        """Return the cgroup of a lease's processes: its own `group`, else one made for this purpose, or ""."""
 
     def build(self, name: str, nodes: Sequence[str], group: str) -> Walled:
-        """For the lease whose control directory has this name, around its nodes and the usual ones; `group`: its cgroup, if any."""
+        """Restrict a lease, whose control directory has this name, to its nodes and the usual ones; `group`: its cgroup, if any."""
 
     def again(self, name: str, nodes: Sequence[str], group: str) -> Walled:
-        """What was built for a lease by a former executor."""
+        """Return what `build` returned to a former executor."""
 
     def tear_down(self, name: str) -> None:
-        """Its processes are gone."""
+        """Remove it once the lease's processes are gone."""
 
 
 class NoWall:
-    """There is none."""
+    """No restriction of device nodes."""
 
     name = "none"
 
     def prove(self) -> bool:
-        """It always works, and does nothing."""
+        """Return True: it always works, and does nothing."""
         return True
 
     def group_of(self, name: str, group: str) -> str:  # noqa: ARG002 - the face of all walls
-        """None is made."""
+        """Return the lease's own group, if any."""
         return group
 
     def build(self, name: str, nodes: Sequence[str], group: str) -> Walled:  # noqa: ARG002 - the face of all walls
-        """Nothing is built."""
+        """Return nothing to be started through."""
         return Walled()
 
     def again(self, name: str, nodes: Sequence[str], group: str) -> Walled:  # noqa: ARG002 - the face of all walls
-        """Nothing was."""
+        """Return nothing to be started through."""
         return Walled()
 
     def tear_down(self, name: str) -> None:
-        """Nothing is there."""
+        """Does nothing; nothing was built."""
 
 
 class GroupWall:
-    """A list for each cgroup. `base`: a directory of cgroup v2 below which we may make our own, for jobs that have none yet.
+    """A list for each cgroup. `base`: a directory of cgroup v2 in which to create groups for jobs that have none yet.
 
-    `trial` runs the canary as a job runs.
+    `trial` runs the probe as a job runs.
     """
 
     name = "cgroup device list"
@@ -100,11 +100,11 @@ class GroupWall:
         self._trial = trial or Trial()
 
     def prove(self) -> bool:
-        """The canary is let through to one node and not to another, also after it has tried to leave its cgroup.
+        """Return whether the probe can open one node and not another, also after it has tried to leave its cgroup.
 
-        Root may leave it, so where jobs run as root this wall is not proved.
+        Root may leave it, so if jobs run as root this returns False.
         """
-        name = f"canary-{os.getpid()}"
+        name = f"probe-{os.getpid()}"
         try:
             walled = self.build(name, (), "")
             answers = self._trial.send(("open", "/dev/null", PROBE), {}, walled.group, leaving=True)
@@ -122,7 +122,7 @@ class GroupWall:
         return answers == [1, 0]
 
     def group_of(self, name: str, group: str) -> str:
-        """Its own, else one that is made for it. Raises `CannotEnclose`."""
+        """Return the lease's own cgroup, else one created for it. Raises `CannotEnclose`."""
         own = group or f"{self._base}/{name}"
         try:
             os.makedirs(own, 0o755, exist_ok=True)
@@ -131,7 +131,7 @@ class GroupWall:
         return own
 
     def build(self, name: str, nodes: Sequence[str], group: str) -> Walled:
-        """The list is attached to the job's cgroup, else to one that is made for it."""
+        """Attach the list to the lease's cgroup, else to one created for it."""
         allowed = [node for path in (*everybodys(), *nodes) if (node := bpf.node_of(path)) is not None]
         own = self.group_of(name, group)
         try:
@@ -141,17 +141,17 @@ class GroupWall:
         return Walled("" if group else own)
 
     def again(self, name: str, nodes: Sequence[str], group: str) -> Walled:  # noqa: ARG002 - the face of all walls
-        """Its list stands as long as its cgroup does."""
+        """Return the same again; the list lives as long as its cgroup."""
         return Walled("" if group else f"{self._base}/{name}")
 
     def tear_down(self, name: str) -> None:
-        """The cgroup goes, if it was ours, and the list with it."""
+        """Remove the cgroup, if created here, and with it the list."""
         with contextlib.suppress(OSError):
             os.rmdir(f"{self._base}/{name}")
 
 
 class NamespaceWall:
-    """A /dev of its own, made by `program` (`private_dev.c`) before the job begins. `trial` runs the canary as a job runs."""
+    """A /dev of its own, made by `program` (`private_dev.c`) before the job begins. `trial` runs the probe as a job runs."""
 
     name = "private /dev"
 
@@ -160,31 +160,31 @@ class NamespaceWall:
         self._trial = trial or Trial()
 
     def prove(self) -> bool:
-        """The canary is let through to one node and does not find another."""
+        """Return whether the probe can open one node and does not find another."""
         return self._trial.send(("open", "/dev/null", PROBE), {}, prefix=self.build("", (), "").prefix) == [1, 0]
 
     def group_of(self, name: str, group: str) -> str:  # noqa: ARG002 - the face of all walls
-        """None is made."""
+        """Return the lease's own group, if any."""
         return group
 
     def build(self, name: str, nodes: Sequence[str], group: str) -> Walled:  # noqa: ARG002 - the face of all walls
-        """The program with the list."""
+        """Return the program with the list as prefix."""
         there = [path for path in (*everybodys(), *nodes) if os.path.exists(path)]
         return Walled(prefix=(self._program, *there, "--"))
 
     def again(self, name: str, nodes: Sequence[str], group: str) -> Walled:
-        """One like it."""
+        """Return the same prefix again."""
         return self.build(name, nodes, group)
 
     def tear_down(self, name: str) -> None:
-        """It went with the processes."""
+        """Does nothing: it ended with the processes."""
 
 
 def everybodys(fabrics: Sequence[str] = FABRICS) -> tuple[str, ...]:
-    """The nodes that every job may open: the usual ones, and those of fabrics that are here."""
+    """Return the nodes that every job may open: the usual ones, and those of fabrics that are here."""
     return (*USUAL, *(path for pattern in fabrics for path in sorted(glob.glob(pattern))))
 
 
 def strongest(walls: Sequence[Wall]) -> Wall:
-    """The first that proves itself."""
+    """Return the first that proves itself."""
     return next((wall for wall in walls if wall.prove()), NoWall())

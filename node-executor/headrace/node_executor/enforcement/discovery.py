@@ -1,4 +1,4 @@
-"""Which fences may be there on this node: found by what devices it has and what is installed; each still has to prove itself."""
+"""Finds the mechanisms that may work on this node, by its devices and installed software; each still has to prove itself."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from headrace.node_executor.launch.accounts import UserAccount
 
 PRIVATE_DEV = os.path.join(os.path.dirname(__file__), "native", "private_dev.c")
 PLACE = "HEADRACE_NATIVE_DIR"
-"""The variable by which an operator names another place for it."""
+"""Variable by which an operator sets another directory for them."""
 
 PIPES = "/run/headrace"
 
@@ -35,9 +35,9 @@ def kit_for(
     report: Callable[[str, Trouble | None], None],
     account: UserAccount | None = None,
 ) -> Kit:
-    """The kit for these devices; nothing for simulated ones, around which there is nothing to be fenced. `data`: our own directory.
+    """Return the mechanisms for these devices; none for simulated ones, which need no enforcement. `data`: the executor's directory.
 
-    `account`: one like those of jobs, as which every fence is tried; None where jobs run as we do.
+    `account`: one like those of jobs, as which every mechanism is tested; None if jobs run as the executor.
     """
     if devices.quick:
         return Kit()
@@ -61,10 +61,10 @@ def kit_for(
 
 
 def native_place(data: str, environ: Mapping[str, str]) -> str:
-    """The directory for what is built here, and loaded or run by jobs.
+    """Return the directory for programs and libraries that are built here, and loaded or run by jobs.
 
-    What the operator says; for root below the data directory, through which jobs pass wherever they run under accounts of their own; else
-    our cache, because jobs run as we do.
+    The operator's choice; for root below the data directory, which accounts of jobs may pass through; else the user's cache, because jobs
+    then run as the same user.
     """
     if environ.get(PLACE):
         return environ[PLACE]
@@ -72,7 +72,7 @@ def native_place(data: str, environ: Mapping[str, str]) -> str:
 
 
 def unified_base(node: str, mounts: str = "/proc/self/mounts", own: str = "/proc/self/cgroup") -> str:
-    """The directory of cgroup version 2 below which this node's groups are; empty where that is not mounted."""
+    """Return the directory of cgroup version 2 below which this node's groups are; empty if that is not mounted."""
     with open(mounts, encoding="utf-8") as file:
         mount = next((words[1] for words in map(str.split, file) if words[2] == "cgroup2"), "")
     with open(own, encoding="utf-8") as file:

@@ -1,7 +1,7 @@
-"""Between the loop and the fences: what waits for drivers is done in one thread of its own, and told in the loop.
+"""Calls the mechanisms for the loop: calls that wait for drivers run in one thread of their own, with results reported in the loop.
 
-Strategy: one thread, because drivers take it ill when several make or destroy slices at once. Where nothing has to be waited for (simulated
-devices) everything is done at once, and told before the call returns.
+Strategy: one thread, because drivers may fail if several make or destroy slices at once. If nothing has to be waited for (simulated
+devices), calls are made at once, and reported before they return.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _log = structlog.get_logger("headrace.node_executor")
 
 
 class Enclosing:
-    """Encloses leases with `fences`. Made in the loop; `close` lets the thread end."""
+    """Encloses leases with `fences`. Created in the loop; `close` lets the thread end."""
 
     def __init__(self, fences: Fences) -> None:
         self.fences = fences
@@ -33,7 +33,7 @@ class Enclosing:
     def enter(
         self, case: EnforcementRequest, entered: Callable[[Entered], None], refused: Callable[[CannotStart], None]
     ) -> None:
-        """Set everything up for a lease; one of the two is called, in the loop."""
+        """Set everything up for a lease; then either `entered` or `refused` is called, in the loop."""
 
         def outcome(done: Callable[[], Entered]) -> None:
             try:
@@ -49,7 +49,7 @@ class Enclosing:
         self._do(lambda: self.fences.enter(case), outcome)
 
     def leave(self, lease: str, left: Callable[[str], None]) -> None:
-        """The processes of a lease are gone. `left` is told, in the loop, who or what is in the way; empty: nothing."""
+        """Release a lease whose processes are gone. `left` is called in the loop with what or who is in the way; empty: nothing."""
 
         def outcome(done: Callable[[], str]) -> None:
             try:
@@ -62,15 +62,15 @@ class Enclosing:
         self._do(lambda: self.fences.leave(lease), outcome)
 
     def forget(self, lease: str) -> None:
-        """The lease is over: what is left of it here goes, if anything is."""
+        """Remove what is left of a lease that is over."""
         self._do(lambda: self.fences.forget(lease), lambda done: done())
 
     async def prove(self) -> None:
-        """Have every fence try itself."""
+        """Have every mechanism prove itself."""
         await self._loop.run_in_executor(self._worker, self.fences.prove)
 
     async def in_turn(self, work: Callable[[], T]) -> T:
-        """Something else that belongs into the one thread."""
+        """Run other work in the same thread."""
         return await self._loop.run_in_executor(self._worker, work)
 
     def _do(self, work: Callable[[], T], outcome: Callable[[Callable[[], T]], None]) -> None:
@@ -81,6 +81,6 @@ class Enclosing:
         future.add_done_callback(lambda done: None if done.cancelled() else outcome(done.result))
 
     def close(self) -> None:
-        """No more work; what is under way is waited for."""
+        """Accept no more work, and wait for what is under way."""
         self._worker.shutdown()
         self.fences.close()

@@ -1,7 +1,7 @@
-"""The fences of this node, proved and ranked, and what each lease gets of them.
+"""The mechanisms of this node, proved and ranked, and what each lease gets of them.
 
-Strategy: at the start every fence tries itself; of those for parts of a GPU the one with the best level is used, the first of equal ones.
-Without a wall around the devices no level is worth more than good manners. Whatever stands or not, the watchdog looks.
+Strategy: at the start every mechanism tests itself; of those for parts of a GPU the one with the best level is used, the first of equal
+ones. Without isolation of devices every level is only `cooperative`. The watchdog works in any case.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _log = structlog.get_logger("headrace.node_executor")
 
 
 class Kit(NamedTuple):
-    """The fences that may be there, best first: around devices, for slices, and for parts of a GPU."""
+    """Mechanisms that may work here, best first: for device isolation, for slices, and for parts of a GPU."""
 
     walls: tuple[Wall, ...] = ()
     slices: SliceFence | None = None
@@ -38,7 +38,7 @@ class Kit(NamedTuple):
 
 
 class Fences:
-    """What keeps leases apart on `devices`. `report` is told of overruns, in the watchdog's thread."""
+    """Enforcement on `devices`. `report` is called for overruns, in the watchdog's thread."""
 
     def __init__(self, devices: Devices, kit: Kit, owners: Owners, report: Callable[[Overrun], None]) -> None:
         self._devices = devices
@@ -53,7 +53,7 @@ class Fences:
 
     @property
     def quick(self) -> bool:
-        """Whether nothing here waits for a driver."""
+        """True if no call here waits for a driver."""
         return self._devices.quick
 
     @property
@@ -62,7 +62,7 @@ class Fences:
         return weakest(*self.levels.values())
 
     def prove(self) -> None:
-        """Try everything, once, before anything is offered."""
+        """Test every mechanism, once, before any level is offered."""
         if self._devices.quick:
             return
         self._wall = strongest(self._kit.walls)
@@ -81,17 +81,17 @@ class Fences:
         self.watchdog.start()
 
     def _of_one_level(self, proved: Sequence[Fence]) -> tuple[Fence, ...]:
-        """The best, and behind MPS also a cap from within: MPS alone shows a program the whole GPU as if it were its own."""
+        """Return the best, and with MPS also a limit inside the processes: MPS alone shows programs the whole GPU as if it were theirs."""
         if proved and proved[0].name == "MPS":
             return tuple(fence for fence in proved if fence.name in {"MPS", "preloaded cap"})
         return tuple(proved[:1])
 
     def _behind(self, level: str) -> str:
-        """A level, if the wall stands; else no more than good manners give."""
+        """Return the level if devices are isolated; else `cooperative` at most."""
         return weakest(level, WITHOUT_WALL) if isinstance(self._wall, NoWall) else level
 
     def enter(self, case: EnforcementRequest) -> Entered:
-        """Everything for a lease, before its first instruction. Raises `CannotEnclose`; then nothing is left of it."""
+        """Set up everything for a lease, before its first instruction. Raises `CannotEnclose`; then nothing is left of it."""
         name = os.path.basename(case.control)
         self._owners.began(case.lease, case.control)
         if self._devices.quick:
@@ -125,13 +125,15 @@ class Fences:
     def _watch(self, case: EnforcementRequest) -> None:
         limits = {}
         for share in case.shares:
-            memory = self._memory.get(share.device, 0)  # of one that a former executor had and that is gone, nothing is left
+            memory = self._memory.get(
+                share.device, 0
+            )  # for a device that a former executor had and that is gone, nothing is left
             part = part_of(memory, share.units)
             limits[share.device] = Limit(part, memory if share.units >= GPU_UNITS else overrun_at(part))
         self.watchdog.given(case.lease, limits)
 
     def adopt(self, case: EnforcementRequest) -> Entered:
-        """A lease that a former executor enclosed runs on; what else is started for it gets the same."""
+        """Take over a running lease that a former executor enclosed; what else is started for it gets the same."""
         self._owners.began(case.lease, case.control)
         env = self._devices.environment(case.shares)
         if self._devices.quick:
@@ -150,21 +152,24 @@ class Fences:
         )
 
     def reconcile(self, alive: Iterable[str]) -> None:
-        """After a start: what former executors left on the devices and nobody needs any more goes; `alive` are the leases that run."""
+        """After a start: remove what former executors left on the devices; `alive` are the leases that run."""
         if self._kit.slices is not None:
             self._kit.slices.reconcile(alive)
 
     def look(self) -> None:
-        """Now and then: see what others have made of the devices meanwhile."""
+        """Look for slices that others have made or removed meanwhile. Called regularly."""
         if self._kit.slices is not None:
             self._kit.slices.look()
 
     def started(self, lease: str, control: str, pid: int) -> None:
-        """Its first process is there."""
+        """Note the first process of a lease."""
         self._owners.began(lease, control, pid)
 
     def leave(self, lease: str) -> str:
-        """Its processes are gone: give back what they had. Who is still on its devices, or what is still in the way; empty: nothing."""
+        """Release what a lease had, now that its processes are gone.
+
+        Returns who is still on its devices, or what is in the way; empty: nothing.
+        """
         case = self._entered.get(lease)
         if case is None:
             self._owners.ended(lease)
@@ -175,7 +180,7 @@ class Fences:
         return why
 
     def forget(self, lease: str) -> None:
-        """The lease is over, whoever is on its devices by now: those of a suspended one may be somebody else's (R29)."""
+        """Forget a lease that is over, whatever is on its devices: those of a suspended one may be another lease's by now (R29)."""
         case = self._entered.get(lease)
         self._owners.ended(lease)
         if case is not None:
@@ -189,7 +194,7 @@ class Fences:
         del self._entered[case.lease]
 
     def _open(self, lease: str) -> str:
-        """Take down its fences; what is in the way."""
+        """Remove its mechanisms; returns what is in the way."""
         for fence in (*self._parts, *((self._kit.slices,) if self._kit.slices is not None else ())):
             why: str = fence.open(lease)
             if why:
@@ -197,7 +202,7 @@ class Fences:
         return ""
 
     def _holder(self, case: EnforcementRequest, found: Mapping[str, Sequence[OnDevice]]) -> str:
-        """Its own processes wherever it had a part; on devices that were all its own anybody."""
+        """Return its own processes where it had a part, and any process on devices that were all its own."""
         mine = {share.device for share in case.shares}
         own = [
             f"process {one.pid} on {device}: {one.memory} MiB"
@@ -208,12 +213,11 @@ class Fences:
         return ", ".join(own) or held_by(found, case.shares)
 
     def close(self) -> None:
-        """Look no more."""
         self.watchdog.stop()
 
 
 def kind_of(shares: Sequence[DeviceShare]) -> str:
-    """Whether these are slices, a part of a GPU, or whole ones; empty for none."""
+    """Return whether these are slices, a part of a GPU, or whole ones; empty without shares."""
     if any(share.mig for share in shares):
         return SLICE
     if any(share.units < GPU_UNITS for share in shares):

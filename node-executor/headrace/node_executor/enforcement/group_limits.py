@@ -1,7 +1,7 @@
-"""Memory limits of cgroups that NVIDIA's driver enforces itself, from driver 615 on: any process in the job's cgroup, whatever it does.
+"""Memory limits of cgroups that NVIDIA's driver enforces, from driver 615 on: for any process in the job's cgroup.
 
-Strategy: the limit is set on the job's own cgroup (version 2), so that a program is shown its part as if it were the GPU. It has to be
-lifted before the cgroup goes, else the driver keeps the memory aside for ever.
+Strategy: the limit is set on the job's own cgroup (version 2), so that a program is shown its part as if it were the GPU. The limit has
+to be lifted before the cgroup is removed, else the driver keeps the memory reserved for ever.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from headrace.node_executor.enforcement.probe_run import Trial
 
 LEVEL = "kernel"
 TRIED = 2_048
-"""MiB that the canary is limited to."""
+"""Limit of the probe in MiB."""
 
 _log = structlog.get_logger("headrace.node_executor")
 
 
 class GroupLimits:
-    """Limits on the GPUs of `devices`; `base`: a directory of cgroup v2 below which the canary's may be made; `trial` runs it."""
+    """Limits on the GPUs of `devices`; `base`: a directory of cgroup v2 in which the probe's group may be made; `trial` runs the probe."""
 
     name = "memory limits of cgroups"
 
@@ -38,11 +38,11 @@ class GroupLimits:
         self._set: dict[str, list[tuple[str, str]]] = {}
 
     def prove(self) -> str:
-        """The canary, in a cgroup with a limit, is refused what is beyond it."""
+        """Return the level if the probe, in a cgroup with a limit, is refused memory beyond it."""
         name = self._devices.roomiest
         if not name or not self._base:
             return ""
-        group, uuid = f"{self._base}/canary-memory-{os.getpid()}", self._devices.gpu(name).uuid
+        group, uuid = f"{self._base}/probe-memory-{os.getpid()}", self._devices.gpu(name).uuid
         try:
             os.makedirs(group, 0o755, exist_ok=True)
             if not self._nvml.limits_group(uuid, group):
@@ -60,7 +60,7 @@ class GroupLimits:
                 os.rmdir(group)
 
     def enclose(self, case: EnforcementRequest) -> Enclosure:
-        """A limit for each part of a GPU that the lease has."""
+        """Set a limit for each part of a GPU that the lease has."""
         if not case.group:
             raise CannotEnclose("it has no cgroup that a limit could be set on")
         for share in case.shares:
@@ -75,14 +75,13 @@ class GroupLimits:
         return Enclosure(LEVEL)
 
     def adopt(self, case: EnforcementRequest) -> Enclosure:
-        """Its limits stand."""
+        """Note its limits, which still hold."""
         for share in case.shares:
             if share.units < GPU_UNITS and case.group:
                 self._set.setdefault(case.lease, []).append((self._devices.gpu(share.device).uuid, case.group))
         return Enclosure(LEVEL)
 
     def open(self, lease: str) -> str:
-        """Lift its limits."""
         for uuid, group in self._set.pop(lease, ()):
             try:
                 self._nvml.limit_group(uuid, group, None)

@@ -1,10 +1,10 @@
-"""Slices of a GPU in MIG mode: made for a lease, just where the grant says, and destroyed after it (R4).
+"""Slices of a GPU in MIG mode: made for a lease, exactly where the grant says, and destroyed after it (R4).
 
-Strategy: what is about to be made stands in the journal before, and what was made after, so that whoever comes after a crash knows which
-instances are ours: those are destroyed unless their lease still runs. Whatever else is there belongs to others and is left alone; its
-device is reported as long as that is so, because grants cannot be placed around it. Everything that changes instances is called in one
-thread: drivers take it ill when several do. A slice that the driver will not let go of is tried again with every look, and reported once it
-has taken too long.
+Strategy: the journal has what is about to be made before, and what was made after, so that a later executor knows after a crash which
+instances are the node's: those are destroyed unless their lease still runs. All other instances belong to others and are left alone;
+their device is reported as long as they exist, because grants cannot be placed around them. Everything that changes instances is called
+in one thread: drivers may fail if several do. A slice that the driver does not release is tried again with every look, and reported once
+it has taken too long.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _log = structlog.get_logger("headrace.node_executor")
 
 
 class Made(msgspec.Struct, frozen=True):
-    """A slice of ours; `instance` -1: about to be made, or perhaps made just before we died."""
+    """A slice of ours; `instance` -1: about to be made, or perhaps made just before a crash."""
 
     lease: str
     device: str
@@ -43,7 +43,7 @@ class Made(msgspec.Struct, frozen=True):
 
 
 class _Line(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the journal says: one or several that are there, or a lease that has none any more."""
+    """A line of the journal: one or several slices that exist, or a lease whose slices are gone."""
 
     made: Made | None = None
     gone: str = ""
@@ -53,7 +53,7 @@ _decoder = msgspec.json.Decoder(_Line)
 
 
 class MigJournal:
-    """The file at `path`; `ours`: what it says is there, by lease."""
+    """The file at `path`; `ours`: its slices by lease."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -64,7 +64,7 @@ class MigJournal:
         self._rewrite()
 
     def _read(self, line: bytes) -> None:
-        with contextlib.suppress(msgspec.DecodeError):  # torn by a crash: what it was to say has not happened
+        with contextlib.suppress(msgspec.DecodeError):  # cut short by a crash: its slice was not made
             said = _decoder.decode(line)
             if said.made is not None:
                 self._put(said.made)
@@ -77,12 +77,12 @@ class MigJournal:
         self.ours[made.lease] = [*others, made]
 
     def note(self, made: Made) -> None:
-        """It is about to be made, or has been. Raises `OSError`; then it must not be."""
+        """Note a slice that is about to be made, or has been. Raises `OSError`; then it must not be made."""
         self._append(_Line(made=made))
         self._put(made)
 
     def forget(self, lease: str) -> None:
-        """Nothing of the lease is there any more."""
+        """Note that no slice of the lease is left."""
         if self.ours.pop(lease, None) is not None:
             with contextlib.suppress(OSError):
                 self._append(_Line(gone=lease))
@@ -107,14 +107,14 @@ def _private(path: str, flags: int) -> int:
 
 
 class Reconciled(NamedTuple):
-    """What was found at the start: slices of ours that were destroyed, and by device those of others."""
+    """Result of a reconciliation: slices of ours that were destroyed, and by device those of others."""
 
     destroyed: int
     foreign: dict[str, tuple[str, ...]]
 
 
 class MigFence:
-    """Slices of the GPUs of `devices`. `report`: a device that is in no order because of a slice, or is again (None)."""
+    """Slices of the GPUs of `devices`. `report`: called with a device that is unusable because of a slice, or usable again (None)."""
 
     name = "MIG"
 
@@ -130,9 +130,9 @@ class MigFence:
         self._told: dict[str, Trouble] = {}
 
     def prove(self) -> str:
-        """That we may make and destroy instances: the smallest slice of a GPU in MIG mode, on which nothing else is.
+        """Return the level if instances can be made and destroyed: the smallest slice of a GPU in MIG mode without other instances.
 
-        Where something is on all of them, that it may be listed has to do: whoever may do that may make them.
+        If all such GPUs are in use, permission to list their instances has to do: it implies permission to make them.
         """
         if not self._cut:
             return ""
@@ -148,7 +148,7 @@ class MigFence:
         return HARDWARE
 
     def reconcile(self, alive: Iterable[str]) -> Reconciled:
-        """After a start: leases in `alive` keep their slices, other slices of ours go, and those of others are told."""
+        """After a start: leases in `alive` keep their slices, other slices of ours are destroyed, and those of others are reported."""
         keep, destroyed = set(alive), 0
         for device in self._cut:
             try:
@@ -164,12 +164,12 @@ class MigFence:
         return Reconciled(destroyed, self.look())
 
     def look(self) -> dict[str, tuple[str, ...]]:
-        """The slices of others, by device, as they are now; what is new or gone is told."""
+        """Return the slices of others by device as they are now; changes are reported."""
         foreign: dict[str, tuple[str, ...]] = {}
         for device in self._cut:
             try:
                 those = [one for one in self._instances(device) if not self._whose(device, one)]
-            except NvmlError as error:  # what was told stands
+            except NvmlError as error:  # the last report still holds
                 _log.debug("slices_unseen", device=device, reason=str(error))
                 continue
             if those:
@@ -183,7 +183,7 @@ class MigFence:
         return foreign
 
     def _tell(self, device: str) -> None:
-        """Report what is wrong with a device because of its slices, or that nothing is any more, where that is news."""
+        """Report what is wrong with a device because of its slices, or that it is in order again, if that has changed."""
         trouble = self._stuck_on.get(device) or self._foreign_on.get(device)
         if trouble == self._told.get(device):
             return
@@ -207,7 +207,7 @@ class MigFence:
             self._journal.forget(lease)
 
     def _whose(self, device: str, instance: Instance) -> str:
-        """The lease that a slice was made for; empty for one that is not ours. One that we were about to make is taken for ours."""
+        """Return the lease of a slice; "" for one of others. A slice at a place where one was about to be made counts as made."""
         for lease, those in self._journal.ours.items():
             for made in those:
                 placed = (made.device, made.kind, made.start) == (device, instance.kind, instance.start)
@@ -216,7 +216,7 @@ class MigFence:
         return ""
 
     def enclose(self, case: EnforcementRequest) -> Enclosure:
-        """The slices of a lease, made; a job sees them by their names."""
+        """Make the slices of a lease; a job sees them by their names."""
         names, nodes = [], []
         try:
             for share in case.shares:
@@ -246,7 +246,7 @@ class MigFence:
         return made
 
     def _made_at(self, uuid: str, kind: SliceKind, start: int) -> int:
-        """Its number. It is tried once more if the driver has no room: what it is about to let go of may be in the way still."""
+        """Make a slice and return its number. Tried once more if the driver has no room: a slice may just be in removal."""
         try:
             return self._nvml.make_instance(uuid, kind, start)
         except NvmlError as error:
@@ -256,7 +256,7 @@ class MigFence:
         return self._nvml.make_instance(uuid, kind, start)
 
     def adopt(self, case: EnforcementRequest) -> Enclosure:
-        """The journal knows its slices; one that is gone has no name any more."""
+        """Return the slices of a lease by the journal; a slice that is gone has no name any more."""
         names = []
         for made in self._journal.ours.get(case.lease, ()):
             with contextlib.suppress(NvmlError):
@@ -264,7 +264,7 @@ class MigFence:
         return _seen(names)
 
     def open(self, lease: str) -> str:
-        """Destroy its slices; what is in the way, if they are still in use."""
+        """Destroy its slices; returns what is in the way, if they are still in use."""
         for made in self._journal.ours.get(lease, ()):
             try:
                 self._destroy(made)
@@ -313,7 +313,7 @@ def _seen(names: Sequence[str]) -> Enclosure:
 
 
 def capability_nodes(gpu: int, instance: int, table: str = CAPABILITIES) -> list[str]:
-    """The device nodes that open a slice, as the driver lists them; none where it does not."""
+    """Return the device nodes that open a slice, as the driver lists them; empty if it does not."""
     wanted = (f"gpu{gpu}/gi{instance}/access", f"gpu{gpu}/gi{instance}/ci0/access")
     found = []
     with contextlib.suppress(OSError), open(table, encoding="utf-8") as file:

@@ -1,10 +1,9 @@
 """NVIDIA's MPS: programs of several jobs share a GPU through a server of the driver, which refuses each what is beyond its part.
 
-Strategy: one daemon for each device, started with the first lease that shares it and ended with the last. What a client may hold and how
-many multiprocessors it may keep busy stands in its environment, and the server's own limit is that of the largest part on the device. A
-client may lower its limits, shake them off in some drivers by naming a device that it does not see, or leave the server aside; the last
-only the compute mode EXCLUSIVE_PROCESS prevents, which is an administrator's to set. All of that is tried, and where any of it works the
-level is `cooperative`.
+Strategy: one daemon for each device, started with the first lease that shares it and ended with the last. A client's limits of memory and
+multiprocessors are in its environment, and the server's own limit is that of the largest part on the device. A client may lower its
+limits, evade them in some drivers by naming a device that it does not see, or bypass the server; the last is prevented only by the
+compute mode EXCLUSIVE_PROCESS, which an administrator may set. All of that is tested, and if any of it works the level is `cooperative`.
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ from headrace.node_executor.enforcement.probe_run import Trial
 CONTROL = "nvidia-cuda-mps-control"
 PATIENCE = 15.0
 TRIED = 2_048
-"""MiB that the canary is limited to; more than a context takes."""
+"""Limit of the probe in MiB; more than a context takes."""
 ESCAPE = "0={lower}M,1={more}M"
-"""What a client says that wants to be rid of its limits."""
+"""Limits that a client sets which tries to evade its own."""
 
 _log = structlog.get_logger("headrace.node_executor")
 
 
 class MpsFence:
-    """Daemons for the GPUs of `devices`, with their pipes below `directory`, on a local file system; `trial` runs the canary."""
+    """Daemons for the GPUs of `devices`, with their pipes below `directory`, on a local file system; `trial` runs the probe."""
 
     name = "MPS"
 
@@ -45,21 +44,21 @@ class MpsFence:
         self._trial = trial or Trial()
         self._level = ""
         self._leases: dict[str, dict[str, int]] = {}
-        """By device, the MiB of each lease on it."""
+        """MiB of each lease, by device."""
 
     def prove(self) -> str:
-        """The canary is refused what is beyond its part; whether also when it tries to be rid of the limit decides on the level.
+        """Return the level: the probe must be refused what is beyond its part; the level depends on whether it can evade the limit.
 
-        It has a daemon of its own, because jobs of a former executor may be with theirs.
+        The probe has a daemon of its own, because jobs of a former executor may be connected to theirs.
         """
         name = self._devices.roomiest
         if not name or not self._program:
             return ""
         if not self._trial.is_roomy(TRIED, {"CUDA_VISIBLE_DEVICES": self._devices.gpu(name).uuid}):
-            return ""  # tried first: a device that is used exclusively is its server's afterwards
-        trial = MpsFence(self._devices, f"{self._directory}.canary-{os.getpid()}", self._program, self._trial)
+            return ""  # tested first: a device in exclusive mode belongs to its server afterwards
+        trial = MpsFence(self._devices, f"{self._directory}.probe-{os.getpid()}", self._program, self._trial)
         try:
-            env = trial._begin(name, "canary", TRIED, 100)
+            env = trial._begin(name, "probe", TRIED, 100)
         except CannotEnclose as error:
             _log.warning("no_mps", reason=str(error))
             return ""
@@ -68,12 +67,12 @@ class MpsFence:
                 return ""
             self._level = "driver" if self._is_inescapable(self._devices.gpu(name).uuid, env) else "cooperative"
         finally:
-            trial._end(name, "canary")
+            trial._end(name, "probe")
             shutil.rmtree(trial._directory, ignore_errors=True)
         return self._level
 
     def _is_inescapable(self, uuid: str, env: Mapping[str, str]) -> bool:
-        """Whether it holds who wants to be rid of it: who plays with his limit, and who goes to the device without the server."""
+        """Return whether the limit also holds for clients that change their limits, or use the device without the server."""
         if not self._devices.nvml.is_exclusive(uuid):
             return False
         limit = ESCAPE.format(lower=TRIED // 2, more=2 * TRIED)
@@ -83,7 +82,7 @@ class MpsFence:
         return bool(alone) and alone[0] != 0
 
     def enclose(self, case: EnforcementRequest) -> Enclosure:
-        """A place with the daemon of its device."""
+        """Connect a lease to the daemon of its device."""
         env: dict[str, str] = {}
         for share in case.shares:
             if share.units < GPU_UNITS:
@@ -92,7 +91,7 @@ class MpsFence:
         return Enclosure(self._level or "cooperative", env)
 
     def adopt(self, case: EnforcementRequest) -> Enclosure:
-        """It is a client still; the daemon runs on as well."""
+        """Note a client of a former executor; its daemon runs on as well."""
         env: dict[str, str] = {}
         for share in case.shares:
             if share.units < GPU_UNITS:
@@ -102,7 +101,7 @@ class MpsFence:
         return Enclosure(self._level or "cooperative", env)
 
     def open(self, lease: str) -> str:
-        """Its place is free; a daemon without clients goes."""
+        """Free its part; a daemon without clients is ended."""
         for device in [device for device, those in self._leases.items() if lease in those]:
             self._end(device, lease)
         return ""
@@ -120,7 +119,7 @@ class MpsFence:
         return env
 
     def _start(self, env: Mapping[str, str]) -> None:
-        """The daemon; one that a former executor started, and that answers, will do."""
+        """Start the daemon, unless one of a former executor answers."""
         try:
             self._run(env, ("-d",))
         except CannotEnclose as error:
@@ -173,6 +172,6 @@ class MpsFence:
 
 
 def _unlimited(env: Mapping[str, str]) -> dict[str, str]:
-    """Of a client's variables those that are no limits: what the daemon is started with."""
+    """Return a client's variables without limits: the daemon's environment."""
     limits = ("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE")
     return {name: value for name, value in env.items() if name not in limits}

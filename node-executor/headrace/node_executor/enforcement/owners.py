@@ -1,7 +1,7 @@
-"""Whose a process is: the lease that it was started for, however far it has gone from there.
+"""Maps processes to the leases that they were started for, including their descendants.
 
-Strategy: the cgroup that it is in tells, where leases have one each, because nobody leaves that. Else its forefathers do, and else the
-control directory in the environment that it was started with. What none of them names is a stranger's.
+Strategy: the cgroup of a process tells, if leases have one each, because processes cannot leave it. Otherwise its ancestors do, or else
+the control directory in the environment that it was started with. All other processes are strangers.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import os
 
 MARK = "HEADRACE_CONTROL_DIR"
 _GENERATIONS = 64
-_PARENT = 1  # of /proc/<pid>/stat, counted from what follows the name
+_PARENT = 1  # fields of /proc/<pid>/stat, counted from the one after the name
 
 
 class Owners:
-    """Leases by the name of their control directories, which is also that of their cgroups. `leases`: where those directories are."""
+    """Leases by the name of their control directories, which is also that of their cgroups. `leases`: parent of those directories."""
 
     def __init__(self, leases: str) -> None:
         self._leases = leases
@@ -22,18 +22,18 @@ class Owners:
         self._first: dict[int, str] = {}
 
     def began(self, lease: str, control: str, pid: int = 0) -> None:
-        """The lease's processes descend from `pid` (0: that is not known yet)."""
+        """Note that the lease's processes descend from `pid` (0: not known yet)."""
         self._names[os.path.basename(control)] = lease
         if pid:
             self._first[pid] = lease
 
     def ended(self, lease: str) -> None:
-        """Nothing of it is left."""
+        """Forget a lease without processes."""
         self._names = {name: other for name, other in self._names.items() if other != lease}
         self._first = {pid: other for pid, other in self._first.items() if other != lease}
 
     def of(self, pid: int) -> str:
-        """The lease of a process; empty for a stranger, or one that is gone."""
+        """Return the lease of a process; "" for strangers and processes that are gone."""
         try:
             return self._by_group(pid) or self._by_descent(pid) or self._by_mark(pid)
         except (OSError, ValueError):

@@ -1,9 +1,9 @@
-"""A cap from within: a library in the job's processes that refuses memory beyond its part (`native/memory_cap.c`).
+"""A limit inside the job's processes: a library that refuses memory beyond its part (`native/memory_cap.c`).
 
-It holds whatever uses CUDA as it is meant to be used, and shows it its part as if it were the whole. Who wants to get around it can, and a
-program that the system's dynamic loader does not start (linked statically, or against another C library) never loads it; such a program
-cannot load NVIDIA's libcuda either. The loader ignores a library that the job's account cannot read, with a line on stderr: so that is
-tried as such an account before it is said, and looked at again for every job.
+It limits programs that use CUDA as intended, and shows them their part as if it were the whole. Programs can evade it on purpose, and a
+program that the system's dynamic loader does not start (linked statically, or against another C library) never loads it; then it cannot
+load NVIDIA's libcuda either. The loader ignores a library that the job's account cannot read, with a line on stderr: so that is tested as
+a job's account before the level is stated, and checked again for every job.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _log = structlog.get_logger("headrace.node_executor")
 
 
 class PreloadFence:
-    """The library at `library`, for the GPUs of `devices`. `control`: a directory in which the canary has its own; `trial` runs it."""
+    """The library at `library`, for the GPUs of `devices`. `control`: a directory in which the probe has its own; `trial` runs it."""
 
     name = "preloaded cap"
 
@@ -44,7 +44,7 @@ class PreloadFence:
         self._trial = trial or Trial()
 
     def prove(self) -> str:
-        """The canary, which runs as a job's account and counts in a directory of its own like one, is refused what is beyond its cap."""
+        """Return the level if the probe, run as a job's account with a directory of its own, is refused what is beyond its limit."""
         name = self._devices.roomiest
         if not name or not self._library:
             return ""
@@ -65,7 +65,7 @@ class PreloadFence:
         return ""
 
     def _holds(self, uuid: str) -> bool:
-        directory, account = tempfile.mkdtemp(prefix="canary-", dir=self._control), self._trial.account
+        directory, account = tempfile.mkdtemp(prefix="probe-", dir=self._control), self._trial.account
         try:
             if account is not None:
                 os.chown(directory, account.uid, account.gid)
@@ -75,7 +75,7 @@ class PreloadFence:
             shutil.rmtree(directory, ignore_errors=True)
 
     def _unusable(self) -> str:
-        """Why jobs cannot load the library, as far as it can be seen; empty where nothing is in the way."""
+        """Return why jobs cannot load the library, as far as that can be seen; otherwise ""."""
         try:
             found = os.stat(self._library)
         except OSError as error:
@@ -94,7 +94,7 @@ class PreloadFence:
         )
 
     def enclose(self, case: EnforcementRequest) -> Enclosure:
-        """The library, and a file in which the job's processes count together. The loader would ignore a library that it cannot read."""
+        """Return the library, and a file in which the job's processes count together. The loader would ignore an unreadable library."""
         if reason := self._unusable():
             raise CannotEnclose(reason)
         return self._around(case)
@@ -114,9 +114,9 @@ class PreloadFence:
         }
 
     def adopt(self, case: EnforcementRequest) -> Enclosure:
-        """Nothing has to be taken down."""
+        """Does nothing: nothing has to be taken down."""
         return self._around(case)
 
     def open(self, lease: str) -> str:  # noqa: ARG002 - the face of all fences
-        """It went with the processes; the file goes with the control directory."""
+        """Does nothing: it ended with the processes; the file is removed with the control directory."""
         return ""

@@ -1,10 +1,11 @@
-"""A small program that tries what a fence should refuse, so that nobody has to be believed: `python -I -S -c SOURCE WHAT ...`.
+"""A small program that tries what a mechanism should refuse, so that levels are proved: `python -I -S -c SOURCE WHAT ...`.
 
 - `open PATH...` opens device nodes and prints for each whether it could.
 - `take MIB MIB` takes so much memory of the first GPU that it sees, first what it should get and then what it should not, and prints
   what libcuda answered to each, and how much there is in all.
-- `leave DIRECTORY WHAT...` tries to move to the cgroup at DIRECTORY or one above it, as a job may that wants to be rid of its own.
-- `become` reads an order as JSON from stdin and becomes what a job's first process becomes, by the same calls as `runtimes.keeper`: in the
+- `leave DIRECTORY WHAT...` tries to move to the cgroup at DIRECTORY or one above it, as a job may to evade its own.
+- `become` reads an order as JSON from stdin and becomes what a job's first process becomes, by the same calls as `runtimes.keeper`: in
+  the
   cgroup `group`, of the `account` [uid, gid, groups] (null: it stays), without new privileges; then it executes `command` with `env`.
 
 It is run as a script, in the enclosure of a job, so it imports the standard library only.
@@ -25,18 +26,18 @@ _NO_NEW_PRIVS = 38
 
 
 def openable(path: str) -> bool:
-    """Whether this process may open the node."""
+    """Return whether this process may open the node."""
     try:
         os.close(os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC))
     except PermissionError:
         return False
-    except OSError:  # it was let through, and the device itself had something against it
+    except OSError:  # opening was allowed, and the device itself refused
         return os.path.exists(path)
     return True
 
 
 def take(sizes: list[int]) -> list[int]:
-    """What libcuda answers to each allocation, one after the other, and at last the MiB that it says there are."""
+    """Return libcuda's answer to each allocation, one after the other, and finally the total MiB that it reports."""
     cuda = ctypes.CDLL("libcuda.so.1")
     context, total, free = ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_size_t()
     for answer in (cuda.cuInit(0), cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0), cuda.cuCtxSetCurrent(context)):
@@ -51,7 +52,7 @@ def take(sizes: list[int]) -> list[int]:
 
 
 def leave(directory: str) -> None:
-    """Move to the cgroup there, or else to the next above it that takes us, if any does."""
+    """Move to the cgroup there, or else to the next above it that accepts the process, if any."""
     while os.path.exists(f"{directory}/cgroup.procs"):
         with contextlib.suppress(OSError):
             _join(directory)
@@ -79,7 +80,7 @@ def _join(group: str) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Do what is asked, and print it."""
+    """Run the command in `arguments` and print its result."""
     what, *rest = arguments
     if what == "become":
         become(json.load(sys.stdin))

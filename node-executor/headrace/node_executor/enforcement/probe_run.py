@@ -1,4 +1,4 @@
-"""Runs the canary in an enclosure, as a job's account and in the way a job is started, and tells what it was let do."""
+"""Runs the probe in an enclosure, as a job's account and started as a job is, and returns what it could do."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from headrace.node_executor.enforcement import probe
 from headrace.node_executor.launch.accounts import UserAccount
 
 PATIENCE = 30.0
-"""Seconds; the first program on a GPU that nobody has used waits for the driver."""
+"""Seconds that the probe may take; the first program on an unused GPU waits for the driver."""
 
 _log = structlog.get_logger("headrace.node_executor")
 
 
 class Trial:
-    """Sends the canary as `account`; None: as the executor itself, where jobs run so too.
+    """Runs the probe as `account`; None: as the executor itself, if jobs run so too.
 
     `said`: the last line that the latest one wrote to stderr, or why it could not be run; for messages about proofs that fail.
     """
@@ -34,12 +34,12 @@ class Trial:
     def send(
         self, what: Sequence[str], env: Mapping[str, str], group: str = "", prefix: Sequence[str] = (), *, leaving: bool = False
     ) -> list[int]:
-        """The canary's answers; none where it could not be run, or failed.
+        """Return the probe's results; empty if the probe could not run.
 
-        It is in the cgroup `group` before it begins, if there is one. `leaving`: then it first tries to move out of that, as a job may.
+        It is in the cgroup `group` before it begins, if given. `leaving`: it first tries to move out of that group, as a job may.
         """
         with open(probe.__file__, encoding="utf-8") as file:
-            source = file.read()  # passed on as text: its account may not be able to read this package
+            source = file.read()  # passed as text: its account may not be able to read this package
         escape = ("leave", os.path.dirname(group)) if leaving and group else ()
         script = ("-I", "-S", "-c", source)
         order = {
@@ -61,30 +61,30 @@ class Trial:
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             self.said = str(error)
-            _log.warning("canary_lost", what=what[0], reason=self.said)
+            _log.warning("probe_not_run", what=what[0], reason=self.said)
             return []
         self.said = (done.stderr.strip().splitlines() or [""])[-1]
         if done.returncode or not done.stdout.strip():
-            _log.info("canary_silent", what=what[0], exit_code=done.returncode, reason=self.said)
+            _log.info("probe_failed", what=what[0], exit_code=done.returncode, reason=self.said)
             return []
         return [int(word) for word in done.stdout.split()]
 
     def refuses_beyond(self, part: int, env: Mapping[str, str], group: str = "") -> bool:
-        """Whether a process in this enclosure gets some memory, and none that would bring it beyond `part` MiB.
+        """Return whether a process in this enclosure gets some memory, and none that would bring it beyond `part` MiB.
 
-        One that is in no enclosure has to get both: else the device is merely full.
+        One outside any enclosure has to get both: otherwise the device is merely full.
         """
         return self.is_roomy(part, env) and self.is_held(part, env, group)
 
     def is_roomy(self, part: int, env: Mapping[str, str]) -> bool:
-        """Whether a process that nothing holds back gets what it takes to try `part`."""
+        """Return whether an unlimited process gets the memory that is needed to test `part`."""
         return self.send(_beyond(part), {name: value for name, value in env.items() if name == "CUDA_VISIBLE_DEVICES"})[:2] == [
             0,
             0,
         ]
 
     def is_held(self, part: int, env: Mapping[str, str], group: str = "") -> bool:
-        """Whether one in this enclosure gets some memory, and no more than `part`."""
+        """Return whether a process in this enclosure gets some memory, and no more than `part`."""
         return self.send(_beyond(part), env, group)[:2] == [0, probe.OUT_OF_MEMORY]
 
 
@@ -93,13 +93,13 @@ def _beyond(part: int) -> tuple[str, ...]:
 
 
 def _interpreter(account: UserAccount | None) -> str:
-    """Ours, or that of the system where ours lies in a directory that is closed to accounts of jobs."""
+    """Return this interpreter, or the system's if this one lies in a directory that is closed to accounts of jobs."""
     if account is None or not closed_to_others(os.path.realpath(sys.executable)) + closed_to_others(sys.executable):
         return sys.executable
     return shutil.which("python3", path=os.defpath) or sys.executable
 
 
 def _surroundings() -> dict[str, str]:
-    """What any program needs, and what finds the libraries of the driver where they are in no usual place."""
+    """Return the variables that any program needs, and those that find the driver's libraries in unusual places."""
     names = ("PATH", "LD_LIBRARY_PATH", "MOCK_NVML_STATE")
     return {name: os.environ[name] for name in names if name in os.environ}

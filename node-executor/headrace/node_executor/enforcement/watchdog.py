@@ -1,8 +1,8 @@
-"""Sees who holds more of a device than he was given, under every other fence.
+"""Detects leases that hold more memory of a device than they were given, whichever mechanism is in use.
 
-Strategy: a thread of its own, because whoever makes slices may wait for the driver for seconds. It looks several times a second; who is
-over his limit in two looks on end is told of once, so that what is freed a moment later costs nobody his job. A process of a lease on a
-device that was never given to it has a limit of nothing there.
+Strategy: a thread of its own, because making slices may wait for the driver for seconds. It looks several times a second; a lease over
+its limit in two successive looks is reported once, so that memory freed a moment later ends no job. A process of a lease on a device that
+was never given to it has a limit of 0 there.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from headrace.node_executor.devices import OnDevice
 EVERY = 0.25
 LOOKS = 2
 STRAY = 64
-"""MiB on a device that is not its own that nobody minds: some programs look at every GPU that they can open."""
+"""MiB on a device that is not its own that are tolerated: some programs look at every GPU that they can open."""
 
 _log = structlog.get_logger("headrace.node_executor")
 
@@ -33,14 +33,14 @@ class Overrun(NamedTuple):
 
 
 class Limit(NamedTuple):
-    """What a lease was given of a device (MiB), and from where on it is killed for more."""
+    """Memory of a device that a lease was given (MiB), and from where on it is killed for more."""
 
     given: int
     most: int
 
 
 def used_by_lease(found: Mapping[str, Sequence[OnDevice]], owner: Callable[[int], str]) -> dict[tuple[str, str], int]:
-    """(lease, device) to the MiB that its processes hold there; under the lease "" stand those of strangers."""
+    """Return by (lease, device) the MiB that its processes hold there; strangers are under the lease ""."""
     used: dict[tuple[str, str], int] = {}
     for device, those in found.items():
         for one in those:
@@ -50,13 +50,13 @@ def used_by_lease(found: Mapping[str, Sequence[OnDevice]], owner: Callable[[int]
 
 
 class OverrunDetector:
-    """What is judged from one look to the next. `limits`: by lease and device."""
+    """Judges successive looks. `limits`: by lease and device."""
 
     def __init__(self) -> None:
         self._over: dict[tuple[str, str], int] = {}
 
     def judge(self, used: Mapping[tuple[str, str], int], limits: Mapping[tuple[str, str], Limit]) -> list[Overrun]:
-        """Who has been over his limit often enough, each once."""
+        """Return the leases that were over their limit often enough, each once."""
         over: dict[tuple[str, str], int] = {}
         found = []
         for key, memory in used.items():
@@ -71,7 +71,7 @@ class OverrunDetector:
 
 
 class Watchdog:
-    """Looks until it is stopped. `look`: who is on which device; `owner`: whose a process is; `report` is called in this thread."""
+    """Looks until it is stopped. `look` returns processes by device; `owner` the lease of a process; `report` is called in this thread."""
 
     def __init__(
         self,
@@ -90,22 +90,22 @@ class Watchdog:
         self.used: Mapping[tuple[str, str], int] = {}
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start the watchdog's thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop the watchdog's thread."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join(5.0)
 
     def given(self, lease: str, limits: Mapping[str, Limit]) -> None:
-        """What a lease may hold of each of its devices, from now on."""
+        """Set what a lease may hold of each of its devices."""
         with self._lock:
             self._limits |= {(lease, device): limit for device, limit in limits.items()}
 
     def taken(self, lease: str) -> None:
-        """The lease is over."""
+        """Forget a lease that is over."""
         with self._lock:
             self._limits = {key: limit for key, limit in self._limits.items() if key[0] != lease}
 
@@ -117,7 +117,7 @@ class Watchdog:
                 _log.exception("watchdog_failed")
 
     def look(self) -> None:
-        """Once, and tell what was found."""
+        """Look once, and report what was found."""
         self.used = used = used_by_lease(self._look(), self._owner)
         with self._lock:
             limits = dict(self._limits)

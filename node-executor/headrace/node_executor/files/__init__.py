@@ -1,1 +1,1 @@
-"""Files that jobs leave: checkpoints, sizes, retention, removal."""
+"""Files of the node and of its jobs: directories, checkpoints, disk usage, retention, removal."""

@@ -1,4 +1,4 @@
-"""Notices what running jobs have saved, and what one that has ended saved last (R25)."""
+"""Looks regularly for checkpoints of running jobs, and for the last one of jobs that have ended (R25)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _log = structlog.get_logger("headrace.node_executor")
 
 
 class Saving:
-    """Looks for checkpoints; `handle` is told of them, at `now()`."""
+    """Looks for checkpoints; `handle` receives an event for each, at the moment `now()`."""
 
     def __init__(self, handle: Callable[[v.Event], None], now: Callable[[], int], lookout: Lookout) -> None:
         self._handle = handle
@@ -24,14 +24,14 @@ class Saving:
         self._lookout = lookout
 
     async def look(self, held: Iterable[RunningLease]) -> None:
-        """Look what these have saved; those that are still being looked at are left out. One whose disk is away holds up no other."""
+        """Look for new checkpoints of these leases, except those still being looked at. A lease whose disk hangs delays no other."""
         due = [one for one in held if one.watch.may_have_news and not self._lookout.busy(one.order.lease)]
         looks = [self._look(one, lambda: None, thorough=False) for one in due]
         if looks:
             await asyncio.wait(looks)
 
     def look_then(self, held: RunningLease, then: Callable[[], None]) -> None:
-        """Look for a last checkpoint, then go on, in the time that a look may take; at once where there is nothing to wait for."""
+        """Look for the last checkpoint, then call `then`, at the latest when the look times out; at once if there is nothing to await."""
         if held.watch.quick and not self._lookout.busy(held.order.lease):
             self._saved(held, held.watch.glance())
             then()

@@ -1,14 +1,13 @@
-"""Finds the checkpoints of a job: what it registers, or what it puts into its checkpoint directory (R25).
+"""Finds the checkpoints of a job: those that it registers, or files that appear in its checkpoint directory (R25).
 
-Strategy: a job registers by a line of JSON (`{"uri": ..., "step": ...}`) in its control directory, which is what
-`headrace.client.job.checkpointed` writes; or, in any language, by renaming a finished file into HEADRACE_CHECKPOINT_DIR. Who
-registers is believed over what lies in the directory. Only what the node itself finds there counts, and only below the job's own
-directories: those of its lease and its attempts, the one it runs in, and those that its group's rules have it find. The answer for any
-other path is the same whether it exists or not. A change of the modification time is looked at first, so that looking costs next to
-nothing while there is nothing new.
+Strategy: a job registers a checkpoint by a line of JSON (`{"uri": ..., "step": ...}`) in its control directory, which is what
+`headrace.client.job.checkpointed` writes; or, in any language, by renaming a finished file into HEADRACE_CHECKPOINT_DIR. A registration
+goes before what lies in the directory. It counts only if the node itself finds the file, and only below the job's own directories: those
+of its lease and its attempts, the one it runs in, and those that its group's rules list. The answer for any other path is the same
+whether it exists or not. Modification times are compared first, so that a look is cheap while nothing is new.
 
-A job can put anything into these places: files are opened as `looking` opens them, a list is read from its end, and a directory is
-looked through up to so many entries.
+A job can put anything into these places: files are opened as `inspection` opens them, the list is read from its end, and at most
+`ENTRIES_MAX` entries of a directory are looked at.
 """
 
 from __future__ import annotations
@@ -27,20 +26,20 @@ from headrace.node_executor.launch.accounts import UserAccount
 
 URI_MAX = 4096
 TAIL = 64 * 1024
-"""The end of the registrations that is read; it holds at least a dozen of the longest."""
+"""Bytes at the end of the registrations that are read; they hold at least a dozen of the longest lines."""
 
 ENTRIES_MAX = 10_000
-"""Of a checkpoint directory; in one that has more nothing is found."""
+"""Maximum number of entries of a checkpoint directory; in a larger one no checkpoint is found."""
 
 FEW = 4096
-"""Bytes of a directory that is looked through in no time."""
+"""Maximum size in bytes of a directory that can be listed without delay."""
 
 STEP_MAX = 2**53 - 1
 _UNFINISHED = (".tmp", ".part", ".partial")
 
 
 class Checkpoint(NamedTuple):
-    """A checkpoint that is there. `step` is the job's own count, 0 where it gave none; `saved_at` the file's time in nanoseconds."""
+    """A checkpoint that exists. `step` is the job's own count, 0 if it gave none; `saved_at` the file's time in nanoseconds."""
 
     uri: str
     step: int
@@ -56,10 +55,10 @@ _decoder = msgspec.json.Decoder(_Line)
 
 
 class CheckpointWatch:
-    """What one lease has saved so far. `look` is for a thread of its own, `glance` and `accept` for the loop.
+    """Checkpoints of one lease so far. Call `look` in a thread of its own, `glance` and `accept` in the loop.
 
-    `account`: whose files they are (None: ours); `named`: directories beside its own in which checkpoints count. Of the replicas that
-    share a checkpoint directory only the first looks into it; registering is open to all.
+    `account`: owner of the files (None: the executor's account); `named`: further directories in which checkpoints count. Of replicas
+    that share a checkpoint directory only the first looks into it; all of them may register.
     """
 
     def __init__(self, paths: Paths, rank: int = 0, account: UserAccount | None = None, named: tuple[str, ...] = ()) -> None:
@@ -67,7 +66,7 @@ class CheckpointWatch:
         self._account = account
         self._owner = os.geteuid() if account is None else account.uid
         self._named = (paths.control, paths.checkpoints, *named)
-        self._local_directory = not paths.elsewhere
+        self._local_directory = not paths.on_shared_path
         self._looks_into_directory = rank == 0
         self._seen_registrations = 0
         self._seen_directory = 0
@@ -75,10 +74,10 @@ class CheckpointWatch:
         self.complaint = ""
 
     def look(self, *, thorough: bool = False) -> Checkpoint | None:
-        """The newest checkpoint, if something may have changed; `complaint` says what was wrong with one, if anything. May take for ever.
+        """Return the newest checkpoint if anything may have changed; sets `complaint` if one is unusable. May block without limit.
 
-        `thorough` does not trust the modification times, which may be too coarse for what was saved a moment ago. Raises `OSError` where
-        files cannot be looked at as the job's account.
+        `thorough` ignores the modification times, which may be too coarse for what was saved a moment ago. Raises `OSError` if files
+        cannot be looked at as the job's account.
         """
         with acting_as(self._account):
             self.complaint = ""
@@ -91,12 +90,12 @@ class CheckpointWatch:
             return self._in_directory(thorough=thorough)
 
     def glance(self) -> Checkpoint | None:
-        """The same, thoroughly and at once, where it is `quick`."""
+        """Look thoroughly and at once if `quick`, otherwise return None."""
         self.complaint = ""
         return self._in_directory(thorough=True)
 
     def accept(self, found: Checkpoint | None) -> bool:
-        """Whether `found` is another one than was accepted last."""
+        """Return whether `found` differs from the checkpoint accepted last, and accept it."""
         if found is None or found == self._last:
             return False
         self._last = found
@@ -104,7 +103,7 @@ class CheckpointWatch:
 
     @property
     def may_have_news(self) -> bool:
-        """Whether a look that is not thorough can find anything; where the directory is on a path that is shared, only a look tells."""
+        """True if a look that is not thorough may find something new. If the directory is on a shared path, only a look tells."""
         registered = _changed(self._paths.registered)
         if registered or not self._local_directory:
             return registered != self._seen_registrations or not registered
@@ -112,7 +111,7 @@ class CheckpointWatch:
 
     @property
     def quick(self) -> bool:
-        """Whether looking takes no time: nothing was registered, and the directory is small, and on this machine."""
+        """True if a look takes no time: nothing was registered, and the directory is small and on this machine."""
         if not self._local_directory or os.path.lexists(self._paths.registered):
             return False
         try:
@@ -121,7 +120,7 @@ class CheckpointWatch:
             return True
 
     def _registered(self) -> Checkpoint | None:
-        """The last registration whose file is there. One that cannot be found does not hide an earlier one."""
+        """Return the last registration whose file exists. One that does not exist does not hide an earlier one."""
         try:
             lines = _tail(self._paths.registered, self._owner)
         except OSError as error:
@@ -131,7 +130,7 @@ class CheckpointWatch:
             try:
                 entry = _decoder.decode(line)
             except (msgspec.DecodeError, RecursionError):
-                self.complaint = 'a line of the registered checkpoints is no JSON of the form {"uri": ..., "step": ...}'
+                self.complaint = 'a line of the registered checkpoints is not JSON of the form {"uri": ..., "step": ...}'
                 continue
             path = self._local(entry.uri)
             if path and not self._is_own(path):
@@ -144,18 +143,18 @@ class CheckpointWatch:
         return None
 
     def _local(self, uri: str) -> str:
-        """The path that `uri` means, or empty where it is no file of this machine."""
+        """Return the path of `uri`, or "" if it is not a file of this machine."""
         path = path_of(uri)
         path = os.path.normpath(os.path.join(self._paths.checkpoints, path)) if path else ""
         return path if len(path) <= URI_MAX else ""
 
     def _is_own(self, path: str) -> bool:
-        """Whether it is below a directory of the job, with links followed: those that it has, and those of its earlier attempts."""
+        """True if the path, with links followed, is below a directory of the job or of one of its earlier attempts."""
         found = os.path.realpath(path)
         return any(found.startswith(f"{os.path.realpath(directory)}/") for directory in (*self._named, *self._earlier(found)))
 
     def _earlier(self, found: str) -> tuple[str, ...]:
-        """The directory of the attempt of this job that `found` would be below, if any."""
+        """Return the directory of the attempt of this job that `found` would be below, if any."""
         job, _, attempt = self._paths.checkpoints.rpartition(".")
         before = f"{os.path.realpath(os.path.dirname(job))}/{os.path.basename(job)}."
         number = found.removeprefix(before).partition("/")[0]
@@ -198,19 +197,19 @@ class CheckpointWatch:
 
 
 def path_of(uri: str) -> str:
-    """The path that a checkpoint's URI means, or empty where it is no file, as `s3://...`."""
+    """Return the path of a checkpoint's URI, or "" if it is not a file, as for `s3://...`."""
     try:
         if uri.startswith("file://"):
             uri = unquote(urlsplit(uri).path)
         elif "://" in uri:
             return ""
         return uri if b"\0" not in os.fsencode(uri) else ""
-    except ValueError:  # a host in brackets that is none, or characters that no path has
+    except ValueError:  # malformed host in brackets, or characters that paths cannot have
         return ""
 
 
 def _changed(path: str) -> int:
-    """When it was last modified, in nanoseconds; 0 where it is not there. A link is not followed."""
+    """Return the modification time in nanoseconds; 0 if the path does not exist. Links are not followed."""
     try:
         return max(1, os.lstat(path).st_mtime_ns)
     except (OSError, ValueError):
@@ -218,7 +217,7 @@ def _changed(path: str) -> int:
 
 
 def _saved_at(path: str) -> int:
-    """When the file or directory was last modified, in nanoseconds; 0 where there is none."""
+    """Return the modification time of the file or directory in nanoseconds; 0 if it does not exist."""
     try:
         found = os.stat(path)
     except (OSError, ValueError):
@@ -227,7 +226,7 @@ def _saved_at(path: str) -> int:
 
 
 def _tail(path: str, owner: int) -> list[bytes]:
-    """The last lines of a job's file. Raises `OSError`."""
+    """Return the last lines of a job's file. Raises `OSError`."""
     descriptor = open_regular(path, owner)
     try:
         size = os.fstat(descriptor).st_size

@@ -1,8 +1,8 @@
-"""Empty directories of leases that are over, kept for the next lease of the same account.
+"""Pool of empty directories of leases that are over, for the next lease of the same account.
 
-Strategy: two renames instead of three directories made and three removed. That is cheaper everywhere, and on disks that discard what is
-freed removing a directory takes milliseconds, in which the one above it is locked. A directory stays with the account whose it was: who
-still has it open sees nothing of others. Only so many are kept; the rest is made and removed as ever.
+Strategy: two renames instead of creating and removing three directories. That is cheaper everywhere, and on disks that discard freed
+blocks, removing a directory takes milliseconds in which its parent is locked. A directory stays with its account: a process that still
+has it open sees no other account's files. The pool is bounded; beyond that, directories are created and removed as usual.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from headrace.node_executor.files.directory_trees import remove
 WORK = "work"
 CONTROL, CHECKPOINTS = "control", "checkpoints"
 CONTENTS = {CONTROL: [WORK], CHECKPOINTS: []}
-"""What is in an empty one of each kind, each of them empty itself."""
+"""Content of an empty directory of each kind; each entry is empty itself."""
 
 MOST = 256
 LARGE = 64 * 1024
-"""Bytes of a directory itself that once had many files in it, and takes long to be looked through for ever after."""
+"""Size in bytes from which on a directory is not reused: it once had many files, and stays slow to list."""
 
 
 class Sort(NamedTuple):
-    """Those that may stand for one another."""
+    """Key of directories that can replace one another."""
 
     kind: str
     uid: int
@@ -34,7 +34,7 @@ class Sort(NamedTuple):
 
 
 class Spares:
-    """The directories below `folder`, which is made, closed to others, and on one file system with what they are kept for."""
+    """The pool below `folder`, which is created closed to others, on the same file system as the directories that it serves."""
 
     def __init__(self, folder: str, most: int = MOST) -> None:
         self._folder = folder
@@ -43,7 +43,7 @@ class Spares:
         self._there: dict[Sort, list[str]] = {}
         self._unusable: list[str] = []
         os.makedirs(folder, 0o700, exist_ok=True)
-        for name in os.listdir(folder):  # those of a former executor
+        for name in os.listdir(folder):  # left by a former executor
             path = f"{folder}/{name}"
             kind, _, number = name.partition(".")
             sort = _empty(kind, path)
@@ -54,30 +54,33 @@ class Spares:
             self._put(sort, path)
 
     def clear(self) -> None:
-        """Remove what a former executor left here that cannot be used, for example because a job wrote into it. May take long."""
+        """Remove directories that a former executor left here and that cannot be used, for example because a job wrote into them.
+
+        May take long.
+        """
         while self._unusable:
             remove(self._unusable.pop())
 
     def take(self, kind: str, uid: int, mode: int, to: str) -> bool:
-        """Put one of them at `to`, as if it had just been made; whether there was one."""
+        """Move a directory of the pool to `to`, as if newly created; False if the pool has none that fits."""
         there = self._there.setdefault(Sort(kind, uid, mode), [])
         if not there:
             return False
         try:
             os.rename(there[-1], to)
-        except OSError:  # something is there already
+        except OSError:  # something exists at `to` already
             return False
         there.pop()
         self._count -= 1
-        if kind == CONTROL:  # these are pruned by their age
+        if kind == CONTROL:  # these are pruned by age
             with contextlib.suppress(OSError):
                 os.utime(to)
         return True
 
     def keep(self, kind: str, path: str) -> bool:
-        """Keep the directory at `path`, if it is as empty as it was made; whether it is gone from there."""
+        """Move the directory at `path` into the pool if it is still as empty as when created; True if it was moved."""
         sort = _empty(kind, path) if self._count < self._most else None
-        if sort is None or sort not in self._there:  # of what nobody ever asks for none is kept
+        if sort is None or sort not in self._there:  # of sorts that were never asked for none is kept
             return False
         self._number += 1
         kept = f"{self._folder}/{kind}.{self._number}"
@@ -94,13 +97,13 @@ class Spares:
 
 
 def _contents(path: str) -> list[str]:
-    """What is in a directory, or the first of it: a job may have left a million files."""
+    """Return the entries of a directory, or the first of them: a job may have left a million files."""
     with os.scandir(path) as entries:
         return [entry.name for entry in islice(entries, 2)]
 
 
 def _empty(kind: str, path: str) -> Sort | None:
-    """Of which sort this directory is; None where it is not, or no longer, as it was made."""
+    """Return the sort of this directory; None if it is not as it was created."""
     try:
         found = os.lstat(path)
         if not stat.S_ISDIR(found.st_mode) or found.st_size > LARGE or _contents(path) != CONTENTS.get(kind):

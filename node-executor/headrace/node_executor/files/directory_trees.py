@@ -1,7 +1,7 @@
-"""Goes through directories that jobs have filled, and removes them: however deep, and without following links, also ones made meanwhile.
+"""Walks and removes directories that jobs have filled: of any depth, without following links, including links made meanwhile.
 
-Strategy: a directory is opened relative to the open one that it is in. Nothing here is recursive, because a job chooses the depth: going
-through a tree holds one open directory for each level, up to `DEPTH_MAX`; removing one takes two, because what is deeper is moved up.
+Strategy: a directory is opened relative to its open parent. Nothing here is recursive, because a job chooses the depth: walking a tree
+holds one open directory for each level, up to `DEPTH_MAX`; removal needs two, because deeper levels are moved up.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Generator, Iterator
 
 DEPTH_MAX = 256
-"""Levels of directories that are gone through. The paths that programs use do not reach this deep."""
+"""Maximum number of levels that are walked. Paths that programs use are less deep."""
 
 REMOVE_WITHIN = 600.0
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -21,9 +21,9 @@ _MOVED = ".headrace-removing."
 
 
 def walk(top: str, failed: Callable[[OSError], None]) -> Generator[tuple[int, os.DirEntry[str]]]:
-    """Everything below `top`, each entry with the descriptor of the directory that it is in; a directory comes before what is in it.
+    """Yield every entry below `top` with the descriptor of its directory; a directory comes before its content.
 
-    `failed` is told of what cannot be listed, with `ENAMETOOLONG` where that is too deep; what has gone meanwhile is left out.
+    `failed` is called for what cannot be listed, with `ENAMETOOLONG` if it is too deep; entries that vanish meanwhile are skipped.
     """
     opened: list[tuple[int, list[str]]] = []
     name, where = top, None
@@ -55,7 +55,7 @@ def walk(top: str, failed: Callable[[OSError], None]) -> Generator[tuple[int, os
 
 
 def remove(top: str, within: float = REMOVE_WITHIN) -> None:
-    """Remove `top` and everything below it, as far as that can be done in `within` seconds. Never raises."""
+    """Remove `top` and everything below it, as far as possible in `within` seconds. Never raises."""
     root = _open(top, None, lambda _: None)
     if root < 0:
         return
@@ -75,7 +75,7 @@ class _Removal:
         self._moved = 0
 
     def a_pass(self) -> bool:
-        """Remove what the root has in it, and move up what lies two levels below; whether anything changed."""
+        """Remove the entries of the root, and move up those two levels below; True if anything changed."""
         changed = False
         for entry in _entries(self._root):
             if time.monotonic() > self._until:
@@ -126,7 +126,7 @@ def _succeeds(change: Callable[..., None], *names: str, **where: int) -> bool:
 
 
 def _open(name: str, parent: int | None, failed: Callable[[OSError], None]) -> int:
-    """A descriptor of the directory, or -1."""
+    """Return a descriptor of the directory, or -1."""
     try:
         return os.open(name, _DIRECTORY, dir_fd=parent)
     except OSError as error:

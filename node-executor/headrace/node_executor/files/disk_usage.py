@@ -1,7 +1,7 @@
-"""Measures the private directories of running jobs and ends what has grown beyond the node's limit of bytes or files.
+"""Measures the private directories of running jobs and ends jobs beyond the node's limit of bytes or files.
 
-Strategy: the directories are counted in threads of their own (`looking`), each from open descriptors, so that a directory that a job
-replaces by a link meanwhile is not followed. A count stops as soon as it is over the limit. One that does not come to its end in
+Strategy: the directories are counted in threads of their own (`inspection`), each from open descriptors, so that a directory that a job
+replaces by a link meanwhile is not followed. A count stops as soon as it is over the limit. A count that is not complete after
 `COUNT_WITHIN` seconds is partial: it can only show that a job is over the limit, so it is reported, in the job's output and in the log.
 """
 
@@ -32,7 +32,7 @@ _log = structlog.get_logger("headrace.node_executor")
 
 
 class Size(NamedTuple):
-    """What a directory takes on its disk: bytes, and entries of any kind. `partial`: not everything was counted."""
+    """Disk usage of a directory: bytes, and entries of any kind. `partial`: not everything was counted."""
 
     bytes: int = 0
     files: int = 0
@@ -41,7 +41,7 @@ class Size(NamedTuple):
 
 
 class Measuring:
-    """Measures what `held` returns and tells `handle` of what has more than `most`, at `now()`. Used in the running loop."""
+    """Measures the leases that `held` returns and sends `handle` an event for those beyond `most`, at `now()`. Used in the running loop."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Measuring:
         self._skipped: set[str] = set()
 
     async def measure(self) -> None:
-        """Once, in `within` seconds at most. What was not counted in the time comes first the next time."""
+        """Measure once, in at most `within` seconds. Leases that were not counted in time come first the next time."""
         running = {one.order.lease: one for one in self._held() if one.running is not None}
         self._complained &= running.keys()
         due = [one for lease, one in running.items() if not self._lookout.busy(lease)]
@@ -90,7 +90,7 @@ class Measuring:
             self._handle(v.Overran(self._now(), held.order.lease, message))
 
     def _complain(self, held: RunningLease, complaint: str) -> None:
-        """Once for each lease."""
+        """Report a complaint once for each lease."""
         if held.order.lease not in self._complained:
             self._complained.add(held.order.lease)
             held.output.note(complaint)
@@ -98,7 +98,7 @@ class Measuring:
 
 
 def over(size: Size, most: Size) -> str:
-    """Why this is more than `most`; empty where it is not."""
+    """Return why this is more than `most`, or "" if it is not."""
     if size.bytes > most.bytes:
         return f"its working directory took {size.bytes // MIB} MiB; {most.bytes // MIB} MiB is the most"
     if size.files > most.files:
@@ -109,9 +109,9 @@ def over(size: Size, most: Size) -> str:
 
 
 def used(directory: str, most: Size, within: float = COUNT_WITHIN) -> Size:
-    """What everything below `directory` takes, without following links. Never raises: what goes away meanwhile counts for nothing.
+    """Return the disk usage below `directory`, without following links. Never raises: entries that vanish meanwhile do not count.
 
-    It is counted until it is over `most`, or for `within` seconds. A file with several names takes its bytes once.
+    Counts until over `most`, or for `within` seconds. A file with several names counts once.
     """
     taken, files, until = 0, 0, time.monotonic() + within
     failures: list[OSError] = []
@@ -129,7 +129,7 @@ def used(directory: str, most: Size, within: float = COUNT_WITHIN) -> Size:
 
 
 def _bytes(found: os.stat_result, linked: set[tuple[int, int]]) -> int:
-    """What a file takes on its disk, once: `linked` has the files with several names that were counted."""
+    """Return the bytes of a file on its disk, once: `linked` has the files with several names that were counted."""
     if found.st_nlink > 1 and not stat.S_ISDIR(found.st_mode):
         inode = found.st_dev, found.st_ino
         if inode in linked:

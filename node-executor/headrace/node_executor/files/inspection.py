@@ -1,9 +1,9 @@
-"""Looks at what jobs have made, which may be anything: a FIFO, a million files, a path on a server that is away.
+"""Looks at files of jobs, which may be anything: a FIFO, a million files, a path on a server that does not answer.
 
-Strategy: every look is made in a thread of its own, and the result is waited for `WITHIN` seconds at most. `AT_ONCE` looks that are waited
-for are made at once. A look that hangs goes on counting for its lease, which has one thread, and for its user, who has a fourth of
-`AT_ONCE`, so the looks of other users go on. It is made as the job's own account, so that nothing is found out for a job that it could not
-find out itself: Linux keeps the account by which files are looked at for each thread.
+Strategy: each look runs in a thread of its own, and its result is awaited for at most `WITHIN` seconds. At most `AT_ONCE` awaited looks
+run at once. A look that hangs still counts for its lease, which has one thread, and for its user, who has a fourth of `AT_ONCE`, so the
+looks of other users go on. A look runs as the job's own account, so that it tells the job nothing that the job could not find out itself:
+Linux keeps the account for file access per thread.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ T = TypeVar("T")
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _SETGROUPS = {"x86_64": 116, "ppc64le": 81, "s390x": 206}.get(platform.machine(), 159)
-"""The number of the system call, because the C library's function changes all threads."""
+"""Number of the system call, used because the C library's function changes all threads."""
 
 _UNCHANGED = ctypes.c_int(-1)
-"""Asks which account is set: no account has this number, so the call changes nothing."""
+"""Asks which account is set: the number is invalid, so the call changes nothing."""
 
 
 @contextlib.contextmanager
 def acting_as(account: UserAccount | None) -> Iterator[None]:
-    """In this thread files are looked at as `account`; None: as we are. Raises `OSError` where that cannot be done."""
+    """Access files as `account` in this thread; None: as the executor. Raises `OSError` if that is not possible."""
     if account is None:
         yield
         return
@@ -52,7 +52,7 @@ def acting_as(account: UserAccount | None) -> Iterator[None]:
 
 
 def _become(uid: int, gid: int, groups: Sequence[int]) -> None:
-    _libc.setfsuid(os.geteuid())  # with its rights the rest can be changed
+    _libc.setfsuid(os.geteuid())  # with root's rights the rest can be changed
     if _libc.syscall(_SETGROUPS, len(groups), (ctypes.c_uint32 * len(groups))(*groups)) < 0:
         raise OSError(ctypes.get_errno(), "another account's groups cannot be taken")
     for change, number in ((_libc.setfsgid, gid), (_libc.setfsuid, uid)):
@@ -62,7 +62,7 @@ def _become(uid: int, gid: int, groups: Sequence[int]) -> None:
 
 
 def open_regular(path: str, owner: int) -> int:
-    """A descriptor to read a job's file by: never a link, a FIFO or a device, nor another owner's than `owner`. Raises `OSError`."""
+    """Open a job's file for reading: only a regular file of `owner`, never a link, a FIFO or a device. Raises `OSError`."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     found = os.fstat(descriptor)
     if not stat.S_ISREG(found.st_mode) or found.st_uid != owner:
@@ -81,10 +81,11 @@ class _Look:
 
 
 class Lookout:
-    """Looks, in the running loop of the thread that makes it. `within`: seconds that a look is waited for; `at_once`: how many are made.
+    """Runs looks in threads for the running loop. `within`: seconds that a look is awaited; `at_once`: maximum number of threads.
 
-    A look belongs to a `key`, the lease, which has at most one thread, and to an `owner`, the user, who has a fourth of `at_once`, or two:
-    also after the deadline, until the thread has really returned. Looks that cannot begin for that reason wait, until their own deadline.
+    A look belongs to a `key`, the lease, which has at most one thread, and to an `owner`, the user, who has a fourth of `at_once`, at
+    least two. A thread counts until it really returns, even after the deadline. Looks that cannot begin for that reason wait until their
+    own deadline.
     """
 
     def __init__(self, within: float = WITHIN, at_once: int = AT_ONCE) -> None:
@@ -97,11 +98,11 @@ class Lookout:
         self._later: dict[str, deque[_Look]] = {}
 
     def busy(self, key: str) -> bool:
-        """Whether a look of this key waits for its turn, or has not returned yet."""
+        """True if a look of this key waits for its turn, or has not returned yet."""
         return key in self._later
 
     def look(self, owner: str, key: str, what: Callable[[], T]) -> asyncio.Future[T]:
-        """What `what` returns or raises in a thread; `TimeoutError` where that takes too long."""
+        """Return what `what` returns or raises in a thread; raises `TimeoutError` if that takes too long."""
         answer: asyncio.Future[T] = self._loop.create_future()
         look = _Look(owner, key, what, answer)
         timer = self._loop.call_later(self._within, self._late, look)
@@ -123,7 +124,7 @@ class Lookout:
 
     def _begin(self) -> None:
         while self._free and (look := self._take()) is not None:
-            if look.answer.done():  # its time was over before its turn came
+            if look.answer.done():  # its deadline passed before its turn came
                 self._next(look.key)
                 continue
             self._free -= 1
@@ -132,7 +133,7 @@ class Lookout:
             begin("look", look.what, partial(self._ended, look))
 
     def _take(self) -> _Look | None:
-        """The first that waits and whose owner may have another thread."""
+        """Return the first waiting look whose owner may have another thread."""
         for place, look in enumerate(self._ready):
             if look.answer.done() or self._threads[look.owner] < self._each:
                 del self._ready[place]

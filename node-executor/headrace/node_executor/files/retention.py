@@ -1,10 +1,10 @@
-"""How long what jobs leave behind is kept on the node: by age, and the logs by their sum as well.
+"""Prunes what jobs leave behind on the node: by age, and logs also by their total size.
 
-Strategy: each tenant that has logs here has an equal share of the room for logs, and what a tenant does not need of its share is divided
-among the others (max-min fairness). Only a tenant that is above what it gets loses logs, its oldest first: a tenant that writes much pushes
-out its own logs and those of no other tenant. Output of jobs that run counts for its tenant as well, and is not removed.
+Strategy: each tenant with logs here has an equal share of the room for logs, and what a tenant does not need of its share is divided
+among the others (max-min fairness). Only a tenant above its share loses logs, its oldest first: a tenant that writes much pushes out its
+own logs only. Output of running jobs counts for its tenant as well, and is not removed.
 
-Checkpoints are not touched: only the ledger knows whether an attempt may still want one.
+Checkpoints are not touched: only the ledger knows whether an attempt may still need one.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from headrace.node_executor.files.workspace import Workspace
 
 
 class RetentionPolicy(NamedTuple):
-    """What is kept: nothing older than `seconds`, and no more than `log_bytes` of logs, divided among the tenants."""
+    """Limits of what is kept: nothing older than `seconds`, and at most `log_bytes` of logs, divided among the tenants."""
 
     seconds: float
     log_bytes: int
 
 
 def prune(workspace: Workspace, kept: RetentionPolicy, now: float, alive: Container[str]) -> int:
-    """Remove what is too old or too much; how many things went. `alive` has the names of leases that run. `now`: Unix seconds.
+    """Remove what exceeds the limits; returns the number of removed things. `alive`: names of running leases. `now`: Unix seconds.
 
-    Directories that jobs have filled are removed, so it may take long.
+    Directories that jobs have filled are removed too, so it may take long.
     """
     workspace.clear()
     by_tenant = defaultdict[str, list[_Entry]](list)
@@ -50,9 +50,9 @@ def prune(workspace: Workspace, kept: RetentionPolicy, now: float, alive: Contai
 
 
 def shares(wanted: Mapping[str, int], room: int) -> dict[str, int]:
-    """How much of `room` each gets, all in bytes: an equal share, of which those who want less leave the rest to the others.
+    """Divide `room` bytes: each tenant gets an equal share, and what it does not want of it goes to the others (max-min fairness).
 
-    It depends on what the others want only as far as they want less than their share; the rounding loses a byte for each at most.
+    A tenant's share depends on what others want only as far as they want less than theirs; rounding loses at most a byte for each.
     """
     given: dict[str, int] = {}
     for tenant in sorted(wanted, key=lambda tenant: (wanted[tenant], tenant)):
@@ -69,12 +69,12 @@ class _Entry(NamedTuple):
 
 
 def _tenant_of(name: str) -> str:
-    """Whose a log is: a lease is called `<tenant>.<user>.<job id>.<attempt>.<rank>` here, and no tenant has a dot in its name."""
+    """Return the tenant of a log: its name is `<tenant>.<user>.<job id>.<attempt>.<rank>`, and tenants' names contain no dot."""
     return name.partition(".")[0]
 
 
 def _too_much(logs: list[_Entry], room: int, alive: Container[str]) -> Iterator[_Entry]:
-    """The oldest of a tenant's logs that do not fit into its room any more; what still runs takes its room first."""
+    """Yield the oldest logs of a tenant that do not fit into its room; running jobs take their room first."""
     total = sum(entry.size for entry in logs if entry.name in alive)
     for entry in sorted(logs, key=lambda entry: entry.modified, reverse=True):
         if entry.name not in alive:
@@ -84,14 +84,14 @@ def _too_much(logs: list[_Entry], room: int, alive: Container[str]) -> Iterator[
 
 
 def _remove(entry: _Entry) -> int:
-    """Remove a log with all its pieces; 1 if it went."""
+    """Remove a log with all its pieces; returns 1 if removed, otherwise 0."""
     gone = _unlink(entry.path)
     shutil.rmtree(f"{entry.path}.d", ignore_errors=True)
     return gone
 
 
 def _logs(directory: str) -> list[_Entry]:
-    """Each log by the name of its lease, with all its pieces: their sum, and when the newest of them was written."""
+    """Return each log by the name of its lease, with all its pieces: their total size, and the time of the newest."""
     found = []
     for entry in _entries(directory):
         if not entry.name.endswith(".log"):

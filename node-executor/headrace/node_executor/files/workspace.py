@@ -1,19 +1,19 @@
-"""The directories of the node: which file of a lease lies where, made when it starts and tidied when it has ended.
+"""The directories of the node: where the files of a lease lie, created when it starts and tidied when it has ended.
 
     <data>/leases/<job>.<attempt>.<rank>/    control directory: preempt.json, finished, hook, checkpoints
                                    …/poll    a symbolic link to the control directory itself
-                                   …/work/   where the job runs, if it asked for no other place
-    <data>/logs/<job>.<attempt>.<rank>.log   its output, there from the first byte on; with later pieces in ...log.d/ (`runtimes.output`)
-    <data>/kept/<job>.<attempt>.<rank>       what its keeper wrote down: only the executor's own account can
+                                   …/work/   where the job runs, unless it named another directory
+    <data>/logs/<job>.<attempt>.<rank>.log   its output, created at its start; with later pieces in ...log.d/ (`runtimes.job_log`)
+    <data>/kept/<job>.<attempt>.<rank>       what its keeper recorded: only the executor's own account can read it
     <checkpoints>/<job>.<attempt>/           for its checkpoints; the replicas of one attempt share it
-    <data>/spare/                            directories that were left empty, for the next job of the same account (`spares`)
+    <data>/spare/                            directories that were left empty, for the next job of the same account (`directory_pool`)
 
-A job is told the path of its preempt file by way of the link `poll`. Whoever looks for that file, in whichever language, follows the link,
-and the kernel notes that as the link's access time: so the node knows who polls, and nobody has to say so. Where the file system notes no
+A job is told the path of its preempt file by way of the link `poll`. A program in any language that looks for that file follows the link,
+and the kernel records that as the link's access time: so the node knows which jobs poll, without being told. On file systems without
 access times (`noatime`, which `shows_polling` finds out), a job that polls has to create `hook` in its control directory.
 
-Strategy: everything that a job leaves is kept for its owner and pruned by age (`retention`); what is empty goes at once. Nothing
-is synced to disk, because after a power cut no job is left that could need it.
+Strategy: everything that a job leaves is kept for its owner and pruned by age (`retention`); empty directories are removed at once.
+Nothing is synced to disk, because after a power cut no job is left that could need it.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from headrace.node_executor.launch.accounts import UserAccount
 PREEMPT, FINISHED, HOOK, CHECKPOINTS, POLL = "preempt.json", "finished", "hook", "checkpoints", "poll"
 _CONTROL_FILES = frozenset({PREEMPT, FINISHED, HOOK, CHECKPOINTS})
 _TICK = 0.02
-"""Seconds in which the clock of every file system has gone on."""
+"""Seconds after which the clock of every file system has advanced."""
 
 HANDED_OVER_MAX = 20_000
-"""Files and directories that are given to another account before a start; the executor does nothing else meanwhile."""
+"""Maximum number of files and directories given to another account before a start; the executor does nothing else meanwhile."""
 OPEN, CLOSED = 0o755, 0o700
-"""Of directories of jobs that run as we do, and as accounts of their own."""
+"""Modes of directories of jobs that run as the executor, and as accounts of their own."""
 
 
 class Paths(NamedTuple):
-    """The places of one lease. `work` is empty where the job named its own directory.
+    """Paths of one lease. `work` is empty if the job named its own directory.
 
-    `shared`: other replicas save there too. `elsewhere`: the checkpoints are on a path that the installation shares.
+    `shared`: other replicas save there too. `on_shared_path`: the checkpoints are on a path that the installation shares.
     """
 
     control: str
@@ -53,7 +53,7 @@ class Paths(NamedTuple):
     checkpoints: str
     log: str
     shared: bool = False
-    elsewhere: bool = False
+    on_shared_path: bool = False
 
     @property
     def preempt(self) -> str:
@@ -67,7 +67,7 @@ class Paths(NamedTuple):
 
     @property
     def polls(self) -> bool:
-        """Whether the job looks for the preempt file: it has followed the link to it, or says so."""
+        """True if the job looks for the preempt file: it has followed the link, or created `hook`."""
         if os.path.lexists(self.hook):
             return True
         try:
@@ -78,24 +78,24 @@ class Paths(NamedTuple):
 
     @property
     def finished(self) -> str:
-        """Made by a job that has done all its work (R30)."""
+        """Created by a job that has done all its work (R30)."""
         return f"{self.control}/{FINISHED}"
 
     @property
     def hook(self) -> str:
-        """Made by a job that looks for the preempt file and leaves by itself, where that cannot be seen otherwise."""
+        """Created by a job that looks for the preempt file and leaves by itself, if the node cannot see that otherwise."""
         return f"{self.control}/{HOOK}"
 
     @property
     def registered(self) -> str:
-        """Lines of JSON, one for each checkpoint that the job names itself."""
+        """Lines of JSON, one for each checkpoint that the job registers."""
         return f"{self.control}/{CHECKPOINTS}"
 
 
 class Workspace:
     """The directories below `data`, and `checkpoints`, which may be a path that all nodes share. Both absolute.
 
-    `others`: jobs run as somebody else, who may pass through to his own, and look at nothing on the way.
+    `others`: jobs run under other accounts, which may pass through to their own directories but not list those on the way.
     """
 
     def __init__(self, data: str, checkpoints: str = "", *, others: bool = False) -> None:
@@ -104,20 +104,20 @@ class Workspace:
         self.logs = f"{data}/logs"
         self.kept = f"{data}/kept"
         self.checkpoints = checkpoints or f"{data}/checkpoints"
-        self._elsewhere = bool(checkpoints)
+        self._on_shared_path = bool(checkpoints)
         for directory in (self.leases, self.logs, self.checkpoints):
             os.makedirs(directory, 0o711, exist_ok=True)
         self._mask = os.umask(0o022)
         os.umask(self._mask)
         self._spares = Spares(f"{data}/spare")
         closed = {self.leases: 0o711, self.logs: 0o700}  # the names in them are of users and their jobs
-        closed |= {} if self._elsewhere else {self.checkpoints: 0o711}
+        closed |= {} if self._on_shared_path else {self.checkpoints: 0o711}
         closed |= {data: 0o711} if others else {}
         for directory, mode in closed.items():
             os.chmod(directory, mode)
 
     def paths(self, order: StartOrder) -> Paths:
-        """Where everything of this lease is."""
+        """Return all paths of this lease."""
         control = f"{self.leases}/{self.name(order)}"
         return Paths(
             control,
@@ -125,30 +125,30 @@ class Workspace:
             f"{self.checkpoints}/{order.job}.{order.attempt}",
             self.log(order.job, order.attempt, order.rank),
             shared=order.replicas > 1,
-            elsewhere=self._elsewhere,
+            on_shared_path=self._on_shared_path,
         )
 
     def name(self, order: StartOrder) -> str:
-        """What everything of this lease is called here."""
+        """Return the name of this lease's files and directories."""
         return f"{order.job}.{order.attempt}.{order.rank}"
 
     def log(self, job: str, attempt: int, rank: int) -> str:
-        """The file with the output of one replica."""
+        """Return the file with the output of one replica."""
         return f"{self.logs}/{job}.{attempt}.{rank}.log"
 
     def make(self, paths: Paths, account: UserAccount | None = None) -> None:
-        """Make the directories of a lease, as this account's own. Raises `OSError`."""
+        """Create the directories of a lease, owned by this account. Raises `OSError`."""
         uid, mode = (os.geteuid(), OPEN) if account is None else (account.uid, CLOSED)
         mode &= ~self._mask
         if not (paths.work and self._spares.take(CONTROL, uid, mode, paths.control)):
             for directory in filter(None, (paths.control, paths.work)):
                 _make(directory, account)
         _link(f"{paths.control}/{POLL}")
-        if paths.shared or paths.elsewhere or not self._spares.take(SAVED, uid, mode, paths.checkpoints):
+        if paths.shared or paths.on_shared_path or not self._spares.take(SAVED, uid, mode, paths.checkpoints):
             _make(paths.checkpoints, account)
 
     def hand_over(self, order: StartOrder, account: UserAccount | None) -> None:
-        """Give what earlier attempts of this job saved to the account that it has now, if that is another number than it had. Never raises.
+        """Give what earlier attempts of this job saved to its present account, if its number has changed. Never raises.
 
         A job always belongs to the same user, so no other user's files change owner; files with several hard links are skipped.
         """
@@ -163,12 +163,12 @@ class Workspace:
                     left = _hand_over(path, found.st_uid, account, left)
 
     def clear(self) -> None:
-        """Remove spare directories of a former executor that cannot be used. May take long."""
+        """Remove directories of the pool that a former executor left and that cannot be used. May take long."""
         self._spares.clear()
 
     def tidy(self, paths: Paths) -> None:
-        """The lease is over: remove what is empty, and our own files. Never raises."""
-        if not paths.shared and (paths.elsewhere or not self._spares.keep(SAVED, paths.checkpoints)):
+        """The lease is over: remove empty directories and the executor's own files. Never raises."""
+        if not paths.shared and (paths.on_shared_path or not self._spares.keep(SAVED, paths.checkpoints)):
             _remove(paths.checkpoints)
         with contextlib.suppress(OSError):
             os.unlink(f"{paths.control}/{POLL}")
@@ -184,7 +184,7 @@ class Workspace:
 
 
 def shows_polling(directory: str) -> bool:
-    """Whether the file system of `directory` notes who follows a link; takes a moment. Raises `OSError`."""
+    """Return whether the file system of `directory` records who follows a link; takes a moment. Raises `OSError`."""
     link = f"{directory}/.{POLL}"
     _link(link)
     try:
@@ -197,7 +197,7 @@ def shows_polling(directory: str) -> bool:
 
 
 def _link(path: str) -> None:
-    """A fresh link to its own directory, whose access time shows later whether it was followed."""
+    """Make a new link to its own directory, whose access time shows later whether it was followed."""
     try:
         os.symlink(".", path)
     except FileExistsError:
@@ -206,7 +206,7 @@ def _link(path: str) -> None:
 
 
 def _hand_over(path: str, before: int, account: UserAccount, most: int) -> int:
-    """Give the directory and what is below it to an account, as far as it was `before`'s; how many entries more may be given away."""
+    """Give the directory and its content to `account`, as far as owned by `before`; returns how many more entries may be given."""
     with contextlib.closing(walk(path, lambda _: None)) as entries:
         for here, entry in entries:
             if most <= 0:

@@ -1,15 +1,15 @@
-"""What the executor must still know after it died: the leases it holds, and the facts that the ledger may not have.
+"""What the executor must still know after a crash: the leases it holds, and the facts that the ledger may not have.
 
-Strategy: one JSON line for each step in an append-only file, written before the step is taken and not synced: it has to survive the death
-of the executor, not of the machine, with which the jobs die as well: of what is lost here then, the ledger knows which leases had
-started, and they are not started anew (`contracts.messages.orders`). Facts are in it until the ledger has them, so it is the spool of a
-node whose bus is away, too. Memory is the truth while we live: a line that could not be written makes the file be written anew. It is
-also rewritten, with what is open only, at the start and when it has grown; a new file is synced if facts are in it.
+Strategy: one JSON line for each step in an append-only file, written before the step is taken and not synced: it has to survive a crash
+of the executor, not of the machine, with which the jobs end as well. After that the ledger knows which leases had started, and they are
+not started again (`contracts.messages.orders`). Facts stay in it until the ledger has them, so it is also the spool of a node whose bus
+is away. The memory is the truth while the executor runs: a line that could not be written makes the file be rewritten. It is also
+rewritten, with what is open only, at the start and when it has grown; a new file is synced if it contains facts.
 
 What a lease runs (its command and environment, which may hold secrets) is forgotten with its end, before the ledger has that; the lines
 that have it leave the file soon after (`clean`), and at the next start at the latest. So after the end of the last lease of a person
 nothing of it is here, and an erasure, which is refused before that, has nothing to remove from nodes. The new file replaces the old one
-whole, so that a crash at any moment leaves one of the two.
+atomically, so that a crash at any moment leaves one of the two.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ REWRITE_AT = 4 * 1024 * 1024
 
 
 class Open(msgspec.Struct, tag="open", tag_field="step"):
-    """A lease that is here: about to be started, or as far as its facts say. `ladder`: it was told to stop like this, at `told_at`."""
+    """A lease on this node: about to be started, or as far as its facts say. `ladder`: it was told to stop with it, at `told_at`."""
 
     order: StartOrder
     started: bool = False
@@ -48,7 +48,7 @@ class StopOrdered(msgspec.Struct, frozen=True, tag="told", tag_field="step"):
 
 
 class Forgotten(msgspec.Struct, frozen=True, tag="forgotten", tag_field="step"):
-    """The lease was never started after all, and the next order for it is a fresh one."""
+    """The lease was never started, and the next order for it starts it."""
 
     lease: str
 
@@ -62,7 +62,7 @@ class FactStated(msgspec.Struct, frozen=True, tag="said", tag_field="step"):
 class Sending(msgspec.Struct, frozen=True, tag="sending", tag_field="step"):
     """The first `count` facts are about to be sent as one record behind the one with sequence `last`.
 
-    With the rest its bytes can be made again; `level`: how the facts are said (`contracts.facts.levels`).
+    The other fields are what is needed to make its bytes again; `level`: how the facts are encoded (`contracts.facts.levels`).
     """
 
     count: int
@@ -86,9 +86,11 @@ _decoder: msgspec.json.Decoder[Step] = msgspec.json.Decoder(Step)
 
 
 class Journal:
-    """The file at `path`. `open`: leases by id; `unsent`: facts in order; `sending`: what was perhaps sent; `last`: our last record.
+    """The file at `path`. `open`: leases by id; `unsent`: facts in order; `sending`: what may have been sent.
 
-    `found`: whether there was one.
+    `last`: the node's last record.
+
+    `found`: the file existed.
     """
 
     def __init__(self, path: str, rewrite_at: int = REWRITE_AT) -> None:
@@ -107,47 +109,50 @@ class Journal:
         self._rewrite()
 
     def began(self, order: StartOrder) -> None:
-        """Before the job is started. Raises `OSError`; then it must not be."""
+        """Note a lease before the job is started. Raises `OSError`; then the job must not be started."""
         step = Open(order)
         self._append(step)
         self._fold(step)
 
     def told(self, lease: str, ladder: Ladder, at: int) -> None:
-        """Before a job is told to stop. Never raises."""
+        """Note a ladder before a job is told to stop. Never raises."""
         self._take(StopOrdered(lease, ladder, at))
 
     def forgotten(self, lease: str) -> None:
-        """Nothing was ever started for this lease. Never raises."""
+        """Note that the lease was never started. Never raises."""
         self._take(Forgotten(lease))
 
     def said(self, fact: AnyFact) -> None:
-        """Before a fact is sent. Never raises: where the disk is full, memory has it."""
+        """Note a fact before it is sent. Never raises: if the disk is full, the memory has it."""
         self._take(FactStated(fact))
 
     def sends(self, sending: Sending) -> None:
-        """Before a record is sent. Never raises."""
+        """Note a record before it is sent. Never raises."""
         if sending != self.sending:
             self._take(sending)
 
     def stored(self, count: int, sequence: int) -> None:
-        """The ledger has the first `count` facts. Never raises."""
+        """Note that the ledger has the first `count` facts. Never raises."""
         self._take(FactsStored(count, sequence))
         if self._size > self._rewrite_at and len(self.unsent) < count + 1_000:
             self._try_to_rewrite()
 
     def clean(self) -> bool:
-        """Write the file anew if it has what leases ran that are over; whether it did. Never raises: it is tried again the next time."""
+        """Rewrite the file if it contains what leases ran that are over; True if rewritten.
+
+        Never raises: it is tried again the next time.
+        """
         return self._stale and self._try_to_rewrite()
 
     def close(self) -> None:
-        """The executor goes; more than once does no harm."""
+        """Close the file; may be called more than once."""
         if self._descriptor >= 0:
             self.clean()
             os.close(self._descriptor)
             self._descriptor = -1
 
     def steps(self) -> list[Step]:
-        """What is open, in as few steps as it takes."""
+        """Return what is open, in as few steps as possible."""
         sending = [] if self.sending is None else [self.sending]
         return [FactsStored(0, self.last), *map(FactStated, self.unsent), *sending, *self.open.values()]
 
@@ -220,7 +225,7 @@ class Journal:
         return True
 
     def _rewrite(self) -> None:
-        """Replace the file. Facts that wait for the ledger are synced before: their former lines may have been on the disk for long."""
+        """Replace the file. Facts that wait for the ledger are synced first: their former lines may have been on the disk for long."""
         fresh = f"{self._path}.new"
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
         descriptor = os.open(fresh, flags, 0o600)
@@ -253,7 +258,7 @@ class Journal:
 
 
 def _without_texts(order: StartOrder) -> StartOrder:
-    """What is known of a lease that is over: which one it was, and what it held."""
+    """Return what is known of a lease that is over: which one it was, and what it held."""
     return StartOrder(
         lease=order.lease,
         job=order.job,

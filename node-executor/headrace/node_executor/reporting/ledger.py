@@ -1,9 +1,9 @@
-"""States the node's facts on the ledger: in order, exactly once, packed when there are many.
+"""Writes the node's facts to the ledger: in order, exactly once, many in one record if many wait.
 
-Strategy: one record is in flight at a time, conditional on the sequence of the node's last one; what is stated meanwhile goes
-into the next. A record keeps its bytes until it is known to be stored, so that after a lost acknowledgement the digest of what
-stands there tells whether it was ours. Facts wait in the journal, so that a bus that is away and an executor that dies meanwhile cost
-neither one of them nor their order; of a record that was perhaps sent, what is needed to make its bytes again is there too.
+Strategy: one record is in flight at a time, conditional on the sequence of the node's last one; facts stated meanwhile go into the next.
+A record keeps its bytes until it is known to be stored, so that after a lost acknowledgement the digest of the record there tells whether
+it was this one. Facts wait in the journal, so that neither an unreachable bus nor a crash of the executor loses facts or their order; the
+journal also has what is needed to make the bytes of a record again that may have been sent.
 """
 
 from __future__ import annotations
@@ -25,21 +25,23 @@ from headrace.contracts.transport.codec import encode
 from headrace.node_executor.reporting.journal import Journal, Sending
 
 WAIT_FIRST, WAIT_MOST = 0.05, 0.5
-"""Seconds between tries to store a record: a job's end must not wait for long when the servers have agreed who leads again."""
+"""Shortest and longest wait in seconds between tries to store a record: a job's end should be stored soon after the servers elected a
+leader.
+"""
 
 MICROSECONDS = 1_000_000
 AHEAD_ALLOWED = MICROSECONDS // 2
-"""How far this node's clock may be ahead of the log's time before that is used: at two seconds records are void (R34)."""
+"""Microseconds that this node's clock may be ahead of the log's time before that is used: records two seconds ahead are void (R34)."""
 
 _log = structlog.get_logger("headrace.node_executor")
 
 
 class Unavailable(Exception):
-    """The bus is away, or nothing came back: the message may or may not have been heard."""
+    """The bus is away, or did not answer: the message may or may not have arrived."""
 
 
 class WrongLast(Exception):
-    """The node's last record is another one than was thought: the one with sequence `last` (0: there is none)."""
+    """The node's last record is another one than expected: the one with sequence `last` (0: none)."""
 
     def __init__(self, last: int) -> None:
         super().__init__(f"the last record is {last}")
@@ -47,17 +49,17 @@ class WrongLast(Exception):
 
 
 class LedgerConnection(Protocol):
-    """What the ledger needs from the bus."""
+    """The requests that the writer sends over the bus."""
 
     async def append(self, payload: bytes, expected: int) -> int:
         """Store a record behind the one with sequence `expected` (0: none). Raises `Unavailable`, `WrongLast`."""
 
     async def ask(self) -> NodeAnswer:
-        """What the feed knows of this node. Raises `Unavailable`."""
+        """Ask the feed for its state of this node. Raises `Unavailable`."""
 
 
 class FactWriter:
-    """The writer `by`. `journal` has what was stated and not stored; `now` is the clock."""
+    """Writes facts as `by`. `journal` has the facts that are stated and not stored; `now` is the clock."""
 
     def __init__(self, wire: LedgerConnection, by: str, engine: str, now: Callable[[], int], journal: Journal) -> None:
         self._wire = wire
@@ -81,35 +83,35 @@ class FactWriter:
 
     @property
     def last_record(self) -> int:
-        """The sequence of the node's last record, as far as is known."""
+        """Sequence of the node's last record, as far as known."""
         return self._last or 0
 
     def state(self, fact: AnyFact) -> None:
-        """Put a fact behind those before it."""
+        """Append a fact to those that wait."""
         self._journal.said(fact)
         self._wanted.set()
         self._empty.clear()
 
     def heard(self, answer: NodeAnswer) -> None:
-        """How far the feed is, what may be stated there (`contracts.facts.levels`), and what time it is."""
+        """Take from an answer how far the feed is, the level of facts (`contracts.facts.levels`), and the log's time."""
         self.as_of, self._level = max(self.as_of, answer.through), max(self._level, answer.level)
         if answer.now:
             self._log_time, self._heard_at = answer.now, asyncio.get_running_loop().time()
 
     async def recalled(self) -> int:
-        """Wait until all that a former executor stated is stored; the sequence of the record that has the last of it (0: there was none).
+        """Wait until all that a former executor stated is stored; returns the sequence of its last record (0: none).
 
-        Before that nobody else knows what has ended here, so what they would have run here is not to be believed (R36).
+        Before that the other services do not know what has ended here, so their orders may be out of date (R36).
         """
         await self._recalled.wait()
         return self.last_record if self._earlier else 0
 
     async def settled(self) -> None:
-        """Wait until everything stated so far and since is stored."""
+        """Wait until all facts are stored, including those stated meanwhile."""
         await self._empty.wait()
 
     async def run(self) -> None:
-        """Write until cancelled. No failure of the bus ends it."""
+        """Write until cancelled. Failures of the bus do not end it."""
         while True:
             await self._wanted.wait()
             if self._journal.sending is not None and self._journal.sending.count <= len(self._journal.unsent):
@@ -128,7 +130,7 @@ class FactWriter:
                 self._empty.set()
 
     def _next(self, last: int) -> Sending:
-        """A record of as many waiting facts as fit into one."""
+        """Return a record of as many waiting facts as fit into one."""
         count = min(len(self._journal.unsent), RECORD_FACTS_MAX)
         sending = Sending(count, last, self._time(), self.as_of, self._engine, self._level)
         while len(self._encoded(sending)) > NODE_RECORD_BYTES_MAX and sending.count > 1:
@@ -136,7 +138,7 @@ class FactWriter:
         return sending
 
     def _time(self) -> int:
-        """This node's time, or the log's where this node is ahead of it."""
+        """Return this node's time, or the log's if this node is ahead of it."""
         now = self._now()
         due = self._log_time + int((asyncio.get_running_loop().time() - self._heard_at) * MICROSECONDS)
         was, self._is_ahead = self._is_ahead, self._log_time > 0 and now - due > AHEAD_ALLOWED
@@ -150,7 +152,7 @@ class FactWriter:
         return encode(Record(by=self._by, now=sending.now, engine=sending.engine, as_of=sending.as_of, facts=facts))
 
     async def _store(self, sending: Sending, *, in_doubt: bool) -> None:
-        """Store one record, whatever it takes."""
+        """Store one record, with as many tries as needed."""
         payload = self._encoded(sending)
         wait = WAIT_FIRST
         while True:
@@ -167,7 +169,7 @@ class FactWriter:
                 answer = await self._answer_from(error.last)
                 self._last = answer.last_record
                 if in_doubt and answer.last_record > sending.last and answer.last_digest in {digest(payload), ""}:
-                    return  # the very one whose acknowledgement was lost
+                    return  # this very record, whose acknowledgement was lost
                 _log.warning(
                     "record_behind", thought=sending.last, last=error.last, help="does another executor use this node's name?"
                 )
@@ -176,7 +178,7 @@ class FactWriter:
                 return
 
     async def _answer_from(self, last: int) -> NodeAnswer:
-        """An answer that knows the record with sequence `last`; the feed may be away, or a moment behind the stream."""
+        """Return an answer that knows the record with sequence `last`; the feed may be away, or a moment behind the stream."""
         wait = WAIT_FIRST
         while True:
             with contextlib.suppress(Unavailable):

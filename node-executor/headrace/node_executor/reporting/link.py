@@ -1,7 +1,7 @@
-"""The node's connection to the bus: orders in, records, heartbeats and answers out, for as long as the executor lives.
+"""The node's connection to the bus: receives orders and sends records, heartbeats and answers, as long as the executor runs.
 
-Strategy: one reply inbox for the life of the connection, and a counter as token, instead of the client library's requests: a tenth of their
-cost. Whatever comes in believes only what decodes and names this node, because others may be able to publish to a known subject.
+Strategy: one reply inbox for the life of the connection, and a counter as token, instead of the client library's requests: a tenth of
+their cost. Incoming messages are used only if they decode and name this node, because others may be able to publish to a known subject.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from nats.aio.msg import Msg
 
 ANSWER_TIMEOUT, ANSWER_AMONG = 3.0, 1.0
-"""Seconds that an answer may take; less where there are several servers: what is asked while they have no leader is never answered."""
+"""Seconds that an answer may take; less if there are several servers: what is asked while they have no leader is never answered."""
 CONNECT_TIMEOUT = 2.0
 RECONNECT_WAIT = 0.1
 
@@ -47,7 +47,7 @@ _log = structlog.get_logger("headrace.node_executor")
 
 
 class Address(NamedTuple):
-    """Where the bus is, and who this node is there."""
+    """Address of the bus, and this node's name there."""
 
     url: str
     user: str = ""
@@ -55,7 +55,7 @@ class Address(NamedTuple):
 
 
 class BusListener(NamedTuple):
-    """Who is told what comes in; all are called in the loop."""
+    """Callbacks for incoming messages; all are called in the loop."""
 
     pushed: Callable[[Orders], None]
     answered: Callable[[NodeAnswer], None]
@@ -64,7 +64,7 @@ class BusListener(NamedTuple):
 
 
 class LinkTimings(NamedTuple):
-    """Seconds between heartbeats, between questions, and of silence after which the node may have been given up (R32)."""
+    """Seconds between heartbeats, between questions, and of silence after which the node may have been declared lost (R32)."""
 
     heartbeat: float = 5.0
     ask: float = 15.0
@@ -82,13 +82,13 @@ class _Ack(msgspec.Struct):
 
 
 class Link:
-    """The wire of one node; `append` and `ask` serve its ledger. `dial` makes a client that is not connected yet."""
+    """The connection of one node; its `FactWriter` uses `append` and `ask`. `dial` makes a client that is not connected yet."""
 
     def __init__(
         self, node: str, address: Address, pace: LinkTimings, now: Callable[[], int], dial: Callable[[], Client] | None = None
     ) -> None:
         self.was_answered = False
-        """Whether the feed has said at least once what is to run here."""
+        """True once the feed has answered what is to run here."""
         self._node = node
         self._address = address
         self._patience = ANSWER_AMONG if len(servers(address.url)) > 1 else ANSWER_TIMEOUT
@@ -115,7 +115,7 @@ class Link:
         finally:
             await self._close()
 
-    # What the ledger needs (`ledger.Wire`)
+    # Requests of `ledger.FactWriter` (`ledger.LedgerConnection`)
 
     async def append(self, payload: bytes, expected: int) -> int:
         """Store a record behind the one with sequence `expected`. Raises `Unavailable`, `WrongLast`."""
@@ -131,7 +131,7 @@ class Link:
         raise Unavailable(f"the ledger refuses the record: {error.description or 'no sequence came back'}")
 
     async def ask(self) -> NodeAnswer:
-        """What the feed knows of this node. Raises `Unavailable`."""
+        """Ask the feed for its state of this node. Raises `Unavailable`."""
         answer = _decoded(await self._request(subjects.node_query(self._node), b""), NodeAnswer)
         if answer.node != self._node:
             raise Unavailable(f"the answer is about node {answer.node}")
@@ -139,11 +139,11 @@ class Link:
 
     @property
     def is_connected(self) -> bool:
-        """Whether the bus is there."""
+        """True while connected to the bus."""
         return self._client is not None and self._client.is_connected
 
     async def publish(self, kind: str, payload: bytes) -> None:
-        """Telemetry of this kind, for whoever listens now; lost while the bus is away."""
+        """Publish telemetry of this kind to current listeners; lost while the bus is away."""
         client = self._client
         if client is not None and client.is_connected:
             with contextlib.suppress(errors.Error):
@@ -166,7 +166,7 @@ class Link:
                     error_cb=self._complained,
                     disconnected_cb=self._lost,
                     reconnected_cb=self._back,
-                    allow_reconnect=False,  # until the first connection stands: else the library hides why it does not
+                    allow_reconnect=False,  # until the first connection: otherwise the library hides why it fails
                     connect_timeout=CONNECT_TIMEOUT,  # type: ignore[arg-type]  # nats-py counts any seconds
                     reconnect_time_wait=RECONNECT_WAIT,  # type: ignore[arg-type]
                     ping_interval=ping_interval(self._address.url),  # type: ignore[arg-type]  # the same
@@ -188,7 +188,7 @@ class Link:
         _log.info("connected", url=self._address.url, node=self._node)
 
     def _way_out(self, reason: str) -> dict[str, str]:
-        """What helps where the bus does not let this node in; it does not say why."""
+        """Fields for the log that help if the bus refuses this node, which it does without a reason."""
         if _NOT_LET_IN not in reason.lower():
             return {}
         return {
@@ -216,7 +216,7 @@ class Link:
     async def _complained(self, error: Exception) -> None:
         _log.info("bus_complains", complaint=str(error) or type(error).__name__)
 
-    # Asking and beating
+    # Questions and heartbeats
 
     def ask_now(self) -> None:
         """Ask at once what should run here."""
@@ -232,7 +232,7 @@ class Link:
                 _log.debug("no_answer", reason=str(error))
                 await asyncio.sleep(10 * RECONNECT_WAIT)
                 continue
-            if answer.last_record < recalled:  # the feed has not read yet what ended here in an earlier life
+            if answer.last_record < recalled:  # the feed has not read yet what ended here under a former executor
                 await asyncio.sleep(RECONNECT_WAIT)
                 continue
             self.was_answered = True
@@ -245,7 +245,7 @@ class Link:
         subject = subjects.telemetry(self._node, "heartbeat")
         while True:
             client = self._client
-            if client is None or client.is_closed:  # the server threw us out, perhaps while its credentials changed
+            if client is None or client.is_closed:  # the server disconnected this node, perhaps while its credentials changed
                 await self._connect(hears, ledger)
             elif client.is_connected:
                 beat = Heartbeat(node=self._node, at=self._now(), running=running(), last_record=ledger.last_record)
@@ -255,7 +255,7 @@ class Link:
             await asyncio.sleep(self._pace.heartbeat)
 
     def _beaten(self, hears: BusListener) -> None:
-        """A heartbeat went out; if that is long after the one before, the node may have been given up meanwhile."""
+        """Note a heartbeat; if it comes long after the one before, the node may have been declared lost meanwhile."""
         now = asyncio.get_running_loop().time()
         silent, self._heard_at = now - self._heard_at, now
         if silent > max(self._pace.silence, 2 * self._pace.heartbeat):
@@ -282,7 +282,7 @@ class Link:
         finally:
             del self._unanswered[token]
         if message.headers and not message.data and message.headers.get("Status") == _NO_RESPONDERS:
-            raise Unavailable(f"nobody listens on {subject}")
+            raise Unavailable(f"{subject} has no subscriber")
         return message
 
     async def _answer_came(self, message: Msg) -> None:
@@ -290,7 +290,7 @@ class Link:
         if future is not None and not future.done():
             future.set_result(message)
 
-    # What comes in by itself
+    # Incoming messages
 
     def _orders_to(self, hears: BusListener, ledger: FactWriter) -> Handler:
         async def hear(message: Msg) -> None:

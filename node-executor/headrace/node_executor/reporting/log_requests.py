@@ -1,4 +1,4 @@
-"""Answers who wants to read the output of a job (`hr.logs.<node>`)."""
+"""Answers requests for the output of a job (`hr.logs.<node>`)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from headrace.node_executor.files.workspace import Workspace
 from headrace.node_executor.runtimes.job_log import MARK, pieces
 
 PIECE_MAX = 1024 * 1024
-"""Bytes of output in one answer; even if each has to be escaped in JSON, the answer stays below what the bus carries."""
+"""Maximum bytes of output in one answer; even with every byte escaped in JSON, the answer stays below the maximum message of the bus."""
 
 
 def read_log(workspace: Workspace, request: LogsRequest, *, alive: bool) -> LogsAnswer:
-    """The asked piece of a job's output. `alive`: the replica still runs here, so more may come.
+    """Return the requested piece of a job's output. `alive`: the replica still runs here, so more may come.
 
     A character that the end of the piece would cut in two is left for the next one.
     """
@@ -29,7 +29,7 @@ def read_log(workspace: Workspace, request: LogsRequest, *, alive: bool) -> Logs
     try:
         data, size = _read(parts[which], offset, limit)
         skipped = 0
-        if offset >= size and which + 1 < len(parts):  # what stood between the head and the end is gone
+        if offset >= size and which + 1 < len(parts):  # the pieces between the head and the end were dropped
             which += 1
             skipped, offset = parts[which][0] - offset, parts[which][0]
             data, size = _read(parts[which], offset, limit)
@@ -48,7 +48,7 @@ def read_log(workspace: Workspace, request: LogsRequest, *, alive: bool) -> Logs
 
 
 def _read(piece: tuple[int, str], offset: int, limit: int) -> tuple[bytes, int]:
-    """What the piece of a log has from `offset` on, and where it ends, both counted from the beginning of the whole. Raises `OSError`."""
+    """Return the log from `offset` and the offset of its end, both counted from the beginning of the whole output. Raises `OSError`."""
     start, path = piece
     with open(path, "rb") as file:
         size = start + file.seek(0, os.SEEK_END)
@@ -57,7 +57,7 @@ def _read(piece: tuple[int, str], offset: int, limit: int) -> tuple[bytes, int]:
 
 
 def _whole_characters(data: bytes) -> bytes:
-    """Without the beginning of a UTF-8 character at the end, unless that is all there is."""
+    """Return the data without an incomplete UTF-8 character at its end, unless that is all of it."""
     for back in range(1, min(4, len(data)) + 1):
         byte = data[-back]
         if byte >= 0xC0:

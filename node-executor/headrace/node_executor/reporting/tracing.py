@@ -1,7 +1,7 @@
 """The node's part of a job's trace: `node.start`, from the order to the process, and `node.run`, from the order to the end.
 
-Strategy: without `OTEL_EXPORTER_OTLP_ENDPOINT` nothing of OpenTelemetry is imported, and the traceparent of the order goes to the
-job unchanged; with it the job's own spans hang under `node.run`.
+Strategy: without `OTEL_EXPORTER_OTLP_ENDPOINT` nothing of OpenTelemetry is imported, and the traceparent of the order goes to the job
+unchanged; with it the job's own spans are children of `node.run`.
 """
 
 from __future__ import annotations
@@ -26,40 +26,40 @@ _log = structlog.get_logger("headrace.node_executor")
 
 
 class Tracing(Protocol):
-    """Spans for leases. Moments in microseconds since 1970."""
+    """Spans of leases. Moments in microseconds since 1970."""
 
     def starting(self, order: StartOrder, at: int) -> str:
-        """The order came; what the job is to continue as HEADRACE_TRACEPARENT."""
+        """Begin the spans of an order; returns the job's HEADRACE_TRACEPARENT."""
 
     def started(self, lease: str, at: int) -> None:
-        """The process runs."""
+        """The lease's process runs."""
 
     def ended(self, lease: str, at: int, outcome: str) -> None:
-        """The lease is over, however far it came."""
+        """The lease is over, in whichever phase."""
 
     def close(self) -> None:
-        """Send what has not been sent."""
+        """Send the spans that were not sent yet."""
 
 
 class Silent:
-    """Nobody records: the trace of the submit goes to the job as it came."""
+    """No recording: the job gets the traceparent of the submit unchanged."""
 
     def starting(self, order: StartOrder, at: int) -> str:  # noqa: ARG002 - the face of all tracings
-        """The order's own traceparent."""
+        """Return the order's own traceparent."""
         return order.trace
 
     def started(self, lease: str, at: int) -> None:
-        """Nothing."""
+        """Does nothing; not recorded."""
 
     def ended(self, lease: str, at: int, outcome: str) -> None:
-        """Nothing."""
+        """Does nothing; not recorded."""
 
     def close(self) -> None:
-        """Nothing."""
+        """Does nothing; not recorded."""
 
 
 class Recorded:
-    """Spans of OpenTelemetry, sent by OTLP over HTTP as its environment variables say."""
+    """Spans of OpenTelemetry, sent by OTLP over HTTP as configured by its environment variables."""
 
     def __init__(self, node: str) -> None:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
@@ -74,7 +74,7 @@ class Recorded:
         self._open: dict[str, tuple[Span, Span]] = {}
 
     def starting(self, order: StartOrder, at: int) -> str:
-        """Both spans begin here, so that the job can be told the second one's name before it runs."""
+        """Begin both spans, so that the job can be told the second one's id before it runs."""
         from opentelemetry import trace  # noqa: PLC0415
 
         parent = _TRACEPARENT.fullmatch(order.trace)
@@ -91,12 +91,12 @@ class Recorded:
         return f"00-{own.trace_id:032x}-{own.span_id:016x}-{own.trace_flags:02x}"
 
     def started(self, lease: str, at: int) -> None:
-        """`node.start` is over."""
+        """End the span `node.start`."""
         if lease in self._open:
             self._open[lease][0].end(at * _NANOSECONDS)
 
     def ended(self, lease: str, at: int, outcome: str) -> None:
-        """`node.run` is over, and `node.start` if nothing was ever started."""
+        """End `node.run`, and `node.start` if the job never started."""
         start, run = self._open.pop(lease, (None, None))
         if start is None or run is None:
             return
@@ -106,12 +106,12 @@ class Recorded:
         run.end(at * _NANOSECONDS)
 
     def close(self) -> None:
-        """Send what has not been sent; OpenTelemetry bounds the time that takes."""
+        """Send the spans that were not sent yet; OpenTelemetry bounds the time that takes."""
         self._provider.shutdown()
 
 
 def tracing(node: str) -> Tracing:
-    """Recorded where an endpoint is configured and OpenTelemetry is there, else silent."""
+    """Return `Recorded` if an endpoint is configured and OpenTelemetry is installed, else `Silent`."""
     if not os.environ.get(ENDPOINT):
         return Silent()
     try:

@@ -1,14 +1,15 @@
-"""How a job is run: as a process, or in a container.
+"""Runtimes of jobs: as a process, or in a container.
 
-The question it answers: *how does a command become something that runs, can be signalled, outlives us, and ends with an exit code?*
+They answer the question: *how does a command become something that runs, takes signals, outlives the executor, and ends with an exit
+code?*
 
-- `Runtime` is the face, `Launch` what it is given, `Running` what it gives back, `RuntimeListener` who is told.
-- `process` starts plain processes, each kept by a small process of its own (`keeper.c`, or `keeper.py` where that cannot be built);
-  `nursery` is our end of the wires to them; `output` is what we ourselves write into a job's log.
-- `container` has what has an image run by Docker or Podman; `container_run` is what stands for it as a process, and `container_init.c` is
-  the first process in it.
+- `Runtime` is the interface, `Launch` its input, `Running` its result, `RuntimeListener` the callbacks.
+- `process` starts plain processes, each kept by a small process of its own (`keeper.c`, or `keeper.py` if that cannot be built);
+  `keeper_client` sends them orders and reads their reports; `job_log` writes the executor's own lines into a job's log.
+- `container` runs jobs with an image by Docker or Podman; `container_run` is the process that represents a container,
+  `container_request` the bodies of requests to the engine, and `container_init.c` the first process in a container.
 
-It never decides when to start or to stop, and never touches devices or directories.
+They never decide when to start or to stop, and never touch devices or directories.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ JOB, CALLBACK = "job", "abort"
 
 
 class CannotStart(Exception):
-    """There is no process. `exit_code` is set where the job is at fault, None where the node is (R36)."""
+    """The process cannot be started. `exit_code` is set if the job is at fault, None if the node is (R36)."""
 
     def __init__(self, message: str, exit_code: int | None = None) -> None:
         super().__init__(message)
@@ -36,9 +37,9 @@ class CannotStart(Exception):
 
 
 class Container(NamedTuple):
-    """What a container is made from: `binds` are paths that are the same inside, `devices` CDI names, `nodes` what stands behind ours.
+    """What a container is made from: `binds`: paths that are the same inside, `devices`: CDI names, `nodes`: device nodes.
 
-    `mounts`: directories of the node that the group's rules have it find. Limits as in `cgroups.Limits`; 0: none.
+    `mounts`: directories of the node that the group's rules add. Limits as in `cgroups.Limits`; 0: unlimited.
     """
 
     image: str
@@ -54,9 +55,9 @@ class Container(NamedTuple):
 class Launch(NamedTuple):
     """A command with all that it needs.
 
-    `name` is one for each start, and finds it again after a restart; `directory` is where it runs, `control` the job's control directory;
-    `output` is its log. `account` None: it runs as we do; `group` None: nothing holds what it takes. `part` of the group: the job or its
-    callback. `within`: where it has no group, the cgroup (version 2) that it begins in, if any; `prefix`: what it is started through.
+    `name` is unique for each start, and finds it again after a restart; `directory` is where it runs, `control` the job's control
+    directory; `output` is its log. `account` None: the executor's; `group` None: without limits. `part` of the group: the job or its
+    callback. `within`: without a group, the cgroup (version 2) that it begins in, if any; `prefix`: the command that starts it.
     """
 
     name: str
@@ -74,34 +75,33 @@ class Launch(NamedTuple):
 
 
 class End(NamedTuple):
-    """How it ended. `code` as a shell tells it; None where nobody can say. `at`: microseconds since 1970, by this machine."""
+    """How it ended. `code` as a shell reports it; None if unknown. `at`: microseconds since 1970, by this machine."""
 
     code: int | None
     at: int
 
 
 class Running(Protocol):
-    """Something that was started and has not ended."""
+    """A command that was started and has not ended."""
 
     @property
     def pid(self) -> int:
-        """The process that everything else of the job descends from."""
+        """The process from which all other processes of the job descend."""
 
     def terminate(self) -> None:
-        """SIGTERM to every process of it, which has ended when all of them have; nothing where it has ended."""
+        """Send SIGTERM to every process of it; it has ended when all of them have. No effect once it has ended."""
 
     def suspend(self) -> None:
-        """Let every process of it stand still, where it is; nothing where it has ended."""
+        """Stop every process of it where it is; no effect once it has ended."""
 
-    def resume(self) -> None:
-        """The inverse of `suspend`."""
+    def resume(self) -> None: ...
 
     def kill(self) -> None:
-        """SIGKILL to it and all that it started; nothing where it has ended."""
+        """Send SIGKILL to it and all that it started; no effect once it has ended."""
 
 
 class RuntimeListener(NamedTuple):
-    """Who is told, in the loop: `started` or `failed` once, and after `started` `ended` once, when all of it is gone."""
+    """Callbacks in the loop: `started` or `failed` once, and after `started` `ended` once, when all of it is gone."""
 
     started: Callable[[Running, int], None]
     failed: Callable[[CannotStart], None]
@@ -109,16 +109,16 @@ class RuntimeListener(NamedTuple):
 
 
 class Runtime(Protocol):
-    """A way to run jobs, which go on running whatever becomes of us."""
+    """A way to run jobs, which continue whatever happens to the executor."""
 
     def start(self, launch: Launch, hears: RuntimeListener) -> None:
-        """Start it."""
+        """Start the command in `launch`."""
 
     def adopt(self, launch: Launch, hears: RuntimeListener) -> bool:
-        """Take over what was started under this name, perhaps by a former executor; False where nothing ever was.
+        """Take over what was started under this name, perhaps by a former executor; False if nothing was started under it.
 
-        Of something that has ended meanwhile `started` is told as well, then `ended`.
+        If it has ended meanwhile, `started` is called as well, then `ended`.
         """
 
     def forget(self, name: str) -> None:
-        """It has ended, and whoever had to know knows: remove what was kept of it."""
+        """Remove the record of a command whose end has been processed."""

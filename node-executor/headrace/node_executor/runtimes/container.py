@@ -1,10 +1,10 @@
-"""Jobs in containers, by Docker or Podman, whichever socket is there; the same order as for a process, with an image in it.
+"""Jobs in containers, by Docker or Podman, whichever socket exists; the same order as for a process, with an image.
 
-Strategy: a container is kept like any process, by what runs it (`container_run`): so it outlives the executor and the engine, its output is
-in the same log, and a later executor finds it. It has started when the engine says so. Its first process is `container_init.c`, mounted
-into it. What the job finds at a path it finds there inside as well: its own directories are mounted where they are. GPUs are given by
-their CDI names; where a slice has none, by a specification of our own. Containers carry a label with their lease and one with their
-executor, so that those of leases that are over are found and removed, whatever was away when they should have ended.
+Strategy: a container is kept like any process, by what runs it (`container_run`): so it outlives the executor and the engine, its output
+is in the same log, and a later executor finds it. It has started when the engine says so. Its first process is `container_init.c`,
+mounted into it. The job's own directories are mounted at the same paths as outside. GPUs are given by their CDI names; a slice without
+one by a specification of our own. Containers carry a label with their lease and one with their executor, so that those of leases that are
+over are found and removed, even if the engine was away when they should have ended.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from headrace.node_executor.threads import Threads
 
 SOCKETS = ("/var/run/docker.sock", "/run/podman/podman.sock")
 PROVED = "watchdog"
-"""What of a container is proved: that who takes too much is seen. Whatever the engine does besides, we have not tried it."""
+"""The level proved for containers: overruns are detected. Other limits of the engine have not been tested."""
 
 INIT_SOURCE = os.path.join(os.path.dirname(__file__), "container_init.c")
 INIT_FLAGS = (("-O2", "-static"),)
@@ -38,25 +38,25 @@ TRY_EVERY = 1.0
 """Seconds between two tries to kill or remove a container while its engine does not answer."""
 ANSWERS_WITHIN = 10.0
 KILLED_WITHIN = 5.0
-"""Seconds in which a callback that is killed has ended, or is let go of."""
+"""Seconds in which a killed callback has to end; after that it is no longer waited for."""
 
 
 CALLS_AT_ONCE = 4
-"""Calls to the engine, beside those of what runs a container."""
+"""Maximum number of calls to the engine at once, beside those of `container_run`."""
 
 FILES = (".told", ".json", ".printed")
-"""What there may be for a container in the directory, after the name of its lease."""
+"""Suffixes of a container's files in the directory, after the name of its lease."""
 
 
 class Reconciled(NamedTuple):
-    """Leases whose containers were removed, and of those whose containers could not be, why."""
+    """Leases whose containers were removed, and the reasons for those that could not be removed."""
 
     removed: list[str]
     left: dict[str, str]
 
 
 def find_engine(choice: str, runtime_directory: str = "") -> str:
-    """The socket for `auto`, `off` or a path; empty where there is none."""
+    """Return the socket for `auto`, `off` or a path; "" without an engine."""
     if choice == "off":
         return ""
     places = (*SOCKETS, f"{runtime_directory}/podman/podman.sock") if choice == "auto" else (choice,)
@@ -68,12 +68,12 @@ def find_engine(choice: str, runtime_directory: str = "") -> str:
 
 
 def level_inside(level: str) -> str:
-    """The level that a job has in a container, where a process would have this one."""
+    """Return the level that a job has in a container if a process would have this one."""
     return weakest(level, PROVED)
 
 
 def levels_inside(levels: Mapping[str, str], *, engine: bool, parts: bool) -> dict[str, str]:
-    """What the node says of containers, where it says these levels of processes. `parts`: they are given parts of a GPU as well."""
+    """Return the node's levels of containers from those of processes. `parts`: they are given parts of a GPU as well."""
     if not engine:
         return dict.fromkeys(CONTAINED, UNABLE)
     inside = {f"{CONTAINER}-{kind}": level_inside(level) for kind, level in levels.items()}
@@ -81,10 +81,10 @@ def levels_inside(levels: Mapping[str, str], *, engine: bool, parts: bool) -> di
 
 
 class ContainerRuntime:
-    """Starts containers. `directory` takes what is told between us and what runs them.
+    """Starts containers. `directory` has the files exchanged with `container_run`.
 
-    `init`: the program that is the first process of each; empty: the engine's own, which passes SIGTERM on to one process only. `owner`: a
-    name of this executor that no other one has which uses the same engine.
+    `init`: the program that is the first process of each; empty: the engine's own, which passes SIGTERM on to one process only. `owner`:
+    name of this executor, unique among those that use the same engine.
     """
 
     def __init__(self, processes: ProcessRuntime, socket: str, directory: str, init: str = "", owner: str = "") -> None:
@@ -99,7 +99,7 @@ class ContainerRuntime:
         os.makedirs(directory, 0o700, exist_ok=True)
 
     def start(self, launch: Launch, hears: RuntimeListener) -> None:
-        """Start it; see `Runtime.start`."""
+        """Start the container; see `Runtime.start`."""
         self._calls.do(lambda: self._write(launch)).add_done_callback(lambda done: self._written(launch, hears, done))
 
     def adopt(self, launch: Launch, hears: RuntimeListener) -> bool:
@@ -113,9 +113,9 @@ class ContainerRuntime:
         return self._processes.adopt(self._outside(launch), self._heard(launch, hears))
 
     async def reconcile(self, known: Callable[[], Container[str]]) -> Reconciled:
-        """Remove the containers and files of this executor whose leases are not `known`. Raises `EngineError`: there is no list of them."""
+        """Remove the containers and files of this executor whose leases are not `known`. Raises `EngineError` if they cannot be listed."""
         files = os.listdir(self._directory)
-        self._remove_files(files, known())  # asked for after the list was made, so what was just made is known
+        self._remove_files(files, known())  # called after the list was made, so a container just created is known
         wanted = quote(json.dumps({"label": [f"{OWNER}={self._owner}"]}))
         where = f"/containers/json?all=1&filters={wanted}"
         found = _leases_of(await self._calls.do(lambda: self._engine.call("GET", where, None, ANSWERS_WITHIN)))
@@ -129,7 +129,7 @@ class ContainerRuntime:
         )
 
     def _remove_files(self, files: Iterable[str], leases: Container[str]) -> None:
-        """Of leases that are over: an executor that was killed before it had a container started may have left them."""
+        """Remove files of leases that are over: an executor that was killed before the container started may have left them."""
         for file in files:
             end = next(filter(file.endswith, (*FILES, f"{FILES[0]}.new")), "")
             if end and file.removesuffix(end).removesuffix(f".{CALLBACK}") not in leases:
@@ -137,7 +137,7 @@ class ContainerRuntime:
                     os.unlink(f"{self._directory}/{file}")
 
     def forget(self, name: str) -> None:
-        """Remove what was kept of it."""
+        """Remove the record and files of a container."""
         self._processes.forget(name)
         for end in FILES:
             with contextlib.suppress(OSError):
@@ -153,12 +153,12 @@ class ContainerRuntime:
             self._processes.start(self._outside(launch), self._heard(launch, hears))
 
     def _outside(self, launch: Launch) -> Launch:
-        """What runs it: as we ourselves, who may speak to the engine."""
+        """Return the launch of `container_run`: as the executor's account, which may use the engine."""
         command = (sys.executable, "-I", "-S", container_run.__file__, f"{self._directory}/{launch.name}.json")
         return launch._replace(command=command, env={}, directory="/", account=None, group=None, within="", prefix=())
 
     def _heard(self, launch: Launch, hears: RuntimeListener) -> RuntimeListener:
-        """It has started when the engine says so, and it failed where what runs it ends without that."""
+        """Return callbacks by which a container has started when the engine says so, and failed if `container_run` ends before."""
         said = False
 
         def started(running: Running, at: int) -> None:
@@ -180,7 +180,7 @@ class ContainerRuntime:
             elif not said and word not in {"started", "lost"}:
                 self._remove(launch, lambda: hears.failed(CannotStart("what runs the container was killed")))
             else:
-                if not said:  # it was over before we looked
+                if not said:  # it was over before the first look
                     hears.started(self._contained(launch, _Gone()), end.at)
                 if word == "lost":
                     launch.output.note(f"{code} {message}".strip())
@@ -196,7 +196,7 @@ class ContainerRuntime:
             self._remove(launch, lambda: hears.ended(end))
 
     def _remove(self, launch: Launch, then: Callable[[], None]) -> None:
-        """Its container goes, and then, when that is certain, `then`: until the engine answers, something of the job may run."""
+        """Remove its container, then call `then`: until the engine answers, some of the job may still run."""
         if launch.part == CALLBACK:
             then()
         else:
@@ -219,7 +219,7 @@ class ContainerRuntime:
             return ""
 
     def _write(self, launch: Launch) -> None:
-        """What is to be run, for `container_run`. Raises `OSError`, `EngineError`."""
+        """Write the spec for `container_run`. Raises `OSError`, `EngineError`."""
         if self._podman is None:
             version = self._engine.call("GET", "/version", timeout=ANSWERS_WITHIN)
             self._podman = "podman" in json.dumps(version).lower()
@@ -247,7 +247,7 @@ class ContainerRuntime:
 
 
 class _Contained:
-    """A container, seen through what runs it."""
+    """A container, controlled by the process that runs it."""
 
     def __init__(self, calls: _Calls, outside: Running, engine: Engine, name: str) -> None:
         self._calls = calls
@@ -257,24 +257,23 @@ class _Contained:
         self.pid = outside.pid
 
     def terminate(self) -> None:
-        """SIGTERM, passed on to the container's first process, which passes it on to all."""
+        """Send SIGTERM to the container's first process, which passes it on to all."""
         self._outside.terminate()
 
     def suspend(self) -> None:
-        """Not by itself: who suspends asks first (`suspending`)."""
+        """Does nothing: a container is suspended by its group (`suspending`)."""
         self._outside.suspend()
 
     def resume(self) -> None:
-        """The inverse."""
         self._outside.resume()
 
     def kill(self) -> None:
-        """SIGKILL to everything in it, as soon as the engine takes it."""
+        """Send SIGKILL to every process in it, as soon as the engine accepts it."""
         self._calls.insist(lambda: self._engine.kill(self._name, timeout=ANSWERS_WITHIN), lambda: None)
 
 
 class _Inside:
-    """A callback in a container, seen through what runs it."""
+    """A callback in a container, controlled by the process that runs it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, outside: Running) -> None:
         self._loop = loop
@@ -282,23 +281,22 @@ class _Inside:
         self.pid = outside.pid
 
     def terminate(self) -> None:
-        """By killing it: whoever runs it has one signal."""
+        """Kill it: the process that runs it has one signal only."""
         self.kill()
 
     def suspend(self) -> None:
-        """Callbacks are not suspended."""
+        """Does nothing: callbacks are not suspended."""
 
-    def resume(self) -> None:
-        """The inverse."""
+    def resume(self) -> None: ...
 
     def kill(self) -> None:
-        """SIGKILL to it and what it started, and not to its job; what runs it goes with it, or else soon."""
+        """Send SIGKILL to the callback and what it started, but not to its job; the process that runs it ends as well, or soon after."""
         self._outside.terminate()
         self._loop.call_later(KILLED_WITHIN, self._outside.kill)
 
 
 class _Gone:
-    """What ran a container that is over."""
+    """The process that ran a container that is over."""
 
     pid = 0
 
@@ -312,7 +310,7 @@ class _Gone:
 
 
 def _name(launch: Launch) -> str:
-    """The container's: a callback runs in that of its job."""
+    """Return the container's name: a callback runs in the container of its job."""
     return f"headrace-{launch.name.removesuffix(f'.{CALLBACK}')}"
 
 
@@ -332,7 +330,7 @@ class _Calls(Threads):
         self._loop = asyncio.get_running_loop()
 
     def insist(self, call: Callable[[], None], then: Callable[[], None]) -> None:
-        """Try it until the engine answers, then go on in the loop."""
+        """Repeat the call until the engine answers, then call `then` in the loop."""
 
         def done(tried: asyncio.Future[bool]) -> None:
             if tried.cancelled():
@@ -346,7 +344,7 @@ class _Calls(Threads):
 
 
 def _leases_of(found: Any) -> list[str]:
-    """The leases of the containers in an answer of the engine."""
+    """Return the leases of the containers in an answer of the engine."""
     leases = []
     for one in found if isinstance(found, list) else ():
         with contextlib.suppress(KeyError, TypeError):
@@ -355,7 +353,7 @@ def _leases_of(found: Any) -> list[str]:
 
 
 def remembered(directory: str, engine: str) -> str:
-    """The engine's socket, or where there is none now, that of a former executor: its containers may run on until it is there again."""
+    """Return the engine's socket, or without one that of a former executor: its containers may run on until it is there again."""
     path = f"{directory}/engine"
     with contextlib.suppress(OSError):
         if not engine:
@@ -368,14 +366,14 @@ def remembered(directory: str, engine: str) -> str:
 
 
 class Either:
-    """Runs what has an image in a container, and everything else as a process."""
+    """Runs jobs with an image in containers, and all others as processes."""
 
     def __init__(self, processes: ProcessRuntime, containers: ContainerRuntime | None) -> None:
         self._processes = processes
         self._containers = containers
 
     def start(self, launch: Launch, hears: RuntimeListener) -> None:
-        """See `Runtime.start`."""
+        """See `Runtime.start` for the contract."""
         if launch.container is None:
             self._processes.start(launch, hears)
         elif self._containers is None:
@@ -384,10 +382,10 @@ class Either:
             self._containers.start(launch, hears)
 
     def adopt(self, launch: Launch, hears: RuntimeListener) -> bool:
-        """See `Runtime.adopt`."""
+        """See `Runtime.adopt` for the contract."""
         runtime = self._processes if launch.container is None or self._containers is None else self._containers
         return runtime.adopt(launch, hears)
 
     def forget(self, name: str) -> None:
-        """See `Runtime.forget`."""
+        """See `Runtime.forget` for the contract."""
         (self._processes if self._containers is None else self._containers).forget(name)

@@ -4,10 +4,10 @@
  *
  * A container ends with its first process, and the kernel then kills everything else in it. So the first process is this one: SIGTERM goes
  * to every process of the container (which is continued as well, because a stopped process cannot answer), and after it the container ends
- * with the last of them; without SIGTERM it ends with the job's own first process, as a plain process does under keeper.c. Whatever loses
- * its parent is collected. Exit code: the job's as a shell tells it; 127 where there is no such command, 126 where it cannot be run.
+ * with the last of them; without SIGTERM it ends with the job's own first process, as a plain process does under keeper.c. Orphans
+ * are collected. Exit code: the job's as a shell reports it; 127 if the command does not exist, 126 if it cannot be run.
  *
- * It is linked statically, because an image has whatever C library it likes, or none. Where it is not process 1 it has a process group
+ * It is linked statically, because an image may have any C library, or none. If it is not process 1 it manages a process group
  * instead of a container.
  */
 #define _GNU_SOURCE

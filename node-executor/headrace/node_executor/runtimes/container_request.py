@@ -1,4 +1,4 @@
-"""What an engine is asked for: the body of a request for a container, or for a command in one, and what describes its devices."""
+"""Bodies of requests to a container engine: create a container, run a command in one, and describe its devices."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headrace.node_executor.runtimes import Launch
 
 CDI = "/var/run/cdi"
 INIT = "/.headrace-init"
-"""Where the first process of a container is found in it."""
+"""Path of the first process inside the container."""
 
 LEASE, OWNER = "headrace.lease", "headrace.executor"
 """Labels of a container: the name of its lease here, and the executor."""
@@ -23,13 +23,13 @@ MIB = 1024 * 1024
 
 
 def creation(launch: Launch, *, podman: bool, init: str = "", owner: str = "") -> dict[str, Any]:
-    """The body of a request for a container (Docker's API, 1.41 and newer). `init` and `owner`: see `ContainerRuntime`.
+    """Return the body of a request for a container (Docker's API, 1.41 and newer). `init` and `owner`: see `ContainerRuntime`.
 
     The engine's own log is read only after the engine was away, and has as much room as the job's log.
     """
     asked = launch.container
     if asked is None:
-        raise AssertionError("there is no container without an image")
+        raise AssertionError("a container needs an image")
     host: dict[str, Any] = {
         "Binds": [f"{path}:{path}" for path in asked.binds]
         + [f"{mount.source}:{mount.target}{':ro' if mount.read_only else ''}" for mount in asked.mounts]
@@ -64,7 +64,7 @@ def creation(launch: Launch, *, podman: bool, init: str = "", owner: str = "") -
 
 
 def execution(launch: Launch) -> dict[str, Any]:
-    """The body of a request for a command in a container that runs; the job is process 1 there."""
+    """Return the body of a request for a command in a running container; the job is process 1 there."""
     return {
         "Cmd": list(launch.command),
         "Env": [f"{name}={value}" for name, value in {**launch.env, "HEADRACE_JOB_PID": "1"}.items()],
@@ -75,7 +75,7 @@ def execution(launch: Launch) -> dict[str, Any]:
 
 
 def device_names(devices: Devices, shares: Sequence[DeviceShare], name: str) -> tuple[str, ...]:
-    """The CDI names of what a job was granted: of NVIDIA's GPUs their own, of slices one that we describe ourselves."""
+    """Return the CDI names of granted devices: NVIDIA's own names for GPUs; slices have one that this executor describes."""
     if not shares or devices.labels.get("gpu.vendor") not in {"nvidia", "amd"}:
         return ()
     if any(share.mig for share in shares) or devices.labels["gpu.vendor"] == "amd":
@@ -85,7 +85,7 @@ def device_names(devices: Devices, shares: Sequence[DeviceShare], name: str) -> 
 
 
 def description(name: str, nodes: Sequence[str], edits: dict[str, Any]) -> dict[str, Any]:
-    """A CDI specification of one device of our own: these device nodes, and what else every container with a GPU needs (`edits`)."""
+    """Return a CDI specification of one device of our own: these device nodes, and the `edits` for every container with a GPU."""
     own = {"name": name, "containerEdits": {"deviceNodes": [{"path": path} for path in nodes]}}
     return {"cdiVersion": "0.6.0", "kind": "headrace.local/gpu", "devices": [own], "containerEdits": edits}
 

@@ -1,13 +1,14 @@
-"""Runs one container, or a command in one, as if it were a process: as a script under a keeper, so all that holds for jobs holds for it.
+"""Runs one container, or a command in one, as a process: as a script under a keeper, so all that holds for jobs holds for it.
 
-    container_run SPEC      (a file of JSON that is read and removed: it has the job's environment in it)
+    container_run SPEC      (a file of JSON that is read and removed: it contains the job's environment)
 
-It asks an engine that speaks Docker's API, Docker or Podman, over its socket; writes into the file `told` whether the container was started
-or why not, and whose fault that was; prints what is printed inside; passes SIGTERM on; and ends with the exit code of what it ran.
+It asks an engine that speaks Docker's API, Docker or Podman, over its socket; writes into the file `told` whether the container was
+started or why not, and whose fault that was; prints the output of the container; passes SIGTERM on; and ends with the exit code of what
+it ran.
 
 Output comes over a connection that is made before the container starts, so nothing is missed. When the engine goes away the container may
-run on: then, as where it is taken over (a spec without `create`), it is looked at every second, and what it printed meanwhile is read from
-the engine's own log, from where printing had stopped. How far that was stands in a file.
+run on: then, and when a container is taken over (a spec without `create`), it is looked at every second, and what it printed meanwhile is
+read from the engine's own log, from where printing had stopped. That position is kept in a file.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ ANSWERS_WITHIN = 30.0
 PRINTS_WITHIN = 60.0
 """Seconds after a container's end in which the rest of its output has to come."""
 KILLED = (137, 143, 255)
-"""Exit codes of containers that an engine takes down with it."""
+"""Exit codes of containers that an engine ends with itself."""
 
-UNREADABLE = (AttributeError, KeyError, TypeError, ValueError)  # raised where an answer has not what the engine's API says
+UNREADABLE = (AttributeError, KeyError, TypeError, ValueError)  # raised if an answer lacks what the engine's API promises
 
 _NOT_FOUND, _UNUSABLE = ("executable file not found", "no such file or directory"), ("permission denied", "exec format error")
 _NO_SUCH_IMAGE = (
@@ -45,7 +46,7 @@ _NO_SUCH_IMAGE = (
 
 
 class EngineError(Exception):
-    """The engine refused, or is not there (status 0)."""
+    """The engine refused, or does not answer (status 0)."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -53,15 +54,15 @@ class EngineError(Exception):
 
 
 class Unreadable(EngineError, ValueError):
-    """The engine answered (status 0) what its API does not say."""
+    """The engine's answer (status 0) does not follow its API."""
 
 
 class NoImage(EngineError):
-    """The job's image cannot be had, and on other nodes neither."""
+    """The job's image cannot be pulled, on any node."""
 
 
 class Lost(Exception):
-    """Nobody can say how the container would have ended; the message says why."""
+    """It is unknown how the container ended or would have ended; the message says why."""
 
 
 class _Connection(http.client.HTTPConnection):
@@ -85,7 +86,7 @@ class Engine:
     def open(
         self, method: str, where: str, body: object = None, timeout: float | None = None
     ) -> Iterator[http.client.HTTPResponse]:
-        """The answer, as it comes."""
+        """Yield the response as a stream."""
         connection = _Connection(self.path, timeout)
         try:
             yield self._answer(connection, method, where, None if body is None else json.dumps(body))
@@ -95,7 +96,7 @@ class Engine:
             connection.close()
 
     def call(self, method: str, where: str, body: object = None, timeout: float | None = None) -> Any:
-        """The answer, decoded; None where it is empty."""
+        """Return the decoded response; None if it is empty."""
         with self.open(method, where, body, timeout) as answer:
             said = answer.read()
         try:
@@ -115,7 +116,7 @@ class Engine:
         return answer
 
     def pull(self, image: str) -> None:
-        """Have the image here. Raises `NoImage` where the registry has none of that name, or does not give it to us."""
+        """Pull the image. Raises `NoImage` if the registry does not have the name or refuses access."""
         try:
             self.call("GET", f"/images/{quote(image, safe='/:@')}/json")
         except EngineError as error:
@@ -135,7 +136,7 @@ class Engine:
             raise EngineError(500, wrong)
 
     def kill(self, name: str, number: str = "SIGKILL", timeout: float | None = None) -> None:
-        """Send a signal to its first process; nothing where it does not run."""
+        """Send a signal to its first process; no effect if it does not run."""
         try:
             self.call("POST", f"/containers/{name}/kill?signal={number}", timeout=timeout)
         except EngineError as error:
@@ -143,7 +144,7 @@ class Engine:
                 raise
 
     def remove(self, name: str, timeout: float | None = None) -> None:
-        """End and remove it; nothing where it is not there."""
+        """End and remove the container; no effect if it does not exist."""
         try:
             self.call("DELETE", f"/containers/{name}?force=1&v=1", timeout=timeout)
         except EngineError as error:
@@ -152,7 +153,7 @@ class Engine:
 
 
 class Output:
-    """Prints what comes out of a container, each byte once; `path`: a file that keeps how much of each stream has been printed."""
+    """Prints the output of a container, each byte once; `path`: a file that keeps how much of each stream has been printed."""
 
     def __init__(self, path: str) -> None:
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -161,7 +162,7 @@ class Output:
         self.attached = True
 
     def take(self, stream: int, data: bytes) -> None:
-        """The next bytes of a stream."""
+        """Print the next bytes of a stream."""
         left = memoryview(data)
         while left:
             left = left[os.write(1, left) :]
@@ -169,7 +170,7 @@ class Output:
         os.pwrite(self._file, f"{self.printed[1]:020} {self.printed[2]:020}".encode(), 0)
 
     def attach(self, engine: Engine, name: str, ready: threading.Event) -> None:
-        """Print what comes from now on, until the container ends or the engine goes away; `ready` is set when nothing can be missed."""
+        """Print new output until the container ends or the engine goes away; `ready` is set once nothing can be missed."""
         where = f"/containers/{name}/attach?stream=1&stdout=1&stderr=1"
         with contextlib.suppress(EngineError), engine.open("POST", where) as stream:
             ready.set()
@@ -180,7 +181,7 @@ class Output:
 
 
 class EnginesLog:
-    """The engine's own log of a container, of which `output` has printed a part."""
+    """The engine's own log of a container, with the part that `output` has not printed yet."""
 
     def __init__(self, engine: Engine, name: str, output: Output) -> None:
         self._engine = engine
@@ -188,10 +189,10 @@ class EnginesLog:
         self._output = output
         self._since = 0
         self._before = {1: 0, 2: 0}
-        """Bytes of each stream that were printed before the second `_since`, from which on the log is asked for."""
+        """Bytes of each stream that were printed before the second `_since`, from which on the log is requested."""
 
     def read(self) -> None:
-        """Print what has come since."""
+        """Print what is new in the log."""
         seen = dict(self._before)
         since = f"&since={self._since}" if self._since else ""
         with self._engine.open("GET", self._where + since, timeout=PRINTS_WITHIN) as stream:
@@ -206,7 +207,7 @@ class EnginesLog:
 
 
 def frames(stream: http.client.HTTPResponse) -> Iterator[tuple[int, bytes]]:
-    """What comes in frames of a stream's number, three bytes, a size in four, and as many bytes: the number (1, 2) and the bytes."""
+    """Yield stream number (1, 2) and bytes of each frame: the number, three bytes, a size in four bytes, and the bytes."""
     while len(head := stream.read(8)) == 8:
         size = int.from_bytes(head[4:], "big")
         if len(data := stream.read(size)) < size:  # the engine went away
@@ -215,7 +216,7 @@ def frames(stream: http.client.HTTPResponse) -> Iterator[tuple[int, bytes]]:
 
 
 def run_container(engine: Engine, spec: Mapping[str, Any]) -> int:
-    """The container, from its image to its end. Raises `Lost`."""
+    """Run the container, from its image to its end. Raises `Lost`."""
     name, output = spec["name"], Output(spec["printed"])
     asked = threading.Event()
     printing: threading.Thread | None = None
@@ -239,7 +240,7 @@ def run_container(engine: Engine, spec: Mapping[str, Any]) -> int:
     if code is None:
         output.attached = False
         code = follow(engine, name, output)
-    with contextlib.suppress(EngineError, *UNREADABLE):  # else the executor does, when the engine is there again
+    with contextlib.suppress(EngineError, *UNREADABLE):  # otherwise the executor removes it once the engine answers again
         if code and engine.call("GET", f"/containers/{name}/json", timeout=ANSWERS_WITHIN)["State"].get("OOMKilled"):
             os.write(1, b"[headrace] it used all of its memory, and the kernel killed it\n")
         engine.remove(name, ANSWERS_WITHIN)
@@ -247,7 +248,7 @@ def run_container(engine: Engine, spec: Mapping[str, Any]) -> int:
 
 
 def start(engine: Engine, name: str) -> bool:
-    """Start the container; False where the engine went away meanwhile, so that the output is in its log only. It is never started twice."""
+    """Start the container, once only; False if the engine went away meanwhile, so that the output is in its log only."""
     until, undisturbed = time.monotonic() + ANSWERS_WITHIN, True
     while True:
         try:
@@ -264,7 +265,7 @@ def start(engine: Engine, name: str) -> bool:
 
 
 def watch(engine: Engine, name: str, printing: threading.Thread) -> int | None:
-    """Its exit code, when it has ended and all that it printed is here; None where the engine went away before."""
+    """Return its exit code once it has ended and its output is complete; None if the engine went away before."""
     try:
         code = int(engine.call("POST", f"/containers/{name}/wait")["StatusCode"])
     except (EngineError, *UNREADABLE):
@@ -274,7 +275,7 @@ def watch(engine: Engine, name: str, printing: threading.Thread) -> int | None:
 
 
 def follow(engine: Engine, name: str, output: Output) -> int:
-    """Look at it until it has ended, and print what it prints; its exit code. Raises `Lost`."""
+    """Look at it until it has ended, and print its output; returns its exit code. Raises `Lost`."""
     log, watched = EnginesLog(engine, name, output), False
     while True:
         try:
@@ -289,7 +290,7 @@ def follow(engine: Engine, name: str, output: Output) -> int:
 
 
 def look(engine: Engine, name: str, log: EnginesLog, *, watched: bool) -> int | None:
-    """Print what it has printed since; its exit code, None while it runs. `watched`: it was seen running. Raises `Lost`, `EngineError`."""
+    """Print its new output; returns its exit code, None while it runs. `watched`: it was seen running. Raises `Lost`, `EngineError`."""
     try:
         state = engine.call("GET", f"/containers/{name}/json", timeout=ANSWERS_WITHIN)["State"]
     except EngineError as error:
@@ -306,7 +307,7 @@ def look(engine: Engine, name: str, log: EnginesLog, *, watched: bool) -> int | 
 
 
 def pass_on_sigterm(engine: Engine, name: str, asked: threading.Event) -> None:
-    """Once asked, send SIGTERM to the container's first process, as soon as the engine takes it."""
+    """Once asked, send SIGTERM to the container's first process, as soon as the engine accepts it."""
     asked.wait()
     while True:
         try:
@@ -318,7 +319,7 @@ def pass_on_sigterm(engine: Engine, name: str, asked: threading.Event) -> None:
 
 
 def run_inside(engine: Engine, spec: Mapping[str, Any]) -> int:
-    """A command in a container that runs; SIGTERM kills it."""
+    """Run a command in a running container; SIGTERM kills it."""
     made = engine.call("POST", f"/containers/{spec['name']}/exec", spec["exec"])["Id"]
     signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=kill_inside, args=(engine, made), daemon=True).start())
     tell(spec["told"], "started")
@@ -331,7 +332,7 @@ def run_inside(engine: Engine, spec: Mapping[str, Any]) -> int:
 
 
 def kill_inside(engine: Engine, made: str) -> None:
-    """SIGKILL to a command in a container and all below it, where its processes can be seen from here."""
+    """Send SIGKILL to a command in a container and all below it, if its processes are visible from here."""
     with contextlib.suppress(EngineError, OSError, *UNREADABLE):
         found = engine.call("GET", f"/exec/{made}/json", timeout=ANSWERS_WITHIN)
         pid = int(found.get("Pid") or 0)
@@ -342,7 +343,7 @@ def kill_inside(engine: Engine, made: str) -> None:
 
 
 def below(pid: int) -> list[int]:
-    """The processes that descend from one."""
+    """Return the processes that descend from this one."""
     children: list[int] = []
     with contextlib.suppress(OSError):
         for thread in os.listdir(f"/proc/{pid}/task"):
@@ -351,23 +352,23 @@ def below(pid: int) -> list[int]:
 
 
 def read(path: str) -> str:
-    """The text in a file."""
+    """Return the text of a file."""
     with open(path, encoding="utf-8") as file:
         return file.read()
 
 
 def tell(path: str, what: str) -> None:
-    """Say it, whole."""
+    """Write the file atomically."""
     with open(f"{path}.new", "w", encoding="utf-8") as file:
         file.write(what)
     os.replace(f"{path}.new", path)
 
 
 def blamed(error: EngineError, program: str) -> str:
-    """`failed CODE MESSAGE`: with the code of a shell where the job is at fault, 0 where the node is (R36).
+    """Return `failed CODE MESSAGE`: with the code of a shell if the job is at fault, 0 if the node is (R36).
 
-    The job is at fault where its image is not to be had, or where what cannot be executed is its own `program`: the engine's own programs,
-    such as its init, may be missing as well.
+    The job is at fault if its image cannot be pulled, or if its own `program` cannot be executed: the engine's own programs, such as its
+    init, may be missing as well.
     """
     said = str(error).lower()
     code = COULD_NOT if isinstance(error, NoImage) else 0
@@ -377,7 +378,7 @@ def blamed(error: EngineError, program: str) -> str:
 
 
 def main(path: str) -> int:
-    """Run what the file says; the exit code."""
+    """Run what the file specifies; returns the exit code."""
     with open(path, encoding="utf-8") as file:
         spec = json.load(file)
     os.unlink(path)

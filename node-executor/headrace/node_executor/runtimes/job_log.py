@@ -1,7 +1,7 @@
-"""What we ourselves write into a job's log: a line that says why it did not start, or what we could not find.
+"""The executor's own lines in a job's log: why it did not start, or what could not be found.
 
 The job's own output is written by its keeper, into pieces: the file itself is the first, `<path>.d/<start>` are later ones, each named
-after how many bytes came before it. Those between the first and the last few are dropped.
+after the number of bytes before it. Pieces between the first and the last few are dropped.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ MARK = "[headrace] "
 
 
 class Output(NamedTuple):
-    """A log at `path`, which takes at most about `limit` bytes."""
+    """A log at `path`, limited to about `limit` bytes."""
 
     path: str
     limit: int
 
     def note(self, text: str) -> None:
-        """A line of our own about the job, at the end. Never raises: a full disk costs output, never the job."""
+        """Append a line of the executor about the job. Never raises: a full disk costs output, never the job."""
         _, newest = pieces(self.path)[-1]
         try:
             descriptor = os.open(newest, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
@@ -32,7 +32,7 @@ class Output(NamedTuple):
 
 
 def pieces(path: str) -> list[tuple[int, str]]:
-    """The files of a log, in order, each with the number of bytes before it; the first one may not be there yet."""
+    """Return the files of a log in order, each with the number of bytes before it; the first may not exist yet."""
     folder = f"{path}.d"
     try:
         starts = sorted(int(name) for name in os.listdir(folder) if name.isdecimal())

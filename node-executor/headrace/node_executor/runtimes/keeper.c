@@ -1,10 +1,10 @@
-/* Keeps jobs, so that they outlive the executor: the same program as keeper.py, which says what is said on its wires; here in C,
- * because every job costs one fork of it and as many kilobytes as it has touched.
+/* Keeps jobs, so that they outlive the executor: the same program as keeper.py, which has the formats of orders and reports; in C,
+ * because every job costs one fork of it and the memory that it has touched.
  *
  *     keeper ORDERS REPORTS LOCK PADDING      (numbers of descriptors; the padding is room for a longer name in `ps`)
  *
- * The nursery reads orders and forks a keeper for each; a keeper starts one job, writes down what it is and how it ended, takes its
- * output, and passes on the signals that it is sent. It has no state but its own stack, and needs nobody.
+ * The spawner reads orders and forks a keeper for each; a keeper starts one job, records its start and its end, writes its
+ * output, and passes signals on. Its state is its own stack, and it depends on no other process.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -29,7 +29,7 @@
 #include <unistd.h>
 
 #define CHUNK 65536
-#define LOOKS 8 /* at most, at processes that fork while they are looked for */
+#define LOOKS 8 /* maximum, against processes that fork while they are looked for */
 #define SEGMENTS 4 /* a log has a head and at most three newer pieces, each a fourth of its limit */
 
 struct job {
@@ -61,7 +61,7 @@ static long long now_us(void) {
 
 static char *take(char **cursor, char *end) {
     char *text = *cursor, *stop = text < end ? memchr(text, 0, (size_t)(end - text)) : NULL;
-    if (stop == NULL) _exit(3); /* not from our executor */
+    if (stop == NULL) _exit(3); /* malformed: not from the executor */
     *cursor = stop + 1;
     return text;
 }
@@ -120,7 +120,7 @@ static void report_failure(const char *id, const char *stage, int number, int pl
     report(text, (size_t)size, -1);
 }
 
-/* The job's own process, before it becomes the job. A stage that fails is told with its errno. */
+/* The job's own process, before it becomes the job. A stage that fails is reported with its errno. */
 
 struct fault { char stage[16]; int number, place; };
 
@@ -133,7 +133,7 @@ static void give_up_at(int tell, const char *stage, int place) {
 
 static void give_up(int tell, const char *stage) { give_up_at(tell, stage, -1); }
 
-/* The file that the command means, as a shell would find it, into `found`; else 0, and in errno why the last place had none. */
+/* Write the file that the command means, as a shell would find it, into `found`; 0 on failure, with the last folder's errno. */
 static int find(struct job *job, char *found, size_t room, int *place) {
     const char *name = job->argv[0], *path = "/bin:/usr/bin";
     for (char **variable = job->envp; *variable; variable++) if (!strncmp(*variable, "PATH=", 5)) path = *variable + 5;
@@ -160,7 +160,7 @@ static int find(struct job *job, char *found, size_t room, int *place) {
     return 0;
 }
 
-/* Replace the process by the program, or by what it is started through, with the program's whole path among its arguments. */
+/* Execute the program, or its prefix with the program's whole path among the arguments. */
 static void run(struct job *job, char *program, int tell) {
     size_t before = 0, own = 0;
     while (job->prefix[before]) before++;
@@ -231,7 +231,7 @@ static pid_t start(struct job *job, int output, struct fault *fault) {
     int ready = 1;
     if (pid > 0) while ((ready = poll(&begun, 1, job->wait)) < 0 && errno == EINTR) continue;
     if (ready == 0) {
-        kill(pid, SIGKILL); /* it is not waited for: what it waits for may be a disk that is away */
+        kill(pid, SIGKILL); /* not waited for: it may itself wait for a disk that does not answer */
         strcpy(fault->stage, "late");
         fault->number = ETIMEDOUT;
         return -1;
@@ -250,7 +250,7 @@ static pid_t start(struct job *job, int output, struct fault *fault) {
     return pid;
 }
 
-/* What the job prints. Two keepers may write one log, a job's and its callback's: the first piece is the lock. */
+/* Output of the job. Two keepers may write one log, a job's and its callback's: the first piece is the lock. */
 
 static long long size_of(int file) {
     struct stat found;
@@ -263,7 +263,7 @@ static int open_piece(struct log *log, long long start) {
     return open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640);
 }
 
-/* The piece to write to, a new one where the last is full; the oldest but the head goes when there are too many. */
+/* Return the piece to write to, a new one if the last is full; with too many pieces the oldest except the head is removed. */
 static void turn(struct log *log, long long piece) {
     while (size_of(log->now) >= piece) {
         long long newest = log->start, oldest = -1;
@@ -336,7 +336,7 @@ static void print(struct log *log, struct job *job, const char *data, size_t siz
     flock(log->head, LOCK_UN);
 }
 
-/* One piece of what was printed, if there is any; whether there may be more. */
+/* Write one piece of output, if there is any; returns whether there may be more. */
 static int pass_on(int output, struct log *log, struct job *job) {
     static char chunk[CHUNK];
     ssize_t size = read(output, chunk, sizeof chunk);
@@ -354,7 +354,7 @@ static void kill_group(struct job *job) {
     close(file);
 }
 
-/* The processes below us, each once. What they orphan becomes our child, so nothing of the job is ever anywhere else. */
+/* The processes below this one, each once. Their orphans become its children, so all of the job is always below it. */
 
 struct tree { pid_t *pids; size_t count, room; };
 
@@ -413,14 +413,14 @@ static void signal_all(int number) {
     free(tree.pids);
 }
 
-/* `pid` 0: the job's first process has been collected, and its number may be somebody else's. */
+/* `pid` 0: the job's first process has been collected, and its number may be another process's. */
 static void kill_all(struct job *job, pid_t pid) {
     if (pid > 0) kill(-pid, SIGKILL);
     kill_group(job);
     signal_all(SIGKILL);
 }
 
-/* What the job left behind is looked for only if there is anything: that takes longer than all the rest. */
+/* Processes that the job left behind are looked for only if one exists: that takes longer than all the rest. */
 static void collect(struct job *job) {
     for (pid_t pid; (pid = waitpid(-1, NULL, WNOHANG)) >= 0;) {
         if (pid > 0) continue;
@@ -430,10 +430,10 @@ static void collect(struct job *job) {
     }
 }
 
-/* Once told to terminate, the job has until all of it has ended; otherwise what its first process leaves behind ends with that. */
+/* Once told to terminate, the job lasts until all of it has ended; otherwise all that is left ends with its first process. */
 static int keep(struct job *job, pid_t pid, int signals, int output, int state) {
     struct log log = {.head = -1, .now = -1};
-    pid_t nursery = getppid();
+    pid_t spawner = getppid();
     siginfo_t end = {0};
     int told = 0, killed = 0, collected = 0;
     for (;;) {
@@ -448,7 +448,7 @@ static int keep(struct job *job, pid_t pid, int signals, int output, int state) 
         if (heard.ssi_signo == SIGTERM) {
             told = 1;
             signal_all(SIGTERM);
-            signal_all(SIGCONT); /* who stands still cannot answer */
+            signal_all(SIGCONT); /* a stopped process cannot answer */
         } else if (heard.ssi_signo == SIGUSR1) {
             killed = 1;
             kill_all(job, collected ? 0 : pid);
@@ -467,10 +467,10 @@ static int keep(struct job *job, pid_t pid, int signals, int output, int state) 
             waitpid(other.si_pid, NULL, 0);
             other.si_pid = 0;
         }
-        if (collected && found < 0) break; /* no child is left, so nothing is */
+        if (collected && found < 0) break; /* no child is left, so the job is over */
     }
     long long ended = now_us();
-    if (!collected) kill(-pid, SIGKILL); /* its number is taken until it is collected, so this hits nobody else */
+    if (!collected) kill(-pid, SIGKILL); /* its number is taken until it is collected, so this kills no other process */
     kill_group(job);
     collect(job);
     if (output >= 0) for (int left = 64; left && pass_on(output, &log, job) > 0; left--) continue;
@@ -478,7 +478,7 @@ static int keep(struct job *job, pid_t pid, int signals, int output, int state) 
     int code = end.si_code == CLD_EXITED ? end.si_status : 128 + end.si_status;
     int size = snprintf(text, sizeof text, "ended %d %lld\n", code, ended);
     if (write(state, text, (size_t)size) != size) return 1;
-    if (getppid() != nursery) fdatasync(state); /* nobody is waiting for it now */
+    if (getppid() != spawner) fdatasync(state); /* the executor is not waiting for it now */
     return 0;
 }
 

@@ -1,22 +1,23 @@
-"""Keeps jobs, so that they outlive the executor: run as a script, without site-packages, where `keeper.c` could not be built.
+"""Keeps jobs, so that they outlive the executor: run as a script, without site-packages, if `keeper.c` could not be built.
 
     keeper ORDERS REPORTS LOCK PADDING      (numbers of descriptors; the padding is room for a longer name in `ps`)
 
-The *nursery* is this program as the executor starts it. It reads orders, forks a *keeper* for each, and ends with the executor. A keeper
-starts one job as the leader of its own session, and stays: it writes what the job prints into its log, passes signals on, and when the job
-ends, kills and collects whatever is left below it (orphans become its children), and writes down how and when. It needs nobody.
+The *spawner* is this program as the executor starts it. It reads orders, forks a *keeper* for each, and ends with the executor. A keeper
+starts one job as the leader of its own session, and stays: it writes the job's output into its log, passes signals on, and when the job
+ends, kills and collects all that is left below it (orphans become its children), and records how and when. It depends on no other
+process.
 
 - An order, on ORDERS: its size in four bytes, little-endian; then texts, each ended by a NUL: id, state file, log, the log's limit,
   directory, milliseconds in which it has to begin, uid, gid (-1: stay), cgroup of version 2 to begin in (or empty), its `cgroup.kill` (or
-  empty); then lists, each after its length: files to write a 0 into (cgroups of version 1), supplementary groups, what it is started
-  through (or nothing), command, environment.
+  empty); then lists, each after its length: files to write a 0 into (cgroups of version 1), supplementary groups, the command that starts
+  it (or nothing), command, environment.
 - The program is looked for in the job's PATH by the job's own process, as its account: any directory there may be the job's.
 - A report, on REPORTS (one message each): `ID started PID MICROSECONDS` with a pidfd of the keeper, or `ID failed STAGE ERRNO PLACE`;
   PLACE: the number of the last folder of the PATH that has a file of the command's name which is not executable; -1: none has.
 - The state file, locked as long as the keeper lives: `started KEEPER PID MICROSECONDS`, then `ended CODE MICROSECONDS`.
 - Signals that a keeper takes, each for every process of the job: TERM (which continues them as well), TSTP, CONT, and USR1 to kill.
   After TERM the job ends with the last of its processes; otherwise with its first one, and what that leaves behind is killed.
-- LOCK is let go of once the state file says what was started: who takes that lock later finds every job.
+- LOCK is released once the state file says what was started: the next process that takes that lock finds every job.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ if __name__ == "__main__":
 from headrace.node_executor.log_writing import Log
 
 CHUNK = 64 * 1024
-LOOKS = 8  # at most, at processes that fork while they are looked for
+LOOKS = 8  # maximum, against processes that fork while they are looked for
 
 _PDEATHSIG, _NO_NEW_PRIVS, _SUBREAPER = 1, 38, 36
 _PASSED_ON: dict[int, tuple[int, ...]] = {
-    signal.SIGTERM: (signal.SIGTERM, signal.SIGCONT),  # who stands still cannot answer
+    signal.SIGTERM: (signal.SIGTERM, signal.SIGCONT),  # a stopped process cannot answer
     signal.SIGTSTP: (signal.SIGSTOP,),
     signal.SIGCONT: (signal.SIGCONT,),
     signal.SIGUSR1: (signal.SIGKILL,),
@@ -52,7 +53,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Job(NamedTuple):
-    """An order."""
+    """An order, as read from ORDERS."""
 
     id: str
     state: str
@@ -80,7 +81,7 @@ class Fault(Exception):
 
 
 def read_job(payload: bytes) -> Job:
-    """The order in `payload`."""
+    """Decode the order in `payload`."""
     texts = iter([os.fsdecode(text) for text in payload.split(b"\0")])
 
     def several() -> list[str]:
@@ -102,14 +103,14 @@ class Keeper:
         self._job = job
         self._reports = reports
         self._lock = lock
-        self._nursery = os.getppid()
+        self._spawner = os.getppid()
         self._pid = 0
         self._state = -1
         self._told = self._killed = False
         self._code: int | None = None
 
     def run(self) -> None:
-        """From the order to the job's end."""
+        """Run from the order to the job's end."""
         os.setsid()
         _libc.prctl(_SUBREAPER, 1, 0, 0, 0)
         woken, wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -124,7 +125,7 @@ class Keeper:
         self._keep(woken, output)
 
     def _start(self) -> int:
-        """Start the job and say so. Raises `Fault`."""
+        """Start the job and report it. Raises `Fault`."""
         try:
             self._state = os.open(self._job.state, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             fcntl.flock(self._state, fcntl.LOCK_EX)
@@ -159,7 +160,7 @@ class Keeper:
             self._become(output, tell)
         os.close(tell)
         if not select.select([read], [], [], self._job.wait / 1000)[0]:
-            _send(pid, signal.SIGKILL)  # it is not waited for: what it waits for may be a disk that is away
+            _send(pid, signal.SIGKILL)  # not waited for: it may itself wait for a disk that does not answer
             raise Fault("late", errno.ETIMEDOUT)
         told = os.read(read, 64)
         os.close(read)
@@ -170,11 +171,11 @@ class Keeper:
         return pid
 
     def _become(self, output: int, tell: int) -> NoReturn:
-        """The job's own process, before it becomes the job."""
+        """Turn the job's own process into the job."""
         stage = "signals"
         try:
             signal.set_wakeup_fd(-1)
-            for number in range(1, 32):  # above are those of the C library itself
+            for number in range(1, 32):  # the signals above are those of the C library itself
                 if number not in {signal.SIGKILL, signal.SIGSTOP}:
                     signal.signal(number, signal.SIG_DFL)
             os.setsid()
@@ -233,11 +234,11 @@ class Keeper:
         while left and _pass_on(output, log):
             left -= 1
         os.write(self._state, f"ended {self._code} {ended}\n".encode())
-        if os.getppid() != self._nursery:  # nobody is waiting for it now
+        if os.getppid() != self._spawner:  # the executor is not waiting for it now
             os.fdatasync(self._state)
 
     def _hear(self, numbers: bytes) -> bool:
-        """Pass signals on; whether the job is over: by its first process, or, once it was told to terminate, by its last."""
+        """Pass signals on; returns whether the job is over: with its first process, or, once it was told to terminate, with its last."""
         for number in numbers:
             self._told |= number == signal.SIGTERM
             self._killed |= number == signal.SIGUSR1
@@ -254,7 +255,7 @@ class Keeper:
             while (other := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) and other.si_pid != self._pid:
                 os.waitpid(other.si_pid, 0)
             return False
-        return True  # no child is left, so nothing is
+        return True  # no child is left, so the job is over
 
     def _kill_all(self) -> None:
         if self._pid:  # it has not been collected
@@ -265,7 +266,7 @@ class Keeper:
         _send_all(signal.SIGKILL)
 
     def _collect(self) -> None:
-        self._pid = 0  # from here on its number may be somebody else's
+        self._pid = 0  # from here on its number may be another process's
         with contextlib.suppress(ChildProcessError):
             while True:
                 pid, _ = os.waitpid(-1, os.WNOHANG)
@@ -275,7 +276,7 @@ class Keeper:
 
 
 def find(name: str, directory: str, path: str | None) -> str:
-    """The file that a command in `directory` means, as a shell with this PATH would find it. Raises `Fault`."""
+    """Return the file that a command in `directory` means, as a shell with this PATH would find it. Raises `Fault`."""
     number, place = errno.ENOENT, -1
     for count, folder in enumerate([""] if "/" in name else (os.defpath if path is None else path).split(":")):
         program = os.path.join(directory, folder, name)
@@ -291,7 +292,7 @@ def find(name: str, directory: str, path: str | None) -> str:
 
 
 def _pass_on(output: int, log: Log) -> bool | None:
-    """Write one piece of what was printed, if there is any; whether there was one, or None at the end."""
+    """Write one piece of output, if there is any; returns whether there was one, or None at the end."""
     try:
         data = os.read(output, CHUNK)
     except BlockingIOError:
@@ -303,7 +304,7 @@ def _pass_on(output: int, log: Log) -> bool | None:
 
 
 def below() -> list[int]:
-    """The processes below us. What they orphan becomes our child, so nothing of the job is ever anywhere else."""
+    """Return the processes below this one. Their orphans become its children, so all of the job is always below it."""
     found = _children(os.getpid())
     for pid in found:
         found += [child for child in _children(pid) if child not in found]
@@ -311,7 +312,7 @@ def below() -> list[int]:
 
 
 def _children(pid: int) -> list[int]:
-    """A child is listed with the thread that forked it."""
+    """Return the children of a process; a child is listed with the thread that forked it."""
     found: list[int] = []
     with contextlib.suppress(OSError):
         for thread in os.listdir(f"/proc/{pid}/task"):
@@ -321,7 +322,7 @@ def _children(pid: int) -> list[int]:
 
 
 def _send_all(number: int) -> None:
-    """A process may fork while the list is read, so it is read until two readings agree, at most `LOOKS` times."""
+    """Signal every process: the list is read until two readings agree, at most `LOOKS` times, because processes may fork meanwhile."""
     found = below()
     looks = LOOKS
     while looks and found != (found := below()):
@@ -344,14 +345,14 @@ def _write(path: str, data: bytes) -> None:
 
 
 def _read(file: int, size: int) -> bytes:
-    """So many bytes, or fewer at the end."""
+    """Return `size` bytes, or fewer at the end."""
     data = b""
     while len(data) < size and (part := os.read(file, size - len(data))):
         data += part
     return data
 
 
-def nursery(orders: int, reports: int, lock: int) -> None:
+def spawner(orders: int, reports: int, lock: int) -> None:
     """Fork a keeper for each order, until the executor is gone."""
     for descriptor in (orders, reports, lock):
         os.set_inheritable(descriptor, False)
@@ -375,4 +376,4 @@ def nursery(orders: int, reports: int, lock: int) -> None:
 
 
 if __name__ == "__main__":
-    nursery(*(int(number) for number in sys.argv[1:4]))
+    spawner(*(int(number) for number in sys.argv[1:4]))

@@ -1,7 +1,7 @@
-"""Our end of the wires to the keepers: orders out, reports in (`keeper.py` says what is said on them).
+"""Sends orders to keepers and reads their reports (`keeper.py` has the format).
 
-Strategy: one nursery at a time, started with the first order. It dies only if somebody kills it; keepers and jobs live on. Then its reports
-end as soon as the last of its keepers has told how it began, so what was ordered and never told of was never started, and says so.
+Strategy: one spawner at a time, started with the first order. It dies only if killed; keepers and jobs live on. Then its reports end as
+soon as the last of its keepers has reported its start, so orders without a report were never started, and fail.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _log = structlog.get_logger("headrace.node_executor")
 
 
 class Order(NamedTuple):
-    """What a keeper is told, beside the job's own words. The `id` has no space and no NUL in it.
+    """A keeper's order, beside the job's own fields. The `id` contains neither space nor NUL.
 
-    `prefix`: what the command is started through, if anything; `wait`: milliseconds in which it has to begin.
+    `prefix`: the command that starts it, if any; `wait`: milliseconds in which it has to begin.
     """
 
     id: str
@@ -53,7 +53,7 @@ class Order(NamedTuple):
     groups: tuple[int, ...] = ()
 
     def encoded(self) -> bytes:
-        """For the wire. Raises `ValueError` for what cannot be said there: a NUL."""
+        """Encode the order. Raises `ValueError` for texts with a NUL."""
         words = [
             self.id,
             self.state,
@@ -77,9 +77,9 @@ class Order(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What became of an order. Started: `pidfd` is of its keeper, `pid` the job's. Failed: at which `stage`, with which `errno`.
+    """Result of an order. Started: `pidfd` is of its keeper, `pid` the job's. Failed: at which `stage`, with which `errno`.
 
-    `place`: the folder of the PATH, counted from 0, with a file of the command's name that is not executable; -1: there is none.
+    `place`: the folder of the PATH, counted from 0, with a file of the command's name that is not executable; -1: none has.
     """
 
     pid: int = 0
@@ -93,8 +93,8 @@ class Report(NamedTuple):
 Told = Callable[[Report], None]
 
 
-class Nursery:
-    """Sends orders to whatever nursery there is. `program`: the C one, or empty; `lock`: what keepers hold while they begin."""
+class Spawner:
+    """Sends orders to the running spawner, or starts one. `program`: the one in C, or empty; `lock`: what keepers hold while they begin."""
 
     def __init__(self, program: str, lock: int) -> None:
         self._loop = asyncio.get_running_loop()
@@ -103,20 +103,20 @@ class Nursery:
         self._line: _Line | None = None
 
     def order(self, order: Order, told: Told) -> None:
-        """Have a job kept; `told` is called once. Raises `ValueError` where the order cannot be said, `OSError` without a nursery."""
+        """Order a keeper; `told` is called once. Raises `ValueError` if the order cannot be encoded, `OSError` without a spawner."""
         payload = order.encoded()
         if self._line is None or self._line.closed:
             self._line = _Line(self._loop, self._command, self._lock)
         self._line.send(payload, order.id, told)
 
     def close(self) -> None:
-        """No more orders; keepers stay."""
+        """Accept no more orders; keepers stay."""
         if self._line is not None:
             self._line.close()
 
 
 class _Line:
-    """One nursery: its process, and what it was ordered and has not told of."""
+    """One spawner: its process, and the orders it has not reported on."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, command: Iterable[str], lock: int) -> None:
         self._loop = loop
@@ -151,7 +151,7 @@ class _Line:
     def send(self, payload: bytes, order: str, told: Told) -> None:
         self._waiting[order] = told
         if not self._unsent:
-            self._loop.call_soon(self._write)  # those that are ordered in one turn of the loop go together
+            self._loop.call_soon(self._write)  # orders of one turn of the loop are sent together
         self._unsent += payload
 
     def close(self) -> None:
@@ -205,8 +205,8 @@ class _Line:
                 told(Report(stage=first, errno=int(second), place=int(place[0])))
 
     def _ended(self) -> None:
-        _log.warning("nursery_died", unstarted=len(self._waiting))
+        _log.warning("spawner_died", unstarted=len(self._waiting))
         self.close()
         for told in list(self._waiting.values()):
-            told(Report(stage="nursery"))
+            told(Report(stage="spawner"))
         self._waiting.clear()

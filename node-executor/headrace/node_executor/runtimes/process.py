@@ -1,8 +1,8 @@
 """Jobs as plain processes, each the leader of its own session, and kept by a small process that outlives the executor.
 
-Strategy: the executor orders a keeper and is told when the job runs; from then on it has a pidfd of the keeper, whose end is the job's end,
-and the file in which the keeper wrote how. A later executor finds the same file: whether its keeper lives is told by the lock on it,
-so the number of a process is never believed for itself.
+Strategy: the executor orders a keeper and is told when the job runs; from then on it has a pidfd of the keeper, whose end is the job's
+end, and the file in which the keeper recorded how. A later executor finds the same file: whether its keeper lives is told by the lock on
+it, so the number of a process is never trusted by itself.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from typing import NamedTuple
 from headrace.node_executor import orphans
 from headrace.node_executor.launch.cgroups import CgroupEntry
 from headrace.node_executor.runtimes import COMMAND_NOT_FOUND, COMMAND_UNUSABLE, CannotStart, End, Launch, RuntimeListener
-from headrace.node_executor.runtimes.keeper_client import Nursery, Order, Report
+from headrace.node_executor.runtimes.keeper_client import Order, Report, Spawner
 
 _FAULTS_OF_THE_NODE = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EIO})
 
 BEGINS_WITHIN = 60.0
-"""Seconds in which a job's process has to have found its working directory and its program."""
+"""Seconds in which a job's process has to find its working directory and its program."""
 
 
 class ProcessRuntime:
@@ -34,15 +34,15 @@ class ProcessRuntime:
     `directory` has a file for each one that is kept; `within`: seconds in which a job's process has to begin.
     """
 
-    def __init__(self, nursery: Nursery, directory: str, within: float = BEGINS_WITHIN) -> None:
+    def __init__(self, spawner: Spawner, directory: str, within: float = BEGINS_WITHIN) -> None:
         self._loop = asyncio.get_running_loop()
-        self._nursery = nursery
+        self._spawner = spawner
         self._directory = directory
         self._within = within
         os.makedirs(directory, 0o700, exist_ok=True)
 
     def start(self, launch: Launch, hears: RuntimeListener) -> None:
-        """Start it; see `Runtime.start`."""
+        """Start the process; see `Runtime.start`."""
         try:
             check_command(launch.command)
             account, place = launch.account, CgroupEntry() if launch.group is None else launch.group.place(launch.part)
@@ -63,7 +63,7 @@ class ProcessRuntime:
                 enter=place.enter,
                 groups=() if account is None else account.groups,
             )
-            self._nursery.order(order, lambda report: self._told(launch, report, hears))
+            self._spawner.order(order, lambda report: self._told(launch, report, hears))
         except CannotStart as error:
             hears.failed(error)
         except ValueError as error:
@@ -82,7 +82,10 @@ class ProcessRuntime:
         return True
 
     def orphaned(self, name: str) -> int:
-        """When it was started (microseconds since 1970), if its keeper was killed and so did not write down how it ended; 0 otherwise."""
+        """Return when it was started (microseconds since 1970), if its keeper was killed and so did not record how it ended.
+
+        0 otherwise.
+        """
         kept = read_state(self._state(name))
         if kept is None:
             return 0
@@ -91,12 +94,12 @@ class ProcessRuntime:
         return kept.started if kept.pidfd < 0 and kept.end is None else 0
 
     def forget(self, name: str) -> None:
-        """Remove what its keeper wrote down."""
+        """Remove its keeper's record."""
         with contextlib.suppress(OSError):
             os.unlink(self._state(name))
 
     def abandon(self, known: Container[str]) -> list[str]:
-        """Kill and forget what was started and is not `known`; the names."""
+        """Kill and forget what was started and is not `known`; returns the names."""
         unknown = [name for name in os.listdir(self._directory) if name not in known]
         for name in unknown:
             kept = read_state(self._state(name))
@@ -119,7 +122,7 @@ class ProcessRuntime:
 
 
 class KeeperRecord(NamedTuple):
-    """What a keeper wrote down. `pidfd` is its own, -1 where it is gone; `end` where the job has ended."""
+    """A keeper's record. `pidfd` is its own, -1 if it is gone; `end` is set if the job has ended."""
 
     pid: int
     started: int
@@ -128,7 +131,7 @@ class KeeperRecord(NamedTuple):
 
 
 def read_state(path: str) -> KeeperRecord | None:
-    """What is kept under `path`; None where nothing was started, which is certain once we hold the lock of the data directory."""
+    """Read the record at `path`; None if nothing was started, which is certain while holding the lock of the data directory."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -147,7 +150,7 @@ def read_state(path: str) -> KeeperRecord | None:
 
 
 def _open_if_locked(descriptor: int, keeper: int) -> int:
-    """A pidfd of the keeper; -1 where it is gone. It held the lock when looked at last, so the number was still its own."""
+    """Return a pidfd of the keeper; -1 if it is gone. It held the lock at the last look, so the number was still its own."""
     try:
         pidfd = os.pidfd_open(keeper)
     except OSError:
@@ -161,15 +164,15 @@ def _open_if_locked(descriptor: int, keeper: int) -> int:
 
 
 def check_command(command: tuple[str, ...]) -> None:
-    """Raises `CannotStart` for what cannot be looked for."""
+    """Raise `CannotStart` for a command that cannot be looked for."""
     if not command or not command[0] or any("\0" in part for part in command):
-        raise CannotStart("there is no command, or it has a NUL byte in it", COMMAND_NOT_FOUND)
+        raise CannotStart("the command is missing, or contains a NUL byte", COMMAND_NOT_FOUND)
 
 
 def _cannot_start(launch: Launch, report: Report) -> CannotStart:
-    """The reason for people, and whose fault it was (R36)."""
+    """Return the reason for people, and whose fault it was (R36)."""
     name, stage, number = launch.command[0], report.stage, report.errno
-    reason = os.strerror(number) if number else "its nursery died"
+    reason = os.strerror(number) if number else "its spawner died"
     if stage == "directory":
         return CannotStart(f"the working directory {launch.directory} cannot be used: {reason}", COMMAND_UNUSABLE)
     if stage == "late":
@@ -183,13 +186,13 @@ def _cannot_start(launch: Launch, report: Report) -> CannotStart:
         return CannotStart(f"{name} cannot be run: the interpreter it names is not there", COMMAND_NOT_FOUND)
     if stage not in {"search", "exec"} or number in _FAULTS_OF_THE_NODE:
         return CannotStart(f"the node cannot start a process ({stage}): {reason}")
-    if number == errno.ENOENT:  # it was there a moment before
+    if number == errno.ENOENT:  # it existed a moment before
         return CannotStart(f"command not found: {name}", COMMAND_NOT_FOUND)
     return CannotStart(f"{name} cannot be run: {reason}", COMMAND_UNUSABLE)
 
 
 class Process:
-    """A job and its keeper, seen through a pidfd of the keeper (-1: it is gone already)."""
+    """A job and its keeper, controlled by a pidfd of the keeper (-1: the keeper is gone)."""
 
     __slots__ = ("_control", "_ended", "_group", "_loop", "_pidfd", "_state", "pid")
 
@@ -209,22 +212,22 @@ class Process:
             loop.call_soon(self._tell)
 
     def terminate(self) -> None:
-        """SIGTERM to every process; their keeper continues them, because a stopped process cannot answer."""
+        """Send SIGTERM to every process; their keeper continues them, because a stopped process cannot answer."""
         self._signal(signal.SIGTERM)
 
     def suspend(self) -> None:
-        """Freeze all of it, or send SIGSTOP to every process where it is in no control group."""
+        """Freeze all of it, or send SIGSTOP to every process if it is in no control group."""
         if self._pidfd >= 0 and (self._group is None or not self._group.freeze()):
             self._signal(signal.SIGTSTP)
 
     def resume(self) -> None:
-        """The inverse, of both."""
+        """Inverse of `suspend`, for both means."""
         if self._group is not None:
             self._group.thaw()
         self._signal(signal.SIGCONT)
 
     def kill(self) -> None:
-        """SIGKILL to everything below the keeper."""
+        """Send SIGKILL to everything below the keeper."""
         self._signal(signal.SIGUSR1)
 
     def _signal(self, number: signal.Signals) -> None:
@@ -243,7 +246,7 @@ class Process:
         if kept is not None and kept.end is not None:
             self._ended(kept.end)
             return
-        at = time.time_ns() // 1_000  # somebody killed the keeper: the job's own processes are without anybody now
+        at = time.time_ns() // 1_000  # the keeper was killed: the job's processes run on without one
         self._loop.run_in_executor(None, self._sweep).add_done_callback(lambda _: self._ended(End(None, at)))
 
     def _sweep(self) -> None:

@@ -25,12 +25,12 @@ send = Trial().send
 def test_a_list_proves_itself_and_leaves_nothing(unified: str, as_a_job: Trial) -> None:
     wall = GroupWall(unified, as_a_job)
     assert wall.prove()
-    assert [name for name in os.listdir(unified) if name.startswith("canary")] == []
+    assert [name for name in os.listdir(unified) if name.startswith("probe")] == []
 
 
 def test_where_jobs_run_as_root_and_can_leave_their_cgroup_a_list_does_not_prove_itself(unified: str) -> None:
     assert not GroupWall(unified).prove()
-    assert [name for name in os.listdir(unified) if name.startswith("canary")] == []
+    assert [name for name in os.listdir(unified) if name.startswith("probe")] == []
 
 
 def test_a_job_gets_the_usual_nodes_and_its_own_in_a_cgroup_made_for_it(unified: str) -> None:

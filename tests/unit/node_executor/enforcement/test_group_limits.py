@@ -34,9 +34,9 @@ def newer(machine: Machine):
     found.close()
 
 
-def test_it_proves_itself_where_the_driver_refuses_the_canary(newer: NvmlDevices, unified: str, as_a_job: Trial) -> None:
+def test_it_proves_itself_where_the_driver_refuses_the_probe(newer: NvmlDevices, unified: str, as_a_job: Trial) -> None:
     assert GroupLimits(newer, unified, as_a_job).prove() == "kernel"
-    assert os.listdir(unified) == [name for name in os.listdir(unified) if not name.startswith("canary")]
+    assert os.listdir(unified) == [name for name in os.listdir(unified) if not name.startswith("probe")]
 
 
 def test_an_older_driver_has_none_and_one_that_does_not_hold_is_not_believed(

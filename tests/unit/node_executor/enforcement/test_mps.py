@@ -34,7 +34,7 @@ def test_it_proves_itself_with_a_daemon_of_its_own(fence: MpsFence, case, tmp_pa
     fence.enclose(case(HALF))
     assert fence.prove() == "cooperative"
     assert told(tmp_path)[-1] == f"set_default_device_pinned_mem_limit 0 {HALF_MIB}M"
-    assert [name for name in os.listdir(tmp_path) if "canary" in name] == []
+    assert [name for name in os.listdir(tmp_path) if "probe" in name] == []
 
 
 def test_only_what_nobody_can_get_around_is_the_drivers(

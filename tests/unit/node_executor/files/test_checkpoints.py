@@ -96,8 +96,8 @@ def test_a_path_may_be_relative_to_the_directory_or_a_file_uri(paths) -> None:
         ('{"uri": "s3://bucket/x"}', "checkpoint s3://bucket/x was not found on this node and does not count"),
         ('{"uri": ""}', "checkpoint  was not found on this node and does not count"),
         ('{"uri": "5.pt", "step": -1}', "checkpoint 5.pt was not found on this node and does not count"),
-        ("[" * 10_000, 'a line of the registered checkpoints is no JSON of the form {"uri": ..., "step": ...}'),
-        ('{"uri": 7}', 'a line of the registered checkpoints is no JSON of the form {"uri": ..., "step": ...}'),
+        ("[" * 10_000, 'a line of the registered checkpoints is not JSON of the form {"uri": ..., "step": ...}'),
+        ('{"uri": 7}', 'a line of the registered checkpoints is not JSON of the form {"uri": ..., "step": ...}'),
     ],
 )
 def test_what_cannot_be_found_or_read_does_not_count_and_hides_nothing_earlier(paths, line, complaint) -> None:
@@ -123,7 +123,7 @@ def test_of_a_gang_only_the_first_looks_into_the_shared_directory(paths) -> None
 
 def test_looking_may_hang_only_where_the_checkpoints_are_not_our_own(paths) -> None:
     assert CheckpointWatch(paths).quick
-    assert not CheckpointWatch(paths._replace(elsewhere=True)).quick
+    assert not CheckpointWatch(paths._replace(on_shared_path=True)).quick
 
 
 @pytest.mark.parametrize("kind", ["fifo", "link", "device", "directory"])
@@ -217,7 +217,7 @@ def test_only_a_change_is_news(paths) -> None:
     assert watch.may_have_news
     watch.look()
     assert not watch.may_have_news
-    assert CheckpointWatch(paths._replace(elsewhere=True)).may_have_news
+    assert CheckpointWatch(paths._replace(on_shared_path=True)).may_have_news
 
 
 @pytest.fixture

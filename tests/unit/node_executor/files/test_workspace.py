@@ -123,7 +123,7 @@ def test_the_replicas_of_a_gang_share_one_checkpoint_directory_and_none_of_them_
     workspace = Workspace(str(tmp_path), str(tmp_path / "shared"))
     first, second = (workspace.paths(make_order(rank=rank, replicas=2)) for rank in (0, 1))
     assert first.checkpoints == second.checkpoints == f"{tmp_path}/shared/{NAME}"
-    assert first.elsewhere
+    assert first.on_shared_path
     workspace.make(first)
     workspace.make(second)
     workspace.tidy(first)

@@ -32,7 +32,7 @@ from headrace.node_executor.runtimes.container import (
 from headrace.node_executor.runtimes.container_run import Engine as Client
 from headrace.node_executor.runtimes.container_run import EngineError
 from headrace.node_executor.runtimes.job_log import Output, pieces
-from headrace.node_executor.runtimes.keeper_client import Nursery
+from headrace.node_executor.runtimes.keeper_client import Spawner
 from headrace.node_executor.runtimes.process import ProcessRuntime
 from tests.mock_engine import Contained, Engine
 from tests.mock_nvml import compiler
@@ -48,8 +48,8 @@ class Site:
     def __init__(self, directory: Path, engine: Engine | Podman, init: str, image: str = "") -> None:
         self.directory, self.engine, self.init, self.image = directory, engine, init, image or engine.image
         self.lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
-        self.nursery = Nursery("", self.lock)
-        processes = ProcessRuntime(self.nursery, str(directory / "kept"))
+        self.spawner = Spawner("", self.lock)
+        processes = ProcessRuntime(self.spawner, str(directory / "kept"))
         self.containers = ContainerRuntime(processes, engine.socket, str(directory / "containers"), init, f"n:{directory}")
         self.runtime = Either(processes, self.containers)
 
@@ -65,7 +65,7 @@ class Site:
         return Site(self.directory, self.engine, self.init, self.image)
 
     def close(self) -> None:
-        self.nursery.close()
+        self.spawner.close()
         os.close(self.lock)
 
     @property
@@ -242,7 +242,7 @@ async def test_containers_of_leases_that_are_over_are_removed_and_those_of_other
     stories = [started(site, "sleep", "1000", name=name) for name in ("x.1.0", "y.1.0")]
     for story in stories:
         await story.runs()
-    processes = ProcessRuntime(site.nursery, str(site.directory / "kept"))
+    processes = ProcessRuntime(site.spawner, str(site.directory / "kept"))
     other = ContainerRuntime(processes, site.engine.socket, str(site.directory / "other"), site.init, "other")
     assert await other.reconcile(set) == ([], {})
     assert await site.containers.reconcile(lambda: {"x.1.0"}) == (["y.1.0"], {})
@@ -431,7 +431,7 @@ def test_the_engine_of_a_former_executor_is_remembered(tmp_path) -> None:
 async def test_without_an_engine_an_image_is_the_nodes_fault(engine, tmp_path) -> None:
     site = Site(tmp_path, engine, "")
     story = Story()
-    Either(ProcessRuntime(site.nursery, str(tmp_path / "kept")), None).start(site.launch("true"), story.hears)
+    Either(ProcessRuntime(site.spawner, str(tmp_path / "kept")), None).start(site.launch("true"), story.hears)
     with pytest.raises(CannotStart, match="this node has no container engine for the image trainer:1"):
         await story.runs()
     site.close()

@@ -17,7 +17,7 @@ from headrace.node_executor import native, orphans
 from headrace.node_executor.launch.accounts import UserAccount
 from headrace.node_executor.runtimes import CannotStart, End, Launch, Running, Runtime, RuntimeListener
 from headrace.node_executor.runtimes.job_log import Output, pieces
-from headrace.node_executor.runtimes.keeper_client import SOURCE, Nursery
+from headrace.node_executor.runtimes.keeper_client import SOURCE, Spawner
 from headrace.node_executor.runtimes.process import KeeperRecord, Process, ProcessRuntime, read_state
 from tests.patience import PATIENCE
 
@@ -82,8 +82,8 @@ class Keeping:
     def __init__(self, directory: Path, program: str) -> None:
         self.directory = directory
         self.lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
-        self.nursery = Nursery(program, self.lock)
-        self.runtime = ProcessRuntime(self.nursery, str(directory / "kept"))
+        self.spawner = Spawner(program, self.lock)
+        self.runtime = ProcessRuntime(self.spawner, str(directory / "kept"))
 
     def launch(self, *command: str, env: dict[str, str], limit: int = 1_000_000, where: str = "") -> Launch:
         control = str(self.directory / "control")
@@ -91,7 +91,7 @@ class Keeping:
         return Launch("job", command, env | {"HEADRACE_CONTROL_DIR": control}, where or str(self.directory), control, output)
 
     def close(self) -> None:
-        self.nursery.close()
+        self.spawner.close()
         os.close(self.lock)
 
 
@@ -312,10 +312,10 @@ async def test_a_successor_takes_over_what_runs_and_hears_how_it_ended(keeping, 
     heir.close()
 
 
-async def test_a_job_outlives_its_nursery_and_what_ended_meanwhile_is_told_with_its_time(keeping, tmp_path, program) -> None:
+async def test_a_job_outlives_its_spawner_and_what_ended_meanwhile_is_told_with_its_time(keeping, tmp_path, program) -> None:
     job = Job(keeping, "sh", "-c", "while [ ! -e release ]; do sleep 0.01; done; exit 6")
     await job.runs()
-    keeping.nursery.close()
+    keeping.spawner.close()
     (tmp_path / "release").touch()
     end = await job.end()
     heir = Keeping(tmp_path, program)
@@ -345,10 +345,10 @@ async def test_the_number_of_a_dead_keeper_is_not_believed(tmp_path) -> None:
     assert read_state(str(tmp_path / "job")) is None
 
 
-async def test_a_nursery_that_is_killed_is_replaced_with_the_next_order(keeping, tmp_path) -> None:
+async def test_a_spawner_that_is_killed_is_replaced_with_the_next_order(keeping, tmp_path) -> None:
     first = Job(keeping, "sleep", "1000")
     await first.runs()
-    line = keeping.nursery._line
+    line = keeping.spawner._line
     assert line is not None
     line._process.kill()
     async with asyncio.timeout(PATIENCE):
@@ -390,8 +390,8 @@ async def test_a_command_that_is_not_there_is_the_jobs_fault(keeping) -> None:
     for command, message in [
         (("no-such-command",), "command not found: no-such-command"),
         (("./nope",), "command not found: ./nope"),
-        ((), "there is no command, or it has a NUL byte in it"),
-        (("a\0b",), "there is no command, or it has a NUL byte in it"),
+        ((), "the command is missing, or contains a NUL byte"),
+        (("a\0b",), "the command is missing, or contains a NUL byte"),
     ]:
         error = await refused(keeping, *command)
         assert (error.message, error.exit_code) == (message, 127)
@@ -428,8 +428,8 @@ async def test_a_node_that_cannot_keep_a_job_is_at_fault_itself(keeping, tmp_pat
     assert (error.message, error.exit_code) == ("the node cannot start a process (state): File exists", None)
 
 
-async def test_without_a_nursery_the_node_is_at_fault_itself(keeping, monkeypatch) -> None:
-    monkeypatch.setattr(keeping.nursery, "_command", ("/no/such/program",))
+async def test_without_a_spawner_the_node_is_at_fault_itself(keeping, monkeypatch) -> None:
+    monkeypatch.setattr(keeping.spawner, "_command", ("/no/such/program",))
     error = await refused(keeping, "true")
     assert (error.message, error.exit_code) == ("the node cannot start a process: No such file or directory", None)
 
@@ -538,7 +538,7 @@ def dead(tmp_path) -> Iterator[Path]:
 @pytest.mark.parametrize("where", ["path", "directory"])
 async def test_a_directory_that_does_not_answer_holds_up_its_job_only_and_not_for_ever(keeping, tmp_path, dead, where) -> None:
     """R36: it may be there on another node."""
-    runtime = ProcessRuntime(keeping.nursery, str(tmp_path / "kept"), within=2.0)
+    runtime = ProcessRuntime(keeping.spawner, str(tmp_path / "kept"), within=2.0)
     said: asyncio.Future[CannotStart] = asyncio.get_running_loop().create_future()
     launch = keeping.launch("tool", env={"PATH": f"{dead}/bin"})._replace(name="stuck")
     if where == "directory":

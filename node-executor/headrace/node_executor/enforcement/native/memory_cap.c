@@ -1,14 +1,14 @@
-/* Holds a job to its part of a GPU's memory, from within: preloaded into its processes, it stands before the functions of libcuda that take
- * memory and those that say how much there is. What the driver takes for itself is not seen here, so the cap is lower than the part by what
- * a context needs; and who leaves the variable out is not held at all. It is a fence for honest programs, and no more: the watchdog is behind it.
+/* Limits a job to its part of a GPU's memory inside its processes: preloaded into them, it wraps the functions of libcuda that allocate
+ * memory and those that report its size. Memory that the driver takes for itself is not seen here, so the limit is lower than the part by
+ * what a context needs; a process without the variable is not limited. It limits cooperative programs only; the watchdog sees the others.
  *
  *     HEADRACE_GPU_MEMORY_CAP      bytes that all processes of the job together may take
- *     HEADRACE_GPU_MEMORY_CONTEXT  bytes by which that is less for each process that takes memory beside the first
+ *     HEADRACE_GPU_MEMORY_CONTEXT  bytes by which that is less for each further process that takes memory
  *     HEADRACE_GPU_MEMORY_FILE     a file in which they count together
  *
- * Programs find libcuda's functions in three ways: as symbols, by dlsym, and by cuGetProcAddress. The first two end here by name. For the
- * third the function that the driver returns is compared with those that stand in our table, by address, so whatever variant of a name was
- * asked for is met. What is not in the table passes untouched.
+ * Programs find libcuda's functions in three ways: as symbols, by dlsym, and by cuGetProcAddress. The first two resolve to this library
+ * by name. For the third the function that the driver returns is compared with those of the table below, by address, so every variant of
+ * a name is covered. Functions that are not in the table are passed through.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -29,7 +29,7 @@ typedef uint64_t u64;
 typedef int result;
 enum { OK = 0, OUT_OF_MEMORY = 2, NOT_FOUND = 500, SLOTS = 256, BUCKETS = 4096 };
 
-/* Counting: one slot for each process in a file of the job; a slot whose process is gone counts no more. */
+/* Counting: one slot for each process in a file of the job; a slot whose process is gone does not count. */
 
 struct slot { int32_t pid; int32_t unused; u64 bytes; };
 struct shared { struct slot slots[SLOTS]; };
@@ -76,7 +76,7 @@ static u64 taken(void) {
   return there > 1 ? sum + (there - 1) * context : sum;
 }
 
-/* Without a place to count there is no fence, and so no memory: the job fails where it can be seen. */
+/* Without a file to count in, allocations fail: the job fails visibly instead of running without a limit. */
 static int reserve(u64 bytes) {
   if (!cap) return 1;
   if (!shared) return 0;
@@ -103,7 +103,7 @@ static u64 left(void) {
   return sum < cap ? cap - sum : 0;
 }
 
-/* What each address was taken for */
+/* Size of the allocation at each address */
 
 struct block { u64 at, bytes; struct block *next; };
 static struct block *blocks[BUCKETS];
@@ -166,7 +166,7 @@ static void *real(const char *name) {
   if (!call) *(void **)&call = real(#name);               \
   if (!call) return NOT_FOUND;
 
-/* Functions that take memory: (name, arguments with their types, arguments, address, bytes) */
+/* Functions that allocate memory: (name, arguments with their types, arguments, address, bytes) */
 #define TAKES(name, typed, plain, at, bytes)              \
   API result name typed;                                  \
   API result name typed {                                 \
@@ -217,7 +217,7 @@ GIVES(cuMemRelease, (u64 at), (at), at)
 GIVES(cuArrayDestroy, (u64 at), (at), at)
 GIVES(cuMipmappedArrayDestroy, (u64 at), (at), at)
 
-/* Functions that say how much there is: the part, and what is left of it */
+/* Functions that report memory: the part, and what is left of it */
 
 API result cuMemGetInfo_v2(size_t *free_bytes, size_t *total);
 API result cuMemGetInfo_v2(size_t *free_bytes, size_t *total) {
@@ -237,7 +237,7 @@ API result cuDeviceTotalMem_v2(size_t *total, int device) {
   return code;
 }
 
-/* The table, by which the three ways lead here */
+/* The table that the three ways share */
 
 struct way { const char *name; void *ours, *theirs; };
 #define WAY(name) {#name, (void *)name, NULL}

@@ -1,4 +1,4 @@
-/* Starts a program with a /dev of its own, in which there is nothing but the nodes that are named:
+/* Starts a program with a /dev of its own that contains only the named nodes:
  *
  *     private_dev NODE... -- PROGRAM ARGUMENT...
  *
@@ -36,7 +36,7 @@ static void folders_of(char *path) {
     *at = '/';
   }
 }
-/* A node below /dev into the new one, which is mounted at STAGE meanwhile. */
+/* Bind a node below /dev into the new one, which is mounted at STAGE meanwhile. */
 static void bring(const char *node) {
   char to[4096];
   struct stat found;
