@@ -17,9 +17,13 @@ CLEAN: tuple[str, ...] = (
     "callout/",
     "cli/",
     "client/",
+    "governance/",
     "health/",
     "nats_client/",
     "node_executor/",
+    "node_executor/core/",
+    "node_executor/launch/",
+    "preemption/",
 )
 """Folders below `headrace/` that were rewritten. A folder is added when it is, and none is taken out."""
 

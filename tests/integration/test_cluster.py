@@ -33,7 +33,7 @@ from headrace.contracts.transport.codec import decode_submit
 from headrace.contracts.transport.subjects import FEED_STREAM, LEDGER_STREAM, SNAPSHOT_BUCKET, SNAPSHOT_STREAM, SUBMIT_STREAM
 from headrace.feed.outgoing_message import Outgoing
 from headrace.feed.publisher import Publisher
-from headrace.governance.api.submit_batcher import Gathering
+from headrace.governance.api.submit_batcher import SubmitBatcher
 from headrace.supervisor.nats import leaderless_stream
 from headrace.supervisor.nats.leaderless_stream import MADE_ANEW, Leaderless
 from headrace.supervisor.nats.servers import StreamStatus, standing
@@ -169,7 +169,7 @@ async def test_submits_wait_within_their_deadline_for_servers_that_are_away(
     door = ConnectionTarget(addresses, Login(name="alice", password="", tenant="acme", user="alice"))
     monkeypatch.setattr(client_module, "find", lambda *_: door)
     monkeypatch.setattr(client_module, "STORED_WITHIN", PATIENCE)
-    connection, gathering = await connect(addresses), Gathering()
+    connection, gathering = await connect(addresses), SubmitBatcher()
     log = JetStreamLog(connection, SUBMIT_STREAM)
     gateway = SimpleNamespace(append=Counted(log.append, LogUnavailable))
     try:

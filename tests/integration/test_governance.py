@@ -233,7 +233,7 @@ async def test_no_question_ends_the_service(core, admin, login, tmp_path):
 async def test_a_node_that_is_not_there_cannot_be_cordoned(admin, login, tmp_path):
     async with governance(await login("governance"), tmp_path):
         answer = await admin.ask("cordon", NodeRequest(node="gpu99"))
-    assert (answer.code, answer.error) == ("NOT_FOUND", "there is no node gpu99; there is none")
+    assert (answer.code, answer.error) == ("NOT_FOUND", "there is no node gpu99; there is nothing of this kind")
 
 
 async def test_it_runs_as_a_process(nats_server, core, admin, tmp_path):

@@ -18,7 +18,7 @@ from headrace.contracts.values.durations import SECOND
 from headrace.domain.model.state import State
 from headrace.governance.api.context import ApiContext, CallContext
 from headrace.governance.api.errors import ApiError
-from headrace.governance.api.whatif_service import Supposing
+from headrace.governance.api.whatif_service import WhatIfService
 from headrace.identity.caller import Caller, Role
 from headrace.simulate.scenario import read_scenario
 from headrace.simulate.world import World
@@ -60,7 +60,7 @@ async def test_a_question_that_takes_more_memory_than_its_limit_is_told_so_and_t
         monkeypatch.setenv(name, value)
     peak = tmp_path / "peak"
     says = f"from headrace.simulate import asked; asked.main(); open({str(peak)!r}, 'w').write(str(asked._peak()))"
-    supposing = Supposing((sys.executable, "-c", says))
+    supposing = WhatIfService((sys.executable, "-c", says))
     with pytest.raises(ApiError) as too_large:
         await supposing.what_if(asking(200_000), call)
     assert (too_large.value.code.name, too_large.value.reason) == ("RESOURCE_EXHAUSTED", "TOO_LARGE")

@@ -19,7 +19,7 @@ from headrace.contracts.messages.submissions import JobWish
 from headrace.contracts.transport.subjects import SUBMIT_STREAM, submit
 from headrace.contracts.values.durations import format_duration
 from headrace.contracts.values.ids import job_key, make_job_id
-from headrace.governance.api.submit_batcher import Gathering
+from headrace.governance.api.submit_batcher import SubmitBatcher
 from tests.simulation.network import ServiceConnection
 from tests.simulation.plan import Again, Job
 
@@ -49,7 +49,7 @@ class Submitting:
         self._do = do
         self._wishes: dict[str, JobWish] = {}
         self._jobs = {job.wish.name: job for job in world.plan.jobs}
-        self._gathering = Gathering()
+        self._gathering = SubmitBatcher()
 
     def begin(self) -> None:
         """Submit everything in its time."""

@@ -22,7 +22,7 @@ from headrace.governance.validation.diagnostics import Diagnostics, shown
 from headrace.governance.validation.governed_keys import check_governed
 from headrace.governance.validation.limit_checks import check_policy, check_reservations, check_share_limits
 from headrace.governance.validation.references import ReferenceChecks, shut_out
-from headrace.governance.validation.reservation_feasibility import check_honourable, warn_not_pinned
+from headrace.governance.validation.reservation_feasibility import check_reservations_feasible, warn_not_pinned
 from headrace.governance.validation.subjects import check_subjects
 from headrace.governance.validation.supply import check_level, check_selectors, pools_reached
 
@@ -176,7 +176,7 @@ def _judge(
     for policy in concerned:
         check_policy(name_of(policy.document), policy, after, findings)
     check_governed(before, after, [name for name, _, _ in changed], findings)
-    check_honourable(before, after, findings)
+    check_reservations_feasible(before, after, findings)
     warn_not_pinned(after, concerned, findings)
 
 

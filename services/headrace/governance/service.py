@@ -46,7 +46,7 @@ from headrace.contracts.transport.subjects import LEDGER_STREAM
 from headrace.contracts.values.durations import SECOND
 from headrace.contracts.values.ids import ENTROPY_BYTES, make_job_id
 from headrace.domain.model.state import State
-from headrace.governance.api.serve import Hands, host
+from headrace.governance.api.serve import GovernanceFunctions, host
 from headrace.governance.approvals import approving
 from headrace.governance.calendars import Zones
 from headrace.governance.claims import claiming
@@ -120,7 +120,7 @@ async def main(service: Service) -> None:
     work = [deciding.run(handlers), upgrade.run(), missing_keys.run(), nodes.run()]
     address = os.environ.get(API)
     if address:
-        work.append(host(deciding, Hands(requests.decided, keys.sign, texts, verifier), ZONES, address))
+        work.append(host(deciding, GovernanceFunctions(requests.decided, keys.sign, texts, verifier), ZONES, address))
     await together(*work)
 
 

@@ -1,11 +1,11 @@
-"""Who yields, and whether they did: the search for victims and the watch over what was ordered.
+"""Preemption: finds victims for accepted searches, and watches the preemptions that were ordered.
 
-The question it answers: *whose borrowed units make room for this job, at the least lost work, and is everybody leaving in time?*
+The question it answers: *which borrowed units make room for this job with the least lost work, and do all victims leave in time?*
 
 Facts read: all. Facts written: `preemption.proposed`, `preemption.none`, `preemption.settled`, `lease.overdue`, `node.lost`.
 
-`decide` is pure; the rules of the search are in `headrace.domain.preemption.victims`, where the allocator finds them too. `service`
-connects it to the bus and listens to the nodes' heartbeats.
+`decide` is pure; the rules of the search are in `headrace.domain.preemption.victims`, which the allocator uses too. `service` connects it
+to the bus and receives the nodes' heartbeats.
 
-It never orders anything: a proposal is a proposal until the allocator has accepted it.
+It orders no preemption: a proposal has an effect only once the allocator has accepted it.
 """

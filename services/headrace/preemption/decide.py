@@ -1,4 +1,4 @@
-"""One round of preemption: answer open searches, watch ladders, settle what has ended. Pure."""
+"""One round of preemption: answer open searches, detect overdue leases and lost nodes, settle what has ended. Pure."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     from headrace.domain.model.state import NodeState, State
 
 NODE_TIMEOUT = 60 * SECOND
-"""How long a node may be silent (R32)."""
+"""Silence after which a node counts as lost (R32)."""
 
 
 class Heard(Protocol):
-    """How long nodes have been silent, by a clock that only goes on: no jump of log time makes a node lost (R34)."""
+    """Silence of nodes, by a monotonic clock: no jump of log time makes a node lost (R34)."""
 
     def silence(self, node: str) -> int:
-        """Microseconds since the node was last heard of, or since it was first asked about."""
+        """Microseconds since the node was last heard, or since it was first asked about."""
 
 
 class PreemptionWatch:
     """The rules of preemption over one state.
 
-    `heard` says how long each node has been silent; it is no part of the state, because heartbeats are not in
-    the ledger: what follows from silence is stated as an observation (`node.lost`), on which the allocator then decides. So that no look
-    goes over all nodes, each is looked at again when it could be lost at the earliest.
+    `heard` returns how long each node has been silent. It is not part of the state, because heartbeats are not in the ledger: silence is
+    stated as an observation (`node.lost`), on which the allocator then decides. To avoid scanning all nodes, each is checked again at the
+    earliest time at which it could be lost.
     """
 
     def __init__(self, state: State, heard: Heard | None = None) -> None:
@@ -47,7 +47,7 @@ class PreemptionWatch:
         self._looked_at = 0
 
     def decide(self, now: int) -> tuple[AnyFact, ...]:
-        """The facts to state at log time `now`; empty when there is nothing to say."""
+        """The facts to state at log time `now`; may be empty."""
         state, self._looked_at = self.state, max(now, self.state.now)
         if self.heard is None and not (state.preemptions or state.ladders.moments or _searches(state)):
             return ()
@@ -55,7 +55,7 @@ class PreemptionWatch:
         return (*self._answers(now, room), *room.fill(chain(self._settled(now), self._overdue(now), self._lost(now))))
 
     def next_wakeup(self) -> int | None:
-        """The log time at which a ladder becomes overdue, a node lost, or who left late may come back (R34)."""
+        """Log time at which a lease becomes overdue, a node may be lost, or a preemption with late leaves is settled (R34)."""
         moments = [self.state.ladders.next(self._looked_at), self._looks.next(self._looked_at)]
         moments += [at for one in self.state.preemptions.values() if (at := settles_at(self.state, one)) > self._looked_at]
         return min((moment for moment in moments if moment is not None), default=None)
@@ -67,7 +67,7 @@ class PreemptionWatch:
             answer = _answer(asked, search(self.state, asked.job, self.state.pools[name], now))
             if not room.takes((answer,)):
                 if not room.untouched:
-                    return  # the next record has room
+                    return  # the next record has space
                 answer = _answer(asked, NoPlan("the plan is too large for one record"))
                 room.takes((answer,))
             yield answer
@@ -84,10 +84,13 @@ class PreemptionWatch:
                 yield f.LeaseOverdueV1(job=job.key, attempt=job.attempt, rank=lease.rank, node=lease.node)
 
     def _lost(self, now: int) -> Iterator[AnyFact]:
-        """Silence counts from the last registration at the earliest. One that has stopped is waited for while it has leases (R36)."""
+        """Silence counts from the last registration at the earliest.
+
+        A stopped node is not lost while its leases are covered by the stop (R36).
+        """
         if self.heard is None:
             return
-        if self._known != self.state.documents_sequence:  # nodes may have come, or come back
+        if self._known != self.state.documents_sequence:  # nodes may have registered
             self._known = self.state.documents_sequence
             for node in self.state.nodes.values():
                 if node.status != "lost" and node.name not in self._looks.moments:
@@ -109,7 +112,7 @@ def _is_missed(node: NodeState) -> bool:
 
 
 def _searches(state: State) -> dict[str, Search]:
-    """For whom victims are looked for, by pool."""
+    """Searches for victims, by pool."""
     return {name: pool.search for name, pool in state.pools.items() if pool.search is not None}
 
 
@@ -135,7 +138,7 @@ def _answer(asked: Search, found: VictimPlan | NoPlan) -> AnyFact:
 
 
 def settles_at(state: State, preemption: Preemption) -> int:
-    """From when on it is settled: 0, at once, when all have left; where some left late, the preemptor has its time to go first (R27)."""
+    """Time from which a preemption is settled: 0 once all have left in time; after a late leave, the preemptor goes first (R27)."""
     pool = state.pools.get(preemption.pool)
     if preemption.kept or not preemption.all_left_at or preemption.settled or pool is None:
         return 0
@@ -146,16 +149,14 @@ def settles_at(state: State, preemption: Preemption) -> int:
 
 
 def _settlement(state: State, preemption: Preemption) -> f.PreemptionSettledV1:
-    """How it ended, in three parts, and what was lost: nothing where a checkpoint was registered during the grace."""
+    """Outcome of a preemption: its three parts, and the lost work, which is zero after a checkpoint during the grace."""
     signalled = preemption.signalled_at or preemption.ordered_at
     exited = max(preemption.exited_at, signalled)
     lost = 0
     for victim in preemption.victims:
         job = state.jobs.get(victim.job)
         saved = job is not None and job.checkpoint_attempt == victim.attempt and job.checkpoint_at >= preemption.ordered_at
-        waits = (
-            job is not None and job.suspended_at > 0 and job.attempt == victim.attempt
-        )  # it is suspended, and has lost nothing
+        waits = job is not None and job.suspended_at > 0 and job.attempt == victim.attempt  # a suspended job has lost nothing
         lost += 0 if saved or waits else victim.lost
     return f.PreemptionSettledV1(
         preemption=preemption.id,

@@ -1,4 +1,4 @@
-"""Preemption on the bus: its decider in the one service loop, and an ear for the nodes' heartbeats."""
+"""Preemption on the bus: its decider in the service loop, and the nodes' heartbeats."""
 
 from __future__ import annotations
 
@@ -21,55 +21,54 @@ from headrace.service.task_group import together
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
 
-LOOK_EVERY = 2.0
+UPDATE_EVERY = 2.0
 LAPSE = 10 * SECOND
-"""Between two looks; so much between them, and we were stopped, or held up."""
+"""Longest gap between two looks that counts as listening; a longer one means that this process was stopped."""
 
 
 class Heartbeats:
-    """For how long each node has been silent, by a clock that nobody sets: no jump of the wall clock makes a node lost (R34).
+    """Silence of each node, by a monotonic clock: no jump of the wall clock makes a node lost (R34).
 
-    That clock stands still while we sleep or are not `connected`, because then it is us who heard nothing: a process that was stopped for a
-    minute finds heartbeats that it has not read yet. A node counts as heard of when it is first asked about: a restart loses nobody.
+    The clock stops while this process is stopped or not `connected`, because then heartbeats cannot be received: a process that was stopped
+    for a minute has unread heartbeats. A node counts as heard when it is first asked about, so a restart makes no node lost.
     """
 
     def __init__(self, connected: Callable[[], bool] = lambda: True) -> None:
         self.heard: dict[str, int] = {}
         self._connected = connected
-        self._attended = 0
+        self._listened = 0
         self._looked = steady_clock()
 
     def silence(self, node: str) -> int:
-        """Microseconds since the node was heard of, as far as we have listened."""
-        now = self.look()
+        """Microseconds of listening since the node was heard."""
+        now = self.update()
         return now - self.heard.setdefault(node, now)
 
-    def look(self) -> int:
-        """For how long we have listened, microseconds. Called now and then: a longer time without is one in which we were not awake."""
+    def update(self) -> int:
+        """Microseconds of listening. To be called regularly: a gap longer than `LAPSE` does not count."""
         now = steady_clock()
         passed, self._looked = now - self._looked, now
         if passed <= LAPSE and self._connected():
-            self._attended += passed
-        return self._attended
+            self._listened += passed
+        return self._listened
 
-    async def keep_looking(self) -> None:
-        """Until cancelled."""
+    async def keep_updating(self) -> None:
+        """Update the clock until cancelled."""
         while True:
-            self.look()
-            await asyncio.sleep(LOOK_EVERY)
+            self.update()
+            await asyncio.sleep(UPDATE_EVERY)
 
     async def hear(self, message: Msg) -> None:
-        """A heartbeat has come; the sender is whom the subject names."""
+        """Note a heartbeat; the sender is the node of the subject."""
         try:
             beat = decode(message.data, Heartbeat)
         except Malformed:
             return
         if message.subject == telemetry(beat.node, "heartbeat"):
-            self.heard[beat.node] = self.look()
+            self.heard[beat.node] = self.update()
 
 
 async def main(service: Service) -> None:
-    """Run until cancelled."""
     beats = Heartbeats(lambda: service.connection.is_connected)
 
     def make(state: State) -> PreemptionWatch:
@@ -77,4 +76,4 @@ async def main(service: Service) -> None:
 
     await service.connection.subscribe("hr.telemetry.*.heartbeat", cb=beats.hear)
     deciding = await Deciding.begin(service, PREEMPTION, make)
-    await together(deciding.run(), beats.keep_looking())
+    await together(deciding.run(), beats.keep_updating())

@@ -37,7 +37,7 @@ from headrace.governance.objects import applied, full_name, placed
 from headrace.governance.plan import make_plan
 from headrace.governance.removal import remove
 from headrace.governance.time_zones import known_zones, offsets_of
-from headrace.governance.validation.reservation_feasibility import not_honourable
+from headrace.governance.validation.reservation_feasibility import infeasible_reservations
 from headrace.preemption.decide import PreemptionWatch
 from headrace.simulate.names import entitled_member, find_policy, numbered
 from headrace.simulate.replay_facts import Never
@@ -158,7 +158,7 @@ class World:
         for nodes in self.scenario.nodes:
             for name in numbered(nodes.name, nodes.count):
                 self.append(node_writer(name), [self.machines.register(nodes, name, self.now)])
-        if self.judged and (errors := not_honourable(self.state, self.scenario.documents)):
+        if self.judged and (errors := infeasible_reservations(self.state, self.scenario.documents)):
             raise Refused("\n".join(errors))
 
     def play(self, through: int | None = None) -> Iterator[tuple[int, Expect]]:

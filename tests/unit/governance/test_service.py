@@ -239,7 +239,7 @@ class TestFind:
         [
             (GetRequest(kind="pols"), "INVALID", "kind: there is no kind pols; did you mean pool?"),
             (GetRequest(kind="pool", name="wset"), "NOT_FOUND", "there is no pool wset; did you mean west?"),
-            (GetRequest(kind="user", name="ann"), "NOT_FOUND", "there is no user ann; there is none"),
+            (GetRequest(kind="user", name="ann"), "NOT_FOUND", "there is no user ann; there is nothing of this kind"),
         ],
     )
     def test_what_is_not_there_is_said_so(self, site, request_, code, error):

@@ -75,19 +75,19 @@ class TestHeartbeats:
         beats = Heartbeats(lambda: connected[0])
         await self.hear(beats, "hr.telemetry.n1.heartbeat", beat("n1"))
         bus.now += SECOND
-        beats.look()
+        beats.update()
         connected[0] = False
         bus.now += 2 * NODE_TIMEOUT
-        beats.look()
+        beats.update()
         connected[0] = True
         bus.now += 3 * SECOND
         assert beats.silence("n1") == 4 * SECOND
 
     async def test_looking_now_and_then_is_being_awake(self, bus, beats, monkeypatch):
         monkeypatch.setattr(service, "LAPSE", LAPSE)
-        monkeypatch.setattr(service, "LOOK_EVERY", 0)
+        monkeypatch.setattr(service, "UPDATE_EVERY", 0)
         await self.hear(beats, "hr.telemetry.n1.heartbeat", beat("n1"))
-        async with running(beats.keep_looking()):
+        async with running(beats.keep_updating()):
             for _ in range(6):
                 bus.now += LAPSE
                 seen = beats._looked

@@ -1,16 +1,17 @@
-"""The API: what administrators and users ask over gRPC, and over HTTP through the gateway in front.
+"""The API: requests of administrators and users over gRPC, and over HTTP through the gateway in front.
 
-The question it answers: *what does this caller want, may they, and what is the answer as of which record?*
+The question it answers: *what does this caller request, are they allowed to, and what is the answer at a known record??*
 
-- `server` puts the services on a socket; `door` is the one way in: it finds out who calls, asks the table of roles, waits for
-  `min_sequence`, and turns whatever goes wrong into a status with a stable reason (`faults`).
-- `office` is what the services work with: the fold, the decider behind it, the roster of jobs, the bus.
-- `written` serves the kinds of documents, all alike; `kinds` says how each is named and shown; `accounts`, `applying`, `queues`, `nodes`,
-  `jobs`, `submitting` (with `gathering`), `watching`, `books`, `history`, `supposing`, `tokens`, `erasing`, `system` are the services that
-  are not like any other.
-- `names`, `filters`, `paging`, `messages`, `masks` are pure: names of resources, the language of filters, pages, protobuf and documents.
+- `server` serves on a socket; `serve` runs it in the process of *governance*; every call passes the `interceptor`, which authenticates the
+  caller, checks the table of roles, waits for `min_sequence`, and turns errors into a status with a stable reason (`errors`, `statuses`).
+- `context` has the dependencies of the services: the fold, the decider behind it, the index of jobs, the bus.
+- `document_service` serves all kinds of documents; `resource_kinds` describes the kinds; `accounts`, `apply`, `queues`, `nodes`, `jobs`,
+  `submit` (with `submit_batcher`, `used_ids`, `admission_watermark`), `watch`, `usage`, `history`, `whatif_service` (with `slots`),
+  `tokens`, `erasure` and `system` are the other services; `call_metrics` counts calls.
+- `names`, `filters`, `filter_fields`, `paging`, `messages`, `job_messages` and `masks` are pure: names of resources, the language of
+  filters, pages, conversion between protobuf and documents.
 
-Facts read: all, by the fold. Facts written: none of its own; it hands wishes to the decider of *governance*, and submits on SUBMIT.
+Facts read: all, by the fold. Facts written: none of its own; it hands operations to the decider of *governance*, and submits on SUBMIT.
 
-It decides nothing about documents or jobs, and shows nobody more than `headrace.views` lets them see.
+It makes no decisions about documents or jobs, and shows each caller only what `headrace.views` allows.
 """

@@ -1,4 +1,4 @@
-"""Service accounts: whoever groups name in `service_accounts`. To make, change or remove one is to change its groups, all at once."""
+"""Service accounts: handles that groups name in `service_accounts`. They are created, changed and deleted by one change of their groups."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ FIELDS = frozenset({"groups", "on_behalf"})
 async def list_service_accounts(request: Any, call: CallContext) -> pb.ListServiceAccountsResponse:
     """A page of a tenant's service accounts."""
     (tenant,) = names.parts_of(request.parent, "tenants/*", "parent")
-    state = call.office.state
+    state = call.backend.state
     page = paging.page_of(request.page_size, request.page_token, call.method, tenant, request.filter)
     passes = filters.parse(request.filter, pb.ServiceAccount.DESCRIPTOR.fields_by_name)
     handles = sorted({handle for group, _ in _groups(state, tenant).values() for handle in group.service_accounts})
     answer = pb.ListServiceAccountsResponse(sequence=str(state.sequence))
-    for handle in paging.behind(handles, page.last):
+    for handle in paging.after(handles, page.last):
         if len(answer.service_accounts) == page.size:
             answer.next_page_token = page.token(answer.service_accounts[-1].name.rpartition("/")[2])
             break
@@ -46,18 +46,16 @@ async def list_service_accounts(request: Any, call: CallContext) -> pb.ListServi
 
 
 async def get_service_account(request: Any, call: CallContext) -> pb.ServiceAccount:
-    """One of them."""
     tenant, handle = names.parts_of(request.name, PATTERN)
-    if not _named(call.office.state, tenant, handle):
+    if not _named(call.backend.state, tenant, handle):
         raise not_found("service account", request.name)
-    return _message(call.office.state, tenant, handle)
+    return _message(call.backend.state, tenant, handle)
 
 
 async def create_service_account(request: Any, call: CallContext) -> pb.ServiceAccount:
-    """Name it in its groups."""
     (tenant,) = names.parts_of(request.parent, "tenants/*", "parent")
     handle = names.check_id(request.service_account_id, "service_account_id")
-    if _named(call.office.state, tenant, handle):
+    if _named(call.backend.state, tenant, handle):
         message = f"service_account_id: {handle} is there already; change it by PATCH"
         violation = Violation("service_account_id", "is there already")
         raise ApiError(StatusCode.ALREADY_EXISTS, "ALREADY_EXISTS", message, violation)
@@ -66,10 +64,9 @@ async def create_service_account(request: Any, call: CallContext) -> pb.ServiceA
 
 
 async def update_service_account(request: Any, call: CallContext) -> pb.ServiceAccount:
-    """Name it in other groups."""
     wanted = request.service_account
     tenant, handle = names.parts_of(wanted.name, PATTERN, "service_account.name")
-    there = _message(call.office.state, tenant, handle)
+    there = _message(call.backend.state, tenant, handle)
     if not there.groups and not request.allow_missing:
         raise not_found("service account", wanted.name)
     if wanted.etag and wanted.etag != there.etag:
@@ -84,9 +81,8 @@ async def update_service_account(request: Any, call: CallContext) -> pb.ServiceA
 
 
 async def delete_service_account(request: Any, call: CallContext) -> Any:
-    """Name it in no group any more."""
     tenant, handle = names.parts_of(request.name, PATTERN)
-    state = call.office.state
+    state = call.backend.state
     there = _message(state, tenant, handle)
     if not there.groups:
         raise not_found("service account", request.name)
@@ -95,7 +91,7 @@ async def delete_service_account(request: Any, call: CallContext) -> Any:
     if request.etag and sequence_of(request.etag, "etag") != int(there.etag):
         raise ApiError(StatusCode.ABORTED, "STALE", f"etag: the service account is at {there.etag}: get it again")
     answer = await _apply(_changed(state, tenant, handle, (), ()), request, call)
-    return plan_message(answer, call.office.state.sequence)
+    return plan_message(answer, call.backend.state.sequence)
 
 
 def _groups(state: State, tenant: str) -> Mapping[str, tuple[Group, int]]:
@@ -112,7 +108,7 @@ def _named(state: State, tenant: str, handle: str) -> bool:
 
 
 def _message(state: State, tenant: str, handle: str) -> pb.ServiceAccount:
-    """What the groups say of it; its etag is the newest revision among them."""
+    """A service account as its groups describe it; its etag is the newest revision among them."""
     naming = {name: found for name, found in _groups(state, tenant).items() if handle in found[0].service_accounts}
     return pb.ServiceAccount(
         name=f"tenants/{tenant}/serviceAccounts/{handle}",
@@ -126,18 +122,18 @@ def _message(state: State, tenant: str, handle: str) -> pb.ServiceAccount:
 async def _write(
     tenant: str, handle: str, groups: Iterable[str], on_behalf: Iterable[str], request: Any, call: CallContext
 ) -> pb.ServiceAccount:
-    state, wanted, trusted = call.office.state, tuple(groups), tuple(on_behalf)
+    state, wanted, trusted = call.backend.state, tuple(groups), tuple(on_behalf)
     known = _groups(state, tenant)
     if not wanted:
         raise invalid("service_account.groups", "name at least one group; to remove it from all, delete it")
     for index, name in enumerate(wanted):
         if name not in known:
-            raise invalid(f"service_account.groups[{index}]", "there is no such group in this tenant")
+            raise invalid(f"service_account.groups[{index}]", "this tenant has no group of this name")
     for index, name in enumerate(trusted):
         if name not in wanted:
-            raise invalid(f"service_account.on_behalf[{index}]", "it is none of its groups; name it in groups as well")
+            raise invalid(f"service_account.on_behalf[{index}]", "the account is not in this group; name it in groups as well")
     answer = await _apply(_changed(state, tenant, handle, wanted, trusted), request, call)
-    message = _message(call.office.state, tenant, handle)
+    message = _message(call.backend.state, tenant, handle)
     if request.validate_only:
         message = pb.ServiceAccount(name=message.name, groups=sorted(set(wanted)), on_behalf=sorted(set(trusted)))
     message.warnings.extend(answer.warnings)
@@ -145,7 +141,7 @@ async def _write(
 
 
 def _changed(state: State, tenant: str, handle: str, wanted: Iterable[str], trusted: Iterable[str]) -> list[tuple[Group, int]]:
-    """The groups as they would be, and the revisions that this is based on; those that stay as they are left out."""
+    """The changed groups, with the revisions that the change is based on."""
     found: list[tuple[Group, int]] = []
     for name, (group, revision) in _groups(state, tenant).items():
         changed = structs.replace(

@@ -1,7 +1,7 @@
-"""How far admission has read the ledger, so that what somebody has just been allowed is known where their job is judged.
+"""Records that admission has read, so that a caller's new rights are known where their job is judged.
 
-Strategy: each record of admission says on which record it was decided, so that as a rule nobody has to ask. Only behind a change of what
-governance wrote is admission asked, until it has read that; where it does not answer it is away, and reads everything before it judges.
+Strategy: each record of admission names the record on which it was decided, so usually no request is needed. Only after a change by
+governance is admission asked until it has read that; if it does not answer it is down, and reads everything before it judges.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 WITHIN = 1.0
 ASKED_EVERY = 0.002
-"""Seconds."""
+"""Seconds between two questions."""
 
 _STATUS = query("admission", "status", "default", "governance")
 
 
 class BusConnection(Protocol):
-    """What is needed of a connection."""
+    """The part of a connection used here."""
 
     async def ask(self, subject: str, payload: bytes = b"", headers: None = None, within: float = WITHIN) -> Delivered:
-        """The answer; raises `LogError`."""
+        """The answer to a request. Raises LogError."""
 
 
-class Judges:
+class AdmissionWatermark:
     """The last record that admission is known to have read."""
 
     def __init__(self, wire: BusConnection) -> None:
@@ -39,11 +39,11 @@ class Judges:
         self._read = 0
 
     def has_read(self, sequence: int) -> None:
-        """It has, at least up to this record."""
+        """Record that admission has read up to `sequence`."""
         self._read = max(self._read, sequence)
 
     async def reach(self, sequence: int) -> None:
-        """Return once it has read that record, or does not say so in time."""
+        """Wait until admission has read that record, or a timeout."""
         try:
             async with asyncio.timeout(WITHIN):
                 while self._read < sequence:

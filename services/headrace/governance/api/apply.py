@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 
 _SIGNS = {"create": "+", "update": "~", "delete": "-", "keep": "="}
 SHOWN_MAX = 2_000
-"""Changes of one plan that are shown."""
+"""Maximum changes shown of a plan."""
 
 
 async def apply_documents(request: Any, call: CallContext) -> plan_pb2.Plan:
-    """Put documents in force, or show what that would come to."""
+    """Apply documents, or return the plan of applying them."""
     written = plain(request.documents)
-    documents = await asyncio.to_thread(_read, written)  # a large set takes seconds: the rest goes on
+    documents = await asyncio.to_thread(_read, written)  # a large set takes seconds, during which others are served
     for one in placed(documents):
         whose = one.name.name if isinstance(one.document, Tenant) else one.name.tenant
         authorize(call.caller, f"Update{one.name.kind.title()}", whose)
     revisions = {key: sequence_of(text, f"revisions.{key}") for key, text in request.revisions.items()}
     answer = await call.applied(documents, request.reason, revisions, dry_run=request.dry_run)
-    return plan_message(answer, call.office.state.sequence)
+    return plan_message(answer, call.backend.state.sequence)
 
 
 def _read(written: object) -> Documents:
@@ -49,7 +49,7 @@ def _read(written: object) -> Documents:
 
 
 def plan_message(answer: ApplyAnswer, sequence: int) -> plan_pb2.Plan:
-    """A plan; of a very long one the first changes."""
+    """A plan as a message, with at most `SHOWN_MAX` changes."""
     return plan_pb2.Plan(
         changes=[
             plan_pb2.Change(
@@ -72,7 +72,7 @@ def plan_message(answer: ApplyAnswer, sequence: int) -> plan_pb2.Plan:
 
 
 def lines_of(answer: ApplyAnswer) -> list[str]:
-    """The plan as people read it."""
+    """The plan as lines of text."""
     lines: list[str] = []
     for change in answer.changes[:SHOWN_MAX]:
         lines.append(f"{_SIGNS.get(change.action, '?')} {change.kind} {change.name}")

@@ -1,4 +1,4 @@
-"""How many calls of the API there were, how they ended, and how long they took."""
+"""Metrics of API calls: number, status and duration."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FINE = "OK"
 
 
 class CallInProgress:
-    """One that is under way. `code`: how it ends, unless something else is said."""
+    """A call in progress. `code`: its status unless it is changed."""
 
     __slots__ = ("code",)
 
@@ -26,7 +26,7 @@ class CallInProgress:
 
 
 class Calls:
-    """All of them, by method."""
+    """Metrics of all calls, by method."""
 
     def __init__(self) -> None:
         self.under_way = 0
@@ -35,7 +35,7 @@ class Calls:
 
     @contextmanager
     def under(self, method: str) -> Iterator[CallInProgress]:
-        """While one of `method` is served. How long a stream goes on is its reader's business, but is counted as well."""
+        """Count a call of `method` while the block runs. A stream's duration depends on its reader, but is counted as well."""
         call, began = CallInProgress(), time.perf_counter()
         self.under_way += 1
         try:
@@ -49,7 +49,6 @@ class Calls:
             took.observe(time.perf_counter() - began)
 
     def show(self, figures: Figures) -> None:
-        """Let them be seen."""
         figures.counter(
             "headrace_api_calls_total", "calls of the API, by method and gRPC status", lambda: self._ended, "method", "code"
         )

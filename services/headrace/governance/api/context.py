@@ -1,4 +1,4 @@
-"""What the services of the API work with: the fold, the decider behind it, an index of jobs, and the bus."""
+"""Dependencies of the API's services: the fold, the decider behind it, an index of jobs, and the bus."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from headrace.contracts.documents.model import Documents
     from headrace.contracts.messages.tokens import Grant
     from headrace.domain.model.state import State
-    from headrace.governance.api.admission_watermark import Judges
+    from headrace.governance.api.admission_watermark import AdmissionWatermark
     from headrace.governance.calendars import Zones
     from headrace.governance.decide import Operation
     from headrace.identity.caller import Caller
@@ -37,25 +37,25 @@ if TYPE_CHECKING:
     from headrace.views.queries import Queries
 
 CATCH_UP_WITHIN = 5.0
-"""Seconds for which a read waits for the record it wants to see; the caller's own deadline may be earlier."""
+"""Maximum seconds for which a read waits for the record that it requires; the caller's own deadline may be earlier."""
 LOOK_EVERY = 0.003
 
 _HINT = re.compile(r"; (?:did you mean|there (?:is|are)) [^;()]*")
 
 
 class ApiContext(NamedTuple):
-    """Everything that answers are made of.
+    """Dependencies of the API's services.
 
-    `decide` puts a wish in line and gives what came of it; `clock`: microseconds since 1970. `sign` makes the token of a grant,
-    `texts` has the keys of what is sealed; both are slow, and for what has been stated. `judges`: how far admission has read. `alone`:
+    `decide` queues an operation and returns its outcome; `clock`: microseconds since 1970. `sign` signs the token of a grant, `texts` has
+    the keys of sealed texts; both are slow, and are used after the fact is durable. `watermark`: what admission has read. `alone`: reason
     why only the owner and administrators can log in.
     """
 
     state: State
-    roster: JobIndex
+    job_index: JobIndex
     history: History
     queries: Queries
-    then: Then
+    past_queries: Then
     ledger: Log
     submits: Log
     connection: Connection
@@ -65,15 +65,15 @@ class ApiContext(NamedTuple):
     decide: Callable[[Operation], Awaitable[ApplyAnswer]]
     sign: Callable[[Grant], str]
     texts: Keyring
-    judges: Judges
+    watermark: AdmissionWatermark
     alone: str = ""
 
     def now(self) -> int:
-        """Log time, or this machine's where that is later."""
+        """Log time, or this machine's time if that is later."""
         return max(self.state.now, self.clock())
 
     async def reach(self, sequence: int, within: float) -> None:
-        """Wait until the fold has that record. Raises `ApiError` where the ledger has none, or it takes too long."""
+        """Wait until the fold has that record. Raises ApiError if the ledger ends before it, or on timeout."""
         if sequence <= self.state.sequence:
             return
         tip = await self.ledger.tip()
@@ -85,7 +85,7 @@ class ApiContext(NamedTuple):
             )
         try:
             async with asyncio.timeout(min(within, CATCH_UP_WITHIN)):
-                while self.state.sequence < sequence:  # noqa: ASYNC110 - the fold tells nobody
+                while self.state.sequence < sequence:  # noqa: ASYNC110 - the fold has no event to wait for
                     await asyncio.sleep(LOOK_EVERY)
         except TimeoutError:
             message = f"record {sequence} has not been read yet; record {self.state.sequence} has; try again"
@@ -93,32 +93,32 @@ class ApiContext(NamedTuple):
 
 
 class CallContext(NamedTuple):
-    """One call: who, what, and until when (seconds from its start)."""
+    """One call: the caller, the method, and the deadline (seconds from its start)."""
 
     caller: Caller
     method: str
     within: float
-    office: ApiContext
+    backend: ApiContext
 
     @property
     def tenant(self) -> str:
-        """As whom the caller sees the state: their tenant, or everybody."""
+        """Tenant whose view of the state the caller gets; for the provider, the view of all tenants."""
         return EVERYBODY if self.caller.is_provider else self.caller.tenant
 
     async def ready_to_submit(self) -> None:
-        """Wait until admission knows what the caller may: what their token claims of groups, and whatever has been written before this."""
-        office = self.office
-        if not is_stated(office.state, self.caller):
-            await office.decide(claiming(self.caller))
-        written, _ = office.state.writers.get(GOVERNANCE, (0, ""))
-        await office.judges.reach(written)
+        """Wait until admission knows the caller's rights: the groups claimed by their token, and all changes written before this call."""
+        backend = self.backend
+        if not is_stated(backend.state, self.caller):
+            await backend.decide(claiming(self.caller))
+        written, _ = backend.state.writers.get(GOVERNANCE, (0, ""))
+        await backend.watermark.reach(written)
 
     async def applied(self, documents: Documents, reason: str, revisions: Mapping[str, int], *, dry_run: bool) -> ApplyAnswer:
-        """What came of the wish that these be in force, in the caller's name. Raises `Refused`."""
+        """Apply documents in the caller's name. Raises Refused."""
         operation = applying(
             documents,
             self.caller.author,
-            zones=self.office.zones,
+            zones=self.backend.zones,
             reason=reason,
             revisions=revisions,
             dry_run=dry_run,
@@ -127,18 +127,18 @@ class CallContext(NamedTuple):
         return await self.decided(operation)
 
     async def decided(self, operation: Operation, *, validate_only: bool = False) -> ApplyAnswer:
-        """What came of a wish, in words that the caller may read. Raises `Refused`."""
-        office = self.office
+        """Outcome of an operation, in words that the caller may read. Raises Refused."""
+        backend = self.backend
         try:
             if not validate_only:
-                return self.projected(await office.decide(operation))
-            return self.projected(structs.replace(_judged(operation, office), applied=False))
+                return self.projected(await backend.decide(operation))
+            return self.projected(structs.replace(_judged(operation, backend), applied=False))
         except Refused as refusal:
             body = self.projected(refusal.body) if isinstance(refusal.body, ApplyAnswer) else None
             raise Refused(refusal.code, self.told(str(refusal)), body) from None
 
     def projected(self, answer: ApplyAnswer) -> ApplyAnswer:
-        """A plan without what the caller may not know."""
+        """A plan without parts that the caller may not see."""
         if self.tenant == EVERYBODY:
             return answer
         changes = tuple(structs.replace(change, fields=tuple(map(self.told, change.fields))) for change in answer.changes)
@@ -150,15 +150,15 @@ class CallContext(NamedTuple):
         )
 
     def told(self, text: str) -> str:
-        """A sentence as the caller may read it: no names of other tenants, and no lists of names that might be theirs."""
+        """A message as the caller may read it: without names of other tenants, and without hints that list names."""
         if self.tenant == EVERYBODY:
             return text
-        return hide_tenants(_HINT.sub("", text), self.tenant, self.office.state)
+        return hide_tenants(_HINT.sub("", text), self.tenant, self.backend.state)
 
 
-def _judged(operation: Operation, office: ApiContext) -> ApplyAnswer:
-    """What would come of a wish, of which nothing is stated."""
-    decision = operation(office.state, office.now())
+def _judged(operation: Operation, backend: ApiContext) -> ApplyAnswer:
+    """Outcome of an operation without stating it."""
+    decision = operation(backend.state, backend.now())
     if decision.code:
         raise Refused(decision.code, decision.error, decision.answer)
     return decision.answer

@@ -1,7 +1,7 @@
-"""Tenants, users, groups, pools, profiles, policies: what people write as documents, served all alike (R9, R11).
+"""The services of tenants, users, groups, pools, profiles and policies, all implemented alike (R9, R11).
 
-Strategy: a change is a document made whole again and handed to the plan that `apply` makes, based on the revision that was read; nothing
-about what may be written stands here a second time.
+Strategy: a change is completed to a whole document and passed to the plan that `apply` makes, based on the revision that was read; the
+rules for documents are implemented once.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     Handler = Callable[[Any, CallContext], Awaitable[Any]]
 
 MODES = ("", "freeze", "drain", "cancel")
-"""By the numbers of `DeleteMode`."""
+"""Modes by the numbers of `DeleteMode`."""
 
 _PLACE = re.compile(r"^[a-z]+\[0\]\.?")
 
@@ -54,7 +54,7 @@ def handlers() -> dict[str, Handler]:
     """A handler for each method of the six services, by the method's name."""
     found: dict[str, Handler] = {}
     for kind in KINDS:
-        served = _Served(kind)
+        served = _DocumentService(kind)
         found[f"List{kind.titles}"] = served.list
         found[f"Get{kind.title}"] = served.get
         found[f"Create{kind.title}"] = served.create
@@ -63,15 +63,15 @@ def handlers() -> dict[str, Handler]:
     return found
 
 
-class _Served:
+class _DocumentService:
     """The five methods of one kind."""
 
     def __init__(self, kind: ResourceKind) -> None:
         self._kind = kind
 
     async def list(self, request: Any, call: CallContext) -> Any:
-        """A page of what the caller may see."""
-        kind, state = self._kind, call.office.state
+        """A page of the objects that the caller may see."""
+        kind, state = self._kind, call.backend.state
         parent = getattr(request, "parent", None)
         tenant: str | None = "" if parent == "" else None
         if parent or kind.owned:
@@ -81,7 +81,7 @@ class _Served:
         found = {resource_name(kind, one.name): one for one in everything(state, kind, call.tenant, tenant)}
         answer = self._page()
         shown = getattr(answer, kind.plural)
-        for name in paging.behind(sorted(found), page.last):
+        for name in paging.after(sorted(found), page.last):
             if len(shown) == page.size:
                 answer.next_page_token = page.token(shown[-1].name)
                 break
@@ -92,18 +92,16 @@ class _Served:
         return answer
 
     async def get(self, request: Any, call: CallContext) -> Any:
-        """One object."""
-        return message_of(call.office.state, self._kind, self._found(request.name, call))
+        return message_of(call.backend.state, self._kind, self._found(request.name, call))
 
     async def create(self, request: Any, call: CallContext) -> Any:
-        """Write what is not there yet."""
         kind = self._kind
         given = names.check_id(getattr(request, f"{kind.kind}_id"), f"{kind.kind}_id")
         tenant = names.tenant_in(getattr(request, "parent", ""))
         if kind.owned or tenant:
             names.parts_of(request.parent, "tenants/*", "parent")
         name = ObjectName(kind.kind, tenant, given)
-        there = look_up(call.office.state, name, call.tenant)
+        there = look_up(call.backend.state, name, call.tenant)
         if there is not None and there.revision:
             message = f"{kind.kind}_id: {resource_name(kind, name)} is there already; change it by PATCH"
             raise ApiError(
@@ -113,7 +111,7 @@ class _Served:
         return await self._write(name, written, 0, request, call)
 
     async def update(self, request: Any, call: CallContext) -> Any:
-        """Write a part of it, or all of it."""
+        """Change the fields in the update mask, or all fields."""
         kind, resource = self._kind, getattr(request, self._kind.kind)
         name = name_in(kind, resource.name, f"{kind.kind}.name")
         there = self._in_force(name, call)
@@ -129,7 +127,7 @@ class _Served:
         return await self._write(name, merged(now, new, request.update_mask.paths, kind.fields()), revision, request, call)
 
     async def delete(self, request: Any, call: CallContext) -> Any:
-        """Remove it, or close it by a mode (R11)."""
+        """Delete an object, or close it by a mode (R11)."""
         found = self._found(request.name, call)
         if not 0 <= request.mode < len(MODES):
             raise invalid("mode", "write FREEZE, DRAIN or CANCEL, or leave it out")
@@ -144,37 +142,37 @@ class _Served:
             call.caller.author,
         )
         answer = await call.decided(operation, validate_only=request.validate_only)
-        return plan_message(answer, call.office.state.sequence)
+        return plan_message(answer, call.backend.state.sequence)
 
     def _page(self) -> Any:
         """The empty answer to a request for a list."""
         return GetMessageClass(self._kind.message().DESCRIPTOR.file.message_types_by_name[f"List{self._kind.titles}Response"])()
 
     def _found(self, text: str, call: CallContext) -> FoundObject:
-        found = look_up(call.office.state, name_in(self._kind, text), call.tenant)
+        found = look_up(call.backend.state, name_in(self._kind, text), call.tenant)
         if found is None:
             raise not_found(self._kind.kind, text)
         return found
 
     def _in_force(self, name: ObjectName, call: CallContext) -> FoundObject | None:
-        """The object as it is, whole: a change must not lose what its author does not see. Only who may write it comes here."""
-        return look_up(call.office.state, name, "") if look_up(call.office.state, name, call.tenant) is not None else None
+        """The complete object: a change must not lose fields that its author does not see. Used only for callers who may write it."""
+        return look_up(call.backend.state, name, "") if look_up(call.backend.state, name, call.tenant) is not None else None
 
     async def _write(self, name: ObjectName, written: Written, revision: int, request: Any, call: CallContext) -> Any:
-        """Put one document in force, and show it."""
-        kind, office = self._kind, call.office
+        """Apply one document, and return it."""
+        kind, backend = self._kind, call.backend
         own: Written = {kind.own: name.name, "tenant": name.tenant} if name.tenant else {kind.own: name.name}
         documents = _read(kind, own | written)
         answer = await call.applied(documents, request.reason, {name.key: revision}, dry_run=request.validate_only)
         (document,) = getattr(documents, kind.plural)
         found = FoundObject(name_of(document), document, revision)
         if not request.validate_only:
-            found = look_up(office.state, name, "") or found
-        return message_of(office.state, kind, found, answer.warnings)
+            found = look_up(backend.state, name, "") or found
+        return message_of(backend.state, kind, found, answer.warnings)
 
 
 def _read(kind: ResourceKind, written: Written) -> Documents:
-    """The set of this one document; each mistake at the field of the resource."""
+    """The set of this one document; each error is reported at the field of the resource."""
     try:
         return read_documents(tree_of({kind.plural: [written]}))
     except DocumentErrors as wrong:

@@ -1,4 +1,4 @@
-"""What goes wrong, as callers see it: a gRPC status, a stable reason, the field at fault, and one line with the way out. Pure."""
+"""Errors as callers see them: a gRPC status, a stable reason, the invalid field, and one line with the way out. Pure."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from grpc import StatusCode
 
 
 class Violation(NamedTuple):
-    """One field at fault."""
+    """One invalid field of a request."""
 
     field: str
     message: str
 
 
 class ApiError(Exception):
-    """The answer is no. `reason` is a stable token, `violations` the fields at fault.
+    """A call failed. `reason` is a stable token, `violations` the invalid fields.
 
-    `retry_after`: seconds after which it may be another answer; None where waiting changes nothing.
+    `retry_after`: seconds after which a new attempt may succeed; None if waiting does not help.
     """
 
     def __init__(
@@ -32,16 +32,16 @@ class ApiError(Exception):
 
 
 def invalid(field: str, message: str, reason: str = "INVALID") -> ApiError:
-    """A field of the request is not what it has to be."""
+    """Error of an invalid field of the request."""
     return ApiError(StatusCode.INVALID_ARGUMENT, reason, f"{field}: {message}", Violation(field, message))
 
 
 def not_found(what: str, name: str, field: str = "name") -> ApiError:
-    """There is no such thing, or the caller may not know that there is."""
+    """Error of an object that does not exist or that the caller may not see."""
     message = f"{field}: there is no {what} {shown(name)!r}"
     return ApiError(StatusCode.NOT_FOUND, "NOT_FOUND", message, Violation(field, "not found"))
 
 
 def shown(text: str) -> str:
-    """Text from outside, fit for a message."""
+    """Text from outside, shortened and printable, for use in a message."""
     return "".join(letter if letter.isprintable() else " " for letter in text[:120])

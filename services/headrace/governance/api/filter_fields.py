@@ -1,4 +1,4 @@
-"""The fields of a message as a filter sees them: text, however deep. Pure."""
+"""The fields of a message as filters use them: text, at any depth. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def look_into(message: Message) -> Look:
-    """What a filter asks of a message."""
+    """Lookup of a message's fields for a filter."""
 
     def look(path: str) -> Collection[str]:
         return tuple(_values(message, path))
@@ -51,7 +51,7 @@ def _of_field(field: FieldDescriptor, value: Any, rest: str) -> list[str]:
 def _texts(value: Any) -> list[str]:
     if isinstance(value, bool):
         return ["true" if value else "false"]
-    if hasattr(value, "ToJsonString"):  # a moment
+    if hasattr(value, "ToJsonString"):  # a timestamp
         return [value.ToJsonString()] if value.seconds or value.nanos else []
     if hasattr(value, "DESCRIPTOR"):
         return ["set"] if value.ListFields() else []

@@ -2,8 +2,8 @@
 
     state = "pending" AND (queue = "ai-dev/half" OR labels.team : "vision") AND NOT priority < 10
 
-Strategy: one pass makes a tree of closures over `look`, which gives the values of a field; numbers are compared as numbers where
-both sides are some, everything else as text. A filter is short, and nested little: both are bounded before it is read.
+Strategy: one pass makes a tree of closures over `look`, which returns the values of a field; if both sides are numbers they are compared
+as numbers, otherwise as text. Length and nesting of a filter are bounded before it is parsed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LENGTH_MAX = 2_000
 DEPTH_MAX = 20
 
 Look = Callable[[str], Collection[str]]
-"""The values of a field, as text: one, several of a list, none of what is not there."""
+"""The values of a field, as text: one, several of a list, none if the field is unset."""
 
 Filter = Callable[[Look], bool]
 
@@ -29,12 +29,12 @@ _COMPARISONS = frozenset({"=", "!=", "<", "<=", ">", ">=", ":"})
 
 
 def parse(text: str, fields: Collection[str]) -> Filter | None:
-    """The filter; None where it is empty. `fields`: those that may be asked for. Raises `ApiError`."""
+    """The filter; None for an empty text. `fields`: the fields that can be used. Raises ApiError."""
     if not text.strip():
         return None
     if len(text) > LENGTH_MAX:
         raise _wrong(f"at most {LENGTH_MAX} characters")
-    reading = _Reading(list(_tokens(text)), frozenset(fields))
+    reading = _Parser(list(_tokens(text)), frozenset(fields))
     found = reading.any_of(0)
     if reading.rest:
         raise _wrong(f"{shown(reading.rest[0][1])!r} is not expected here; join comparisons by AND or OR")
@@ -46,7 +46,7 @@ def _wrong(message: str) -> ApiError:
 
 
 def _tokens(text: str) -> Iterator[tuple[str, str]]:
-    """(kind, what) of each token."""
+    """(kind, text) of each token."""
     at, end = 0, len(text.rstrip())
     while at < end:
         match = _TOKEN.match(text, at)
@@ -61,7 +61,7 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
             yield "word", match["word"]
 
 
-class _Reading:
+class _Parser:
     def __init__(self, tokens: list[tuple[str, str]], fields: frozenset[str]) -> None:
         self.rest = tokens
         self._fields = fields

@@ -1,4 +1,4 @@
-"""Audit: the ledger as it was written, for the provider; the installation as it was, as the caller may know it."""
+"""Audit: the ledger's records, for the provider; earlier states of the installation, as the caller may see them."""
 
 from __future__ import annotations
 
@@ -29,10 +29,9 @@ if TYPE_CHECKING:
 
 
 async def list_records(request: Any, call: CallContext) -> pb.ListRecordsResponse:
-    """A page of the ledger."""
     asked = paging.page_of(request.page_size, request.page_token, call.method, request.after)
     after = sequence_of(asked.last or request.after, "after")
-    found = await page(call.office.ledger, after)
+    found = await page(call.backend.ledger, after)
     records = found.records[: asked.size]
     answer = pb.ListRecordsResponse(records=map(_record, records), sequence=str(found.tip))
     if records and records[-1].sequence < found.tip:
@@ -48,48 +47,48 @@ def _record(stored: StoredRecord) -> pb.LedgerRecord:
         digest=digest(stored.payload),
     )
     try:
-        ParseDict(_told(msgspec.json.decode(stored.payload)), message.record)
+        ParseDict(_exact(msgspec.json.decode(stored.payload)), message.record)
     except (msgspec.DecodeError, ParseError, RecursionError, ValueError):
         message.record.CopyFrom(Struct())
     return message
 
 
-def _told(value: Any) -> Any:
-    """JSON in which no number is rounded: those that are too large for a double are text."""
+def _exact(value: Any) -> Any:
+    """JSON without rounded numbers: numbers too large for a double are text."""
     if isinstance(value, dict):
-        return {str(key): _told(element) for key, element in value.items()}
+        return {str(key): _exact(element) for key, element in value.items()}
     if isinstance(value, list):
-        return [_told(element) for element in value]
+        return [_exact(element) for element in value]
     return str(value) if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 2**53 else value
 
 
 async def get_state(request: Any, call: CallContext) -> pb.PastState:
-    """The installation behind a record, or at a moment, as the caller may know it; jobs a page at a time."""
+    """The state after a record, or at a time, as the caller may see it; jobs in pages."""
     page = paging.page_of(request.page_size, request.page_token, call.method, request.at)
     point = _point(request.at, "at") if request.at else LedgerPoint(sequence=_sequence_in(page.last))
-    office = call.office
-    state, tip = await office.then.at(point, call.tenant)
+    backend = call.backend
+    state, tip = await backend.past_queries.at(point, call.tenant)
     after = page.last.partition("/")[2]
-    view = await office.then.look(past_view, state, call.tenant, tip, point.at, after, page.size)
+    view = await backend.past_queries.look(past_view, state, call.tenant, tip, point.at, after, page.size)
     answer = pb.PastState(
         sequence=str(view.sequence), time=moment(view.now), tip=str(tip), jobs=view.counts, active=map(_job, view.jobs)
     )
     if view.next:
         answer.next_page_token = page.token(f"{view.sequence}/{view.next}")
     if not after:
-        await office.then.look(_whole, answer, state, call.tenant, max(state.now, point.at), view)
+        await backend.past_queries.look(_fill_state, answer, state, call.tenant, max(state.now, point.at), view)
     return answer
 
 
 def _sequence_in(last: str) -> int:
-    """Of a later page: the record that the first one reflects."""
+    """The record that the first page reflects, from a later page's token."""
     return int(last.partition("/")[0]) if last else 0
 
 
 async def diff_states(request: Any, call: CallContext) -> pb.StateDifference:
-    """What is otherwise at one point than at an earlier one, as the caller may know it."""
+    """Differences between two points of the ledger, as the caller may see them."""
     wish = DiffRequest(before=_point(request.before, "before"), after=_point(request.after, "after"))
-    found = await call.office.then.diff(call.tenant, wish)
+    found = await call.backend.past_queries.diff(call.tenant, wish)
     return pb.StateDifference(
         before=str(found.before),
         before_time=moment(found.before_now),
@@ -109,7 +108,7 @@ async def diff_states(request: Any, call: CallContext) -> pb.StateDifference:
 
 
 def _point(text: str, field: str) -> LedgerPoint:
-    """A place in the ledger; empty: its end. Raises `Fault`."""
+    """A point in the ledger; for an empty text, its end. Raises ApiError."""
     if not text:
         return LedgerPoint()
     if text.isascii() and text.isdecimal():
@@ -126,8 +125,8 @@ def _point(text: str, field: str) -> LedgerPoint:
     return LedgerPoint(at=at)
 
 
-def _whole(answer: pb.PastState, state: State, tenant: str, now: int, view: PastView) -> None:
-    """Everything but jobs."""
+def _fill_state(answer: pb.PastState, state: State, tenant: str, now: int, view: PastView) -> None:
+    """Fill the answer with everything except jobs."""
     lines = lines_of(state)
     (kind,) = (kind for kind in KINDS if kind.kind == "pool")
     found = sorted(everything(state, kind, tenant, None), key=lambda one: one.name)
@@ -140,7 +139,7 @@ def _whole(answer: pb.PastState, state: State, tenant: str, now: int, view: Past
         message = answer.documents.add(
             kind=document.kind, name=document.name, revision=str(document.revision), closed=document.closed
         )
-        ParseDict(_told(document.document), message.document)
+        ParseDict(_exact(document.document), message.document)
 
 
 def _job(job: PastJob) -> pb.PastJob:

@@ -1,8 +1,8 @@
-"""The one way in: every call comes through here, and whatever is not in the table of roles goes no further.
+"""Authentication and authorization of every call: methods that are missing in the table of roles are refused.
 
-Strategy: who calls is found out from the token; what they may do is asked of the table by the method's name and by whose the thing is,
-which the request's own name of it says; only then does the service hear of it. A method whose reach is the caller's own work has to ask
-again once it knows whose work it is (`owned`), and an answer that nobody asked for is held back.
+Strategy: the caller is determined from the token; the table is asked with the method's name and the owner of the resource, which the
+request's resource name contains; only then is the service called. A method whose reach is the caller's own work has to check again once it
+knows the owner (`owned`); an answer without that check is withheld.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from headrace.identity.caller import Caller
 
 SEQUENCE = "headrace-sequence"
-"""The header of every answer: the ledger sequence that it reflects."""
+"""Header of every answer: the ledger sequence that it reflects."""
 
 RETRY_AFTER = "retry-after"
-"""The header of a refusal that time may change: after how many seconds."""
+"""Header of a refusal that waiting can resolve: the number of seconds."""
 
 OPEN = frozenset(
     {
@@ -48,24 +48,24 @@ OPEN = frozenset(
         "/headrace.v1.System/GetOpenApi",
     }
 )
-"""What everybody may ask without a token: whether it is there, and how it is spoken to."""
+"""Methods that need no token: health and reflection, and the API's description."""
 
 PLACED_INSIDE = frozenset({"ApplyDocuments"})
-"""Whose things it is about stands in each part of the request: the service asks the table for each of them."""
+"""Methods whose request contains several owners: the service checks the table for each of them."""
 
 LISTING = ("List", "Watch")
-"""How the names of methods begin that answer about whatever a tenant has; only the provider can name one that is not there."""
+"""Prefixes of methods that list a tenant's resources; only the provider can name an unknown tenant there."""
 
 CALLS_MAX = 2_000
-"""Calls at the same time; more are refused at once."""
+"""Maximum concurrent calls; further ones are refused at once."""
 CALLS_OF_TENANTS, CALLS_OF_A_TENANT, CALLS_OF_A_CALLER = 1_800, 1_500, 1_000
-"""The same of all tenants together, of one, and of one caller, so that others, and the provider's people, always find room."""
+"""Maximum concurrent calls of all tenants together, of one tenant, and of one caller, so that others and the provider get through."""
 
 CALLS_RETRY = 1
-"""Seconds."""
+"""Seconds after which a refused call may be repeated."""
 
 WITHIN = 60.0
-"""Seconds for a call whose caller names no deadline."""
+"""Maximum seconds of a call without a deadline."""
 
 LONG = {"WhatIf": 600.0}
 """The same for methods that may take longer."""
@@ -77,61 +77,61 @@ _log = structlog.get_logger("headrace.api")
 
 
 class Authenticate(Protocol):
-    """Tokens to callers (`headrace.identity.verifier`)."""
+    """Maps tokens to callers (`headrace.identity.verifier`)."""
 
     async def caller(self, state: State, token: str) -> Caller:
-        """Who shows this token now; raises `Unauthenticated`."""
+        """The current bearer of a token. Raises Unauthenticated."""
 
 
 class AuthInterceptor:
-    """Stands before every method of the server: each is served behind it from the start, so that no call costs a detour."""
+    """Wraps every method of the server; the wrappers are made once, so that calls cost no lookup."""
 
-    def __init__(self, office: ApiContext, verifier: Authenticate, calls: Calls | None = None) -> None:
-        self._office = office
+    def __init__(self, backend: ApiContext, verifier: Authenticate, calls: Calls | None = None) -> None:
+        self._backend = backend
         self._verifier = verifier
         self._calls = calls or Calls()
         self._of_tenants = ConcurrencyLimit(CALLS_OF_TENANTS, CALLS_OF_A_TENANT)
         self._of_callers = ConcurrencyLimit(CALLS_OF_TENANTS, CALLS_OF_A_CALLER)
 
     def unary(self, name: str, serve: Unary) -> Any:
-        """What serves a method of one answer, behind the door."""
+        """Handler of a method with one answer, with authentication and errors."""
 
-        async def behind_the_door(request: Message, context: Any) -> Message | None:
+        async def intercepted(request: Message, context: Any) -> Message | None:
             with self._calls.under(name) as counted:
                 try:
                     call = await self._admit(name, request, context)
-                    with self._place(call):
+                    with self._slot(call):
                         await self._reach(request, call)
                         answer = await serve(request, call)
-                    await context.send_initial_metadata(((SEQUENCE, str(self._office.state.sequence)),))
+                    await context.send_initial_metadata(((SEQUENCE, str(self._backend.state.sequence)),))
                 except Exception as error:  # noqa: BLE001 - one bad call must not end the server
                     await _fail(context, name, error, counted)
                     return None
                 return answer
 
-        return behind_the_door
+        return intercepted
 
     def stream(self, name: str, serve: Stream) -> Any:
-        """What serves a method of many answers, behind the door."""
+        """Handler of a method with a stream of answers, with authentication and errors."""
 
-        async def behind_the_door(request: Message, context: Any) -> AsyncIterator[Message]:
+        async def intercepted(request: Message, context: Any) -> AsyncIterator[Message]:
             with self._calls.under(name) as counted:
                 try:
                     call = await self._admit(name, request, context)
-                    with self._place(call):
+                    with self._slot(call):
                         await self._reach(request, call)
-                        await context.send_initial_metadata(((SEQUENCE, str(self._office.state.sequence)),))
+                        await context.send_initial_metadata(((SEQUENCE, str(self._backend.state.sequence)),))
                         async for answer in serve(request, call):
                             yield answer
-                            await self._authenticate(context)  # who is thrown out hears no more
-                except Exception as error:  # noqa: BLE001 - the same
+                            await self._authenticate(context)  # a bearer whose token was revoked gets no further answers
+                except Exception as error:  # noqa: BLE001 - as above
                     await _fail(context, name, error, counted)
 
-        return behind_the_door
+        return intercepted
 
     @contextmanager
-    def _place(self, call: CallContext) -> Iterator[None]:
-        """One of the calls that a caller and a tenant may have at the same time; the provider may have all. Raises `ApiError`."""
+    def _slot(self, call: CallContext) -> Iterator[None]:
+        """One of the concurrent calls of a caller and a tenant; the provider has no limit of its own. Raises ApiError."""
         if call.caller.is_provider:
             yield
             return
@@ -142,45 +142,45 @@ class AuthInterceptor:
     async def _admit(self, name: str, request: Any, context: Any) -> CallContext:
         caller = await self._authenticate(context)
         if request is None:
-            raise ApiError(StatusCode.INVALID_ARGUMENT, "MALFORMED", f"{name}: the bytes are no such request")
+            raise ApiError(StatusCode.INVALID_ARGUMENT, "MALFORMED", f"{name}: the request cannot be decoded")
         tenant = caller.tenant if name in PLACED_INSIDE else tenant_of(request)
         authorize(caller, name, tenant, caller.handle)
         within = context.time_remaining()
         check_required(request)
-        return CallContext(caller, name, LONG.get(name, WITHIN) if within is None else within, self._office)
+        return CallContext(caller, name, LONG.get(name, WITHIN) if within is None else within, self._backend)
 
     async def _reach(self, request: Any, call: CallContext) -> None:
-        """Wait for the sequence that the request names, and look whether a tenant that the provider lists is there."""
+        """Wait for the sequence that the request names, and check that a tenant listed by the provider exists."""
         wanted = getattr(request, "min_sequence", "")
         if wanted:
-            await self._office.reach(sequence_of(wanted, "min_sequence"), call.within)
+            await self._backend.reach(sequence_of(wanted, "min_sequence"), call.within)
         if call.caller.is_provider and call.method.startswith(LISTING) and (tenant := tenant_of(request)):
             self._check_tenant(tenant)
 
     def _check_tenant(self, tenant: str) -> None:
-        """Raise `ApiError` for an unknown tenant, which an empty list would hide. A deleted tenant still has its jobs."""
-        if not self._office.state.has_tenant(tenant) and tenant not in self._office.roster.tenants:
+        """Raise ApiError for an unknown tenant, which an empty list would hide. A deleted tenant still has its jobs."""
+        if not self._backend.state.has_tenant(tenant) and tenant not in self._backend.job_index.tenants:
             raise not_found("tenant", tenant, "parent")
 
     async def _authenticate(self, context: Any) -> Caller:
         shown = [value for key, value in context.invocation_metadata() or () if key == "authorization"]
         if len(shown) > 1:
             raise ApiError(StatusCode.UNAUTHENTICATED, "UNAUTHENTICATED", "several tokens were shown; show one")
-        return await self._verifier.caller(self._office.state, bearer(shown[0] if shown else ""))
+        return await self._verifier.caller(self._backend.state, bearer(shown[0] if shown else ""))
 
 
 @contextmanager
-def _counted(whose: str, places: ConcurrencyLimit, who: str) -> Iterator[None]:
-    """A place for as long as the block lasts. Raises `ApiError`; `whose` begins the sentence if the limit is that of `who`."""
+def _counted(whose: str, slots: ConcurrencyLimit, who: str) -> Iterator[None]:
+    """Hold one slot while the block runs. Raises ApiError; `whose` begins the message if the limit is that of `who`."""
     try:
-        places.take(who)
+        slots.take(who)
     except LimitReached as full:
         message = f"{whose if full.own else 'there are'} too many calls under way; end some, or try again in {CALLS_RETRY} s"
         raise ApiError(StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_CALLS", message, retry_after=CALLS_RETRY) from None
     try:
         yield
     finally:
-        places.leave(who)
+        slots.leave(who)
 
 
 @cache
@@ -189,7 +189,7 @@ def _required(message: Any) -> tuple[Any, ...]:
 
 
 def check_required(request: Any) -> None:
-    """What a request has to say; of what stands deeper in it, documents and wishes know by themselves."""
+    """Check the required fields of a request; nested documents and submissions check their own."""
     for field in _required(request.DESCRIPTOR):
         is_there = request.HasField(field.name) if field.has_presence else bool(getattr(request, field.name))
         if not is_there:
@@ -197,7 +197,7 @@ def check_required(request: Any) -> None:
 
 
 def tenant_of(request: Any) -> str:
-    """Whose the thing is that a request names, by its `parent`, its `name`, or the name of the resource in it; empty: the provider's."""
+    """Owner of the resource in a request, from its `parent`, its `name`, or the name of the resource in it; empty for the provider."""
     fields = request.DESCRIPTOR.fields_by_name
     for name in ("parent", "name"):
         if name in fields:
@@ -209,7 +209,7 @@ def tenant_of(request: Any) -> str:
 
 
 async def _fail(context: Any, name: str, error: Exception, counted: Counting) -> None:
-    """End a call with the status of what was raised; of a defect nobody is told more than that it is one."""
+    """End a call with the status of what was raised; a defect's details go only to the log."""
     fault = of_error(error)
     if fault is None:
         if isinstance(error, grpc.aio.AbortError | asyncio.CancelledError):

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 
 def job_message(view: JobView, sequence: int) -> pb.Job:
-    """A job."""
     return pb.Job(
         name=job_name(view.job),
         user=view.user,
@@ -56,14 +55,14 @@ def _attempt(view: AttemptView) -> pb.Attempt:
 
 
 def fact_message(view: FactView) -> pb.JobFact:
-    """One line of a job's story."""
+    """One line of a job's history."""
     return pb.JobFact(
         record=str(view.sequence), time=moment(view.at), by=view.by, type=view.type, text=view.text, rule=view.rule
     )
 
 
 def explanation(view: WhyView, sequence: int, now: int) -> pb.Explanation:
-    """Why a job waits."""
+    """Explanation why a job waits."""
     return pb.Explanation(
         name=job_name(view.job),
         state=view.state,

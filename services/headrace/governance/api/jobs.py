@@ -1,4 +1,4 @@
-"""Jobs, read and ordered: lists, one job, its story, its output, why it waits; cancel, requeue, preempt."""
+"""The service of jobs: lists, single jobs, their history, output and explanation; cancel, requeue, preempt."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ if TYPE_CHECKING:
     from headrace.governance.api.filters import Filter
 
 AT_ONCE = 500
-"""Jobs looked at before others get their turn."""
+"""Jobs processed before other tasks of the event loop run."""
 
 REASON_MAX = 256
 CHEAP = frozenset({"state", "queue", "user", "display_name", "labels", "priority", "preemptible"})
-"""Fields of a job that a filter finds without its view being made."""
+"""Fields of a job that a filter can read without building its view."""
 
 
-class Asked(NamedTuple):
-    """A job that is asked for by name: its tenant, whose it is, its key, and the job."""
+class FoundJob(NamedTuple):
+    """A job addressed by name: its tenant, owner, key, and the job."""
 
     tenant: str
     user: str
@@ -58,40 +58,40 @@ class Asked(NamedTuple):
 
     @property
     def policy(self) -> str:
-        """Whose queue it is in."""
+        """Policy of the job's queue."""
         return self.job.fact.policy if isinstance(self.job, Rejected) else self.job.policy.document.name
 
 
-def find(name: str, call: CallContext, field: str = "name") -> Asked:
-    """The job of that name; the caller's own first where two people have the same id. Raises `Fault`, `Refused`."""
+def find(name: str, call: CallContext, field: str = "name") -> FoundJob:
+    """The job of that name; the caller's own first if two users have the same id. Raises ApiError, Refused."""
     tenant, text = names.job_of(name, field)
-    job = call.office.queries.find(tenant, call.caller.acting_for or call.caller.handle, text)
+    job = call.backend.queries.find(tenant, call.caller.acting_for or call.caller.handle, text)
     key = job.fact.job if isinstance(job, Rejected) else job.key
-    return Asked(tenant, split_job_key(key)[1], key, job)
+    return FoundJob(tenant, split_job_key(key)[1], key, job)
 
 
 def view_of(
-    job: JobRecord | Rejected, office: ApiContext, waits: tenant_views.Waits | None = None, *, whole: bool = True
+    job: JobRecord | Rejected, backend: ApiContext, waits: tenant_views.Waits | None = None, *, whole: bool = True
 ) -> JobView:
     """The job as its tenant sees it."""
     if isinstance(job, Rejected):
-        return seen(office.state, tenant_views.rejected_view(job))
-    waits = waits or tenant_views.Waits(office.state, office.now())
-    return seen(office.state, tenant_views.job_view(job, waits, all_attempts=whole))
+        return seen(backend.state, tenant_views.rejected_view(job))
+    waits = waits or tenant_views.Waits(backend.state, backend.now())
+    return seen(backend.state, tenant_views.job_view(job, waits, all_attempts=whole))
 
 
 async def list_jobs(request: Any, call: CallContext) -> pb.ListJobsResponse:
     """A page of a tenant's jobs, the last admitted first."""
     (tenant,) = names.parts_of(request.parent, "tenants/*", "parent")
-    office = call.office
+    backend = call.backend
     page = paging.page_of(request.page_size, request.page_token, call.method, tenant, request.filter)
     passes = filters.parse(request.filter, pb.Job.DESCRIPTOR.fields_by_name)
-    waits = tenant_views.Waits(office.state, office.now())
+    waits = tenant_views.Waits(backend.state, backend.now())
     answer, last = pb.ListJobsResponse(), ""
-    for number, (key, job) in enumerate(_behind(office, tenant, page.last), 1):
+    for number, (key, job) in enumerate(_after(backend, tenant, page.last), 1):
         if not number % AT_ONCE:
             await asyncio.sleep(0)
-        message = _passing(job, office, waits, passes)
+        message = _passing(job, backend, waits, passes)
         if message is None:
             continue
         if len(answer.jobs) == page.size:
@@ -99,13 +99,13 @@ async def list_jobs(request: Any, call: CallContext) -> pb.ListJobsResponse:
             break
         answer.jobs.append(message)
         last = key
-    answer.sequence = str(office.state.sequence)
+    answer.sequence = str(backend.state.sequence)
     return answer
 
 
-def _behind(office: ApiContext, tenant: str, last: str) -> list[tuple[str, JobRecord | Rejected]]:
-    """The jobs behind the one of that key; where it is gone by now, those whose ids are older."""
-    jobs = [(job.fact.job if isinstance(job, Rejected) else job.key, job) for job in office.roster.newest(tenant)]
+def _after(backend: ApiContext, tenant: str, last: str) -> list[tuple[str, JobRecord | Rejected]]:
+    """The jobs after the one of that key; if it was deleted, those with older ids."""
+    jobs = [(job.fact.job if isinstance(job, Rejected) else job.key, job) for job in backend.job_index.newest(tenant)]
     if not last:
         return jobs
     place = next((number for number, (key, _) in enumerate(jobs) if key == last), None)
@@ -115,18 +115,18 @@ def _behind(office: ApiContext, tenant: str, last: str) -> list[tuple[str, JobRe
     return [(key, job) for key, job in jobs if key.rpartition(".")[2] < made]
 
 
-def _passing(job: JobRecord | Rejected, office: ApiContext, waits: tenant_views.Waits, passes: Filter | None) -> pb.Job | None:
-    """The message of a job that passes. What a filter can see without its message is looked at first."""
+def _passing(job: JobRecord | Rejected, backend: ApiContext, waits: tenant_views.Waits, passes: Filter | None) -> pb.Job | None:
+    """The message of a job that passes the filter, else None. Fields that need no message are tested first."""
     if passes is not None and not isinstance(job, Rejected):
         look = _Cheap(job)
         if not passes(look) and look.saw_all:
             return None
-    message = job_message(view_of(job, office, waits, whole=False), office.state.sequence)
+    message = job_message(view_of(job, backend, waits, whole=False), backend.state.sequence)
     return message if passes is None or passes(look_into(message)) else None
 
 
 class _Cheap:
-    """What a filter sees of a job without its message. `saw_all`: it asked for nothing else."""
+    """Field lookup of a job without its message. `saw_all`: the filter used no other fields."""
 
     def __init__(self, job: JobRecord) -> None:
         self._job = job
@@ -151,54 +151,56 @@ class _Cheap:
 
 
 async def get_job(request: Any, call: CallContext) -> pb.Job:
-    """One job with all its attempts."""
-    return job_message(view_of(find(request.name, call).job, call.office), call.office.state.sequence)
+    return job_message(view_of(find(request.name, call).job, call.backend), call.backend.state.sequence)
 
 
 async def list_job_facts(request: Any, call: CallContext) -> pb.ListJobFactsResponse:
-    """The story of a job."""
+    """The history of a job."""
     asked = find(request.parent, call, "parent")
-    lines = await call.office.queries.facts(asked.tenant, asked.user, encode(JobRequest(job=asked.key)))
-    return pb.ListJobFactsResponse(facts=map(fact_message, lines), sequence=str(call.office.state.sequence))
+    lines = await call.backend.queries.facts(asked.tenant, asked.user, encode(JobRequest(job=asked.key)))
+    return pb.ListJobFactsResponse(facts=map(fact_message, lines), sequence=str(call.backend.state.sequence))
 
 
 async def get_job_logs(request: Any, call: CallContext) -> pb.JobLogs:
-    """A piece of a job's output."""
+    """A part of a job's output."""
     asked = find(request.name, call)
     authorize_owner(asked, call)
     for field in ("attempt", "rank", "offset"):
         if getattr(request, field) < 0:
-            raise invalid(field, "it is not less than 0")
+            raise invalid(field, "it must be 0 or greater")
     wish = JobRequest(job=asked.key, attempt=request.attempt, rank=request.rank, offset=request.offset)
-    said = await call.office.queries.logs(asked.tenant, asked.user, encode(wish))
-    return pb.JobLogs(text=said.data, next_offset=said.next_offset, ended=said.ended, sequence=str(call.office.state.sequence))
+    said = await call.backend.queries.logs(asked.tenant, asked.user, encode(wish))
+    return pb.JobLogs(text=said.data, next_offset=said.next_offset, ended=said.ended, sequence=str(call.backend.state.sequence))
 
 
 async def explain_job(request: Any, call: CallContext) -> pb.Explanation:
-    """Why a job waits, now or as it was (R22)."""
+    """Explanation why a job waits, now or earlier (R22)."""
     tenant, text = names.job_of(request.name)
     handle = call.caller.acting_for or call.caller.handle
     at = microseconds(request.at_time, "at_time") if request.HasField("at_time") else 0
     if at < 0:
         raise invalid("at_time", "write a moment since 1970")
     wish = JobRequest(job=text, sequence=sequence_of(request.at_sequence, "at_sequence"), at=at)
-    found = call.office.queries.why(tenant, handle, encode(wish))
+    found = call.backend.queries.why(tenant, handle, encode(wish))
     said = await found if asyncio.iscoroutine(found) else found
     if isinstance(said, Answer):
         return explanation(decode(bytes(said.body), WhyView), said.sequence, at)
     if not isinstance(said, WhyView):
-        raise TypeError(f"{type(said).__name__} is no answer to why")
-    return explanation(said, call.office.state.sequence, call.office.now())
+        raise TypeError(f"{type(said).__name__} is not an answer to why")
+    return explanation(said, call.backend.state.sequence, call.backend.now())
 
 
 async def cancel_job(request: Any, call: CallContext) -> pb.CancelJobResponse:
-    """Operation that it ends; durable when this answers."""
-    job, sequence = await _wished(request, call, subjects.cancel, CancelWish(reason=request.reason[:REASON_MAX]))
+    """Request a job's end; durable when this returns."""
+    job, sequence = await _request_change(request, call, subjects.cancel, CancelWish(reason=request.reason[:REASON_MAX]))
     return pb.CancelJobResponse(job=job, sequence=sequence)
 
 
 async def cancel_jobs(request: Any, call: CallContext) -> pb.CancelJobsResponse:
-    """Operation that several end; durable when this answers. Nothing is wished where any of them is unknown, or not the caller's to end."""
+    """Request the end of several jobs; durable when this returns.
+
+    Nothing is requested if one is unknown, or the caller may not cancel it.
+    """
     (tenant,) = names.parts_of(request.parent, "tenants/*", "parent")
     if not 1 <= len(request.jobs) <= CANCELS_MAX:
         raise invalid("jobs", f"write 1 to {CANCELS_MAX} jobs, this has {len(request.jobs)}")
@@ -210,11 +212,11 @@ async def cancel_jobs(request: Any, call: CallContext) -> pb.CancelJobsResponse:
     going = [one for one in asked if not isinstance(one.job, Rejected) and one.job.state not in FINAL]
     if not request.validate_only:
         await _cancel(going, request.reason[:REASON_MAX], call)
-    return pb.CancelJobsResponse(jobs=[names.job_name(one.key) for one in going], sequence=str(call.office.state.sequence))
+    return pb.CancelJobsResponse(jobs=[names.job_name(one.key) for one in going], sequence=str(call.backend.state.sequence))
 
 
-async def _cancel(going: list[Asked], reason: str, call: CallContext) -> None:
-    """The jobs of one owner are one message; of several owners those that wait come first, so that nothing is let go of before."""
+async def _cancel(going: list[FoundJob], reason: str, call: CallContext) -> None:
+    """Cancel jobs, one message per owner. Of several owners, waiting jobs come first, so that no resources are released for them."""
     owners: dict[tuple[str, bool], dict[str, None]] = {}
     several = len({one.user for one in going}) > 1
     for one in sorted(going, key=lambda one: not _waits(one)):
@@ -225,41 +227,41 @@ async def _cancel(going: list[Asked], reason: str, call: CallContext) -> None:
         await _append(subject, encode(CancelManyWish(jobs=tuple(ids), reason=reason, on_behalf_of=for_whom)), call)
 
 
-def _waits(asked: Asked) -> bool:
+def _waits(asked: FoundJob) -> bool:
     return not isinstance(asked.job, Rejected) and asked.job.state is JobState.PENDING
 
 
 async def _append(subject: str, payload: bytes, call: CallContext) -> None:
-    """Store it in SUBMIT; while the bus is away it is tried again within the caller's deadline."""
+    """Store a message in SUBMIT; while the bus is away, retry within the caller's deadline."""
     loop = asyncio.get_running_loop()
     until = loop.time() + min(call.within, STORED_WITHIN) - TRY_AGAIN
-    await append(call.office.submits, subject, payload, lambda: loop.time() < until)
+    await append(call.backend.submits, subject, payload, lambda: loop.time() < until)
 
 
 async def requeue_job(request: Any, call: CallContext) -> pb.RequeueJobResponse:
-    """Operation that it goes back into line; durable when this answers."""
-    job, sequence = await _wished(request, call, subjects.requeue, RequeueWish(reason=request.reason[:REASON_MAX]))
+    """Request that a job is queued again; durable when this returns."""
+    job, sequence = await _request_change(request, call, subjects.requeue, RequeueWish(reason=request.reason[:REASON_MAX]))
     return pb.RequeueJobResponse(job=job, sequence=sequence)
 
 
-async def _wished(
+async def _request_change(
     request: Any, call: CallContext, subject_of: Callable[[str, str, str], str], wish: CancelWish | RequeueWish
 ) -> tuple[pb.Job, str]:
-    """The job as it stands when the wish is durable, and the sequence that this reflects."""
+    """The job when the request is durable, and the sequence that it reflects."""
     asked = find(request.name, call)
     authorize_owner(asked, call)
     _, _, job_id = split_job_key(asked.key)
     subject, for_whom = spoken(lambda user: subject_of(asked.tenant, user, job_id), asked.tenant, asked.user, call)
     if not request.validate_only:
         await _append(subject, encode(structs.replace(wish, on_behalf_of=for_whom)), call)
-    sequence = call.office.state.sequence
-    return job_message(view_of(asked.job, call.office), sequence), str(sequence)
+    sequence = call.backend.state.sequence
+    return job_message(view_of(asked.job, call.backend), sequence), str(sequence)
 
 
 def spoken(subject_of: Callable[[str], str], tenant: str, owner: str, call: CallContext) -> tuple[str, str]:
-    """Where a wish about somebody's job is published, and for whom it has to say that it is; both names stand in it.
+    """Subject of a request about an owner's job, and the `on_behalf_of` that it needs.
 
-    A service account speaks in its own name for a member, as it would on the bus; an administrator in the owner's, by another subject.
+    A service account acts in its own name for a member, as on the bus; an administrator in the owner's name, by another subject.
     """
     caller = call.caller
     if caller.author == f"{tenant}.{owner}":
@@ -269,25 +271,25 @@ def spoken(subject_of: Callable[[str], str], tenant: str, owner: str, call: Call
     return subjects.by(subject_of(owner), caller.tenant, caller.handle), ""
 
 
-def authorize_owner(asked: Asked, call: CallContext) -> None:
-    """Let go on who may touch this job: its owner, administrators, and a service account that the queue's group trusts with it."""
+def authorize_owner(asked: FoundJob, call: CallContext) -> None:
+    """Raise unless the caller may act on this job: its owner, administrators, and service accounts trusted by the queue's group."""
     caller = call.caller
     if caller.role is Role.SERVICE_ACCOUNT and caller.handle != asked.user:
         authorize(caller, call.method, asked.tenant, caller.handle)
-        act_for(call.office.state, caller, group_of(call.office.state, asked.tenant, asked.policy), asked.user)
+        act_for(call.backend.state, caller, group_of(call.backend.state, asked.tenant, asked.policy), asked.user)
     else:
         authorize(caller, call.method, asked.tenant, asked.user)
 
 
 def group_of(state: State, tenant: str, policy: str) -> str:
-    """The group whose queues a policy's are; empty where there is no such policy, or it is nobody's."""
+    """The group of a policy; empty if the policy is unknown or has no group."""
     found = state.policies.get((tenant, policy))
     return found.document.group if found is not None else ""
 
 
 async def preempt_job(request: Any, call: CallContext) -> Any:
-    """Take what it holds by force (R24)."""
+    """Preempt a job by force (R24)."""
     asked = find(request.name, call)
     operation = forcing(ForceRequest(job=asked.key, force=request.force, reason=request.reason), call.caller.author)
     answer = await call.decided(operation, validate_only=request.validate_only)
-    return plan_message(answer, call.office.state.sequence)
+    return plan_message(answer, call.backend.state.sequence)

@@ -1,6 +1,6 @@
-"""Changing a part of a document: what a field mask names is taken from the new one, all else stays. Pure.
+"""Field masks: fields named by the mask are taken from the new document, all others are kept. Pure.
 
-A document is here as people write it (dicts, lists, text). A path that the new document does not have goes back to its default.
+Documents are plain values here (dicts, lists, text). A path that the new document lacks is reset to its default.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ EVERYTHING = "*"
 
 
 def merged(now: Written, new: Written, mask: Iterable[str], fields: Collection[str]) -> Written:
-    """`now` with what `mask` names taken from `new`; an empty mask names what `new` has. `fields`: those that can be written."""
+    """`now` with the fields of `mask` taken from `new`; an empty mask means the fields of `new`. `fields`: those that can be written."""
     paths = list(mask)[: PATHS_MAX + 1]
     if len(paths) > PATHS_MAX:
         raise invalid("update_mask", f"at most {PATHS_MAX} fields")

@@ -1,7 +1,7 @@
-"""Between protobuf messages and documents as people write them, by the names of their fields alone. Pure.
+"""Conversion between protobuf messages and documents as plain values, by the names of their fields. Pure.
 
-Everything that a person writes is text, so that nothing is ever a float on its way (R1): a message's fields are read as text, lists and
-mappings, which `document_reader` gives a meaning; and a written document fills the fields of the same names.
+All values of documents are text, so that amounts never become floats (R1): a message's fields are read as text, lists and mappings, which
+`document_reader` parses; and a document fills the fields of the same names.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 SAFE = 2**53
 _MESSAGE = FieldDescriptor.TYPE_MESSAGE
 _SHORT = "name"
-"""The field that a message's short form stands for: `half` is `{name: half}`."""
+"""Field that a message's short form stands for: `half` is `{name: half}`."""
 
 
 def written_of(message: Message, without: Collection[str] = ()) -> Written:
-    """The fields that a message sets, as they would stand in a file."""
+    """The set fields of a message, as a file would contain them."""
     return {field.name: _written(field, value) for field, value in message.ListFields() if field.name not in without}
 
 
@@ -50,7 +50,7 @@ def _written_one(field: Any, value: Any) -> object:
 
 
 def fill(message: Message, written: Mapping[str, object]) -> None:
-    """Set the fields of a message from a written document. What has no field of its name is left out."""
+    """Set the fields of a message from a document. Keys without a field are skipped."""
     fields: Any = message.DESCRIPTOR.fields_by_name
     for key, value in written.items():
         field = fields.get(key)
@@ -65,7 +65,7 @@ def fill(message: Message, written: Mapping[str, object]) -> None:
                 else:
                     place[name] = str(element)
         elif field.is_repeated:
-            for element in value:  # type: ignore[attr-defined]  # the writer makes a list of what is one
+            for element in value:  # type: ignore[attr-defined]  # the writer makes lists of repeated fields
                 if field.type == _MESSAGE:
                     _fill_one(place.add(), element)
                 else:
@@ -92,12 +92,12 @@ def _is_map(field: Any) -> bool:
 
 
 def texts(amounts: Amounts) -> dict[str, str]:
-    """Amounts as people write them."""
+    """Amounts in the notation of documents."""
     return {key: format_amount(key, value) for key, value in sorted(amounts.items())}
 
 
 def moment(microseconds: int | None) -> Timestamp | None:
-    """A moment; None for 0, which is none."""
+    """A timestamp; None for None and 0."""
     if not microseconds:
         return None
     seconds, rest = divmod(microseconds, 1_000_000)
@@ -105,7 +105,7 @@ def moment(microseconds: int | None) -> Timestamp | None:
 
 
 def microseconds(moment: Timestamp, field: str) -> int:
-    """Microseconds since 1970; 0 for a moment that is not set."""
+    """Microseconds since 1970; 0 for an unset timestamp."""
     if not -62_135_596_800 <= moment.seconds <= 253_402_300_799:
         raise invalid(field, "write a moment such as 2026-11-21T08:00:00Z")
     return moment.seconds * 1_000_000 + moment.nanos // 1_000
@@ -119,7 +119,7 @@ def sequence_of(text: str, field: str) -> int:
 
 
 def plain(value: Any) -> object:
-    """What stands in a `google.protobuf.Struct`, as JSON knows it; numbers as the text that a person would write for them."""
+    """A value for a `google.protobuf.Struct`; numbers become text in the notation of documents."""
     if hasattr(value, "fields"):
         return {key: plain(element) for key, element in value.fields.items()}
     match value.WhichOneof("kind"):
@@ -138,7 +138,7 @@ def plain(value: Any) -> object:
 
 
 def unusable(view: UnusableView) -> Unusable:
-    """What cannot be granted of a key, and why, as a message."""
+    """Message of the part of a key that cannot be granted, with the reason."""
     return Unusable(
         key=view.key,
         node=view.node,

@@ -1,4 +1,4 @@
-"""Nodes: what the caller sees of them, and the orders of administrators (R28, R32)."""
+"""The service of nodes: nodes as the caller sees them, and the orders of administrators (R28, R32)."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 async def list_nodes(request: Any, call: CallContext) -> pb.ListNodesResponse:
     """A page of the nodes that the caller sees."""
-    office = call.office
+    backend = call.backend
     page = paging.page_of(request.page_size, request.page_token, call.method, request.filter)
     passes = filters.parse(request.filter, pb.Node.DESCRIPTOR.fields_by_name)
-    answer = pb.ListNodesResponse(sequence=str(office.state.sequence))
-    for name in paging.behind(sorted(office.state.nodes), page.last):
-        if not sees_node(call.tenant, office.state.nodes[name]):
+    answer = pb.ListNodesResponse(sequence=str(backend.state.sequence))
+    for name in paging.after(sorted(backend.state.nodes), page.last):
+        if not sees_node(call.tenant, backend.state.nodes[name]):
             continue
-        message = message_of(office.state, name, office.heard, call.tenant)
+        message = message_of(backend.state, name, backend.heard, call.tenant)
         if passes is not None and not passes(look_into(message)):
             continue
         if len(answer.nodes) == page.size:
@@ -46,12 +46,11 @@ async def list_nodes(request: Any, call: CallContext) -> pb.ListNodesResponse:
 
 
 async def get_node(request: Any, call: CallContext) -> pb.Node:
-    """One node."""
     (name,) = names.parts_of(request.name, "nodes/*")
-    node = call.office.state.nodes.get(name)
+    node = call.backend.state.nodes.get(name)
     if node is None or not sees_node(call.tenant, node):
         raise not_found("node", request.name)
-    return message_of(call.office.state, name, call.office.heard, call.tenant)
+    return message_of(call.backend.state, name, call.backend.heard, call.tenant)
 
 
 def message_of(state: State, name: str, heard: Mapping[str, int], tenant: str) -> pb.Node:
@@ -83,36 +82,33 @@ def message_of(state: State, name: str, heard: Mapping[str, int], tenant: str) -
 
 
 async def cordon_node(request: Any, call: CallContext) -> Any:
-    """It takes no new work."""
-    return await _order(request, call, lambda request, author: cordoning(request, author, cordon=True))
+    return await _operate(request, call, lambda request, author: cordoning(request, author, cordon=True))
 
 
 async def uncordon_node(request: Any, call: CallContext) -> Any:
-    """It takes new work again."""
-    return await _order(request, call, lambda request, author: cordoning(request, author, cordon=False))
+    return await _operate(request, call, lambda request, author: cordoning(request, author, cordon=False))
 
 
 async def drain_node(request: Any, call: CallContext) -> Any:
-    """It takes no new work, and what is on it leaves."""
-    return await _order(request, call, draining)
+    return await _operate(request, call, draining)
 
 
 async def confirm_node_empty(request: Any, call: CallContext) -> Any:
-    """Nothing is left there of what should not be."""
-    return await _order(request, call, confirming_empty)
+    """Confirm that a node's overdue leases have ended."""
+    return await _operate(request, call, confirming_empty)
 
 
 async def approve_node(request: Any, call: CallContext) -> Any:
-    """What it says of itself is believed."""
+    """Approve a node's claims."""
     (name,) = names.parts_of(request.name, "nodes/*")
     claims = claims_of(request.claims) if request.HasField("claims") else NodeClaims()
     operation = approving(ApproveNodeRequest(node=name, claims=claims, reason=request.reason), call.caller.author)
     answer = await call.decided(operation, validate_only=request.validate_only)
-    return plan_message(answer, call.office.state.sequence)
+    return plan_message(answer, call.backend.state.sequence)
 
 
 def claims_of(message: Any) -> NodeClaims:
-    """What a node may say of itself, as a request has it."""
+    """Claims of a node in a request."""
     return NodeClaims(
         labels=dict(message.labels) if message.labels else None,
         gpus=message.gpus if message.HasField("gpus") else None,
@@ -120,8 +116,8 @@ def claims_of(message: Any) -> NodeClaims:
     )
 
 
-async def _order(request: Any, call: CallContext, make: Callable[[NodeRequest, str], Operation]) -> Any:
+async def _operate(request: Any, call: CallContext, make: Callable[[NodeRequest, str], Operation]) -> Any:
     (name,) = names.parts_of(request.name, "nodes/*")
     operation = make(NodeRequest(node=name, reason=request.reason), call.caller.author)
     answer = await call.decided(operation, validate_only=request.validate_only)
-    return plan_message(answer, call.office.state.sequence)
+    return plan_message(answer, call.backend.state.sequence)

@@ -1,4 +1,4 @@
-"""Pages of lists: a token names the last element of a page, so that what comes and goes meanwhile shifts nothing. Pure."""
+"""Pages of lists: a token names the last element of a page, so that concurrent changes shift no page. Pure."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ class _Token(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 
 
 class PageRequest(NamedTuple):
-    """What is asked of a list: how many elements, behind which (empty: from the first on). `question` is what the list is of."""
+    """A requested page: its size, and the element after which it begins (empty: from the first). `question` identifies the list."""
 
     size: int
     last: str
     question: str
 
     def token(self, last: str) -> str:
-        """The token of the page behind `last`."""
+        """The token of the page after `last`."""
         return urlsafe_b64encode(msgspec.json.encode(_Token(self.question, last))).decode().rstrip("=")
 
 
 def page_of(size: int, token: str, *question: str) -> PageRequest:
-    """The page that a request asks for. A token of another question (method, parent, filter) is refused. Raises `Fault`."""
+    """The page that a request asks for. A token of another list (method, parent, filter) is refused. Raises ApiError."""
     if not 0 <= size <= SIZE_MAX:
         raise invalid("page_size", f"write 1 to {SIZE_MAX}, or leave it out")
     asked = sha256("\0".join(question).encode("utf-8", "replace")).hexdigest()[:16]
@@ -45,12 +45,12 @@ def _last_of(token: str, asked: str) -> str:
     try:
         read = msgspec.json.decode(urlsafe_b64decode(token[:TOKEN_MAX] + "=" * (-len(token) % 4)), type=_Token)
     except (ValueError, binascii.Error, RecursionError):
-        raise invalid("page_token", "this is no token of a page; begin again without one", "INVALID_PAGE_TOKEN") from None
+        raise invalid("page_token", "this is not a page token; begin again without one", "INVALID_PAGE_TOKEN") from None
     if read.question != asked:
         raise invalid("page_token", "this token is of another list; begin again without one", "INVALID_PAGE_TOKEN")
     return read.last
 
 
-def behind(names: Iterable[str], last: str) -> list[str]:
-    """Of names in order, those behind the last one seen, which may be gone by now."""
+def after(names: Iterable[str], last: str) -> list[str]:
+    """The names after `last`, in order; `last` itself may have been deleted."""
     return [name for name in names if name > last] if last else list(names)

@@ -1,4 +1,4 @@
-"""Queues: read only, made and removed with the links of policies (R12)."""
+"""The service of queues, which is read-only: queues are made and deleted with the links of policies (R12)."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 async def list_queues(request: Any, call: CallContext) -> pb.ListQueuesResponse:
     """A page of a tenant's queues."""
     (tenant,) = names.parts_of(request.parent, "tenants/*", "parent")
-    office = call.office
+    backend = call.backend
     page = paging.page_of(request.page_size, request.page_token, call.method, tenant, request.filter)
     passes = filters.parse(request.filter, pb.Queue.DESCRIPTOR.fields_by_name)
-    answer = pb.ListQueuesResponse(sequence=str(office.state.sequence))
-    for message in messages(office.state, office.roster.lines, tenant, office.now()):
+    answer = pb.ListQueuesResponse(sequence=str(backend.state.sequence))
+    for message in messages(backend.state, backend.job_index.lines, tenant, backend.now()):
         if page.last and message.name <= page.last:
             continue
         if len(answer.queues) == page.size:
@@ -40,11 +40,10 @@ async def list_queues(request: Any, call: CallContext) -> pb.ListQueuesResponse:
 
 
 async def get_queue(request: Any, call: CallContext) -> pb.Queue:
-    """One queue."""
     tenant, policy, profile = names.parts_of(request.name, "tenants/*/queues/*/*")
-    office = call.office
-    if (tenant, policy) in office.state.policies:
-        for message in messages(office.state, office.roster.lines, tenant, office.now(), policy):
+    backend = call.backend
+    if (tenant, policy) in backend.state.policies:
+        for message in messages(backend.state, backend.job_index.lines, tenant, backend.now(), policy):
             if message.profile == profile:
                 return message
     raise not_found("queue", request.name)

@@ -1,4 +1,4 @@
-"""The kinds of documents as resources: how each is named, which message shows it, and what of it a caller sees. Pure."""
+"""The kinds of documents as resources: their names, their messages, and the parts that a caller sees. Pure."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from headrace.domain.model.state import State
 
 ANSWERED = frozenset({"name", "etag", "closed", "sequence", "warnings", "keys", "nodes"})
-"""Fields of resources that no document has."""
+"""Fields of resources that documents do not have."""
 _POOL_AMOUNTS = ("capacity", "usable", "used", "free", "kept", "unusable")
 
 
 class ResourceKind(NamedTuple):
-    """One kind. `field` is its name in requests, `plural` in lists and files, `collection` in paths; `owned`: by a tenant, always.
+    """One kind. `field` is its name in requests, `plural` in lists and files, `collection` in paths; `owned`: always belongs to a tenant.
 
-    `message` makes an empty one; `own` is what its name is called in a document.
+    `message` makes an empty message; `own` is the field of the object's name in a document.
     """
 
     kind: str
@@ -39,16 +39,16 @@ class ResourceKind(NamedTuple):
 
     @property
     def title(self) -> str:
-        """As methods name one: `Policy`."""
+        """Name of one in methods: `Policy`."""
         return self.kind.title()
 
     @property
     def titles(self) -> str:
-        """As methods name several: `Policies`."""
+        """Name of several in methods: `Policies`."""
         return self.plural.title()
 
     def fields(self) -> frozenset[str]:
-        """What can be written of it."""
+        """Fields that can be written."""
         return frozenset(self.message().DESCRIPTOR.fields_by_name) - ANSWERED
 
 
@@ -71,51 +71,51 @@ class FoundObject(NamedTuple):
 
 
 def resource_name(kind: ResourceKind, name: ObjectName) -> str:
-    """`tenants/acme/policies/ai-dev`, `pools/onprem`."""
+    """Resource name such as `tenants/acme/policies/ai-dev` or `pools/onprem`."""
     return f"tenants/{name.tenant}/{kind.plural}/{name.name}" if name.tenant else f"{kind.plural}/{name.name}"
 
 
 def name_in(kind: ResourceKind, text: str, field: str = "name") -> ObjectName:
-    """The object that a resource's name means. Raises `Fault`."""
+    """The object of a resource's name. Raises ApiError."""
     if kind.owned or (kind.kind == "profile" and text.startswith("tenants/")):
         tenant, name = parts_of(text, f"tenants/*/{kind.plural}/*", field)
         return ObjectName(kind.kind, tenant, name)
     return ObjectName(kind.kind, "", *parts_of(text, f"{kind.plural}/*", field))
 
 
-def everything(state: State, kind: ResourceKind, seer: str, parent: str | None) -> Iterator[FoundObject]:
-    """All objects of a kind that the seer may see; `parent`: of that tenant only (empty: of the provider), None where kinds have none."""
+def everything(state: State, kind: ResourceKind, viewer: str, parent: str | None) -> Iterator[FoundObject]:
+    """Objects of a kind that the viewer may see; `parent`: of that tenant (empty: the provider's), None for kinds without parents."""
     for written in objects_of(state, kind.kind).values():
-        found = seen(state, FoundObject(name_of(written.document), written.document, written.revision), seer)
+        found = seen(state, FoundObject(name_of(written.document), written.document, written.revision), viewer)
         if found is not None and (parent is None or found.name.tenant == parent):
             yield found
-    if kind.kind == "tenant" and DEFAULT_TENANT not in state.tenants and seer in (EVERYBODY, DEFAULT_TENANT):
+    if kind.kind == "tenant" and DEFAULT_TENANT not in state.tenants and viewer in (EVERYBODY, DEFAULT_TENANT):
         yield _default_tenant()
 
 
-def look_up(state: State, name: ObjectName, seer: str) -> FoundObject | None:
-    """One object, if there is one that the seer may see."""
+def look_up(state: State, name: ObjectName, viewer: str) -> FoundObject | None:
+    """The object if it exists and the viewer may see it, else None."""
     key: object = name.name if name.kind in ("tenant", "pool") else (name.tenant, name.name)
     written = objects_of(state, name.kind).get(key)
     if written is None:
-        is_default = name.kind == "tenant" and name.name == DEFAULT_TENANT and seer in (EVERYBODY, DEFAULT_TENANT)
+        is_default = name.kind == "tenant" and name.name == DEFAULT_TENANT and viewer in (EVERYBODY, DEFAULT_TENANT)
         return _default_tenant() if is_default else None
-    return seen(state, FoundObject(name, written.document, written.revision), seer)
+    return seen(state, FoundObject(name, written.document, written.revision), viewer)
 
 
 def _default_tenant() -> FoundObject:
-    """It is there without anybody having written it."""
+    """The default tenant, which exists without a document."""
     return FoundObject(ObjectName("tenant", "", DEFAULT_TENANT), Tenant(name=DEFAULT_TENANT), 0)
 
 
-def seen(state: State, found: FoundObject, seer: str) -> FoundObject | None:
-    """An object as the seer sees it; None where not at all."""
-    document = document_seen_by(state, seer, found.document)
+def seen(state: State, found: FoundObject, viewer: str) -> FoundObject | None:
+    """An object as the viewer sees it; None if the viewer may not see it."""
+    document = document_seen_by(state, viewer, found.document)
     return None if document is None else found._replace(document=document)
 
 
 def message_of(state: State, kind: ResourceKind, found: FoundObject, warnings: tuple[str, ...] = ()) -> Message:
-    """The resource."""
+    """An object as a message."""
     message = kind.message()
     fill(message, {key: value for key, value in write_document(found.document).items() if key not in ("tenant", kind.own)})
     message.name = resource_name(kind, found.name)

@@ -1,4 +1,4 @@
-"""The API in the process of *governance*: on the fold that it keeps anyway, once that has caught up."""
+"""The API in the process of *governance*: on its fold, once that has caught up."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.contracts.facts.writers import ADMISSION
 from headrace.contracts.transport.subjects import LEDGER_STREAM, SUBMIT_STREAM, telemetry
 from headrace.contracts.values.ids import is_token
-from headrace.governance.api.admission_watermark import Judges
+from headrace.governance.api.admission_watermark import AdmissionWatermark
 from headrace.governance.api.call_metrics import Calls
 from headrace.governance.api.context import ApiContext
 from headrace.governance.api.interceptor import AuthInterceptor
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 _log = structlog.get_logger("headrace.api")
 
 
-class Hands(NamedTuple):
-    """What the API has others do: judge and state a wish, sign a token, keep the keys of texts, tell who shows a token."""
+class GovernanceFunctions(NamedTuple):
+    """Functions of governance that the API uses: judge and state an operation, sign a token, the keys of texts, verify a token."""
 
     decide: Callable[[Operation], Awaitable[ApplyAnswer]]
     sign: Callable[[Grant], str]
@@ -50,19 +50,18 @@ class Hands(NamedTuple):
     verifier: Verifier
 
 
-async def host(deciding: Deciding, hands: Hands, zones: Zones, address: str) -> None:
-    """Serve the API until cancelled."""
+async def host(deciding: Deciding, functions: GovernanceFunctions, zones: Zones, address: str) -> None:
     service, fold = deciding.service, deciding.fold
-    roster, history, heard = JobIndex(fold.state), History(), dict[str, int]()
-    judges, serving = Judges(service.connection), list[str]()
+    job_index, history, heard = JobIndex(fold.state), History(), dict[str, int]()
+    watermark, serving = AdmissionWatermark(service.connection), list[str]()
     service.health.check("api", lambda: "" if serving else "the API is not served yet")
-    begun_behind = fold.sequence
+    started_at = fold.sequence
 
     def note(record: Record, sequence: int) -> None:
         if record.by == ADMISSION:
-            judges.has_read(record.as_of)
+            watermark.has_read(record.as_of)
         jobs = jobs_of(record)
-        roster.note(record, jobs)
+        job_index.note(record, jobs)
         history.note(jobs, sequence)
 
     async def hear(message: Msg) -> None:
@@ -73,34 +72,34 @@ async def host(deciding: Deciding, hands: Hands, zones: Zones, address: str) -> 
     fold.listeners.append(note)
     ledger = WholeLedger(JetStreamLog(service.connection, LEDGER_STREAM), service.data / ARCHIVE)
     snapshots = Snapshots.over(service.connection, ledger)
-    sources = Sources(fold.state, roster, history, ledger, service.connection, heard, wall_clock, snapshots)
-    office = ApiContext(
+    sources = Sources(fold.state, job_index, history, ledger, service.connection, heard, wall_clock, snapshots)
+    backend = ApiContext(
         state=fold.state,
-        roster=roster,
+        job_index=job_index,
         history=history,
         queries=Queries(sources),
-        then=Then(Past(ledger, snapshots, erased=fold.state.tokens.erased), ledger, wall_clock),
+        past_queries=Then(Past(ledger, snapshots, erased=fold.state.tokens.erased), ledger, wall_clock),
         ledger=ledger,
         submits=JetStreamLog(service.connection, SUBMIT_STREAM),
         connection=service.connection,
         heard=heard,
         zones=zones,
         clock=wall_clock,
-        decide=hands.decide,
-        sign=hands.sign,
-        texts=hands.texts,
-        judges=judges,
-        alone=hands.verifier.alone,
+        decide=functions.decide,
+        sign=functions.sign,
+        texts=functions.texts,
+        watermark=watermark,
+        alone=functions.verifier.alone,
     )
     await deciding.caught_up.wait()
     await service.connection.subscribe(telemetry("*", "heartbeat"), cb=hear)
     calls = Calls()
     calls.show(service.health.figures)
-    api = Api(AuthInterceptor(office, hands.verifier, calls), address)
+    api = Api(AuthInterceptor(backend, functions.verifier, calls), address)
     await api.start()
     serving.append(address)
     _log.info("api_ready", address=address, port=api.port)
     try:
-        await tell_stories(history, fold.state, begun_behind, ledger, snapshots)
+        await tell_stories(history, fold.state, started_at, ledger, snapshots)
     finally:
         await api.stop()

@@ -1,4 +1,4 @@
-"""The gRPC server: every method of the protos behind the one door, health and reflection beside them."""
+"""The gRPC server: every method of the protos behind the interceptor, health and reflection beside them."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from headrace.governance.api import (
     usage,
 )
 from headrace.governance.api.interceptor import CALLS_MAX, OPEN, AuthInterceptor
-from headrace.governance.api.submit import Submitting
+from headrace.governance.api.submit import SubmitService
 from headrace.governance.api.watch import Watches
-from headrace.governance.api.whatif_service import Supposing
+from headrace.governance.api.whatif_service import WhatIfService
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
 MESSAGE_MAX = 4 * 1024 * 1024
-"""Bytes of a request; a set of documents or a thousand jobs fit."""
+"""Maximum bytes of a request; a set of documents or a thousand jobs fit."""
 ANSWER_MAX = 64 * 1024 * 1024
 METADATA_MAX = 16 * 1024
 
@@ -44,15 +44,15 @@ _OPTIONS = (
     ("grpc.max_receive_message_length", MESSAGE_MAX),
     ("grpc.max_send_message_length", ANSWER_MAX),
     ("grpc.max_metadata_size", METADATA_MAX),
-    ("grpc.compression_enabled_algorithms_bitset", 1),  # none: a small message cannot become a large one
+    ("grpc.compression_enabled_algorithms_bitset", 1),  # no compression: a small message cannot expand to a large one
     ("grpc.so_reuseport", 0),
     ("grpc.keepalive_permit_without_calls", 1),
 )
 
 
 def handlers() -> dict[str, Callable[..., Any]]:
-    """What serves each method, by the method's name."""
-    supposing = Supposing()
+    """Handlers by the method's name."""
+    supposing = WhatIfService()
     own: dict[str, Callable[..., Any]] = {
         "ListServiceAccounts": accounts.list_service_accounts,
         "GetServiceAccount": accounts.get_service_account,
@@ -69,7 +69,7 @@ def handlers() -> dict[str, Callable[..., Any]]:
         "DrainNode": nodes.drain_node,
         "ConfirmNodeEmpty": nodes.confirm_node_empty,
         "ApproveNode": nodes.approve_node,
-        "SubmitJobs": Submitting().submit_jobs,
+        "SubmitJobs": SubmitService().submit_jobs,
         "ListJobs": jobs.list_jobs,
         "GetJob": jobs.get_job,
         "ListJobFacts": jobs.list_job_facts,
@@ -100,44 +100,43 @@ def handlers() -> dict[str, Callable[..., Any]]:
 
 
 class Api:
-    """The server on one address, such as `unix:/path` or `127.0.0.1:0`; `port` is the one it got."""
+    """The server on one address, such as `unix:/path` or `127.0.0.1:0`; `port` is the port that it got."""
 
-    def __init__(self, door: AuthInterceptor, address: str) -> None:
+    def __init__(self, interceptor: AuthInterceptor, address: str) -> None:
         self._server = grpc.aio.server(options=_OPTIONS, maximum_concurrent_rpcs=CALLS_MAX)
         self._health = health.aio.HealthServicer()
-        self._server.add_generic_rpc_handlers((Methods(door),))
+        self._server.add_generic_rpc_handlers((Methods(interceptor),))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         names = [service.full_name for service in protocol.services()]
         reflection.enable_server_reflection((*names, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server)
         self.port = self._server.add_insecure_port(address)
 
     async def start(self) -> None:
-        """Answer calls."""
         await self._server.start()
         await self._health.set("", health_pb2.HealthCheckResponse.SERVING)
 
     async def stop(self, grace: float = 1.0) -> None:
-        """Take no more calls; those under way have so many seconds."""
+        """Accept no further calls; calls in progress have `grace` seconds to end."""
         await self._health.enter_graceful_shutdown()
         await self._server.stop(grace)
 
 
 class Methods(grpc.GenericRpcHandler):
-    """Every method of every service of ours, found by its path at once, and each behind the door but for those that are open."""
+    """Every method of every service, by its path, behind the interceptor except for those that need no token."""
 
-    def __init__(self, door: AuthInterceptor) -> None:
+    def __init__(self, interceptor: AuthInterceptor) -> None:
         serving = handlers()
         self._handlers = {
-            protocol.path_of(method): _handler(method, serving[method.name], door) for method in protocol.methods()
+            protocol.path_of(method): _handler(method, serving[method.name], interceptor) for method in protocol.methods()
         }
 
     def service(self, handler_call_details: Any) -> Any:
-        """What serves a call; None where no method has this path."""
+        """Handler of a call; None for an unknown path."""
         return self._handlers.get(handler_call_details.method)
 
 
 def _reads(kind: Any) -> Callable[[bytes], Message | None]:
-    """Bytes to a request; None where they are none, which the door then says, instead of a failure of the server."""
+    """Decoder of requests; None for malformed bytes, which the interceptor reports as the caller's error."""
 
     def read(payload: bytes) -> Message | None:
         try:
@@ -149,10 +148,10 @@ def _reads(kind: Any) -> Callable[[bytes], Message | None]:
     return read
 
 
-def _handler(method: MethodDescriptor, serve: Callable[..., Any], door: AuthInterceptor) -> Any:
+def _handler(method: MethodDescriptor, serve: Callable[..., Any], interceptor: AuthInterceptor) -> Any:
     request, answer = GetMessageClass(method.input_type), GetMessageClass(method.output_type)
     coders: dict[str, Any] = {"request_deserializer": _reads(request), "response_serializer": answer.SerializeToString}
     is_open = protocol.path_of(method) in OPEN
     if method.server_streaming:
-        return grpc.unary_stream_rpc_method_handler(serve if is_open else door.stream(method.name, serve), **coders)
-    return grpc.unary_unary_rpc_method_handler(serve if is_open else door.unary(method.name, serve), **coders)
+        return grpc.unary_stream_rpc_method_handler(serve if is_open else interceptor.stream(method.name, serve), **coders)
+    return grpc.unary_unary_rpc_method_handler(serve if is_open else interceptor.unary(method.name, serve), **coders)

@@ -1,8 +1,8 @@
-"""A queue for what only few can do at a time: by role, and within a role each account's first before anybody's second.
+"""A queue for work of limited concurrency: ordered by role, and within a role by the number of the account's earlier entries.
 
-An account is a tenant, or the provider. Strategy: an account has one slot at most, and there are several slots, so none holds all of them;
-it may have few waiting, so none fills the queue; and the provider's people find a place in the queue when tenants have filled theirs. An
-entry ends when the block that waits for it, or uses it, ends, for whatever reason: a caller that goes away gives back what it has.
+An account is a tenant, or the provider. Strategy: an account has at most one slot, and there are several slots, so one account cannot hold
+all; the number of its waiting entries is limited, so it cannot fill the queue; and the provider's people can enter the queue when tenants
+have filled theirs. An entry ends when the block that waits for it, or uses it, ends for any reason, such as a cancelled call.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import NamedTuple
 
 SLOTS = 2
 WAITING_MAX = 16
-"""Entries of tenants that wait, all tenants together."""
+"""Maximum waiting entries of all tenants together."""
 WAITING_EACH = 4
-"""The same of one account."""
+"""Maximum waiting entries of one account."""
 
 
 class Full(Exception):
-    """The queue takes no more. `own`: of this account; else of tenants altogether."""
+    """The queue is full. `own`: for this account; else for all tenants."""
 
     def __init__(self, *, own: bool) -> None:
         super().__init__("the queue is full")
@@ -29,7 +29,7 @@ class Full(Exception):
 
 
 class QueuePlace(NamedTuple):
-    """Where an entry is. `position` counts from 1 among all that wait; 0: it has a slot. `since`: microseconds since 1970."""
+    """Position of an entry. `position` counts from 1 among the waiting ones; 0: it has a slot. `since`: microseconds since 1970."""
 
     account: str
     caller: str
@@ -38,7 +38,7 @@ class QueuePlace(NamedTuple):
 
 
 class _Entry:
-    """One that waits or has a slot. `rank`: lower ranks go first."""
+    """An entry that waits or has a slot. `rank`: lower ranks go first."""
 
     __slots__ = ("account", "caller", "rank", "since", "turn")
 
@@ -51,7 +51,7 @@ class _Entry:
 
 
 class Slots:
-    """The slots and who waits for one. Whoever has no tenant (`account` empty) is the provider."""
+    """The slots and their queue. The provider has the empty `account`."""
 
     def __init__(self, slots: int = SLOTS, waiting_max: int = WAITING_MAX, waiting_each: int = WAITING_EACH) -> None:
         self._slots = slots
@@ -62,12 +62,12 @@ class Slots:
 
     @asynccontextmanager
     async def one(self, account: str, caller: str, rank: int, now: int) -> AsyncIterator[None]:
-        """Wait for a slot, and have it for as long as the block lasts. Raises `Full` at once."""
+        """Wait for a slot, and hold it while the block runs. Raises Full at once."""
         entry = _Entry(account, caller, rank, now)
         self._waiting.append(entry)
         self._serve()
         if not entry.turn.is_set():
-            self._check_room(entry)
+            self._check_capacity(entry)
         try:
             await entry.turn.wait()
             yield
@@ -76,13 +76,13 @@ class Slots:
             self._serve()
 
     def places(self) -> list[QueuePlace]:
-        """All there are: those that have a slot, then those that wait, in the order in which they will be served."""
+        """All entries: those with a slot, then the waiting ones in the order in which they will be served."""
         return [
             *(QueuePlace(entry.account, entry.caller, 0, entry.since) for entry in self._running),
             *(QueuePlace(entry.account, entry.caller, number, entry.since) for number, entry in enumerate(self._line(), 1)),
         ]
 
-    def _check_room(self, entry: _Entry) -> None:
+    def _check_capacity(self, entry: _Entry) -> None:
         waiting = Counter(one.account for one in self._waiting)
         own = waiting[entry.account] > self.waiting_each
         if own or (entry.account and waiting.total() - waiting[""] > self.waiting_max):
@@ -90,7 +90,7 @@ class Slots:
             raise Full(own=own)
 
     def _line(self) -> list[_Entry]:
-        """Who waits, the next one first."""
+        """Waiting entries, the next one first."""
         return [entry for _, entry in sorted(self._keys(), key=lambda pair: pair[0])]
 
     def _keys(self) -> Iterator[tuple[tuple[int, int], _Entry]]:
@@ -100,7 +100,7 @@ class Slots:
             before[entry.account] += 1
 
     def _serve(self) -> None:
-        """Give the free slots to the next ones whose account has none."""
+        """Assign free slots to the next entries whose account has none."""
         busy = {entry.account for entry in self._running}
         for entry in self._line():
             if len(self._running) < self._slots and entry.account not in busy:

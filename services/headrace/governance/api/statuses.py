@@ -1,4 +1,4 @@
-"""From whatever was raised to the status that a caller reads: `google.rpc.Status` with `ErrorInfo` and `BadRequest`."""
+"""Conversion of exceptions to the status that a caller reads: `google.rpc.Status` with `ErrorInfo` and `BadRequest`."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from headrace.service.answering import Refused
 DOMAIN = "headrace.dev"
 DETAILS = "grpc-status-details-bin"
 MESSAGE_MAX = 1_000
-"""Characters of a message; it travels in a header."""
+"""Maximum characters of a message, which travels in a header."""
 
 VIOLATIONS_MAX = 20
 
 AWAY_RETRY = 2
-"""Seconds after which a server that was restarted is there."""
+"""Seconds after which a restarted server is expected to answer."""
 
 _CODES = {
     "NOT_FOUND": StatusCode.NOT_FOUND,
@@ -40,7 +40,7 @@ _FIELD = re.compile(r"([A-Za-z_][A-Za-z0-9_.\[\]/-]{0,99}): ")
 
 
 def of_refusal(refusal: Refused) -> ApiError:
-    """A refusal of the decider or of a view; where it brings a plan, every line of it."""
+    """Error of a refusal by the decider or a view; if it has a plan, every line of it."""
     code = _CODES.get(refusal.code, StatusCode.INTERNAL)
     errors = refusal.body.errors if isinstance(refusal.body, ApplyAnswer) else ()
     lines = (errors or (str(refusal),))[:VIOLATIONS_MAX]
@@ -49,7 +49,7 @@ def of_refusal(refusal: Refused) -> ApiError:
 
 
 def of_error(error: BaseException) -> ApiError | None:
-    """Whatever was raised, where it is an answer; None where it is a defect."""
+    """Error that answers the caller; None if the exception is a defect."""
     match error:
         case ApiError():
             return error
@@ -75,7 +75,7 @@ def of_error(error: BaseException) -> ApiError | None:
 
 
 def status_of(fault: ApiError) -> bytes:
-    """The `google.rpc.Status` of a fault, for the trailer that carries it."""
+    """The `google.rpc.Status` of an error, for the trailer that carries it."""
     info = error_details_pb2.ErrorInfo(reason=fault.reason, domain=DOMAIN)
     details = [_packed(info)]
     if fault.violations:
@@ -95,5 +95,5 @@ def status_of(fault: ApiError) -> bytes:
 
 def _packed(message: object) -> AnyMessage:
     packed = AnyMessage()
-    packed.Pack(message)  # type: ignore[arg-type]  # Google's own messages come without types
+    packed.Pack(message)  # type: ignore[arg-type]  # Google's messages have no types
     return packed

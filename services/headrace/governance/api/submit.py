@@ -1,4 +1,4 @@
-"""`jobs:submit`: wishes of the caller, or for a user who trusts the caller with it, durable on SUBMIT when it answers (R14)."""
+"""`jobs:submit`: submissions of the caller, or for a user who trusts the caller with it, durable on SUBMIT when it answers (R14)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from headrace.governance.api import names
 from headrace.governance.api.errors import invalid, shown
 from headrace.governance.api.job_messages import job_message
 from headrace.governance.api.jobs import group_of, spoken, view_of
-from headrace.governance.api.submit_batcher import STORED_WITHIN, Gathering
+from headrace.governance.api.submit_batcher import STORED_WITHIN, SubmitBatcher
 from headrace.governance.api.used_ids import UsedIds
 from headrace.identity.caller import Role
 from headrace.identity.principals import act_for
@@ -31,28 +31,27 @@ if TYPE_CHECKING:
     from headrace.governance.api.context import CallContext
 
 JUDGED_WITHIN = 5.0
-LOOK_EVERY = 0.002
-"""Seconds."""
+CHECK_EVERY = 0.002
+"""Seconds between two checks."""
 
 SUBMITTED = "submitted"
-"""The state of a job that is durable and has not been judged yet."""
+"""State of a job that is durable and not judged yet."""
 PENDING, REJECTED = "pending", "rejected"
 
 
-class Submitting:
-    """The one method, and what it gathers."""
+class SubmitService:
+    """The service of `submit_jobs`, with its batcher."""
 
     def __init__(self) -> None:
-        self._gathering = Gathering()
+        self._batcher = SubmitBatcher()
         self._used = UsedIds()
 
     async def submit_jobs(self, request: Any, call: CallContext) -> pb.SubmitJobsResponse:
-        """Submit to one queue."""
-        return await submit(request, call, self._gathering, self._used)
+        return await submit(request, call, self._batcher, self._used)
 
 
-async def submit(request: Any, call: CallContext, gathering: Gathering, used: UsedIds) -> pb.SubmitJobsResponse:
-    """Store all wishes, and show their jobs."""
+async def submit(request: Any, call: CallContext, batcher: SubmitBatcher, used: UsedIds) -> pb.SubmitJobsResponse:
+    """Store all submissions, and return their jobs."""
     (tenant,) = names.parts_of(request.parent, "tenants/*", "parent")
     try:
         policy, profile = parse_queue(request.queue)
@@ -63,34 +62,34 @@ async def submit(request: Any, call: CallContext, gathering: Gathering, used: Us
         raise invalid("jobs", f"write 1 to {JOBS_MAX} jobs, this has {len(request.jobs)}")
     subject, for_whom = spoken(lambda name: subjects.submit(tenant, name, policy, profile), tenant, user, call)
     wishes = [_wish(spec, index, for_whom) for index, spec in enumerate(request.jobs)]
-    messages = pack(wishes)  # whatever is too large is this caller's trouble, and nobody else's
+    messages = pack(wishes)  # an error of size concerns only this caller
     keys: list[str] = [job_key(tenant, user, wish.id) for wish in wishes]
     await call.ready_to_submit()
     if request.validate_only:
-        return await _tried(subject, messages, wishes, request.queue, call)
+        return await _verdicts(subject, messages, wishes, request.queue, call)
     digests = [submission_digest(policy, profile, wish) for wish in wishes]
-    with used.claim(keys, digests, call.office.state) as stored:
-        place = await gathering.store(call.office.submits, subject, wishes, min(call.within, STORED_WITHIN))
+    with used.claim(keys, digests, call.backend.state) as stored:
+        place = await batcher.store(call.backend.submits, subject, wishes, min(call.within, STORED_WITHIN))
         stored(place)
     if request.wait:
         await _judged(keys, place, call)
-    used.check(keys, digests, call.office.state)
-    sequence = call.office.state.sequence
+    used.check(keys, digests, call.backend.state)
+    sequence = call.backend.state.sequence
     jobs = [_shown(key, wish, request.queue, call) for key, wish in zip(keys, wishes, strict=True)]
     return pb.SubmitJobsResponse(jobs=jobs, sequence=str(sequence))
 
 
 def _for_whom(user: str, tenant: str, policy: str, call: CallContext) -> str:
-    """As whom: the caller, or the user for whom the caller may act in the policy's queues."""
+    """Owner of the jobs: the caller, or the user for whom the caller may act in the policy's queues. Raises ApiError."""
     caller = call.caller
     if user in ("", caller.handle):
         authorize(caller, call.method, tenant, caller.handle)
         return caller.handle
     if not is_token(user):
-        raise invalid("user", f"{shown(user)!r} is no name; it is 1 to 63 of a-z, 0-9 and '-'")
+        raise invalid("user", f"{shown(user)!r} is not a name; use 1-63 of a-z, 0-9, '-'")
     if caller.role is Role.SERVICE_ACCOUNT:
         authorize(caller, call.method, tenant, caller.handle)
-        return act_for(call.office.state, caller, group_of(call.office.state, tenant, policy), user).acting_for
+        return act_for(call.backend.state, caller, group_of(call.backend.state, tenant, policy), user).acting_for
     authorize(caller, call.method, tenant, user)
     return user
 
@@ -122,15 +121,15 @@ def _wish(spec: pb.JobSpec, index: int, on_behalf_of: str) -> JobWish:
         raise fault from None
 
 
-async def _tried(
+async def _verdicts(
     subject: str, messages: list[tuple[tuple[JobWish, ...], bytes]], wishes: list[JobWish], queue: str, call: CallContext
 ) -> pb.SubmitJobsResponse:
-    """What admission would say of each."""
-    office, verdicts, sequence = call.office, list[Verdict](), 0
+    """Admission's verdict on each submission."""
+    backend, verdicts, sequence = call.backend, list[Verdict](), 0
     judge = subjects.query("admission", "judge", call.caller.tenant, call.caller.handle)
     for _, payload in messages:
         asked = encode(TrialRequest(subject=subject, message=msgspec.Raw(payload)))
-        answer = decode((await office.connection.ask(judge, asked, within=min(JUDGED_WITHIN, call.within))).data, Answer)
+        answer = decode((await backend.connection.ask(judge, asked, within=min(JUDGED_WITHIN, call.within))).data, Answer)
         if answer.error:
             raise Refused(answer.code or "REFUSED", answer.error)
         verdicts += decode(bytes(answer.body), TrialAnswer).verdicts
@@ -146,22 +145,22 @@ async def _tried(
 
 
 async def _judged(keys: list[str], place: int, call: CallContext) -> None:
-    """Wait until all have been judged, or SUBMIT up to `place`, or it takes too long: then they are shown as they are."""
-    roster, state, waiting = call.office.roster, call.office.state, keys
+    """Wait until all are judged, or SUBMIT up to `place`; on timeout the jobs are returned as they are."""
+    job_index, state, waiting = call.backend.job_index, call.backend.state, keys
     try:
         async with asyncio.timeout(min(JUDGED_WITHIN, call.within)):
-            while state.judged < place and (waiting := [key for key in waiting if roster.find(key) is None]):  # noqa: ASYNC110
-                await asyncio.sleep(LOOK_EVERY)  # the fold tells nobody
+            while state.judged < place and (waiting := [key for key in waiting if job_index.find(key) is None]):  # noqa: ASYNC110
+                await asyncio.sleep(CHECK_EVERY)  # the fold has no event to wait for
     except TimeoutError:
         return
 
 
 def _shown(key: str, wish: JobWish, queue: str, call: CallContext) -> pb.Job:
-    office = call.office
-    job = office.roster.find(key)
+    backend = call.backend
+    job = backend.job_index.find(key)
     if job is not None:
-        return job_message(view_of(job, office), office.state.sequence)
-    return _unjudged(key, wish, queue, office.state.sequence)
+        return job_message(view_of(job, backend), backend.state.sequence)
+    return _unjudged(key, wish, queue, backend.state.sequence)
 
 
 def _unjudged(key: str, wish: JobWish, queue: str, sequence: int) -> pb.Job:

@@ -1,8 +1,8 @@
-"""Submissions gathered on their way to SUBMIT: those that come while a message is being stored go together in the next.
+"""Batches submissions to SUBMIT: those that arrive while a message is being stored share the next message.
 
-Strategy: what is acknowledged is on the disk, and a write to the disk costs the same for one job as for a thousand. So each subject has one
-message under way at a time; whoever comes meanwhile waits for it and shares the next one. Nobody waits who comes alone. A message bears no
-message id: several callers share it, and one of them may repeat a job that another message has; admission knows jobs by their ids (R14).
+Strategy: an acknowledged message is on disk, and a write to disk costs the same for one job as for a thousand. So each subject has one
+message in progress at a time; later callers wait for it and share the next one. A single caller does not wait. A message has no message
+id: several callers share it, and one of them may repeat a job of another message; admission identifies jobs by their ids (R14).
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from headrace.contracts.messages.submissions import JobWish
 
 STORED_WITHIN = 15.0
-"""Seconds for which an append is tried again while the bus is away; the caller's own deadline may be earlier."""
+"""Maximum seconds of retries while the bus is away; the caller's own deadline may be earlier."""
 TRY_AGAIN = 0.2
 
 
 async def append(log: Log, subject: str, payload: bytes, still_wanted: Callable[[], bool]) -> int:
-    """Append without a condition; the sequence. While the bus is away it is tried again for as long as it is still wanted.
+    """Append without a condition. Returns the sequence. Retries while the bus is away and `still_wanted` returns true.
 
-    Raises what the log raised last; a full disk is told at once.
+    Raises the log's last error; a full disk is raised at once.
     """
     while True:
         try:
@@ -41,24 +41,24 @@ async def append(log: Log, subject: str, payload: bytes, still_wanted: Callable[
 
 
 class _Waiting(NamedTuple):
-    """One caller's submissions. `stored`: the sequence of the last message that has any of them; `deadline`: of the loop's clock."""
+    """Submissions of one caller. `stored`: the sequence of the last message with any of them; `deadline`: by the loop's clock."""
 
     wishes: list[JobWish]
     stored: asyncio.Future[int]
     deadline: float
 
 
-class Gathering:
-    """The messages under way to one log, by subject."""
+class SubmitBatcher:
+    """The messages in progress to one log, by subject."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, list[_Waiting]] = {}
         self._under_way: set[asyncio.Task[None]] = set()
 
     async def store(self, log: Log, subject: str, wishes: list[JobWish], within: float) -> int:
-        """Store submissions durably; returns the sequence of a message up to which all of them are stored.
+        """Store submissions durably. Returns the sequence of a message up to which all of them are stored.
 
-        While the bus is away it is tried again for `within` seconds. Raises what the log raises, `LogUnavailable` where that is over.
+        Retries for `within` seconds while the bus is away. Raises the log's errors, LogUnavailable after that time.
         """
         loop = asyncio.get_running_loop()
         waiting = _Waiting(wishes, loop.create_future(), loop.time() + within)
@@ -79,7 +79,7 @@ class Gathering:
             ) from None
 
     async def _send(self, log: Log, subject: str) -> None:
-        """One message behind the other, until nobody waits."""
+        """Send one message after the other until no caller waits."""
         while line := self._waiting[subject]:
             self._waiting[subject] = []
             ended = await _stored(log, subject, line)
@@ -94,7 +94,7 @@ class Gathering:
 
 
 async def _stored(log: Log, subject: str, line: list[_Waiting]) -> int | Exception:
-    """The sequence of the last message that has something of theirs, or why not everything is stored."""
+    """The sequence of the last message with any of their submissions, or the error."""
     loop, sequence = asyncio.get_running_loop(), 0
 
     def still_wanted() -> bool:
@@ -103,6 +103,6 @@ async def _stored(log: Log, subject: str, line: list[_Waiting]) -> int | Excepti
     try:
         for _, payload in pack(wish for waiting in line for wish in waiting.wishes):
             sequence = await append(log, subject, payload, still_wanted)
-    except Exception as error:  # noqa: BLE001 - it is told to all who wait for it
+    except Exception as error:  # noqa: BLE001 - it is raised in every waiting caller
         return error
     return sequence

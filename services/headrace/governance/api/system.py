@@ -1,4 +1,4 @@
-"""What the API says of itself: its OpenAPI document, and who the caller is."""
+"""The API's own description: its OpenAPI document, and the caller's identity."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
 
 @cache
 def document() -> bytes:
-    """The OpenAPI document, as it is checked in."""
+    """The OpenAPI document in the package."""
     return files("headrace.contracts.api").joinpath("openapi.json").read_bytes()
 
 
 async def get_open_api(_request: Any, _context: object) -> Any:
-    """This API as an OpenAPI document; to everybody, who they may be."""
+    """This API as an OpenAPI document; needs no token."""
     return httpbody_pb2.HttpBody(content_type="application/json", data=document())
 
 
 async def get_caller(_request: Any, call: CallContext) -> pb.CallerView:
-    """Who the caller is here."""
+    """Identity of the caller."""
     caller = call.caller
     return pb.CallerView(
         role=caller.role.value,
         tenant="" if caller.is_provider else caller.tenant,
         handle=caller.handle,
         groups=caller.groups,
-        sequence=str(call.office.state.sequence),
+        sequence=str(call.backend.state.sequence),
     )

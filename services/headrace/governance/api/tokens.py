@@ -1,7 +1,7 @@
-"""Tokens of the embedded issuer: who has one, one for somebody, and an end to them. The token itself is told once, and kept by nobody.
+"""The service of tokens of the embedded issuer: list, create, revoke. The token's text is returned once and not stored.
 
-Strategy: whoever is no provider sees and touches the tokens of the tenant's own people and service accounts only: those of the provider's
-people, whom facts name in the tenant `default`, and those of nodes are not there for them.
+Strategy: callers outside the provider see and change only the tokens of the tenant's own people and service accounts. Tokens of the
+provider's people, whom facts name in the tenant `default`, and of nodes are hidden from them.
 """
 
 from __future__ import annotations
@@ -34,13 +34,15 @@ _OWN, _PROVIDERS = "tenants/*/tokens/*", "tokens/*"
 
 
 async def list_tokens(request: Any, call: CallContext) -> pb.ListTokensResponse:
-    """A page of them: of a tenant, or of everybody."""
+    """A page of the tokens of a tenant, or of all tenants."""
     tenant = _tenant(request.parent)
     page = paging.page_of(request.page_size, request.page_token, call.method, request.parent, request.filter)
     passes = filters.parse(request.filter, pb.Token.DESCRIPTOR.fields_by_name)
-    found = {one.id: one for one in tokens_of(call.office.state, TokensRequest()).tokens if not tenant or _owner(one) == tenant}
-    answer = pb.ListTokensResponse(sequence=str(call.office.state.sequence))
-    for name in paging.behind(sorted(found), page.last):
+    found = {
+        one.id: one for one in tokens_of(call.backend.state, TokensRequest()).tokens if not tenant or _owner(one) == tenant
+    }
+    answer = pb.ListTokensResponse(sequence=str(call.backend.state.sequence))
+    for name in paging.after(sorted(found), page.last):
         message = _message(found[name], call)
         if passes is not None and not passes(look_into(message)):
             continue
@@ -52,19 +54,18 @@ async def list_tokens(request: Any, call: CallContext) -> pb.ListTokensResponse:
 
 
 async def get_token(request: Any, call: CallContext) -> pb.Token:
-    """One of them."""
     return _message(_found(request.name, call), call)
 
 
 async def create_token(request: Any, call: CallContext) -> pb.Token:
-    """State it, and sign it when that holds."""
-    office, wanted, tenant = call.office, request.token, _tenant(request.parent)
+    """State the grant, and sign the token once that is durable."""
+    backend, wanted, tenant = call.backend, request.token, _tenant(request.parent)
     authorize_grant(call.caller, wanted.role, tenant)
     claims = claims_of(wanted.claims) if wanted.HasField("claims") else None
     asked = TokenRequest(
         role=wanted.role, handle=wanted.handle, tenant=tenant, lifetime=_lifetime(wanted.lifetime), claims=claims
     )
-    now = office.clock()
+    now = backend.clock()
     grant = grant_of(asked, make_job_id(now // 1_000, secrets.token_bytes(ENTROPY_BYTES)), now)
     if isinstance(grant, str):
         field, _, message = grant.partition(": ")
@@ -74,7 +75,7 @@ async def create_token(request: Any, call: CallContext) -> pb.Token:
         raise invalid(f"token.{field}", message)
     _check_place(grant, tenant)
     by_provider = call.caller.role is Role.PROVIDER_ADMIN
-    operation = granting(grant, call.caller.author, request.reason, by_provider=by_provider, alone=office.alone, claims=claims)
+    operation = granting(grant, call.caller.author, request.reason, by_provider=by_provider, alone=backend.alone, claims=claims)
     await call.decided(operation, validate_only=request.validate_only)
     made = pb.Token(
         name=_name(grant.id, tenant),
@@ -83,21 +84,20 @@ async def create_token(request: Any, call: CallContext) -> pb.Token:
         author=call.caller.author,
         create_time=moment(grant.issued_at * SECOND),
         expire_time=moment(grant.expires_at * SECOND),
-        sequence=str(office.state.sequence),
+        sequence=str(backend.state.sequence),
     )
     if not request.validate_only:
-        made.bearer = await asyncio.to_thread(office.sign, grant)
+        made.bearer = await asyncio.to_thread(backend.sign, grant)
     return made
 
 
 async def revoke_token(request: Any, call: CallContext) -> Any:
-    """It is to count no more."""
     found = _found(request.name, call)
     return await _revoke(revoking(RevokeRequest(token=found.id, reason=request.reason), call.caller.author), request, call)
 
 
 async def revoke_bearer(request: Any, call: CallContext) -> Any:
-    """Nothing that somebody has been given is to count any more."""
+    """Revoke all tokens of a bearer."""
     tenant, handle = _tenant(request.parent), names.check_id(request.handle, "handle")
     if not call.caller.is_provider and not _is_tenants_own(tenant, handle, call):
         raise not_found("bearer", handle)
@@ -109,11 +109,11 @@ async def revoke_bearer(request: Any, call: CallContext) -> Any:
 
 async def _revoke(operation: Operation, request: Any, call: CallContext) -> Any:
     answer = await call.decided(operation, validate_only=request.validate_only)
-    return plan_message(answer, call.office.state.sequence)
+    return plan_message(answer, call.backend.state.sequence)
 
 
 def _tenant(parent: str) -> str:
-    """Of which tenant; empty: of none."""
+    """Tenant of a parent; empty for none."""
     return names.parts_of(parent, "tenants/*", "parent")[0] if parent else ""
 
 
@@ -125,15 +125,15 @@ def _lifetime(text: str) -> int:
 
 
 def _check_place(grant: Grant, tenant: str) -> None:
-    """A token has to be made where it belongs."""
+    """Check that a token is created under the parent of its bearer. Raises ApiError."""
     if bool(tenant) != (grant.role in GRANTED_BY_TENANTS):
         where = f"/v1/{_name('', 'acme').rstrip('/')}" if not tenant else "/v1/tokens"
         raise invalid("token.role", f"tokens of this role are made under {where}")
 
 
 def _is_tenants_own(tenant: str, handle: str, call: CallContext) -> bool:
-    """Whether a bearer is one of the tenant's people or service accounts, and nobody of the provider's."""
-    state = call.office.state
+    """True if a bearer is one of the tenant's people or service accounts, and not one of the provider's."""
+    state = call.backend.state
     if any(
         _owner(one) != tenant and (one.tenant, one.handle) == (tenant, handle)
         for one in tokens_of(state, TokensRequest()).tokens
@@ -146,14 +146,14 @@ def _found(name: str, call: CallContext) -> TokenView:
     tenant, token = (
         names.parts_of(name, _OWN) if name.startswith(f"{names.TENANTS}/") else ("", *names.parts_of(name, _PROVIDERS))
     )
-    found = next((one for one in tokens_of(call.office.state, TokensRequest()).tokens if one.id == token), None)
+    found = next((one for one in tokens_of(call.backend.state, TokensRequest()).tokens if one.id == token), None)
     if found is None or _owner(found) != tenant:
         raise not_found("token", name)
     return found
 
 
 def _owner(view: TokenView) -> str:
-    """The tenant whose it is; empty: the provider's."""
+    """Tenant of a token; empty for the provider's."""
     return view.tenant if view.role in GRANTED_BY_TENANTS else ""
 
 
@@ -170,5 +170,5 @@ def _message(view: TokenView, call: CallContext) -> pb.Token:
         create_time=moment(view.created_at),
         expire_time=moment(view.expires_at),
         revoke_time=moment(view.revoked_at),
-        sequence=str(call.office.state.sequence),
+        sequence=str(call.backend.state.sequence),
     )

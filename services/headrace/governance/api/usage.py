@@ -1,4 +1,4 @@
-"""Usage: asked of *accounting*, which keeps the books (R17, R37)."""
+"""The service of usage, which asks *accounting* (R17, R37)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _DIGITS = Decimal("0.0001")
 
 
 async def get_usage(request: Any, call: CallContext) -> pb.UsageReport:
-    """What a tenant used in a period."""
+    """A tenant's usage in a period."""
     (tenant,) = names.parts_of(request.parent, "tenants/*", "parent")
     if len(request.by) > BY_MAX:
         raise invalid("by", f"at most {BY_MAX} words")
@@ -42,9 +42,9 @@ async def get_usage(request: Any, call: CallContext) -> pb.UsageReport:
         timezone=request.timezone or "UTC",
     )
     page = paging.page_of(0, request.page_token, call.method, tenant, encode(asked).decode())
-    question = _behind(asked, page.last) if page.last else asked
+    question = _after(asked, page.last) if page.last else asked
     subject = subjects.query("accounting", "usage", tenant, call.caller.handle)
-    said = await call.office.connection.ask(subject, encode(question), within=min(ANSWER_WITHIN, call.within))
+    said = await call.backend.connection.ask(subject, encode(question), within=min(ANSWER_WITHIN, call.within))
     answer = decode(said.data, Answer)
     if answer.error:
         raise Refused(answer.code or "REFUSED", answer.error)
@@ -59,8 +59,8 @@ async def get_usage(request: Any, call: CallContext) -> pb.UsageReport:
     return report
 
 
-def _behind(question: UsageRequest, last: str) -> UsageRequest:
-    """What is left of a question, as of the time of its first page."""
+def _after(question: UsageRequest, last: str) -> UsageRequest:
+    """The rest of a question, as of the time of its first page."""
     until, skip, after = last.split(" ")
     return replace(question, until=int(until), skip=int(skip), after=after)
 
@@ -86,6 +86,6 @@ def _line(row: UsageRow) -> pb.UsageLine:
 
 
 def hours(key: str, unit_microseconds: str) -> str:
-    """Exact integers of the books as hours, rounded to four digits."""
+    """Exact integers of accounting as hours, rounded to four digits."""
     exact = Fraction(int(unit_microseconds), _UNITS.get(key, 1) * HOUR)
     return str((Decimal(exact.numerator) / Decimal(exact.denominator)).quantize(_DIGITS, ROUND_HALF_EVEN))

@@ -1,8 +1,8 @@
-"""The same id is the same job; with other content it is refused, and the caller is told (R14).
+"""Job ids in use: the same id is the same job; with other content it is refused (R14).
 
-Strategy: admission decides, but says so where the caller does not look. So an id is compared with what the fold knows before anything is
-stored, and once more behind it, because somebody else may have been first. What this process has under way and admission has not judged is
-remembered, so that of two requests at the same time the second one is told as well.
+Strategy: admission decides, but the API's caller does not see its refusal. So an id is compared with the fold's before anything is stored,
+and once more afterwards, because another caller may have been first. Ids that this process is submitting and that admission has not judged
+are remembered, so that of two concurrent requests the second is refused as well.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class _Claim(NamedTuple):
-    """An id that is being submitted. `key`: the job's; `sequence`: of SUBMIT, by which it is stored; 0 until it is."""
+    """An id that is being submitted. `key`: the job's; `sequence`: of its message in SUBMIT; 0 until it is stored."""
 
     key: str
     digest: str
@@ -31,16 +31,16 @@ class _Claim(NamedTuple):
 
 
 class UsedIds:
-    """Ids with what was submitted under them: those of the fold, and those under way."""
+    """Ids with the digests of their submissions: those of the fold, and those being submitted."""
 
     def __init__(self) -> None:
         self._claims: dict[str, _Claim] = {}
 
     @contextmanager
     def claim(self, keys: Sequence[str], digests: Sequence[str], state: State) -> Iterator[Callable[[int], None]]:
-        """Hold these jobs' ids while they are being stored; what is yielded takes the sequence in SUBMIT by which they are.
+        """Reserve these jobs' ids while they are being stored. Yields a function that takes the sequence in SUBMIT once they are.
 
-        Raises `ApiError` (`ID_REUSED`) where any of them is another job's, and then nothing has been stored.
+        Raises ApiError (`ID_REUSED`) if one of them belongs to another job; then nothing has been stored.
         """
         self._forget(state.judged)
         before: dict[str, _Claim] = {}
@@ -64,13 +64,13 @@ class UsedIds:
             raise
 
     def check(self, keys: Sequence[str], digests: Sequence[str], state: State) -> None:
-        """Raises `ApiError` (`ID_REUSED`) where one of these ids has been judged to be another job's meanwhile."""
+        """Raise ApiError (`ID_REUSED`) if one of these ids has been judged to belong to another job meanwhile."""
         for index, (key, digest) in enumerate(zip(keys, digests, strict=True)):
             _compare(state, index, key, digest, known_digest(state, key))
 
     def _forget(self, judged: int) -> None:
-        """Forget those that admission has judged: the fold knows them, or counted them in a flood of refusals."""
-        while self._claims:  # the oldest stand first
+        """Remove ids that admission has judged: the fold knows them, or counted them as excess refusals."""
+        while self._claims:  # in the order of their insertion
             name, claim = next(iter(self._claims.items()))
             if not 0 < claim.sequence <= judged:
                 return
@@ -78,7 +78,7 @@ class UsedIds:
 
 
 def _name(state: State, key: str) -> str:
-    """Under what an id is held: in its tenant; below level 2 each user has ids of their own."""
+    """Scope and id: ids are unique in the tenant; below level 2, per user."""
     tenant, _, job_id = key.split(".")
     return f"{tenant}.{job_id}" if state.terms.amended else key
 

@@ -1,4 +1,4 @@
-"""`jobs:watch`: first the jobs as they are, then what happens to them, as FEED tells it to their tenant; a line now and then of silence."""
+"""`jobs:watch`: first the current jobs, then their changes as FEED publishes them to the tenant; a keep-alive line in quiet times."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ if TYPE_CHECKING:
     from headrace.governance.api.context import ApiContext, CallContext
     from headrace.identity.caller import Caller
 
-UNHEARD_MAX = 10_000
-"""Facts that wait for a slow reader, who is then told to begin again."""
-UNHEARD_ALL = 100_000
-"""The same for all readers together: where they are more, each has its equal part of them."""
+UNSENT_MAX = 10_000
+"""Maximum facts that wait for one reader; a slower reader has to begin again."""
+UNSENT_ALL = 100_000
+"""Maximum facts that wait for all readers together; beyond, each has an equal part."""
 ALIVE_EVERY = 10.0
 WATCHERS_MAX = 500
 WATCHERS_EACH = 50
-"""Watches of one caller."""
+"""Maximum watches of one caller."""
 WATCHERS_OF_A_TENANT = 350
-"""Watches of all callers of a tenant, so that others always find room."""
+"""Maximum watches of all callers of a tenant, so that others can watch too."""
 AT_ONCE = 200
 
 
 class Watches:
-    """How many there are; each keeps a subscription and facts in memory."""
+    """All watches; each keeps a subscription and facts in memory."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Watches:
         self._hearing: set[_Heard] = set()
 
     async def watch_jobs(self, request: Any, call: CallContext) -> AsyncIterator[pb.JobEvent]:
-        """What happens to the jobs of a tenant, from now on until the caller's deadline, or as long as the caller listens."""
+        """Changes of a tenant's jobs, until the caller's deadline or the caller ends the call."""
         (tenant,) = names.parts_of(request.parent, "tenants/*", "parent")
         if request.job and not is_job_id(request.job):
             raise invalid("job", "write the id of a job, which is a lower-case ULID of 26 characters")
@@ -69,7 +69,7 @@ class Watches:
         self._enter(call.caller)
         heard = _Heard(tenant, request.user, self)
         self._hearing.add(heard)
-        connection = call.office.connection
+        connection = call.backend.connection
         try:
             subscription = await connection.subscribe(feed(tenant, "*", "*", request.job or "*"), cb=heard.hear)
             try:
@@ -83,11 +83,11 @@ class Watches:
             self._leave(call.caller)
 
     def allowed(self) -> int:
-        """How many facts may wait for one reader now."""
-        return min(UNHEARD_MAX, UNHEARD_ALL // max(1, len(self._hearing)))
+        """Maximum facts that may wait for one reader now."""
+        return min(UNSENT_MAX, UNSENT_ALL // max(1, len(self._hearing)))
 
     def _enter(self, caller: Caller) -> None:
-        """One more watch; `ApiError` where there are too many, of this caller, of the tenant or of all."""
+        """Count one more watch. Raises ApiError if the caller, the tenant or all have too many."""
         message = "there are too many watches now; try again later"
         try:
             self._by_caller.take(caller.bearer)
@@ -108,31 +108,31 @@ class Watches:
         self._by_tenant.leave(_account(caller))
 
     async def _events(self, tenant: str, request: Any, call: CallContext, heard: _Heard) -> AsyncIterator[pb.JobEvent]:
-        office, since = call.office, call.office.state.sequence
-        async for event in _as_it_is(office, tenant, request):
+        backend, since = call.backend, call.backend.state.sequence
+        async for event in _as_it_is(backend, tenant, request):
             yield event
-        yield pb.JobEvent(type="alive", sequence=str(since), time=moment(office.now()))
+        yield pb.JobEvent(type="alive", sequence=str(since), time=moment(backend.now()))
         while True:
             try:
                 async with asyncio.timeout(self._alive_every):
                     fact = await heard.next()
             except TimeoutError:
-                yield pb.JobEvent(type="alive", sequence=str(office.state.sequence), time=moment(office.now()))
+                yield pb.JobEvent(type="alive", sequence=str(backend.state.sequence), time=moment(backend.now()))
                 continue
             if fact.sequence > since:
                 yield _event(fact)
 
 
 def _account(caller: Caller) -> str:
-    """Whose watch it is: a tenant's, or, empty, the provider's."""
+    """Tenant that a watch counts for; empty for the provider."""
     return "" if caller.is_provider else caller.tenant
 
 
 class _Heard:
-    """What FEED says to one watcher, as far as it has not been told yet."""
+    """Facts from FEED for one watcher that have not been sent yet."""
 
     def __init__(self, tenant: str, user: str, watches: Watches) -> None:
-        self._facts: asyncio.Queue[FeedFact | None] = asyncio.Queue()  # bounded where something is put into it
+        self._facts: asyncio.Queue[FeedFact | None] = asyncio.Queue()  # bounded by `hear`
         self._watches = watches
         self._whose = f"{tenant}.{user}." if user else ""
         self._overrun = False
@@ -148,7 +148,7 @@ class _Heard:
             self._facts.put_nowait(fact)
 
     async def next(self) -> FeedFact:
-        """The next fact; `ApiError` where some have been lost because the reader is slow."""
+        """The next fact. Raises ApiError if facts were lost because the reader is slow."""
         fact = await self._facts.get()
         if fact is None:
             message = f"more than {self._watches.allowed()} facts wait to be read; read faster, or watch less; begin again"
@@ -156,10 +156,10 @@ class _Heard:
         return fact
 
 
-async def _as_it_is(office: ApiContext, tenant: str, request: Any) -> AsyncIterator[pb.JobEvent]:
-    """The jobs that have not ended; one that is asked for by its id in any case."""
-    waits = tenant_views.Waits(office.state, office.now())
-    for number, job in enumerate(reversed(office.roster.newest(tenant)), 1):
+async def _as_it_is(backend: ApiContext, tenant: str, request: Any) -> AsyncIterator[pb.JobEvent]:
+    """The jobs that have not ended; a job asked for by its id in any case."""
+    waits = tenant_views.Waits(backend.state, backend.now())
+    for number, job in enumerate(reversed(backend.job_index.newest(tenant)), 1):
         if not number % AT_ONCE:
             await asyncio.sleep(0)
         rejected = isinstance(job, Rejected)
@@ -168,8 +168,8 @@ async def _as_it_is(office: ApiContext, tenant: str, request: Any) -> AsyncItera
         ended = rejected or (not isinstance(job, Rejected) and job.state in FINAL)
         if (request.job and job_id != request.job) or (ended and not request.job) or request.user not in ("", user):
             continue
-        message = job_message(view_of(job, office, waits, whole=False), office.state.sequence)
-        yield pb.JobEvent(type="job", sequence=message.sequence, time=moment(office.now()), job=message.name, snapshot=message)
+        message = job_message(view_of(job, backend, waits, whole=False), backend.state.sequence)
+        yield pb.JobEvent(type="job", sequence=message.sequence, time=moment(backend.now()), job=message.name, snapshot=message)
 
 
 def _event(fact: FeedFact) -> pb.JobEvent:

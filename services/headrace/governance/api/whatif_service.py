@@ -1,8 +1,8 @@
-"""`audit:whatif`: asked of a process of its own, which reads the ledger and plays (`headrace.simulate`).
+"""`audit:whatif`: answered by a separate process, which reads the ledger and simulates (`headrace.simulate`).
 
-Strategy: nothing of it runs here, so that a long question takes memory and time from nobody who decides. Few are worked out at a time, in
-the order that `slots` has. The process ends with its question, and is killed when the caller goes away or the deadline passes; it takes no
-more memory than its limit (`headrace.simulate.whatif_worker`).
+Strategy: the simulation is a separate process, so that it takes neither memory nor time from the deciding one. Few run at a time, in the
+order of `slots`. The process ends with its question, and is killed when the caller goes away or the deadline passes; its memory is limited
+(`headrace.simulate.whatif_worker`).
 """
 
 from __future__ import annotations
@@ -43,23 +43,23 @@ if TYPE_CHECKING:
 PLAYER = (sys.executable, "-m", "headrace.simulate")
 LINES_MAX = 20
 WITHIN_MAX = 600.0
-"""Seconds from the question to its answer, however late the caller's own deadline is."""
+"""Maximum seconds from the question to its answer, even if the caller's own deadline is later."""
 RETRY_AFTER = 30
-_FOR_WANT_OF_MEMORY = ("SIGSEGV", "SIGBUS", "SIGABRT")
-"""Signals that end a process where its stack cannot grow, or a library does not look whether it got the memory that it asked for."""
+_MEMORY_SIGNALS = ("SIGSEGV", "SIGBUS", "SIGABRT")
+"""Signals that end a process whose stack cannot grow, or that uses memory which it did not get."""
 _RANKS = {role: rank for rank, role in enumerate(Role)}
-"""Roles stand there in the order in which they are served: the provider's administrators, then who looks at everything, then tenants'."""
+"""Roles in the order in which they are served: the provider's administrators, its viewers, then tenants' roles."""
 
 
-class Supposing:
-    """One installation's what-ifs. `player`: the command that answers a question on its standard input."""
+class WhatIfService:
+    """What-ifs of one installation. `player`: the command that answers a question on its standard input."""
 
     def __init__(self, player: Sequence[str] = PLAYER, slots: Slots | None = None) -> None:
         self._player = player
         self._slots = slots or Slots()
 
     async def what_if(self, request: Any, call: CallContext) -> pb.WhatIfReport:
-        """Play a time twice."""
+        """Simulate a period twice, with and without the changes."""
         tenant = names.parts_of(request.parent, "tenants/*", "parent")[0] if request.parent else ""
         changes = plain(request.changes)
         if not isinstance(changes, dict) or not changes:
@@ -74,7 +74,7 @@ class Supposing:
         return _report(answer, answer.found)
 
     async def get_what_if_queue(self, request: Any, _call: CallContext) -> pb.WhatIfQueue:
-        """What is being worked out and what waits: of everybody, or of one tenant."""
+        """Running and waiting what-ifs: of all accounts, or of one tenant."""
         tenant = names.parts_of(request.parent, "tenants/*", "parent")[0] if request.parent else ""
         found = [place for place in self._slots.places() if not tenant or place.account == tenant]
         return pb.WhatIfQueue(
@@ -90,17 +90,17 @@ class Supposing:
         )
 
     async def _answer(self, question: WhatIfQuestion, call: CallContext) -> WhatIfAnswer:
-        """What the process says, once it is this caller's turn. Raises `ApiError`."""
+        """The answer of the process, once a slot is free. Raises ApiError."""
         account = "" if call.caller.is_provider else call.caller.tenant
         within = min(call.within, WITHIN_MAX)
         has_begun = False
         try:
             async with asyncio.timeout(within):
-                async with self._slots.one(account, call.caller.author, _RANKS[call.caller.role], call.office.clock()):
+                async with self._slots.one(account, call.caller.author, _RANKS[call.caller.role], call.backend.clock()):
                     has_begun = True
                     return await _ask(self._player, question)
         except Full as full:
-            raise _no_room(account, full, self._slots) from None
+            raise _full(account, full, self._slots) from None
         except TimeoutError:
             if not has_begun:
                 message = f"{within:g} s were over before it was its turn: others are worked out; name a later deadline, or ask again later"
@@ -109,8 +109,8 @@ class Supposing:
             raise ApiError(StatusCode.DEADLINE_EXCEEDED, "TOO_LONG", message) from None
 
 
-def _no_room(account: str, full: Full, slots: Slots) -> ApiError:
-    """That the queue is full, and of whose questions."""
+def _full(account: str, full: Full, slots: Slots) -> ApiError:
+    """Error of a full queue, with the limit that was reached."""
     if full.own:
         whose = f"tenant {account} has" if account else "the provider's people have"
         way_out = "end one by closing its request, or ask again when one is answered"
@@ -121,7 +121,7 @@ def _no_room(account: str, full: Full, slots: Slots) -> ApiError:
 
 
 def _own(changes: dict[str, Any], call: CallContext, tenant: str) -> dict[str, Any]:
-    """The changes, where all of them are about what is the tenant's; raises `Denied`, and `ApiError` where they cannot be read."""
+    """The changes, if all of them concern the tenant. Raises Denied, and ApiError if they are malformed."""
     written = {key: value for key, value in changes.items() if key in Documents.__struct_fields__}
     try:
         documents = read_documents(tree_of(written))
@@ -153,7 +153,7 @@ def _in(whose: str, tenant: str) -> None:
 
 
 async def _ask(player: Sequence[str], question: WhatIfQuestion) -> WhatIfAnswer:
-    """Let a process answer; it is killed with this call, and so is what it has started."""
+    """Answer of the process, which is killed together with its children when this call ends."""
     process = _started(player)
     try:
         said, _ = await asyncio.to_thread(process.communicate, encode(question))
@@ -161,15 +161,15 @@ async def _ask(player: Sequence[str], question: WhatIfQuestion) -> WhatIfAnswer:
     except Malformed:
         raise _ended(process.returncode) from None
     finally:
-        if process.returncode is None:  # the thread that waits for it takes notice
+        if process.returncode is None:  # ends the thread that waits for it
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
 
 
 def _ended(code: int | None) -> ApiError:
-    """Why a process that has written no answer ended; `code`: its exit status, less than 0 for the number of a signal."""
+    """Error of a process that ended without an answer; `code`: its exit status, or the negated number of a signal."""
     way_out = memory_limit(os.environ).way_out
-    for name in _FOR_WANT_OF_MEMORY:
+    for name in _MEMORY_SIGNALS:
         if code == -signal.Signals[name]:
             return ApiError(StatusCode.RESOURCE_EXHAUSTED, TOO_LARGE, f"its process was ended by {name}; most likely {way_out}")
     return ApiError(StatusCode.RESOURCE_EXHAUSTED, "NO_ANSWER", f"it ended without an answer; most likely {way_out}")
@@ -210,7 +210,7 @@ def _report(answer: WhatIfAnswer, found: Difference) -> pb.WhatIfReport:
 
 
 def _texts(found: dict[str, Any], fields: Sequence[str]) -> dict[str, Any]:
-    """The numbers, those of time and use as text; what is not there is left out."""
+    """Values as text for numbers of time and use; unset fields are left out."""
     return {name: _text(found[name]) for name in fields if found[name]}
 
 

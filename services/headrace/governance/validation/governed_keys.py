@@ -1,7 +1,7 @@
-"""Whether reservations, limits and budgets speak of keys that some pool in their reach governs (R5); where none does, they have no effect.
+"""Checks that reservations, limits and budgets name keys that a pool in their reach governs (R5); otherwise they have no effect.
 
-What a set of documents brings without effect is refused, with the way out; so is an edit of a pool or profile that takes the effect from
-what is there already. What was stored without effect earlier is only warned of.
+Amounts without effect in the set are refused, with the way out; so is a change of a pool or profile that removes the effect of existing
+amounts. Amounts that were stored without effect earlier cause only warnings.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class Claim(NamedTuple):
 
     @property
     def identity(self) -> tuple[ObjectName, tuple[str | int, ...], str]:
-        """The same amount in the documents of another state."""
+        """Identity of the amount across states."""
         return self.name, self.part, self.key
 
 
 def check_governed(before: State, after: State, changed: Iterable[ObjectName], findings: Diagnostics) -> None:
-    """Refuse what has no effect, where the set brings it or takes the effect away; `changed`: the objects that the set changes."""
+    """Refuse amounts whose effect the set lacks or removes; `changed`: the objects that the set changes."""
     objects = tuple(changed)
     was = {claim.identity: claim for claim in _claims(before)}
     for claim in _claims(after):
@@ -73,7 +73,7 @@ def _without_effect(claim: Claim) -> str:
 
 
 def _effect_taken(claim: Claim, earlier: Claim, before: State, changed: tuple[ObjectName, ...], findings: Diagnostics) -> None:
-    """The documents that hold the amount are as they were: what the set says of pools or profiles takes the effect from it."""
+    """Report an amount of an unchanged document that loses its effect by changes of pools or profiles in the set."""
     lost = set(governed_in(before, earlier.pools, claim.key))
     pool = next((name for name in changed if name.kind == "pool" and name.name in lost), None)
     spoken_of = f"the {claim.what} of {claim.name} speaks of {claim.key}, which no pool in its reach would govern any more"

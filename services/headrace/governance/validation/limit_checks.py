@@ -1,4 +1,4 @@
-"""Reservations and limits of each policy and share by themselves (R5, R7), and whether anything could run under them (R13)."""
+"""Checks of the reservations and limits of each policy and share (R5, R7), and that a job can run under them (R13)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Part = tuple[str | int, ...]
 
 
 def check_reservations(name: ObjectName, document: Policy | Tenant, findings: Diagnostics) -> None:
-    """R7: 0 ≤ reservation ≤ limit for each key in every scope; both scopes of a policy hold at once."""
+    """R7: 0 ≤ reservation ≤ limit for each key in every scope; both scopes of a policy hold together."""
     for part, reservation, limits in _scopes(document):
         for key, reserved in sorted((reservation or {}).items()):
             ceiling = min((limit[key] for limit in limits if key in limit), default=None)
@@ -29,7 +29,7 @@ def check_reservations(name: ObjectName, document: Policy | Tenant, findings: Di
 
 
 def _scopes(document: Policy | Tenant) -> Iterator[tuple[Part, Amounts | None, tuple[Amounts, ...]]]:
-    """Where each reservation stands, and the limits that hold there."""
+    """Position of each reservation, and the limits that hold there."""
     if isinstance(document, Tenant):
         for index, share in enumerate(document.shares):
             yield ("shares", index), share.reservation, (share.limit,)
@@ -40,14 +40,14 @@ def _scopes(document: Policy | Tenant) -> Iterator[tuple[Part, Amounts | None, t
 
 
 def check_share_limits(name: ObjectName, tenant: Tenant, after: State, findings: Diagnostics) -> None:
-    """Warn of a share's limit above what the pool has."""
+    """Warn of a share's limit above the pool's capacity."""
     for index, share in enumerate(tenant.shares):
         if share.pool in after.pools:
             _limits_above_capacity(name, ("shares", index), share.limit, (share.pool,), after, findings, None)
 
 
 def check_policy(name: ObjectName, policy: PolicyState, after: State, findings: Diagnostics) -> None:
-    """Warn of what a policy says without effect: limits above the capacity, queues in which nothing can run."""
+    """Warn of parts of a policy without effect: limits above the capacity, queues in which no job can run."""
     document = policy.document
     reached = pools_reached(after, document)
     if not reached:
@@ -96,7 +96,7 @@ def _granularity(
     after: State,
     findings: Diagnostics,
 ) -> None:
-    """A reservation that is smaller than the smallest job it could serve serves none (R8)."""
+    """Warn of a reservation that is smaller than the smallest job it could serve (R8)."""
     for key, reserved in sorted((reservation or {}).items()):
         totals = [(_total(after, profile), profile.name) for profile in profiles.values()]
         sizes = [(total[key], profile) for total, profile in totals if total.get(key)]
@@ -110,12 +110,12 @@ def _granularity(
 
 
 def _total(after: State, profile: Profile) -> Amounts:
-    """What a job of the profile takes, all replicas together, and the one `job` (R2)."""
+    """Amounts of a job of the profile, all replicas together, including one `job` (R2)."""
     return make_request(asked_by(after, profile), profile.replicas, profile).total
 
 
 def _never_runs(name: ObjectName, policy: PolicyState, after: State, findings: Diagnostics) -> None:
-    """A queue whose jobs would all be rejected (R13)."""
+    """Warn of a queue whose jobs would all be rejected (R13)."""
     for index, profile in _profiles(after, policy.document):
         request = make_request(asked_by(after, profile), profile.replicas, profile, profile.mig)
         rejection = never_fits(after, policy, profile, request, preemptible=True, beyond=False)

@@ -1,4 +1,4 @@
-"""Names in documents: what they refer to has to exist once the set is applied, and to be open to who uses it (R12)."""
+"""Checks of names in documents: their objects exist once the set is applied, and are open to their users (R12)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headrace.governance.validation.supply import pools_reached
 
 
 class ReferenceChecks:
-    """Looks through changed documents for names that mean nothing, on the state as it would be. `groups`: a policy needs one."""
+    """Checks the names in changed documents, on the state as it would be. `groups`: a policy needs a group."""
 
     def __init__(self, after: State, findings: Diagnostics, *, groups: bool) -> None:
         self._after = after
@@ -21,7 +21,7 @@ class ReferenceChecks:
         self._groups = groups
 
     def check(self, changed: Iterable[PlacedDocument]) -> None:
-        """Note an error for each name that has to exist and does not; a warning where it only never takes effect."""
+        """Report an error for each required name that is unknown; a warning if a name only has no effect."""
         for name, document, _ in changed:
             match document:
                 case Tenant():
@@ -114,7 +114,7 @@ class ReferenceChecks:
             self._error(name, ("profiles", index), message)
 
     def _members(self, group: Group | None, people: Iterable[str], name: ObjectName, *part: str | int) -> None:
-        """Who is named for a right that only the group's people can use."""
+        """Warn of people named for a right that only the group's people can use."""
         if group is None:
             return
         for index, person in enumerate(people):
@@ -123,7 +123,7 @@ class ReferenceChecks:
                 self._findings.warn(self._findings.where(name, *part, index), "NOT_A_MEMBER", message)
 
     def _party(self, party: str, name: ObjectName, *part: str | int) -> None:
-        """`tenant` or `tenant/group`: a wrong name here would let somebody in, or out."""
+        """Check `tenant` or `tenant/group`: a wrong name here would grant or deny access."""
         tenant, _, group = party.partition("/")
         if self._tenant(tenant, name, *part) and group and self._after.group(tenant, group) is None:
             known = [known.full for known in names(self._after, "group")]
@@ -137,7 +137,7 @@ class ReferenceChecks:
             self._missing("policy", owner.policy, known, name, *part, "policy")
 
     def _in_order(self, kind: str, order: Iterable[str], known: set[str], name: ObjectName, field: str) -> None:
-        """An order may name what is not there yet; it has no effect until it is."""
+        """Warn of unknown names in an order; they have no effect until they exist."""
         for index, text in enumerate(order):
             if text not in known:
                 whole = {one for one in known if "/" in one} or known
@@ -151,7 +151,7 @@ class ReferenceChecks:
 
 
 def shut_out(before: State, after: State, changed: Iterable[PlacedDocument], findings: Diagnostics) -> None:
-    """Warn where a changed pool closes itself to a policy that stands as it is."""
+    """Warn if a changed pool closes access to an unchanged policy."""
     touched = {name for name, _, _ in changed}
     pools = {name.name for name in touched if name.kind == "pool" and name.name in before.pools}
     for policy, pool in _closed(before, after, pools):

@@ -1,9 +1,9 @@
-"""Whether all reservations can be honoured together (R8): within a tenant against its shares, tenants against pools.
+"""Checks that all reservations can be honoured together (R8): within a tenant against its shares, tenants against pools.
 
-Strategy: what is reserved becomes promises against supplies, key by key, and `domain.queueing.reservation_feasibility` looks for sets
-that ask for too much. A reservation in a pool is a promise against that pool; what a policy-wide one says beyond those may lie in any
-other pool that the policy reaches. The part of a pool that a tenant's share reserves is a supply for that tenant's policies alone; so is
-what is dedicated to it, or to one of them (R21).
+Strategy: reservations become promises against supplies, key by key, and `domain.queueing.reservation_feasibility` finds sets of promises
+that exceed their supplies. A reservation in a pool is a promise against that pool; the part of a policy-wide reservation beyond those may
+lie in any other pool that the policy reaches. The part of a pool that a tenant's share reserves is a supply for that tenant's policies
+alone; so are nodes dedicated to the tenant, or to one of its policies (R21).
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ WAY_OUT = "lower a reservation, add capacity, or set allow_overcommit on the poo
 
 
 class _Network(NamedTuple):
-    """One question: can these promises be kept from these supplies? `lenient`: the supplies that may be promised twice."""
+    """Promises against supplies of one key. `lenient`: the supplies that may be promised twice."""
 
     promises: tuple[Promise, ...]
     supplies: dict[str, int | None]
     lenient: frozenset[str]
 
     def broken(self, *, strictly: bool) -> tuple[Overbooked, ...]:
-        """The sets that are promised too much; not strictly: as far as `allow_overcommit` does not allow it."""
+        """Sets of promises that exceed their supplies; unless `strictly`, only as far as `allow_overcommit` does not allow it."""
         return overbooked(self.promises, self.supplies if strictly else self._leniently())
 
     def short_of(self, parties: set[str]) -> int:
@@ -44,8 +44,11 @@ class _Network(NamedTuple):
         return self.supplies | dict.fromkeys(self.lenient)
 
 
-def check_honourable(before: State, after: State, findings: Diagnostics) -> None:
-    """Note what R8 refuses. What was broken before, and is not made worse, only warns: no edit is blocked by what others did."""
+def check_reservations_feasible(before: State, after: State, findings: Diagnostics) -> None:
+    """Report violations of R8.
+
+    A violation that existed before and is not made worse is a warning, so that it does not block other changes.
+    """
     for key in sorted(_reserved_keys(after)):
         for level, network in _networks(after, key).items():
             refused = network.broken(strictly=False)
@@ -54,15 +57,15 @@ def check_honourable(before: State, after: State, findings: Diagnostics) -> None
     _warn_of_empty_pools(after, findings)
 
 
-def not_honourable(state: State, documents: Documents) -> tuple[str, ...]:
-    """What R8 refuses of documents that are in force already, with the nodes that are there now; a line each."""
+def infeasible_reservations(state: State, documents: Documents) -> tuple[str, ...]:
+    """Violations of R8 by documents in force, with the nodes registered now; one line each."""
     findings = Diagnostics(placed(documents))
-    check_honourable(State(), state, findings)
+    check_reservations_feasible(State(), state, findings)
     return tuple(findings.errors)
 
 
 def _is_worse(before: State, key: str, level: str, found: Overbooked) -> bool:
-    """Whether the same parties were short of less before."""
+    """True if the same parties were short of fewer units before."""
     was = _networks(before, key).get(level)
     return was is None or was.short_of({promise.to for promise in found.promises}) < found.short
 
@@ -82,7 +85,7 @@ def _tell(after: State, key: str, found: Overbooked, findings: Diagnostics, *, r
 
 
 def _where(after: State, key: str, parties: set[str], found: Overbooked, findings: Diagnostics) -> str:
-    """The place of the first party that stands in the set, else of a pool or a profile that does, else the first party's name."""
+    """The place of the first party in the set; else of a pool or profile in the set; else the first party's name."""
     for name in findings.places:
         if str(name) in parties:
             return findings.where(name, "reservation", key) if name.kind == "policy" else findings.where(name, "shares")
@@ -107,7 +110,7 @@ def _reserved_keys(state: State) -> set[str]:
 
 
 def _networks(state: State, key: str) -> dict[str, _Network]:
-    """The questions about one key, by a name of their level."""
+    """The promises and supplies of one key, by the name of their level."""
     has = {name: parts(pool, key) for name, pool in state.pools.items()}
     reserved = {place: share.reservation.get(key, 0) for place, share in state.shares.items() if share.reservation is not None}
     there = {place: amount for place, amount in reserved.items() if place[1] in has}
@@ -130,7 +133,7 @@ def _networks(state: State, key: str) -> dict[str, _Network]:
     }
     if any(
         has_owners(state.pools[pool].document) for _, pool in there
-    ):  # a share may rest on what one of its policies cannot use
+    ):  # a share may depend on supplies that one of its policies cannot use
         networks["hardware"] = _Network(_all_promises(state, key, _parts_in_reach), hardware, of_pools)
     limited = {tenant for (tenant, _), share in state.shares.items() if share.reservation is None and key in share.limit}
     for tenant in sorted(limited):
@@ -139,12 +142,12 @@ def _networks(state: State, key: str) -> dict[str, _Network]:
 
 
 def _serves(owner: str, tenant: str) -> bool:
-    """Whether what is dedicated to `owner` serves any policy of a tenant (R21)."""
+    """True if hardware dedicated to `owner` serves any policy of a tenant (R21)."""
     return owner.partition("/")[0] in (COMMON, tenant)
 
 
 def _less(owners: dict[str, int | None], pool: str, reserved: dict[tuple[str, str], int]) -> int | None:
-    """What is anybody's in a pool, less what tenants' shares reserve of it; they draw on what is dedicated to them first."""
+    """Common capacity of a pool, less the reservations of tenants' shares; these use hardware dedicated to them first."""
     whole = owners[COMMON]
     if whole is None:
         return None
@@ -156,7 +159,7 @@ def _less(owners: dict[str, int | None], pool: str, reserved: dict[tuple[str, st
 
 
 def _under_limits(state: State, tenant: str, key: str, lenient: set[str]) -> _Network:
-    """A tenant's policies against its shares that have a limit but reserve nothing: the limit is all they can ever hold there."""
+    """A tenant's policies against its shares that have a limit but no reservation: the limit bounds what they can hold there."""
     supplies: dict[str, int | None] = {}
     for pool in state.pools:
         share = state.shares.get((tenant, pool))
@@ -168,11 +171,11 @@ def _under_limits(state: State, tenant: str, key: str, lenient: set[str]) -> _Ne
 
 
 Sources = Callable[[State, PolicyState, str], frozenset[str]]
-"""On which supplies a policy draws in a pool."""
+"""Supplies that a policy uses in a pool."""
 
 
 def _drawn_on(state: State, policy: PolicyState, pool: str) -> frozenset[str]:
-    """The tenant's share, if that reserves anything here, else the parts of the pool that the policy may use."""
+    """The tenant's share if it reserves anything here, else the parts of the pool that the policy may use."""
     tenant = policy.document.tenant
     share = state.shares.get((tenant, pool))
     is_transparent = share is None or share.reservation is None
@@ -192,7 +195,7 @@ def _all_promises(state: State, key: str, sources: Sources = _drawn_on) -> tuple
 
 
 def _promises(state: State, policy: PolicyState, key: str, sources: Sources) -> Iterator[Promise]:
-    """What one policy is promised: in each pool for which it reserves, and the rest of its policy-wide reservation anywhere else."""
+    """Promises to one policy: its reservation in each pool, and the rest of its policy-wide reservation in any other pool."""
     document = policy.document
     reached = pools_reached(state, document)
     whole = None if document.reservation is None else document.reservation.get(key, 0)
@@ -203,9 +206,9 @@ def _promises(state: State, policy: PolicyState, key: str, sources: Sources) -> 
             pinned[pool] = amount if whole is None else min(amount, whole)
     for pool, amount in pinned.items():
         yield Promise(str(name_of(document)), amount, sources(state, policy, pool))
-    elsewhere = [pool for pool in reached if pool not in pinned]
-    if whole is not None and elsewhere:
-        anywhere = frozenset[str]().union(*(sources(state, policy, pool) for pool in elsewhere))
+    unpinned = [pool for pool in reached if pool not in pinned]
+    if whole is not None and unpinned:
+        anywhere = frozenset[str]().union(*(sources(state, policy, pool) for pool in unpinned))
         yield Promise(str(name_of(document)), max(0, whole - sum(pinned.values())), anywhere)
 
 
@@ -221,7 +224,7 @@ def _share(tenant: str, pool: str) -> str:
 
 
 def _warn_of_empty_pools(after: State, findings: Diagnostics) -> None:
-    """NO_NODES_YET: somebody reserves in a pool of which no node has ever registered (R6)."""
+    """NO_NODES_YET: warn of a reservation in a pool without any registered node (R6)."""
     reserved_in: dict[str, set[str]] = {}
     for policy in after.policies.values():
         for pool in pools_reached(after, policy.document):
@@ -243,7 +246,7 @@ def _warn_of_empty_pools(after: State, findings: Diagnostics) -> None:
 
 
 def warn_not_pinned(after: State, changed: Iterable[PolicyState], findings: Diagnostics) -> None:
-    """NOT_PINNED: a policy may sit, inside its policy-wide reservation, in a pool where another one must go (R8)."""
+    """NOT_PINNED: warn of a policy that may occupy, within its policy-wide reservation, a pool that another policy needs (R8)."""
     loose: dict[frozenset[str], list[PolicyState]] = {}
     for policy in after.policies.values():
         if _is_loose(policy):
@@ -270,5 +273,5 @@ def _is_loose(policy: PolicyState) -> bool:
 
 
 def _meet(state: State, policy: PolicyState, other: PolicyState, pool: str) -> bool:
-    """Whether the two draw on the same supply in a pool."""
+    """True if the two policies use the same supply in a pool."""
     return not _drawn_on(state, policy, pool).isdisjoint(_drawn_on(state, other, pool))

@@ -1,4 +1,4 @@
-"""Subjects of an issuer in users' documents: one is one person, in the whole installation. Pure."""
+"""Check of issuers' subjects in users' documents: a subject belongs to one user in the whole installation. Pure."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from headrace.governance.validation.diagnostics import Diagnostics
 def check_subjects(
     before: State, after: State, changed: Iterable[PlacedDocument], findings: Diagnostics, *, everywhere: bool
 ) -> None:
-    """Note an error for each subject that is new with a user and another user's already; what was written earlier is not refused again.
+    """Report each subject that is new with a user and belongs to another user already; earlier duplicates are not refused again.
 
-    `everywhere`: the author sees all tenants, and is told whose it is.
+    `everywhere`: the author sees all tenants, so the message may name the other user.
     """
     new: list[tuple[PlacedDocument, User]] = []
     for one in changed:
@@ -35,7 +35,7 @@ def check_subjects(
         other = next(others, None)
         if isinstance(other, User):
             shown = everywhere or other.tenant == user.tenant
-            whose = f"of user {other.tenant}/{other.handle}" if shown else "of somebody in another tenant; ask the provider"
+            whose = f"of user {other.tenant}/{other.handle}" if shown else "of a user in another tenant; ask the provider"
             message = f"it is the subject {whose}; one subject is one person here: take it out there first"
             findings.error(findings.where(one.name, "subject"), message)
 

@@ -1,4 +1,4 @@
-"""What pools have and who gets there: reached pools, known capacity (R6, R21), and that no node belongs to two of them."""
+"""Capacity and reach of pools: reached pools, known capacity (R6, R21), and that a node belongs to one pool."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headrace.governance.validation.diagnostics import Diagnostics
 
 
 def pools_reached(after: State, policy: Policy) -> tuple[str, ...]:
-    """The existing pools that the policy's profiles lead to, each once."""
+    """The existing pools that the policy's profiles lead to, without duplicates."""
     reached: dict[str, None] = {}
     for link in policy.profiles:
         profile = after.profile(policy.tenant, link.name)
@@ -23,15 +23,15 @@ def pools_reached(after: State, policy: Policy) -> tuple[str, ...]:
 
 
 def governed_in(state: State, pools: Iterable[str], key: str) -> list[str]:
-    """Those of the pools that govern a key (R5)."""
+    """The pools that govern a key (R5)."""
     return [pool for pool in pools if key in state.pools[pool].governed]
 
 
 def parts(pool: PoolState, key: str) -> dict[str, int | None]:
-    """Known capacity of a key (R6) by whom it counts for: what is dedicated to each owner (R21), and under COMMON what is anybody's.
+    """Known capacity of a key (R6) by owner: hardware dedicated to each owner (R21), and under COMMON the rest.
 
-    None: no bound is known. The owners of dedicated nodes may fill them first, so that of a declared ceiling the rest is the others';
-    before the first node has registered all of it may be anybody's.
+    None: the capacity is unbounded. The owners of dedicated nodes may fill them first, so of a declared ceiling the rest is common; before
+    the first node has registered all of it may be common.
     """
     whole, document = capacity_of(pool, key), pool.document
     owner_of_rest = owner_of_new(document)
@@ -47,7 +47,7 @@ def parts(pool: PoolState, key: str) -> dict[str, int | None]:
 
 
 def check_selectors(state: State, after: State, changed: Iterable[PlacedDocument], findings: Diagnostics) -> None:
-    """A node belongs to one pool: a new or changed selector must not pick nodes that another pool's picks as well."""
+    """A node belongs to one pool: a new or changed selector must not select nodes that another pool's selector selects as well."""
     new = {name.name for name, _, _ in changed if name.kind == "pool" and _selector_changed(state, after, name.name)}
     if not new:
         return
@@ -72,7 +72,7 @@ def check_selectors(state: State, after: State, changed: Iterable[PlacedDocument
 
 
 def check_level(state: State, changed: Iterable[PlacedDocument], findings: Diagnostics) -> None:
-    """What releases below the amended level cannot read is not written before the installation is there: they would stop at the fact."""
+    """Refuse fields that releases below the amended level cannot read until the installation is at that level; they would stop."""
     for name, document, _ in changed:
         if isinstance(document, Pool) and document.keep_for != KEEP_FOR and not state.terms.amended:
             message = f"it may be set when every service and node runs {release_of(AMENDED)} or newer; leave it out until then"

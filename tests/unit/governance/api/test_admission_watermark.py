@@ -6,7 +6,7 @@ from headrace.bus.log import LogUnavailable
 from headrace.contracts.messages.queries import Answer
 from headrace.contracts.transport.codec import encode
 from headrace.governance.api import admission_watermark
-from headrace.governance.api.admission_watermark import Judges
+from headrace.governance.api.admission_watermark import AdmissionWatermark
 
 
 class Wire:
@@ -28,7 +28,7 @@ class Wire:
 
 async def test_admission_is_asked_only_behind_what_it_is_not_known_to_have_read():
     wire = Wire(reads=5)
-    known = Judges(wire)
+    known = AdmissionWatermark(wire)
     known.has_read(5)
     known.has_read(3)
     await known.reach(5)
@@ -40,9 +40,9 @@ async def test_admission_is_asked_only_behind_what_it_is_not_known_to_have_read(
 
 async def test_who_does_not_answer_is_not_waited_for(monkeypatch):
     gone = Wire(away=True)
-    await Judges(gone).reach(1)
+    await AdmissionWatermark(gone).reach(1)
     assert gone.asked == 1
     monkeypatch.setattr(admission_watermark, "WITHIN", 0.01)
     slow = Wire(reads=-1_000_000)
-    await Judges(slow).reach(1)
+    await AdmissionWatermark(slow).reach(1)
     assert slow.reads < 1

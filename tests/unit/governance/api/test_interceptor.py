@@ -1,4 +1,4 @@
-"""The door alone: whatever stands behind it, nobody comes through who may not."""
+"""The interceptor alone: calls that the table of roles refuses do not reach the service."""
 
 from __future__ import annotations
 
@@ -72,11 +72,11 @@ class Office(SimpleNamespace):
 
 def office():
     state = SimpleNamespace(sequence=7, has_tenant={"default", "acme"}.__contains__)
-    return Office(state=state, roster=SimpleNamespace(tenants={"gone": None}), reached=[])
+    return Office(state=state, job_index=SimpleNamespace(tenants={"gone": None}), reached=[])
 
 
 async def through(method, request, context, caller=ALICE, serve=None, at=None):
-    """Call a method behind the door; what came back."""
+    """Call a method through the interceptor; what came back."""
 
     async def answer(_request, call):
         return call
@@ -112,7 +112,7 @@ async def test_a_method_that_is_not_in_the_table_is_nobodys_whoever_asks():
 async def test_bytes_that_are_no_request_are_told_so_once_it_is_known_who_sent_them():
     context = Context(GOOD)
     await through("GetTenant", None, context)
-    assert context.ended == (StatusCode.INVALID_ARGUMENT, "GetTenant: the bytes are no such request")
+    assert context.ended == (StatusCode.INVALID_ARGUMENT, "GetTenant: the request cannot be decoded")
     stranger = Context()
     await through("GetTenant", None, stranger)
     assert stranger.ended[0] is StatusCode.UNAUTHENTICATED

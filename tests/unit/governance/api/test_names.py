@@ -43,5 +43,5 @@ def test_whose_a_thing_is_stands_in_its_name(name, tenant):
 
 def test_a_name_to_be_made_is_checked():
     assert names.check_id("ai-dev", "group_id") == "ai-dev"
-    with pytest.raises(ApiError, match="group_id: 'Ai Dev' is no name"):
+    with pytest.raises(ApiError, match="group_id: 'Ai Dev' is not a name"):
         names.check_id("Ai Dev", "group_id")

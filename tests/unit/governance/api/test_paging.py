@@ -3,15 +3,15 @@ from __future__ import annotations
 import pytest
 
 from headrace.governance.api.errors import ApiError
-from headrace.governance.api.paging import SIZE_MAX, SIZE_USUAL, behind, page_of
+from headrace.governance.api.paging import SIZE_MAX, SIZE_USUAL, after, page_of
 
 
 def test_a_page_goes_on_behind_the_last_element_whatever_came_and_went():
     page = page_of(2, "", "ListPools", "filter")
     again = page_of(2, page.token("b"), "ListPools", "filter")
     assert (page.last, again.last) == ("", "b")
-    assert behind(["a", "aa", "c", "d"], again.last) == ["c", "d"]
-    assert behind(["a", "b"], "") == ["a", "b"]
+    assert after(["a", "aa", "c", "d"], again.last) == ["c", "d"]
+    assert after(["a", "b"], "") == ["a", "b"]
 
 
 def test_the_size_has_a_default_and_a_ceiling():
@@ -23,7 +23,7 @@ def test_the_size_has_a_default_and_a_ceiling():
 
 @pytest.mark.parametrize("token", ["x", "!!!", "é", "W10", "eyJhIjoxfQ", "A" * 5_000])
 def test_a_token_that_is_none_is_refused(token):
-    with pytest.raises(ApiError, match="page_token: this is no token"):
+    with pytest.raises(ApiError, match="page_token: this is not a page token"):
         page_of(1, token, "x")
 
 

@@ -8,7 +8,7 @@ from headrace.bus.log import LogFull, LogUnavailable, NoStorage
 from headrace.client.submissions import make_wish
 from headrace.contracts.transport.codec import decode_submit, encode
 from headrace.governance.api import submit_batcher as gathering_module
-from headrace.governance.api.submit_batcher import Gathering, append
+from headrace.governance.api.submit_batcher import SubmitBatcher, append
 
 SUBJECT = "hr.submit.acme.alice.dev.half"
 LONG, SHORT = 60.0, 0.03
@@ -42,7 +42,7 @@ def wishes(count=1):
 
 
 async def test_who_comes_while_a_message_is_stored_shares_the_next():
-    log, gathering = Log(), Gathering()
+    log, gathering = Log(), SubmitBatcher()
     sent = [wishes(), wishes(2), wishes()]
     waiting = []
     for one in sent:
@@ -56,7 +56,7 @@ async def test_who_comes_while_a_message_is_stored_shares_the_next():
 
 
 async def test_who_comes_alone_waits_for_nobody_and_other_subjects_go_their_own_way():
-    log, gathering = Log(), Gathering()
+    log, gathering = Log(), SubmitBatcher()
     log.go.set()
     alone, other = wishes(), wishes()
     await gathering.store(log, SUBJECT, alone, LONG)
@@ -69,7 +69,7 @@ async def test_who_comes_alone_waits_for_nobody_and_other_subjects_go_their_own_
 
 @pytest.mark.parametrize("trouble", [LogFull("full"), NoStorage("the disk is full")])
 async def test_what_is_refused_is_told_at_once_to_all_who_wait_for_it_and_the_next_go_on(trouble):
-    log, gathering = Log(), Gathering()
+    log, gathering = Log(), SubmitBatcher()
     log.go.set()
     log.trouble = trouble
     for ended in await asyncio.gather(
@@ -82,7 +82,7 @@ async def test_what_is_refused_is_told_at_once_to_all_who_wait_for_it_and_the_ne
 
 
 async def test_while_the_bus_is_away_it_is_tried_again_for_whoever_still_waits():
-    log, gathering = Log(), Gathering()
+    log, gathering = Log(), SubmitBatcher()
     log.go.set()
     log.trouble = LogUnavailable("nobody listens")
     patient, hasty = wishes(), wishes()
@@ -97,7 +97,7 @@ async def test_while_the_bus_is_away_it_is_tried_again_for_whoever_still_waits()
 
 
 async def test_a_bus_that_stays_away_is_told_once_nobody_has_time_left():
-    log, gathering = Log(), Gathering()
+    log, gathering = Log(), SubmitBatcher()
     log.go.set()
     log.trouble = LogUnavailable("nobody listens")
     with pytest.raises(LogUnavailable):
@@ -110,7 +110,7 @@ async def test_a_bus_that_stays_away_is_told_once_nobody_has_time_left():
 
 
 async def test_who_gives_up_waiting_harms_nobody():
-    log, gathering = Log(), Gathering()
+    log, gathering = Log(), SubmitBatcher()
     gone = asyncio.create_task(gathering.store(log, SUBJECT, wishes(), LONG))
     await asyncio.sleep(0)
     gone.cancel()

@@ -28,7 +28,7 @@ async def told(heard, facts):
 
 
 async def test_a_reader_who_does_not_read_keeps_so_much_and_is_told_to_begin_again(monkeypatch):
-    monkeypatch.setattr(watch, "UNHEARD_MAX", 4)
+    monkeypatch.setattr(watch, "UNSENT_MAX", 4)
     heard = _Heard("acme", "", Watches())
     assert await told(heard, 9) == 4
     assert [(await heard.next()).sequence for _ in range(3)] == [0, 1, 2]
@@ -37,7 +37,7 @@ async def test_a_reader_who_does_not_read_keeps_so_much_and_is_told_to_begin_aga
 
 
 async def test_many_readers_together_keep_no_more_than_all_may(monkeypatch):
-    monkeypatch.setattr(watch, "UNHEARD_ALL", 8)
+    monkeypatch.setattr(watch, "UNSENT_ALL", 8)
     watches = Watches()
     readers = [_Heard("acme", "", watches) for _ in range(4)]
     watches._hearing.update(readers)
@@ -79,8 +79,8 @@ async def test_a_watch_that_cannot_begin_gives_its_place_back():
             raise ConnectionError("it is closed")
 
     watches = Watches(most=1)
-    call = SimpleNamespace(caller=Caller(Role.TENANT_MEMBER, "acme", "ann"), office=SimpleNamespace(connection=Gone()))
+    call = SimpleNamespace(caller=Caller(Role.TENANT_MEMBER, "acme", "ann"), backend=SimpleNamespace(connection=Gone()))
     for _ in range(2):
         with pytest.raises(ConnectionError, match="it is closed"):
             await anext(watches.watch_jobs(SimpleNamespace(parent="tenants/acme", job="", user=""), call))
-    assert watches.allowed() == watch.UNHEARD_MAX
+    assert watches.allowed() == watch.UNSENT_MAX

@@ -17,7 +17,7 @@ from headrace.domain.model.state import State
 from headrace.governance.api.context import ApiContext, CallContext
 from headrace.governance.api.errors import ApiError
 from headrace.governance.api.slots import Slots
-from headrace.governance.api.whatif_service import Supposing
+from headrace.governance.api.whatif_service import WhatIfService
 from headrace.identity.caller import Caller, Denied, Role
 from headrace.service.answering import Refused
 from tests.patience import PATIENCE
@@ -41,9 +41,11 @@ sys.stdout.buffer.write({encode(WhatIfAnswer(found=FOUND))!r})
 OWN = {"policies": [{"tenant": "acme", "name": "dev", "profiles": ["one"]}]}
 
 
-def player(answer, before="pass") -> Supposing:
+def player(answer, before="pass") -> WhatIfService:
     said = encode(answer) if isinstance(answer, WhatIfAnswer) else answer
-    return Supposing((sys.executable, "-c", f"import sys, time; sys.stdin.read(); {before}; sys.stdout.buffer.write({said!r})"))
+    return WhatIfService(
+        (sys.executable, "-c", f"import sys, time; sys.stdin.read(); {before}; sys.stdout.buffer.write({said!r})")
+    )
 
 
 def call(role=Role.PROVIDER_ADMIN, within=30.0) -> CallContext:
@@ -83,7 +85,7 @@ NUMBERS = {"before": _ZEROS | {"starts": 2, "wait_max": "7"}, "after": _ZEROS | 
 
 
 async def test_another_question_of_the_same_tenant_waits_and_others_are_answered_meanwhile():
-    slow = Supposing((sys.executable, "-c", SLEEPS_WHERE_ASKED), Slots(2))
+    slow = WhatIfService((sys.executable, "-c", SLEEPS_WHERE_ASKED), Slots(2))
     first = asyncio.create_task(slow.what_if(request(OWN, span="1h"), call(Role.TENANT_ADMIN)))
     await asyncio.sleep(0)
     with pytest.raises(ApiError, match="^0.2 s were over before it was its turn: .* ask again later$"):
@@ -101,7 +103,7 @@ async def test_another_question_of_the_same_tenant_waits_and_others_are_answered
 
 
 async def test_a_tenant_that_fills_its_part_of_the_queue_is_told_the_way_out():
-    slow = Supposing((sys.executable, "-c", SLEEPS_WHERE_ASKED), Slots(2, waiting_each=1))
+    slow = WhatIfService((sys.executable, "-c", SLEEPS_WHERE_ASKED), Slots(2, waiting_each=1))
     asked = [asyncio.create_task(slow.what_if(request(OWN, span="1h"), call(Role.TENANT_ADMIN))) for _ in range(2)]
     await asyncio.sleep(0)
     with pytest.raises(
@@ -118,7 +120,7 @@ async def test_a_tenant_that_fills_its_part_of_the_queue_is_told_the_way_out():
 
 async def test_the_process_is_killed_when_its_deadline_passes_or_its_caller_goes_away(tmp_path):
     leaves = f"import os, sys, time; open({str(tmp_path)!r} + f'/{{os.getpid()}}', 'x'); sys.stdin.read(); time.sleep(60)"
-    slow = Supposing((sys.executable, "-c", leaves))
+    slow = WhatIfService((sys.executable, "-c", leaves))
     with pytest.raises(ApiError, match="^it takes longer than 1 s, waiting included; ask for a shorter time of the ledger$"):
         await slow.what_if(request(OWN), call(within=1))
     asking = asyncio.create_task(slow.what_if(request(OWN), call()))
@@ -160,7 +162,7 @@ async def test_why_there_is_no_answer_is_told(answer, told, fields):
 async def test_a_process_that_dies_by_a_signal_as_for_want_of_memory_is_told_as_too_large(name):
     dies = f"import os, resource, signal; resource.setrlimit(resource.RLIMIT_CORE, (0, 0)); os.kill(os.getpid(), signal.{name})"
     with pytest.raises(ApiError) as raised:
-        await Supposing((sys.executable, "-c", dies)).what_if(request(OWN), call())
+        await WhatIfService((sys.executable, "-c", dies)).what_if(request(OWN), call())
     assert (raised.value.code.name, raised.value.reason) == ("RESOURCE_EXHAUSTED", "TOO_LARGE")
     assert raised.value.message == (
         f"its process was ended by {name}; most likely each of its two plays may take 4GiB of memory and needs more: ask for a "
@@ -190,7 +192,7 @@ async def test_a_tenant_supposes_what_is_its_own_and_nothing_else(changes):
 
 async def test_where_no_process_can_be_started_that_is_told():
     with pytest.raises(Refused, match="no process can be started"):
-        await Supposing(("/no/such/player",)).what_if(request(OWN), call())
+        await WhatIfService(("/no/such/player",)).what_if(request(OWN), call())
 
 
 async def test_nothing_to_change_is_refused():

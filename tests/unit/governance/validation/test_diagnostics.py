@@ -31,9 +31,9 @@ def test_each_line_is_told_once():
         ("wset", ["west", "east"], "there is no pool wset; did you mean west?"),
         ("north", ["west", "east"], "there is no pool north; there are east, west"),
         ("north", ["x"], "there is no pool north; there is x"),
-        ("north", [], "there is no pool north; there is none"),
-        ("a\nb", [], "there is no pool 'a\\nb'; there is none"),
-        ("x" * 1_000, [], f"there is no pool {'x' * 80}; there is none"),
+        ("north", [], "there is no pool north; there is nothing of this kind"),
+        ("a\nb", [], "there is no pool 'a\\nb'; there is nothing of this kind"),
+        ("x" * 1_000, [], f"there is no pool {'x' * 80}; there is nothing of this kind"),
         ("acme/x", ["beta/x", "acme/xx"], "there is no pool acme/x; did you mean beta/x?"),
     ],
 )

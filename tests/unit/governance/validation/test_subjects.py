@@ -19,7 +19,7 @@ def test_a_subject_that_is_another_users_is_refused_and_only_the_provider_is_tol
     elsewhere, here = (f"users: [{{tenant: {tenant}, handle: eve, subject: corp|1}}]" for tenant in ("other", "acme"))
     way_out = "one subject is one person here: take it out there first"
     ours = f"users[0].subject: it is the subject of user acme/ann; {way_out}"
-    hidden = f"users[0].subject: it is the subject of somebody in another tenant; ask the provider; {way_out}"
+    hidden = f"users[0].subject: it is the subject of a user in another tenant; ask the provider; {way_out}"
 
     assert installation.plan(elsewhere, vouches=True).errors == (ours,)
     assert installation.plan(elsewhere, vouches=False).errors == (hidden,)
