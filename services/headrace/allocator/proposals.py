@@ -12,6 +12,7 @@ from headrace.contracts import facts as f
 from headrace.contracts.values.durations import SECOND
 from headrace.domain.model.dedication import may_use
 from headrace.domain.model.job_states import JobState
+from headrace.domain.model.preemption_state import RAN_OUT, nomination_time
 from headrace.domain.preemption import victims
 from headrace.domain.queueing.gates import may_start
 
@@ -121,7 +122,7 @@ def _why_over(state: State, preemption: Preemption, now: int) -> str:
     if stop is not None and stop.then != "requeue":
         return f"the job ends: {stop.cause}"
     end = nomination_end(state, preemption)
-    return "the preemptor did not start in time" if end is not None and now >= end else ""
+    return RAN_OUT if end is not None and now >= end else ""
 
 
 def _is_usable(pool: PoolState, preemption: Preemption, name: str) -> bool:
@@ -135,4 +136,5 @@ def nomination_end(state: State, preemption: Preemption) -> int | None:
     if not all(lease.overdue for lease in leases):
         return None
     since = preemption.all_left_at or max(preemption.overdue_at, preemption.released_at)
-    return since + state.pools[preemption.pool].document.nomination_timeout
+    timeout = state.pools[preemption.pool].document.nomination_timeout
+    return since + nomination_time(timeout, preemption.job.ran_out, amended=state.terms.amended)

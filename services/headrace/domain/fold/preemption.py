@@ -12,7 +12,7 @@ from headrace.domain.fold.nominations import end_nomination, lift_bar, lift_late
 from headrace.domain.model import capacity
 from headrace.domain.model.job_deadlines import watch
 from headrace.domain.model.job_states import JobState
-from headrace.domain.model.preemption_state import Preemption, Proposal, Search
+from headrace.domain.model.preemption_state import RAN_OUT, Preemption, Proposal, Search
 from headrace.domain.model.search_backoff import note_fruitful, note_fruitless
 
 if TYPE_CHECKING:
@@ -110,6 +110,8 @@ def _nomination_ended(state: State, fact: f.NominationEndedV1, _sequence: int, _
         leaving = () if job.nomination.settled else job.nomination.leaving
         end_nomination(state, job)
         lift_bar(state, job.key, but=leaving)
+        if fact.why == RAN_OUT:
+            job.ran_out += 1
         if job.state is JobState.PENDING:  # one that moves may not have left its former place yet (R29)
             state.pending.add(job, state.now)
 

@@ -110,6 +110,7 @@ class JobRecord:
     yields_to: str = ""  # the preemption it makes room for, or its own move (R29): its use counts no more (R17)
     barred_from: str = ""  # the pool it may not re-enter before the preemptor it yielded to has started (R27)
     nomination: Preemption | None = None
+    ran_out: int = 0  # its nominations in a row whose time was over before it started (R27)
     checkpoint: str = ""
     checkpoint_at: int = 0
     checkpoint_attempt: int = 0
@@ -140,7 +141,7 @@ def blank_job() -> JobRecord:
     job.state = JobState.PENDING
     job.leases = job.avoids = job.waits_for = NOTHING
     job.endings = job.attempts = job.avoiding = ()
-    job.attempt = job.retries_used = job.losses = job.preemptions = 0
+    job.attempt = job.retries_used = job.losses = job.preemptions = job.ran_out = 0
     job.pending_since = job.not_before = job.started_at = job.ended_at = job.min_runtime = 0
     job.suspended_at = job.resumed_at = job.paused = job.paused_saved = 0
     job.suspended_by = job.doomed_by = job.yields_to = job.barred_from = ""

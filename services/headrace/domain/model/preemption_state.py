@@ -36,6 +36,8 @@ class Proposal:
     rule: str
 
 
+RAN_OUT = "the preemptor did not start in time"
+"""Why a nomination ended whose time was over (R27)."""
 MOVED = "moved"
 """The cause of a nomination for a suspended job that goes on in another place, and of the end of its attempt (R29)."""
 
@@ -66,6 +68,17 @@ class Preemption:
     exited_at: int = 0
     released_at: int = 0
     overdue_at: int = 0
+
+
+def nomination_time(timeout: int, ran_out: int, *, amended: bool) -> int:
+    """How long units stay nominated (microseconds): the pool's timeout, twice as long after each nomination of the job that ran out (R27).
+
+    Without that a job whose victims take longer to leave than `timeout` would take victim after victim and never start.
+    """
+    return timeout << min(ran_out, DOUBLINGS_MAX) if amended else timeout
+
+
+DOUBLINGS_MAX = 16
 
 
 @dataclass(slots=True, eq=False)
