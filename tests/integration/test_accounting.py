@@ -57,7 +57,7 @@ from headrace.simulate.scenario import read_scenario
 from headrace.simulate.world import World
 from headrace.supervisor.launcher.postgres import PostgresSettings, accepts, prepare
 from headrace.views.audit_lines import lines_of
-from headrace.views.visibility import EVERYBODY
+from headrace.views.visibility import ALL_TENANTS
 from tests.integration.ledgers import History, added_up, busy
 from tests.patience import PATIENCE
 from tests.properties.bookkeeper import Bookkeeper
@@ -489,11 +489,11 @@ async def test_the_history_is_read_page_by_page_by_whatever_it_is_filtered(
     world = played("V21.yaml")
     await keep(world.log, postgres.dsn)
     books, state = Database(postgres.dsn), world.state
-    everything = await whole(books, EVERYBODY, state)
+    everything = await whole(books, ALL_TENANTS, state)
     told = [line for m in world.log.messages_after(0) for line in lines_of(decode_record(m.payload), m.sequence, "", state)]
     assert everything == told
     monkeypatch.setattr(history_of, "STRETCH", 2)
-    assert await whole(books, EVERYBODY, state, limit=1) == told
+    assert await whole(books, ALL_TENANTS, state, limit=1) == told
     assert all(line.engine and line.as_of < line.sequence for line in told)
     tenants = {line.about.partition(".")[0] for line in told if line.about.count(".") == 2}
     assert len(tenants) == 2
@@ -509,25 +509,25 @@ async def test_the_history_is_read_page_by_page_by_whatever_it_is_filtered(
         (other,) = tenants - {tenant}
         assert re.search(rf"\b{other}(\.[a-z]+\.|/)", encode(own).decode()) is None
     (job,) = {line.about for line in told if line.type == "preemption.ordered.v1"}
-    story = await whole(books, EVERYBODY, state, job=job)
+    story = await whole(books, ALL_TENANTS, state, job=job)
     assert story == [line for line in told if line.about == job]
     assert await whole(books, job.partition(".")[0], state, job=job.rpartition(".")[2]) != []
     (order,) = (line for line in told if line.type == "preemption.ordered.v1")
     victim = order.fact["victims"][0]["job"]
-    assert "preemption.ordered.v1" in {line.type for line in await whole(books, EVERYBODY, state, job=victim)}
-    granted = await whole(books, EVERYBODY, state, kinds=("lease.granted", "job"), user=job.split(".")[1])
+    assert "preemption.ordered.v1" in {line.type for line in await whole(books, ALL_TENANTS, state, job=victim)}
+    granted = await whole(books, ALL_TENANTS, state, kinds=("lease.granted", "job"), user=job.split(".")[1])
     assert granted == [
         line
         for line in told
         if line.about.split(".")[1:2] == job.split(".")[1:2] and line.type.startswith(("lease.granted.", "job."))
     ]
     (node,) = {line.about for line in told if line.type == "node.registered.v1"}
-    assert await whole(books, EVERYBODY, state, node=node) == [
+    assert await whole(books, ALL_TENANTS, state, node=node) == [
         line for line in told if node in (line.about, line.fact.get("node"), line.by.removeprefix("node."))
     ]
     middle = sorted({line.at for line in told})[len({line.at for line in told}) // 2]
-    assert await whole(books, EVERYBODY, state, since=middle) == [line for line in told if line.at >= middle]
-    assert await whole(books, EVERYBODY, state, until=middle) == [line for line in told if line.at < middle]
+    assert await whole(books, ALL_TENANTS, state, since=middle) == [line for line in told if line.at >= middle]
+    assert await whole(books, ALL_TENANTS, state, until=middle) == [line for line in told if line.at < middle]
     await books.close()
 
 
@@ -535,7 +535,7 @@ async def test_causes_are_followed_both_ways_from_a_job_a_record_or_a_fact(postg
     world = played("V02.yaml")
     await keep(world.log, postgres.dsn)
     books, state, job = Database(postgres.dsn), world.state, world.names["d"]
-    lines = await whole(books, EVERYBODY, state, causes=job.rpartition(".")[2])
+    lines = await whole(books, ALL_TENANTS, state, causes=job.rpartition(".")[2])
     by_type = {line.type: line for line in lines if line.about == job}
     ordered = by_type["preemption.ordered.v1"]
     proposed = by_type["preemption.proposed.v1"]
@@ -543,9 +543,9 @@ async def test_causes_are_followed_both_ways_from_a_job_a_record_or_a_fact(postg
     assert f"{ordered.sequence}.{ordered.place}" in by_type["lease.granted.v1"].because
     victim = ordered.fact["victims"][0]["job"]
     assert {"stop.ordered.v1", "lease.ended.v1", "job.requeued.v1"} <= {line.type for line in lines if line.about == victim}
-    fact = await whole(books, EVERYBODY, state, causes=f"{ordered.sequence}.{ordered.place}")
+    fact = await whole(books, ALL_TENANTS, state, causes=f"{ordered.sequence}.{ordered.place}")
     assert {line.about for line in fact} == {job, victim}
-    assert await whole(books, EVERYBODY, state, causes=str(ordered.sequence)) != []
+    assert await whole(books, ALL_TENANTS, state, causes=str(ordered.sequence)) != []
     for text, complaint in (
         ("999999", "causes: there is no record 999999; the books reach to"),
         (f"{ordered.sequence}.999", f"causes: record {ordered.sequence} has facts 0 to"),
@@ -554,7 +554,7 @@ async def test_causes_are_followed_both_ways_from_a_job_a_record_or_a_fact(postg
         ("01jd3v8k5w2m4x6z8b0c2e4g6h", "job: there is no job 01jd3v8k5w2m4x6z8b0c2e4g6h"),
     ):
         with pytest.raises(usage.BadQuestion, match=re.escape(complaint)):
-            await whole(books, EVERYBODY, state, causes=text)
+            await whole(books, ALL_TENANTS, state, causes=text)
     with pytest.raises(usage.BadQuestion, match="is not of tenant stranger"):
         await whole(books, "stranger", state, causes=job)
     assert await whole(books, "stranger", state, causes=str(ordered.sequence)) == []

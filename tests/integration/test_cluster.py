@@ -205,22 +205,22 @@ async def test_feed_that_two_of_three_servers_cannot_agree_on_is_made_anew_and_t
     monkeypatch.setattr(leaderless_stream, "WAITS_FOR", 2.0)
     connection = await connect(",".join(server.address for server in three_servers.values()))
     feed, said = JetStreamLog(connection, FEED_STREAM), list[str]()
-    outlet = Publisher(connection, feed)
-    outlet.begin(0)
-    tasks = [asyncio.create_task(outlet.run())]
+    publisher = Publisher(connection, feed)
+    publisher.begin(0)
+    tasks = [asyncio.create_task(publisher.run())]
     try:
         await patiently(lambda: ensure_streams(connection, 3))
-        outlet.put([news(1)])
-        await until(connection, FEED_STREAM, lambda _: outlet.published == 1)
+        publisher.put([news(1)])
+        await until(connection, FEED_STREAM, lambda _: publisher.published == 1)
         led = await until(connection, FEED_STREAM, lambda led: bool(led.leader))
         away = next(name for name in three_servers if name != led.leader)
         for name in (away, led.leader):
             three_servers[name].kill()
         three_servers[led.leader].start()
         await until(connection, LEDGER_STREAM, lambda led: bool(led.leader))
-        outlet.put([news(2)])
+        publisher.put([news(2)])
         tasks.append(asyncio.create_task(Leaderless(connection, 3, said.append).watch()))
-        await until(connection, FEED_STREAM, lambda led: bool(led.leader) and outlet.published == 2)
+        await until(connection, FEED_STREAM, lambda led: bool(led.leader) and publisher.published == 2)
         told = [await patiently(lambda: feed.get(1)), await patiently(feed.tip)]
         three_servers[away].start()
         await until(connection, FEED_STREAM, lambda led: len([one for one in led.replicas or () if one.current]) == 2)

@@ -155,7 +155,7 @@ async def test_people_ask_for_jobs_their_story_and_their_output(login, writers, 
     assert decode(bytes(answer.body), LogsAnswer) == LogsAnswer(data=f"{job(1)} 1", next_offset=7)
 
     answer = await ask(alice, "job", JobRequest(job="nonsense"))
-    assert (answer.code, answer.error.partition(",")[0]) == ("INVALID", "job: 'nonsense' is no job id")
+    assert (answer.code, answer.error.partition(",")[0]) == ("INVALID", "job: 'nonsense' is not a job id")
 
 
 async def test_what_happens_while_the_server_is_away_and_back_is_pushed_and_told(nats_server, login, writers, keyring, feed):

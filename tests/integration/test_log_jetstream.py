@@ -26,7 +26,7 @@ from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
     from headrace.bus.nats.connection import Connection
-    from headrace.bus.nats.raw_message import Delivered
+    from headrace.bus.nats.raw_message import RawMessage
 
     from .conftest import Logins, NatsServer
 
@@ -153,7 +153,7 @@ async def test_a_message_lost_on_the_way_is_fetched_again(operator: Connection, 
     arrive = jetstream_reader.JetStreamReader._arrive
     lost: list[str] = []
 
-    def losing(reader: jetstream_reader.JetStreamReader, generation: int, message: Delivered) -> None:
+    def losing(reader: jetstream_reader.JetStreamReader, generation: int, message: RawMessage) -> None:
         if message.data == b"7" and not lost:
             lost.append(message.reply)
             return
@@ -174,7 +174,7 @@ async def test_the_last_message_lost_on_the_way_is_noticed_by_a_heartbeat(
     arrive = jetstream_reader.JetStreamReader._arrive
     lost: list[str] = []
 
-    def losing(reader: jetstream_reader.JetStreamReader, generation: int, message: Delivered) -> None:
+    def losing(reader: jetstream_reader.JetStreamReader, generation: int, message: RawMessage) -> None:
         if message.data == b"2" and not lost:
             lost.append(message.reply)
             return
@@ -325,7 +325,7 @@ async def test_who_may_not_append_is_refused_and_a_missing_stream_is_told(login:
         await JetStreamLog(await login("preemption"), LEDGER_STREAM).append("hr.ledger.allocator", b"x", 0)
     with pytest.raises(LogRefused, match="stream not found"):
         await JetStreamLog(operator, "OTHER").tip()
-    with pytest.raises(LogUnavailable, match="nobody listens on hr.other"):
+    with pytest.raises(LogUnavailable, match="no listener on hr.other"):
         await JetStreamLog(operator, "OTHER").append("hr.other", b"x", 0)
 
 

@@ -150,7 +150,7 @@ async def test_a_second_one_in_the_same_name_deposes_one_of_the_two(nats_server:
     # Behind the service's back a record of governance appears whose writer it does not know as its own: not in `by`.
     await log.append("hr.ledger.governance", Chain(log, "allocator", "1").encode(0, 0, ()), 0)
     await Chain(log, "admission", "1").append(1, 0, ())
-    assert service.until("deposed")["reason"] == "somebody else has written as governance: record 1"
+    assert service.until("deposed")["reason"] == "another instance has written as governance: record 1"
     assert service.code() == DEPOSED
     await operator.close()
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from headrace.audit.verify import LedgerVerifier
-from headrace.audit.verify_reading import what_is_there
+from headrace.audit.verify_reading import stored_messages
 from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.bus.nats.streams import ensure_streams
 from headrace.cli.main import main
@@ -83,7 +83,7 @@ async def looked_at(installation: Installation, kept: Sequence[LedgerSealedV1] =
     verifier = LedgerVerifier(None, kept=kept)
     async with open_store(installation) as connection:
         log = JetStreamLog(connection, LEDGER_STREAM)
-        async for batch in what_is_there(log, 0, await log.tip()):
+        async for batch in stored_messages(log, 0, await log.tip()):
             verifier.take(batch)
     verifier.finish()
     return verifier.report()
@@ -127,7 +127,7 @@ async def test_what_is_cut_out_or_exchanged_on_the_disk_is_found(whole, tmp_path
 async def test_an_end_that_the_server_gave_up_for_one_flipped_bit_is_found_by_seals_kept_apart(whole, tmp_path):
     async with open_store(whole) as connection:
         log = JetStreamLog(connection, LEDGER_STREAM)
-        messages = [message async for batch in what_is_there(log, 0, await log.tip()) for message in batch]
+        messages = [message async for batch in stored_messages(log, 0, await log.tip()) for message in batch]
     seals = seals_over(messages, 10)
 
     def flip(block: bytearray, lies: list[Lies]) -> None:

@@ -44,7 +44,7 @@ from headrace.service.fold import LedgerFold, wall_clock
 from headrace.service.follower_status import Following, watch_fold
 from headrace.service.snapshots import Snapshots, beginning
 from headrace.views.pseudonyms import name, shown
-from headrace.views.visibility import EVERYBODY
+from headrace.views.visibility import ALL_TENANTS
 
 FACTS_AT_ONCE = 100
 """Facts taken in before what is written meanwhile, and who asks, get their turn."""
@@ -208,8 +208,8 @@ class Accounting:
     def provider_handlers(self) -> dict[str, Handler]:
         """What it answers about all tenants at once, by question; only a provider's admin can ask that (`bus.nats.permissions`)."""
         return {
-            "usage": lambda _tenant, user, payload: self.usage(EVERYBODY, user, payload),
-            "audit": lambda _tenant, user, payload: self.audit(EVERYBODY, user, payload),
+            "usage": lambda _tenant, user, payload: self.usage(ALL_TENANTS, user, payload),
+            "audit": lambda _tenant, user, payload: self.audit(ALL_TENANTS, user, payload),
             "status": self.status,
         }
 
@@ -218,7 +218,7 @@ class Accounting:
         question = decode(payload, UsageRequest) if payload.strip() else UsageRequest()
         answer = await self._read(tenant, partial(usage.answer, tenant=tenant, question=question))
         state = self._fold.state
-        policies = [policy for (owner, _), policy in sorted(state.policies.items()) if tenant in (owner, EVERYBODY)]
+        policies = [policy for (owner, _), policy in sorted(state.policies.items()) if tenant in (owner, ALL_TENANTS)]
         alarms = tuple(line for policy in policies for line in warnings(policy, max(state.now, wall_clock())))
         rows = tuple(replace(row, group=shown(state, row.group, tenant)) for row in answer.rows)
         return replace(answer, rows=rows, currency=self._currency, warnings=alarms)
@@ -264,7 +264,7 @@ class Accounting:
                 "UNAVAILABLE", f"{most} questions {whose}to the books are being answered; try again in a moment"
             ) from None
         try:
-            if tenant != EVERYBODY and not self._fold.state.has_tenant(tenant):
+            if tenant != ALL_TENANTS and not self._fold.state.has_tenant(tenant):
                 await self._asking.once(partial(_see_known, tenant=tenant))
             return await self._asking.once(work)
         except usage.BadQuestion as error:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from headrace.archive import manifest as manifests
 from headrace.archive.manifest import ArchiveBroken, ArchiveFile, Manifest
-from headrace.archive.table import NoTable, decode
+from headrace.archive.table import TableError, decode
 from headrace.bus.log import Message, StoredMessage
 
 _WAY_OUT = "bring it back from a backup"
@@ -45,7 +45,7 @@ def read_piece(directory: Path, piece: ArchiveFile, first: int = 0, last: int | 
     first, last = max(first, piece.first), piece.last if last is None else min(last, piece.last)
     try:
         records = decode(data, first - piece.first, last - first + 1)
-    except NoTable as error:
+    except TableError as error:
         raise ArchiveBroken(f"{what} cannot be read by this release: {error}") from None
     if [record.sequence for record in records] != list(range(first, last + 1)):
         raise ArchiveBroken(f"{what} has other records than its name and {manifests.FILE} say")

@@ -49,7 +49,7 @@ _YEARS_MAX = 2**62
 """Microseconds; a node may state any time, and a column of moments has an end."""
 
 
-class NoTable(ValueError):
+class TableError(ValueError):
     """The bytes are no file of an archive; the text says why."""
 
 
@@ -65,19 +65,19 @@ def encode(records: Sequence[StoredMessage]) -> bytes:
 
 
 def decode(data: bytes, first: int = 0, count: int | None = None) -> list[StoredMessage]:
-    """The records in a file, exactly: all, or so many from a place (0 is the first) on. Raises `NoTable`."""
+    """The records in a file, exactly: all, or so many from a place (0 is the first) on. Raises `TableError`."""
     try:
         file = pq.ParquetFile(pa.BufferReader(data))
         last = file.metadata.num_rows if count is None else min(first + count, file.metadata.num_rows)
         groups = range(first // GROUP_ROWS, min(-(-last // GROUP_ROWS), file.metadata.num_row_groups))
         table = file.read_row_groups(list(groups), columns=list(EXACT)).slice(first - groups.start * GROUP_ROWS, last - first)
         if sorted(table.column_names) != sorted(EXACT):
-            raise NoTable(f"it has not the columns {', '.join(EXACT)}")
+            raise TableError(f"it has not the columns {', '.join(EXACT)}")
         plain = {"subject": pa.string(), "time": pa.int64()}
         columns = (table.column(name).cast(plain.get(name, SCHEMA.field(name).type)) for name in EXACT)
         return [StoredMessage(*row) for row in zip(*(column.to_pylist() for column in columns), strict=True)]
     except (pa.ArrowException, OSError, TypeError, ValueError) as error:
-        raise NoTable(" ".join(str(error).split())[:200]) from error
+        raise TableError(" ".join(str(error).split())[:200]) from error
 
 
 def _row(record: StoredMessage) -> dict[str, Any]:

@@ -37,7 +37,7 @@ _NOTE = struct.Struct(f">q{MARK}s")
 _LOOSE = 0o077
 
 
-class KeptWrong(Exception):
+class SealStoreError(Exception):
     """What was kept cannot be used; one line with the place, and the way out."""
 
 
@@ -54,21 +54,21 @@ class SealKey:
 
     @classmethod
     def at(cls, path: Path) -> SealKey:
-        """The key in a file; a new one where there is none. Raises `KeptWrong`."""
+        """The key in a file; a new one where there is none. Raises `SealStoreError`."""
         try:
             if not path.exists():
                 path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 new = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
                 atomic_files.write(path, new)
             if path.stat().st_mode & _LOOSE:
-                raise KeptWrong(f"{path} may be read by others; `chmod 600 {path}`")
+                raise SealStoreError(f"{path} may be read by others; `chmod 600 {path}`")
             private = load_pem_private_key(path.read_bytes(), None)
         except OSError as error:
-            raise KeptWrong(f"{path} cannot be used: {error.strerror}") from None
+            raise SealStoreError(f"{path} cannot be used: {error.strerror}") from None
         except ValueError:
-            raise KeptWrong(f"{path} is no key; put the one from a backup there") from None
+            raise SealStoreError(f"{path} is no key; put the one from a backup there") from None
         if not isinstance(private, Ed25519PrivateKey):
-            raise KeptWrong(f"{path} is no Ed25519 key")
+            raise SealStoreError(f"{path} is no Ed25519 key")
         return cls(private)
 
 
@@ -80,10 +80,10 @@ class SealStore:
         self._tail = directory / TAIL
 
     def key(self) -> SealKey:
-        """The key that signs. Raises `KeptWrong`; also where seals were kept and the key that signed them is gone."""
+        """The key that signs. Raises `SealStoreError`; also where seals were kept and the key that signed them is gone."""
         path, kept = self.directory / KEY, self.directory / KEPT
         if not path.exists() and kept.exists() and kept.stat().st_size:
-            raise KeptWrong(
+            raise SealStoreError(
                 f"{path} is gone, and the seals in {kept} were signed with it: put it back from a backup; where it is lost for good, "
                 f"move {self.directory} away, and a new key signs what comes"
             )
@@ -94,7 +94,7 @@ class SealStore:
         return self.key().public if (self.directory / KEY).exists() else ""
 
     def seals(self) -> list[LedgerSealedV1]:
-        """All that were kept. Raises `KeptWrong`."""
+        """All that were kept. Raises `SealStoreError`."""
         path = self.directory / KEPT
         return read_seals(path) if path.exists() else []
 
@@ -127,20 +127,20 @@ class SealStore:
 
 
 def read_seals(path: Path) -> list[LedgerSealedV1]:
-    """The seals in a file, a line each, every one as it was signed. Raises `KeptWrong`."""
+    """The seals in a file, a line each, every one as it was signed. Raises `SealStoreError`."""
     try:
         lines = path.read_bytes().splitlines()
     except OSError as error:
-        raise KeptWrong(f"{path} cannot be read: {error.strerror}") from None
+        raise SealStoreError(f"{path} cannot be read: {error.strerror}") from None
     seals = []
     for number, line in enumerate(lines, 1):
         try:
             seal = decode(line, LedgerSealedV1)
         except Malformed as error:
-            raise KeptWrong(f"{path}, line {number}, is no seal: {error}; take a copy of the file that is whole") from None
+            raise SealStoreError(f"{path}, line {number}, is no seal: {error}; take a copy of the file that is whole") from None
         wrong = flaw(seal, "")
         if wrong:
-            raise KeptWrong(
+            raise SealStoreError(
                 f"{path}, line {number}: seal {seal.number} is none: {wrong}; take a copy of the file that is whole"
             )
         seals.append(seal)

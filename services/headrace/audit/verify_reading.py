@@ -19,7 +19,7 @@ SILENCE = 2.0
 """Seconds in which a reader gives nothing before it is looked whether the next message is there at all."""
 
 
-async def what_is_there(log: Log, after: int, through: int) -> AsyncIterator[list[Message]]:
+async def stored_messages(log: Log, after: int, through: int) -> AsyncIterator[list[Message]]:
     """The messages behind `after` up to `through`, in batches that are not empty. Raises `LogUnavailable`."""
     reader = await log.read(after)
     try:

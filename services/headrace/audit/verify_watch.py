@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 import structlog
 
 from headrace.audit.findings import at
-from headrace.audit.seal_store import KeptWrong
+from headrace.audit.seal_store import SealStoreError
 from headrace.audit.seals import SEALED_MAX, sealed
 from headrace.audit.verify import LedgerVerifier
-from headrace.audit.verify_reading import what_is_there
+from headrace.audit.verify_reading import stored_messages
 from headrace.bus.log import LogBroken, LogRefused, LogUnavailable
 from headrace.contracts.facts.writers import AUDIT
 from headrace.contracts.transport.subjects import ledger
@@ -83,7 +83,7 @@ class VerificationTask:
     def _begin(self, engine: str, fold: FoldedLedger | None) -> LedgerVerifier:
         try:
             seals, key = self._kept.seals(), self._kept.key().public
-        except KeptWrong as error:
+        except SealStoreError as error:
             verifier = LedgerVerifier(engine, ledger=fold)
             verifier.findings.add(at("seal", 0, str(error)))
             return verifier
@@ -211,7 +211,7 @@ class VerificationTask:
         before = self.found
         tip = await self._patient_tip()
         with suppress(LogBroken):
-            async for batch in what_is_there(self._log, self.verifier.chains.last, tip):
+            async for batch in stored_messages(self._log, self.verifier.chains.last, tip):
                 self.verifier.take(batch)
                 await asyncio.sleep(0)
         self.verifier.finish()
@@ -231,7 +231,7 @@ class VerificationTask:
         if not seals or self.verifier.findings.damages:
             return
         again = LedgerVerifier(None, kept=seals, key=self.verifier.seals.key)
-        async for batch in what_is_there(self._log, 0, seals[-1].last):
+        async for batch in stored_messages(self._log, 0, seals[-1].last):
             again.take(batch)
             await asyncio.sleep(0)
         again.finish()

@@ -1,7 +1,7 @@
-"""Who is there: every process of a service says so once a second, and which level of facts it reads (`contracts.facts.levels`).
+"""Heartbeats: every process of a service announces once a second that it runs and which level of facts it reads (`contracts.facts.levels`).
 
-*governance* listens: it raises the installation's level when all have said that they read it. Nothing is asked, so nobody has to know
-how many instances there are, or where.
+*governance* listens: it raises the installation's level when all instances read it. Instances announce themselves, so the number of
+instances and their machines need not be configured.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from headrace.bus.nats.connection import Connection
 
 EVERY = 1.0
-"""Seconds."""
+"""Interval of heartbeats in seconds."""
 
 
 async def announce(connection: Connection, service: str, called: str) -> None:
-    """Say that we are there until cancelled, and then goodbye; `called` is the name of this instance, for people."""
+    """Send heartbeats until cancelled, and then that this instance leaves; `called` is the instance's name for people."""
     here = Presence(service=service, called=called, instance=secrets.token_hex(8), reads=LEVEL)
     try:
         while True:

@@ -1,12 +1,12 @@
-"""Whose turn it is to decide, where a service runs more than once: one instance decides, the others fold along and wait.
+"""Leader election for a service that runs more than once: one instance decides, the others fold along and wait.
 
-Strategy: whoever decides says so ten times a second. Who has heard nothing for two fifths of one takes over: it has folded along all the
-time, so it needs to read no more than what is under way. That two may take themselves for the one for a while does no harm: every append
-is conditional on the writer's last record, so the one that loses the race, or reads what it has not written, starts again as the one that
-waits. Nothing else depends on who is right, and so nothing has to be agreed upon.
+Strategy: the leader sends a heartbeat ten times a second. An instance that hears none for 0.4 s takes over: it has folded along all the
+time, so it has to read only what is under way. Two instances may believe for a while that they lead, which does no harm: every append is
+conditional on the writer's last record, so the one that loses the race, or reads a record that it has not written, restarts as a standby.
+Nothing else depends on which one leads, so no agreement is needed.
 
-Silence is counted only while the one that listens is awake and connected. Whoever decides says besides how long it was busy at the
-longest, and is given as long again.
+Silence is counted only while the listening instance runs and is connected. The leader also reports how long it was busy at most, and is
+allowed that much more silence.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ TICK = 0.05
 BEAT = 0.1
 SILENCE = 0.4
 LATER = 0.15
-"""Seconds by which one that waits at the start lets another go first, so that two that start together do not both begin."""
+"""Seconds by which a `later` instance waits longer, so that two that start together do not both begin."""
 STALL = 0.25
-"""Seconds between two ticks from which on the one that listens was itself not awake."""
+"""Seconds between two ticks from which on the listening instance itself was suspended."""
 STALL_FORGOTTEN = 60.0
 ALLOWED_MOST = 5.0
 
@@ -45,9 +45,9 @@ _log = structlog.get_logger("headrace.turn")
 
 
 class Beat(msgspec.Struct, frozen=True):
-    """What whoever decides says: which instance it is, and for how many seconds it was busy at the longest.
+    """Heartbeat of a leader: its instance, and for how many seconds it was busy at most.
 
-    `leaves`: it decides no more. `age`: for how many seconds it has been deciding; less than none where it does not say.
+    `leaves`: it no longer decides. `age`: seconds for which it has been leading; negative if unknown.
     """
 
     instance: str
@@ -57,14 +57,14 @@ class Beat(msgspec.Struct, frozen=True):
 
 
 class LeaderElection:
-    """One instance. `first`: the one that begins where several start together. `clock`: seconds that only go on."""
+    """Election state of one instance. `first`: it begins if several start together. `clock`: seconds, monotonic."""
 
     def __init__(self, *, first: bool, clock: Callable[[], float], instance: str = "") -> None:
         self.mine = False
         self.is_over = False
-        """Somebody has taken over from this one while it slept or could not be heard."""
+        """True when another instance took over while this one was suspended or could not be heard."""
         self.is_settled = False
-        """Somebody decides: this one, or one that was heard."""
+        """True when there is a leader: this instance, or one that was heard."""
         self._began = 0.0
         self._patience = SILENCE if first else SILENCE + LATER
         self._instance = instance or secrets.token_hex(8)
@@ -75,7 +75,7 @@ class LeaderElection:
         self._stalls: list[tuple[float, float]] = []
 
     def hear(self, beat: Beat) -> None:
-        """Somebody has said that it decides. Of two, the one that has done so for longer is the one of which nothing was heard."""
+        """Take in the heartbeat of a leader. Of two leaders the one that has led for longer gives up: it was the one that fell silent."""
         if self.mine and beat.instance != self._instance and not beat.leaves and beat.age >= 0.0:
             self.is_over = (beat.age, beat.instance) < (self._clock() - self._began, self._instance)
         if beat.instance != self._instance:
@@ -85,10 +85,10 @@ class LeaderElection:
                 self._silent, self._allowed = self._patience, 0.0
 
     def look(self, *, connected: bool) -> bool:
-        """A tick has passed; whether it has become our turn by it."""
+        """Count a tick of time; True if this instance has become the leader by it."""
         now = self._clock()
         passed, self._looked = now - (self._looked or now), now
-        if passed > STALL:  # what was said meanwhile has not been heard yet
+        if passed > STALL:  # heartbeats sent meanwhile have not been read yet
             self._silent = 0.0
             if self.mine:
                 self._stalls.append((now, passed))
@@ -100,26 +100,26 @@ class LeaderElection:
         return True
 
     def goodbye(self) -> Beat:
-        """What to say at the end, so that nobody has to wait for silence."""
+        """Last heartbeat, with which another instance can take over at once."""
         return Beat(self._instance, leaves=True)
 
     def beat(self) -> Beat:
-        """What to say."""
+        """Heartbeat to be sent now."""
         now = self._clock()
         self._stalls = [(at, span) for at, span in self._stalls if at > now - STALL_FORGOTTEN]
         return Beat(self._instance, max((span for _, span in self._stalls), default=0.0), age=now - self._began)
 
 
 def turn_of(environment: Mapping[str, str]) -> LeaderElection | None:
-    """What the environment says; None where this instance is the only one."""
+    """Election as the environment configures it; None if this is the only instance."""
     place = environment.get(TURN, "")
     return LeaderElection(first=place == "first", clock=time.monotonic) if place else None
 
 
 async def take_turns(connection: Connection, service: str, turn: LeaderElection, begin: Callable[[], None]) -> None:
-    """Listen and speak until cancelled, and hand the turn over then; `begin` is called when it has become our turn.
+    """Take part in the election until cancelled, then hand over; `begin` is called when this instance becomes the leader.
 
-    Raises `Fenced` when somebody else has taken it.
+    Raises `Fenced` when another instance has taken over.
     """
 
     async def heard(message: Msg) -> None:
@@ -142,7 +142,7 @@ async def _keep_turns(connection: Connection, service: str, turn: LeaderElection
     subject, said = subject_of(service), -BEAT
     while True:
         if turn.is_over:
-            raise Fenced(f"somebody else has taken over as {service}")
+            raise Fenced(f"another instance has taken over as {service}")
         if turn.look(connected=connection.is_connected):
             _log.info("takes_over", service=service)
             begin()

@@ -1,7 +1,7 @@
-"""What a log is: an ordered, gapless, append-only sequence of messages by subject. Two twins implement it.
+"""Definition of a log: an ordered, gapless, append-only sequence of messages by subject. It has two implementations.
 
-The law: sequences start at 1 and have no gaps; a reader that finds one raises `LogBroken` and never skips. An append is
-conditional on the last sequence of its subject, so that a second instance or a zombie can never fork a writer's history.
+Sequences start at 1 and have no gaps; a reader that finds one raises `LogBroken` and never skips. An append is conditional on the last
+sequence of its subject, so that a second or suspended instance can never fork a writer's history.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from typing import NamedTuple, Protocol
 
 
 class LogError(Exception):
-    """Something about the log went wrong.
+    """Base class of errors of a log.
 
     LogError
     ├── LogUnavailable   the server cannot be reached, or did not answer in time: try again
-    │   └── NoStorage    it has no room on its disk, and has stored nothing: try again when somebody has made room
-    ├── LogRefused       the server said no (no permission, too large): the message says why
+    │   └── NoStorage    it has no room on its disk, and has stored nothing: try again when space has been freed
+    ├── LogRefused       the server refused it (no permission, too large): the message says why
     │   └── LogFull      the subject or the stream holds as much as it may: try again when some of it has been read
     ├── LogStrayed       what has been read from one of several servers is not what they have: start again, and read anew
     ├── WrongLast        the subject has another last message than the writer thought: read on, decide again
@@ -28,7 +28,7 @@ class LogUnavailable(LogError):
 
 
 class NoStorage(LogUnavailable):
-    """The disk is full, and the message has not been stored; the text says of which machine."""
+    """The disk is full, and the message has not been stored; the text names the machine."""
 
 
 class LogRefused(LogError):
@@ -36,19 +36,19 @@ class LogRefused(LogError):
 
 
 class LogFull(LogRefused):
-    """The subject or the stream holds as much as it may until some of it has been read."""
+    """The subject or the stream is full until some of it has been read."""
 
 
 class WrongLast(LogError):
-    """Another message stands on the subject since the writer last looked."""
+    """The subject has another last message than the writer expected."""
 
 
 class LogStrayed(LogError):
-    """One of several servers has told something else than what they have: whatever was made of it is wrong."""
+    """One of several servers has delivered a message that the others do not have: state derived from it is wrong."""
 
 
 class LogBroken(LogError):
-    """A gap in the sequences, or bytes that are not those that were written."""
+    """A gap in the sequences, or bytes other than those that were written."""
 
 
 class Message(NamedTuple):
@@ -61,7 +61,10 @@ class Message(NamedTuple):
 
 
 class StoredMessage(NamedTuple):
-    """One stored message whole: `time` is the server's, in nanoseconds since 1970; `headers` are their bytes as sent, empty without."""
+    """One stored message with all its parts: `time` is the server's, in nanoseconds since 1970.
+
+    `headers` are their bytes as sent, may be empty.
+    """
 
     sequence: int
     subject: str
@@ -71,7 +74,7 @@ class StoredMessage(NamedTuple):
 
     @property
     def message(self) -> Message:
-        """As readers of facts see it."""
+        """The message for readers of facts."""
         return Message(self.sequence, self.subject, self.time // 1_000, self.payload)
 
 
@@ -79,61 +82,61 @@ class LogReader(Protocol):
     """An open read position. Messages come in order, without gaps, each exactly once."""
 
     async def batch(self, limit: int = 1_000, wait: float | None = None) -> list[Message]:
-        """At least one message and at most `limit`; an empty list after `wait` seconds without any (None: no end).
+        """At least one message and at most `limit`; an empty list after `wait` seconds without any (None: no timeout).
 
-        Raises `LogBroken` on a gap that the stream itself has; a message lost on the way is fetched again silently.
+        Raises `LogBroken` on a gap in the stream itself; a message lost in transit is fetched again.
         """
 
     @property
     def buffered(self) -> int:
-        """How many messages have arrived and were not handed out yet."""
+        """Number of messages that have arrived and were not returned yet."""
 
     def wake(self) -> None:
-        """Let the `batch` that waits, or else the next one that would, return at once, empty if there is nothing."""
+        """Let the current `batch`, or else the next one that would wait, return at once, empty if no message has arrived."""
 
     async def close(self) -> None:
-        """Stop reading; more than once does no harm."""
+        """Stop reading; may be called more than once."""
 
 
 class Log(Protocol):
-    """One stream."""
+    """One stream of messages."""
 
     @property
     def doubt(self) -> float:
-        """Seconds for which it may say of itself less than has been read: of several servers one may answer that leads no more."""
+        """Seconds for which it may report less than has been read: one of several servers may answer after it has lost the lead."""
 
     async def append(self, subject: str, payload: bytes, expected_last: int | None) -> int:
         """Store durably and return the sequence.
 
-        `expected_last` is the sequence of the subject's last message (0: none); None appends without a condition. Raises
-        `WrongLast`, `LogRefused`, `LogUnavailable`; after the last the message may or may not be stored, and a repeated append
-        without a condition may store it twice.
+        `expected_last` is the sequence of the subject's last message (0: no message); None appends without a condition. Raises
+        `WrongLast`, `LogRefused`, `LogUnavailable`; after the last the message may or may not be stored, and a repeated append without a
+        condition may store it twice.
         """
 
     async def read(self, after: int) -> LogReader:
         """A reader whose first message is the first one stored with a sequence greater than `after`.
 
-        If the stream no longer holds `after + 1` but something later, the first `batch` raises `LogBroken` unless the stream was
-        purged on purpose (SUBMIT): then it begins at the first message there is.
+        If the stream no longer holds `after + 1` but something later, the first `batch` raises `LogBroken` unless the stream was purged on
+        purpose (SUBMIT): then it begins at its first message.
         """
 
     async def last(self, subject: str) -> Message | None:
-        """The last message on a subject (no wildcards)."""
+        """The last message on a subject (without wildcards)."""
 
     async def get(self, sequence: int) -> Message | None:
-        """One message by its sequence; None where it is not there (any more)."""
+        """One message by its sequence; None if it does not exist or was purged."""
 
     async def next(self, subject: str, after: int) -> Message | None:
-        """The first message on a subject (no wildcards) with a greater sequence than `after`; None where there is none yet."""
+        """The first message on a subject (without wildcards) with a greater sequence than `after`; None if it does not exist yet."""
 
     async def following(self, after: int) -> Message | None:
-        """The first message behind a sequence that is there, on whichever subject; None where there is none."""
+        """The first message after a sequence, on any subject; None if it does not exist yet."""
 
     async def tip(self) -> int:
-        """The sequence of the last message in the stream; 0 where it is empty."""
+        """The sequence of the last message in the stream; 0 if it is empty."""
 
     async def now(self) -> int:
-        """The time by which the log stamps what it stores, in microseconds since 1970."""
+        """The time with which the log stamps what it stores, in microseconds since 1970."""
 
     async def purge_through(self, sequence: int) -> None:
-        """Forget messages up to and including `sequence` (SUBMIT, once judged)."""
+        """Delete messages up to and including `sequence` (SUBMIT, once judged)."""

@@ -1,15 +1,15 @@
 """The one service loop: read, fold, decide at the tip, append. The only asynchronous code of a deciding service.
 
-What it means, naively:
+Naive meaning:
 
-    read what is there and fold it;
-    at the tip (nothing read is unfolded, and the last own record has come back) decide;
+    read all new messages and fold them;
+    at the tip (everything read is folded, and the last own record has come back) decide;
     append what was decided as one record;
-    it comes back through the read like anybody's; decide again, until there is nothing to decide;
-    then wait for a message, for the moment `next_wakeup` names, or for a nudge.
+    it comes back through the read like any other record; decide again, until the decision is empty;
+    then wait for a message, for the time that `next_wakeup` names, or for a nudge.
 
-So a decision is a function of a prefix of the log and of `now`, and a service's only effect is what it appends. Facts of
-others that arrive between the decision and the append are no conflict: the next round answers them.
+So a decision is a function of a prefix of the log and of `now`, and a service's only effect is what it appends. Facts of others that
+arrive between the decision and the append are not conflicts: the next round takes them in.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ _log = structlog.get_logger("headrace.bus")
 
 
 def steady_clock() -> int:
-    """Microseconds since some moment, by a clock that only goes on: the running loop's."""
+    """Microseconds of a monotonic clock: the running loop's."""
     return int(asyncio.get_running_loop().time() * MICROSECONDS)
 
 
 class Fenced(LogError):
-    """Somebody else has appended in this writer's name: stop, start again, and rebuild from the log."""
+    """Another instance has appended in this writer's name: stop, start again, and rebuild from the log."""
 
 
 class Draft(NamedTuple):
-    """What is to be stated in one record, what led to it, and the W3C traceparent it continues."""
+    """The facts of one record, their cause, and the W3C traceparent that it continues."""
 
     facts: tuple[AnyFact, ...]
     cause: str = ""
@@ -57,7 +57,7 @@ class Draft(NamedTuple):
 
 
 class Timing(NamedTuple):
-    """How long a round that states something took to decide, and to become durable; seconds."""
+    """Durations in seconds of a round that states something: its decision, and its append."""
 
     decision: Histogram
     append: Histogram
@@ -67,7 +67,7 @@ class Fold(Protocol):
     """The state as the fold of a prefix of the log."""
 
     def read(self, message: Message) -> object:
-        """Fold the next message; what it returns is nothing to the loop.
+        """Fold the next message; the loop ignores the result.
 
         Total: a bad record is void and counted; only what has to stop a reader raises (`LogBroken`).
         """
@@ -81,33 +81,33 @@ class Fold(Protocol):
         """The time of the log: the running maximum of the records' times, microseconds since 1970 (R34)."""
 
     def last_of(self, writer: str) -> tuple[int, str]:
-        """(sequence, digest) of the writer's last record; (0, "") where there is none."""
+        """(sequence, digest) of the writer's last record; (0, "") if it has written nothing."""
 
 
 class Decider(Protocol):
-    """Chooses, and changes nothing."""
+    """Pure decisions on the state."""
 
     def decide(self, now: int) -> Draft | None:
         """What to state at the tip at the time `now`; None: nothing. Called again after each own record."""
 
     def next_wakeup(self) -> int | None:
-        """When `decide` could give something else with no new message: log time in microseconds; None: never."""
+        """When `decide` could return something else with no new message: log time in microseconds; None: never."""
 
 
 class Leadership(Protocol):
-    """Whether this instance is the one that decides (`headrace.bus.leader_election`)."""
+    """Whether this instance is the leader (`headrace.bus.leader_election`)."""
 
     @property
     def mine(self) -> bool:
-        """It is, until it is deposed."""
+        """True while this instance leads."""
 
 
 class ServiceLoop:
-    """Keeps one fold at the tip of one log, and states what its decider decides, as long as it is its `turn` (None: always).
+    """Keeps one fold at the tip of one log, and appends what its decider decides, as long as it leads (`turn`; None: always).
 
-    `clock`: this machine's, microseconds since 1970; `steady`: one that nobody sets. Without `chain` and `decider` it only follows.
-    Hooks, all optional: `at_tip` once, when what was in the log at the start has been folded; `after_fold` behind each message from the
-    first on; `on_appended` when a draft has become durable at a sequence, before it is folded.
+    `clock`: this machine's, microseconds since 1970; `steady`: a monotonic one. Without `chain` and `decider` it only follows. Optional
+    hooks: `at_tip` once, when the log as it was at the start has been folded; `after_fold` after each message from the first on;
+    `on_appended` when a draft has become durable at a sequence, before it is folded.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class ServiceLoop:
         timing: Timing | None = None,
     ) -> None:
         if (chain is None) != (decider is None):
-            raise ValueError("who decides needs a chain to append to, and the reverse")
+            raise ValueError("chain and decider: pass both or neither")
         self._log = log
         self._fold = fold
         self._chain = chain
@@ -141,7 +141,7 @@ class ServiceLoop:
         self._reader: LogReader | None = None
 
     def nudge(self) -> None:
-        """Something outside the log (a wish, a request, a heartbeat) could change the decision: look again."""
+        """Decide again: something outside the log (a submission, a request, a heartbeat) could change the decision."""
         if self._reader is not None:
             self._reader.wake()
 
@@ -161,7 +161,7 @@ class ServiceLoop:
             await reader.close()
 
     async def _catch_up(self, reader: LogReader) -> None:
-        """Fold what is in the log now, then go on behind this writer's last record."""
+        """Fold what is in the log now, and ask for its time."""
         tip = await patiently(self._log.tip)
         while self._fold.sequence < tip:
             self._read(await reader.batch(BATCH))
@@ -172,7 +172,7 @@ class ServiceLoop:
             self._at_tip()
 
     async def _may_decide(self) -> bool:
-        """Whether this instance decides. One that begins to reads what is under way first, and goes on behind the writer's last record."""
+        """True if this instance decides. A new leader first reads what is under way and continues after the writer's last record."""
         if self._chain is None or self._begun:
             return True
         if self._turn is not None and not (self._turn.mine and self._fold.sequence >= await patiently(self._log.tip)):
@@ -185,7 +185,7 @@ class ServiceLoop:
         return not reader.buffered and (self._chain is None or self._fold.sequence >= self._chain.last)
 
     async def _decide(self) -> float | None:
-        """Decide once, and append what there is to state. Returns how many seconds to wait for a message (None: no end)."""
+        """Decide once, and append the draft. Returns how many seconds to wait for a message (None: no timeout)."""
         if self._chain is None or self._decider is None:
             return None
         now = max(self._fold.now, self._time.now())
@@ -199,7 +199,7 @@ class ServiceLoop:
             with span(f"{self._chain.writer} append", draft.trace, facts=len(draft.facts)) as traced:
                 sequence = await self._chain.append(now, self._fold.sequence, draft.facts, draft.cause, traced.traceparent)
         except WrongLast as error:
-            raise Fenced(f"somebody else writes as {self._chain.writer}: {error}") from error
+            raise Fenced(f"another instance writes as {self._chain.writer}: {error}") from error
         if self._timing is not None:
             self._timing.decision.observe(decided - began)
             self._timing.append.observe(time.perf_counter() - decided)
@@ -210,14 +210,14 @@ class ServiceLoop:
     def _read(self, messages: list[Message]) -> None:
         for message in messages:
             if self._begun and self._chain is not None and self._chain.is_foreign(message):
-                raise Fenced(f"somebody else has written as {self._chain.writer}: record {message.sequence}")
+                raise Fenced(f"another instance has written as {self._chain.writer}: record {message.sequence}")
             self._fold.read(message)
             if self._after_fold is not None:
                 self._after_fold(message)
 
 
 async def patiently(question: Callable[[], Awaitable[T]]) -> T:
-    """The answer, however long the log is away meanwhile."""
+    """The answer; asks again as long as the log is unavailable."""
     while True:
         try:
             return await question()
@@ -227,9 +227,9 @@ async def patiently(question: Callable[[], Awaitable[T]]) -> T:
 
 
 async def follow(log: Log, after: int, limit: int = 1_000, wait: float | None = None) -> AsyncIterator[list[Message]]:
-    """The messages behind `after`, in batches, without end: for services that only read.
+    """The messages after `after`, in batches, without end: for services that only read.
 
-    With `wait`, an empty batch after so many seconds of silence. Raises `LogBroken`.
+    With `wait`, an empty batch after that many seconds without a message. Raises `LogBroken`.
     """
     reader = await log.read(after)
     try:

@@ -1,7 +1,7 @@
-"""The in-memory twin of the log: the same promises as JetStream's, in one process, with the clock as an argument.
+"""The in-memory implementation of the log: the same promises as JetStream's, in one process, with the clock as an argument.
 
-Simulations use the synchronous core (`append_now`, `messages_after` ...); services and tests use the asynchronous face, which
-is the same as the real one's. One test suite holds both to it.
+Simulations use the synchronous core (`append_now`, `messages_after` ...); services and tests use the asynchronous interface of `Log`. One
+test suite covers both implementations.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from headrace.bus.log import LogBroken, LogRefused, Message, WrongLast
-from headrace.bus.notifier import Wakeup
+from headrace.bus.notifier import Notifier
 
 DUPLICATE_WINDOW = 120_000_000
-"""How long a message id is remembered, in microseconds: two minutes, as a server does unless it is told otherwise."""
+"""How long a message id is remembered, in microseconds: two minutes, the default of a server."""
 
 
 class _Known(NamedTuple):
@@ -22,10 +22,10 @@ class _Known(NamedTuple):
 
 
 class MemoryLog:
-    """One stream. `clock` gives the time of storage in microseconds; `cap` bounds the messages of one subject (0: no bound).
+    """One stream. `clock` gives the time of storage in microseconds; `cap` limits the messages of one subject (0: no limit).
 
-    `begins_late`: the stream is purged on purpose, so a reader may find its beginning gone (SUBMIT). `after`: so many messages have been
-    stored and forgotten before; `lasts` are the sequences of the last ones by subject. `duplicate_window` is in microseconds.
+    `begins_late`: the stream is purged on purpose, so a reader may find its beginning gone (SUBMIT). `after`: number of messages that were
+    stored and purged before; `lasts` are the sequences of the last ones by subject. `duplicate_window` is in microseconds.
     """
 
     def __init__(
@@ -53,16 +53,16 @@ class MemoryLog:
 
     @property
     def first(self) -> int:
-        """The sequence of the first message still there, or of the next one to come."""
+        """The sequence of the first message that is stored, or of the next one to come."""
         return self._forgotten + 1
 
     @property
     def last_sequence(self) -> int:
-        """The sequence of the last message ever stored; 0 where there was none."""
+        """The sequence of the last message ever stored; 0 if nothing was stored."""
         return self._forgotten + len(self._messages)
 
     def append_now(self, subject: str, payload: bytes, expected_last: int | None, message_id: str = "") -> int:
-        """Store and return the sequence; what `Log.append` promises, at once.
+        """Store and return the sequence, as `Log.append` does, at once.
 
         As a server, it takes a message whose id it remembers for that earlier one, and returns the earlier one's sequence.
         """
@@ -85,67 +85,57 @@ class MemoryLog:
         return message.sequence
 
     def messages_after(self, sequence: int, limit: int | None = None) -> list[Message]:
-        """What is stored with a greater sequence, in order, at most `limit` messages."""
+        """Messages with a greater sequence, in order, at most `limit`."""
         start = max(0, sequence - self._forgotten)
         return self._messages[start : None if limit is None else start + limit]
 
     def count_after(self, sequence: int) -> int:
-        """How many messages there are with a greater sequence."""
+        """Number of messages with a greater sequence."""
         return max(0, min(len(self._messages), self.last_sequence - sequence))
 
     @property
     def doubt(self) -> float:
-        """See `Log.doubt`."""
         return 0.0
 
     async def append(self, subject: str, payload: bytes, expected_last: int | None) -> int:
-        """See `Log.append`."""
         return self.append_now(subject, payload, expected_last)
 
     async def read(self, after: int) -> MemoryReader:
-        """See `Log.read`."""
         reader = MemoryReader(self, after)
         self._readers.add(reader)
         return reader
 
     async def last(self, subject: str) -> Message | None:
-        """See `Log.last`."""
         return self.last_of(subject)
 
     async def get(self, sequence: int) -> Message | None:
-        """See `Log.get`."""
         return self.get_now(sequence)
 
     async def following(self, after: int) -> Message | None:
-        """See `Log.following`."""
         return next(iter(self.messages_after(after, 1)), None)
 
     async def next(self, subject: str, after: int) -> Message | None:
-        """See `Log.next`."""
         return next((message for message in self.messages_after(after) if message.subject == subject), None)
 
     async def tip(self) -> int:
-        """See `Log.tip`."""
         return self.last_sequence
 
     async def now(self) -> int:
-        """See `Log.now`."""
         return self._clock()
 
     async def purge_through(self, sequence: int) -> None:
-        """See `Log.purge_through`."""
         self.purge_now(sequence)
 
     def last_of(self, subject: str) -> Message | None:
-        """What `Log.last` gives, at once."""
+        """Synchronous form of `Log.last`."""
         return self._last_of.get(subject)
 
     def get_now(self, sequence: int) -> Message | None:
-        """What `Log.get` gives, at once."""
+        """Synchronous form of `Log.get`."""
         return self._messages[sequence - self.first] if self.first <= sequence <= self.last_sequence else None
 
     def purge_now(self, sequence: int) -> None:
-        """What `Log.purge_through` does, at once."""
+        """Synchronous form of `Log.purge_through`."""
         gone = self._messages[: max(0, sequence - self._forgotten)]
         del self._messages[: len(gone)]
         self._forgotten += len(gone)
@@ -155,11 +145,11 @@ class MemoryLog:
                 del self._last_of[message.subject], self._count_of[message.subject]
 
     def forget_reader(self, reader: MemoryReader) -> None:
-        """A closed reader is woken no more."""
+        """Stop waking a closed reader."""
         self._readers.discard(reader)
 
     def _remembered(self, message_id: str, now: int) -> _Known | None:
-        while self._known:  # the oldest stand first
+        while self._known:  # ordered by time of storage
             oldest = next(iter(self._known))
             if self._known[oldest].stamped > now - self._duplicate_window:
                 break
@@ -168,15 +158,14 @@ class MemoryLog:
 
 
 class MemoryReader:
-    """A position in a `MemoryLog`."""
+    """A read position in a `MemoryLog`."""
 
     def __init__(self, log: MemoryLog, after: int) -> None:
         self._log = log
         self._after = after
-        self._wakeup = Wakeup()
+        self._wakeup = Notifier()
 
     async def batch(self, limit: int = 1_000, wait: float | None = None) -> list[Message]:
-        """See `Reader.batch`."""
         self._look_for_gap()
         if not self.buffered:
             await self._wakeup.sleep(wait)
@@ -188,20 +177,17 @@ class MemoryReader:
 
     @property
     def buffered(self) -> int:
-        """See `Reader.buffered`."""
         return self._log.count_after(self._after)
 
     def wake(self) -> None:
-        """See `Reader.wake`."""
         self._wakeup.ring()
 
     def stored(self) -> None:
-        """Something has been stored: nobody needs to be told but a sleeper."""
+        """Wake the reader if it waits."""
         if self._wakeup.asleep:
             self._wakeup.ring()
 
     async def close(self) -> None:
-        """See `Reader.close`."""
         self._log.forget_reader(self)
 
     def _look_for_gap(self) -> None:

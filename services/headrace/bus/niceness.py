@@ -1,7 +1,7 @@
-"""Who goes first on a machine that has more to do than it can: whoever decides, tells and answers, before the books and before audit.
+"""Scheduling priority on a busy machine: services that decide and answer come before the books and before audit.
 
-Strategy: niceness, which is a share. The kernel's idle class, which is left at once for anybody else, would take a quarter off what an
-order waits for on a full machine; but beside jobs that use all there is, who is in it hardly ever has a turn, nor answers who asks.
+Strategy: niceness, which is a share. The kernel's idle class, which yields at once, would save a quarter of the time an order waits for on
+a busy machine; but beside jobs that use all CPUs a process in it hardly ever runs, and does not answer.
 """
 
 from __future__ import annotations
@@ -11,15 +11,18 @@ import os
 from pathlib import Path
 
 BOOKS_NICE, AUDIT_NICE = 5, 10
-"""By how much the books, and what audit does, stand behind whoever decides and answers where a machine has too much to do: about a third,
-and a tenth, of what those get. Audit catches up when there is less to do, and the books do not wait for that (`Yielding`)."""
+"""Niceness of the books and of audit relative to the services that decide and answer.
+
+On a busy machine they get about a third, and a tenth, of their time. Audit catches up when there is less to do, and the books do not wait
+for that (`Yielding`).
+"""
 
 AUTOGROUP = Path("/proc/self/autogroup")
-"""Where Linux is told how nice the own session is, if it has such a thing."""
+"""File in which Linux keeps the niceness of the own session, if it has autogroups."""
 
 
 class Yielding:
-    """Lets others go first, by `nice`, for as long as that does not leave it far behind: work that only ever waits is never done."""
+    """Lowers the priority by `nice` as long as that does not leave the process far behind, so that its work gets done."""
 
     def __init__(self, nice: int) -> None:
         self._nice = nice
@@ -28,7 +31,7 @@ class Yielding:
         stand_behind(nice)
 
     def look(self, *, is_far_behind: bool) -> None:
-        """It is far behind, or no longer."""
+        """Set whether the process is far behind."""
         if self.is_hurried is not is_far_behind:
             self.is_hurried = is_far_behind
             nice = 0 if is_far_behind else self._nice
@@ -36,15 +39,15 @@ class Yielding:
 
 
 def stand_behind(nice: int) -> None:
-    """Let others go first, from now on."""
+    """Lower the priority from now on."""
     _stand(os.getpriority(os.PRIO_PROCESS, 0) + nice, nice)
 
 
 def _stand(own: int, of_session: int) -> None:
-    """Be so nice, as far as the kernel lets us: a process gets back what it gave away with a privilege only, a session without one.
+    """Set the niceness, as far as the kernel allows: raising it again needs a privilege for a process, but not for a session.
 
-    Where the kernel shares time out between sessions (autogroup), niceness counts within one only, and every part leads its own: then the
-    session has to be nice as well. One that somebody else leads is that one's.
+    Where the kernel shares time between sessions (autogroup), niceness counts within one session only, and every part leads its own: then
+    the session's niceness is set as well, unless another process leads it.
     """
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, own)

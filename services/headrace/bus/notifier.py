@@ -1,12 +1,12 @@
-"""Lets one coroutine sleep until something happens; an alarm that rings while nobody sleeps is not forgotten."""
+"""Lets one coroutine wait for a notification; one that comes while it does not wait is remembered."""
 
 from __future__ import annotations
 
 import asyncio
 
 
-class Wakeup:
-    """An alarm clock for one sleeper; cheaper than an event with a timeout, which would be a task each time."""
+class Notifier:
+    """Notification for one waiting coroutine; cheaper than an event with a timeout, which would need a task each time."""
 
     def __init__(self) -> None:
         self._rung = False
@@ -14,19 +14,19 @@ class Wakeup:
 
     @property
     def asleep(self) -> bool:
-        """Whether somebody sleeps now."""
+        """True while a coroutine waits."""
         return self._sleeper is not None
 
     def ring(self) -> None:
-        """Wake the sleeper, or keep the next one from falling asleep."""
+        """Wake the waiting coroutine, or let the next wait return at once."""
         self._rung = True
         if self._sleeper is not None and not self._sleeper.done():
             self._sleeper.set_result(None)
 
     async def sleep(self, seconds: float | None) -> bool:
-        """Sleep until the alarm rings (True) or `seconds` are over (False; None: no end)."""
+        """Wait until notified (True) or `seconds` are over (False; None: no timeout)."""
         if self._rung or (seconds is not None and seconds <= 0):
-            await asyncio.sleep(0)  # who never sleeps still lets the others work
+            await asyncio.sleep(0)  # let other tasks run even if it never waits
         else:
             loop = asyncio.get_running_loop()
             self._sleeper = sleeper = loop.create_future()

@@ -1,8 +1,8 @@
-"""Runs a service as a process: logs, signals, the connection, and an exit code that says what its supervisor is to do.
+"""Runs a service as a process: logs, signals, the connection, and an exit code that tells its supervisor what to do.
 
-Exit codes: 0 stopped as asked; 1 failed; 3 deposed (somebody else writes in this name: start again and rebuild); 4 the log is
-broken (a person has to look: starting again will not help); 5 the same where there are several servers (start again once: it may have been
-one server's copy alone).
+Exit codes: 0 stopped as asked; 1 failed; 3 fenced (another instance writes in this name: start again and rebuild); 4 the log is broken (a
+person has to look: starting again will not help); 5 the same with several servers (start again once: it may have been one server's copy
+alone).
 """
 
 from __future__ import annotations
@@ -41,10 +41,13 @@ from headrace.health.health import Health
 
 DEFAULT_URL = "nats://127.0.0.1:4222"
 NATS = "nats"
-"""The check that the server is there."""
+"""Name of the health check of the NATS connection."""
 
 COLLECTED_AFTER = 2_000, 10, 100
-"""The young are looked through after so many new objects, those that survive after ten times as many, all after two million."""
+"""Thresholds of the garbage collector.
+
+The youngest objects are searched after that many new ones, survivors after ten times as many, all after two million.
+"""
 
 LOOK = (
     "`headrace audit verify` says what is wrong with the ledger and where, `headrace repair --look` whether it can be put right"
@@ -52,7 +55,7 @@ LOOK = (
 
 
 class Service(NamedTuple):
-    """What a service finds when it starts. `data`: the directory of this installation; `health`: what it lets others see of itself."""
+    """Context of a service. `data`: the directory of this installation; `health`: its health and metrics."""
 
     name: str
     connection: Connection
@@ -62,7 +65,7 @@ class Service(NamedTuple):
 
 
 def run_service(name: str, main: Callable[[Service], Awaitable[None]]) -> NoReturn:
-    """Run `main` until it returns, fails, or SIGTERM or SIGINT cancels it; then leave the process with its exit code."""
+    """Run `main` until it returns, fails, or SIGTERM or SIGINT cancels it; then exit the process with its exit code."""
     reason = _complete(os.environ)
     name = os.environ.get(INSTANCE) or name
     telemetry.configure(name)
@@ -77,7 +80,7 @@ def run_service(name: str, main: Callable[[Service], Awaitable[None]]) -> NoRetu
 
 
 def collect_seldom() -> None:
-    """Look for cycles of garbage less often than Python does by itself: a fold has very many objects and hardly any garbage in cycles.
+    """Search for cyclic garbage less often than Python does by default: a fold has very many objects and hardly any cyclic garbage.
 
     Measured: 300,000 facts are folded in 3.2 s of CPU instead of 3.9.
     """
@@ -85,7 +88,7 @@ def collect_seldom() -> None:
 
 
 def _complete(environment: MutableMapping[str, str]) -> str:
-    """Add what the file has that the environment names; "" or what is wrong with it."""
+    """Add the variables of the file that the environment names; returns "" or an error."""
     file = environment.get(ENVIRONMENT, "")
     if not file:
         return ""
@@ -98,16 +101,17 @@ def _complete(environment: MutableMapping[str, str]) -> str:
         if not line.strip() or line.startswith("#"):
             continue
         if not equals or not key.isidentifier():
-            return f"{ENVIRONMENT}: line {number} of {file} is no KEY=VALUE"
+            return f"{ENVIRONMENT}: line {number} of {file} is not KEY=VALUE"
         environment.setdefault(key, value)
     return ""
 
 
 def settle() -> None:
-    """What is there now stays: keep the garbage collector from walking it again and again. For `at_tip`.
+    """Exclude all present objects from garbage collection. For `at_tip`.
 
-    What comes after mostly stays too, and next to nothing of it becomes garbage in circles. Left to itself the collector would walk all
-    of it whenever a quarter has been added to what is not frozen, which is nothing yet: 35 ms after 60,000 jobs. So it does that seldom.
+    Objects that come later mostly stay too, and next to nothing of them becomes cyclic garbage. By default the collector would search all
+    of them whenever a quarter has been added to what is not frozen, which is nothing yet: 35 ms after 60,000 jobs. So it is set to do that
+    seldom.
     """
     gc.collect()
     gc.freeze()
@@ -131,7 +135,7 @@ async def _serve(name: str, main: Callable[[Service], Awaitable[None]], environm
         log.critical("log_broken", reason=str(error), help=LOOK)
         return DOUBTED if len(servers(environment.get(URL, ""))) > 1 else BROKEN
     except (LogError, BadAddress) as error:
-        log.error("failed", reason=str(error))  # noqa: TRY400 - the reason says it all
+        log.error("failed", reason=str(error))  # noqa: TRY400 - the reason is complete without a traceback
         return FAILED
     except Exception as error:
         log.exception("failed", reason=str(error))
@@ -140,7 +144,7 @@ async def _serve(name: str, main: Callable[[Service], Awaitable[None]], environm
 
 
 async def _watched(name: str, main: Callable[[Service], Awaitable[None]], environment: Mapping[str, str], log: Any) -> None:
-    """Health is shown from the first moment on: that NATS is away is what somebody wants to see."""
+    """Run the service with its health page, which is up before NATS is connected."""
     health = Health(name)
     health.check(NATS, lambda: "not connected yet")
     telemetry.send(health.figures)
@@ -149,7 +153,7 @@ async def _watched(name: str, main: Callable[[Service], Awaitable[None]], enviro
 
 
 async def beside(service: Service, what: str) -> Connection:
-    """One more connection with the login of this process. What floods it leaves the first one alone."""
+    """A further connection with the login of this process, so that a flood on it does not affect the first one."""
     url, user = os.environ.get(URL, DEFAULT_URL), os.environ.get(USER, service.name)
     return await connect(url, user, os.environ.get(PASSWORD, ""), name=f"{service.name}-{what}")
 
@@ -180,7 +184,7 @@ async def _connected(
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     try:
-        import uvloop  # noqa: PLC0415 - faster where it is installed
+        import uvloop  # noqa: PLC0415 - faster if installed
     except ImportError:
         return None
     return uvloop.new_event_loop

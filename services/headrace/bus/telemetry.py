@@ -1,7 +1,7 @@
-"""What a service says about itself: JSON lines on stderr, and traces and metrics by OTLP where an endpoint is configured.
+"""Logs of a service as JSON lines on stderr, and traces and metrics by OTLP if an endpoint is configured.
 
-Strategy: without `OTEL_EXPORTER_OTLP_ENDPOINT` nothing of OpenTelemetry is imported, and a span is an object that hands the
-traceparent on unchanged.
+Strategy: without `OTEL_EXPORTER_OTLP_ENDPOINT` nothing of OpenTelemetry is imported, and a span is an object that passes the traceparent
+on unchanged.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 LEVEL = "HEADRACE_LOG_LEVEL"
 METRICS_EVERY = 30
-"""Seconds."""
+"""Interval of metrics in seconds."""
 
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
 
@@ -34,21 +34,21 @@ _log = structlog.get_logger("headrace.bus")
 
 
 class Span(Protocol):
-    """A piece of work inside a trace; `traceparent` is what whoever goes on with it is to be given ("" outside of any)."""
+    """A piece of work inside a trace; `traceparent` is passed to the work that continues it ("" outside of a trace)."""
 
     traceparent: str
 
     def __enter__(self) -> Self:
-        """Begin."""
+        """Begin the span here."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool | None:
-        """End; an error is noted and goes on."""
+        """End the span; an error is recorded and propagates."""
 
 
 class _Silent:
-    """A span nobody records."""
+    """A span that is not recorded."""
 
     __slots__ = ("traceparent",)
 
@@ -68,7 +68,7 @@ class _Recorded:
     __slots__ = ("_open", "traceparent")
 
     def __init__(self, tracer: Tracer, name: str, parent: re.Match[str], attributes: dict[str, Any]) -> None:
-        from opentelemetry import trace  # noqa: PLC0415 - paid for only where traces are on
+        from opentelemetry import trace  # noqa: PLC0415 - imported only with tracing
 
         remote = trace.SpanContext(
             int(parent[1], 16), int(parent[2], 16), is_remote=True, trace_flags=trace.TraceFlags(int(parent[3], 16))
@@ -88,7 +88,7 @@ class _Recorded:
 
 
 class _Tracing:
-    """What `configure` has set up for this process."""
+    """Providers that `configure` has set up for this process."""
 
     tracer: Tracer | None = None
     provider: TracerProvider | None = None
@@ -96,7 +96,7 @@ class _Tracing:
 
 
 def configure(service: str) -> None:
-    """Set up the logs and, where it is configured, the traces of this process."""
+    """Set up the logs and, if configured, the traces and metrics of this process."""
     configure_logs(service)
     if os.environ.get(ENDPOINT):
         configure_traces(service)
@@ -104,7 +104,7 @@ def configure(service: str) -> None:
 
 
 def configure_logs(service: str) -> None:
-    """One JSON object a line on stderr: `time`, `level`, `service`, `event`, and what the event brings; other libraries' too."""
+    """One JSON object a line on stderr: `time`, `level`, `service`, `event`, and the event's fields; also for other libraries."""
     level = logging.getLevelNamesMapping().get(os.environ.get(LEVEL, "INFO").upper(), logging.INFO)
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
@@ -129,7 +129,7 @@ def configure_logs(service: str) -> None:
 
 
 def configure_traces(service: str) -> None:
-    """Send spans by OTLP over HTTP, as the environment variables of OpenTelemetry say."""
+    """Send spans by OTLP over HTTP, configured by the environment variables of OpenTelemetry."""
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
         from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
@@ -145,7 +145,7 @@ def configure_traces(service: str) -> None:
 
 
 def configure_metrics(service: str) -> None:
-    """Send metrics by OTLP over HTTP, every half minute, as the environment variables of OpenTelemetry say."""
+    """Send metrics by OTLP over HTTP, every half minute, configured by the environment variables of OpenTelemetry."""
     try:
         from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter  # noqa: PLC0415
         from opentelemetry.sdk.metrics import MeterProvider  # noqa: PLC0415
@@ -160,16 +160,16 @@ def configure_metrics(service: str) -> None:
 
 
 def send(figures: Figures) -> None:
-    """Send these figures, under their own names, whenever metrics are sent; nothing where nobody records.
+    """Send these metrics, under their own names, whenever metrics are sent; nothing if metrics are not configured.
 
-    A histogram goes as three counters, as in Prometheus' text: `_bucket` by `le`, `_sum`, `_count`.
+    A histogram is sent as three counters, as in Prometheus' text: `_bucket` by `le`, `_sum`, `_count`.
     """
     if _Tracing.metrics is not None:
         figures.tell(_bridged)
 
 
 def _bridged(figure: Figure) -> None:
-    from opentelemetry.metrics import CallbackOptions, Observation  # noqa: PLC0415 - paid for only where metrics are on
+    from opentelemetry.metrics import CallbackOptions, Observation  # noqa: PLC0415 - imported only with metrics
 
     if _Tracing.metrics is None:
         return
@@ -209,7 +209,7 @@ def flush() -> None:
 
 
 def span(name: str, traceparent: str, **attributes: str | int | bool) -> Span:
-    """A context manager: the work inside belongs to the trace of `traceparent` ("" or nonsense: to none)."""
+    """Context manager of a span in the trace of `traceparent`; not recorded if that is "" or malformed."""
     if _Tracing.tracer is None or not traceparent:
         return _Silent(traceparent)
     parent = _TRACEPARENT.fullmatch(traceparent)
@@ -217,12 +217,12 @@ def span(name: str, traceparent: str, **attributes: str | int | bool) -> Span:
 
 
 def new_traceparent() -> str:
-    """The beginning of a trace, for work that brings none; "" where nobody records."""
+    """Traceparent of a new trace; "" if traces are not configured."""
     return f"00-{secrets.token_hex(16)}-{secrets.token_hex(8)}-01" if _Tracing.tracer is not None else ""
 
 
 class _Named:
-    """Puts the service's name into every line."""
+    """Log processor that adds the service's name to every line."""
 
     def __init__(self, service: str) -> None:
         self._service = service

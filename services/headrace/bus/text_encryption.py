@@ -1,7 +1,7 @@
-"""Keeps texts unreadable in the log: what jobs run, and who people are, each under a key of the person's own.
+"""Encryption of texts in the log: the commands of jobs and the identities of people, each under the person's own key.
 
-Erasing a person's, or all of a tenant's, destroys keys, never a record. A sealed text names its key, so that one whose key is gone is told
-from one that was tampered with.
+Erasing a person, or a tenant, destroys keys, never a record. A sealed text names its key, so that one whose key is gone can be told from
+one that was tampered with.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ class SealError(Exception):
     """A sealed text cannot be opened.
 
     SealError
-    ├── SealBroken   it was changed, belongs elsewhere, or is none
-    └── KeyGone      its key is not there: it was destroyed, which the ledger says, or is missing
+    ├── SealBroken   it was changed, has another purpose, or is malformed
+    └── KeyGone      its key does not exist: it was destroyed, which the ledger records, or is missing
     """
 
 
 class SealBroken(SealError):
-    """The text was changed, or sealed for something else."""
+    """The text was changed, or sealed for another purpose."""
 
 
 class KeyGone(SealError):
-    """The key of this text is not there."""
+    """The key of this text does not exist."""
 
 
 class _Key(NamedTuple):
@@ -66,9 +66,9 @@ class Keyring:
         self._keys: dict[str, _Key] = {}
 
     def seal(self, owner: str, text: bytes, aad: str, *, beside: bool = False) -> str:
-        """`text` as base64 that only this owner's key opens, and only for the same `aad` (what it is about, such as a job's key).
+        """`text` as base64 that only this owner's key opens, and only for the same `aad` (its context, such as a job's key).
 
-        `beside`: where the owner's key is missing and may come back, it is sealed with one that leaves its place free.
+        `beside`: if the owner's key is missing and may come back, it is sealed with an additional key.
         """
         key = self._key(owner) or (self._spare(owner) if beside else self._make(owner))
         nonce = secrets.token_bytes(_NONCE_BYTES)
@@ -79,9 +79,9 @@ class Keyring:
         try:
             raw = b64decode(sealed, validate=True)
         except ValueError:
-            raise SealBroken("this is no sealed text: it is not base64") from None
+            raise SealBroken("not a sealed text: it is not base64") from None
         if len(raw) < 1 + _NAME_BYTES + _NONCE_BYTES + _TAG_BYTES or raw[:1] != _VERSION:
-            raise SealBroken("this is no sealed text: it is too short, or of another version")
+            raise SealBroken("not a sealed text: it is too short, or of another version")
         name, nonce, hidden = raw[1:9], raw[9:21], raw[21:]
         keys = (self._key(holder) for holder in (owner, owner.partition(".")[0], *self._spares(owner)))
         key = next((key for key in keys if key is not None and key.name == name), None)
@@ -93,15 +93,15 @@ class Keyring:
             raise SealBroken(f"a text of {owner} has been changed, or was sealed for something else than {aad}") from None
 
     def is_missing(self, person: str) -> bool:
-        """Whether a person has neither a key of their own, nor their tenant one from before each person had one."""
+        """True if a person has no key of their own, and their tenant has none from before each person had one."""
         return not self._path(person).exists() and not self._path(person.partition(".")[0]).exists()
 
     def has(self, owner: str) -> bool:
-        """Whether there is a key of a person, or of a tenant or anybody in it."""
+        """True if a key exists of a person, or of a tenant or a person in it."""
         return self._path(owner).exists() or ("." not in owner and any(self._directory.glob(f"{owner}.*.key")))
 
     def destroy(self, owner: str) -> None:
-        """Erase everything ever sealed for a person, or for a tenant and all its people, for good; once more does no harm."""
+        """Destroy the keys of a person, or of a tenant and all its people: what was sealed with them is erased for good."""
         others = f"{owner}{_BESIDE}*.key" if "." in owner else f"{owner}.*.key"
         for path in (self._path(owner), *self._directory.glob(others)):
             path.unlink(missing_ok=True)
@@ -109,23 +109,23 @@ class Keyring:
         _sync(self._directory)
 
     def _key(self, owner: str) -> _Key | None:
-        """The key as it lies on the disk now: another process may have made or destroyed it."""
+        """The key as it is on the disk now: another process may have made or destroyed it."""
         key = self._keys.get(owner)
         path = str(self._path(owner)) if key is None else key.path
         try:
-            inode = os.stat(path).st_ino  # asked for every text: a path's own way to it takes five times as long
+            inode = os.stat(path).st_ino  # called for every text: `Path.stat` takes five times as long
         except FileNotFoundError:
             self._keys.pop(owner, None)
             return None
         if key is None or key.inode != inode:
             secret = Path(path).read_bytes()
             if len(secret) != KEY_BYTES:
-                raise SealBroken(f"{path} is no key: it has {len(secret)} bytes and not {KEY_BYTES}")
+                raise SealBroken(f"{path} is not a key: it has {len(secret)} bytes instead of {KEY_BYTES}")
             key = self._keys[owner] = _Key(path, inode, blake2b(secret, digest_size=_NAME_BYTES).digest(), AESGCM(secret))
         return key
 
     def _spares(self, owner: str) -> list[str]:
-        """The names of the keys that stand beside a person's own."""
+        """Names of the additional keys of a person."""
         return (
             sorted(path.name.removesuffix(".key") for path in self._directory.glob(f"{owner}{_BESIDE}*.key"))
             if "." in owner
@@ -140,7 +140,7 @@ class Keyring:
         return self._make(f"{owner}{_BESIDE}{secrets.token_hex(4)}")
 
     def _make(self, owner: str) -> _Key:
-        """A new key, on the disk before anything is sealed with it; where another process was faster, its key."""
+        """A new key, on the disk before it is used; if another process was faster, its key."""
         draft = self._directory / f".{owner}.{secrets.token_hex(8)}"
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(secrets.token_bytes(KEY_BYTES))
@@ -160,18 +160,18 @@ class Keyring:
 
     def _path(self, owner: str) -> Path:
         if not is_owner(owner.partition(_BESIDE)[0]):
-            raise IdError(f"{owner!r} is no tenant, and nobody in one")
+            raise IdError(f"invalid owner {owner!r}: it is neither a tenant nor a person in one")
         return self._directory / f"{owner}.key"
 
 
 def is_owner(owner: str) -> bool:
-    """Whether somebody could have a key under that name."""
+    """True if a key may have that owner: a tenant, or a person in a tenant."""
     parts = owner.split(".")
     return len(parts) <= 2 and all(map(is_token, parts))
 
 
 def _sync(directory: Path) -> None:
-    """What was made or removed in `directory` survives a power cut."""
+    """Make changes in `directory` survive a power failure."""
     handle = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,6 +1,6 @@
-"""The environment variables that tell a service where everything is, and the exit codes that tell its supervisor how it ended.
+"""Environment variables of a service, and the exit codes that tell its supervisor how it ended.
 
-They stand apart from `process`, because commands that start nothing read them as well and need neither logs nor a connection.
+They are apart from `process`, because commands that start nothing read them as well and need neither logs nor a connection.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ USER = "HEADRACE_NATS_USER"
 PASSWORD = "HEADRACE_NATS_PASSWORD"  # noqa: S105 - the name of the variable
 DATA = "HEADRACE_DATA"
 SYSTEM_USER = "HEADRACE_SYSTEM_USER"
-SYSTEM_PASSWORD = "HEADRACE_SYSTEM_PASSWORD"  # noqa: S105 - the same; of the callout, where it ends connections
+SYSTEM_PASSWORD = "HEADRACE_SYSTEM_PASSWORD"  # noqa: S105 - the same; of the callout, for ending connections
 INSTANCE = "HEADRACE_INSTANCE"
-"""What this process is called where its service runs more than once; it answers by that name."""
+"""Name of this process if its service runs more than once; it answers by that name."""
 TURN = "HEADRACE_TURN"
-"""`first` or `later`, where a service runs more than once: who begins where all start together. Not set: this is the only one."""
+"""`first` or `later` if a service runs more than once: which instance leads if all start together. Not set: the only instance."""
 API = "HEADRACE_API"
-"""Where *governance* serves the API, such as `unix:/path`; without it there is none."""
+"""Address at which *governance* serves the API, such as `unix:/path`; without it the API is not served."""
 JOBS_TOGETHER = "HEADRACE_JOBS_TOGETHER"
 """Why only the owner and administrators can log in (jobs can read what the owner can). Empty: others can too."""
 ENVIRONMENT = "HEADRACE_ENVIRONMENT"
-"""A file with more of these variables, a line each, as `headrace config write` writes them; those that are set already count before it."""
+"""A file with more of these variables, a line each, as `headrace config write` writes them; variables that are set take precedence."""
 
 STOPPED, FAILED, DEPOSED, BROKEN, DOUBTED = 0, 1, 3, 4, 5

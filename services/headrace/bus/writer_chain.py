@@ -1,8 +1,8 @@
-"""The records of one writer: each names the digest of the one before it and is appended behind it, or not at all.
+"""The records of one writer: each names the digest of the one before it and is appended only directly after it.
 
-Strategy: an append whose answer was lost is tried again with the same bytes and the same expectation, until it is known. At
-most one of the tries can be stored; if the log then says that another message stands there, and it is ours byte for byte, it
-was an earlier try. Anything else there means that somebody writes in this name.
+Strategy: an append without an answer is tried again with the same bytes and the same expectation, until its outcome is known. At most one
+of the attempts can be stored; if the log then reports another last message, and it is ours byte for byte, it was an earlier attempt. Any
+other message means that another instance writes in this name.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from headrace.contracts.transport import codec
 from headrace.contracts.transport.subjects import ledger
 
 RETRY_FIRST, RETRY_MOST = 0.02, 0.25
-"""Seconds between tries: doubling from the first to the most."""
+"""Seconds between attempts: doubling from the first to the second."""
 
 _log = structlog.get_logger("headrace.bus")
 
 
 class RecordTooLarge(ValueError):
-    """A decision that does not fit one record; it has to be made smaller before it is stated, a record is never split."""
+    """The decision does not fit into one record; it has to be made smaller before it is stated, because records are never split."""
 
 
 class Chain:
-    """The end of one writer's chain. `engine` is the software version its records carry; `sleep` waits between tries."""
+    """The end of one writer's chain. `engine` is the software version in its records; `sleep` waits between attempts."""
 
     def __init__(
         self, log: Log, writer: str, engine: str, *, sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
     ) -> None:
         self.writer = writer
         self.last = 0
-        """Sequence of this writer's last record; 0: none yet."""
+        """Sequence of this writer's last record; 0: nothing written yet."""
         self.digest = ""
         """Digest of that record's bytes."""
         self._log = log
@@ -45,15 +45,15 @@ class Chain:
         self._sleep = sleep
 
     def is_foreign(self, message: Message) -> bool:
-        """Whether a message that was read is by this writer, and not from here."""
+        """True if a message that was read is by this writer, but from another instance."""
         return message.sequence > self.last and message.subject == self._subject
 
     def restore(self, last: int, last_digest: str) -> None:
-        """Go on behind the record `last` (0: there is none) whose bytes have the digest `last_digest`, as the fold has seen."""
+        """Continue after the record `last` (0: first record) whose bytes have the digest `last_digest`, as the fold has them."""
         self.last, self.digest = last, last_digest
 
     def encode(self, now: int, as_of: int, facts: Sequence[AnyFact], cause: str = "", trace: str = "") -> bytes:
-        """The bytes of this writer's next record; `RecordTooLarge` where they are too many."""
+        """The bytes of this writer's next record. Raises `RecordTooLarge`."""
         if len(facts) > RECORD_FACTS_MAX:
             raise RecordTooLarge(f"a record has at most {RECORD_FACTS_MAX} facts, this has {len(facts)}")
         payload = codec.encode(
@@ -73,13 +73,13 @@ class Chain:
         return payload
 
     def stored(self, sequence: int, payload: bytes) -> None:
-        """The record `payload` stands at `sequence`: the next one goes behind it."""
+        """Set `payload`, stored at `sequence`, as this writer's last record."""
         self.last, self.digest = sequence, digest(payload)
 
     async def append(self, now: int, as_of: int, facts: Sequence[AnyFact], cause: str = "", trace: str = "") -> int:
-        """State `facts` in one record and return its sequence, however long the log is away meanwhile.
+        """State `facts` in one record and return its sequence; waits as long as the log is unavailable.
 
-        Raises `RecordTooLarge` and `LogRefused`: nothing is stored then; `WrongLast`: somebody else has written in this name.
+        Raises `RecordTooLarge` and `LogRefused` if nothing is stored; `WrongLast` if another instance has written in this name.
         """
         payload = self.encode(now, as_of, facts, cause, trace)
         sequence = await self._store(payload)

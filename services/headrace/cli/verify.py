@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headrace.audit.seal_store import SEALS, KeptWrong, SealStore, read_seals
+from headrace.audit.seal_store import SEALS, SealStore, SealStoreError, read_seals
 from headrace.audit.verify import LedgerVerifier
 from headrace.cli.arguments import Failed, Nouns, add_command, add_login_options
 from headrace.cli.whole_ledger import Progress, here, records
@@ -78,7 +78,7 @@ def _verifier(args: argparse.Namespace) -> LedgerVerifier:
         kept = SealStore(installation.directory / SEALS)
         seals = kept.seals()
         return LedgerVerifier(engine, kept=seals, tail=kept.tail(seals[-1].last if seals else 0), key=kept.public())
-    except KeptWrong as error:
+    except SealStoreError as error:
         raise Failed(str(error)) from None
 
 

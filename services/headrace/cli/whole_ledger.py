@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from headrace.archive.history import ARCHIVE, WholeLedger
-from headrace.audit.verify_reading import what_is_there
+from headrace.audit.verify_reading import stored_messages
 from headrace.bus.log import LogError
 from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.cli.arguments import Failed, client
@@ -65,7 +65,7 @@ async def _stored(installation: Installation) -> AsyncIterator[tuple[int, Iterab
     """The stored records, missing ones left out, each batch with the last sequence."""
     async with store(installation) as (_, log):
         tip = await log.tip()
-        async for batch in what_is_there(log, 0, tip):
+        async for batch in stored_messages(log, 0, tip):
             yield tip, batch
 
 

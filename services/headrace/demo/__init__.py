@@ -1,9 +1,12 @@
-"""The worked example, played for real (`make demo`): two teams, ten GPUs, vectors V1-V3.
+"""The worked example with real processes (`make demo`): two teams, ten GPUs, vectors V1-V3.
 
 The question it answers: *does it really do that, on my machine, now?*
 
-`story` starts a whole installation in a folder of its own, plays the acts with real processes and holds what happens against the vectors;
-`telling` prints it so that a person can follow. It uses the client and the `headrace` command like anybody, and imports no service.
+- `story` starts a whole installation in a directory of its own, plays the acts with real processes and compares the results with the
+  vectors.
+- `narration` prints what happens, for people.
+
+It uses the client and the `headrace` command as users do, and imports no service.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How the story is told: one line for each thing that happens, in the order of the ledger."""
+"""Output of the demo: one line for each event, in the order of the ledger."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 WIDTH = 100
 _QUIET = frozenset({"reclaim.opened.v1", "lease.started.v1", "preemption.settled.v1"})
-"""Facts that would only repeat what the line before or after them says."""
+"""Facts that repeat what the line before or after them says."""
 
 
 def headline(text: str) -> None:
-    """The beginning of an act."""
+    """Print the heading of an act."""
     print(f"\n── {text} {'─' * max(0, WIDTH - len(text) - 4)}", flush=True)
 
 
 def remark(text: str) -> None:
-    """What the teller says."""
+    """Print an indented comment on the act."""
     print(f"   {text}", flush=True)
 
 
@@ -35,10 +35,10 @@ class Timeline:
         self._told: set[tuple[int, str, str]] = set()
         self._began = 0
         self.names: dict[str, str] = {}
-        """What is too long to read (a job's id, a folder) to what is shown instead."""
+        """Text that is too long to read (a job's id, a directory) to the text that is shown instead."""
 
     def tell(self, stories: Mapping[str, Iterable[FactView]]) -> None:
-        """Print what is new in the jobs' stories (by name), in the order of the ledger."""
+        """Print the new facts of the jobs (by name), in the order of the ledger."""
         new = [
             (fact, name)
             for name, story in stories.items()
@@ -66,7 +66,7 @@ def gpu_seconds(amount: str) -> str:
 
 
 def books(rows: Iterable[UsageRow]) -> None:
-    """The books as a table: GPU-seconds per group."""
+    """Print usage as a table: GPU-seconds per group."""
     print(f"   {'group':<10}{'GPU-seconds':>14}{'reserved':>12}{'borrowed':>12}{'lost':>10}")
     for row in rows:
         amounts = (row.total, row.reserved, row.borrowed, row.lost)

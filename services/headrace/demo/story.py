@@ -1,4 +1,4 @@
-"""The three acts and what each has to come to. Exit code 0 only if what happened is what the vectors say."""
+"""The three acts and their expected results. Exit code 0 only if the results are those of the vectors."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ from headrace.demo.narration import Timeline, books, headline, remark
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 EXAMPLES = (CHECKOUT if (CHECKOUT / "deploy").is_dir() else Path.cwd()) / "deploy" / "examples"
-"""Beside the source; where Headrace is installed apart from it, in the folder from which it is started."""
-"""The demo plays what everybody can read: it runs from a checkout."""
+"""Beside the source; if Headrace is installed apart from it, in the current directory."""
+"""The demo uses the examples that everyone can read, so it needs a checkout."""
 
 GPUS = 10
 PATIENCE = 30.0
-"""Seconds an act may take before the demo gives up on it."""
+"""Timeout of an act in seconds."""
 PAUSE = 1.5
 """Seconds between the acts, in which jobs do work that is worth saving."""
 REST = 3.0
-"""Seconds for which nothing may move after V3."""
+"""Seconds for which the state must not change after V3."""
 LOOK_EVERY = 0.2
 
 Check = Callable[[], Awaitable[list[str]]]
 
 
 class Unexpected(Exception):
-    """Something else happened than the vectors say."""
+    """The results differ from the vectors."""
 
 
 class Story:
-    """One playing. `jobs` maps the names of the story to job keys."""
+    """One run of the demo. `jobs` maps the names of the story to job keys."""
 
     def __init__(self, client: Client, data: Path) -> None:
         self.client = client
@@ -51,7 +51,7 @@ class Story:
         self.timeline.names[f"{data}/"] = ""
 
     async def play(self) -> None:
-        """All acts; raises `Unexpected`."""
+        """Play all acts. Raises `Unexpected`."""
         await self._first_act()
         await self._second_act()
         await self._third_act()
@@ -66,7 +66,7 @@ class Story:
         await self._until(lambda: self._differences(states, {"rnd": (9, 5, 4)}, used=9))
         await self._explain("r-4", "AT_POLICY_LIMIT")
         await self._until(lambda: self._not_at_work("r-1", "r-2", "r-3"))
-        remark("R&D holds 9 GPUs: 5 reserved, 4 borrowed. One GPU idles: R&D may not have it, and nobody else asks.")
+        remark("R&D holds 9 GPUs: 5 reserved, 4 borrowed. One GPU idles: R&D may not have it, and no other team asks for it.")
         await asyncio.sleep(PAUSE)
 
     async def _second_act(self) -> None:
@@ -101,7 +101,7 @@ class Story:
             await self._went_on(name, views[name])
 
     async def _went_on(self, name: str, view: JobView) -> None:
-        """The second attempt of a preempted job began at the step at which the first had saved."""
+        """Check that the second attempt of a preempted job began at the step that the first had saved."""
         resumed = view.attempts[-1].resume_from
         if len(view.attempts) != 2 or not resumed or resumed != view.checkpoint:
             raise Unexpected(f"{name} has {len(view.attempts)} attempts and went on from {resumed or 'nothing'}")
@@ -140,7 +140,7 @@ class Story:
         self.timeline.names[job.id] = name
 
     async def _until(self, differences: Check) -> None:
-        """Tell the story until nothing differs any more; `Unexpected` when that takes too long."""
+        """Print events until the state is as expected; raises `Unexpected` after PATIENCE."""
         deadline = time.monotonic() + PATIENCE
         while True:
             wrong = await differences()
@@ -185,7 +185,7 @@ class Story:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """`headrace demo`: 0 if what happened is what the vectors say."""
+    """Run `headrace demo`; returns 0 if the results are those of the vectors."""
     parser = argparse.ArgumentParser(prog="headrace demo", description="Play the worked example V1-V3 with real processes.")
     parser.add_argument("--keep", action="store_true", help="keep the installation's folder, and say where it is")
     arguments = parser.parse_args(argv)

@@ -1,4 +1,4 @@
-"""`python -m headrace.feed`: the service as a process."""
+"""Entry point of `python -m headrace.feed`, the service as a process."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The figures of the whole installation, out of the state that the feed folds anyway, and of what happens, fact by fact. Pure.
+"""Metrics of the whole installation, from the state that the feed folds and from the facts that it reads. Pure.
 
-The feed alone shows them: everybody has the same state, and one figure has one source. What is counted is counted from its start on.
+Only the feed shows them: every service has the same state, and a metric has one source. Counters start at zero with the process.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 MICROSECONDS = 1_000_000
 UNKNOWN = "unknown"
-"""The reason of a queue whose first job has not been looked at yet."""
+"""Reason of a queue whose first job has not been looked at yet."""
 
 PREEMPTIONS: dict[type, str] = {
     PreemptionOrderedV1: "ordered",
@@ -47,7 +47,7 @@ Fold = dict[tuple[str, ...], float]
 
 
 class Counted:
-    """What has happened since the feed came up. `note` is called for every fact behind that."""
+    """Counts since the feed started. `note` is called for every fact after the start."""
 
     def __init__(self, state: State) -> None:
         self.facts: Counter[type] = Counter()
@@ -58,7 +58,7 @@ class Counted:
         self._state = state
 
     def note(self, fact: AnyFact) -> None:
-        """One fact of a record that has just been folded."""
+        """Count one fact of a record that has just been folded."""
         kind = type(fact)
         self.facts[kind] += 1
         if kind is LeaseGrantedV1:
@@ -74,45 +74,45 @@ class Counted:
             self.lost += fact.lost
 
     def by_type(self) -> Mapping[Labels, float]:
-        """Facts by their type, such as `lease.granted.v1`."""
+        """Facts by type, such as `lease.granted.v1`."""
         return {(fact_type(kind),): count for kind, count in self.facts.items()}
 
     def preemptions(self) -> Mapping[Labels, float]:
-        """Preemptions by what became of them."""
+        """Number of preemptions by outcome."""
         return {(outcome,): self.facts[kind] for kind, outcome in PREEMPTIONS.items()}
 
     def ended(self) -> Mapping[Labels, float]:
-        """Jobs that have ended, by their final state."""
+        """Ended jobs by final state."""
         return {(state,): count for state, count in self.ended_as.items()}
 
     def parts(self) -> Mapping[Labels, Histogram]:
-        """The three parts of every preemption's time."""
+        """Durations of the three parts of preemptions."""
         return {("signal",): self.signal, ("grace",): self.grace, ("release",): self.release}
 
 
 class InstallationMetrics:
-    """How the installation stands, read from the state when it is asked for. `now`: microseconds since 1970."""
+    """Gauges of the installation, read from the state when asked for. `now`: microseconds since 1970."""
 
-    def __init__(self, state: State, roster: JobIndex, heads: Heads, heard: Mapping[str, int]) -> None:
+    def __init__(self, state: State, job_index: JobIndex, heads: Heads, heard: Mapping[str, int]) -> None:
         self._state = state
-        self._roster = roster
+        self._job_index = job_index
         self._heads = heads
         self._heard = heard
 
     def pending(self) -> Mapping[Labels, float]:
-        """Jobs that wait, by the reason of the first in their queue (R22)."""
+        """Waiting jobs by the reason of the first in their queue (R22)."""
         found: Counter[tuple[str, ...]] = Counter()
-        for queue, line in self._roster.lines.items():
+        for queue, line in self._job_index.lines.items():
             if line.pending:
                 found[self._heads.reason(queue) or UNKNOWN,] += line.pending
         return found
 
     def holding(self) -> float:
-        """Jobs that hold leases."""
+        """Number of jobs that hold leases."""
         return sum(len(policy.jobs) for policy in self._state.policies.values())
 
     def pools(self) -> Mapping[Labels, float]:
-        """By pool, key and what of it: leased + kept + free + unusable = capacity (R6); also usable, and nominated, leased or not."""
+        """By pool, key and measure: leased + kept + free + unusable = capacity (R6); also usable, and nominated, leased or not."""
         found: Fold = {}
         for name, pool in self._state.pools.items():
             for key, stock in stocks(self._state, pool, pool.usable).items():
@@ -122,31 +122,31 @@ class InstallationMetrics:
         return found
 
     def policies(self) -> Mapping[Labels, float]:
-        """GPUs by tenant, policy and what of them: leased, reservation, idle (of it), borrowed (beyond it), limit."""
+        """GPUs by tenant, policy and measure: leased, reservation, idle (of it), borrowed (beyond it), limit."""
         found: Fold = {}
         for (tenant, name), policy in self._state.policies.items():
             found |= {(tenant, name, what): outside(GPU, amount) for what, amount in _standing(policy).items()}
         return found
 
     def nodes(self) -> Mapping[Labels, float]:
-        """Nodes by status; a ready one that takes nothing new is `cordoned`."""
+        """Nodes by status; a ready one that is granted nothing new is `cordoned`."""
         found: Counter[tuple[str, ...]] = Counter({("ready",): 0, ("cordoned",): 0, ("stopped",): 0, ("lost",): 0})
         for node in self._state.nodes.values():
             found["cordoned" if node.healthy and node.cordoned else node.status,] += 1
         return found
 
     def unfit(self) -> float:
-        """Devices of nodes that are there and may not be used."""
+        """Number of devices of known nodes that may not be used."""
         return sum(bool(device.unfit) for node in self._state.nodes.values() for device in node.devices)
 
     def silence(self, now: int) -> float:
-        """Seconds since the healthy node that has been silent longest was heard of."""
+        """Seconds since the last heartbeat of the healthy node that has been silent longest."""
         heard = [at for name, at in self._heard.items() if (node := self._state.nodes.get(name)) is not None and node.healthy]
         return max(0, now - min(heard, default=now)) / MICROSECONDS
 
 
 def show(figures: Figures, counted: Counted, standing: InstallationMetrics, clock: Callable[[], int]) -> None:
-    """Declare all of them."""
+    """Declare all metrics of the installation."""
     figures.counter("headrace_facts_total", "facts folded, by type", counted.by_type, "type")
     figures.counter("headrace_preemptions_total", "preemptions, by what became of them", counted.preemptions, "outcome")
     figures.counter("headrace_jobs_ended_total", "jobs that have ended, by their final state", counted.ended, "state")
@@ -181,7 +181,7 @@ def show(figures: Figures, counted: Counted, standing: InstallationMetrics, cloc
 
 
 def outside(key: str, amount: int) -> float:
-    """An amount as people write it."""
+    """The amount in the unit that people write: GPUs, cores, MiB."""
     return amount / {GPU: GPU_UNITS, CPU: CPU_UNITS}.get(key, 1)
 
 

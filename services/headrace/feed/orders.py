@@ -1,9 +1,10 @@
-"""From the fold to what nodes are told (R28, R32): what to start, what to stop, and the whole of it when a node asks. Pure.
+"""Orders for nodes, derived from the state (R28, R32): starts, stops, and all of them when a node asks. Pure.
 
-Strategy: level, not edge. Records only say which jobs have news; what is told is what the state says now, so that a lease that was
-granted and stopped within one batch is told as stopped. A lease whose job has to stop is never told to start: a node that
-does not know it answers that it never started. Everything may be told again; a node knows the leases it has. Only one whose journal went
-with its power does not, and is told of each lease whether it ran: such a one is lost, and its next attempt goes on from the checkpoint.
+Strategy: level, not edge. Records only show which jobs have news; an order follows from the state as it is now, so that a lease that was
+granted and stopped within one batch is sent as stopped. A lease whose job has to stop is never sent as a start: a node that does not know
+it answers that it never started. Every order may be sent again; a node knows the leases it has. Only a node that lost its journal in a
+power failure does not, and each start says whether the lease had run: one that had is lost, and its next attempt continues from the
+checkpoint.
 """
 
 from __future__ import annotations
@@ -28,17 +29,17 @@ if TYPE_CHECKING:
     from headrace.domain.model.state import NodeState, State
 
     TextOf = Callable[[JobRecord], JobText | None]
-    """The opened text of a job; None where its key is missing."""
+    """Opened text of a job; None if its key is missing."""
 
 REVOKED = "revoked"
-"""The cause of a stop for a lease that was taken back while its node was away, and which the node, back, may still run (R32)."""
+"""Cause of a stop for a lease that was revoked while its node was away and that the node may still run when it is back (R32)."""
 
 
 _TOLD_TO_NODES = frozenset({f.LeaseGrantedV1, f.StopOrderedV1, f.ResumeOrderedV1})
 
 
 class Revoked(NamedTuple):
-    """A lease that is no longer held, and the record that took it back."""
+    """A revoked lease and the record that revoked it."""
 
     job: str
     attempt: int
@@ -48,7 +49,7 @@ class Revoked(NamedTuple):
 
 @dataclass(slots=True)
 class News:
-    """Which jobs some records have changed something for, as far as nodes have to know."""
+    """Jobs that records have changed in a way that nodes have to know."""
 
     jobs: dict[str, None] = field(default_factory=dict)
     revoked: list[Revoked] = field(default_factory=list)
@@ -61,20 +62,20 @@ class News:
             self.revoked.append(Revoked(fact.job, fact.attempt, fact.rank, sequence))
 
     def __bool__(self) -> bool:
-        """Whether any node has to be told."""
+        """True if a node has to be told."""
         return bool(self.jobs or self.revoked)
 
 
 @dataclass(slots=True)
 class NodeOrders:
-    """What one node is told at once."""
+    """Orders for one node, sent together."""
 
     starts: list[StartOrder] = field(default_factory=list)
     stops: list[StopOrder] = field(default_factory=list)
 
 
 def unconfirmed(state: State) -> News:
-    """What nodes may not have heard of, for a feed that has just come up: leases not started or resumed yet, and stops."""
+    """News that nodes may not have heard when a feed starts: leases not started or resumed yet, and stops."""
     news = News()
     for policy in state.policies.values():
         for job in policy.jobs.values():
@@ -84,13 +85,13 @@ def unconfirmed(state: State) -> News:
 
 
 def to_start(state: State, news: News) -> list[JobRecord]:
-    """The jobs whose texts `tell` will ask for."""
+    """Jobs whose texts `tell` needs."""
     jobs = (state.jobs.get(key) for key in news.jobs)
     return [job for job in jobs if job is not None and job.stop is None and job.leases]
 
 
 def tell(state: State, news: News, text_of: TextOf) -> dict[str, NodeOrders]:
-    """Node to what it has to be told, as the state is now."""
+    """Orders by node, as the state is now."""
     told: dict[str, NodeOrders] = {}
     for key in news.jobs:
         job = state.jobs.get(key)
@@ -109,7 +110,7 @@ def tell(state: State, news: News, text_of: TextOf) -> dict[str, NodeOrders]:
 
 
 def _tell_revoked(state: State, revoked: Revoked, told: dict[str, NodeOrders]) -> None:
-    """A node that is back has to let go of what was taken from it while it was away. There is no grace to save anything in."""
+    """Add the stop of a lease that was revoked while its node was away. It has no grace to save work in."""
     job = state.jobs.get(revoked.job)
     attempt = next((past for past in job.attempts if past.number == revoked.attempt), None) if job is not None else None
     if job is None or attempt is None or revoked.rank >= len(attempt.nodes):
@@ -122,12 +123,12 @@ def _tell_revoked(state: State, revoked: Revoked, told: dict[str, NodeOrders]) -
 
 
 def jobs_on(state: State, node: str) -> list[JobRecord]:
-    """The jobs that should be running on a node: those whose texts `answer` will ask for."""
+    """Jobs that should be running on a node: those whose texts `answer` needs."""
     return [lease.job for lease in _leases_on(state, node) if lease.job.stop is None]
 
 
 def answer(state: State, node: str, text_of: TextOf, now: int = 0) -> NodeAnswer:
-    """All that a node should be running, and the stops in progress on it; together they are all leases it holds. `now`: the log's time."""
+    """All leases of a node: those to run and those being stopped. `now`: the log's time."""
     leases = _leases_on(state, node)
     last_record, last_digest = state.writers.get(node_writer(node), (0, ""))
     known = state.nodes.get(node)
@@ -146,7 +147,7 @@ def answer(state: State, node: str, text_of: TextOf, now: int = 0) -> NodeAnswer
 
 
 def _check_due(node: NodeState | None) -> int:
-    """The sequence of the order to check itself that a node has not answered (R36); 0: none."""
+    """Sequence of the check order that a node has not answered (R36); else 0."""
     probation = node.probation if node is not None else None
     return probation.ordered if probation is not None and probation.stage == "checks" else 0
 
@@ -157,7 +158,7 @@ def _leases_on(state: State, node: str) -> Iterable[LeaseState]:
 
 
 def _stop(job: JobRecord, lease: LeaseState, ladder: Ladder) -> StopOrder:
-    """The job is told for whom it has to stop, unless that is another tenant's job."""
+    """Stop order of a lease. The preemptor is named only to its own tenant."""
     if ladder.preemptor and not ladder.preemptor.startswith(f"{job.tenant}."):
         ladder = msgspec.structs.replace(ladder, preemptor="")
     return StopOrder(
@@ -169,7 +170,7 @@ def _stop(job: JobRecord, lease: LeaseState, ladder: Ladder) -> StopOrder:
 
 
 def _start(state: State, job: JobRecord, lease: LeaseState, text: JobText | None) -> StartOrder:
-    """Without a text it is not to be started: its key may come back, and where it does not, the start takes too long (R35)."""
+    """Start order of a lease. It is withheld without a text: the key may come back, or else the start takes too long (R35)."""
     attempt = job.attempts[-1]
     return StartOrder(
         lease=lease_id(job.key, lease.attempt, lease.rank),
@@ -201,6 +202,6 @@ def _start(state: State, job: JobRecord, lease: LeaseState, text: JobText | None
 
 
 def _address(state: State, name: str) -> str:
-    """Where other nodes reach this one (R35): what it says of itself, else its name."""
+    """Address at which other nodes reach this one (R35): the one that it states, or else its name."""
     node = state.nodes.get(name)
     return node.labels.get(ADDRESS, name) if node is not None else name

@@ -1,4 +1,4 @@
-"""One message on its way to FEED, where it stands there, and what has to be remembered until it is made. Pure."""
+"""A message for FEED, its position there, and what is stored until it is built. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Outgoing(NamedTuple):
-    """One message. (`sequence`, `number`) is its place; a restarted feed goes on behind the last that FEED holds."""
+    """One message. (`sequence`, `number`) is its position; a restarted feed continues after the last position on FEED."""
 
     sequence: int
     number: int
@@ -20,14 +20,14 @@ class Outgoing(NamedTuple):
 
 
 class FeedPosition(msgspec.Struct, frozen=True, order=True):
-    """What a restarted feed reads of the last message on FEED."""
+    """Position of a message on FEED, which a restarted feed reads from the last one."""
 
     sequence: int
     number: int
 
 
 class JobStarted(NamedTuple):
-    """A job all of whose replicas run: as it was when the last of them started."""
+    """A job whose replicas all run, as it was when the last of them started."""
 
     job: str
     attempt: int
@@ -36,6 +36,6 @@ class JobStarted(NamedTuple):
 
 
 def started(job: JobRecord) -> JobStarted:
-    """It has just come to run."""
+    """`JobStarted` of a job whose last replica has just started."""
     attempt = job.attempts[-1]
     return JobStarted(job.key, job.attempt, attempt.nodes, attempt.pool)

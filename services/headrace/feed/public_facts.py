@@ -1,8 +1,9 @@
-"""Facts as outsiders hear them on FEED: one message for each tenant that may know, without text, and without others' names. Pure.
+"""Facts as messages on FEED: one for each tenant that may know, without texts and without other tenants' names. Pure.
 
 A message on `hr.feed.<tenant>.<noun>.<verb>.<id>` is a JSON object: `type` (of the fact in the ledger; of messages that only FEED has it
 ends in `.feed`), `at` (the record's time), `sequence` and `number` (the record, and the message's number in it), and the fact's public
 fields, defaults included. A node's own clock is `at_node`. `id` is the job's ULID for facts of a job, else the object's name.
+
 Strategy: most facts are about one job, and a table lists the fields that its tenant sees. A test fails for a fact that is in no table.
 """
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class PublicFact(NamedTuple):
-    """What one tenant hears of one fact."""
+    """Public part of one fact for one tenant."""
 
     tenant: str
     noun: str
@@ -44,14 +45,14 @@ class PublicFact(NamedTuple):
 
 
 class _Shown:
-    """How facts of one kind are told to the tenant of their job, made ready: nearly all that is told is of these."""
+    """Public fields of one type of fact for the tenant of its job, prepared once because nearly all messages are of these types."""
 
     def __init__(self, noun: str, verb: str, fields: tuple[str, ...]) -> None:
         self.noun, self.verb, self.fields = noun, verb, fields
         self._names, self._values = tuple("at_node" if name == "at" else name for name in fields), attrgetter(*fields)
 
     def piece(self, fact: Any) -> PublicFact:
-        """What is told of one."""
+        """Public part of a fact of this type."""
         public = dict(zip(self._names, self._values(fact), strict=True))
         if "why" in public:
             public["why"] = hide_others(public["why"], fact.job.partition(".")[0])
@@ -101,9 +102,9 @@ OF_A_JOB: dict[type, _Shown] = {
     f.HoldLiftedV1: _Shown("hold", "lifted", ("job", "pool", "why")),
     f.NominationEndedV1: _Shown("nomination", "ended", ("preemption", "job", "why")),
 }
-"""What the tenant of its job, and nobody else, hears of a fact."""
+"""Public fields of facts that only the tenant of their job sees."""
 
-_PEOPLE = frozenset({"user", "wish", "refusals"})  # their subjects end in somebody's handle
+_PEOPLE = frozenset({"user", "wish", "refusals"})  # their subjects end in a person's handle
 HIDDEN = frozenset(
     {
         f.CalendarStatedV1,
@@ -123,11 +124,11 @@ HIDDEN = frozenset(
         f.SnapshotTakenV1,
     }
 )
-"""What is nobody's business outside: a position, a plan that may come to nothing, what everybody knows or all tenants together ask for."""
+"""Facts that are not published: positions, plans that may be dropped, and what is about all tenants together."""
 
 
 class Projector:
-    """Facts to messages, over one state. It remembers what the state no longer tells when a later fact needs it."""
+    """Turns facts into messages, over one state. It stores what the state no longer has when a later fact needs it."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -137,22 +138,22 @@ class Projector:
             for found in state.preemptions.values()
             if not all(_same_tenant(found.job.key, victim.job) for victim in found.victims)
         }
-        """Preemptions that take from another tenant than the preemptor's."""
+        """Preemptions with victims of other tenants than the preemptor's."""
         self._place = FeedPosition(0, 0)
 
     def resume(self, place: FeedPosition) -> None:
-        """Number what follows behind `place`, which FEED has."""
+        """Continue numbering after `place`, which is on FEED."""
         if (self._place.sequence, self._place.number) < (place.sequence, place.number):
             self._place = place
 
     def skip(self, record: Record) -> None:
-        """A record of which nothing is told (any more)."""
+        """Read a record without publishing it."""
         for fact in record.facts:
             self._remember(fact)
             self._forget(fact)
 
     def messages(self, record: Record, sequence: int, started: Iterable[JobStarted] = ()) -> list[Outgoing]:
-        """What FEED tells of a record; `started` are the jobs all of whose replicas run from it on."""
+        """FEED messages of a record; `started` are the jobs whose last replica started with it."""
         told = []
         for _, fact in spelled_out(record.facts):
             kind = type(fact)
@@ -182,7 +183,7 @@ class Projector:
             self._across.discard(fact.preemption)
 
     def head(self, queue: Queue, head: QueueHead, now: int) -> Outgoing:
-        """The first job of a queue, or its reason, is another than was told (R22)."""
+        """Message that the first job of a queue, or its reason, has changed (R22)."""
         tenant, policy, profile = queue
         public = {"queue": f"{policy}/{profile}", "job": head.job, "reason": head.reason, "message": head.message}
         piece = PublicFact(tenant, "queue", "head", policy, public)
@@ -197,7 +198,7 @@ class Projector:
         return Outgoing(sequence, number, feed(tenant, noun, verb, name), written(self._state, body, tenant))
 
     def tell_preemption(self, fact: f.PreemptionOrderedV1) -> Iterator[PublicFact]:
-        """To the preemptor's tenant the whole plan, with others as a total; to each victim's tenant its own part."""
+        """The whole plan for the preemptor's tenant, with other tenants as a total; for each victim's tenant its own part."""
         mine = fact.job.partition(".")[0]
         victims: dict[str, list[Any]] = {mine: []}
         for victim in fact.victims:
@@ -215,48 +216,48 @@ class Projector:
         return sum(job.request.total.get(GPU, 0) for job in found if job is not None)
 
     def tell_settlement(self, fact: f.PreemptionSettledV1) -> Iterator[PublicFact]:
-        """How long it took; how many left, and what was lost, only where all of it was the tenant's own."""
+        """Durations of a preemption; the number of victims and the loss only if all of them are the tenant's own."""
         names = ["preemption", "job", "to_signal", "grace", "to_release"]
         if fact.preemption not in self._across:
             names += ["victims", "lost"]
         yield _piece(fact.job, "preemption", "settled", {name: getattr(fact, name) for name in names})
 
     def tell_pool(self, fact: f.PoolAppliedV1) -> Iterator[PublicFact]:
-        """To those who see the pool, without others' names."""
+        """A pool, for tenants that see it, without other tenants' names."""
         for tenant in tenants_of(self._state):
             if sees_pool(tenant, fact.pool):
                 public = {"pool": pool_for(self._state, tenant, fact.pool)} | _authored(fact, tenant)
                 yield PublicFact(tenant, "pool", "applied", fact.pool.name, public)
 
     def tell_pool_deleted(self, fact: f.PoolDeletedV1) -> Iterator[PublicFact]:
-        """To those who saw the pool as it was last written."""
+        """A deletion, for tenants that saw the pool as it was last written."""
         pool = self._pools.get(fact.name)
         for tenant in tenants_of(self._state) if pool is not None else ():
             if pool is not None and sees_pool(tenant, pool):
                 yield PublicFact(tenant, "pool", "deleted", fact.name, {"pool": fact.name} | _authored(fact, tenant))
 
     def tell_profile(self, fact: f.ProfileAppliedV1) -> Iterator[PublicFact]:
-        """To its tenant; the provider's to everybody."""
+        """A profile, for its tenant; a profile of the provider for all tenants."""
         for tenant in (fact.profile.tenant,) if fact.profile.tenant else tenants_of(self._state):
             public = {"profile": profile_for(self._state, tenant, fact.profile)} | _authored(fact, tenant)
             yield PublicFact(tenant, "profile", "applied", fact.profile.name, public)
 
     def tell_profile_deleted(self, fact: f.ProfileDeletedV1) -> Iterator[PublicFact]:
-        """To whom it was told."""
+        """A deletion, for the tenants that saw the profile."""
         for tenant in (fact.tenant,) if fact.tenant else tenants_of(self._state):
             yield PublicFact(tenant, "profile", "deleted", fact.name, {"profile": fact.name} | _authored(fact, tenant))
 
     def tell_growth(
         self, verb: str, fact: f.GrowthRequestedV1 | f.GrowthEndedV1, public: dict[str, Any]
     ) -> Iterator[PublicFact]:
-        """To those who see the pool, without the jobs for whom it grows."""
+        """Growth of a pool, for tenants that see it, without the jobs that need it."""
         pool = self._pools.get(fact.pool)
         for tenant in tenants_of(self._state) if pool is not None else ():
             if pool is not None and sees_pool(tenant, pool):
                 yield PublicFact(tenant, "growth", verb, fact.pool, {"pool": fact.pool, **public})
 
     def tell_closed(self, fact: f.ObjectClosedV1) -> Iterator[PublicFact]:
-        """To its tenant, and to those who see a pool; what is the provider's to everybody."""
+        """A closure, for its tenant or those that see the pool; one of the provider's objects for all tenants."""
         pool = self._pools.get(fact.name) if fact.kind == "pool" else None
         owner = fact.name if fact.kind == "tenant" else fact.tenant
         for tenant in (owner,) if owner else tenants_of(self._state):
@@ -266,11 +267,11 @@ class Projector:
                 )
 
     def believed(self, fact: f.NodeRegisteredV1) -> f.NodeRegisteredV1:
-        """The registration without what is not approved."""
+        """The registration without claims that are not approved."""
         return as_believed(fact, self._state.approvals.get(fact.node))
 
     def tell_node(self, verb: str, fact: AnyFact, name: str, public: dict[str, Any]) -> Iterator[PublicFact]:
-        """To those who see the node."""
+        """A fact of a node, for tenants that see it."""
         node = self._state.nodes.get(name)
         for tenant in tenants_of(self._state) if node is not None else ():
             if node is not None and sees_node(tenant, node):
@@ -282,7 +283,7 @@ def _same_tenant(job: str, other: str) -> bool:
 
 
 def _piece(job: str, noun: str, verb: str, public: dict[str, Any]) -> PublicFact:
-    """What the tenant of a job hears; the subject ends in the job's ULID."""
+    """Public fact of a job; the subject ends in the job's ULID."""
     tenant, _, rest = job.partition(".")
     return PublicFact(tenant, noun, verb, rest.rpartition(".")[2], public)
 
@@ -293,7 +294,7 @@ def _of_others(projector: Projector, fact: AnyFact) -> Iterator[PublicFact] | tu
 
 
 def _authored(fact: AnyFact, tenant: str) -> dict[str, str]:
-    """Who asked and why, where that is the tenant's own."""
+    """Author and reason if the author is of this tenant; else empty."""
     author = getattr(fact, "author", "")
     return {"author": author, "reason": getattr(fact, "reason", "")} if author.partition(".")[0] == tenant else {}
 
@@ -304,7 +305,7 @@ def _forced(_projector: Projector, fact: f.PreemptionForcedV1) -> tuple[PublicFa
 
 
 def _stop(_projector: Projector, fact: f.StopOrderedV1) -> tuple[PublicFact, ...]:
-    """Told as `preempting` where that is the cause; who it is for, only within the tenant."""
+    """A stop, named `preempting` if that is the cause; the preemptor only within the tenant."""
     ladder = fact.ladder
     public = {
         "job": fact.job,
@@ -319,7 +320,7 @@ def _stop(_projector: Projector, fact: f.StopOrderedV1) -> tuple[PublicFact, ...
 
 
 def _wish_refused(_projector: Projector, fact: f.WishRefusedV1) -> tuple[PublicFact, ...]:
-    """To whoever may publish on that subject; where it names nobody, to nobody."""
+    """A refusal, for the user who may publish on that subject; no message if the subject names no tenant."""
     subject, _ = split_by(fact.subject)
     tenant, user = asker_of(subject)
     public = {"wish": fact.wish, "user": user, "subject": subject, "reason": fact.reason, "message": fact.message}
@@ -332,7 +333,6 @@ def _refusals(_projector: Projector, fact: f.RefusalsCountedV1) -> tuple[PublicF
 
 
 def _own(verb: str, noun: str, tenant: str, name: str, public: object, fact: AnyFact) -> tuple[PublicFact, ...]:
-    """An object of one tenant."""
     return (PublicFact(tenant, noun, verb, name, {noun: public} | _authored(fact, tenant)),)
 
 
@@ -342,7 +342,7 @@ def _gated(_projector: Projector, fact: f.PolicyGatedV1) -> tuple[PublicFact, ..
 
 
 def _registered(projector: Projector, fact: f.NodeRegisteredV1) -> Iterator[PublicFact]:
-    """What is believed of it, without the leases it holds, which are many tenants'."""
+    """The approved claims of a node, without its leases, which are of many tenants."""
     names = ("labels", "devices", "cpu", "memory", "executor", "isolation", "levels")
     public = {name: getattr(projector.believed(fact), name) for name in names}
     return projector.tell_node("registered", fact, fact.node, public | {"at_node": fact.at})
@@ -397,4 +397,4 @@ OF_OTHERS: dict[type, Callable[[Projector, Any], Iterator[PublicFact] | tuple[Pu
     f.NodeApprovedV1: lambda projector, fact: projector.tell_node("approved", fact, fact.node, {}),
     f.NodeUncordonedV1: lambda projector, fact: projector.tell_node("uncordoned", fact, fact.node, {}),
 }
-"""What needs a look at the state, or goes to several tenants."""
+"""Facts that need the state, or that go to several tenants."""

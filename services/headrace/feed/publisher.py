@@ -1,11 +1,12 @@
-"""The way to FEED: messages in order, many on their way at once, each told once; and never by two at a time.
+"""Publishes messages to FEED in order, many at once, each exactly once, and from one instance only.
 
-Strategy: a window of messages is published without asking for anything but the acknowledgement of its last: one connection keeps the
-order, so that it speaks for all of them. Each is conditional on where FEED ends, as every append to the ledger is. So none can be missing
-from the middle, and a feed that slept while another one took over learns that it is deposed. (One that was stopped within a window may
-find FEED where a later one of it belongs; then it tells what the other one would tell there, or what has been told, under the same id.)
-What FEED did not acknowledge and yet has is looked for, and the rest published again.
-FEED is recent only: when more waits than FEED itself would hold, the oldest is dropped, and counted.
+Strategy: a window of messages is published and only its last is acknowledged: one connection keeps the order, so the acknowledgement
+covers all of them. Each message is conditional on FEED's last sequence, as every append to the ledger is. So none can be missing from the
+middle, and a feed that was suspended while another one took over gets `Fenced`. (One that was stopped within a window may find that FEED
+ends where a later message of it belongs; then it publishes what the other one would publish there, or what is there already, under the
+same id.) When the acknowledgement is missing, the window is compared with FEED's end and the rest is published again.
+
+FEED holds recent messages only: when more wait than FEED itself would hold, the oldest are dropped and counted.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from headrace.bus.log import LogError, LogUnavailable
 from headrace.bus.loop import Fenced
 from headrace.bus.nats.jetstream import EXPECTED_LAST_OF_ALL, MESSAGE_ID
 from headrace.bus.nats.streams import FEED_MESSAGES
-from headrace.bus.notifier import Wakeup
+from headrace.bus.notifier import Notifier
 from headrace.contracts.transport.codec import Malformed, decode
 from headrace.feed.outgoing_message import FeedPosition
 from headrace.nats_client.acknowledgement import TOO_LARGE, Acknowledgement
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 WINDOW = 256
 YIELD_EVERY = 32
-"""Messages written before orders and questions get their turn."""
+"""Messages written before orders and queries get their turn."""
 RETRY = 0.2
 
 _log = structlog.get_logger("headrace.feed")
@@ -46,23 +47,23 @@ class BusAnswer(Protocol):
 
     @property
     def data(self) -> bytes:
-        """Its bytes."""
+        """Payload of the answer."""
 
 
 class BusConnection(Protocol):
-    """What is needed of a connection (`headrace.bus.nats.connection`)."""
+    """The part of a connection that is needed (`headrace.bus.nats.connection`)."""
 
     async def publish(self, subject: str, payload: bytes = b"", reply: str = "", headers: dict[str, str] | None = None) -> None:
-        """Send, and hear of nothing."""
+        """Send without waiting for an answer."""
 
     async def ask(
         self, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None, within: float | None = None
     ) -> BusAnswer:
-        """Send, and wait for the answer; raises `LogUnavailable`, `LogRefused`."""
+        """Send, and wait for the answer. Raises `LogUnavailable`, `LogRefused`."""
 
 
 class Publisher:
-    """Messages on their way to FEED. They wait until `begin` says behind which of FEED's own sequences they go."""
+    """Queue of messages for FEED. They wait until `begin` names the sequence of FEED after which they go."""
 
     def __init__(self, wire: BusConnection, feed: Log, waiting_max: int = FEED_MESSAGES) -> None:
         self.published = 0
@@ -71,22 +72,22 @@ class Publisher:
         self._feed = feed
         self._waiting: deque[Outgoing] = deque()
         self._waiting_max = waiting_max
-        self._wakeup = Wakeup()
+        self._wakeup = Notifier()
         self._begun = asyncio.Event()
         self._last = 0
 
     def begin(self, last: int) -> None:
-        """Go on behind FEED's last message."""
+        """Continue after FEED's message `last`."""
         self._last = last
         self._begun.set()
 
     @property
     def waiting(self) -> int:
-        """Messages that FEED is not known to have."""
+        """Number of messages that FEED has not acknowledged."""
         return len(self._waiting)
 
     def put(self, messages: Iterable[Outgoing]) -> None:
-        """Publish these, in order, behind those that wait."""
+        """Publish these in order, after those that wait."""
         self._waiting.extend(messages)
         excess = len(self._waiting) - self._waiting_max
         if excess > 0:
@@ -99,7 +100,7 @@ class Publisher:
             self._wakeup.ring()
 
     async def run(self) -> None:
-        """Publish until cancelled. Raises `Fenced` where somebody else tells FEED."""
+        """Publish until cancelled. Raises `Fenced` if another instance publishes."""
         await self._begun.wait()
         while True:
             while self._waiting:
@@ -109,13 +110,13 @@ class Publisher:
             await self._wakeup.sleep(None)
 
     async def _deliver(self, window: list[Outgoing]) -> None:
-        """Publish again and again what FEED does not have of a window."""
+        """Publish a window, and again what FEED does not have of it, until FEED has all of it."""
         complaint, has_failed = "", False
         while window:
             try:
                 if has_failed:
                     window = await self._missing(window)
-                part = window[:1] if has_failed else window  # one alone says why it is not taken
+                part = window[:1] if has_failed else window  # a single message gets the reason of a refusal
                 self._last = await self._publish(part) if part else self._last
                 window, has_failed = window[len(part) :], False
             except Fenced:
@@ -128,7 +129,7 @@ class Publisher:
                 has_failed = True
 
     async def _publish(self, window: list[Outgoing]) -> int:
-        """The sequence of the last."""
+        """Publish messages; returns the sequence of the last."""
         *first, last = window
         behind = self._last
         for message in first:
@@ -137,7 +138,7 @@ class Publisher:
             if not behind % YIELD_EVERY:
                 await asyncio.sleep(0)
         ack = decode((await self._wire.ask(last.subject, last.payload, _headers(last, behind))).data, Acknowledgement)
-        if ack.error is None and ack.seq != behind + 1:  # FEED has it already, and somewhere else, under the same id
+        if ack.error is None and ack.seq != behind + 1:  # FEED has it already, at another sequence, under the same id
             if first:
                 raise LogUnavailable("FEED has some of it already")
             return behind
@@ -150,9 +151,9 @@ class Publisher:
         raise LogUnavailable(f"FEED does not take it: {ack.error.description}")
 
     async def _missing(self, window: list[Outgoing]) -> list[Outgoing]:
-        """What FEED does not have of a window, of which it may have got more than it could acknowledge.
+        """The messages of a window that FEED does not have; it may have more than it acknowledged.
 
-        An empty one is a server's that has lost its memory. Raises `Fenced` where it ends with what is not ours.
+        An empty FEED is that of a server that restarted. Raises `Fenced` if FEED ends with a message of another instance.
         """
         end = await self._end()
         if end in (0, self._last):
@@ -160,12 +161,12 @@ class Publisher:
             return window
         reached, last = end - self._last, await self._feed.get(end)
         if last is None or not 0 < reached <= len(window) or (last.subject, last.payload) != window[reached - 1][2:]:
-            raise Fenced(f"somebody else tells FEED: it ends with {end}, and ended with {self._last} for us")
+            raise Fenced(f"another instance publishes on FEED: it ends with {end}, this instance ended it with {self._last}")
         self._last = end
         return window[reached:]
 
     async def _end(self) -> int:
-        """Where FEED ends; of several servers one may say for a while that it does so before what has been acknowledged."""
+        """Last sequence of FEED. One of several servers may for a while report a sequence before acknowledged messages."""
         loop = asyncio.get_running_loop()
         until = loop.time() + self._feed.doubt
         while True:
@@ -175,7 +176,7 @@ class Publisher:
             await asyncio.sleep(RETRY)
 
     def _published(self, window: list[Outgoing]) -> None:
-        """Let go of a window; of what was dropped meanwhile nothing is left to let go of."""
+        """Remove a published window; messages that were dropped meanwhile are gone already."""
         self.published += len(window)
         end = window[-1][:2]
         while self._waiting and self._waiting[0][:2] <= end:
@@ -186,11 +187,8 @@ def _headers(message: Outgoing, behind: int) -> dict[str, str]:
     return {MESSAGE_ID: f"{message.sequence}.{message.number}", EXPECTED_LAST_OF_ALL: str(behind)}
 
 
-async def stands_at(feed: Log) -> tuple[int, FeedPosition | None]:
-    """Where FEED ends: by its own sequence, and by the place of its last message; None where that is gone, or none of ours.
-
-    Raises what `feed` raises.
-    """
+async def feed_end(feed: Log) -> tuple[int, FeedPosition | None]:
+    """Last sequence of FEED, and the position of its last message; None if it is gone, or not one of ours. Raises what `feed` raises."""
     end = await feed.tip()
     last = await feed.get(end) if end else None
     try:
@@ -200,5 +198,5 @@ async def stands_at(feed: Log) -> tuple[int, FeedPosition | None]:
 
 
 def behind(place: FeedPosition | None, tip: int) -> FeedPosition:
-    """Behind what FEED goes on; the ledger's tip where it holds nothing, or what is of another ledger."""
+    """Position after which FEED continues; after the ledger's tip if FEED is empty or of another ledger."""
     return FeedPosition(tip + 1, 0) if place is None or place.sequence > tip else place

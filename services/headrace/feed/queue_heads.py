@@ -1,9 +1,8 @@
-"""The reason of the first job in each queue, told when it changes (R22). Pure.
+"""Reason of the first job in each queue, published when it changes (R22). Pure.
 
-Strategy: reasons are computed, never recorded, and any record may change any of them. So queues are looked at in turn, a few at a time:
-first those whose own jobs have moved, then the others, until all have been looked at since the last record. What is told is late by a
-moment and costs the same however many queues and jobs there are: only groups of the policies whose turn it is are looked at, and of each
-its first job.
+Strategy: reasons are computed, never recorded, and any record may change any of them. So queues are checked in turn, a few at a time:
+first those whose own jobs have changed, then the others, until all have been checked since the last record. A change is published a moment
+late, and costs the same for any number of queues and jobs: only groups of the policies in turn are checked, and of each its first job.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ HEADS_AT_ONCE = 8
 
 
 class QueueHead(NamedTuple):
-    """Who is first in a queue and why it waits; empty where nobody waits."""
+    """First job of a queue and the reason why it waits; empty if the queue is empty."""
 
     job: str = ""
     reason: str = ""
@@ -33,29 +32,29 @@ class QueueHead(NamedTuple):
 
 
 class Heads:
-    """What has been told of each queue, and which queues are to be looked at."""
+    """Published heads of the queues, and the queues to be checked."""
 
-    def __init__(self, state: State, roster: JobIndex) -> None:
+    def __init__(self, state: State, job_index: JobIndex) -> None:
         self._state = state
-        self._roster = roster
+        self._job_index = job_index
         self._told: dict[Queue, QueueHead] = {}
         self._moved: dict[Queue, None] = {}
         self._others: dict[Queue, None] = {}
         self._looked_at = -1
 
     def reason(self, queue: Queue) -> str:
-        """What was told last of why its first job waits; "" where nothing has been."""
+        """Published reason of the queue's first job; "" if it has not been published."""
         return self._told.get(queue, QueueHead()).reason
 
     def touch(self, queues: Iterable[Queue]) -> None:
-        """Jobs of these queues have moved."""
+        """Note that jobs of these queues have changed."""
         self._moved |= dict.fromkeys(queues)
 
     def changes(self, now: int, at_once: int = HEADS_AT_ONCE) -> Iterator[tuple[Queue, QueueHead]]:
-        """The queues, of those whose turn it is, whose head or its reason is another than was told."""
+        """Heads that have changed, of the next queues in turn, `at_once` of them at most."""
         if self._state.sequence != self._looked_at:
             self._looked_at = self._state.sequence
-            self._others = self._others | {queue: None for queue, line in self._roster.lines.items() if line.pending}
+            self._others = self._others | {queue: None for queue, line in self._job_index.lines.items() if line.pending}
         turn = [queue for queue, _ in zip((*self._moved, *self._others), range(2 * at_once), strict=False)]
         turn = list(dict.fromkeys(turn))[:at_once]
         first = _first_in_line(self._state, frozenset(turn))
@@ -75,7 +74,7 @@ class Heads:
 
 
 def _first_in_line(state: State, queues: frozenset[Queue]) -> dict[Queue, JobRecord]:
-    """The first job of each queue: one that units are kept for, else the best-ranked in line (R15 (6)-(8))."""
+    """First job of each queue: one that units are kept for, else the best-ranked in line (R15 (6)-(8))."""
     first: dict[Queue, tuple[tuple[object, ...], JobRecord]] = {}
     for policy in {queue[:2]: None for queue in queues}:
         for group in state.pending.by_policy.get(policy, ()):

@@ -1,8 +1,8 @@
-"""The jobs' texts, sealed as they stand in the ledger, at hand when a lease is granted; opened only into an order.
+"""Cache of the jobs' texts, sealed as in the ledger, for the time when a lease is granted; opened only into an order.
 
-Strategy: the fold keeps no text, so sealed ones are kept here from the admission on, as many as fit. What was pushed out, oldest
-first, is read again from the log: the job knows its record and its place in it. A record read again brings back the texts of all
-its jobs, because jobs that were admitted together tend to be granted together.
+Strategy: the fold keeps no text, so sealed texts are cached here from admission on, up to a number of bytes. Texts that were evicted,
+oldest first, are read again from the log: the job knows its record and its position in it. A record read again brings back the texts of
+all its jobs, because jobs that were admitted together tend to be granted together.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ Open = Callable[[str, str, str], bytes]
 BYTES_MAX = 64 * 1024**2
 RETRY = 0.2
 NONE = JobText(command=())
-"""Of a job whose text is lost for good: it is ended by its node, which alone may."""
+"""Text of a job whose text is lost for good: its node, which alone may, ends the job."""
 
 _log = structlog.get_logger("headrace.feed")
 
 
-class Texts:
-    """The sealed texts of jobs that have not ended. `open_sealed` is the keyring's; `log` the ledger; `erased`: people without a key."""
+class SealedTextCache:
+    """Sealed texts of jobs that have not ended. `open_sealed` is the keyring's; `log` the ledger; `erased`: people without a key."""
 
     def __init__(
         self, log: Log, open_sealed: Open, erased: Container[tuple[str, str]] = (), bytes_max: int = BYTES_MAX
@@ -49,10 +49,10 @@ class Texts:
         self._bytes_max = bytes_max
         self._bytes = 0
         self._sealed: OrderedDict[str, str] = OrderedDict()
-        """In the order in which they came. Not a `dict`: its first key is searched for behind all that were there before."""
+        """Ordered by time of arrival. Not a `dict`, whose first key is found only after all deleted ones before it."""
 
-    def keep(self, key: str, sealed: str) -> None:
-        """The text of a job, as admission sealed it."""
+    def add(self, key: str, sealed: str) -> None:
+        """Add the text of a job, as admission sealed it."""
         self.drop(key)
         self._sealed[key] = sealed
         self._bytes += len(sealed)
@@ -60,11 +60,11 @@ class Texts:
             self._bytes -= len(self._sealed.popitem(last=False)[1])
 
     def drop(self, key: str) -> None:
-        """The job has ended; not having its text does no harm."""
+        """Remove the text of a job that has ended; a missing text does no harm."""
         self._bytes -= len(self._sealed.pop(key, ""))
 
     async def of(self, jobs: Iterable[JobRecord]) -> dict[str, str]:
-        """Job key to sealed text of all `jobs`, however long the log is away meanwhile; a text that no record holds is empty."""
+        """Sealed text by job key, for all `jobs`; waits while the log is unavailable. A text that no record holds is empty."""
         texts: dict[str, str] = {}
         for job in jobs:
             if job.key not in texts:
@@ -75,11 +75,11 @@ class Texts:
     async def _fetch(self, job: JobRecord) -> str:
         found = await self._read(job.order[0])
         for key, sealed in found.items():
-            self.keep(key, sealed)
+            self.add(key, sealed)
         return found.get(job.key, "")
 
     async def _read(self, sequence: int) -> dict[str, str]:
-        """Job key to sealed text, for all jobs admitted by one record."""
+        """Sealed text by job key, for all jobs admitted by one record."""
         while True:
             try:
                 message = await self._log.get(sequence)
@@ -93,7 +93,7 @@ class Texts:
                 return {fact.job: fact.text for fact in facts if isinstance(fact, JobAdmittedV1)}
 
     def open(self, job: JobRecord, sealed: str) -> JobText | None:
-        """The text of a job; None where its key is missing and may come back, `NONE` where it can never be opened again."""
+        """Opened text of a job; None if its key is missing and may come back, `NONE` if it can never be opened again."""
         try:
             return decode(self._open(f"{job.tenant}.{job.user}", sealed, job.key), JobText)
         except KeyGone as error:

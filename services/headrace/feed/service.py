@@ -1,11 +1,12 @@
-"""The feed on the bus: follows the ledger, pushes orders to nodes, then tells tenants, and answers who asks.
+"""The feed on the bus: follows the ledger, sends orders to nodes, publishes facts to tenants, and answers queries.
 
-Strategy: what a node waits for goes first. A batch of records is folded, its orders are on the wire, and only then are its facts made into
-FEED messages, which another task publishes; nothing is awaited for a single fact. A feed that comes up folds the whole ledger in
-silence, tells nodes what they may have missed while there was no feed, and goes on with FEED behind the last message it holds; an
-empty FEED (the server has restarted, it is in memory) begins with now.
+Strategy: what a node waits for goes first. A batch of records is folded, its orders are sent, and only then are its facts made into FEED
+messages, which another task publishes; no single fact is awaited. A feed that starts folds the whole ledger without publishing, tells
+nodes what they may have missed while no feed ran, and continues FEED after the last message it holds; an empty FEED (the server has
+restarted, it is in memory) begins with now.
 
-Of two, one stands by: it folds along, hears heartbeats, answers how it is and nothing else, and begins in the same way when its turn comes.
+Of two instances one is a standby: it folds, receives heartbeats, answers status queries only, and begins in the same way when it becomes
+the leader.
 """
 
 from __future__ import annotations
@@ -43,9 +44,9 @@ from headrace.feed.metrics import Counted, InstallationMetrics
 from headrace.feed.metrics import show as show_installation
 from headrace.feed.outgoing_message import FeedPosition, started
 from headrace.feed.public_facts import Projector
-from headrace.feed.publisher import Publisher, behind, stands_at
+from headrace.feed.publisher import Publisher, behind, feed_end
 from headrace.feed.queue_heads import Heads
-from headrace.feed.sealed_text_cache import Open, Texts
+from headrace.feed.sealed_text_cache import Open, SealedTextCache
 from headrace.feed.standby_buffer import FoldedRecord, StandbyBuffer
 from headrace.service.answering import serve, status
 from headrace.service.fold import LedgerFold, wall_clock
@@ -53,7 +54,7 @@ from headrace.service.follower_status import Following, watch_fold
 from headrace.service.snapshots import Snapshots, beginning
 from headrace.service.task_group import together
 from headrace.views.history import History
-from headrace.views.history_backfill import tell_stories
+from headrace.views.history_backfill import backfill_history
 from headrace.views.job_index import JobIndex, jobs_of
 from headrace.views.queries import Queries, Sources
 
@@ -70,10 +71,10 @@ if TYPE_CHECKING:
 BATCH = 100
 """Records folded before their orders go out."""
 STARTS_AT_ONCE = 50
-"""Starts in one push, so that with the largest texts it still fits in a message."""
+"""Starts in one message, so that with the largest texts it still fits."""
 HEADS_EVERY = 0.25
 FEED_SEEN_EVERY = 1.0
-"""Seconds between two looks of one that stands by at what FEED has."""
+"""Seconds between two looks of a standby at what FEED has."""
 FIRST = FeedPosition(0, 0)
 FEED, STATUS = "feed", "status"
 
@@ -83,8 +84,8 @@ _log = structlog.get_logger("headrace.feed")
 class Feed:
     """The feed over one ledger and one connection. `open_sealed` opens a job's text; `clock`: microseconds since 1970.
 
-    `turn`: whether it is this one that tells, of those that there are (None: always); `name` is what this one is called. `caught_up` is set
-    once the ledger has been folded to its tip, and `tells` from when on it speaks.
+    `turn`: the leader election among the instances (None: always leads); `name`: the name of this instance. `caught_up` is set once the
+    ledger has been folded to its tip; `active` is true from when on it publishes.
     """
 
     def __init__(
@@ -101,9 +102,9 @@ class Feed:
         name: str = FEED,
     ) -> None:
         self.fold = LedgerFold(state)
-        self.outlet = Publisher(connection, feed)
+        self.publisher = Publisher(connection, feed)
         self.caught_up = asyncio.Event()
-        self.tells = False
+        self.active = False
         state = self.fold.state
         self._connection = connection
         self._snapshots = snapshots
@@ -111,19 +112,19 @@ class Feed:
         self._feed = feed
         self._clock = clock
         self._time = LogTime(clock, steady_clock)
-        self._texts = Texts(ledger, open_sealed, state.tokens.erased)
-        self._roster = JobIndex(state)
+        self._texts = SealedTextCache(ledger, open_sealed, state.tokens.erased)
+        self._job_index = JobIndex(state)
         self._history = History()
-        self._heads = Heads(state, self._roster)
+        self._heads = Heads(state, self._job_index)
         self._counted = Counted(state)
         self._heads_at = 0
         self._projector = Projector(state)
-        self._untold = StandbyBuffer(self._projector.skip, FEED_MESSAGES)
+        self._buffer = StandbyBuffer(self._projector.skip, FEED_MESSAGES)
         self._turn = turn
         self._name = name
-        self._says_how_it_is: Subscription | None = None
+        self._status_only: Subscription | None = None
         self._place = self._seen = FIRST
-        """Behind what is told, and where FEED was last seen to end: before that, where it was empty and then got heads alone."""
+        """Position after which it publishes, and the end of FEED when last seen; they differ if FEED was empty and then got heads only."""
         self._seen_at = 0
         self._figures: Figures | None = None
         self._pushes: dict[str, int] = {}
@@ -131,18 +132,17 @@ class Feed:
 
     async def run(self) -> None:
         """Work until cancelled. Raises `LogBroken`, `LogRefused`: the process has to stop."""
-        stories = tell_stories(self._history, self.fold.state, self.fold.sequence, self._ledger, self._snapshots)
+        stories = backfill_history(self._history, self.fold.state, self.fold.sequence, self._ledger, self._snapshots)
         turns = () if self._turn is None else (self._take_turns(self._turn),)
-        await together(self._follow(), self.outlet.run(), stories, *turns)
+        await together(self._follow(), self.publisher.run(), stories, *turns)
 
     async def _take_turns(self, turn: LeaderElection) -> None:
-        await self.caught_up.wait()  # who has not read all there is takes over from nobody
+        await self.caught_up.wait()  # an instance leads only after it has read the whole ledger
         await take_turns(self._connection, FEED, turn, lambda: None)
 
     async def _follow(self) -> None:
-        """Fold what is in the ledger in silence, then whatever comes."""
         tip = await patiently(self._ledger.tip)
-        _, place = await patiently(lambda: stands_at(self._feed))
+        _, place = await patiently(lambda: feed_end(self._feed))
         self._place = behind(place, tip)
         if self.fold.sequence >= tip:
             await self._at_tip()
@@ -150,18 +150,18 @@ class Feed:
             await self._take(batch)
             if not self.caught_up.is_set() and self.fold.sequence >= tip:
                 await self._at_tip()
-            elif self.caught_up.is_set() and not self.tells:
+            elif self.caught_up.is_set() and not self.active:
                 await self._stand_by()
             await asyncio.sleep(0)
 
     async def _take(self, batch: list[Message]) -> None:
-        """Fold a batch; its orders first, its facts after, the heads of the queues now and then."""
+        """Fold a batch; send its orders, then its facts, and the heads of the queues at intervals."""
         news = node_orders.News()
         told = [note for message in batch if (note := self._note(message, news)) is not None]
-        if not self.tells:
+        if not self.active:
             for one in told:
-                self._untold.keep(one)
-            self._untold.has_been_told(self._place)
+                self._buffer.add(one)
+            self._buffer.drop_published(self._place)
             return
         await self._push(news)
         for one in told:
@@ -170,20 +170,19 @@ class Feed:
             self._tell_heads()
 
     def _note(self, message: Message, news: node_orders.News) -> FoldedRecord | None:
-        """Fold one message, and note whom it concerns."""
         record = self.fold.read(message)
         if record is None:
             return None
         jobs = jobs_of(record)
-        changes = self._roster.note(record, jobs)
+        changes = self._job_index.note(record, jobs)
         self._history.note(jobs, message.sequence)
         self._heads.touch(changes.queues)
         for _, fact in spelled_out(record.facts):
             news.note(fact, message.sequence)
-            if self.tells:
+            if self.active:
                 self._counted.note(fact)
             if isinstance(fact, JobAdmittedV1):
-                self._texts.keep(fact.job, fact.text)
+                self._texts.add(fact.job, fact.text)
         for key in changes.ended:
             self._texts.drop(key)
         return FoldedRecord(record, message.sequence, tuple(map(started, changes.started)), len(message.payload))
@@ -196,15 +195,14 @@ class Feed:
         messages = self._projector.messages(record, sequence, began)
         if sequence == self._place.sequence:
             messages = [message for message in messages if message.number > self._place.number]
-        self.outlet.put(messages)
+        self.publisher.put(messages)
 
     def _tell_heads(self) -> None:
         self._heads_at = self._clock()
         now = max(self.fold.now, self._heads_at)
-        self.outlet.put(self._projector.head(queue, head, now) for queue, head in self._heads.changes(now))
+        self.publisher.put(self._projector.head(queue, head, now) for queue, head in self._heads.changes(now))
 
     async def _at_tip(self) -> None:
-        """All that was in the ledger is folded."""
         settle()
         self.caught_up.set()
         await self._connection.subscribe(telemetry("*", "heartbeat"), cb=self._hear)
@@ -212,57 +210,57 @@ class Feed:
         await self._stand_by()
 
     async def _stand_by(self) -> None:
-        """Begin where it is our turn; else see what another one has told meanwhile."""
+        """Begin if this instance leads; else look what the leader has published."""
         turn = self._turn
         if turn is None:
             await self._begin()
         elif turn.mine:
             if self.fold.sequence >= await patiently(self._ledger.tip):
                 await self._begin()
-        elif turn.is_settled and self._says_how_it_is is None:  # who is asked before somebody tells would send people to nobody
-            self._says_how_it_is = await serve(self._connection, self._name, self.fold, {STATUS: self._status}, only=STATUS)
-        elif self._untold and not 0 <= self._clock() - self._seen_at < FEED_SEEN_EVERY * SECOND:
-            with suppress(LogUnavailable):  # it is looked again; what nodes are to hear does not wait for FEED
+        elif turn.is_settled and self._status_only is None:  # before there is a leader, its answer would mislead people
+            self._status_only = await serve(self._connection, self._name, self.fold, {STATUS: self._status}, only=STATUS)
+        elif self._buffer and not 0 <= self._clock() - self._seen_at < FEED_SEEN_EVERY * SECOND:
+            with suppress(LogUnavailable):  # it is tried again; orders for nodes do not wait for FEED
                 await self._see()
 
     async def _see(self) -> int:
-        """See how far FEED is, and let go of what it has; its own sequence.
+        """Look how far FEED is, and drop what it has; returns its own last sequence.
 
-        Where its server has lost its memory, it is missing until somebody has made it again: then it is empty.
+        If its server has restarted, FEED is missing until it has been made again: then it is empty.
         """
         self._seen_at = self._clock()
         try:
-            end, place = await stands_at(self._feed)
+            end, place = await feed_end(self._feed)
         except LogRefused as error:
             _log.warning("feed_missing", reason=str(error))
             return 0
         if place is not None and place.sequence <= self.fold.sequence:
             self._place, self._seen = max(self._place, place), place
-        self._untold.has_been_told(self._place)
+        self._buffer.drop_published(self._place)
         return end
 
     async def _begin(self) -> None:
-        """Be there for others from now on: nodes first, then FEED, then who asks."""
-        self.tells = True
+        """Lead from now on: orders to nodes first, then FEED, then answers to queries."""
+        self.active = True
         await self._push(node_orders.unconfirmed(self.fold.state))
         await self._connection.subscribe(node_query("*"), cb=self._answer_node)
-        self.outlet.begin(await patiently(self._see))
-        self.outlet.dropped += self._untold.lost
-        for told in self._untold.take():
+        self.publisher.begin(await patiently(self._see))
+        self.publisher.dropped += self._buffer.lost
+        for told in self._buffer.take():
             self._tell(told)
         self._projector.resume(self._seen)
         self._tell_heads()
         await self._answer_people()
-        if self._figures is not None:  # from now on: of two nobody shows the same twice
-            standing = InstallationMetrics(self.fold.state, self._roster, self._heads, self._heard)
+        if self._figures is not None:  # from now on, so that only one of two instances shows them
+            standing = InstallationMetrics(self.fold.state, self._job_index, self._heads, self._heard)
             show_installation(self._figures, self._counted, standing, self._clock)
-        _log.info("tells", sequence=self.fold.sequence, feed_after=self._place.sequence)
+        _log.info("active", sequence=self.fold.sequence, feed_after=self._place.sequence)
 
     async def _answer_people(self) -> None:
-        """Answer for the feed; how it is, under the own name only."""
+        """Answer queries of the feed; status under the instance's own name only."""
         sources = Sources(
             self.fold.state,
-            self._roster,
+            self._job_index,
             self._history,
             self._ledger,
             self._connection,
@@ -272,16 +270,16 @@ class Feed:
         )
         handlers = Queries(sources).handlers() | {STATUS: self._status}
         if self._name != FEED:
-            if self._says_how_it_is is None:
+            if self._status_only is None:
                 await serve(self._connection, self._name, self.fold, {STATUS: self._status}, only=STATUS)
             await serve(self._connection, FEED, self.fold, handlers, but=STATUS)
             return
         await serve(self._connection, FEED, self.fold, handlers)
-        if self._says_how_it_is is not None:
-            await self._says_how_it_is.unsubscribe()
+        if self._status_only is not None:
+            await self._status_only.unsubscribe()
 
     async def _push(self, news: node_orders.News) -> None:
-        """Tell nodes. A push that does not arrive is made good when the node asks."""
+        """Send orders to nodes. If a message is lost the node asks again."""
         if not news:
             return
         sealed = await self._texts.of(node_orders.to_start(self.fold.state, news))
@@ -302,7 +300,7 @@ class Feed:
         return lambda job: self._texts.open(job, sealed[job.key])
 
     async def _answer_node(self, message: Msg) -> None:
-        """A node asks for all it should be running; which node, its subject says."""
+        """Answer a node, named by the subject, with all it should be running."""
         node = message.subject.rpartition(".")[2]
         if not awaits_answer(message.reply) or not is_token(node):
             return
@@ -321,7 +319,7 @@ class Feed:
             _log.error("answer_lost", node=node, reason=str(error))
 
     async def _log_time(self) -> int:
-        """The log's time, for nodes to hold their clocks against; 0 where the log does not say."""
+        """The log's time, against which nodes check their clocks; 0 if the log does not answer."""
         if self._time.unsure:
             try:
                 self._time.answered(await self._ledger.now())
@@ -330,23 +328,24 @@ class Feed:
         return max(self.fold.now, self._time.now())
 
     async def _hear(self, message: Msg) -> None:
-        """A heartbeat, of whom its subject names."""
         node = message.subject.split(".")[2]
         if node in self.fold.state.nodes:
             self._heard[node] = self._clock()
 
     def show(self, health: Health) -> None:
-        """Let be seen how it is, and, once it tells, how the installation is."""
+        """Declare the metrics of this service and, once it is active, of the installation."""
         following = Following(lambda: self.fold.sequence, lambda: self.fold.now, self._ledger.tip, self.caught_up.is_set)
         watch_fold(health, following, self.fold)
-        figures, outlet = health.figures, self.outlet
+        figures, publisher = health.figures, self.publisher
         if self._turn is not None:
-            health.role = lambda: "active" if self.tells else "standby"
+            health.role = lambda: "active" if self.active else "standby"
         figures.gauge("headrace_decides", "1 where this instance decides, 0 where it stands by", self._decides, "writer")
         figures.counter("headrace_order_pushes_total", "messages of orders to nodes", lambda: sum(self._pushes.values()))
-        figures.counter("headrace_feed_published_total", "messages published on FEED", lambda: outlet.published)
-        figures.counter("headrace_feed_dropped_total", "messages that FEED never got: it was too slow", lambda: outlet.dropped)
-        figures.gauge("headrace_feed_waiting_messages", "messages that wait for FEED", lambda: outlet.waiting)
+        figures.counter("headrace_feed_published_total", "messages published on FEED", lambda: publisher.published)
+        figures.counter(
+            "headrace_feed_dropped_total", "messages that FEED never got: it was too slow", lambda: publisher.dropped
+        )
+        figures.gauge("headrace_feed_waiting_messages", "messages that wait for FEED", lambda: publisher.waiting)
         self._figures = figures
 
     def _decides(self) -> dict[Labels, float]:
@@ -356,21 +355,20 @@ class Feed:
         return self.status()
 
     def status(self) -> ServiceView:
-        """How the feed is: how far it has folded, what it has said, and what waits to be said."""
         detail = {
             "pushes": sum(self._pushes.values()),
-            "feed_published": self.outlet.published,
-            "feed_waiting": self.outlet.waiting,
-            "feed_dropped": self.outlet.dropped,
+            "feed_published": self.publisher.published,
+            "feed_waiting": self.publisher.waiting,
+            "feed_dropped": self.publisher.dropped,
         }
         if self._turn is not None:
-            detail["decides"] = int(self.tells)
+            detail["decides"] = int(self.active)
         view = status(self._name, self.fold)
         return msgspec.structs.replace(view, detail=view.detail | detail)
 
 
 def _traced(order: StartOrder, node: str) -> StartOrder:
-    """The order inside the job's trace, where anybody records traces."""
+    """The order with a span of the job's trace if traces are recorded."""
     with span("feed.order", order.trace, job=order.job, node=node) as traced:
         if traced.traceparent == order.trace:
             return order
@@ -378,11 +376,10 @@ def _traced(order: StartOrder, node: str) -> StartOrder:
 
 
 async def main(service: Service) -> None:
-    """Run until cancelled."""
     ledger = WholeLedger(JetStreamLog(service.connection, LEDGER_STREAM), service.data / ARCHIVE)
     feed = JetStreamLog(service.connection, FEED_STREAM)
     snapshots = Snapshots.over(service.connection, ledger)
-    _, place = await patiently(lambda: stands_at(feed))
+    _, place = await patiently(lambda: feed_end(feed))
     place = behind(place, await patiently(ledger.tip))
     state = await beginning(snapshots, place.sequence - 1)
     texts = Keyring(service.data / KEYS)

@@ -1,8 +1,8 @@
-"""What has been folded and is not told yet: of a feed that still reads, or stands by while another one tells. Pure.
+"""Records that have been folded and not published yet, of a feed that catches up or is a standby. Pure.
 
-Strategy: whoever stands by makes no messages, and so costs little more than its fold. It keeps the records, with what the state will not
-say any more when they are told, and lets go of them as FEED is seen to have them. As many facts as FEED itself would hold are kept, and
-no more than so many bytes of records, in which the texts of jobs may be large.
+Strategy: a standby builds no messages, and so costs little more than its fold. It stores the records, with what the state will no longer
+have when they are published, and drops them as FEED is seen to have them. It stores as many facts as FEED itself would hold, and at most
+BYTES_MAX of records, in which the texts of jobs may be large.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BYTES_MAX = 64 * 1024**2
 
 
 class FoldedRecord(NamedTuple):
-    """A record that has been folded, for FEED; `started`: the jobs all of whose replicas run from it on; `size`: its bytes in the log."""
+    """A folded record, for FEED; `started`: the jobs whose last replica started with it; `size`: its bytes in the log."""
 
     record: Record
     sequence: int
@@ -29,10 +29,7 @@ class FoldedRecord(NamedTuple):
 
 
 class StandbyBuffer:
-    """Records in order. `skip` hears of each that will not be told from here.
-
-    `lost`: facts for which there was no room, and which FEED may not have.
-    """
+    """Records in order. `skip` is called for each that is dropped here. `lost`: facts that did not fit, and that FEED may not have."""
 
     def __init__(self, skip: Callable[[Record], None], facts_max: int, bytes_max: int = BYTES_MAX) -> None:
         self._skip = skip
@@ -42,11 +39,11 @@ class StandbyBuffer:
         self.lost, self._lost_through = 0, 0
 
     def __bool__(self) -> bool:
-        """Whether there is anything to tell."""
+        """True if records wait to be published."""
         return bool(self._records)
 
-    def keep(self, told: FoldedRecord) -> None:
-        """One more; the oldest go where there are too many."""
+    def add(self, told: FoldedRecord) -> None:
+        """Add a record; drops the oldest if there are too many."""
         self._records.append(told)
         self._facts += len(told.record.facts)
         self._bytes += told.size
@@ -55,15 +52,15 @@ class StandbyBuffer:
             self.lost, self._lost_through = self.lost + len(oldest.record.facts), oldest.sequence
             self._drop()
 
-    def has_been_told(self, place: FeedPosition) -> None:
-        """FEED ends there; the record itself may have been told in part."""
+    def drop_published(self, place: FeedPosition) -> None:
+        """Drop records before FEED's end; the record at `place` itself may have been published in part."""
         while self._records and self._records[0].sequence < place.sequence:
             self._drop()
         if self._lost_through < place.sequence:
             self.lost = 0
 
     def take(self) -> Iterator[FoldedRecord]:
-        """All of them, to be told now."""
+        """Remove and return all records, to be published now."""
         self._facts = self._bytes = 0
         while self._records:
             yield self._records.popleft()

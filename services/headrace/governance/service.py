@@ -73,9 +73,9 @@ from headrace.service.fold import wall_clock
 from headrace.service.records import records
 from headrace.service.snapshots import Snapshots
 from headrace.service.task_group import together
-from headrace.views.past_queries import Then
+from headrace.views.past_queries import PastQueries
 from headrace.views.state_at import Past
-from headrace.views.visibility import EVERYBODY
+from headrace.views.visibility import ALL_TENANTS
 
 ANSWER_BYTES_MAX = MESSAGE_BYTES_MAX - 64 * 1024
 """Maximum bytes of an answer's body; the rest is for the envelope."""
@@ -99,7 +99,7 @@ async def main(service: Service) -> None:
     requests = RequestHandlers(deciding, keys, texts, verifier)
     ledger = WholeLedger(JetStreamLog(service.connection, LEDGER_STREAM), service.data / ARCHIVE)
     erased = deciding.fold.state.tokens.erased
-    then = Then(Past(ledger, Snapshots.over(service.connection, ledger), erased=erased), ledger, wall_clock)
+    then = PastQueries(Past(ledger, Snapshots.over(service.connection, ledger), erased=erased), ledger, wall_clock)
     upgrade = LevelUpgrade(deciding, requests.decided, (*SERVICES, CALLOUT_USER))
     missing_keys = MissingKeys(deciding, requests.decided, texts, str(service.data / KEYS))
     nodes = NodeExclusion(deciding, requests.decided)
@@ -113,7 +113,7 @@ async def main(service: Service) -> None:
 
     handlers: dict[str, Handler] = {
         **requests.handlers(),
-        **then.handlers(EVERYBODY),
+        **then.handlers(ALL_TENANTS),
         "records": records(ledger),
         "status": told,
     }

@@ -29,7 +29,7 @@ from headrace.service.task_group import together
 
 if TYPE_CHECKING:
     from headrace.bus.nats.connection import Connection
-    from headrace.bus.nats.raw_message import Delivered
+    from headrace.bus.nats.raw_message import RawMessage
     from headrace.bus.process import Service
     from headrace.health.metrics import Figures
 
@@ -84,7 +84,7 @@ class Intake:
                     while self._doing:
                         await asyncio.wait(self._doing)
 
-    def take(self, message: Delivered) -> None:
+    def take(self, message: RawMessage) -> None:
         """Line a message up. One whose answer would go elsewhere than to a client's inbox is dropped."""
         if message.reply and not awaits_answer(message.reply):
             return

@@ -1,11 +1,15 @@
-"""The state as people may see it: the one place that decides what a tenant is shown of itself, of pools and nodes, and of others.
+"""The state as people may see it: the only place that decides what a tenant sees of itself, of pools and nodes, and of others.
 
-The question it answers: *what does this asker get to see of the fold?*
+The question it answers: *what may this user see of the fold?*
 
-- `visibility` says who may see what; an asker without a tenant (`EVERYBODY`) is the provider, who sees all.
-- `roster` and `history` find jobs quickly; `shown` and `lines` show them; `past` is the state as it was, `replay` shows it whole,
-  `difference` what changed; `queries` and `then` put them together into answers. `stories` makes a history whole that began late.
-  `past`, `stories`, `queries` and `then` read the ledger; the others are pure.
+- `visibility` says who may see what; a user without a tenant (`ALL_TENANTS`) is the provider, who sees all. `pseudonyms` hides people who
+  were erased.
+- `job_index` and `history` find jobs quickly, `history_backfill` completes a history that began with a snapshot.
+- `tenant_views`, `job_lines` and `audit_lines` show jobs, queues, pools, nodes and facts; `causes` links facts to what led to them.
+- `state_at` is the state at an earlier point, `replay` shows it whole, `difference` what changed; `queries` and `past_queries` make
+  answers of them.
 
-Facts read: all. Facts written: none. It never decides, and shows a tenant nothing of another but totals.
+`state_at`, `history_backfill`, `queries` and `past_queries` read the ledger; the others are pure.
+
+Facts read: all. Facts written: none. It never decides, and shows a tenant only totals of other tenants.
 """

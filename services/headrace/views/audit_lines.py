@@ -1,8 +1,8 @@
-"""Any fact as a line of the audit log: who stated it, on what it decided, what happened, by which rule; and who may read it. Pure.
+"""Facts as lines of the audit log: who stated it, on which record it was decided, what happened, by which rule; and who may read it. Pure.
 
-What is about a job is told as in the job's own story (`lines`); a few others have words of their own, and whatever has none is told by its
-fields, so that a fact that is new is never silent. Tenants read what is about their jobs and objects, and what happened to nodes and pools
-that they see, without what is in the facts about those; of others they read no name (R12, R22).
+A fact about a job has the text of the job's own history (`job_lines`); a few others have their own texts, and the rest is described by its
+fields, so that a new fact is never left out. Tenants read what is about their jobs and objects, and what happened to nodes and pools that
+they see, without the fields of those facts; they read no name of other tenants (R12, R22).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from headrace.contracts.transport.subjects import asker_of
 from headrace.contracts.values.durations import format_duration, format_time
 from headrace.views.job_lines import say
 from headrace.views.pseudonyms import shown, told, told_of
-from headrace.views.visibility import EVERYBODY, hide_others, sees_node, sees_pool
+from headrace.views.visibility import ALL_TENANTS, hide_others, sees_node, sees_pool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,13 +33,13 @@ TYPES = frozenset(f.fact_type(kind) for kind in get_args(f.AnyFact))
 
 _DOCUMENTS = ("tenant", "user", "group", "pool", "profile", "policy")
 _SEALED = ("text", "digest")
-"""Fields that are nobody's to read in a log: a job's sealed command, and what names its content."""
+"""Fields that are not shown: a job's sealed command, and the digest of its content."""
 _LONG = 120
-"""Characters of a field that is told as it is."""
+"""Maximum length in characters of a field that is shown as it is."""
 
 
 def lines_of(record: Record, sequence: int, tenant: str, state: State) -> Iterator[AuditLine]:
-    """Every fact of a record that `tenant` may read, and behind it what it implies; `state` says which nodes and pools it sees."""
+    """Every fact of a record that `tenant` may read, and the facts that it implies; `state` says which nodes and pools it sees."""
     for place, fact in spelled_out(record.facts):
         if may_read(fact, tenant, state):
             text, rule = tell(fact, tenant)
@@ -60,7 +60,7 @@ def lines_of(record: Record, sequence: int, tenant: str, state: State) -> Iterat
 
 
 def about(fact: AnyFact) -> str:
-    """The job, else the node, else the object it speaks of; of a wish that names no job, whose it was."""
+    """The job, else the node, else the object that the fact is about; of a wish without a job, its user."""
     if (asker := _asker(fact)) is not None:
         return ".".join(asker)
     for name in ("job", "node"):
@@ -71,7 +71,7 @@ def about(fact: AnyFact) -> str:
 
 
 def _asker(fact: AnyFact) -> tuple[str, str] | None:
-    """(tenant, user) whose wishes were refused, where the fact is about no job."""
+    """(tenant, user) whose wishes were refused; None if the fact is not about wishes."""
     if isinstance(fact, f.WishRefusedV1):
         tenant, user = asker_of(fact.subject)
         return (tenant, user) if tenant else None
@@ -79,7 +79,7 @@ def _asker(fact: AnyFact) -> tuple[str, str] | None:
 
 
 def _named(fact: AnyFact) -> tuple[str, str]:
-    """(tenant, name) of the object that a fact is about; empty where there is none."""
+    """(tenant, name) of the object that a fact is about; empty if it is not about an object."""
     for kind in _DOCUMENTS:
         document = getattr(fact, kind, None)
         if isinstance(document, msgspec.Struct):
@@ -90,7 +90,7 @@ def _named(fact: AnyFact) -> tuple[str, str]:
 
 
 def jobs_in(fact: AnyFact) -> tuple[str, ...]:
-    """The jobs whose story it belongs to: its own, and of an order or a plan those that have to yield."""
+    """The jobs whose history a fact belongs to: its own, and of an order or a plan its victims."""
     own = [str(getattr(fact, "job", ""))]
     victims: list[str] = []
     if isinstance(fact, (f.PreemptionOrderedV1, f.PreemptionProposedV1)):
@@ -99,11 +99,11 @@ def jobs_in(fact: AnyFact) -> tuple[str, ...]:
 
 
 def may_read(fact: AnyFact, tenant: str, state: State) -> bool:
-    """Whether a tenant (`EVERYBODY`: the provider) may know of it."""
-    if tenant == EVERYBODY:
+    """True if a tenant (`ALL_TENANTS`: the provider) may read the fact."""
+    if tenant == ALL_TENANTS:
         return True
     jobs = jobs_in(fact)
-    if isinstance(fact, f.PreemptionProposedV1):  # a plan that takes from others may come to nothing
+    if isinstance(fact, f.PreemptionProposedV1):  # a plan that takes from others may be dropped
         return all(job.startswith(f"{tenant}.") for job in jobs)
     if jobs:
         return any(job.startswith(f"{tenant}.") for job in jobs)
@@ -118,16 +118,16 @@ def may_read(fact: AnyFact, tenant: str, state: State) -> bool:
 
 
 def _owner(fact: AnyFact) -> str:
-    """The tenant whose wish or object it speaks of; empty where it is nobody's."""
+    """The tenant whose wish or object a fact is about; "" without an owner."""
     return (_asker(fact) or _named(fact))[0]
 
 
 def body(fact: AnyFact, tenant: str) -> dict[str, Any]:
-    """The fact itself, without what is sealed; of nodes and pools tenants get the line only."""
+    """The fact's fields without sealed ones; for tenants empty if it is about a node or a pool."""
     whole: dict[str, Any] = {name: value for name, value in msgspec.to_builtins(fact).items() if name not in _SEALED}
     if isinstance(fact, f.UserAppliedV1):
         whole["user"].pop("sealed", None)
-    if tenant == EVERYBODY:
+    if tenant == ALL_TENANTS:
         return whole
     if isinstance(fact, f.PreemptionOrderedV1):
         whole.pop("ladders", None)
@@ -140,12 +140,12 @@ def body(fact: AnyFact, tenant: str) -> dict[str, Any]:
 
 
 def tell(fact: AnyFact, tenant: str) -> tuple[str, str]:
-    """What happened, and the rule by which."""
+    """What happened, and the rule."""
     words = _WORDS.get(type(fact))
     if words is not None:
         return words(fact)
     jobs = jobs_in(fact)
-    own = next((job for job in jobs if tenant == EVERYBODY or job.startswith(f"{tenant}.")), "")
+    own = next((job for job in jobs if tenant == ALL_TENANTS or job.startswith(f"{tenant}.")), "")
     said = say(fact, own) if own else None
     if said is not None:
         return said
@@ -153,7 +153,7 @@ def tell(fact: AnyFact, tenant: str) -> tuple[str, str]:
 
 
 def _plainly(fact: AnyFact) -> str:
-    """`devices drained: node n1, devices (gpu0)`: the verb, and every field that is short and said."""
+    """The verb and every short field with a value: `devices drained: node n1, devices (gpu0)`."""
     noun, verb = f.fact_type(type(fact)).split(".")[:2]
     fields = {name: getattr(fact, name) for name in fact.__struct_fields__ if name not in _SEALED}
     said = [f"{name} {_value(value)}" for name, value in fields.items() if value not in ("", None, (), {}) and _value(value)]
@@ -249,4 +249,4 @@ _WORDS: dict[type, Callable[[Any], tuple[str, str]]] = {
     f.SnapshotTakenV1: lambda fact: (f"the state behind record {fact.sequence} is kept as {fact.name}, {fact.bytes} bytes", ""),
     f.MixLearnedV1: lambda fact: (f"what pool {fact.pool} is usually asked for: {len(fact.requests)} requests", "R20"),
 }
-"""Facts that are about no job, and a plan, in words."""
+"""Texts of facts that are not about a job, and of plans."""

@@ -1,8 +1,8 @@
-"""What led to what: the facts that a fact answers, among those that are given. Pure.
+"""Causes of facts: which earlier facts a fact responds to, among those that are given. Pure.
 
-The ledger states no causes besides each record's `as_of`; they follow from the rules. A grant answers an admission or a requeue, and the
-plan that made room for it; an order to stop answers the preemption, the cancel, the drain; an end answers the order or the grant; and so
-on. Looking on from a fact tells what came of it, looking back what led to it.
+The ledger states no causes besides each record's `as_of`; they follow from the rules. A grant responds to an admission or a requeue, and
+to the plan that made room for it; a stop order to the preemption, the cancel, the drain; an end to the order or the grant; and so on.
+Following the links forward from a fact gives its effects, backward its causes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Ref = tuple[int, int]
 
 
 class StatedFact(NamedTuple):
-    """A fact, and where it stands."""
+    """A fact and its position in the ledger."""
 
     ref: Ref
     fact: AnyFact
@@ -38,7 +38,7 @@ def causes(stated: Iterable[StatedFact]) -> dict[Ref, tuple[Ref, ...]]:
 
 
 def around(links: dict[Ref, tuple[Ref, ...]], focus: Iterable[Ref]) -> set[Ref]:
-    """What led to the facts in `focus`, and what came of them, themselves included."""
+    """Causes and effects of the facts in `focus`, including these."""
     effects: dict[Ref, list[Ref]] = {}
     for ref, answered in links.items():
         for cause in answered:
@@ -58,7 +58,7 @@ def _reached(start: set[Ref], following: Callable[[Ref], Iterable[Ref]]) -> set[
 
 
 class _Trail:
-    """The last fact of each kind about each thing."""
+    """The last fact of each type about each object."""
 
     def __init__(self) -> None:
         self._last: dict[tuple[type, object], Ref] = {}
@@ -68,7 +68,7 @@ class _Trail:
         self._victims_of: dict[str, tuple[tuple[str, int], ...]] = {}
 
     def note(self, stated: StatedFact) -> None:
-        """It is the last of its kind now."""
+        """Store the fact as the last of its type."""
         fact = stated.fact
         for about in _keys(fact):
             self._last[type(fact), about] = stated.ref
@@ -81,7 +81,7 @@ class _Trail:
             self._documents = stated.ref
 
     def last(self, *kinds: type, of: object) -> Iterator[Ref]:
-        """The latest of these kinds about a thing, if there is any."""
+        """The latest fact of these types about an object; empty if not stated yet."""
         refs = [ref for kind in kinds if (ref := self._last.get((kind, of))) is not None]
         if refs:
             yield max(refs)
@@ -96,7 +96,7 @@ class _Trail:
         return self.last(f.JobAdmittedV1, f.JobRequeuedV1, of=job)
 
     def stop_of(self, fact: f.StopOrderedV1) -> Iterator[Ref]:
-        """What the order to stop answers, by its cause."""
+        """Causes of a stop order, by the cause that it names."""
         match fact.ladder.cause:
             case "preempted" if fact.ladder.preemptor and fact.job in self._victims:
                 yield self._victims[fact.job]
@@ -139,11 +139,11 @@ class _Trail:
         yield from self.last(f.HoldPlacedV1, of=fact.job)
 
     def nominated(self, fact: f.NominationEndedV1) -> Iterator[Ref]:
-        """The preemption by its name; else the move of the job, which has none of its own."""
+        """The preemption by its name; else the move of the job, which has no name."""
         yield from tuple(self.last(f.PreemptionOrderedV1, of=fact.preemption)) or self.last(f.MoveOrderedV1, of=fact.job)
 
     def over(self, fact: Any) -> Iterator[Ref]:
-        """A job that ends, or waits again: its attempt's ends; else what was asked of it while it waited."""
+        """Causes of a job's end or requeue: the ends of its attempt; else the cancel request while it waited."""
         ends = tuple(self.last(f.LeaseEndedV1, f.LeaseRevokedV1, of=(fact.job, fact.attempt)))
         asked = tuple(self.last(f.JobCancelRequestedV1, of=fact.job))
         yield from ends or asked or self.waits_since(fact.job)
@@ -155,7 +155,7 @@ class _Trail:
 
 
 def _keys(fact: AnyFact) -> Iterator[object]:
-    """What a fact is the last about: its job, its attempt, its lease, its preemption, its node."""
+    """Keys of the objects that a fact is about: job, attempt, lease, preemption, node."""
     job, attempt, rank = (getattr(fact, name, None) for name in ("job", "attempt", "rank"))
     if job:
         yield job
@@ -197,11 +197,11 @@ _RULES: dict[type, Callable[[_Trail, Any], Iterable[Ref]]] = {
     f.JobRequeuedV1: _Trail.over,
     f.JobEndedV1: _Trail.over,
 }
-"""What each kind of fact answers. Facts without a rule are beginnings: a submission, a document, a node's own word."""
+"""Causes by type of fact. Facts without a rule are beginnings: a submission, a document, a report of a node."""
 
 
 def relatives(fact: AnyFact) -> Iterator[str]:
-    """Other jobs that a fact ties to its own: who had to yield, and for whom."""
+    """Other jobs that a fact ties to its own: its victims and its preemptor."""
     if isinstance(fact, f.PreemptionOrderedV1 | f.PreemptionProposedV1):
         yield fact.job
         yield from (victim.job for victim in fact.victims)

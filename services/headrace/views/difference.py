@@ -1,6 +1,6 @@
-"""What is otherwise in one state than in an earlier one: documents, nodes, pools, and jobs; as one asker may know it. Pure.
+"""Differences between two states: documents, nodes, pools, and jobs, as one tenant may know them. Pure.
 
-What came and went in between is in neither: the log tells of it.
+What came and went in between is in neither state; the audit log has it.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import msgspec
 from headrace.contracts.messages.history import DiffView, StateChange
 from headrace.contracts.values.amounts import format_amount
 from headrace.domain.model.job_states import FINAL, HOLDING
-from headrace.views.job_index import lines_of
+from headrace.views.job_index import queue_counts
 from headrace.views.pseudonyms import seen
 from headrace.views.replay import documents
 from headrace.views.tenant_views import node_views, pool_views, state_of
-from headrace.views.visibility import EVERYBODY
+from headrace.views.visibility import ALL_TENANTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -42,11 +42,11 @@ _NODE_FIELDS = (
 _AMOUNTS = {"gpu_free": "gpu", "cpu_free": "cpu", "memory_free": "memory"}
 
 Item = dict[str, str]
-"""An object as text, field by field."""
+"""Fields of an object as text."""
 
 
 def difference(before: State, after: State, tenant: str) -> DiffView:
-    """All that is otherwise and that `tenant` may know."""
+    """All differences that `tenant` may know."""
     changes = [
         *_compared(_documents(before, tenant), _documents(after, tenant)),
         *_compared(_nodes(before, tenant), _nodes(after, tenant)),
@@ -88,7 +88,7 @@ def _documents(state: State, tenant: str) -> dict[tuple[str, str], Item]:
 
 
 def _flat(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """`limit.gpu` to `4`: every leaf by its path; lists of plain values are one leaf."""
+    """Leaves of a document by path, such as `limit.gpu`: `4`; lists of plain values are one leaf."""
     if isinstance(value, dict):
         for key, part in value.items():
             yield from _flat(part, f"{path}.{key}" if path else str(key))
@@ -114,7 +114,7 @@ def _nodes(state: State, tenant: str) -> dict[tuple[str, str], Item]:
 
 def _pools(state: State, tenant: str) -> dict[tuple[str, str], Item]:
     found = {}
-    for view in pool_views(state, lines_of(state), tenant):
+    for view in pool_views(state, queue_counts(state), tenant):
         item = {"nodes": str(view.nodes)}
         for key in view.keys:
             item |= {
@@ -126,11 +126,14 @@ def _pools(state: State, tenant: str) -> dict[tuple[str, str], Item]:
 
 
 def _jobs(state: State, tenant: str) -> dict[tuple[str, str], Item]:
-    return {("job", job.key): _job(job) for job in state.jobs.values() if tenant in (EVERYBODY, job.tenant)}
+    return {("job", job.key): _job(job) for job in state.jobs.values() if tenant in (ALL_TENANTS, job.tenant)}
 
 
 def _of_jobs(before: State, after: State, tenant: str) -> Iterator[StateChange]:
-    """An ended job leaves the fold after an hour, and how it ended is remembered for a day: it is no job that was taken away."""
+    """Changes of jobs. An ended job leaves the fold after an hour, and its final state is stored for a day.
+
+    It is shown as ended, not removed.
+    """
     was, now = _jobs(before, tenant), _jobs(after, tenant)
     for name in was.keys() - now.keys():
         answered = after.answered.get(name[1])

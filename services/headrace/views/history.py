@@ -1,7 +1,7 @@
-"""Which records were about a job, so that its story can be read from the log again. Pure.
+"""Sequences of the records about each job, so that its history can be read from the log. Pure.
 
-Strategy: only sequences are kept, and one number is shared by all jobs of its record; the facts themselves are in the log. The jobs
-heard of first are forgotten first when there are too many, and of a job with an endless story the middle is.
+Strategy: only sequences are stored, and one number is shared by all jobs of its record; the facts themselves are in the log. When there
+are too many jobs the oldest are forgotten, and of a job with too many records the middle ones.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ RECORDS_MAX = 200
 
 
 class History:
-    """Job key to the sequences of the records about it, for the last `jobs_max` jobs."""
+    """Sequences of the records about a job by job key, for the last `jobs_max` jobs."""
 
     def __init__(self, jobs_max: int = JOBS_MAX, records_max: int = RECORDS_MAX) -> None:
         self._jobs_max = jobs_max
         self._records_max = records_max
         self._sequences: OrderedDict[str, list[int]] = OrderedDict()
-        """In the order in which they were heard of. Not a `dict`: its first key is searched for behind all that were there before."""
+        """Ordered by first record. Not a `dict`, whose first key is found only after all deleted ones before it."""
 
     def note(self, keys: Iterable[str], sequence: int) -> None:
-        """The record at `sequence` is about these jobs."""
+        """Add the record at `sequence` to the history of these jobs."""
         for key in keys:
             sequences = self._sequences.get(key)
             if sequences is None:
@@ -38,12 +38,12 @@ class History:
                 del sequences[1]  # the first one says what the job is
 
     def precede(self, earlier: History) -> None:
-        """Put what has been noted elsewhere, of records before all of these, in front."""
+        """Insert the sequences of `earlier`, whose records come before all of these."""
         later, self._sequences = self._sequences, earlier._sequences
         for key, sequences in later.items():
             for sequence in sequences:
                 self.note((key,), sequence)
 
     def of(self, key: str) -> tuple[int, ...]:
-        """The sequences of a job, in order; empty where nothing is known (any more)."""
+        """Sequences of a job, in order; empty if unknown or forgotten."""
         return tuple(self._sequences.get(key, ()))

@@ -1,7 +1,7 @@
-"""The beginnings of the stories of jobs that were there already when a fold began with a snapshot.
+"""Completes the history of jobs that were in the state when a fold began with a snapshot.
 
-Strategy: the fold is there at once, the stories after a while: what lies between the admission of the oldest job that is still known and
-the snapshot is folded once more beside everybody's work, a piece at a time, and its sequences are put before those noted since.
+Strategy: the fold is available at once, the histories after a while: the records between the admission of the oldest known job and the
+snapshot are folded once more beside other work, a few at a time, and their sequences are put before those noted since.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 PIECE = 50
 REST = 0.005
-"""Seconds that everybody else has between two pieces."""
+"""Pause in seconds between two pieces, for other work."""
 SILENCE = 5.0
 
 _log = structlog.get_logger("headrace.stories")
 
 
-async def tell_stories(history: History, state: State, until: int, ledger: Log, snapshots: Snapshots | None) -> None:
-    """Make `history`, which begins behind the record `until`, whole from the oldest known job on. Goes on until cancelled."""
+async def backfill_history(history: History, state: State, until: int, ledger: Log, snapshots: Snapshots | None) -> None:
+    """Complete `history`, which begins after the record `until`, from the oldest known job on. Runs until cancelled."""
     oldest = min((job.order[0] for job in state.jobs.values()), default=until + 1)
     if oldest <= until and snapshots is not None:
         try:

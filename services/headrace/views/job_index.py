@@ -1,8 +1,8 @@
-"""Jobs by tenant and by queue, so that a question costs what it shows and not what there is.
+"""Jobs by tenant and by queue, so that the cost of a query depends on what it shows, not on the size of the state.
 
-Strategy: an index, no truth. Behind each record it looks at the jobs that the record names, and compares where each is now with where
-it was seen last; what a job's state is, only the fold says. Rejected jobs, which the fold forgets at once, are remembered here for a
-while, because their owners ask.
+Strategy: an index of the fold, never a source of truth. After each record it compares the state of the jobs that the record names with
+their state when last seen. Rejected jobs, which the fold forgets at once, are stored here for a while, because their owners ask about
+them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Queue = tuple[str, str, str]
 
 
 class Rejected(NamedTuple):
-    """A job that admission refused, and when."""
+    """A job that admission rejected, and when (microseconds since 1970)."""
 
     fact: JobRejectedV1
     at: int
@@ -37,15 +37,15 @@ class Rejected(NamedTuple):
 
 @dataclass(slots=True)
 class QueueCounts:
-    """How many jobs of one queue wait, and how many hold leases."""
+    """Number of waiting jobs of a queue, and of those that hold leases."""
 
     pending: int = 0
     holding: int = 0
 
 
 @dataclass(slots=True, eq=False)
-class TenantRoll:
-    """A tenant's jobs in the order of their admission or refusal, and everybody who submitted one."""
+class TenantJobs:
+    """A tenant's jobs in the order of their admission or rejection, and all users who submitted one."""
 
     jobs: dict[str, JobRecord | Rejected] = field(default_factory=dict)
     users: dict[str, None] = field(default_factory=dict)
@@ -53,14 +53,14 @@ class TenantRoll:
 
 @dataclass(slots=True, eq=False)
 class SeenJob:
-    """A job, and its state when it was last looked at."""
+    """A job, and its state when last seen."""
 
     job: JobRecord
     state: JobState
 
 
 class IndexChanges(NamedTuple):
-    """What one record has changed: queues whose line may have another head, jobs that began to run, jobs that have ended."""
+    """Changes by one record: queues that may have another head, jobs that started, jobs that ended."""
 
     queues: dict[Queue, None]
     started: list[JobRecord]
@@ -68,12 +68,12 @@ class IndexChanges(NamedTuple):
 
 
 def jobs_of(record: Record) -> dict[str, None]:
-    """The keys of all jobs that a record is about, in order. A victim has a `stop.ordered` of its own beside the preemption's."""
+    """Keys of all jobs that a record is about, in order. A victim has its own `stop.ordered` beside the preemption's fact."""
     return dict.fromkeys(fact.job for _, fact in spelled_out(record.facts) if hasattr(fact, "job"))
 
 
-def lines_of(state: State) -> dict[Queue, QueueCounts]:
-    """The lines of a state that nobody follows."""
+def queue_counts(state: State) -> dict[Queue, QueueCounts]:
+    """Counts of each queue of a state that has no index."""
     lines: dict[Queue, QueueCounts] = {}
     for job in state.jobs.values():
         if not job.ended_at:
@@ -82,10 +82,10 @@ def lines_of(state: State) -> dict[Queue, QueueCounts]:
 
 
 class JobIndex:
-    """The index over one state."""
+    """Index of the jobs of one state."""
 
     def __init__(self, state: State, rejected_kept: int = REJECTED_KEPT) -> None:
-        self.tenants: dict[str, TenantRoll] = {}
+        self.tenants: dict[str, TenantJobs] = {}
         self.lines: dict[Queue, QueueCounts] = {}
         self._state = state
         self._seen: dict[str, SeenJob] = {}
@@ -97,7 +97,7 @@ class JobIndex:
         self._ended = deque(job.key for job in state.ended if job.key in self._seen)
 
     def note(self, record: Record, keys: Iterable[str]) -> IndexChanges:
-        """Look at the jobs `keys` behind a record that has just been folded."""
+        """Update the jobs `keys` after a record that has just been folded."""
         changes = IndexChanges({}, [], [])
         for fact in record.facts:
             if type(fact) is JobRejectedV1:
@@ -110,14 +110,14 @@ class JobIndex:
         return changes
 
     def find(self, key: str) -> JobRecord | Rejected | None:
-        """A job by its key."""
-        roll = self.tenants.get(key.partition(".")[0])
-        return roll.jobs.get(key) if roll is not None else None
+        """A job by its key; None if unknown."""
+        jobs_of_tenant = self.tenants.get(key.partition(".")[0])
+        return jobs_of_tenant.jobs.get(key) if jobs_of_tenant is not None else None
 
     def newest(self, tenant: str) -> list[JobRecord | Rejected]:
         """A tenant's jobs, the last admitted first."""
-        roll = self.tenants.get(tenant)
-        return list(reversed(roll.jobs.values())) if roll is not None else []
+        jobs_of_tenant = self.tenants.get(tenant)
+        return list(reversed(jobs_of_tenant.jobs.values())) if jobs_of_tenant is not None else []
 
     def _look(self, job: JobRecord, changes: IndexChanges) -> None:
         queue = (*job.policy.key, job.profile)
@@ -138,35 +138,35 @@ class JobIndex:
         seen.state = job.state
 
     def _enter(self, job: JobRecord) -> SeenJob:
-        roll = self._roll(job.key)
-        roll.jobs[job.key] = job
+        jobs_of_tenant = self._tenant_jobs(job.key)
+        jobs_of_tenant.jobs[job.key] = job
         seen = self._seen[job.key] = SeenJob(job, JobState.PENDING)
         return seen
 
-    def _roll(self, key: str) -> TenantRoll:
+    def _tenant_jobs(self, key: str) -> TenantJobs:
         tenant, user, _ = key.split(".")
-        roll = self.tenants.get(tenant)
-        if roll is None:
-            roll = self.tenants[tenant] = TenantRoll()
-        roll.users[user] = None
-        return roll
+        jobs_of_tenant = self.tenants.get(tenant)
+        if jobs_of_tenant is None:
+            jobs_of_tenant = self.tenants[tenant] = TenantJobs()
+        jobs_of_tenant.users[user] = None
+        return jobs_of_tenant
 
     def _reject(self, fact: JobRejectedV1) -> None:
         if fact.job in self._state.jobs:
             return
-        self._roll(fact.job).jobs[fact.job] = Rejected(fact, self._state.now)
+        self._tenant_jobs(fact.job).jobs[fact.job] = Rejected(fact, self._state.now)
         self._rejected.append(fact.job)
         if len(self._rejected) > self._rejected_kept:
             oldest = self._rejected.popleft()
             if isinstance(self.find(oldest), Rejected):
-                del self._roll(oldest).jobs[oldest]
+                del self._tenant_jobs(oldest).jobs[oldest]
 
     def _forget(self) -> None:
-        """Ended jobs leave with the fold (R14)."""
+        """Remove ended jobs that have left the fold (R14)."""
         while self._ended and self._ended[0] not in self._state.jobs:
             key = self._ended.popleft()
             if self._seen.pop(key, None) is not None:
-                del self._roll(key).jobs[key]
+                del self._tenant_jobs(key).jobs[key]
 
 
 def _count(lines: dict[Queue, QueueCounts], queue: Queue, state: JobState, change: int) -> None:

@@ -11,7 +11,7 @@ from headrace.contracts.values.amounts import JOB, format_amounts
 from headrace.contracts.values.durations import format_duration, format_time
 from headrace.contracts.values.ids import split_job_key
 from headrace.views.pseudonyms import told_of
-from headrace.views.visibility import SOMEBODY, hide_others
+from headrace.views.visibility import OTHER_TENANT, hide_others
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from headrace.domain.model.state import State
 
     Line = tuple[str, str]
-    """What happened, and the rule by which."""
+    """What happened, and the rule."""
 
 
 def lines_of(record: Record, sequence: int, job: str, state: State) -> Iterator[FactView]:
-    """The lines of one record that are about `job`, in order; who was erased goes by the name in the place of theirs."""
+    """Lines of one record that are about `job`, in order; erased people appear under their pseudonym."""
     for _, fact in spelled_out(record.facts):
         said = say(fact, job)
         if said is not None:
@@ -36,7 +36,7 @@ def lines_of(record: Record, sequence: int, job: str, state: State) -> Iterator[
 
 
 def say(fact: AnyFact, job: str) -> Line | None:
-    """A fact in the words of the story of `job`; None where it is not of it."""
+    """Text of a fact in the history of `job`; None if the fact is not about it."""
     if getattr(fact, "job", "") == job:
         words = _OF_THE_JOB.get(type(fact))
         return words(fact) if words is not None else None
@@ -55,9 +55,9 @@ def _loss(lost: int) -> str:
 
 
 def _named(other: str, job: str) -> str:
-    """Another job as the owner of `job` may know it: by its id, with the user where that is another."""
+    """Another job as the owner of `job` may know it: its id, with the user if that is another one."""
     if other.partition(".")[0] != job.partition(".")[0]:
-        return f"a job of {SOMEBODY}"
+        return f"a job of {OTHER_TENANT}"
     tenant, user, job_id = split_job_key(other)
     return job_id if job.startswith(f"{tenant}.{user}.") else f"{user}'s {job_id}"
 
@@ -106,13 +106,13 @@ def _stop(fact: f.StopOrderedV1) -> Line:
 
 
 def _forced(fact: f.PreemptionForcedV1) -> Line:
-    """Who did and why, within the tenant."""
+    """Text of a forced preemption; author and reason within the tenant only."""
     is_own = fact.author.partition(".")[0] == fact.job.partition(".")[0]
     return f"{fact.author} takes its units by force: {fact.reason}" if is_own else "an operator takes its units by force", "R24"
 
 
 _REQUEUED_BY = {"preempted": "R29", "requeued": "R29", "moved": "R29", "drain": "R28", "refused": "R36", "start_timeout": "R35"}
-"""The rule by which a job went back into line, by its cause; R32 for the rest."""
+"""Rule by which a job was requeued, by cause; R32 for other causes."""
 
 
 def _requeued(fact: f.JobRequeuedV1) -> Line:
@@ -132,7 +132,7 @@ def _lease_ended(fact: f.LeaseEndedV1) -> Line:
 def _preempts(fact: f.PreemptionOrderedV1) -> Line:
     tenant = fact.job.partition(".")[0]
     own = [_named(victim.job, fact.job) for victim in fact.victims if victim.job.startswith(f"{tenant}.")]
-    others = [f"jobs of {SOMEBODY}"] if len(own) < len(fact.victims) else []
+    others = [f"jobs of {OTHER_TENANT}"] if len(own) < len(fact.victims) else []
     nodes = ", ".join(sorted({place.node for place in fact.places}))
     return f"takes back from {', '.join([*own, *others])} ({fact.cause}), kept for it on {nodes}", fact.rule
 
@@ -148,7 +148,7 @@ def _kept_on(fact: f.HoldPlacedV1) -> str:
 
 def _settled(fact: f.PreemptionSettledV1) -> Line:
     parts = (("signal", fact.to_signal), ("grace", fact.grace), ("release", fact.to_release))
-    return "everybody has left for it: " + ", ".join(f"{name} {format_duration(span)}" for name, span in parts), "R27"
+    return "all victims have left: " + ", ".join(f"{name} {format_duration(span)}" for name, span in parts), "R27"
 
 
 _OF_THE_JOB: dict[type, Callable[[Any], Line]] = {
@@ -169,7 +169,7 @@ _OF_THE_JOB: dict[type, Callable[[Any], Line]] = {
     f.HoldPlacedV1: lambda fact: (f"it has waited long: {_kept_on(fact)} for it from those who rank below it", fact.rule),
     f.HoldLiftedV1: lambda fact: (f"nothing is kept for it in pool {fact.pool} any more: {fact.why}", "R16"),
     f.ReclaimOpenedV1: lambda fact: (f"may take back ({fact.cause}): victims are looked for in pool {fact.pool}", "R19"),
-    f.PreemptionNoneV1: lambda fact: (f"nobody has to yield for it in pool {fact.pool}: {fact.why}", "R26"),
+    f.PreemptionNoneV1: lambda fact: (f"no job has to yield for it in pool {fact.pool}: {fact.why}", "R26"),
     f.PreemptionOrderedV1: _preempts,
     f.PreemptionDismissedV1: lambda fact: (f"the plan for it was dropped: {fact.why}", "R26"),
     f.NominationEndedV1: lambda fact: (f"nothing is kept for it any more: {fact.why}", "R27"),

@@ -1,4 +1,4 @@
-"""Answers about the past: the whole state at a point, and what is otherwise at another; for one tenant, or for the provider."""
+"""Answers about the past: the whole state at a point, and the differences between two points; for one tenant, or for the provider."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Then:
-    """Answers over one ledger. `clock`: microseconds since 1970."""
+class PastQueries:
+    """Queries about the past of one ledger. `clock`: microseconds since 1970."""
 
     def __init__(self, past: Past, ledger: Log, clock: Callable[[], int]) -> None:
         self._past = past
@@ -39,7 +39,7 @@ class Then:
         self._looking = ThreadPoolExecutor(1, "past")
 
     def handlers(self, tenant: str | None = None) -> dict[str, Handler]:
-        """What `headrace.service.answering.serve` takes; `tenant`: as whom everybody who asks sees it, None: as their own."""
+        """Handlers for `headrace.service.answering.serve`; `tenant`: the tenant that every user sees it as, None: their own."""
         return {
             "state": lambda asker, _user, payload: self.state(
                 asker if tenant is None else tenant, decode(payload, PastRequest)
@@ -59,7 +59,7 @@ class Then:
         return view
 
     async def diff(self, tenant: str, request: DiffRequest) -> DiffView:
-        """What has changed from one point to another. Raises `Refused`."""
+        """Differences between two points. Raises `Refused`."""
         before, _ = await self.at(request.before, tenant)
         after, _ = await self.at(request.after, tenant)
         if after.sequence < before.sequence:
@@ -69,11 +69,11 @@ class Then:
         return await self.look(difference, before, after, tenant)
 
     async def look(self, what: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What a function finds in states of the past; one at a time, because they are shared and keep what was worked out of them."""
+        """Result of a function of past states; one at a time, because states are shared and cache derived values."""
         return await asyncio.get_running_loop().run_in_executor(self._looking, partial(what, *args, **kwargs))
 
     async def at(self, point: LedgerPoint, tenant: str) -> tuple[State, int]:
-        """The state at a point, and the last record of the ledger; `tenant`: who asks. Raises `Refused`."""
+        """State at a point, and the last sequence of the ledger; `tenant`: the one that asks. Raises `Refused`."""
         try:
             tip = await self._ledger.tip()
         except LogError as error:

@@ -1,6 +1,6 @@
-"""People who were erased, under the name in the place of theirs, in everything that is shown. Pure.
+"""Shows people who were erased under their pseudonym, in everything that is shown. Pure.
 
-The records keep the handle, because no record is ever touched; whoever looks through Headrace reads the pseudonym, the same one everywhere.
+The records keep the handle, because records are never changed; readers of Headrace see the pseudonym, the same one everywhere.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ _ONE = ("user", "handle", "service_account", "owner", "on_behalf_of")
 _MANY = ("members", "admins", "service_accounts", "beyond_limit", "on_behalf", "submitters")
 _SENTENCE = "message"
 _NAMING = ("job", "subject", "user", "on_behalf_of")
-"""Fields that say of whom a sentence beside them speaks."""
+"""Fields that name the person whom a message beside them is about."""
 _ULID = "[0-7][0-9a-hjkmnp-tv-z]{25}"
 
 
 def erased_of(state: State) -> Erased:
-    """Everybody who was."""
+    """All people who were erased."""
     return tuple((tenant, handle, pseudonym) for (tenant, handle), pseudonym in sorted(state.tokens.erased.items()))
 
 
 def name(state: State, tenant: str, handle: str) -> str:
-    """What somebody is called."""
+    """The handle, or the pseudonym of a person who was erased."""
     return state.tokens.erased.get((tenant, handle), handle)
 
 
 def meant(state: State, tenant: str, text: str) -> str | None:
-    """The handle of whom a question means: a pseudonym is its person's, and the handle of somebody who was erased is nobody's (None)."""
+    """Handle that a query means: of a pseudonym the person's; None for the handle of a person who was erased."""
     for (owner, handle), pseudonym in state.tokens.erased.items():
         if owner == tenant and text in (handle, pseudonym):
             return handle if text == pseudonym else None
@@ -51,12 +51,12 @@ def meant(state: State, tenant: str, text: str) -> str | None:
 
 
 def told(state: State, text: str) -> str:
-    """A sentence, a job's key or a subject of SUBMIT, in which people stand with their tenant: `acme.alice`, `acme/alice`."""
+    """A text with people named by tenant and handle (`acme.alice`, `acme/alice`): a sentence, a job's key or a subject of SUBMIT."""
     return _told(erased_of(state), text) if state.tokens.erased else text
 
 
 def told_of(state: State, text: str, fact: object) -> str:
-    """A sentence about a fact, in which people of its job, or of the wish that it refuses, may stand by their handle alone."""
+    """A text about a fact, in which people of its job or wish may be named by their handle alone."""
     if not state.tokens.erased:
         return text
     said = {name: getattr(fact, name, "") for name in _NAMING}
@@ -64,12 +64,12 @@ def told_of(state: State, text: str, fact: object) -> str:
 
 
 def shown(state: State, value: Any, tenant: str = "") -> Any:
-    """Any value of mappings, lists and texts. `tenant`: whose it is, where it does not say so itself."""
+    """Any value of mappings, lists and texts. `tenant`: its tenant, if the value does not name it."""
     return _shown(erased_of(state), state.tokens.erased, value, tenant) if state.tokens.erased else value
 
 
 def seen(state: State, view: T, tenant: str = "") -> T:
-    """A view, or a list of some, as it may be seen."""
+    """A view, or a list of views, with pseudonyms."""
     if not state.tokens.erased or not may_name(state, encode(view)):
         return view
     made = _shown(erased_of(state), state.tokens.erased, msgspec.to_builtins(view), tenant)
@@ -79,13 +79,13 @@ def seen(state: State, view: T, tenant: str = "") -> T:
 
 
 def written(state: State, message: dict[str, Any], tenant: str) -> bytes:
-    """A message to a tenant as it may be seen."""
+    """A message to a tenant, encoded, with pseudonyms."""
     payload = encode(message)
     return encode(shown(state, msgspec.to_builtins(message), tenant)) if may_name(state, payload) else payload
 
 
 def may_name(state: State, written: bytes) -> bool:
-    """Whether the handle of somebody who was erased stands in what was written, whoever is meant."""
+    """True if the encoded text has the handle of an erased person, even if another person is meant."""
     return bool(state.tokens.erased) and _handles(erased_of(state)).search(written) is not None
 
 
@@ -115,7 +115,7 @@ def _shown(erased: Erased, names: Mapping[tuple[str, str], str], value: Any, ten
 
 
 def _sentence(erased: Erased, text: str, said: Mapping[str, Any], tenant: str) -> str:
-    """The same with the handles of those people, and of the owner of any job of their tenant (`alice's 01jd...`)."""
+    """`_told`, also with handles alone: of the people in `said`, and of the owners of jobs of their tenant (`alice's 01jd...`)."""
     text, tenant = _told(erased, text), tenant or _tenant_in(said)
     people = {str(said.get(name, "")) for name in ("user", "on_behalf_of")} | {_user_in(said)}
     for owner, handle, pseudonym in erased:
@@ -126,7 +126,7 @@ def _sentence(erased: Erased, text: str, said: Mapping[str, Any], tenant: str) -
 
 
 def _tenant_in(said: Mapping[str, Any]) -> str:
-    """Whose the job is, or the wish."""
+    """Tenant of the job or the wish."""
     return str(said.get("job", "")).partition(".")[0] or asker_of(str(said.get("subject", "")))[0]
 
 

@@ -1,14 +1,14 @@
-"""Answers to `hr.query.feed.<what>.<tenant>.<user>`, from the fold (R22); the asker is whom the subject names, and sees its tenant only.
+"""Answers to `hr.query.feed.<what>.<tenant>.<user>`, from the fold (R22); the subject names the user, who sees their tenant only.
 
-| what | request | body |
-|---|---|---|
-| `jobs` | `JobsRequest` | list of `JobView`, newest first, each with its latest attempt |
-| `job` | `JobRequest` | `JobView` |
-| `why` | `JobRequest` | `WhyView`: now, or as it was behind a record or at a moment |
-| `facts` | `JobRequest` | list of `FactView`: the job's story, read from the ledger |
-| `logs` | `JobRequest` | `LogsAnswer`, from the node |
-| `queues`, `pools`, `nodes` | nothing | list of `QueueView`, `PoolView`, `NodeView` |
-| `state`, `diff` | `PastRequest`, `DiffRequest` | `PastView`, `DiffView`: all of it, as it was at a point, or changed between two |
+ what | request | body |
+---|---|---|
+ `jobs` | `JobsRequest` | list of `JobView`, newest first, each with its latest attempt |
+ `job` | `JobRequest` | `JobView` |
+ `why` | `JobRequest` | `WhyView`: now, or after a record or at a time |
+ `facts` | `JobRequest` | list of `FactView`: the job's history, read from the ledger |
+ `logs` | `JobRequest` | `LogsAnswer`, from the node |
+ `queues`, `pools`, `nodes` | nothing | list of `QueueView`, `PoolView`, `NodeView` |
+ `state`, `diff` | `PastRequest`, `DiffRequest` | `PastView`, `DiffView`: the whole state at a point, or its changes between two |
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from headrace.service.answering import Refused
 from headrace.views import tenant_views
 from headrace.views.job_index import Rejected
 from headrace.views.job_lines import lines_of
-from headrace.views.past_queries import Then
+from headrace.views.past_queries import PastQueries
 from headrace.views.pseudonyms import meant, seen
 from headrace.views.state_at import Past
 from headrace.views.visibility import is_known, reads_output
@@ -55,7 +55,7 @@ AT_ONCE = 500
 """Jobs looked at before orders get their turn."""
 LOGS_TIMEOUT = 2.0
 ENVELOPE = 64 * 1024
-"""Room for what stands around a body in its message."""
+"""Bytes reserved for what surrounds a body in its message."""
 
 
 class BusAnswer(Protocol):
@@ -63,23 +63,23 @@ class BusAnswer(Protocol):
 
     @property
     def data(self) -> bytes:
-        """Its bytes."""
+        """Payload of the answer."""
 
 
 class BusConnection(Protocol):
-    """What is needed of a connection (`headrace.bus.nats.connection`)."""
+    """The part of a connection that is needed (`headrace.bus.nats.connection`)."""
 
     async def ask(
         self, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None, within: float = LOGS_TIMEOUT
     ) -> BusAnswer:
-        """Send, and wait so many seconds for the answer; raises `LogUnavailable`, `LogRefused`."""
+        """Send, and wait `within` seconds for the answer. Raises `LogUnavailable`, `LogRefused`."""
 
 
 class Sources(NamedTuple):
-    """What answers are made of. `clock`: microseconds since 1970; `heard`: when each node was last heard of."""
+    """Sources of the answers. `clock`: microseconds since 1970; `heard`: when each node was last heard of."""
 
     state: State
-    roster: JobIndex
+    job_index: JobIndex
     history: History
     ledger: Log
     wire: BusConnection
@@ -89,15 +89,15 @@ class Sources(NamedTuple):
 
 
 class Queries:
-    """One method for each question; each raises `Refused` where the answer is no."""
+    """One method for each query. Each raises `Refused` if it is refused."""
 
     def __init__(self, sources: Sources) -> None:
         self._from = sources
         self._past = Past(sources.ledger, sources.snapshots, erased=sources.state.tokens.erased)
-        self._then = Then(self._past, sources.ledger, self._now)
+        self._then = PastQueries(self._past, sources.ledger, self._now)
 
     def handlers(self) -> dict[str, Handler]:
-        """What `headrace.service.answering.serve` takes."""
+        """Handlers to be passed to `headrace.service.answering.serve`."""
         found: dict[str, Handler] = self._then.handlers() | {
             "jobs": self.jobs,
             "job": self.job,
@@ -105,21 +105,21 @@ class Queries:
             "facts": self.facts,
             "logs": self.logs,
             "queues": lambda tenant, _user, _payload: list(
-                tenant_views.queue_views(self._from.state, self._from.roster.lines, tenant, self._from.clock())
+                tenant_views.queue_views(self._from.state, self._from.job_index.lines, tenant, self._from.clock())
             ),
             "pools": lambda tenant, _user, _payload: list(
-                tenant_views.pool_views(self._from.state, self._from.roster.lines, tenant)
+                tenant_views.pool_views(self._from.state, self._from.job_index.lines, tenant)
             ),
             "nodes": lambda tenant, _user, _payload: list(tenant_views.node_views(self._from.state, self._from.heard, tenant)),
         }
         return {what: self._to_a_tenant(handler) for what, handler in found.items()}
 
     def _to_a_tenant(self, handler: Handler) -> Handler:
-        """Only who speaks for everybody can name a tenant that is not there, and is told so; one that is gone is there for its jobs."""
+        """Handler that refuses unknown tenants, which only the provider can name; a deleted tenant is known as long as its jobs are."""
 
         def answer(tenant: str, user: str, payload: bytes) -> object:
-            if not self._from.state.has_tenant(tenant) and tenant not in self._from.roster.tenants:
-                raise Refused("NOT_FOUND", f"tenant: there is no tenant {tenant}; `headrace get tenant` lists them")
+            if not self._from.state.has_tenant(tenant) and tenant not in self._from.job_index.tenants:
+                raise Refused("NOT_FOUND", f"tenant: unknown tenant {tenant}; `headrace get tenant` lists them")
             return handler(tenant, user, payload)
 
         return answer
@@ -134,7 +134,7 @@ class Queries:
         limit = min(max(request.limit, 1), JOBS_MAX)
         waits = tenant_views.Waits(self._from.state, self._now())
         found: list[JobView] = []
-        for number, job in enumerate(self._from.roster.newest(tenant), 1):
+        for number, job in enumerate(self._from.job_index.newest(tenant), 1):
             looks = waits.looks
             if _passes(job, request):
                 found.append(_view(job, waits, all_attempts=False))
@@ -148,7 +148,10 @@ class Queries:
         return found
 
     def job(self, tenant: str, user: str, payload: bytes) -> JobView:
-        """One job with all its attempts; refused where it is not the one that its owner, or who submits for them, asks about."""
+        """One job with all its attempts.
+
+        Raises `Refused` if its owner, or one who submits for them, asks for other content under its id.
+        """
         request = _read(payload, JobRequest)
         job = self.find(tenant, user, request.job)
         if request.digest and self._knows_content(job, tenant, user):
@@ -156,7 +159,7 @@ class Queries:
         return seen(self._from.state, _view(job, tenant_views.Waits(self._from.state, self._now()), all_attempts=True), tenant)
 
     def why(self, tenant: str, user: str, payload: bytes) -> object:
-        """Why one job waits, or what became of it; now, or as it was behind a record or at a moment."""
+        """Why one job waits, or its outcome; now, or after a record or at a time."""
         request = _read(payload, JobRequest)
         if request.sequence < 0 or request.at < 0:
             raise Refused("INVALID", "sequence, at: neither is less than 0")
@@ -171,21 +174,21 @@ class Queries:
         )
 
     async def _why_then(self, tenant: str, user: str, request: JobRequest) -> Answer:
-        """The answer of the past, which says by itself which record it reflects."""
+        """The answer for a past state, with its own sequence."""
         keys = self._candidates(tenant, user, request.job)
         state = await self._past.behind(request.sequence, request.at, self._from.state.sequence)
         job = next((state.jobs[key] for key in keys if key in state.jobs), None)
         if job is not None:
             view = tenant_views.why_view(state, job, max(state.now, request.at))
         else:
-            rejected = next((found for key in keys if isinstance(found := self._from.roster.find(key), Rejected)), None)
+            rejected = next((found for key in keys if isinstance(found := self._from.job_index.find(key), Rejected)), None)
             if rejected is None or rejected.at > max(state.now, request.at):
                 raise Refused("NOT_FOUND", f"tenant {tenant} had no job {request.job} behind record {state.sequence}")
             view = tenant_views.rejected_why(rejected)
         return Answer(sequence=state.sequence, body=msgspec.Raw(encode(seen(self._from.state, view, tenant))))
 
     async def facts(self, tenant: str, user: str, payload: bytes) -> list[FactView]:
-        """The story of one job; of a very long one the middle is missing."""
+        """History of one job; the middle of a very long one is left out."""
         job = self.find(tenant, user, _read(payload, JobRequest).job)
         key = job.fact.job if isinstance(job, Rejected) else job.key
         lines: list[FactView] = []
@@ -199,7 +202,7 @@ class Queries:
         return lines
 
     async def logs(self, tenant: str, user: str, payload: bytes) -> LogsAnswer:
-        """The output of an attempt (0: the latest) of one job, asked of its node."""
+        """Output of an attempt (0: the latest) of one job, from its node."""
         request = _read(payload, JobRequest)
         job = self.find(tenant, user, request.job)
         if isinstance(job, Rejected):
@@ -226,7 +229,7 @@ class Queries:
         return answer
 
     def _knows_content(self, job: JobRecord | Rejected, tenant: str, user: str) -> bool:
-        """True if the asker may learn that a job differs from what they submitted; others could guess its content that way."""
+        """True if the user may learn that a job differs from what they submitted; others could guess its content that way."""
         if isinstance(job, Rejected):
             return user == job.fact.job.split(".")[1] or not is_known(self._from.state, tenant, user)
         return reads_output(self._from.state, job, user)
@@ -239,10 +242,10 @@ class Queries:
         return max(self._from.state.now, self._from.clock())
 
     def find(self, tenant: str, user: str, text: str) -> JobRecord | Rejected:
-        """A job of the tenant by its id, the asker's own first, or by its whole key."""
+        """A job of the tenant by its id, the user's own first, or by its whole key."""
         keys = self._candidates(tenant, user, text)
         for key in keys:
-            job = self._from.roster.find(key)
+            job = self._from.job_index.find(key)
             if job is not None:
                 return job
         for key in keys:
@@ -255,18 +258,20 @@ class Queries:
 
     def _candidates(self, tenant: str, user: str, text: str) -> list[str]:
         if is_job_id(text):
-            roll = self._from.roster.tenants.get(tenant)
-            users = {user: None} | (roll.users if roll is not None else {})
+            jobs = self._from.job_index.tenants.get(tenant)
+            users = {user: None} | (jobs.users if jobs is not None else {})
             return [job_key(tenant, name, text) for name in users]
         try:
             split_job_key(text)
         except IdError:
-            raise Refused("INVALID", f"job: {text[:80]!r} is no job id, which is a lower-case ULID of 26 characters") from None
+            raise Refused(
+                "INVALID", f"job: {text[:80]!r} is not a job id, which is a lower-case ULID of 26 characters"
+            ) from None
         return [text] if text.startswith(f"{tenant}.") else []
 
 
 def _read(payload: bytes, kind: type[T]) -> T:
-    """The request; an empty one is one without any field."""
+    """The decoded request; an empty payload is a request without fields."""
     return decode(payload if payload.strip() else b"{}", kind)
 
 
@@ -299,7 +304,7 @@ def _view(job: JobRecord | Rejected, waits: tenant_views.Waits, *, all_attempts:
 
 
 def _see_same(job: JobRecord | Rejected, digest: str) -> None:
-    """Raise `Refused` where the id is that of a job with other content (R14)."""
+    """Raise `Refused` if the id is that of a job with other content (R14)."""
     key, first = (job.fact.job, job.fact.digest) if isinstance(job, Rejected) else (job.key, job.digest)
     if first != digest:
         job_id = key.rpartition(".")[2]

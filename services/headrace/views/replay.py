@@ -1,6 +1,6 @@
-"""The whole governed state, shown: policies, who held what, who waited and why; as one asker may know it. Pure.
+"""The whole governed state for people: policies, leases, waiting jobs and reasons, as one tenant may know it. Pure.
 
-It shows any state, and a past one is a state like any other. Jobs come a page at a time, by their keys; everything else is on the first.
+It shows any state, current or past. Jobs come a page at a time, by their keys; everything else is on the first page.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from headrace.contracts.messages.history import LeaseView, PastJob, PastView
 from headrace.contracts.messages.queries import DocumentView
 from headrace.contracts.values.amounts import JOB
 from headrace.domain.model.job_states import FINAL, JobState
-from headrace.views.job_index import lines_of
+from headrace.views.job_index import queue_counts
 from headrace.views.pseudonyms import seen, shown, told
 from headrace.views.tenant_views import Waits, node_views, pool_views, queue_views, state_of
-from headrace.views.visibility import EVERYBODY, document_seen_by, hide_others
+from headrace.views.visibility import ALL_TENANTS, document_seen_by, hide_others
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +32,7 @@ LIMIT_MAX = 5_000
 
 
 def past_view(state: State, tenant: str, tip: int, at: int, after: str = "", limit: int = LIMIT_MAX) -> PastView:
-    """A page of the state as `tenant` may know it. `at`: the moment asked for, at which reasons are worked out; 0: log time."""
+    """A page of the state as `tenant` may know it. `at`: the time asked for, at which reasons are computed; 0: log time."""
     now = max(state.now, at)
     limit = min(max(1, limit), LIMIT_MAX)
     keys = sorted(job.key for job in _own(state, tenant) if job.state not in FINAL and job.key > after)
@@ -43,8 +43,8 @@ def past_view(state: State, tenant: str, tip: int, at: int, after: str = "", lim
     )
     if after:
         return replace(seen(state, page, tenant), next=page.next)
-    lines = lines_of(state)
-    tenants = sorted({owner for owner, _ in state.policies}) if tenant == EVERYBODY else [tenant]
+    lines = queue_counts(state)
+    tenants = sorted({owner for owner, _ in state.policies}) if tenant == ALL_TENANTS else [tenant]
     whole = PastView(
         sequence=page.sequence,
         now=page.now,
@@ -82,12 +82,12 @@ def documents(state: State, tenant: str) -> Iterator[DocumentView]:
 
 
 def _in_order(value: Any) -> Any:
-    """The same with its keys sorted: a document says the same in whichever order it was written, or kept."""
+    """The value with keys sorted, so that a document looks the same in whichever order it was written or stored."""
     return {key: _in_order(value[key]) for key in sorted(value)} if isinstance(value, dict) else value
 
 
 def past_job(state: State, job: JobRecord, waits: Waits) -> PastJob:
-    """A job that has not ended."""
+    """View of a job that has not ended."""
     reason, message = waits.of(job) if job.state is JobState.PENDING else (job.reason, job.message)
     hold = state.holds.get(job.key)
     since = job.pending_since or job.admitted_at
@@ -125,4 +125,4 @@ def _lease(lease: LeaseState) -> LeaseView:
 
 
 def _own(state: State, tenant: str) -> Iterator[JobRecord]:
-    return (job for job in state.jobs.values() if tenant in (EVERYBODY, job.tenant))
+    return (job for job in state.jobs.values() if tenant in (ALL_TENANTS, job.tenant))

@@ -1,8 +1,9 @@
-"""The state as it was: the ledger folded up to a record or a moment, beginning with the last snapshot before it.
+"""Earlier states: the ledger folded up to a record or a time, starting from the last snapshot before it.
 
-Strategy: a question costs the reading of a snapshot and of what lies between it and there, in pieces between which orders get their turn;
-so few are answered at once, fewer for one tenant, and the others are told to come again. It ends where its caller goes away. The last
-answer is kept for a while, because who asks for one page asks for the next. Whoever gets a state reads it, and nobody changes it.
+Strategy: a query costs the reading of a snapshot and of the records from there on, in pieces between which orders get their turn; so only
+a few are answered at once, fewer for one tenant, and the others are refused for the moment. It ends when its caller disconnects. The last
+state is cached for a while, because the query for one page is followed by that for the next. Callers only read a state and never change
+it.
 """
 
 from __future__ import annotations
@@ -24,20 +25,20 @@ if TYPE_CHECKING:
     from headrace.contracts.messages.history import LedgerPoint
     from headrace.service.snapshots import SnapshotName, Snapshots
 
-NOBODY: dict[tuple[str, str], str] = {}
+NONE_ERASED: dict[tuple[str, str], str] = {}
 AT_ONCE, EACH = 3, 2
 PIECE = 10
 """Records folded before orders get their turn."""
 SILENCE = 2.0
-"""Seconds after which a ledger that gives nothing more is said to be away."""
+"""Timeout in seconds of a read from the ledger."""
 KEPT_FOR = 30.0
-"""Seconds for which a state is kept for the next page."""
+"""Seconds for which a state is cached for the next page."""
 
 
 class Past:
-    """Past states of one ledger. `at_once`: how many are worked out at the same time, and how many of them for one tenant.
+    """Past states of one ledger. `at_once`: maximum number computed at the same time, and of these for one tenant.
 
-    `erased`: people of whom nothing is known any more, with their pseudonyms, as of now: so they are called in every past.
+    `erased`: people who were erased by now, with their pseudonyms, which apply in every past state.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class Past:
         snapshots: Snapshots | None = None,
         at_once: tuple[int, int] = (AT_ONCE, EACH),
         *,
-        erased: Mapping[tuple[str, str], str] = NOBODY,
+        erased: Mapping[tuple[str, str], str] = NONE_ERASED,
     ) -> None:
         self._ledger = ledger
         self._snapshots = snapshots
@@ -56,12 +57,12 @@ class Past:
         self._letting_go: asyncio.TimerHandle | None = None
 
     async def at(self, point: LedgerPoint, tip: int, now: int, who: str = "") -> State:
-        """The state at a point; `tip`: the last record there is, `now`: this moment, `who`: the tenant that asks.
+        """State at a point; `tip`: the last sequence, `now`: the current time, `who`: the tenant that asks.
 
-        Raises `Refused` where there is no such point, or too much is asked at once.
+        Raises `Refused` for a point that does not exist, or if too many queries run.
         """
         if point.sequence < 0 or point.sequence > tip:
-            raise Refused("INVALID", f"at: records are numbered from 1 to {tip} so far, there is no record {point.sequence}")
+            raise Refused("INVALID", f"at: record {point.sequence} does not exist; records are numbered from 1 to {tip} so far")
         if point.at > now:
             raise Refused("INVALID", f"at: {format_time(point.at)} is still to come; it is {format_time(now)}")
         asked = (point.sequence or (0 if point.at else tip), point.at)
@@ -77,9 +78,9 @@ class Past:
         return state
 
     async def behind(self, sequence: int, at: int, tip: int, who: str = "") -> State:
-        """The state behind record `sequence`, or, where that is 0, behind the last record stored up to `at`.
+        """State after record `sequence`, or, if that is 0, after the last record stored up to `at`.
 
-        `tip`: the last record there is; `who`: the tenant that asks. Raises `Refused`.
+        `tip`: the last sequence; `who`: the tenant that asks. Raises `Refused`.
         """
         try:
             with self._places.one(who):
@@ -94,7 +95,7 @@ class Past:
         return state
 
     async def _fold(self, last: int, at: int | None) -> State:
-        fold = FoldedLedger(await self.nearest(last, at))  # void records have been told of when they came
+        fold = FoldedLedger(await self.nearest(last, at))  # void records were reported when they came
         reader = await self._ledger.read(fold.sequence)
         try:
             while fold.sequence < last:
@@ -111,24 +112,24 @@ class Past:
         return fold.state
 
     async def nearest(self, last: int, at: int | None) -> State:
-        """What to fold from: the state of the last snapshot up to record `last`, and up to the moment `at`; else an empty one."""
+        """State to fold from: of the last snapshot up to record `last` and up to the time `at`; else an empty one."""
         if self._snapshots is None:
             return State()
         try:
             names = [name for name in await self._snapshots.names() if name.sequence <= last]
         except LogRefused:
-            return State()  # there is no place for snapshots yet: the ledger has it all
+            return State()  # the bucket of snapshots does not exist yet: the ledger has all records
         if at is not None:
             names = names[: await self._up_to(names, at)]
         return await self._snapshots.first_usable(reversed(names)) or State()
 
     async def _up_to(self, names: list[SnapshotName], at: int) -> int:
-        """How many of them hold nothing that was stored after the moment."""
+        """Number of snapshots with nothing that was stored after the time."""
         low, high = 0, len(names)
         while low < high:
             middle = (low + high) // 2
             message = await self._ledger.get(names[middle].sequence)
-            if message is None or message.stamped <= at:  # what is not there any more was stored before what is
+            if message is None or message.stamped <= at:  # a record that was purged was stored before those that remain
                 low = middle + 1
             else:
                 high = middle

@@ -1,7 +1,4 @@
-"""From the fold to what a tenant sees (`contracts.messages.queries`): its own jobs and queues, and of pools and nodes no more than totals.
-
-Pure.
-"""
+"""Views of the state for a tenant (`contracts.messages.queries`): its own jobs and queues, and totals of pools and nodes. Pure."""
 
 from __future__ import annotations
 
@@ -36,7 +33,7 @@ from headrace.domain.model.quota import borrowed
 from headrace.domain.queueing.freeze_drain import queue_closing
 from headrace.domain.queueing.gates import opens_at
 from headrace.views.job_index import QueueCounts, Rejected
-from headrace.views.visibility import EVERYBODY, SOMEBODY, hide_others, sees_node, sees_pool
+from headrace.views.visibility import ALL_TENANTS, OTHER_TENANT, hide_others, sees_node, sees_pool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -52,7 +49,7 @@ LOOKS_MAX = 100
 
 
 def state_of(job: JobRecord) -> str:
-    """The state as the interfaces page names it: whoever holds leases runs, unless it is being preempted."""
+    """Name of the job's state for people: a job that holds leases runs, unless it is being preempted."""
     if job.state not in HOLDING or job.state is JobState.SUSPENDED:
         return job.state.value
     preempted = job.state is JobState.STOPPING and job.stop is not None and job.stop.cause == "preempted"
@@ -60,10 +57,10 @@ def state_of(job: JobRecord) -> str:
 
 
 class Waits:
-    """Why jobs wait, for one answer. Jobs of one group differ in nothing but their place in it, so that two are looked at for all.
+    """Reasons why jobs wait, for one answer. Jobs of one group differ only in their position, so two of them are computed for all.
 
-    `looks` counts the reasons worked out; after `looks_max` of them the other jobs of a list go without, because each may cost a
-    walk over a whole pool.
+    `looks` counts the computed reasons; after `looks_max` of them the other jobs of a list get none, because each may need a walk over a
+    whole pool.
     """
 
     def __init__(self, state: State, now: int, looks_max: int = LOOKS_MAX) -> None:
@@ -76,7 +73,7 @@ class Waits:
     def of(self, job: JobRecord) -> tuple[str, str]:
         """(reason, message) of a pending job."""
         group = self.state.pending.group_of(job)
-        if group is None:  # something of its own keeps it from standing in line
+        if group is None:  # it is not in a queue for a reason of its own
             return self._look(job)
         place = (group, group.head() is job)
         found = self._known.get(place)
@@ -93,7 +90,7 @@ class Waits:
 
 
 def job_view(job: JobRecord, waits: Waits, *, all_attempts: bool) -> JobView:
-    """A job, with all its attempts or the latest only."""
+    """View of a job, with all its attempts or the latest only."""
     tenant, user, job_id = split_job_key(job.key)
     reason, message = waits.of(job) if job.state is JobState.PENDING else (job.reason, job.message)
     return JobView(
@@ -137,7 +134,7 @@ def _attempt_view(attempt: Attempt) -> AttemptView:
 
 
 def rejected_view(rejected: Rejected) -> JobView:
-    """A job that admission refused."""
+    """View of a job that admission rejected."""
     fact = rejected.fact
     tenant, user, job_id = split_job_key(fact.job)
     return JobView(
@@ -169,7 +166,7 @@ def why_view(state: State, job: JobRecord, now: int) -> WhyView:
 
 
 def rejected_why(rejected: Rejected) -> WhyView:
-    """Why a refused job will never run."""
+    """Why a rejected job will never run."""
     fact = rejected.fact
     return WhyView(job=fact.job, state=JobState.REJECTED.value, reason=fact.reason, message=fact.message)
 
@@ -214,7 +211,7 @@ def _budget_views(policy: PolicyState, now: int) -> Iterator[BudgetView]:
 
 
 def _scope_views(state: State, policy: PolicyState) -> Iterator[ScopeView]:
-    """What the policy holds over all pools, for each governed key of the pools it reaches (R5, R17)."""
+    """The policy's use over all pools, for each governed key of the pools it may use (R5, R17)."""
     for key in _gpu_first(_governed(state, policy)):
         yield _scope_view(policy.wide, key)
 
@@ -242,7 +239,7 @@ def _gpu_first(keys: set[str] | frozenset[str]) -> list[str]:
 
 
 def pool_views(state: State, lines: Mapping[Queue, QueueCounts], tenant: str) -> Iterator[PoolView]:
-    """The pools a tenant sees, by name: everybody's use in total, jobs of its own only."""
+    """The pools a tenant sees, by name: the use of all tenants in total, jobs of its own only."""
     for name in sorted(state.pools):
         pool = state.pools[name]
         if sees_pool(tenant, pool.document):
@@ -256,7 +253,7 @@ def pool_views(state: State, lines: Mapping[Queue, QueueCounts], tenant: str) ->
 
 
 def pool_keys(state: State, pool: PoolState) -> tuple[PoolKeyView, ...]:
-    """What there is of each governed key, what is free, and what is unusable and why (R6)."""
+    """Capacity of each governed key, what is free, and what is unusable and why (R6)."""
     return tuple(
         PoolKeyView(
             key=key,
@@ -273,22 +270,22 @@ def pool_keys(state: State, pool: PoolState) -> tuple[PoolKeyView, ...]:
 
 
 def _running_in(state: State, tenant: str, pool: str) -> int:
-    holders = (job for key, policy in state.policies.items() if tenant in (EVERYBODY, key[0]) for job in policy.jobs.values())
+    holders = (job for key, policy in state.policies.items() if tenant in (ALL_TENANTS, key[0]) for job in policy.jobs.values())
     return sum(any(lease.pool == pool for lease in job.leases.values()) for job in holders)
 
 
 def _pending_for(state: State, lines: Mapping[Queue, QueueCounts], tenant: str, pool: str) -> int:
-    """Waiting jobs that may go to the pool."""
+    """Number of waiting jobs that may go to the pool."""
     total = 0
     for (owner, _, name), line in lines.items():
-        profile = state.profile(owner, name) if tenant in (EVERYBODY, owner) else None
+        profile = state.profile(owner, name) if tenant in (ALL_TENANTS, owner) else None
         if profile is not None and pool in profile.pools:
             total += line.pending
     return total
 
 
 def node_views(state: State, heard: Mapping[str, int], tenant: str) -> Iterator[NodeView]:
-    """The nodes a tenant sees, by name. `heard` says when each was last heard of, microseconds since 1970."""
+    """The nodes a tenant sees, by name. `heard`: when each was last heard of, microseconds since 1970."""
     for name in sorted(state.nodes):
         node = state.nodes[name]
         if sees_node(tenant, node):
@@ -309,7 +306,7 @@ def _node_state(state: State, node: NodeState) -> str:
 
 
 def node_view(state: State, node: NodeState, heard: int, tenant: str) -> NodeView:
-    """A node as a tenant sees it; `heard`: when it was last heard of."""
+    """View of a node for a tenant; `heard`: when it was last heard of."""
     return NodeView(
         name=node.name,
         pool=node.pool.document.name if node.pool is not None else "",
@@ -322,21 +319,21 @@ def node_view(state: State, node: NodeState, heard: int, tenant: str) -> NodeVie
         cpu_free=free_on(node, CPU),
         memory=node.memory,
         memory_free=free_on(node, MEMORY),
-        leases=sum(tenant in (EVERYBODY, lease.job.tenant) for lease in node.leases.values()),
+        leases=sum(tenant in (ALL_TENANTS, lease.job.tenant) for lease in node.leases.values()),
         last_heard=heard,
         slices={device.name: _slices(device) for device in node.devices if device.mig},
         dedicated_to=_owner(node, tenant),
         isolation=told(node.levels),
         unfit={device.name: device.unfit for device in node.devices if device.unfit},
         unapproved=beyond(node.said, state.approvals.get(node.name)) if node.said is not None else (),
-        reason=state.excluded.get(node.name, node.cordoned if tenant == EVERYBODY else ""),
+        reason=state.excluded.get(node.name, node.cordoned if tenant == ALL_TENANTS else ""),
     )
 
 
 def _owner(node: NodeState, tenant: str) -> str:
-    """Whose a node is, as the tenant may know it."""
+    """Owner of a node, as the tenant may know it."""
     owner = owner_of(node.pool.document, node.labels) if node.pool is not None else ""
-    return owner if not owner or tenant in (EVERYBODY, owner.partition("/")[0]) else SOMEBODY
+    return owner if not owner or tenant in (ALL_TENANTS, owner.partition("/")[0]) else OTHER_TENANT
 
 
 def _slices(device: DeviceState) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Who may see what: a tenant sees itself, the pools it may use, and of all others no more than totals (R12, R21, R22)."""
+"""Visibility: a tenant sees itself, the pools it may use, and only totals of all others (R12, R21, R22)."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 _JOB_KEY = re.compile(r"\b([a-z0-9-]{1,63})\.[a-z0-9-]{1,63}\.[0-7][0-9a-hjkmnp-tv-z]{25}\b")
 
-SOMEBODY = "another tenant"
-EVERYBODY = ""
-"""The asker who sees all: the provider."""
+OTHER_TENANT = "another tenant"
+ALL_TENANTS = ""
+"""The tenant of queries that see everything: the provider's."""
 
 
 def tenants_of(state: State) -> tuple[str, ...]:
-    """Everybody to whom what concerns all is told."""
+    """All tenants, for facts that all of them see."""
     return tuple(sorted({DEFAULT_TENANT, *state.tenants}))
 
 
 def sees_pool(tenant: str, pool: Pool) -> bool:
-    """Whether the pool is one that the tenant, or a group of it, may use (R12), and not dedicated to another (R21)."""
+    """True if the tenant, or a group of it, may use the pool (R12), and it is not dedicated to another (R21)."""
     access = pool.access
-    if tenant == EVERYBODY:
+    if tenant == ALL_TENANTS:
         return True
     if tenant in access.deny or not (pool.dedicated_to is None or _is_own(tenant, pool.dedicated_to)):
         return False
@@ -37,10 +37,10 @@ def sees_pool(tenant: str, pool: Pool) -> bool:
 
 
 def reads_output(state: State, job: JobRecord, asker: str) -> bool:
-    """Whether somebody of a job's tenant may read what it printed.
+    """True if a user of the job's tenant may read its output.
 
-    Its owner may, who runs the tenant, and a service account trusted with the owner's jobs. In the name of somebody of whom nobody has
-    written, the bus lets nobody speak but who runs the installation.
+    These are its owner, the tenant's admins, and a service account that may act for the owner. For a handle that is in no document the bus
+    accepts only administrators of the installation.
     """
     tenant, policy = job.tenant, job.policy.document
     written = state.tenants.get(tenant)
@@ -50,7 +50,7 @@ def reads_output(state: State, job: JobRecord, asker: str) -> bool:
 
 
 def is_known(state: State, tenant: str, handle: str) -> bool:
-    """Whether documents, or a provider's token, have named somebody in a tenant."""
+    """True if documents, or a provider's token, have named this handle in a tenant."""
     named = (tenant, handle) in state.users or (tenant, handle) in state.tokens.claims
     return named or any(
         handle in written.document.members or handle in written.document.service_accounts
@@ -60,7 +60,7 @@ def is_known(state: State, tenant: str, handle: str) -> bool:
 
 
 def sees_node(tenant: str, node: NodeState) -> bool:
-    """Whether the node's pool is one that the tenant sees; a node that belongs to no pool is everybody's."""
+    """True if the tenant sees the node's pool; all tenants see a node without a pool."""
     return node.pool is None or sees_pool(tenant, node.pool.document)
 
 
@@ -70,7 +70,7 @@ def _is_own(tenant: str, owner: Owner) -> bool:
 
 def pool_seen_by(state: State, tenant: str, pool: Pool) -> Pool:
     """The pool without others' names: who else has access, what is dedicated to others, profiles of others."""
-    if tenant == EVERYBODY:
+    if tenant == ALL_TENANTS:
         return pool
     return msgspec.structs.replace(
         pool,
@@ -81,7 +81,7 @@ def pool_seen_by(state: State, tenant: str, pool: Pool) -> Pool:
 
 
 def pool_for(state: State, tenant: str, pool: Pool) -> dict[str, Any]:
-    """The same as FEED tells it."""
+    """The pool as FEED shows it."""
     seen = pool_seen_by(state, tenant, pool)
     shown: dict[str, Any] = msgspec.to_builtins(seen)
     shown.pop("access", None)
@@ -92,15 +92,15 @@ def pool_for(state: State, tenant: str, pool: Pool) -> dict[str, Any]:
 
 def profile_seen_by(state: State, tenant: str, profile: Profile) -> Profile:
     """The profile without the names of others' policies."""
-    if tenant == EVERYBODY:
+    if tenant == ALL_TENANTS:
         return profile
     own = (name.removeprefix(f"{tenant}/") for name in profile.policy_order)
     return msgspec.structs.replace(profile, policy_order=tuple(name for name in own if (tenant, name) in state.policies))
 
 
 def document_seen_by(state: State, tenant: str, document: Document) -> Document | None:
-    """Any document as the tenant sees it; None where not at all."""
-    if tenant == EVERYBODY:
+    """Any document as the tenant sees it; None if it may not see it."""
+    if tenant == ALL_TENANTS:
         return document
     match document:
         case Tenant():
@@ -113,7 +113,7 @@ def document_seen_by(state: State, tenant: str, document: Document) -> Document 
 
 
 def profile_for(state: State, tenant: str, profile: Profile) -> dict[str, Any]:
-    """The same as FEED tells it."""
+    """The profile as FEED shows it."""
     seen = profile_seen_by(state, tenant, profile)
     shown: dict[str, Any] = msgspec.to_builtins(seen)
     shown["policy_order"] = list(seen.policy_order)
@@ -121,19 +121,19 @@ def profile_for(state: State, tenant: str, profile: Profile) -> dict[str, Any]:
 
 
 def hide_others(text: str, tenant: str) -> str:
-    """A sentence as `tenant` may read it: other tenants' jobs lose their names."""
-    if tenant == EVERYBODY:
+    """The text as `tenant` may read it: without the names of other tenants' jobs."""
+    if tenant == ALL_TENANTS:
         return text
-    return _JOB_KEY.sub(lambda match: match[0] if match[1] == tenant else f"a job of {SOMEBODY}", text)
+    return _JOB_KEY.sub(lambda match: match[0] if match[1] == tenant else f"a job of {OTHER_TENANT}", text)
 
 
 def hide_tenants(text: str, tenant: str, state: State) -> str:
-    """A sentence as `tenant` may read it: other tenants, and what is theirs, lose their names."""
-    if tenant == EVERYBODY:
+    """The text as `tenant` may read it: without the names of other tenants and of what is theirs."""
+    if tenant == ALL_TENANTS:
         return text
     others = sorted(({*state.tenants, DEFAULT_TENANT} | {owner for owner, _ in state.policies}) - {tenant})
     if not others:
         return hide_others(text, tenant)
     names = "|".join(map(re.escape, others))
-    hidden = re.sub(rf"(?<![\w-])(?:{names})/[a-z0-9-]+", f"one of {SOMEBODY}", hide_others(text, tenant))
-    return re.sub(rf"\btenant (?:{names})(?![\w-])", SOMEBODY, hidden)
+    hidden = re.sub(rf"(?<![\w-])(?:{names})/[a-z0-9-]+", f"one of {OTHER_TENANT}", hide_others(text, tenant))
+    return re.sub(rf"\btenant (?:{names})(?![\w-])", OTHER_TENANT, hidden)

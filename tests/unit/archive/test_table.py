@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.archive import table
-from headrace.archive.table import NoTable, decode, encode
+from headrace.archive.table import TableError, decode, encode
 from headrace.bus.log import StoredMessage
 from headrace.contracts.facts.records import digest
 from headrace.contracts.transport.codec import decode_record
@@ -55,7 +55,7 @@ def test_a_part_of_a_file_is_read_alone(monkeypatch, first, count):
 
 @pytest.mark.parametrize("data", [b"", b"PAR1", b"PAR1" + bytes(200) + b"PAR1"])
 def test_other_bytes_are_no_table(data):
-    with pytest.raises(NoTable):
+    with pytest.raises(TableError):
         decode(data)
 
 

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from headrace.audit.seal_store import KEPT, KEY, TAIL, KeptWrong, SealKey, SealStore, read_seals
+from headrace.audit.seal_store import KEPT, KEY, TAIL, SealKey, SealStore, SealStoreError, read_seals
 from tests.unit.audit.seals_made import marks, seals_over
 
 
@@ -22,13 +22,13 @@ def test_a_key_that_is_none_or_that_others_may_read_is_refused(tmp_path):
     path = tmp_path / "key.pem"
     SealKey.at(path)
     path.chmod(0o640)
-    with pytest.raises(KeptWrong, match="may be read by others; `chmod 600"):
+    with pytest.raises(SealStoreError, match="may be read by others; `chmod 600"):
         SealKey.at(path)
     path.write_bytes(b"x")
     path.chmod(0o600)
-    with pytest.raises(KeptWrong, match="is no key; put the one from a backup there"):
+    with pytest.raises(SealStoreError, match="is no key; put the one from a backup there"):
         SealKey.at(path)
-    with pytest.raises(KeptWrong, match="cannot be used: "):
+    with pytest.raises(SealStoreError, match="cannot be used: "):
         SealKey.at(path / "key.pem")
 
 
@@ -37,7 +37,7 @@ def test_a_key_that_is_gone_is_named_where_seals_were_signed_with_it_and_not_rep
     kept.key()
     kept.keep(seals_over(written, 4)[0])
     (tmp_path / "seals" / KEY).unlink()
-    with pytest.raises(KeptWrong) as said:
+    with pytest.raises(SealStoreError) as said:
         kept.key()
     assert str(said.value) == (
         f"{tmp_path}/seals/key.pem is gone, and the seals in {tmp_path}/seals/.seals.jsonl were signed with it: put it back from a "
@@ -52,7 +52,7 @@ def test_a_full_disk_leaves_no_part_of_a_key(tmp_path, monkeypatch):
 
     with monkeypatch.context() as disk:
         disk.setattr(os, "fsync", full)
-        with pytest.raises(KeptWrong, match="key.pem cannot be used: No space left on device"):
+        with pytest.raises(SealStoreError, match="key.pem cannot be used: No space left on device"):
             SealKey.at(tmp_path / "key.pem")
     assert [*tmp_path.iterdir()] == []
     assert SealKey.at(tmp_path / "key.pem").public
@@ -85,10 +85,10 @@ def test_a_line_that_was_changed_is_refused_by_its_number(tmp_path, written):
     path = tmp_path / KEPT
     lines = path.read_bytes().splitlines()
     path.write_bytes(lines[0] + b"\n" + lines[1].replace(b'"last":8', b'"last":9') + b"\n")
-    with pytest.raises(KeptWrong, match="line 2: seal 2 is none: it has no mark for each of the records 5 to 9"):
+    with pytest.raises(SealStoreError, match="line 2: seal 2 is none: it has no mark for each of the records 5 to 9"):
         kept.seals()
     path.write_bytes(b"nonsense\n")
-    with pytest.raises(KeptWrong, match="line 1, is no seal: "):
+    with pytest.raises(SealStoreError, match="line 1, is no seal: "):
         read_seals(path)
-    with pytest.raises(KeptWrong, match="cannot be read: No such file or directory"):
+    with pytest.raises(SealStoreError, match="cannot be read: No such file or directory"):
         read_seals(tmp_path / "nothing")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.audit import verify_reading
-from headrace.audit.verify_reading import what_is_there
+from headrace.audit.verify_reading import stored_messages
 from headrace.bus.log import LogBroken
 from headrace.bus.memory import MemoryLog
 
@@ -44,7 +44,7 @@ class Damaged:
 
 
 async def everything(log, through):
-    return [message.sequence async for batch in what_is_there(log, 0, through) for message in batch]
+    return [message.sequence async for batch in stored_messages(log, 0, through) for message in batch]
 
 
 async def test_a_whole_log_is_read_to_where_it_was_asked_for(written):

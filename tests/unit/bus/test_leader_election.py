@@ -165,6 +165,6 @@ async def test_who_is_over_starts_again_and_hands_nothing_over() -> None:
     wire = Wire()
     turn = LeaderElection(first=True, clock=asyncio.get_running_loop().time, instance="me")
     turn.mine = turn.is_over = True
-    with pytest.raises(Fenced, match="^somebody else has taken over as allocator$"):
+    with pytest.raises(Fenced, match="^another instance has taken over as allocator$"):
         await take_turns(wire, "allocator", turn, lambda: None)  # type: ignore[arg-type]
     assert wire.said == []

@@ -64,9 +64,9 @@ class FakeFeed(MemoryLog):
 
 
 def begun(feed, **more):
-    outlet = Publisher(feed, feed, **more)
-    outlet.begin(feed.last_sequence)
-    return outlet
+    publisher = Publisher(feed, feed, **more)
+    publisher.begin(feed.last_sequence)
+    return publisher
 
 
 def messages(count, sequence=1):
@@ -74,16 +74,16 @@ def messages(count, sequence=1):
 
 
 @contextlib.asynccontextmanager
-async def running(outlet):
-    task = asyncio.create_task(outlet.run())
+async def running(publisher):
+    task = asyncio.create_task(publisher.run())
     yield task
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def emptied(outlet):
+async def emptied(publisher):
     async with asyncio.timeout(PATIENCE):
-        while outlet.waiting:
+        while publisher.waiting:
             await asyncio.sleep(0)
 
 
@@ -94,14 +94,14 @@ def _at_once(monkeypatch):
 
 async def test_messages_arrive_in_order_and_only_the_last_of_a_window_is_asked_about():
     feed = FakeFeed()
-    outlet = begun(feed)
-    outlet.put(messages(2 * WINDOW + 1))
-    async with running(outlet):
-        await emptied(outlet)
-        outlet.put(messages(1, sequence=2))
-        await emptied(outlet)
+    publisher = begun(feed)
+    publisher.put(messages(2 * WINDOW + 1))
+    async with running(publisher):
+        await emptied(publisher)
+        publisher.put(messages(1, sequence=2))
+        await emptied(publisher)
     assert feed.stored == [message.subject for message in [*messages(2 * WINDOW + 1), *messages(1, sequence=2)]]
-    assert (feed.asked, outlet.published, outlet.dropped) == (4, 2 * WINDOW + 2, 0)
+    assert (feed.asked, publisher.published, publisher.dropped) == (4, 2 * WINDOW + 2, 0)
 
 
 @pytest.mark.parametrize(
@@ -116,22 +116,22 @@ async def test_messages_arrive_in_order_and_only_the_last_of_a_window_is_asked_a
 )
 async def test_a_window_that_is_not_acknowledged_is_published_again(trouble):
     feed = FakeFeed(trouble, trouble)
-    outlet = begun(feed)
-    outlet.put(messages(5))
-    async with running(outlet):
-        await emptied(outlet)
+    publisher = begun(feed)
+    publisher.put(messages(5))
+    async with running(publisher):
+        await emptied(publisher)
     assert feed.stored == [message.subject for message in messages(5)]
-    assert outlet.published == 5
+    assert publisher.published == 5
 
 
 async def test_when_too_much_waits_the_oldest_is_dropped_and_counted():
     feed = FakeFeed()
-    outlet = begun(feed, waiting_max=3)
-    outlet.put(messages(5))
-    outlet.put([])
-    assert (outlet.waiting, outlet.dropped) == (3, 2)
-    async with running(outlet):
-        await emptied(outlet)
+    publisher = begun(feed, waiting_max=3)
+    publisher.put(messages(5))
+    publisher.put([])
+    assert (publisher.waiting, publisher.dropped) == (3, 2)
+    async with running(publisher):
+        await emptied(publisher)
     assert feed.stored == ["1.3", "1.4", "1.5"]
 
 
@@ -139,63 +139,63 @@ async def test_what_is_dropped_while_it_is_on_its_way_is_let_go_of_once():
     class Slow(FakeFeed):
         async def ask(self, subject, payload=b"", headers=None):
             if not self.asked:
-                outlet.put(messages(2, sequence=2))
+                publisher.put(messages(2, sequence=2))
             return await super().ask(subject, payload, headers)
 
     feed = Slow()
-    outlet = begun(feed, waiting_max=2)
-    outlet.put(messages(2))
-    async with running(outlet):
-        await emptied(outlet)
+    publisher = begun(feed, waiting_max=2)
+    publisher.put(messages(2))
+    async with running(publisher):
+        await emptied(publisher)
     assert feed.stored == ["1.1", "1.2", "2.1", "2.2"]
-    assert outlet.dropped == 2
+    assert publisher.dropped == 2
 
 
 async def test_nothing_is_told_before_it_is_known_where_feed_ends():
     feed = FakeFeed()
     feed.append_now("before", b"{}", None)
-    outlet = Publisher(feed, feed)
-    outlet.put(messages(2))
-    async with running(outlet):
+    publisher = Publisher(feed, feed)
+    publisher.put(messages(2))
+    async with running(publisher):
         for _ in range(5):
             await asyncio.sleep(0)
-        assert (feed.stored, outlet.waiting) == (["before"], 2)
-        outlet.begin(1)
-        await emptied(outlet)
+        assert (feed.stored, publisher.waiting) == (["before"], 2)
+        publisher.begin(1)
+        await emptied(publisher)
     assert feed.stored == ["before", "1.1", "1.2"]
 
 
 async def test_none_is_missing_where_one_in_the_middle_did_not_arrive():
     feed = FakeFeed()
     feed.lost = {"1.3"}
-    outlet = begun(feed)
-    outlet.put(messages(5))
-    async with running(outlet):
-        await emptied(outlet)
+    publisher = begun(feed)
+    publisher.put(messages(5))
+    async with running(publisher):
+        await emptied(publisher)
     assert feed.stored == ["1.1", "1.2", "1.3", "1.4", "1.5"]
 
 
 async def test_a_server_that_has_lost_its_memory_is_told_what_it_has_not_acknowledged():
     feed = FakeFeed()
-    outlet = begun(feed)
-    outlet.put(messages(3))
-    async with running(outlet):
-        await emptied(outlet)
+    publisher = begun(feed)
+    publisher.put(messages(3))
+    async with running(publisher):
+        await emptied(publisher)
         feed.__init__()
-        outlet.put(messages(2, sequence=2))
-        await emptied(outlet)
+        publisher.put(messages(2, sequence=2))
+        await emptied(publisher)
     assert feed.stored == ["2.1", "2.2"]
 
 
 @pytest.mark.parametrize("theirs", [["1.1", "1.2", "1.3"], ["9.1", "9.2"]])
 async def test_one_who_slept_while_another_took_over_tells_nothing_and_is_deposed(theirs):
     feed = FakeFeed()
-    outlet = begun(feed)
-    outlet.put(messages(2))
+    publisher = begun(feed)
+    publisher.put(messages(2))
     for subject in theirs:
         feed.append_now(subject, b"{}", None)
-    async with running(outlet) as task:
-        with pytest.raises(Fenced, match="somebody else tells FEED"):
+    async with running(publisher) as task:
+        with pytest.raises(Fenced, match="another instance publishes on FEED"):
             await asyncio.wait_for(task, PATIENCE)
     assert feed.stored == theirs
 
@@ -203,10 +203,10 @@ async def test_one_who_slept_while_another_took_over_tells_nothing_and_is_depose
 async def test_what_feed_has_already_is_passed_over_and_the_rest_is_told():
     feed = FakeFeed()
     for told in ([*messages(3), Outgoing(1, 4, "head", b"{}")], messages(3), [*messages(3), *messages(2, sequence=2)]):
-        outlet = begun(feed)
-        outlet.put(told)
-        async with running(outlet):
-            await emptied(outlet)
+        publisher = begun(feed)
+        publisher.put(told)
+        async with running(publisher):
+            await emptied(publisher)
     assert feed.stored == ["1.1", "1.2", "1.3", "head", "2.1", "2.2"]
 
 
@@ -220,22 +220,22 @@ async def test_one_of_several_servers_that_leads_no_more_is_not_believed():
             return 1 if self.said < 3 else self.last_sequence
 
     feed = Behind()
-    outlet = begun(feed)
-    outlet.put(messages(2))
-    async with running(outlet):
-        await emptied(outlet)
+    publisher = begun(feed)
+    publisher.put(messages(2))
+    async with running(publisher):
+        await emptied(publisher)
         feed._trouble = [LogUnavailable("no leader")]
-        outlet.put(messages(2, sequence=2))
-        await emptied(outlet)
+        publisher.put(messages(2, sequence=2))
+        await emptied(publisher)
     assert feed.stored == ["1.1", "1.2", "2.1", "2.2"]
 
 
 async def test_a_message_that_feed_would_never_take_is_left_out_and_counted():
     feed = FakeFeed()
-    outlet = begun(feed)
+    publisher = begun(feed)
     large = Outgoing(1, 2, "large", b"." * (LARGEST + 1))
-    outlet.put([messages(1)[0], large, *messages(2, sequence=2)])
-    outlet.put([large._replace(sequence=3)])
-    async with running(outlet):
-        await emptied(outlet)
-    assert (feed.stored, outlet.dropped) == (["1.1", "2.1", "2.2"], 2)
+    publisher.put([messages(1)[0], large, *messages(2, sequence=2)])
+    publisher.put([large._replace(sequence=3)])
+    async with running(publisher):
+        await emptied(publisher)
+    assert (feed.stored, publisher.dropped) == (["1.1", "2.1", "2.2"], 2)

@@ -101,10 +101,10 @@ class Running:
     async def still(self):
         """All of the story is folded and told."""
         await self.until(lambda: self.feed.caught_up.is_set() and self.feed.fold.sequence == self._story.log.last_sequence)
-        await self.until(lambda: self.feed.tells or self.feed._turn is not None)
+        await self.until(lambda: self.feed.active or self.feed._turn is not None)
         for _ in range(20):
             await asyncio.sleep(0)
-        await self.until(lambda: not self.feed.outlet.waiting)
+        await self.until(lambda: not self.feed.publisher.waiting)
 
     async def stop(self):
         self._task.cancel()
@@ -400,7 +400,7 @@ async def two(hall, alone):
     other = FakeConnection(lambda: hall.now)
     other.feed = first.connection.feed
     second = Running(hall, other, turn=turn(), name="feed-standby")
-    await first.until(lambda: first.feed.tells)
+    await first.until(lambda: first.feed.active)
     await second.still()
     yield first, second
     for feed in (first, second):
@@ -435,7 +435,7 @@ async def test_one_whose_turn_comes_goes_on_where_the_other_stopped_and_tells_no
     )
     await second.still()
     second.feed._turn.mine = True
-    await second.until(lambda: second.feed.tells)
+    await second.until(lambda: second.feed.active)
     await second.still()
     whole = [json.loads(message.payload) for message in second.connection.feed.messages_after(0)]
     places = [(fact["sequence"], fact["number"]) for fact in whole]
@@ -474,7 +474,7 @@ async def test_what_an_attempt_was_when_it_started_is_told_also_when_it_has_ende
     hall.grant(job, ("gpu01", "g1"), attempt=2)
     await second.still()
     second.feed._turn.mine = True
-    await second.until(lambda: second.feed.tells)
+    await second.until(lambda: second.feed.active)
     await second.still()
     (told,) = [
         fact
@@ -490,9 +490,9 @@ async def test_one_that_sleeps_while_another_takes_over_is_deposed(hall, two):
     await first.still()
     await second.still()
     second.feed._turn.mine = True
-    await second.until(lambda: second.feed.tells)
+    await second.until(lambda: second.feed.active)
     hall.admit(hall.job(2), text="sealed")
-    with pytest.raises(Fenced, match="somebody else tells FEED"):
+    with pytest.raises(Fenced, match="another instance publishes on FEED"):
         await first.until(lambda: False)
     whole = [json.loads(message.payload) for message in second.connection.feed.messages_after(0)]
     assert [fact["job"] for fact in whole if fact["type"] == "job.admitted.v1"] == [hall.job(1), hall.job(2)]
@@ -521,7 +521,7 @@ async def test_what_feed_has_is_let_go_of_while_standing_by(hall, two):
     hall.admit(hall.job(2), text="sealed")
     await first.still()
     await second.still()
-    await second.until(lambda: [told.sequence for told in second.feed._untold._records] == [4])
+    await second.until(lambda: [told.sequence for told in second.feed._buffer._records] == [4])
 
 
 async def test_heads_told_on_an_empty_feed_are_numbered_on_by_the_one_that_takes_over(hall, alone):
@@ -534,7 +534,7 @@ async def test_heads_told_on_an_empty_feed_are_numbered_on_by_the_one_that_takes
         await one.until(one.feed.caught_up.is_set)
     for one in (first, second):
         one.feed._turn.mine = True
-        await one.until(lambda one=one: one.feed.tells)
+        await one.until(lambda one=one: one.feed.active)
         await one.still()
         await one.stop()
     told = [json.loads(message.payload) for message in other.feed.messages_after(0)]
@@ -559,7 +559,7 @@ async def test_a_feed_that_is_missing_for_a_moment_ends_nobody_who_stands_by(hal
     await first.still()
     await first.stop()
     second.feed._turn.mine = True
-    await second.until(lambda: second.feed.tells)
+    await second.until(lambda: second.feed.active)
     hall.admit(hall.job(2), text="sealed")
     await second.still()
     whole = [json.loads(message.payload) for message in second.connection.feed.messages_after(0)]
@@ -571,13 +571,13 @@ async def test_who_comes_up_keeps_nothing_that_feed_has(hall, alone, monkeypatch
     for number in range(1, 4):
         hall.admit(hall.job(number), text="sealed")
     running = Running(hall, FakeConnection(lambda: hall.now), turn=turn(heard=False))
-    kept, keep = [], running.feed._untold.keep
+    kept, keep = [], running.feed._buffer.add
 
     def watched(told):
         keep(told)
-        kept.append(len(running.feed._untold._records))
+        kept.append(len(running.feed._buffer._records))
 
-    running.feed._untold.keep = watched
+    running.feed._buffer.add = watched
     await running.until(running.feed.caught_up.is_set)
     assert kept == [1] * hall.log.last_sequence
     await running.stop()
@@ -591,7 +591,7 @@ async def test_what_there_was_no_room_to_keep_is_counted_as_dropped(hall, alone,
         hall.admit(hall.job(number), text="sealed")
     await running.still()
     running.feed._turn.mine = True
-    await running.until(lambda: running.feed.tells)
+    await running.until(lambda: running.feed.active)
     await running.still()
     told = [json.loads(message.payload) for message in running.connection.feed.messages_after(0)]
     assert [fact["job"] for fact in told if fact["type"] == "job.admitted.v1"] == [hall.job(3), hall.job(4)]

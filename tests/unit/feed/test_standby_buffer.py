@@ -21,33 +21,33 @@ def skipped():
 
 
 def test_what_feed_has_is_let_go_of_but_not_the_record_that_it_may_have_in_part(skipped):
-    untold = StandbyBuffer(skipped.append, 100)
+    buffer = StandbyBuffer(skipped.append, 100)
     kept = [told(number) for number in (3, 5, 6)]
     for one in kept:
-        untold.keep(one)
-    untold.has_been_told(FeedPosition(5, 1))
-    assert (skipped, bool(untold)) == ([kept[0].record], True)
-    assert list(untold.take()) == kept[1:]
-    assert not untold
+        buffer.add(one)
+    buffer.drop_published(FeedPosition(5, 1))
+    assert (skipped, bool(buffer)) == ([kept[0].record], True)
+    assert list(buffer.take()) == kept[1:]
+    assert not buffer
 
 
 def test_of_too_much_the_oldest_goes_and_the_newest_stays_however_large(skipped):
-    untold = StandbyBuffer(skipped.append, 3)
+    buffer = StandbyBuffer(skipped.append, 3)
     kept = [told(1, 2), told(2, 2), told(3, 9)]
     for one in kept:
-        untold.keep(one)
+        buffer.add(one)
     assert [record.facts for record in skipped] == [one.record.facts for one in kept[:2]]
-    assert list(untold.take()) == kept[2:]
+    assert list(buffer.take()) == kept[2:]
 
 
 def test_of_records_that_are_too_large_together_the_oldest_goes(skipped):
-    untold = StandbyBuffer(skipped.append, 100, bytes_max=30)
+    buffer = StandbyBuffer(skipped.append, 100, bytes_max=30)
     kept = [told(1, size=5), told(2, size=25), told(3, size=6), told(4, size=7)]
     for one in kept:
-        untold.keep(one)
-    assert untold.lost == 2
-    untold.has_been_told(FeedPosition(3, 1))
-    assert untold.lost == 0
-    untold.keep(last := told(5, size=18))
+        buffer.add(one)
+    assert buffer.lost == 2
+    buffer.drop_published(FeedPosition(3, 1))
+    assert buffer.lost == 0
+    buffer.add(last := told(5, size=18))
     assert skipped == [one.record for one in kept[:3]]
-    assert list(untold.take()) == [kept[3], last]
+    assert list(buffer.take()) == [kept[3], last]

@@ -92,7 +92,7 @@ class TestRunning:
             return decided(now)
 
         deciding.decider.decide = decide
-        with pytest.raises(Fenced, match="somebody else writes as governance"):
+        with pytest.raises(Fenced, match="another instance writes as governance"):
             await asyncio.wait_for(deciding.run(), PATIENCE)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from headrace.bus.log import LogRefused, LogUnavailable
-from headrace.bus.nats.raw_message import Delivered, Listener
+from headrace.bus.nats.raw_message import Listener, RawMessage
 from headrace.health.metrics import Figures
 from headrace.service import intake as intake_module
 from headrace.service.intake import Intake, with_intake
@@ -27,7 +27,7 @@ class Wire:
     def __init__(self) -> None:
         self.listener: Listener | None = None
         self.listening: tuple[str, str] | None = None
-        self.asked: list[tuple[str, bytes, asyncio.Future[Delivered]]] = []
+        self.asked: list[tuple[str, bytes, asyncio.Future[RawMessage]]] = []
         self.told: list[tuple[str, bytes, dict[str, str] | None]] = []
         self.closed_for_good = asyncio.Event()
         self.drained = self.closed = False
@@ -42,8 +42,8 @@ class Wire:
     async def close(self) -> None:
         self.closed = True
 
-    async def ask(self, subject: str, payload: bytes) -> Delivered:
-        answer: asyncio.Future[Delivered] = asyncio.get_running_loop().create_future()
+    async def ask(self, subject: str, payload: bytes) -> RawMessage:
+        answer: asyncio.Future[RawMessage] = asyncio.get_running_loop().create_future()
         self.asked.append((subject, payload, answer))
         return await answer
 
@@ -52,14 +52,14 @@ class Wire:
 
     def hear(self, payload: bytes = b"{}", reply: str = "_R_.a.b", subject: str = HEARD, raw: bytes = b"") -> None:
         assert self.listener is not None
-        self.listener(Delivered(subject, reply, payload, raw))
+        self.listener(RawMessage(subject, reply, payload, raw))
 
     def answer(self, number: int, said: bytes | Exception) -> None:
         future = self.asked[number][2]
         if isinstance(said, Exception):
             future.set_exception(said)
         else:
-            future.set_result(Delivered("_INBOX", "", said))
+            future.set_result(RawMessage("_INBOX", "", said))
 
 
 @asynccontextmanager
@@ -70,7 +70,7 @@ async def taking_in() -> AsyncIterator[Wire]:
         yield wire
         for *_, future in wire.asked:
             if not future.done():
-                future.set_result(Delivered("_INBOX", "", b'{"stream":"SUBMIT","seq":9}'))
+                future.set_result(RawMessage("_INBOX", "", b'{"stream":"SUBMIT","seq":9}'))
 
 
 async def test_a_wish_is_published_on_its_own_subject_without_headers_and_acknowledged_when_it_is_stored() -> None:

@@ -13,7 +13,7 @@ from headrace.contracts.facts.records import Record
 from headrace.contracts.transport.codec import decode_record, encode
 from headrace.domain.model.state import State
 from headrace.views.audit_lines import TYPES, about, body, jobs_in, lines_of, may_read, tell
-from headrace.views.visibility import EVERYBODY
+from headrace.views.visibility import ALL_TENANTS
 
 GOLDEN = sorted((Path(__file__).parents[2] / "golden" / "facts").glob("*.json"))
 
@@ -25,7 +25,7 @@ def golden(path):
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
 def test_every_fact_is_told_in_one_line_without_what_is_sealed(path):
     record = golden(path)
-    line = next(lines_of(record, 7, EVERYBODY, State()))
+    line = next(lines_of(record, 7, ALL_TENANTS, State()))
     assert line.text
     assert "\n" not in line.text
     assert (line.sequence, line.by, line.as_of, line.type) == (7, record.by, record.as_of, fact_type(type(record.facts[0])))
@@ -43,7 +43,7 @@ def test_a_stranger_reads_nothing_that_names_others(path):
 
 
 def test_decisions_name_their_rule():
-    ruleless = {line.type for path in GOLDEN for line in lines_of(golden(path), 7, EVERYBODY, State()) if not line.rule}
+    ruleless = {line.type for path in GOLDEN for line in lines_of(golden(path), 7, ALL_TENANTS, State()) if not line.rule}
     assert ruleless <= {
         "installation.level.v1",
         "account.numbered.v1",
@@ -95,7 +95,7 @@ def test_who_was_erased_is_told_under_the_name_in_the_place_of_theirs_and_what_i
         JobEndedV1(job=f"acme.alice.{'0' * 26}", attempt=0, state="cancelled", cause="cancelled"),
     )
     record = Record(by="governance", now=1, engine="x", as_of=0, facts=facts)
-    applied, ended = lines_of(record, 1, EVERYBODY, state)
+    applied, ended = lines_of(record, 1, ALL_TENANTS, state)
     assert (applied.about, applied.text) == ("acme/erased-1", "acme.erased-1 writes user acme/erased-1")
     assert applied.fact["user"] == {"tenant": "acme", "handle": "erased-1"}
     assert (ended.about, ended.fact["job"]) == (f"acme.erased-1.{'0' * 26}",) * 2
@@ -110,4 +110,4 @@ def test_a_wish_that_could_not_be_read_is_its_tenants_to_read_and_nobody_elses()
     assert list(lines_of(record, 1, "umbrella", State())) == []
     nobodys = Record(by="admission", now=1, engine="x", as_of=0, facts=(structs.replace(refused, subject="hr.submit.ACME"),))
     assert list(lines_of(nobodys, 1, "acme", State())) == []
-    assert [line.about for line in lines_of(nobodys, 1, EVERYBODY, State())] == [""]
+    assert [line.about for line in lines_of(nobodys, 1, ALL_TENANTS, State())] == [""]

@@ -9,7 +9,7 @@ from headrace.contracts.values.durations import HOUR, SECOND
 from headrace.domain.snapshots.snapshot import copy_of
 from headrace.views import difference as module
 from headrace.views.difference import difference
-from headrace.views.visibility import EVERYBODY
+from headrace.views.visibility import ALL_TENANTS
 from tests.unit.feed.conftest import AUTHOR
 
 
@@ -19,14 +19,14 @@ def changes(before, hall, tenant="acme"):
 
 def test_two_states_that_say_the_same_differ_in_nothing(hall):
     hall.admit(hall.job(1))
-    assert difference(copy_of(hall.state), hall.state, EVERYBODY).changes == ()
+    assert difference(copy_of(hall.state), hall.state, ALL_TENANTS).changes == ()
 
 
 def test_a_document_that_was_changed_says_in_which_fields(hall, policy_of):
     before = copy_of(hall.state)
     hall.say("governance", f.PolicyAppliedV1(author=AUTHOR, policy=policy_of("acme", limit={GPU: 3 * GPU_UNITS}, group="ops")))
     hall.say("governance", f.PolicyDeletedV1(author=AUTHOR, tenant="rival", name="dev"))
-    found = changes(before, hall, EVERYBODY)
+    found = changes(before, hall, ALL_TENANTS)
     assert found["policy", "acme/dev"] == StateChange(
         kind="policy", name="acme/dev", change="changed", fields={"group": ("dev", "ops"), "limit.gpu": ("", "3")}
     )

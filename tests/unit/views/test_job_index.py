@@ -6,7 +6,7 @@ import pytest
 
 from headrace.contracts import facts as f
 from headrace.contracts.values.durations import HOUR, SECOND
-from headrace.views.job_index import IndexChanges, JobIndex, QueueCounts, Rejected, jobs_of, lines_of
+from headrace.views.job_index import IndexChanges, JobIndex, QueueCounts, Rejected, jobs_of, queue_counts
 
 DEV_ONE = ("acme", "dev", "one")
 
@@ -128,5 +128,5 @@ def test_the_lines_of_a_state_that_nobody_follows_are_those_of_one_who_does(hall
     hall.grant(hall.job(2), ("gpu01", "g1"))
     hall.end(hall.job(2))
     hall.finish(hall.job(2))
-    assert lines_of(hall.state) == {DEV_ONE: QueueCounts(pending=2, holding=1)}
+    assert queue_counts(hall.state) == {DEV_ONE: QueueCounts(pending=2, holding=1)}
     assert (roster.lines[DEV_ONE].pending, roster.lines[DEV_ONE].holding) == (2, 1)

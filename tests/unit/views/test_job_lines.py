@@ -107,7 +107,7 @@ def test_the_example_follows_a_job_through_a_preemption(hall):
         ),
         (
             f.PreemptionNoneV1(**PLAN, why="nobody is above"),
-            ("nobody has to yield for it in pool hall: nobody is above", "R26"),
+            ("no job has to yield for it in pool hall: nobody is above", "R26"),
         ),
         (
             f.PreemptionDismissedV1(**PLAN, why=f"{RIVAL} ended"),
@@ -121,7 +121,7 @@ def test_the_example_follows_a_job_through_a_preemption(hall):
             f.PreemptionSettledV1(
                 preemption="p", job=ALICE, victims=2, lost=7, to_signal=MILLISECOND, grace=3 * SECOND, to_release=0
             ),
-            ("everybody has left for it: signal 1ms, grace 3s, release 0s", "R27"),
+            ("all victims have left: signal 1ms, grace 3s, release 0s", "R27"),
         ),
         (f.LeaseOverdueV1(**BASE, node="gpu01"), ("gpu01 has not stopped it in time", "R28")),
         (

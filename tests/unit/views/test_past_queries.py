@@ -11,22 +11,22 @@ from headrace.contracts.messages.history import DiffRequest, LedgerPoint, PastRe
 from headrace.contracts.transport.codec import encode
 from headrace.service.answering import Refused
 from headrace.views import past_queries as module
-from headrace.views.past_queries import Then
+from headrace.views.past_queries import PastQueries
 from headrace.views.state_at import Past
-from headrace.views.visibility import EVERYBODY
+from headrace.views.visibility import ALL_TENANTS
 
 
 @pytest.fixture
 def then(hall):
     hall.admit(hall.job(1))
-    return Then(Past(hall.log), hall.log, lambda: hall.now)
+    return PastQueries(Past(hall.log), hall.log, lambda: hall.now)
 
 
 async def test_a_tenant_asks_as_itself_and_the_provider_as_everybody(then, hall):
     hall.admit(hall.job(2, "rival", "mallory"))
     request = encode(PastRequest())
     own = await then.handlers()["state"]("acme", "alice", request)
-    everybodys = await then.handlers(EVERYBODY)["state"]("acme", "root", request)
+    everybodys = await then.handlers(ALL_TENANTS)["state"]("acme", "root", request)
     assert ([job.job for job in own.jobs], len(everybodys.jobs)) == ([hall.job(1)], 2)
     wish = encode(DiffRequest(before=LedgerPoint(sequence=2)))
     assert {one.kind for one in (await then.handlers()["diff"]("rival", "mallory", wish)).changes} == {"job"}

@@ -149,7 +149,7 @@ async def test_another_tenants_job_is_not_there(hall, ask, what):
 
 
 async def test_what_is_no_job_id_is_told_so(ask):
-    with pytest.raises(Refused, match="job: 'train' is no job id") as refused:
+    with pytest.raises(Refused, match="job: 'train' is not a job id") as refused:
         await ask("job", JobRequest(job="train"))
     assert refused.value.code == "INVALID"
 
@@ -331,7 +331,7 @@ async def test_a_node_that_gives_no_output_is_told_so(hall, ask, answer, code, s
 
 @pytest.mark.parametrize("what", ["jobs", "queues", "pools", "nodes", "state"])
 async def test_of_a_tenant_that_is_not_there_nothing_is_said(ask, what):
-    with pytest.raises(Refused, match=r"tenant: there is no tenant nobody; `headrace get tenant` lists them") as refused:
+    with pytest.raises(Refused, match=r"tenant: unknown tenant nobody; `headrace get tenant` lists them") as refused:
         await ask(what, tenant="nobody")
     assert refused.value.code == "NOT_FOUND"
 

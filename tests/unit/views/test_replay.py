@@ -9,7 +9,7 @@ from headrace.contracts.documents.model import Access, Pool, Profile, User
 from headrace.contracts.messages.history import LeaseView, PastJob
 from headrace.contracts.values.amounts import GPU, GPU_UNITS
 from headrace.views.replay import past_view
-from headrace.views.visibility import EVERYBODY
+from headrace.views.visibility import ALL_TENANTS
 from tests.unit.feed.conftest import AUTHOR, START
 
 
@@ -62,7 +62,7 @@ def test_a_tenant_sees_its_own_documents_and_jobs_and_the_provider_everybodys(bu
         f.ProfileAppliedV1(author=AUTHOR, profile=Profile(name="own", tenant="rival", request={GPU: 1}, pools=("hall",))),
     )
     shared = [("pool", "hall"), ("profile", "one"), ("profile", "pair")]
-    seen = {who: past_view(busy.state, who, 99, 0) for who in ("acme", "rival", EVERYBODY)}
+    seen = {who: past_view(busy.state, who, 99, 0) for who in ("acme", "rival", ALL_TENANTS)}
     names = {who: [(one.kind, one.name) for one in view.documents] for who, view in seen.items()}
     assert names["acme"] == [("tenant", "acme"), ("group", "acme/dev"), *shared, ("policy", "acme/dev")]
     assert names["rival"] == [
@@ -73,14 +73,14 @@ def test_a_tenant_sees_its_own_documents_and_jobs_and_the_provider_everybodys(bu
         ("profile", "rival/own"),
         ("policy", "rival/dev"),
     ]
-    assert set(names[EVERYBODY]) == set(names["acme"]) | set(names["rival"])
+    assert set(names[ALL_TENANTS]) == set(names["acme"]) | set(names["rival"])
     assert [job.job for job in seen["rival"].jobs] == [busy.job(3, "rival", "mallory")]
-    assert len(seen[EVERYBODY].jobs) == 3
+    assert len(seen[ALL_TENANTS].jobs) == 3
 
 
 def test_jobs_come_a_page_at_a_time_and_everything_else_on_the_first(busy):
-    first = past_view(busy.state, EVERYBODY, 99, 0, limit=2)
-    second = past_view(busy.state, EVERYBODY, 99, 0, first.next, limit=2)
+    first = past_view(busy.state, ALL_TENANTS, 99, 0, limit=2)
+    second = past_view(busy.state, ALL_TENANTS, 99, 0, first.next, limit=2)
     assert [job.job for job in (*first.jobs, *second.jobs)] == sorted(
         (busy.job(1), busy.job(2), busy.job(3, "rival", "mallory"))
     )

@@ -24,7 +24,7 @@ from headrace.views import state_at as module
 from headrace.views.difference import difference
 from headrace.views.replay import past_view
 from headrace.views.state_at import Past
-from headrace.views.visibility import EVERYBODY
+from headrace.views.visibility import ALL_TENANTS
 
 
 @pytest.mark.parametrize("sequence", [1, 2, 4])
@@ -41,10 +41,10 @@ async def test_who_was_erased_since_is_called_so_in_every_past(hall):
     past = Past(hall.log, erased=erased)
     erased["acme", "alice"] = "erased-1"  # later: the same that the fold has
     state = await past.behind(hall.state.sequence, 0, hall.state.sequence)
-    view = past_view(state, EVERYBODY, hall.state.sequence, 0)
+    view = past_view(state, ALL_TENANTS, hall.state.sequence, 0)
     assert [job.job for job in view.jobs] == [hall.job(1).replace("alice", "erased-1")]
     assert b"alice" not in encode(structs.replace(view, next=""))
-    assert b"alice" not in encode(difference(State(), state, EVERYBODY))
+    assert b"alice" not in encode(difference(State(), state, ALL_TENANTS))
 
 
 async def test_at_a_moment_is_behind_the_last_record_stored_by_then(hall):
@@ -159,8 +159,8 @@ async def test_what_was_worked_out_is_kept_for_the_next_page(long, hall):
 @pytest.mark.parametrize(
     ("point", "code", "says"),
     [
-        (LedgerPoint(sequence=11), "INVALID", "records are numbered from 1 to 10 so far, there is no record 11"),
-        (LedgerPoint(sequence=-1), "INVALID", "there is no record -1"),
+        (LedgerPoint(sequence=11), "INVALID", "record 11 does not exist; records are numbered from 1 to 10 so far"),
+        (LedgerPoint(sequence=-1), "INVALID", "record -1 does not exist"),
         (
             LedgerPoint(at=2_000_000_000_000_000),
             "INVALID",

@@ -19,7 +19,7 @@ from headrace.domain.model.state import State
 from headrace.views import audit_lines
 from headrace.views.causes import Ref, StatedFact, around, causes, relatives
 from headrace.views.pseudonyms import meant
-from headrace.views.visibility import EVERYBODY, is_known, sees_node, tenants_of
+from headrace.views.visibility import ALL_TENANTS, is_known, sees_node, tenants_of
 
 STRETCH = 20_000
 """Records that one page looks at, at most."""
@@ -35,7 +35,7 @@ _SQL = statements("history")
 
 
 async def answer(connection: Connection, tenant: str, user: str, question: AuditRequest, state: State) -> AuditAnswer:
-    """A page of the history as `tenant` (`EVERYBODY`: the provider) may read it. Raises `BadQuestion`."""
+    """A page of the history as `tenant` (`ALL_TENANTS`: the provider) may read it. Raises `BadQuestion`."""
     check(question)
     async with connection.transaction(isolation="repeatable_read", readonly=True):
         through = await connection.fetchval(_SQL["through"]) or 0
@@ -78,7 +78,7 @@ async def _check_names(connection: Connection, tenant: str, question: AuditReque
 
 
 async def _is_known(connection: Connection, tenant: str, user: str, state: State) -> bool:
-    tenants = tenants_of(state) if tenant == EVERYBODY else (tenant,)
+    tenants = tenants_of(state) if tenant == ALL_TENANTS else (tenant,)
     handles = {owner: handle for owner in tenants if (handle := meant(state, owner, user)) is not None}
     if any(is_known(state, owner, handle) for owner, handle in handles.items()):
         return True
@@ -131,7 +131,7 @@ def _passes(line: AuditLine, question: AuditRequest, job: str, tenant: str) -> b
 
 def _handle(state: State, tenant: str, user: str) -> str:
     """Whom the records call so."""
-    return (meant(state, tenant, user) or user) if user and tenant != EVERYBODY else user
+    return (meant(state, tenant, user) or user) if user and tenant != ALL_TENANTS else user
 
 
 def _victims(line: AuditLine) -> list[str]:
@@ -145,9 +145,9 @@ def _names(tenant: str, user: str) -> tuple[str, str]:
 
     A tenant's jobs begin with `tenant.`, its objects with `tenant/`, which comes next; `0` comes behind both.
     """
-    if user and tenant != EVERYBODY:
+    if user and tenant != ALL_TENANTS:
         return f"{tenant}.{user}.", f"{tenant}.{user}/"
-    return ("", "") if tenant == EVERYBODY else (f"{tenant}.", f"{tenant}0")
+    return ("", "") if tenant == ALL_TENANTS else (f"{tenant}.", f"{tenant}0")
 
 
 async def _before(connection: Connection, moment: int, through: int) -> int:
@@ -167,12 +167,12 @@ async def _job(connection: Connection, tenant: str, user: str, text: str) -> str
             owner, _, _ = split_job_key(text)
         except IdError:
             raise BadQuestion(f"job: {text[:80]!r} is no job id, which is a lower-case ULID of 26 characters") from None
-        if tenant not in (EVERYBODY, owner):
+        if tenant not in (ALL_TENANTS, owner):
             raise BadQuestion(f"job: {text} is not of tenant {tenant}")
         return text
     found = [row[0] for row in await connection.fetch(_SQL["jobs_of_id"], tenant, text)]
     if not found:
-        raise BadQuestion(f"job: {'there is' if tenant == EVERYBODY else f'tenant {tenant} has'} no job {text}")
+        raise BadQuestion(f"job: {'there is' if tenant == ALL_TENANTS else f'tenant {tenant} has'} no job {text}")
     own = f"{tenant}.{user}.{text}"
     return own if own in found else str(found[0])
 

@@ -1,4 +1,4 @@
-"""How NATS servers find each other: the part of a server's configuration that makes several of them one."""
+"""Routes of NATS servers: the part of a server's configuration that makes a cluster of several."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ CLUSTER = "headrace"
 
 
 class Routes(NamedTuple):
-    """A server's place among several: where it listens to the others, where all of them do (`host:port`), what they show each other.
+    """Routes of one server: its own address, those of all servers (`host:port`), and the login that they use among each other.
 
-    `tls`: the files of a certificate, its key, and the authority that the others' are good by.
+    `tls`: files of the certificate, of its key, and of the authority for the others' certificates.
     """
 
     listen: str
-    everybody: tuple[str, ...]
+    addresses: tuple[str, ...]
     user: str
     password: str
     tls: tuple[str, str, str] | None = None
 
 
 def clustered(routes: Routes) -> list[str]:
-    """The lines. Clients are told of all servers by us, and by none of these."""
+    """Lines of the configuration. Clients get the addresses of all servers from Headrace, not from the servers."""
     login = {"user": routes.user, "password": routes.password, "timeout": 3}
-    urls = [f"nats-route://{routes.user}:{routes.password}@{address}" for address in routes.everybody]
+    urls = [f"nats-route://{routes.user}:{routes.password}@{address}" for address in routes.addresses]
     certificate, key, ca = routes.tls or ("", "", "")
     files = {"cert_file": certificate, "key_file": key} | ({"ca_file": ca} if ca else {}) | {"timeout": 5}
     return [

@@ -1,8 +1,8 @@
-"""The connection to NATS: waits for a server that is not up yet, comes back for ever, and asks cheaply.
+"""The connection to NATS: waits for a server that is not up yet, reconnects without end, and has cheap requests.
 
-Strategy: `ask` is a request over one reply inbox that lives as long as the connection, with a counter for a token: a tenth of
-the cost of nats-py's. What is asked and not answered fails at once when the server goes away, so that a writer learns of it
-in milliseconds and not by a timeout.
+Strategy: `ask` is a request with one reply inbox for the lifetime of the connection and a counter as the token: a tenth of the cost of
+nats-py's. Unanswered requests fail at once when the server disconnects, so that a writer learns of it in milliseconds and not by a
+timeout.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ import structlog
 from nats import errors
 
 from headrace.bus.log import LogError, LogRefused, LogUnavailable
-from headrace.bus.nats.hardened_client import GuardedClient
+from headrace.bus.nats.hardened_client import HardenedClient
 from headrace.contracts.messages.tokens import inbox_prefix
 from headrace.contracts.transport.servers import ping_interval, servers
 from headrace.contracts.transport.tls import trust
 
 if TYPE_CHECKING:
-    from headrace.bus.nats.raw_message import Delivered
+    from headrace.bus.nats.raw_message import RawMessage
 
 ASK_TIMEOUT = 3.0
-"""Seconds an answer may take; a durable append under a busy disk takes well under one."""
+"""Timeout of an answer in seconds; a durable append with a busy disk takes well under one."""
 ASK_AMONG = 1.0
-"""The same where there are several servers: what is asked while they have no leader is not answered, and asked again once they have."""
+"""Timeout in seconds with several servers: while they have no leader they do not answer, and the request is repeated afterwards."""
 
 RECONNECT_WAIT = 0.1
 WAIT_FIRST, WAIT_MOST = 0.1, 1.0
@@ -39,10 +39,10 @@ _NO_RESPONDERS = "503"
 _log = structlog.get_logger("headrace.bus")
 
 
-class Connection(GuardedClient):
-    """One connection of one user. `closed_for_good` is set when the server threw the user out and it will not come back.
+class Connection(HardenedClient):
+    """One connection of one user. `closed_for_good` is set when the server rejected the user and it will not reconnect.
 
-    `several`: there is more than one server, and each stands in for the others.
+    `several`: more than one server is configured, and each can replace the others.
     """
 
     several = False
@@ -52,34 +52,34 @@ class Connection(GuardedClient):
         self.closed_for_good = asyncio.Event()
         self._asked = 0
         self._inbox = ""
-        self._unanswered: dict[str, tuple[str, asyncio.Future[Delivered]]] = {}
+        self._unanswered: dict[str, tuple[str, asyncio.Future[RawMessage]]] = {}
         self._watchers: dict[Callable[[], None], None] = {}
         self._last_complaint = ""
 
     async def ask(
         self, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None, within: float | None = None
-    ) -> Delivered:
+    ) -> RawMessage:
         """The answer to a request.
 
-        Raises `LogUnavailable` where nobody listens, the server is away or goes away, or nothing comes `within` that many
-        seconds (None: as long as these servers may take): it may or may not have been heard. Raises `LogRefused` where this
-        user may not publish there, or it is too big.
+        Raises `LogUnavailable` without a listener, without a server, or without an answer `within` that many seconds (None: the default
+        for these servers): the request may or may not have been received. Raises `LogRefused` if this user may not publish there, or the
+        payload is too large.
         """
         within = (ASK_AMONG if self.several else ASK_TIMEOUT) if within is None else within
         answer = await self._ask_once(subject, payload, headers, within)
-        if _unheard(answer):  # said for a moment also of one who has just come in another account; then nobody has heard it
+        if _unheard(answer):  # also sent for a moment after a connection in another account; then the request was not received
             answer = await self._ask_once(subject, payload, headers, within)
         if _unheard(answer):
-            raise LogUnavailable(f"nobody listens on {subject}: is that stream or service there?")
+            raise LogUnavailable(f"no listener on {subject}: is that stream or service up?")
         return answer
 
-    async def _ask_once(self, subject: str, payload: bytes, headers: Mapping[str, str] | None, within: float) -> Delivered:
+    async def _ask_once(self, subject: str, payload: bytes, headers: Mapping[str, str] | None, within: float) -> RawMessage:
         if not self.is_connected:
             raise LogUnavailable("NATS is away")
         self._asked += 1
         token = str(self._asked)
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[Delivered] = loop.create_future()
+        future: asyncio.Future[RawMessage] = loop.create_future()
         self._unanswered[token] = (subject, future)
         try:
             await self.publish(subject, payload, reply=self._inbox + token, headers=dict(headers) if headers else None)
@@ -98,12 +98,12 @@ class Connection(GuardedClient):
             del self._unanswered[token]
 
     def watch(self, came_back: Callable[[], None]) -> Callable[[], None]:
-        """Call `came_back` whenever the server is back after it was away; what is returned ends that."""
-        self._watchers[came_back] = None  # in order, so that the same happens each time
+        """Call `came_back` whenever the server is back after a disconnect; the result ends that."""
+        self._watchers[came_back] = None  # ordered, so that calls happen in the same order each time
         return lambda: self._watchers.pop(came_back, None)
 
     async def open(self, url: str, user: str, password: str, name: str) -> None:
-        """Connect once; raises what nats-py raises. From then on the connection is repaired for ever."""
+        """Connect once. Raises what nats-py raises. From then on it reconnects without end."""
         await self.connect(
             servers(url),
             name=name or user,
@@ -115,7 +115,7 @@ class Connection(GuardedClient):
             disconnected_cb=self._lost,
             reconnected_cb=self._back,
             closed_cb=self._closed,
-            allow_reconnect=False,  # only until the first connection stands: else nats-py hides why it does not
+            allow_reconnect=False,  # only until the first connection is up: otherwise nats-py hides the reason of a failure
             max_reconnect_attempts=1,
             reconnect_time_wait=RECONNECT_WAIT,  # type: ignore[arg-type]
             ping_interval=ping_interval(url),  # type: ignore[arg-type]  # nats-py counts any seconds
@@ -126,7 +126,7 @@ class Connection(GuardedClient):
         self._inbox = f"{self.new_inbox()}."
         await self.listen(self._inbox + "*", self._answered)
 
-    def _answered(self, message: Delivered) -> None:
+    def _answered(self, message: RawMessage) -> None:
         waiting = self._unanswered.get(message.subject[len(self._inbox) :])
         if waiting is not None and not waiting[1].done():
             waiting[1].set_result(message)
@@ -149,9 +149,11 @@ class Connection(GuardedClient):
     async def _complained(self, error: Exception) -> None:
         complaint = str(error) or type(error).__name__
         forbidden = _FORBIDDEN.search(complaint)
-        if forbidden:  # nats-py has made it lower case
+        if forbidden:  # nats-py converts it to lower case
             self._fail_unanswered(LogRefused, f"this user may not publish to {forbidden[1]}", forbidden[1])
-        if self._inbox and complaint != self._last_complaint:  # while the server is away the same one comes ten times a second
+        if (
+            self._inbox and complaint != self._last_complaint
+        ):  # while the server is away the same error comes ten times a second
             self._last_complaint = complaint
             _log.warning("nats_complains", complaint=complaint)
 
@@ -162,9 +164,9 @@ class Connection(GuardedClient):
 
 
 async def connect(url: str, user: str = "", password: str = "", *, name: str = "") -> Connection:
-    """A connection to the server(s) at `url` (comma between several), waiting for as long as there is none, with one log line.
+    """A connection to the server(s) at `url` (comma-separated); waits until one is up and logs that once.
 
-    Raises `LogRefused` where the server does not know the user or the password.
+    Raises `LogRefused` if the server does not know the user or the password.
     """
     wait = WAIT_FIRST
     while True:
@@ -172,11 +174,11 @@ async def connect(url: str, user: str = "", password: str = "", *, name: str = "
         try:
             await connection.open(url, user, password, name)
         except (OSError, TimeoutError, errors.Error) as error:
-            with contextlib.suppress(Exception):  # of a connection that was never whole, the library waits for ever
+            with contextlib.suppress(Exception):  # the library waits without end for a connection that was never complete
                 await asyncio.wait_for(connection.close(), WAIT_MOST)
             if "authorization" in str(error).lower():
                 raise LogRefused(
-                    f"NATS at {url} does not let {user or 'nobody'!r} in: look at the user and the password"
+                    f"NATS at {url} does not let {user or 'without a user'!r} in: look at the user and the password"
                 ) from None
             if wait == WAIT_FIRST:
                 _log.info("nats_awaited", url=url, reason=str(error))
@@ -191,11 +193,11 @@ def _address(connection: Connection) -> str:
     return f"{url.hostname}:{url.port}" if url else ""
 
 
-def _time_up(future: asyncio.Future[Delivered]) -> None:
+def _time_up(future: asyncio.Future[RawMessage]) -> None:
     if not future.done():
         future.set_exception(TimeoutError())
 
 
-def _unheard(answer: Delivered) -> bool:
-    """The server's own answer: nobody listens there."""
+def _unheard(answer: RawMessage) -> bool:
+    """True for the server's own answer that the subject has no listener."""
     return not answer.data and answer.headers.get("Status") == _NO_RESPONDERS

@@ -1,12 +1,10 @@
-"""nats-py made safe against what a hostile publisher can put on the wire, and quick on the paths that everything goes through.
+"""nats-py made safe against hostile messages, and faster on the paths that all messages take.
 
-Strategy: the server forwards any byte in a subject that is no blank, and any header block; nats-py 2.16 reads neither. A form
-feed in a subject makes its parser give up the connection, bytes that are no UTF-8 (in a subject or in a status line) end its
-read loop for good; stored in a stream, such a message would come again after each restart. Here lines are split at blanks
-only, as the server does, subjects that are no text arrive with U+FFFD (no token, so whoever judges them refuses), and
-headers that cannot be read are none. And a socket that breaks while somebody publishes is an error of the connection.
-
-What is heard directly (`listen`) skips the library's queue and task for each subscription.
+Strategy: the server forwards any byte except blanks in a subject, and any header block; nats-py 2.16 can parse neither. A form feed in a
+subject makes its parser close the connection, bytes that are not UTF-8 (in a subject or in a status line) end its read loop for good;
+stored in a stream, that message would come again after each restart. Here lines are split at blanks only, as the server does, subjects
+that are not UTF-8 arrive with U+FFFD (an invalid token, so they are refused), and headers that cannot be read are dropped. A socket that
+breaks during a publish is an error of the connection. Listeners (`listen`) skip the library's queue and task for each subscription.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from nats import errors
 from nats.protocol import parser
 
-from headrace.bus.nats.raw_message import Delivered, Listener, read_headers
+from headrace.bus.nats.raw_message import Listener, RawMessage, read_headers
 from headrace.nats_client.reconnecting import ReturningClient
 
 if TYPE_CHECKING:
@@ -30,17 +28,17 @@ parser.HMSG_RE = re.compile(rb"\AHMSG[ \t]+([^ \t\r\n]+)[ \t]+(\d+)[ \t]+(([^ \t
 _PLAIN = b"NATS/1.0\r\n"
 
 
-class GuardedClient(ReturningClient):
-    """The client of nats-py, for processes that read what strangers publish."""
+class HardenedClient(ReturningClient):
+    """The client of nats-py, for processes that read what untrusted users publish."""
 
     def __init__(self) -> None:
         super().__init__()
         self.listeners: dict[int, Listener] = {}
 
     async def listen(self, subject: str, listener: Listener, queue: str = "") -> Subscription:
-        """Subscribe, and have `listener` called for each message as it is read: it must not take long, and cannot wait.
+        """Subscribe, and call `listener` for each message as it is read: it must return fast, and cannot await.
 
-        `queue`: the group of which one member hears each message.
+        `queue`: the group in which one member gets each message.
         """
         sid = self._sid + 1
         self.listeners[sid] = listener
@@ -51,7 +49,7 @@ class GuardedClient(ReturningClient):
             raise
 
     async def publish(self, subject: str, payload: bytes = b"", reply: str = "", headers: dict[str, Any] | None = None) -> None:
-        """As the library's; where the socket has just been closed, uvloop raises an error that the library does not know."""
+        """Publish as the library does; converts an error of uvloop about a closed socket into one that the library knows."""
         try:
             await super().publish(subject, payload, reply, headers)
         except RuntimeError as error:
@@ -67,8 +65,8 @@ class GuardedClient(ReturningClient):
             await super()._process_msg(sid, _as_text(subject), _as_text(reply), data, headers)  # type: ignore[arg-type]
             return
         try:
-            listener(Delivered(subject.decode("utf-8", "replace"), reply.decode("utf-8", "replace"), data, headers or b""))
-        except Exception as error:  # noqa: BLE001  # as where there is a queue: one message that cannot be taken ends nothing
+            listener(RawMessage(subject.decode("utf-8", "replace"), reply.decode("utf-8", "replace"), data, headers or b""))
+        except Exception as error:  # noqa: BLE001  # as with a queue: one bad message must not end the read loop
             await self._error_cb(error)
 
     async def _process_headers(self, headers: bytes | None) -> dict[str, str] | None:
@@ -81,5 +79,5 @@ class GuardedClient(ReturningClient):
 
 
 def _as_text(raw: bytes) -> bytes:
-    """The bytes themselves where they are UTF-8, else with U+FFFD where they are not."""
+    """The bytes if they are UTF-8, else with U+FFFD in place of invalid ones."""
     return raw if raw.isascii() else raw.decode("utf-8", "replace").encode()

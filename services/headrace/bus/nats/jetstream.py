@@ -16,15 +16,17 @@ from headrace.bus.nats.streams import BEGINS_LATE, PASSING
 from headrace.nats_client.acknowledgement import DUPLICATE, Acknowledgement, PublishError
 
 if TYPE_CHECKING:
-    from headrace.bus.nats.raw_message import Delivered
+    from headrace.bus.nats.raw_message import RawMessage
 
 EXPECTED_LAST = "Nats-Expected-Last-Subject-Sequence"
 EXPECTED_LAST_OF_ALL = "Nats-Expected-Last-Sequence"
 MESSAGE_ID = "Nats-Msg-Id"
 
 LOOK_AMONG = 0.5
-"""Seconds that a look at a stream of several servers may take, or an append that says behind what: while they have no leader nobody
-answers, and then all is asked again. Such an append finds its own record there if it had been stored."""
+"""Timeout in seconds of a read from a stream of several servers, or of a conditional append.
+
+Without a leader they do not answer, and the request is repeated. A repeated append finds its own record if that was stored.
+"""
 
 _WRONG_LAST = 10071
 _NOT_FOUND = (10037, 404)
@@ -46,7 +48,7 @@ class _Found(msgspec.Struct):
 
 
 class StreamState(msgspec.Struct):
-    """Where a stream begins and ends; `first_seq` is `last_seq + 1` in an empty one."""
+    """First and last sequence of a stream; `first_seq` is `last_seq + 1` in an empty one."""
 
     first_seq: int
     last_seq: int
@@ -69,9 +71,9 @@ _info = msgspec.json.Decoder(_Info)
 
 
 class JetStreamLog:
-    """One stream of a NATS server. `timeout`: seconds until an unanswered request counts as `LogUnavailable` (None: see `Connection.ask`).
+    """One stream of a NATS server. `timeout`: seconds until an unanswered request raises `LogUnavailable` (None: see `Connection.ask`).
 
-    `begins_late` says that the stream is purged on purpose; by default that is so for SUBMIT and FEED.
+    `begins_late`: the stream is purged on purpose; by default true for SUBMIT and FEED.
     """
 
     def __init__(
@@ -88,11 +90,9 @@ class JetStreamLog:
 
     @property
     def doubt(self) -> float:
-        """See `Log.doubt`."""
         return BEHIND_MOST if self._connection.several else 0.0
 
     async def append(self, subject: str, payload: bytes, expected_last: int | None) -> int:
-        """See `Log.append`."""
         headers = {} if expected_last is None else {EXPECTED_LAST: str(expected_last)}
         within = self._timeout if expected_last is None else self._asked_again_after
         answer = await self._connection.ask(subject, payload, headers, within)
@@ -104,14 +104,13 @@ class JetStreamLog:
         return ack.seq
 
     async def read(self, after: int) -> JetStreamReader[Message]:
-        """See `Log.read`."""
         return self._reader(after, as_message)
 
     async def read_stored(self, after: int) -> JetStreamReader[StoredMessage]:
-        """As `read`, and each message whole."""
+        """A reader of `StoredMessage`, otherwise as `read`."""
         return self._reader(after, as_stored)
 
-    def _reader(self, after: int, told: Callable[[int, Delivered, int], M]) -> JetStreamReader[M]:
+    def _reader(self, after: int, told: Callable[[int, RawMessage, int], M]) -> JetStreamReader[M]:
         late = self._begins_late
         return JetStreamReader(self._connection, self._stream, after, self.state, self.at, told, begins_late=late)
 
@@ -120,7 +119,7 @@ class JetStreamLog:
         return await self._look(msgspec.json.encode({"last_by_subj": subject}))
 
     async def get(self, sequence: int) -> Message | None:
-        """See `Log.get`. Any replica answers; one that does not have it yet is not believed."""
+        """See `Log.get`. Any replica answers; if it does not have the message, the leader is asked."""
         wish = b'{"seq":%d}' % sequence
         answer = await self._connection.ask(f"$JS.API.DIRECT.GET.{self._stream}", wish, within=self._asked_again_after)
         headers = answer.headers
@@ -134,27 +133,23 @@ class JetStreamLog:
         return await self._look(msgspec.json.encode({"seq": after + 1, "next_by_subj": subject}))
 
     async def following(self, after: int) -> Message | None:
-        """See `Log.following`."""
         return await self.next(">", after)
 
     async def tip(self) -> int:
-        """See `Log.tip`."""
         return (await self.state()).last_seq
 
     async def now(self) -> int:
-        """See `Log.now`."""
         return _microseconds((await self._inform())[1])
 
     async def state(self) -> StreamState:
-        """Where the stream begins and ends, from its leader."""
+        """First and last sequence of the stream, from its leader."""
         return (await self._inform())[0]
 
     async def at(self, sequence: int) -> Message | None:
-        """What the stream's leader has there."""
+        """The message at a sequence, from the stream's leader."""
         return await self._look(b'{"seq":%d}' % sequence)
 
     async def purge_through(self, sequence: int) -> None:
-        """See `Log.purge_through`."""
         keep_from = min(sequence, await self.tip()) + 1  # beyond the end the server would skip sequences
         wish = b'{"seq":%d}' % keep_from
         answer = await self._connection.ask(f"$JS.API.STREAM.PURGE.{self._stream}", wish, within=self._timeout)
@@ -186,7 +181,7 @@ class JetStreamLog:
 
 
 def refusal(fault: PublishError, about: str) -> WrongLast | LogUnavailable | LogRefused:
-    """What a fault of the server is in the words of the log: whether it is a matter of time decides whether anybody asks again."""
+    """The error of a log for a fault of the server: only `LogUnavailable` and its subclasses are tried again."""
     text = f"{about}: {fault.description} ({fault.err_code})"
     if fault.err_code == _WRONG_LAST:
         return WrongLast(text)
@@ -198,5 +193,5 @@ def refusal(fault: PublishError, about: str) -> WrongLast | LogUnavailable | Log
 
 
 def _microseconds(time: str) -> int:
-    """Microseconds since 1970 of the server's RFC 3339 with nanoseconds."""
+    """Microseconds since 1970 of the server's RFC 3339 time with nanoseconds."""
     return (datetime.fromisoformat(time) - _EPOCH) // _MICROSECOND

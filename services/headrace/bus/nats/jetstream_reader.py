@@ -1,15 +1,15 @@
-"""A read position in a JetStream stream that loses nothing and repeats nothing, whatever happens to messages on the way.
+"""A read position in a JetStream stream that loses and repeats nothing, whatever happens to messages in transit.
 
-Strategy: the server pushes to an ephemeral consumer, and every delivery says its place in the stream and in the deliveries.
-Anything but the next of both (a message lost on the way, a buffer that is full, a reconnect, missed heartbeats, a server that
-forgot the consumer) has one answer: throw the consumer away and ask again from the first message not yet here. Only the stream
-itself can then still have a gap. nats-py's own ordered consumer is not used: it counts before it drops, and so skips silently.
+Strategy: the server pushes to an ephemeral consumer, and every delivery has its position in the stream and in the deliveries. If either is
+not the next one (a message lost in transit, a full buffer, a reconnect, missed heartbeats, a server that forgot the consumer), the
+consumer is deleted and a new one starts at the first missing message. Only the stream itself can then still have a gap. nats-py's own
+ordered consumer is not used: it counts before it drops, and so skips silently.
 
-Where there are several servers, the one that delivers may have another copy than the others (its disk was full). So whenever a consumer
-is thrown away, the last message that came from it is held against what the stream's leader has there.
+With several servers, the one that delivers may have another copy than the others (its disk was full). So whenever a consumer is deleted,
+its last message is compared with the one of the stream's leader.
 
-Backpressure: the server sends no more than a window (at most 32 MiB) ahead of the last flow control message answered, and that
-is answered only when everything before it has been handed out.
+Backpressure: the server sends at most a window (32 MiB) beyond the last flow control message answered, and that is answered only when
+everything before it has been returned.
 """
 
 from __future__ import annotations
@@ -27,26 +27,28 @@ from nats import errors
 
 from headrace.bus.log import LogBroken, LogError, LogStrayed, LogUnavailable, Message, StoredMessage
 from headrace.bus.nats.connection import Connection
-from headrace.bus.notifier import Wakeup
+from headrace.bus.notifier import Notifier
 
 if TYPE_CHECKING:
     from nats.aio.subscription import Subscription
 
-    from headrace.bus.nats.raw_message import Delivered
+    from headrace.bus.nats.raw_message import RawMessage
 
 BUFFER_MESSAGES = 65_536
-"""Messages kept for a slow reader before the rest is asked for again; many small ones fit into the server's window."""
+"""Messages buffered for a slow reader before the rest is requested again; many small ones fit into the server's window."""
 
 HEARTBEAT = 0.5
 SILENCE = 1.5
-"""Seconds between signs of life of an idle consumer, and how many without any mean that it is gone."""
+"""Seconds between heartbeats of an idle consumer, and seconds without one after which it counts as gone."""
 
 RETRY_FIRST, RETRY_MOST = 0.05, 0.25
 BEHIND_MOST, DOUBTED_AGAIN = 30.0, 10.0
-"""Seconds for which one of several servers may answer as if what has been read were not there: it leads no more, or not yet. What it said
-longer ago than the second counts no more."""
+"""Seconds for which one of several servers may answer as if what has been read did not exist, because it leads no longer or not yet.
+
+And seconds after which an earlier answer of that kind no longer counts.
+"""
 FORGOTTEN_AFTER = 5.0
-"""Seconds after which the server forgets a consumer that nobody listens to."""
+"""Seconds after which the server forgets a consumer without a listener."""
 
 _ACK_PREFIX = "$JS.ACK."
 _TOKENS_WITHOUT_DOMAIN = 9
@@ -56,14 +58,14 @@ _log = structlog.get_logger("headrace.bus")
 
 
 class StreamBounds(Protocol):
-    """Where the stream begins and ends."""
+    """First and last sequence of the stream."""
 
     first_seq: int
     last_seq: int
 
 
 class _Flow(NamedTuple):
-    """Answer `reply` once the message `after` has been handed out."""
+    """Answer `reply` once the message `after` has been returned."""
 
     after: int
     reply: str
@@ -85,20 +87,20 @@ _created = msgspec.json.Decoder(_Created)
 M = TypeVar("M", Message, StoredMessage)
 
 
-def as_message(sequence: int, delivered: Delivered, time: int) -> Message:
-    """A delivery as readers of facts see it; `time` in nanoseconds."""
+def as_message(sequence: int, delivered: RawMessage, time: int) -> Message:
+    """A delivery as `Message`; `time` in nanoseconds."""
     return Message(sequence, delivered.subject, time // 1_000, delivered.data)
 
 
-def as_stored(sequence: int, delivered: Delivered, time: int) -> StoredMessage:
-    """A delivery whole."""
+def as_stored(sequence: int, delivered: RawMessage, time: int) -> StoredMessage:
+    """A delivery as `StoredMessage`; `time` in nanoseconds."""
     return StoredMessage(sequence, delivered.subject, time, delivered.raw, delivered.data)
 
 
 class JetStreamReader(Generic[M]):
-    """See `Reader`. `state` asks the stream's leader where the stream begins and ends, and `at` what stands at a sequence.
+    """See `LogReader`. `state` asks the stream's leader for the bounds of the stream, and `at` for the message at a sequence.
 
-    `told` makes of a delivery what is handed out.
+    `told` converts a delivery into what is returned.
     """
 
     def __init__(
@@ -108,7 +110,7 @@ class JetStreamReader(Generic[M]):
         after: int,
         state: Callable[[], Awaitable[StreamBounds]],
         at: Callable[[int], Awaitable[Message | None]],
-        told: Callable[[int, Delivered, int], M],
+        told: Callable[[int, RawMessage, int], M],
         *,
         begins_late: bool,
         buffer_messages: int = BUFFER_MESSAGES,
@@ -117,7 +119,7 @@ class JetStreamReader(Generic[M]):
         self._stream = stream
         self._state = state
         self._at = at
-        self._told: Callable[[int, Delivered, int], M] = told
+        self._told: Callable[[int, RawMessage, int], M] = told
         self._begins_late = begins_late
         self._buffer_messages = buffer_messages
         self._buffer: deque[M] = deque()
@@ -136,21 +138,18 @@ class JetStreamReader(Generic[M]):
         self._retry = RETRY_FIRST
         self._closed = False
         self._nudged = False
-        self._wakeup = Wakeup()
+        self._wakeup = Notifier()
         self._unwatch = connection.watch(self._reconnected)
 
     @property
     def buffered(self) -> int:
-        """See `Reader.buffered`."""
         return len(self._buffer)
 
     def wake(self) -> None:
-        """See `Reader.wake`."""
         self._nudged = True
         self._wakeup.ring()
 
     async def batch(self, limit: int = 1_000, wait: float | None = None) -> list[M]:
-        """See `Reader.batch`."""
         loop = asyncio.get_running_loop()
         deadline = None if wait is None else loop.time() + wait
         while not self._buffer:
@@ -175,14 +174,13 @@ class JetStreamReader(Generic[M]):
         return messages
 
     async def close(self) -> None:
-        """See `Reader.close`."""
         self._closed = True
         self._unwatch()
         self._wakeup.ring()
         await self._unsubscribe()
 
     async def _ask_again(self, patience: float) -> None:
-        """Try once to get a consumer that starts at the next message; where that fails, sleep a little, at most `patience`."""
+        """Try once to get a consumer that starts at the next message; if that fails, sleep at most `patience` seconds."""
         try:
             await self._unsubscribe()
             await self._check_last()
@@ -199,7 +197,10 @@ class JetStreamReader(Generic[M]):
             self._retry = RETRY_FIRST
 
     async def _check_last(self) -> None:
-        """Whether the last message that has come is what the leader has; of several servers one may have left out a message before it."""
+        """Check that the leader has the last message that has come; one of several servers may have left out a message before it.
+
+        Raises `LogStrayed` if it has another one.
+        """
         last = self._buffer[-1] if self._buffer else self._last
         if last is None or not self._connection.several:
             return
@@ -210,7 +211,7 @@ class JetStreamReader(Generic[M]):
             )
 
     async def _check_bounds(self) -> None:
-        """Whether the stream still holds what comes next, if anything does."""
+        """Check that the stream still holds the next message. Raises `LogBroken` or, while in doubt, `LogUnavailable`."""
         state: StreamBounds = await self._state()
         if state.last_seq < self._next - 1:
             raise self._broken(f"ends at {state.last_seq}, but {self._next - 1} has been read: it lost its end")
@@ -227,7 +228,7 @@ class JetStreamReader(Generic[M]):
             raise self._broken(f"has a gap: after {self._next - 1} comes {gap}: {missing}")
 
     def _broken(self, how: str) -> LogError:
-        """One server says so, and that is that. One of several is doubted for a while: another of them may know better."""
+        """`LogBroken` with one server. With several it is `LogUnavailable` for a while: another of them may have the messages."""
         now = asyncio.get_running_loop().time()
         since, last = self._doubts or (now, now)
         self._doubts = (since if now - last < DOUBTED_AGAIN else now, now)
@@ -272,8 +273,8 @@ class JetStreamReader(Generic[M]):
             "num_replicas": 1,
         }
 
-    def _arrive(self, generation: int, message: Delivered) -> None:
-        """One delivery. Whoever stored the message chose its headers, so only the reply subject says what it is."""
+    def _arrive(self, generation: int, message: RawMessage) -> None:
+        """Take in one delivery. The publisher chose the headers, so only the reply subject tells what it is."""
         if generation != self._generation or not self._intact:
             return
         self._heard = asyncio.get_running_loop().time()
@@ -299,8 +300,8 @@ class JetStreamReader(Generic[M]):
             if self._wakeup.asleep:
                 self._wakeup.ring()
 
-    def _control(self, message: Delivered) -> None:
-        """A heartbeat, or the server's question whether it may send more."""
+    def _control(self, message: RawMessage) -> None:
+        """Handle a heartbeat, or the server's question whether it may send more."""
         headers = message.headers
         delivered = headers.get("Nats-Last-Consumer")
         if delivered is not None and int(delivered) != self._place - 1:
@@ -312,10 +313,10 @@ class JetStreamReader(Generic[M]):
             self._wakeup.ring()
 
     async def _release(self) -> None:
-        """Let the server go on once what it sent before it asked has been handed out."""
+        """Let the server continue once what it sent before its question has been returned."""
         if self._flow is not None and self._handed >= self._flow.after:
             reply, self._flow = self._flow.reply, None
-            with suppress(errors.Error):  # where it is lost, so is the connection, and with it the consumer
+            with suppress(errors.Error):  # if it is lost, so is the connection, and with it the consumer
                 await self._connection.publish(reply)
 
     def _lose(self, why: str) -> None:

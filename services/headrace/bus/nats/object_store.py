@@ -1,8 +1,8 @@
-"""Objects too large for a message, in pieces, in a bucket of JetStream's object store: put whole, read whole, removed whole.
+"""Objects too large for a message, in chunks, in a bucket of JetStream's object store: each written, read and deleted as a whole.
 
-Strategy: the layout is NATS' own, so that its tools can look into it, with one restriction: a name is used once. So nothing has to be
-replaced, the stream lets no header roll anything up, and an object whose putting broke off has no name and is never seen. What is read
-is compared with the digest that was put beside it; whether that is the right one, only the ledger can say.
+Strategy: the layout is NATS' own, so that its tools can read it, with one restriction: a name is used once. So objects are never replaced,
+the stream refuses roll-up headers, and an object whose upload broke off has no name and is never seen. What is read is compared with the
+digest beside it; whether that is the right one, only the ledger can tell.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from headrace.nats_client.acknowledgement import PublishError
 
 
 class ObjectDamaged(Exception):
-    """The object is not, or not wholly, what was put there; the text says in what."""
+    """The object is incomplete or differs from what was written; the text says how."""
 
 
 class Objects(Protocol):
-    """One bucket."""
+    """One bucket of objects."""
 
     async def names(self) -> list[str]:
-        """What there is, sorted. Raises `LogError`."""
+        """Names of all objects, sorted. Raises `LogError`."""
 
     async def put(self, name: str, data: bytes) -> None:
-        """Store durably, under a name that nothing has yet. Raises `LogError`; nothing is stored then."""
+        """Store durably, under a name that is not used yet. Raises `LogError` if nothing was stored."""
 
     async def get(self, name: str) -> bytes:
-        """What was put. Raises `ObjectDamaged` where it is not all there any more, or another thing, and `LogUnavailable`."""
+        """Contents of an object. Raises `ObjectDamaged` if it is missing, incomplete or changed, and `LogUnavailable`."""
 
     async def delete(self, name: str) -> None:
-        """Remove it; nothing happens where it is not there. Raises `LogError`."""
+        """Delete an object if it exists. Raises `LogError`."""
 
 
 class _Meta(msgspec.Struct, frozen=True):
-    """What stands beside an object, under NATS' names."""
+    """Metadata of an object, with NATS' field names."""
 
     name: str
     bucket: str
@@ -73,7 +73,6 @@ class JetStreamObjects:
         self._piece = piece
 
     async def names(self) -> list[str]:
-        """See `Objects.names`."""
         wish = msgspec.json.encode({"subjects_filter": self._meta_subject(">")})
         answer = await self._connection.ask(f"$JS.API.STREAM.INFO.{self._stream}", wish)
         info = msgspec.json.decode(answer.data, type=_Info)
@@ -83,7 +82,6 @@ class JetStreamObjects:
         return sorted(urlsafe_b64decode(end).decode() for end in ends)
 
     async def put(self, name: str, data: bytes) -> None:
-        """See `Objects.put`."""
         nuid = secrets.token_hex(11)
         pieces = [data[start : start + self._piece] for start in range(0, len(data), self._piece)]
         meta = _Meta(name, self._bucket, nuid, len(data), len(pieces), _digest(data))
@@ -97,10 +95,9 @@ class JetStreamObjects:
             raise
 
     async def get(self, name: str) -> bytes:
-        """See `Objects.get`."""
         meta = await self._meta(name)
         if meta is None:
-            raise ObjectDamaged(f"there is no {name} in {self._bucket}")
+            raise ObjectDamaged(f"{name} does not exist in {self._bucket}")
         pieces: list[bytes] = []
         after = 0
         for number in range(meta.chunks):
@@ -115,7 +112,6 @@ class JetStreamObjects:
         return data
 
     async def delete(self, name: str) -> None:
-        """See `Objects.delete`."""
         meta = await self._meta(name)
         await self._purge(self._meta_subject(_encoded(name)))
         if meta is not None:
@@ -145,29 +141,25 @@ class JetStreamObjects:
 
 
 class MemoryObjects:
-    """The twin in memory."""
+    """The in-memory implementation of `Objects`."""
 
     def __init__(self) -> None:
         self._objects: dict[str, bytes] = {}
 
     async def names(self) -> list[str]:
-        """See `Objects.names`."""
         return sorted(self._objects)
 
     async def put(self, name: str, data: bytes) -> None:
-        """See `Objects.put`."""
         if name in self._objects:
             raise LogRefused(f"there is a {name} already")
         self._objects[name] = bytes(data)
 
     async def get(self, name: str) -> bytes:
-        """See `Objects.get`."""
         if name not in self._objects:
-            raise ObjectDamaged(f"there is no {name}")
+            raise ObjectDamaged(f"{name} does not exist")
         return self._objects[name]
 
     async def delete(self, name: str) -> None:
-        """See `Objects.delete`."""
         self._objects.pop(name, None)
 
 

@@ -1,22 +1,22 @@
-"""The configuration of the NATS server: who may say what where (interfaces page, Accounts).
+"""The configuration of the NATS server: which login may publish and subscribe where (docs/interfaces.md, Accounts).
 
-Strategy: a server sends a stream's acknowledgement, and a service's answer, to whatever reply subject the publisher named, and
-asks nobody whether the publisher may write there. So outsiders live in accounts of their own, which reach `CORE`, where the
-streams are, only through the subjects imported here. An answer to an outsider goes back into the outsider's account, where no
-stream listens; whatever reply subject is named, nothing is written in `CORE`.
+Strategy: a server sends a stream's acknowledgement, and a service's answer, to whatever reply subject the publisher named, without
+checking that the publisher may write there. So outsiders live in accounts of their own, which reach `CORE`, where the streams are, only
+through the subjects imported here. An answer to an outsider goes back into the outsider's account, which has no streams; whatever reply
+subject is named, nothing is written in `CORE`.
 
-A stream also obeys the headers of its publishers, and answers with the sequence. So what users publish for SUBMIT arrives in `CORE`
-on other subjects (`hr.intake.…`), from which services publish it again without its headers (`service.intake`).
+A stream also obeys the headers of its publishers, and answers with the sequence. So what users publish for SUBMIT arrives in `CORE` on
+other subjects (`hr.intake.…`), from which services publish it again without its headers (`service.intake`).
 
-- `USERS`: people and service accounts of tenants, and viewers. They submit and ask; they hear their own inbox and nothing else.
-- `LISTENERS`: the same people's connections that hear the feed: those whose user name ends in `_feed`. In this account publishing
-  is denied, so no answer can be directed to subscribers of the feed.
-- `FORMER`: the same people until the installation is at level 2. Clients of release 0.1.0 hear the feed on the connection on which
-  they ask, with as many subscriptions as that release allowed.
-- `ADMINS`: the owner and the provider's administrators, with the subjects of users and the feed. The account has connections of its
-  own, so tenants that use up all of theirs cannot keep out the people who have to stop them.
-- `NODES`: nodes. (An answer may still be delivered to another node's orders, so a node believes only what decodes as orders and
-  names that node.)
+- `USERS`: people and service accounts of tenants, and viewers. They submit and ask; they hear only their own inbox.
+- `LISTENERS`: the same people's connections that hear the feed: those whose user name ends in `_feed`. In this account publishing is
+  denied, so no answer can be directed to subscribers of the feed.
+- `FORMER`: the same people until the installation is at level 2. Clients of release 0.1.0 hear the feed on the connection on which they
+  ask, with as many subscriptions as that release allowed.
+- `ADMINS`: the owner and the provider's administrators, with the subjects of users and the feed. The account has connections of its own,
+  so tenants that use up all of theirs cannot keep out the people who have to stop them.
+- `NODES`: nodes. (An answer may still be delivered to another node's orders, so a node accepts only what decodes as orders and names that
+  node.)
 """
 
 from __future__ import annotations
@@ -47,28 +47,32 @@ from headrace.contracts.values.ids import is_token
 HEADER_ROOM = 16 * 1024
 MAX_CONNECTIONS = 20_480
 MAX_PENDING = 48 * 1024 * 1024
-"""Bytes that a server keeps for one connection that does not read; of more, the connection is closed and what it had not read is lost.
-NATS has one such setting for all connections, services included. It is the window of a reader of the ledger (32 MiB,
+"""Bytes that a server buffers for one connection that does not read; beyond that it closes the connection, and what was not read is lost.
+
+NATS has one setting for all connections, services included. It is the window of a reader of the ledger (32 MiB,
 `bus.nats.jetstream_reader`) and two of the largest messages: with 24 MiB readers that stop for a second were disconnected. A connection
 that reads nothing for ten seconds is closed in any case.
 """
 LOOPBACK = "127.0.0.1"
 
 CONNECTIONS = {"USERS": 4_096, "LISTENERS": 4_096, "FORMER": 4_096, "ADMINS": 256, "NODES": 4_096}
-"""Max connections per account; together below `MAX_CONNECTIONS`, so that no account takes another's, nor the services'."""
+"""Maximum number of connections per account.
+
+Together below `MAX_CONNECTIONS`, so that no account uses up those of others or of services.
+"""
 SUBSCRIPTIONS = {"USERS": 4, "LISTENERS": FEED_SUBSCRIPTIONS, "FORMER": 256, "ADMINS": 256, "NODES": 8}
-"""Max subscriptions of one connection per account: a client of ours asks with one, a node has three."""
+"""Maximum number of subscriptions per connection, by account: our client needs one, a node three."""
 
 Kind = Literal["operator", "service", "callout", "system", "user", "admin", "viewer", "node"]
 
 
 class Credential(NamedTuple):
-    """One login, and by its `kind` what it may do.
+    """One login; `kind` determines its rights.
 
-    `operator`: everything in `CORE` (makes the streams, repairs). `service`: what `SERVICES` says for its name. `callout` answers who may
-    connect, and `system` disconnects who may no more. `user`: submits, cancels, requeues and asks as `tenant`.`user`, and hears its
-    tenant's feed. `admin`: the same as any user of any tenant (the owner of a laptop); `viewer` looks at all of them. `node`: speaks for
-    `node`. Names are tokens and unique; passwords are printable ASCII.
+    `operator`: everything in `CORE` (makes the streams, repairs). `service`: what `SERVICES` has for its name. `callout` answers which
+    logins may connect, and `system` disconnects those that no longer may. `user`: submits, cancels, requeues and asks as `tenant`.`user`,
+    and hears its tenant's feed. `admin`: the same as any user of any tenant (the owner of a laptop); `viewer` reads the views of all
+    tenants. `node`: publishes for `node`. Names are tokens and unique; passwords are printable ASCII.
     """
 
     name: str
@@ -80,7 +84,7 @@ class Credential(NamedTuple):
 
 
 class Rights(NamedTuple):
-    """What one login may publish and hear. `answers`: it may answer what it hears, once each."""
+    """Subjects that one login may publish and subscribe to. `answers`: it may answer what it hears, once each."""
 
     publish: tuple[str, ...]
     subscribe: tuple[str, ...]
@@ -88,7 +92,7 @@ class Rights(NamedTuple):
 
 
 def _reads(stream: str) -> tuple[str, ...]:
-    """What reading a stream takes: look at it, have it delivered, say that one keeps up."""
+    """Subjects that reading a stream needs: its state, its messages, and flow control."""
     return (
         f"$JS.API.STREAM.INFO.{stream}",
         f"$JS.API.STREAM.MSG.GET.{stream}",
@@ -99,12 +103,12 @@ def _reads(stream: str) -> tuple[str, ...]:
 
 
 _ANSWERS = ("_R_.>",)
-"""Where answers to questions from other accounts go; the server makes these subjects up for one answer each."""
+"""Subjects of answers to other accounts; the server creates one for each answer."""
 
 _INTAKE = intake("hr.>")
 
 _FOLDS = (*_reads(LEDGER_STREAM), *_reads(SNAPSHOT_STREAM))
-"""What folding takes: a snapshot to begin with, and the ledger."""
+"""Subjects that folding needs: a snapshot to begin with, and the ledger."""
 
 SERVICES: dict[str, Rights] = {
     "admission": Rights(
@@ -148,7 +152,7 @@ SERVICES: dict[str, Rights] = {
 """The services of `CORE`: each writes the ledger in its own name only, and reads the streams it folds."""
 
 CALLOUT_USER = "callout"
-"""Whom the server asks who may connect."""
+"""The login of the auth callout."""
 
 CALLOUT = Rights(
     (
@@ -158,11 +162,14 @@ CALLOUT = Rights(
     ("$SYS.REQ.USER.AUTH", "hr.ledger.governance", "hr.query.callout.>"),
     answers=True,
 )
-"""Who answers whether somebody may connect: hears that question, reads what governance has written, asks it to write down what a
-provider's token claims, and writes nothing."""
+"""Rights of the auth callout.
+
+It hears the server's questions, reads what governance has written, asks governance to record what a provider's token claims, and writes
+nothing.
+"""
 
 SYSTEM = Rights((*(f"$SYS.REQ.SERVER.PING.{what}" for what in ("CONNZ", "VARZ", "JSZ")), "$SYS.REQ.SERVER.*.KICK"), ())
-"""In the servers' own account: sees how they are and who is connected, and ends a connection."""
+"""Rights in the servers' own account: sees the servers' state and connections, and ends a connection."""
 
 _FROM_USERS = (*map(intake, WISH_SUBJECTS), "hr.query.*.*.*.*")
 _ASKING = ("USERS", "FORMER", "ADMINS")
@@ -170,10 +177,12 @@ _FROM_NODES = ("hr.ledger.node.*", "hr.telemetry.*.*", "hr.query.orders.node.*")
 _VIEWS = tuple(f"feed.{what}" for what in ("jobs", "job", "why", "facts", "queues", "pools", "nodes", "state", "diff"))
 _BOOKS = tuple(f"accounting.{what}" for what in ("usage", "statement", "audit"))
 _ASKED_BY_USERS = (*_VIEWS, "feed.logs", *_BOOKS, "*.liveness")
-"""What a user may ask, as that user; to write documents (governance) takes an administrator. `status` counts the jobs of all tenants, so
-users ask `liveness` instead."""
+"""Queries that a user may send as that user; writing documents (governance) needs an administrator.
+
+`status` counts the jobs of all tenants, so users ask `liveness` instead.
+"""
 _SEEN_BY_VIEWERS = (*_VIEWS, *_BOOKS, "*.status", "*.liveness")
-"""What who looks at all tenants may ask, as any of them."""
+"""Queries that a viewer may send, as any user."""
 _HEARING = ("LISTENERS", "FORMER", "ADMINS")
 _FEED = ("hr.feed.>",)
 _TO_NODES = ("hr.orders.*",)
@@ -181,7 +190,7 @@ _OF_NODES = ("hr.logs.*",)
 
 
 def rights(credential: Credential) -> Rights:
-    """What this login may do, its own inbox included: a bearer's, where the password is a token."""
+    """Rights of this login, its own inbox included: that of the bearer if the password is a token."""
     inbox = f"{inbox_prefix(credential.name, credential.password)}.>"
     tenant, user, node = credential.tenant, credential.user, credential.node
     match credential.kind:
@@ -235,11 +244,11 @@ def server_config(
     tls: tuple[str, str] | None = None,
     cluster: Routes | None = None,
 ) -> str:
-    """The text of the server's configuration file; it holds the passwords, so it is to be written 0600.
+    """The text of the server's configuration file; it contains passwords, so it must be written with mode 0600.
 
-    `port` -1: a free one, which the server writes into a file in `ports_file_dir`. `issuer`: the public key in whose name it is answered
-    who else may connect; without one, nobody else may. `tls`: the files of a certificate and its key. `cluster`: the others. Raises
-    `ValueError` for a login that names no proper tenant, user, node or service.
+    `port` -1: any free one, which the server writes into a file in `ports_file_dir`. `issuer`: the public key that signs the answers about
+    other logins; without one, only `credentials` may connect. `tls`: the files of a certificate and its key. `cluster`: the other servers.
+    Raises `ValueError` for a login without a proper tenant, user, node or service.
     """
     logins = tuple(credentials)
     for login in logins:
@@ -270,7 +279,7 @@ def _check(login: Credential) -> None:
     elif login.kind == "node":
         names["node"] = login.node
     elif login.kind == "service" and login.name not in SERVICES:
-        raise ValueError(f"{login.name!r} is no service; there are {', '.join(sorted(SERVICES))}")
+        raise ValueError(f"unknown service {login.name!r}: use one of {', '.join(sorted(SERVICES))}")
     for what, name in names.items():
         if not is_token(name):
             raise ValueError(f"the {what} {name!r} of a login has to be 1 to 63 of a-z, 0-9 and '-'")
@@ -320,12 +329,12 @@ def _outsiders(account: str, logins: Sequence[Credential]) -> list[str]:
 
 
 def _hears_apart(login: Credential) -> bool:
-    """Whether a login has a second connection, which hears the feed."""
+    """True if a login has a second connection, which hears the feed."""
     return account_of(login.kind) in _ASKING
 
 
 def _callout(issuer: str, logins: Sequence[Credential]) -> list[str]:
-    """The service that is asked about logins that are not in this file; those that are get in whether or not there is an answer."""
+    """Configuration of the auth callout for logins that are not in this file; those in the file do not depend on it."""
     if not issuer:
         return []
     names = [login.name for login in logins] + [f"{login.name}{FEED_SUFFIX}" for login in logins if _hears_apart(login)]
@@ -353,7 +362,7 @@ def _imports(kind: str, account: str, subjects: Iterable[str]) -> list[str]:
 
 
 def _called(subject: str) -> str:
-    """What an imported subject is called in the account that imports it, where it has another name there."""
+    """The clause that renames an imported subject; "" if it keeps its name."""
     local = from_intake(subject)
     return "" if local == subject else f", to: {_quoted(local)}"
 

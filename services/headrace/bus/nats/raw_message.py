@@ -1,4 +1,4 @@
-"""A message as it was delivered: with the headers' very bytes, which are read only when somebody asks for them."""
+"""A delivered message with the bytes of its headers, which are parsed only when needed."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import NamedTuple
 _STATUS = re.compile(r"NATS/1\.0 +(\d{3})")
 
 
-class Delivered(NamedTuple):
-    """One message. `raw`: its headers, their very bytes; empty without."""
+class RawMessage(NamedTuple):
+    """One message. `raw`: the bytes of its headers, may be empty."""
 
     subject: str
     reply: str
@@ -19,12 +19,12 @@ class Delivered(NamedTuple):
 
     @property
     def headers(self) -> dict[str, str]:
-        """Its headers by name; `Status` where their first line has one. Empty where they cannot be read."""
+        """Headers by name; `Status` if their first line has one. Empty if they cannot be read."""
         return read_headers(self.raw) if self.raw else {}
 
 
 def read_headers(raw: bytes) -> dict[str, str]:
-    """A block of headers, as nats-py reads it, in a tenth of the time; a name that is none is left out."""
+    """A block of headers, parsed as nats-py does, in a tenth of the time; invalid names are left out."""
     first, *lines = raw.decode("utf-8", "replace").split("\r\n")
     found: dict[str, str] = {}
     for line in lines:
@@ -36,5 +36,5 @@ def read_headers(raw: bytes) -> dict[str, str]:
     return found | {"Status": status[1]} if status else found
 
 
-Listener = Callable[[Delivered], None]
-"""What is told of each message as it is read."""
+Listener = Callable[[RawMessage], None]
+"""A function called with each message as it is read."""

@@ -1,6 +1,6 @@
-"""A stream as bytes and back, by the server's own snapshot: the same messages, sequences, times and headers, whatever is written meanwhile.
+"""Saves and loads a stream by the server's own snapshot: the same messages, sequences, times and headers, whatever is written meanwhile.
 
-The server looks at its messages before it hands them out (`jsck`): what it cannot vouch for is no copy, and the error says so.
+The server checks its messages before it sends them (`jsck`): if one is damaged, the copy fails with an error.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 
 CHUNK = 128 * 1024
 BEGINS_WITHIN = 120.0
-"""Seconds; the server looks at every message before it begins."""
+"""Timeout in seconds; the server checks every message before it begins."""
 SILENCE = 30.0
 
 LIST_WITHIN, LIST_AGAIN, LIST_PATIENCE = 5.0, 0.25, 60.0
-"""Seconds: the servers ask each other before they say which streams there are, and have to agree who leads them first."""
+"""Seconds: the servers ask each other before they list the streams, and have to elect leaders first."""
 
 _OVER = ("", "204")
-"""What the last piece says when it is really the last one."""
+"""Status of the last piece of a complete copy."""
 
 Say = Callable[[int], None]
-"""`say(bytes)`: how much has gone over."""
+"""`say(bytes)`: progress, the number of bytes so far."""
 
 
 class Copied(msgspec.Struct, frozen=True):
-    """What a stream was when it was copied: as the server describes it."""
+    """Description of a stream by the server when it was copied."""
 
     config: dict[str, Any]
     state: dict[str, Any]
@@ -73,7 +73,7 @@ class _Names(msgspec.Struct):
 
 
 async def durable_streams(connection: Connection, patience: float = LIST_PATIENCE) -> tuple[str, ...]:
-    """The streams that lie on the disk, once every one of them has a leader. Raises `LogUnavailable`: servers may have to agree first."""
+    """Names of the streams on disk, once every one of them has a leader. Raises `LogUnavailable` after `patience` seconds."""
     deadline = asyncio.get_running_loop().time() + patience
     while True:
         try:
@@ -91,12 +91,12 @@ async def _listed(connection: Connection) -> tuple[str, ...]:
     streams = answer.streams or []
     away = [*(answer.missing or ()), *(one.config["name"] for one in streams if one.cluster and not one.cluster.leader)]
     if away:
-        raise LogUnavailable(f"nobody leads {', '.join(sorted(away))}: are most of the NATS servers there?")
+        raise LogUnavailable(f"no leader of {', '.join(sorted(away))}: are most of the NATS servers up?")
     return tuple(sorted(one.config["name"] for one in streams if one.config.get("storage") == "file"))
 
 
 async def save(connection: Connection, stream: str, file: BinaryIO, say: Say = lambda _: None) -> Copied:
-    """Write a stream into `file`, as it is at one moment. Raises `LogBroken` where a message in it is damaged, and `LogUnavailable`."""
+    """Write a stream into `file`, as it is at one time. Raises `LogBroken` if a message in it is damaged, and `LogUnavailable`."""
     pieces: asyncio.Queue[Msg] = asyncio.Queue()
     inbox = connection.new_inbox()
     subscription = await connection.subscribe(inbox, cb=pieces.put, pending_msgs_limit=0, pending_bytes_limit=0)
@@ -133,7 +133,7 @@ async def _pieces(connection: Connection, stream: str, pieces: asyncio.Queue[Msg
 
 
 async def load(connection: Connection, copied: Copied, file: BinaryIO, say: Say = lambda _: None) -> None:
-    """Make a stream of what `save` wrote; there is none of that name. Raises `LogRefused`, `LogUnavailable`."""
+    """Make a stream of what `save` wrote; its name must not exist. Raises `LogRefused`, `LogUnavailable`."""
     stream = str(copied.config["name"])
     wish = {"config": copied.config, "state": copied.state}
     answer = await _ask(connection, f"$JS.API.STREAM.RESTORE.{stream}", wish)

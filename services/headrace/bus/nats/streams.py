@@ -1,7 +1,7 @@
-"""The streams as the NATS server has to have them: made where they are missing, brought up to date where they may be.
+"""The streams of the NATS server: created if missing, updated if allowed.
 
-What makes a stream safe (where it is stored, that nothing is discarded or deleted, that no header lets a publisher roll up,
-expire, schedule or batch) is essential: a stream that exists with something else there is refused, never repaired.
+What makes a stream safe (where it is stored, that nothing is discarded or deleted, that no header lets a publisher roll up, expire,
+schedule or batch) is essential: a stream with other settings there is refused, never changed.
 """
 
 from __future__ import annotations
@@ -34,15 +34,18 @@ HEADER_ROOM = 4 * 1024
 SUBMIT_PER_SUBJECT = 20_000
 SUBMIT_BYTES = 2 * 1024**3
 NO_DUPLICATES = SECOND // 10
-"""The shortest window in which the server looks for repeated message ids; it cannot be told not to look at all. Nothing of ours publishes
-wishes under an id: what is the same job is told by the job's own id (R14), and a message that is dropped for its id is lost."""
+"""The shortest window in which the server checks for repeated message ids; the check cannot be turned off.
+
+Headrace does not publish submissions with an id: the job's own id tells a repetition (R14), and a message that is dropped for its id is
+lost.
+"""
 FEED_MESSAGES = 200_000
 FEED_BYTES = 512 * 1024**2
 PIECE = 512 * 1024
-"""Bytes of one piece of an object: a snapshot has many."""
+"""Bytes of one chunk of an object: a snapshot has many."""
 
 BEGINS_LATE = frozenset({SUBMIT_STREAM, FEED_STREAM})
-"""Streams that forget their beginning on purpose; the ledger does not."""
+"""Streams whose beginning is purged on purpose; the ledger is not one of them."""
 
 PASSING = frozenset(
     {
@@ -57,7 +60,7 @@ PASSING = frozenset(
         10167,  # too many requests wait for the stream
     }
 )
-"""Refusals that are a matter of time: the server starts, elects, or still has an earlier try of ours in its hands."""
+"""Errors that pass with time: the server starts, elects, or still processes an earlier attempt."""
 
 _NO_SUCH_STREAM = 10059
 _NO_ROOM = 10023
@@ -127,11 +130,11 @@ STREAMS: dict[str, dict[str, Any]] = {
 
 
 class StreamMismatch(LogError):
-    """A stream of that name exists and is another one; the text says in what, and the way out."""
+    """A stream of that name exists with other settings; the text names them and the way out."""
 
 
 class _TooFewServers(LogUnavailable):
-    """There are no servers for so many replicas."""
+    """Fewer servers are up than the replicas need."""
 
 
 class _Fault(msgspec.Struct):
@@ -145,18 +148,18 @@ class _StreamAnswer(msgspec.Struct):
 
 
 async def ensure_streams(connection: Connection, replicas: int = 1) -> None:
-    """Make the streams that are missing and update the others; the user has to be an operator of `CORE`.
+    """Create missing streams and update the others; the user has to be an operator of `CORE`.
 
-    Raises `StreamMismatch`, `LogRefused` (the server will not have it: no room, no permission), `LogUnavailable`.
+    Raises `StreamMismatch`, `LogRefused` (the server refuses it: no space, no permission), `LogUnavailable`.
     """
     for name in STREAMS:
         await ensure_stream(connection, name, replicas)
 
 
 async def ensure_stream(connection: Connection, name: str, replicas: int = 1) -> None:
-    """See `ensure_streams`, for one stream.
+    """Create or update one stream, see `ensure_streams`.
 
-    One that is in memory makes do with most of the replicas while there are no servers for all: it may have to be made anew then.
+    A stream in memory gets a majority of the replicas while servers are missing: it may have to be made again after a restart.
     """
     try:
         await _ensure(connection, name, replicas)
@@ -180,7 +183,7 @@ async def _ensure(connection: Connection, name: str, replicas: int) -> None:
 
 
 def _compare(name: str, wanted: dict[str, Any], found: dict[str, Any]) -> None:
-    """Refuse a stream whose essentials are not as wanted; a setting the server does not name is off, and subjects may be added."""
+    """Raise `StreamMismatch` if an essential setting differs; a setting that the server does not name is off, and subjects may be added."""
     subjects = found.get("subjects")
     if subjects and set(subjects) < set(wanted["subjects"]):
         found = found | {"subjects": wanted["subjects"]}

@@ -15,7 +15,7 @@ from headrace.contracts.transport.codec import Malformed, decode
 from headrace.contracts.transport.subjects import query
 
 if TYPE_CHECKING:
-    from headrace.bus.nats.raw_message import Delivered
+    from headrace.bus.nats.raw_message import RawMessage
 
 WITHIN = 1.0
 ASKED_EVERY = 0.002
@@ -27,7 +27,7 @@ _STATUS = query("admission", "status", "default", "governance")
 class BusConnection(Protocol):
     """The part of a connection used here."""
 
-    async def ask(self, subject: str, payload: bytes = b"", headers: None = None, within: float = WITHIN) -> Delivered:
+    async def ask(self, subject: str, payload: bytes = b"", headers: None = None, within: float = WITHIN) -> RawMessage:
         """The answer to a request. Raises LogError."""
 
 

@@ -18,7 +18,7 @@ from headrace.governance.decide import applying
 from headrace.identity.caller import Role
 from headrace.identity.principals import is_stated
 from headrace.service.answering import Refused
-from headrace.views.visibility import EVERYBODY, hide_tenants
+from headrace.views.visibility import ALL_TENANTS, hide_tenants
 
 if TYPE_CHECKING:
     from headrace.bus.log import Log
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from headrace.identity.caller import Caller
     from headrace.views.history import History
     from headrace.views.job_index import JobIndex
-    from headrace.views.past_queries import Then
+    from headrace.views.past_queries import PastQueries
     from headrace.views.queries import Queries
 
 CATCH_UP_WITHIN = 5.0
@@ -55,7 +55,7 @@ class ApiContext(NamedTuple):
     job_index: JobIndex
     history: History
     queries: Queries
-    past_queries: Then
+    past_queries: PastQueries
     ledger: Log
     submits: Log
     connection: Connection
@@ -103,7 +103,7 @@ class CallContext(NamedTuple):
     @property
     def tenant(self) -> str:
         """Tenant whose view of the state the caller gets; for the provider, the view of all tenants."""
-        return EVERYBODY if self.caller.is_provider else self.caller.tenant
+        return ALL_TENANTS if self.caller.is_provider else self.caller.tenant
 
     async def ready_to_submit(self) -> None:
         """Wait until admission knows the caller's rights: the groups claimed by their token, and all changes written before this call."""
@@ -139,7 +139,7 @@ class CallContext(NamedTuple):
 
     def projected(self, answer: ApplyAnswer) -> ApplyAnswer:
         """A plan without parts that the caller may not see."""
-        if self.tenant == EVERYBODY:
+        if self.tenant == ALL_TENANTS:
             return answer
         changes = tuple(structs.replace(change, fields=tuple(map(self.told, change.fields))) for change in answer.changes)
         return structs.replace(
@@ -151,7 +151,7 @@ class CallContext(NamedTuple):
 
     def told(self, text: str) -> str:
         """A message as the caller may read it: without names of other tenants, and without hints that list names."""
-        if self.tenant == EVERYBODY:
+        if self.tenant == ALL_TENANTS:
             return text
         return hide_tenants(_HINT.sub("", text), self.tenant, self.backend.state)
 

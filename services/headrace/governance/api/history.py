@@ -17,9 +17,9 @@ from headrace.governance.api.errors import invalid
 from headrace.governance.api.messages import moment, sequence_of, texts
 from headrace.governance.api.resource_kinds import KINDS, everything, message_of
 from headrace.service.records import page
-from headrace.views.job_index import lines_of
+from headrace.views.job_index import queue_counts
 from headrace.views.replay import past_view
-from headrace.views.visibility import EVERYBODY, sees_node
+from headrace.views.visibility import ALL_TENANTS, sees_node
 
 if TYPE_CHECKING:
     from headrace.contracts.messages.history import LeaseView, PastJob, PastView
@@ -127,13 +127,13 @@ def _point(text: str, field: str) -> LedgerPoint:
 
 def _fill_state(answer: pb.PastState, state: State, tenant: str, now: int, view: PastView) -> None:
     """Fill the answer with everything except jobs."""
-    lines = lines_of(state)
+    lines = queue_counts(state)
     (kind,) = (kind for kind in KINDS if kind.kind == "pool")
     found = sorted(everything(state, kind, tenant, None), key=lambda one: one.name)
     answer.pools.extend(message_of(state, kind, one) for one in found)  # type: ignore[misc]
     seen = (name for name in sorted(state.nodes) if sees_node(tenant, state.nodes[name]))
     answer.nodes.extend(nodes.message_of(state, name, {}, tenant) for name in seen)
-    for owner in sorted({owner for owner, _ in state.policies}) if tenant == EVERYBODY else [tenant]:
+    for owner in sorted({owner for owner, _ in state.policies}) if tenant == ALL_TENANTS else [tenant]:
         answer.queues.extend(queues.messages(state, lines, owner, now))
     for document in view.documents:
         message = answer.documents.add(

@@ -13,7 +13,7 @@ from headrace.governance.api.messages import fill, unusable
 from headrace.governance.api.names import parts_of
 from headrace.governance.objects import ObjectName, name_of, objects_of
 from headrace.views.tenant_views import pool_keys
-from headrace.views.visibility import EVERYBODY, document_seen_by
+from headrace.views.visibility import ALL_TENANTS, document_seen_by
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -89,7 +89,7 @@ def everything(state: State, kind: ResourceKind, viewer: str, parent: str | None
         found = seen(state, FoundObject(name_of(written.document), written.document, written.revision), viewer)
         if found is not None and (parent is None or found.name.tenant == parent):
             yield found
-    if kind.kind == "tenant" and DEFAULT_TENANT not in state.tenants and viewer in (EVERYBODY, DEFAULT_TENANT):
+    if kind.kind == "tenant" and DEFAULT_TENANT not in state.tenants and viewer in (ALL_TENANTS, DEFAULT_TENANT):
         yield _default_tenant()
 
 
@@ -98,7 +98,7 @@ def look_up(state: State, name: ObjectName, viewer: str) -> FoundObject | None:
     key: object = name.name if name.kind in ("tenant", "pool") else (name.tenant, name.name)
     written = objects_of(state, name.kind).get(key)
     if written is None:
-        is_default = name.kind == "tenant" and name.name == DEFAULT_TENANT and viewer in (EVERYBODY, DEFAULT_TENANT)
+        is_default = name.kind == "tenant" and name.name == DEFAULT_TENANT and viewer in (ALL_TENANTS, DEFAULT_TENANT)
         return _default_tenant() if is_default else None
     return seen(state, FoundObject(name, written.document, written.revision), viewer)
 

@@ -20,9 +20,9 @@ from headrace.governance.api.server import Api
 from headrace.service.fold import wall_clock
 from headrace.service.snapshots import Snapshots
 from headrace.views.history import History
-from headrace.views.history_backfill import tell_stories
+from headrace.views.history_backfill import backfill_history
 from headrace.views.job_index import JobIndex, jobs_of
-from headrace.views.past_queries import Then
+from headrace.views.past_queries import PastQueries
 from headrace.views.queries import Queries, Sources
 from headrace.views.state_at import Past
 
@@ -78,7 +78,7 @@ async def host(deciding: Deciding, functions: GovernanceFunctions, zones: Zones,
         job_index=job_index,
         history=history,
         queries=Queries(sources),
-        past_queries=Then(Past(ledger, snapshots, erased=fold.state.tokens.erased), ledger, wall_clock),
+        past_queries=PastQueries(Past(ledger, snapshots, erased=fold.state.tokens.erased), ledger, wall_clock),
         ledger=ledger,
         submits=JetStreamLog(service.connection, SUBMIT_STREAM),
         connection=service.connection,
@@ -100,6 +100,6 @@ async def host(deciding: Deciding, functions: GovernanceFunctions, zones: Zones,
     serving.append(address)
     _log.info("api_ready", address=address, port=api.port)
     try:
-        await tell_stories(history, fold.state, started_at, ledger, snapshots)
+        await backfill_history(history, fold.state, started_at, ledger, snapshots)
     finally:
         await api.stop()

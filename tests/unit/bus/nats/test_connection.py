@@ -10,7 +10,7 @@ from nats import errors
 
 from headrace.bus.log import LogRefused, LogUnavailable
 from headrace.bus.nats.connection import Connection
-from headrace.bus.nats.raw_message import Delivered
+from headrace.bus.nats.raw_message import RawMessage
 
 
 class Wired(Connection):
@@ -29,7 +29,7 @@ class Wired(Connection):
         self.sent.append((subject, payload, reply, headers))
 
     def answer(self, reply: str, data: bytes = b"", raw: bytes = b"") -> None:
-        self._answered(Delivered(reply, "", data, raw))
+        self._answered(RawMessage(reply, "", data, raw))
 
 
 async def _asked(wired: Wired, count: int = 1) -> None:
@@ -63,7 +63,7 @@ async def test_a_question_nobody_hears_is_told_so() -> None:
     for asked in (1, 2):
         await _asked(wired, asked)
         wired.answer(wired.sent[-1][2], raw=b"NATS/1.0 503\r\n\r\n")
-    with pytest.raises(LogUnavailable, match="nobody listens on hr.a"):
+    with pytest.raises(LogUnavailable, match="no listener on hr.a"):
         await asking
     assert len(wired.sent) == 2
 

@@ -6,11 +6,11 @@ import pytest
 from nats import errors
 from nats.aio.client import Client
 
-from headrace.bus.nats.hardened_client import GuardedClient
-from headrace.bus.nats.raw_message import Delivered
+from headrace.bus.nats.hardened_client import HardenedClient
+from headrace.bus.nats.raw_message import RawMessage
 
 
-class Wired(GuardedClient):
+class Wired(HardenedClient):
     """A connected client whose wire is a list."""
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Wired(GuardedClient):
 
 
 async def test_who_listens_is_known_before_the_first_message_can_come_and_forgotten_where_that_fails() -> None:
-    client, heard = Wired(), list[Delivered]()
+    client, heard = Wired(), list[RawMessage]()
     subscription = await client.listen("hr.a", heard.append)
     assert client.listeners == {subscription._id: heard.append}
     await subscription.unsubscribe()
@@ -38,7 +38,7 @@ async def test_who_listens_is_known_before_the_first_message_can_come_and_forgot
 
 
 async def test_who_listens_in_a_queue_group_says_so_to_the_server() -> None:
-    client, heard = Wired(), list[Delivered]()
+    client, heard = Wired(), list[RawMessage]()
     subscription = await client.listen("hr.a", heard.append, "group")
     assert b"".join(client.sent).split() == [b"SUB", b"hr.a", b"group", str(subscription._id).encode()]
 

@@ -13,9 +13,9 @@ from headrace.bus.log import LogBroken, LogStrayed, LogUnavailable, Message
 from headrace.bus.nats import jetstream_reader
 from headrace.bus.nats.connection import Connection
 from headrace.bus.nats.jetstream_reader import JetStreamReader, as_message
-from headrace.bus.nats.raw_message import Delivered
+from headrace.bus.nats.raw_message import RawMessage
 
-Deliver = Callable[[Delivered], None]
+Deliver = Callable[[RawMessage], None]
 
 
 class Server:
@@ -72,10 +72,10 @@ class Server:
 
     def message(self, sequence: int, place: int, tokens: str = "$JS.ACK.LEDGER.c", raw: bytes = b"") -> None:
         reply = f"{tokens}.1.{sequence}.{place}.{sequence}000.0"
-        self.deliver(Delivered("hr.ledger.x", reply, b"%d" % sequence, raw))
+        self.deliver(RawMessage("hr.ledger.x", reply, b"%d" % sequence, raw))
 
     def control(self, reply: str = "", **headers: str) -> None:
-        self.deliver(Delivered("_INBOX", reply, b"", _raw("NATS/1.0 100", **headers)))
+        self.deliver(RawMessage("_INBOX", reply, b"", _raw("NATS/1.0 100", **headers)))
 
 
 def _raw(first: str, **headers: str) -> bytes:
@@ -125,7 +125,7 @@ async def test_a_late_delivery_of_an_earlier_consumer_is_not_taken() -> None:
     earlier = server.deliver
     server.came_back()
     await _sequences(reader)
-    earlier(Delivered("x", "$JS.ACK.LEDGER.c.1.1.1.0.0", b""))
+    earlier(RawMessage("x", "$JS.ACK.LEDGER.c.1.1.1.0.0", b""))
     assert (reader.buffered, server.starts) == (0, [1, 1])
 
 

@@ -84,7 +84,7 @@ def test_an_accounts_key_is_made_once_for_its_owner_alone(tmp_path):
 
 def test_a_damaged_key_is_named(tmp_path):
     (tmp_path / "callout.key").write_bytes(b"short")
-    with pytest.raises(NkeyError, match="is no key: it has 5 bytes and not 32"):
+    with pytest.raises(NkeyError, match="is not a key: it has 5 bytes instead of 32"):
         AccountKey.at(tmp_path / "callout.key")
 
 

@@ -62,5 +62,5 @@ async def test_a_name_is_used_once() -> None:
 async def test_what_is_not_there_is_told_and_removed_without_complaint() -> None:
     memory = MemoryObjects()
     await memory.delete("a")
-    with pytest.raises(ObjectDamaged, match="there is no a"):
+    with pytest.raises(ObjectDamaged, match="a does not exist"):
         await memory.get("a")

@@ -191,7 +191,7 @@ def test_no_service_answers_into_a_stream_that_it_does_not_write() -> None:
         ([Credential("alice", "x", "user", tenant="acme")], "user ''"),
         ([Credential("n", "x", "node", node=">")], "node '>'"),
         ([Credential("a b", "x", "admin")], "name 'a b'"),
-        ([Credential("gardener", "x", "service")], "'gardener' is no service; there are accounting, admission"),
+        ([Credential("gardener", "x", "service")], "unknown service 'gardener': use one of accounting, admission"),
         ([Credential("owner", "", "admin")], "password of owner"),
         ([Credential("owner", "$2a$10$x", "admin")], "password of owner"),
         ([Credential("owner", "x\ny", "admin")], "password of owner"),

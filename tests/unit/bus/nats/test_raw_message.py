@@ -9,13 +9,13 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from nats.protocol.parser import Parser
 
-from headrace.bus.nats.hardened_client import GuardedClient
-from headrace.bus.nats.raw_message import Delivered
+from headrace.bus.nats.hardened_client import HardenedClient
+from headrace.bus.nats.raw_message import RawMessage
 
 DIRECT, QUEUED = 1, 2
 
 
-class Listening(GuardedClient):
+class Listening(HardenedClient):
     """A client without a wire: 1 is heard directly, 2 in the library's own way; what comes is kept, for either, in one list."""
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Listening(GuardedClient):
         return message
 
     async def _process_ping(self) -> None:
-        self.arrived.append(Delivered("PING", "", b""))
+        self.arrived.append(RawMessage("PING", "", b""))
 
     async def complained(self, error: Exception) -> None:
         self.errors.append(error)
@@ -41,7 +41,7 @@ class Listening(GuardedClient):
 
 def _told(client: Listening) -> list[tuple[str, str, bytes, dict[str, str]]]:
     return [
-        each if isinstance(each, tuple) and not isinstance(each, Delivered) else (*each[:3], each.headers)
+        each if isinstance(each, tuple) and not isinstance(each, RawMessage) else (*each[:3], each.headers)
         for each in client.arrived
     ]
 
@@ -112,7 +112,7 @@ async def test_what_comes_in_pieces_of_any_size_is_put_together() -> None:
 async def test_a_listener_that_fails_goes_on_hearing() -> None:
     client, heard = Listening(), []
 
-    def listen(message: Delivered) -> None:
+    def listen(message: RawMessage) -> None:
         heard.append(message.data)
         if len(heard) == 1:
             raise ValueError("no")

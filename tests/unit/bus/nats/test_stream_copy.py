@@ -55,7 +55,7 @@ async def test_servers_that_have_not_agreed_yet_are_asked_again() -> None:
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        ({"streams": [stream("LEDGER", leader="")], "missing": ["SUBMIT"]}, "nobody leads LEDGER, SUBMIT: are most"),
+        ({"streams": [stream("LEDGER", leader="")], "missing": ["SUBMIT"]}, "no leader of LEDGER, SUBMIT: are most"),
         ({"error": {"description": "not now"}}, "do not say which streams there are: not now"),
         (LogUnavailable("no answer"), "no answer"),
     ],
