@@ -12,7 +12,7 @@ import yaml
 
 from headrace.supervisor.cluster.cluster_config import Elsewhere, environments
 from headrace.supervisor.installation import Installation
-from tests.architecture.test_operations import understood
+from tests.architecture.command_words import understood
 from tests.architecture.tree import ROOT, sources
 
 DEPLOY = Path(ROOT, "deploy")

@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from headrace.cli.arguments import Parser
-from headrace.cli.main import parser
+from tests.architecture.command_words import understood
 from tests.architecture.tree import ROOT, parsed, sources, text
 
 DEPLOY = Path(ROOT, "deploy")
@@ -62,20 +61,6 @@ def commands(page: str) -> list[str]:
     blocks = [line for block in re.findall(r"```sh\n(.*?)```", page, flags=re.DOTALL) for line in block.splitlines()]
     inline = re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", page, flags=re.DOTALL))
     return [command for command in (*blocks, *inline) if command.startswith("headrace ")]
-
-
-@functools.cache
-def command_line() -> Parser:
-    return parser()
-
-
-def understood(words: list[str]) -> bool:
-    """Whether the command line takes these words, every one of them."""
-    try:
-        args, more = command_line().parse_known_args(words)
-    except SystemExit as end:
-        return end.code == 0
-    return not more or hasattr(args, "takes_more")
 
 
 def test_every_alert_has_its_runbook_and_every_runbook_its_alert():

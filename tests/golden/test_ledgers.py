@@ -20,7 +20,7 @@ from headrace.bus.log import Message
 from headrace.contracts.transport.codec import Malformed, decode_record
 from headrace.contracts.values.durations import DAY
 from headrace.service.engine_version import ENGINE
-from tests.properties.test_bookkeeper import FIELDS, entries, kept
+from tests.properties.kept_books import FIELDS, entries, kept
 
 FOLDER = Path(__file__).parent / "ledgers"
 FILES = sorted(FOLDER.glob("*/*.json"))

@@ -12,15 +12,10 @@ from headrace.domain.fold.ledger import FoldedLedger
 from headrace.simulate.world import World
 from tests.properties.auditor import Auditor
 from tests.properties.campaign import histories
+from tests.properties.checked_histories import Checked, play
 from tests.properties.histories import QUIET_AT, scenarios
 from tests.properties.rest import GROWTH, unrest
-from tests.unit.domain.snapshot import differences, kept, naive, snapshot
-
-
-def play(world: World) -> World:
-    for _ in world.run():
-        pass
-    return world
+from tests.unit.domain.snapshot import differences, snapshot
 
 
 class Doubted:
@@ -45,14 +40,6 @@ class Doubted:
 
     def next_wakeup(self) -> int | None:
         return self.trusted.next_wakeup()
-
-
-class Checked(World):
-    """A world whose every number is counted again whenever it comes to rest."""
-
-    def settle(self) -> None:
-        super().settle()
-        assert differences(kept(self.state), naive(self.state)) == []
 
 
 @histories()

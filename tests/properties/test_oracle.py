@@ -2,62 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 
-from headrace.allocator import decide
-from headrace.contracts import facts as f
-from headrace.simulate.world import World
 from tests.properties.campaign import histories
 from tests.properties.crowded import crowded
 from tests.properties.histories import scenarios
-from tests.properties.oracle import Oracle
-from tests.properties.test_histories import play
-
-
-def told(facts) -> tuple[list[object], list[object]]:
-    """What the oracle says of a round, read from its facts."""
-    granted: dict[str, tuple[str, str, tuple[str, ...], bool]] = {}
-    for fact in facts:
-        if isinstance(fact, f.LeaseGrantedV1):
-            nodes = granted[fact.job][2] if fact.job in granted else ()
-            granted[fact.job] = (fact.job, fact.pool, (*nodes, fact.node), fact.inside)
-    return list(granted.values()), [(fact.job, fact.pool, fact.cause) for fact in facts if isinstance(fact, f.ReclaimOpenedV1)]
-
-
-class Watched:
-    """Grants, each round of which is held against the oracle's; memos are dropped now and then."""
-
-    def __init__(self) -> None:
-        self.rounds = 0
-
-    def grant(self, state, standings, now, skip, room, *, in_line):
-        self.rounds += 1
-        if self.rounds % 7 == 0:
-            standings.forget()
-        facts = self.real(state, standings, now, skip, room, in_line=in_line)
-        slow = Oracle(state, now, frozenset(skip)).play(facts, in_line=in_line)
-        assert told(facts) == (slow.granted, slow.opened)
-        assert [fact.job for fact in facts if isinstance(fact, f.ResumeOrderedV1)] == slow.resumed
-        moved = [fact for fact in facts if isinstance(fact, f.MoveOrderedV1)]
-        assert [(fact.job, fact.pool, tuple(place.node for place in fact.places)) for fact in moved] == slow.moved
-        return facts
-
-
-def watch(scenario) -> None:
-    watched = Watched()
-    watched.real, decide.grant = decide.grant, watched.grant
-    try:
-        play(World(scenario, judged=False))
-    finally:
-        decide.grant = watched.real
-
-    assert watched.rounds
-
-
-compiled = pytest.mark.skipif(
-    not str(decide.__file__).endswith(".py"), reason="nobody can stand between rules that are machine code"
-)
+from tests.properties.oracle_watch import compiled, watch
 
 
 @compiled

@@ -16,9 +16,9 @@ from headrace.domain.snapshots.snapshot import copy_of
 from headrace.simulate.world import World
 from tests.properties.auditor import Auditor
 from tests.properties.campaign import histories
+from tests.properties.checked_histories import Checked, play
+from tests.properties.oracle_watch import compiled, watch
 from tests.properties.suspending import suspending
-from tests.properties.test_histories import Checked, play
-from tests.properties.test_oracle import compiled, watch
 from tests.unit.domain.snapshot import differences, snapshot
 
 

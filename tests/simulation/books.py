@@ -9,7 +9,7 @@ from headrace.accounting.reports.costs import PriceList
 from headrace.bus.log import Message
 from headrace.contracts.values.durations import DAY
 from tests.properties.bookkeeper import Bookkeeper
-from tests.properties.test_bookkeeper import FIELDS, differences, entries, kept
+from tests.properties.kept_books import FIELDS, differences, entries, kept
 
 BUNDLE = 13
 """Records between two settlements; what the books say does not depend on it."""

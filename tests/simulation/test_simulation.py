@@ -26,12 +26,12 @@ from headrace.node_executor.reporting.journal import Journal
 from headrace.simulate.scenario import Nodes, Submit
 from tests.simulation.campaign import main
 from tests.simulation.clockwork import current
+from tests.simulation.halls import HALL
 from tests.simulation.machines import SECOND, Behaviour, Machine
 from tests.simulation.network import Network
 from tests.simulation.nodes import Hands
 from tests.simulation.plan import Fault, Job, Plan, draw, read, write
 from tests.simulation.shrinking import shrink, sort_of
-from tests.simulation.test_watch import HALL
 from tests.simulation.world import play
 
 ROOT = Path(__file__).parents[2]

@@ -7,7 +7,6 @@ import pytest
 from headrace.admission.decide import REFUSALS_STATED, Admission
 from headrace.bus.log import Message
 from headrace.contracts import facts as f
-from headrace.contracts.documents import model as d
 from headrace.contracts.facts.fact import DeviceShare
 from headrace.contracts.facts.nodes import Device
 from headrace.contracts.facts.records import Record
@@ -19,20 +18,12 @@ from headrace.contracts.values.ids import make_job_id
 from headrace.domain.fold.ledger import digest
 from headrace.simulate.scenario import Submit
 from headrace.simulate.world import as_law
+from tests.simulation.halls import HALL
 from tests.simulation.machines import Behaviour
 from tests.simulation.network import START
 from tests.simulation.plan import Job, Plan
 from tests.simulation.watch import Watch
 from tests.simulation.world import play
-
-HALL = d.Documents(
-    pools=(d.Pool(name="hall", selector={"site": "hall"}),),
-    profiles=(d.Profile(name="one", request={GPU: GPU_UNITS}, pools=("hall",)),),
-    policies=(
-        d.Policy(name="ml", tenant="default", profiles=(d.PolicyProfile(name="one"),), limit={GPU: 2 * GPU_UNITS}),
-        d.Policy(name="none", tenant="default", profiles=(d.PolicyProfile(name="one"),), limit={GPU: 0}),
-    ),
-)
 
 
 class Told:

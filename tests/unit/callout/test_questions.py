@@ -2,40 +2,19 @@
 
 from __future__ import annotations
 
-import base64
-import json
-
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from headrace.bus.nats.nkeys import SERVER, USER, AccountKey, spell
+from headrace.bus.nats.nkeys import SERVER, AccountKey, spell
 from headrace.callout.permits import permit
 from headrace.callout.questions import Question, Unreadable, keep_out, let_in, read_question
 from headrace.contracts.messages.tokens import inbox_prefix
 from headrace.identity.caller import Caller, Role
-from tests.unit.bus.nats.test_nkeys import RAW, signed
+from tests.unit.callout.authorization_requests import CONNECTION, ME, claims_of, question
 
 NOW = 1_800_000_000
-ME = spell(SERVER, RAW)
-CONNECTION = spell(USER, bytes(range(32)))
 KEY = AccountKey(Ed25519PrivateKey.generate())
 ASKED = Question(ME, CONNECTION, "a.b.c", "10.0.0.7", "acme_ann")
-
-
-def question(claims=None, **nats):
-    whole = {
-        "server_id": {"id": ME, "name": "n1"},
-        "user_nkey": CONNECTION,
-        "client_info": {"host": "10.0.0.7", "id": 5},
-        "connect_opts": {"user": "acme_ann", "pass": "a.b.c", "lang": "go"},
-        "type": "authorization_request",
-        "version": 2,
-    } | nats
-    return signed({"iss": ME, "aud": "nats-authorization-request", "nats": whole} | (claims or {})).encode()
-
-
-def claims_of(token):
-    return json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
 
 
 def test_a_question_is_read_with_its_token_from_the_password_or_the_token():

@@ -20,7 +20,7 @@ from headrace.contracts.messages.tokens import PERSON_CONNECTIONS, PauseRequest,
 from headrace.contracts.transport.codec import decode, encode
 from headrace.identity.signing import SigningKeys
 from headrace.identity.verifier import Verifier
-from tests.unit.callout.test_questions import claims_of, question
+from tests.unit.callout.authorization_requests import claims_of, question
 from tests.unit.identity.issuing import CORP, RSA, Ledger, grant, jwks, signed
 
 CLAIMING = structs.replace(CORP, membership="claims")

@@ -8,25 +8,12 @@ import stat
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from headrace.bus.nats.nkeys import ACCOUNT, SERVER, USER, AccountKey, NkeyError, read_claims, read_key, spell
+from tests.unit.bus.nats.signing_key import RAW, SERVER_KEY, part, signed
 
 PUBLISHED = "NCYHCNMLCGSUOKFEX47X3Y6Q7MF3KQDJ4NKJIK7VPE5QXY5X7BYE23DV"
 """What a real server said its key was."""
-
-SERVER_KEY = Ed25519PrivateKey.generate()
-RAW = SERVER_KEY.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
-
-
-def part(value):
-    raw = value if isinstance(value, bytes) else json.dumps(value).encode()
-    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
-
-
-def signed(claims, key=SERVER_KEY, algorithm="ed25519-nkey"):
-    body = f"{part({'typ': 'JWT', 'alg': algorithm})}.{part(claims)}"
-    return f"{body}.{part(key.sign(body.encode()))}"
 
 
 def test_a_key_is_read_and_spelt_as_the_server_does():

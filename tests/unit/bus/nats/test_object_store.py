@@ -9,7 +9,7 @@ import pytest
 from headrace.bus.log import LogError, LogRefused, LogUnavailable
 from headrace.bus.nats.connection import Connection
 from headrace.bus.nats.object_store import JetStreamObjects, MemoryObjects, ObjectDamaged
-from tests.unit.bus.nats.test_jetstream import Scripted
+from tests.unit.bus.nats.scripted import Scripted
 
 NO = {"error": {"code": 404, "err_code": 10059, "description": "stream not found"}}
 NOT_NOW = {"error": {"code": 503, "err_code": 10008, "description": "JetStream system temporarily unavailable"}}

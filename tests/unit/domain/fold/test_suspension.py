@@ -12,12 +12,8 @@ from headrace.contracts.values.durations import HOUR, MINUTE, SECOND
 from headrace.domain.model.job_deadlines import START_TIMEOUT, limit_of, walking
 from headrace.domain.model.job_states import JobState
 from headrace.domain.preemption.eligibility import lost_work, protected_until
-from tests.unit.domain.hall import Hall, gpus
-from tests.unit.domain.snapshot import differences, kept, naive
-
-
-def suspended(job, rank=0):
-    return f.LeaseSuspendedV1(job=job.key, attempt=job.attempt, rank=rank, at=0, how="sigstop")
+from tests.unit.domain.fold.suspension_scene import Scene
+from tests.unit.domain.hall import gpus
 
 
 def resumed(job, rank=0):
@@ -26,29 +22,6 @@ def resumed(job, rank=0):
 
 def ordered(job, **more):
     return f.ResumeOrderedV1(job=job.key, attempt=job.attempt, **more)
-
-
-class Scene(Hall):
-    """`v` of a policy that suspends runs on both GPUs of a node."""
-
-    def __init__(self, replicas=1, **more):
-        super().__init__(nodes=2, devices=2)
-        self.policy("low", size=2, replicas=replicas, terms=PreemptionTerms(on_preempt="suspend"), reservation=1)
-        places = [(f"n{number + 1}", 0, 2) for number in range(replicas)]
-        self.job = self.run("low", "v", *places, **more)
-
-    def stop_it(self, cause="preempted", then="suspend"):
-        self.stop(self.job, cause, then)
-
-    def suspend(self, *ranks):
-        for rank in ranks or (0,):
-            self.say(f"node.n{rank + 1}", suspended(self.job, rank))
-
-    def free(self, node="n1"):
-        return [device.free // GPU_UNITS for device in self.state.nodes[node].devices]
-
-    def adds_up(self):
-        return differences(kept(self.state), naive(self.state))
 
 
 def test_its_devices_are_free_and_charged_to_nobody_and_the_rest_stays_held():

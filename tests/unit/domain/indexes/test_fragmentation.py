@@ -12,6 +12,7 @@ from headrace.contracts.values.amounts import GPU_UNITS
 from headrace.domain.indexes import fragmentation
 from headrace.domain.indexes.fragmentation import Fragmentation, Room
 from headrace.domain.model.requests import Shape
+from tests.unit.domain.indexes.definitions import after, by_definition, fits
 
 HALF, THIRD = GPU_UNITS // 2, GPU_UNITS // 3
 FREE = st.sampled_from([0, 1, THIRD, HALF, GPU_UNITS - 1, GPU_UNITS])
@@ -34,38 +35,6 @@ ROOMS = st.builds(
     st.integers(0, 5),
     st.lists(FREE, max_size=4),
 )
-
-
-def by_definition(room: Room, mix: list[tuple[Shape, int]]) -> int:
-    """Over the mix: all that is open, less what is open on devices not too full for it, up to twice what cpu and memory suffice for."""
-    return sum(weight * (sum(room.opens) - usable(room, shape)) for shape, weight in mix)
-
-
-def usable(room: Room, shape: Shape) -> int:
-    need = GPU_UNITS if shape.whole else shape.fraction
-    if not need or not fits(room, shape):
-        return 0
-    size = shape.whole * GPU_UNITS or shape.fraction
-    bounds = [2 * size * (has // asked) for has, asked in ((room.cpu, shape.cpu), (room.memory, shape.memory)) if asked]
-    return min([sum(units for units in room.opens if units >= need), *bounds])
-
-
-def fits(room: Room, shape: Shape) -> bool:
-    enough = room.cpu >= shape.cpu and room.memory >= shape.memory and room.opens.count(GPU_UNITS) >= shape.whole
-    return enough and max(room.opens, default=0) >= shape.fraction and (not shape.models or room.model in shape.models)
-
-
-def after(room: Room, shape: Shape) -> dict[int, Room]:
-    """What the room may look like with the shape in it, by the open units of the device it takes."""
-    rooms = {}
-    for units in {0} if not shape.fraction else {units for units in room.opens if units >= shape.fraction}:
-        opens = list(room.opens)
-        for _ in range(shape.whole):
-            opens[opens.index(GPU_UNITS)] = 0
-        if shape.fraction:
-            opens[opens.index(units)] -= shape.fraction
-        rooms[units] = Room(room.model, room.cpu - shape.cpu, room.memory - shape.memory, tuple(sorted(opens)))
-    return rooms
 
 
 @given(ROOMS, MIXES)

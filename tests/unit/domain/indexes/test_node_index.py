@@ -24,8 +24,7 @@ from headrace.domain.model.devices import DeviceState
 from headrace.domain.model.requests import Shape
 from headrace.domain.model.state import NodeState, PoolState
 from headrace.domain.placement.placement import pick_slice
-from tests.unit.domain.indexes.test_fragmentation import after, by_definition
-from tests.unit.domain.indexes.test_slice_packing import loss
+from tests.unit.domain.indexes.definitions import after, by_definition, loss
 from tests.unit.domain.site import pool
 
 HALF = GPU_UNITS // 2

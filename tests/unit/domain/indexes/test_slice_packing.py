@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.contracts.values.mig import EMPTY, charge, idle_of, more_of, open_starts, put, slices_of
+from headrace.contracts.values.mig import EMPTY, idle_of, open_starts, put
 from headrace.domain.indexes import slice_packing as module
 from headrace.domain.indexes.slice_packing import SliceMix
 from headrace.domain.model.requests import Shape
+from tests.unit.domain.indexes.definitions import H100, loss
 
-H100 = "H100-80GB"
 NAMES = ("1g.10gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb")
 MIXES = st.dictionaries(st.sampled_from(NAMES), st.integers(1, 100), max_size=4)
 
@@ -33,18 +33,6 @@ def layouts(draw):
         if starts:
             layout = put(layout, draw(st.sampled_from(starts)), name)
     return layout
-
-
-def loss(often: dict[str, int], layout, start: int, name: str) -> int:
-    """Over the kinds asked for (none: all), and whole devices now and then: how often x size x the units that can no longer be placed."""
-    after = put(layout, start, name)
-    kinds = often or dict.fromkeys(slices_of((H100,)), 1)
-    if often:
-        kinds = often | {"7g.80gb": often.get("7g.80gb", 0) + 1 + sum(often.values()) // 32}
-    return sum(
-        times * charge(kind, (H100,)) * charge(kind, (H100,)) * (more_of(H100, layout, kind) - more_of(H100, after, kind))
-        for kind, times in kinds.items()
-    )
 
 
 @given(MIXES, layouts(), st.sampled_from(NAMES))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.domain.preemption.holdings import JobHolding, hold, holding_of, let_go
-from tests.unit.domain.fold.test_suspension import Scene
+from tests.unit.domain.fold.suspension_scene import Scene
 from tests.unit.domain.site import Site, gpus, place, policy
 from tests.unit.domain.snapshot import differences, snapshot
 

@@ -13,7 +13,7 @@ from headrace.node_executor.core import vocabulary as v
 from headrace.node_executor.core.node import Node
 from headrace.node_executor.core.phases import Phase
 from headrace.node_executor.core.suspension import resume
-from tests.unit.node_executor.core.test_lease import JOB, LEASE, ended, exited, free, rung, running, s, set_timer, told
+from tests.unit.node_executor.core.lease_inputs import JOB, LEASE, ended, exited, free, rung, running, s, set_timer, told
 
 SUSPEND = Ladder(cause="preempted", callback_grace=0, term_grace=s(30), then="suspend")
 CANCEL = Ladder(cause="cancelled", callback_grace=s(60), term_grace=s(30), then="cancel")
