@@ -15,7 +15,7 @@ from base64 import b64encode
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from headrace.audit.seals import SEALED_MAX, Stretch, sealed
+from headrace.audit.seals import SEALED_MAX, RecordRange, sealed
 from headrace.audit.verify import LedgerVerifier
 from headrace.bus.log import Message
 from headrace.contracts.documents import model as d
@@ -85,7 +85,7 @@ def history(jobs: int, seed: int) -> list[Message]:
 
 def seals_of(messages: list[Message]) -> list[LedgerSealedV1]:
     """Seals over all of them that are whole."""
-    stretch, made, signer = Stretch(), list[LedgerSealedV1](), Signer()
+    stretch, made, signer = RecordRange(), list[LedgerSealedV1](), Signer()
     for message in messages:
         stretch.add(message)
         if len(stretch) == SEALED_MAX:

@@ -2,12 +2,15 @@
 
 The question it answers: *what was used, by whom, reserved or borrowed, and what was lost?*
 
-- `meter` splits one key of one policy into reserved and borrowed at every instant (R17), `meters` has all of them; pure.
-- `books` turns records into changes of rows (R25, R37), `sums` into sums by day, `tariffs` into prices and their history; pure.
-- `store` writes and reads them in PostgreSQL; `schema` brings the database up to date; `sql/` has every statement.
-- `usage` answers what people ask: `reading` reads for any `periods`, `tally` adds up, `costs` is the one place where money is rounded.
-- `service` follows the ledger, a stretch at a time (`stretches`), and never loses its place.
+- `books`, pure: `meter` splits one key of one policy into reserved and borrowed at every time (R17), `meters` has all of them; `books`
+  turns records into changes of rows (R25, R37), `attempts` and `charging` decide from when to when a lease is charged, `rollups` sums by
+  hour and day, `tariffs` has prices and their history, `charges` the amounts of a bill.
+- `storage`: `store` writes and reads the books in PostgreSQL; `schema` brings the database up to date; `sql/` has every statement;
+  `batching` forms transactions.
+- `reports` answers queries: `usage_reader` reads any `periods`, `aggregate` adds up, `costs` is the only place where money is rounded;
+  `usage`, `invoice`, `focus` and `history` are the answers.
+- `service` follows the ledger, a batch of messages at a time, and never loses its position.
 
-Facts read: all, through the shared fold. Facts written: none. It never decides, and keeps no second truth about who holds
-what: of a lease it adds only when, by the node's own clock.
+Facts read: all, through the shared fold. Facts written: none. It never decides, and stores no second truth about who holds what: of a
+lease it adds only when, by the node's own clock.
 """

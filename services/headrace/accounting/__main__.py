@@ -1,4 +1,4 @@
-"""`python -m headrace.accounting`: the service as a process. The database is named by HEADRACE_POSTGRES_DSN."""
+"""Entry point of `python -m headrace.accounting`, the service as a process; HEADRACE_POSTGRES_DSN names the database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Follows the ledger into the books: a stretch of messages, one transaction; and answers questions about them."""
+"""Follows the ledger into the books, a batch of messages in one transaction, and answers queries about them."""
 
 from __future__ import annotations
 
@@ -47,43 +47,42 @@ from headrace.views.pseudonyms import name, shown
 from headrace.views.visibility import ALL_TENANTS
 
 FACTS_AT_ONCE = 100
-"""Facts taken in before what is written meanwhile, and who asks, get their turn."""
+"""Facts entered before writes and queries get their turn."""
 
 PROVIDER = "provider"
-"""The name under which questions about all tenants are asked."""
+"""The name under which queries about all tenants are sent."""
 
 LOOK_EVERY, ASKED_AGAIN = 5.0, 0.5
 FAR = 2_000
-"""Records behind the ledger from which on it is said again and again."""
+"""Lag in records from which on it is logged repeatedly."""
 HURRIED_AFTER = 10 * SECOND
-"""Where they are that many behind, and that late, the books no longer let others go first."""
+"""Lateness from which on, with that lag, the books raise their priority again."""
 
 SURVEYED_FIRST = 2_000
-"""Facts after which PostgreSQL is told for the first time how much there is; then whenever there are twice as many."""
+"""Facts after which PostgreSQL analyses the tables for the first time; then whenever their number has doubled."""
 
 READS_MAX, READS_EACH = 200, 20
-"""Questions to the books at once, and of one tenant: they are answered one after the other."""
+"""Maximum number of queries that wait for the books, in total and of one tenant: they are answered one after the other."""
 STATEMENTS_KEPT = 4
 PIECE = 1024 * 1024
-"""Characters of a statement in one answer; no character of ours takes more than six bytes of JSON."""
+"""Characters of a statement in one answer; each takes at most six bytes of JSON."""
 
 CURRENCY = "HEADRACE_CURRENCY"
-"""The environment variable that names what prices are in."""
+"""The environment variable for the currency of prices."""
 
 DSN = "HEADRACE_POSTGRES_DSN"
-"""The environment variable that names the database."""
+"""The environment variable for the database."""
 
 _log = structlog.get_logger("headrace.accounting")
 
 
 async def main(service: Service) -> None:
-    """Answer questions and keep the books, until stopped."""
     dsn = os.environ.get(DSN)
     if not dsn:
         raise DatabaseRefused(f"{DSN} is not set; it looks like postgresql://user:password@/database?host=/directory/of/socket")
     currency = os.environ.get(CURRENCY, "USD")
     if re.fullmatch("[A-Z]{3}", currency) is None:
-        raise DatabaseRefused(f"{CURRENCY}: {currency!r} is no currency; write three letters of ISO 4217, such as EUR")
+        raise DatabaseRefused(f"{CURRENCY}: {currency!r} is not a currency; write three letters of ISO 4217, such as EUR")
     yielding = Yielding(BOOKS_NICE)
     fold = LedgerFold()
     ledger = WholeLedger(JetStreamLog(service.connection, LEDGER_STREAM), service.data / ARCHIVE)
@@ -96,7 +95,7 @@ async def main(service: Service) -> None:
 
 
 class Written(NamedTuple):
-    """A statement that somebody may want the rest of."""
+    """A statement whose next pieces may be asked for."""
 
     digest: str
     text: str
@@ -105,22 +104,22 @@ class Written(NamedTuple):
 
 @dataclass(slots=True)
 class CatchUpRate:
-    """How far behind the ledger the books are, in records, and how fast they go on; looked at every `LOOK_EVERY` seconds."""
+    """The lag of the books in records, and their speed; updated every `LOOK_EVERY` seconds."""
 
     behind: int = 0
     facts_per_s: int = 0
     facts: int = 0
-    """Taken in since the last look."""
+    """Facts entered since the last update."""
     taken: int = 0
-    """Until the last look."""
+    """Facts entered until the last update."""
 
     @property
     def so_far(self) -> int:
-        """Taken in since the start."""
+        """Facts entered since the start."""
         return self.taken + self.facts
 
     def look(self, behind: int, seconds: float) -> None:
-        """So many records behind, so long after the last look."""
+        """Update with the lag in records and the seconds since the last update."""
         self.taken += self.facts
         self.behind, self.facts_per_s, self.facts = behind, round(self.facts / seconds), 0
 
@@ -128,7 +127,7 @@ class CatchUpRate:
 class Accounting:
     """The books of one ledger in one database. `fold` is a new one; it is brought to the books' position, and stays ahead of them.
 
-    While a stretch is written the next one is folded: two processes, two cores. `yielding`: how it makes room for others.
+    While one batch is written the next one is folded: two processes, two cores. `yielding`: its scheduling priority.
     """
 
     def __init__(
@@ -161,7 +160,7 @@ class Accounting:
         try:
             await self._writing.run(migrate)
             self._written = await self._writing.run(store.position)
-            if self._snapshots is not None:  # the record where the books stand is read, and compared with theirs
+            if self._snapshots is not None:  # the record at the books' position is read, and compared with theirs
                 self._fold.state = await beginning(self._snapshots, self._written.sequence - 1)
             reader = await self._log.read(self._fold.sequence)
             try:
@@ -175,7 +174,6 @@ class Accounting:
             await self._asking.close()
 
     async def _watch(self) -> None:
-        """Know how far behind the books are, and say so while it is far."""
         loop = asyncio.get_running_loop()
         while True:
             began = loop.time()
@@ -190,7 +188,7 @@ class Accounting:
                     _log.info("catching_up", behind=self.pace.behind, facts_per_s=self.pace.facts_per_s)
 
     def show(self, health: Health) -> None:
-        """Let be seen how far the books are, and whether PostgreSQL is there."""
+        """Declare health checks and metrics of the books and of PostgreSQL."""
         written = Following(
             lambda: self._written.sequence, lambda: self._written.now, self._log.tip, lambda: self._written is not NOWHERE
         )
@@ -202,11 +200,10 @@ class Accounting:
         figures.counter("headrace_books_facts_total", "facts taken into the books", lambda: pace.taken)
 
     def handlers(self) -> dict[str, Handler]:
-        """What it answers, by question."""
         return {"usage": self.usage, "statement": self.statement, "audit": self.audit, "status": self.status}
 
     def provider_handlers(self) -> dict[str, Handler]:
-        """What it answers about all tenants at once, by question; only a provider's admin can ask that (`bus.nats.permissions`)."""
+        """Handlers of queries about all tenants by name; only a provider's admin may send these (`bus.nats.permissions`)."""
         return {
             "usage": lambda _tenant, user, payload: self.usage(ALL_TENANTS, user, payload),
             "audit": lambda _tenant, user, payload: self.audit(ALL_TENANTS, user, payload),
@@ -214,7 +211,7 @@ class Accounting:
         }
 
     async def usage(self, tenant: str, _user: str, payload: bytes) -> UsageAnswer:
-        """The books of the asker's tenant (see `UsageRequest`)."""
+        """The usage of the user's tenant (see `UsageRequest`)."""
         question = decode(payload, UsageRequest) if payload.strip() else UsageRequest()
         answer = await self._read(tenant, partial(usage.answer, tenant=tenant, question=question))
         state = self._fold.state
@@ -224,24 +221,28 @@ class Accounting:
         return replace(answer, rows=rows, currency=self._currency, warnings=alarms)
 
     async def audit(self, tenant: str, user: str, payload: bytes) -> AuditAnswer:
-        """A page of the history, as the asker's tenant may read it (see `AuditRequest`)."""
+        """A page of the history, as the user's tenant may read it (see `AuditRequest`)."""
         question = decode(payload, AuditRequest) if payload.strip() else AuditRequest()
         work = partial(history.answer, tenant=tenant, user=user, question=question, state=self._fold.state)
         return await self._read(tenant, work)
 
     async def statement(self, tenant: str, _user: str, payload: bytes) -> StatementAnswer:
-        """What a month of the asker's tenant comes to (see `StatementRequest`)."""
+        """The statement of a month of the user's tenant (see `StatementRequest`)."""
         question = decode(payload, StatementRequest)
         if question.digest:
             written = self._statements.get((tenant, question.digest))
             if written is None:
-                raise Refused("UNAVAILABLE", "digest: that statement has been let go of; ask for it again from its beginning")
+                raise Refused(
+                    "UNAVAILABLE", "digest: that statement is no longer available; ask for it again from its beginning"
+                )
         else:
             month = await self._read(
                 tenant, partial(invoice_query.read, tenant=tenant, question=question, currency=self._currency)
             )
             month = month.naming(partial(name, self._fold.state, tenant))
-            text = await asyncio.to_thread(month.text, question.form)  # a large one takes seconds: the rest goes on
+            text = await asyncio.to_thread(
+                month.text, question.form
+            )  # a large one takes seconds, during which other work goes on
             written = Written(digest(text.encode()), text, month.heading.final)
             self._statements[tenant, written.digest] = written
             while len(self._statements) > STATEMENTS_KEPT:
@@ -255,7 +256,7 @@ class Accounting:
         )
 
     async def _read(self, tenant: str, work: Callable[[Connection], Awaitable[T]]) -> T:
-        """An answer out of the books, for a tenant that they or the documents know."""
+        """An answer from the books, for a tenant that they or the documents know."""
         try:
             self._places.take(tenant)
         except LimitReached as full:
@@ -275,7 +276,6 @@ class Accounting:
             self._places.leave(tenant)
 
     async def status(self, _tenant: str, _user: str, _payload: bytes) -> ServiceView:
-        """How far the books reach, and how many records they are behind."""
         tip = await self._log.tip()
         written = self._written
         detail = {
@@ -295,7 +295,7 @@ class Accounting:
         )
 
     async def _tip_with(self, sequence: int) -> int:
-        """Where the ledger ends; one that ends before a record that was read is asked for as long as it may be wrong about that."""
+        """The end of the ledger; one before `sequence` is asked for again while the log may be wrong about it."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._log.doubt
         while True:
@@ -305,7 +305,7 @@ class Accounting:
             await asyncio.sleep(ASKED_AGAIN)
 
     async def _come_to_position(self, reader: LogReader) -> None:
-        """Fold what is in the books already, and see that it is this ledger they were made from."""
+        """Fold what is in the books already, and check that they were made from this ledger."""
         written = self._written
         tip = await self._tip_with(written.sequence)
         if tip < written.sequence:
@@ -324,7 +324,7 @@ class Accounting:
         await self._undisturbed(partial(store.load, books=self._books, at=written, since=written.now - MEMORY))
 
     async def _follow(self, reader: LogReader) -> None:
-        """Stretch by stretch: fold, take into the books, write."""
+        """Fold, enter and write batch by batch."""
         tip = await self._log.tip()
         write: asyncio.Future[None] | None = None
         try:
@@ -334,7 +334,7 @@ class Accounting:
                 if write is not None and (messages or write.done()):
                     await write
                     write = None
-                if not messages:  # woken only to see how the write went
+                if not messages:  # woken only because a write has ended
                     continue
                 await self._close_gaps()
                 write = asyncio.ensure_future(self._write(self._books.settle()))
@@ -352,7 +352,7 @@ class Accounting:
                     await write
 
     async def _enter(self, messages: list[Message]) -> LogBroken | None:
-        """Fold a stretch and take it into the books. Where the ledger is broken: what is good before that, and the error."""
+        """Fold messages and enter them into the books. If the ledger is broken: enter what is before that, and return the error."""
         facts = 0
         for message in messages:
             try:
@@ -367,17 +367,17 @@ class Accounting:
         return None
 
     async def _close_gaps(self) -> None:
-        """Look up the past of meters of which something became known very late; everything before this stretch has been written."""
+        """Load the past of meters that a very late fact changes; everything before this batch has been written."""
         for gap in self._books.gaps():
             _log.info("release_known_late", meter="/".join(gap.meter), since=gap.since)
             await self._undisturbed(partial(store.close_gap, books=self._books, at=self._written, gap=gap))
 
     async def _undisturbed(self, work: Callable[[Connection], Awaitable[None]]) -> None:
-        """Do `work` on the books. Raises `Fenced` where they are not as this process knows them."""
+        """Do `work` on the books. Raises `Fenced` if another process has changed them."""
         try:
             await self._writing.run(work)
         except store.PositionMoved as error:
-            raise Fenced(f"somebody else writes these books: {error}") from error
+            raise Fenced(f"another process writes these books: {error}") from error
 
     async def _write(self, changes: RowChanges) -> None:
         try:
@@ -397,4 +397,4 @@ class Accounting:
 
 async def _see_known(connection: Connection, tenant: str) -> None:
     if not await usage.knows(connection, tenant):
-        raise Refused("NOT_FOUND", f"tenant: there is no tenant {tenant}, and never was one; `headrace get tenant` lists them")
+        raise Refused("NOT_FOUND", f"tenant: unknown tenant {tenant}, now and in the past; `headrace get tenant` lists them")

@@ -1,12 +1,14 @@
-"""The archive: the ledger's records as Parquet files by month, and the one reader that goes from there into the stream without a seam.
+"""The archive: the ledger's records as Parquet files by month, and one reader that continues from there in the stream.
 
-The question it answers: *what stood in the ledger, however long ago, and is it still exactly what was written?*
+The question it answers: *what was in the ledger, however long ago, and is it still exactly what was written?*
 
-- `manifest` lists the files, each with what it holds and its digest; it alone says what the archive has. `durable` writes it and them.
-- `table` is what a file looks like: every record whole (bytes, headers, sequence, time), beside columns that people query.
-- `exporting` brings the archive up to the ledger, each file read back and compared before it counts; `checking` looks at all of it.
-- `reading` reads it; `history` is a log that reads the archive where the stream has been purged, and the stream behind that;
-  `by_subject` is the same for what one writer has written.
+- `manifest` lists the files, each with its records and its digest; only listed files count. `atomic_files` writes it and them.
+- `table` is the format of a file: every record whole (bytes, headers, sequence, time), beside columns for queries.
+- `export` brings the archive up to the end of the ledger, each file read back and compared before it counts; `check` verifies all of it.
+- `archive_reader` reads it; `history` is a log that reads the archive where the stream has been purged, and the stream after that;
+  `writer_records` is the same for the records of one writer.
+- `retention` says what may be purged from the stream, `purge` does it.
+- `stream_repair` chooses the right records for a damaged stream; `nats_blocks` and `highwayhash` are the server's file format.
 
-Facts read: all, as bytes. Facts written: none. It never decides, guesses nothing, and serves nothing that differs from what was written.
+Facts read: all, as bytes. Facts written: none. It never decides, guesses nothing, and returns nothing that differs from what was written.
 """

@@ -1,4 +1,4 @@
-"""Reads an archive: a piece at a time, each believed only if it is byte for byte what was written."""
+"""Reads an archive file by file, each verified byte for byte."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _WAY_OUT = "bring it back from a backup"
 
 
 def piece_of(manifest: Manifest, sequence: int) -> int:
-    """The place of the piece that has a record; as many as there are pieces where none has it."""
+    """Index of the file that has a record; the number of files if the archive does not have it."""
     return bisect_left(manifest.pieces, sequence, key=lambda piece: piece.last)
 
 
 def see_piece(directory: Path, piece: ArchiveFile) -> None:
-    """Whether its file is there, and as long as it was; nothing of it is read. Raises `ArchiveBroken` as `read_piece` does."""
+    """Check that a file exists with its full length, without reading it. Raises `ArchiveBroken` as `read_piece` does."""
     try:
         size = (directory / piece.path).stat().st_size
     except OSError as error:
@@ -30,7 +30,7 @@ def see_piece(directory: Path, piece: ArchiveFile) -> None:
 
 
 def read_piece(directory: Path, piece: ArchiveFile, first: int = 0, last: int | None = None) -> list[StoredMessage]:
-    """The records of a piece, all or from `first` to `last`; the file is looked at as a whole.
+    """The records of a file, all or from `first` to `last`; the file is always verified as a whole.
 
     Raises `ArchiveBroken` with the file, the month and the records that it should have.
     """
@@ -68,7 +68,7 @@ def _see_long(what: str, size: int, piece: ArchiveFile) -> None:
 
 
 class ArchiveReader:
-    """A position in an archive; a `Reader` that ends: behind record `through` every batch is empty."""
+    """A position in an archive; a `LogReader` with an end: after record `through` every batch is empty."""
 
     def __init__(self, directory: Path, after: int, through: int) -> None:
         self.through = through
@@ -79,16 +79,16 @@ class ArchiveReader:
 
     @property
     def position(self) -> int:
-        """The last record handed out."""
+        """The last record returned."""
         return self._position
 
     @property
     def buffered(self) -> int:
-        """See `Reader.buffered`: all that is left is there."""
+        """Number of records left; all of them are available at once."""
         return max(0, self.through - self._position)
 
-    async def batch(self, limit: int = 1_000, wait: float | None = None) -> list[Message]:  # noqa: ARG002 - it never has to
-        """The next records; none where there are no more. Raises `ArchiveBroken`."""
+    async def batch(self, limit: int = 1_000, wait: float | None = None) -> list[Message]:  # noqa: ARG002 - it never waits
+        """The next records; empty at the end. Raises `ArchiveBroken`."""
         if self._place == len(self._ahead):
             if self._position >= self.through:
                 return []
@@ -100,14 +100,14 @@ class ArchiveReader:
         return messages
 
     def wake(self) -> None:
-        """See `Reader.wake`; nobody waits here."""
+        """Do nothing, because `batch` never waits."""
 
     async def close(self) -> None:
-        """See `Reader.close`."""
+        """Stop reading; later batches are empty."""
         self._ahead, self._place, self._position = [], 0, self.through
 
     def _next_piece(self) -> list[Message]:
-        """What comes next. An export may put a longer piece in place of the last one: then the list is read again."""
+        """The records that come next. If an export has replaced the last file by a longer one, the manifest is read again."""
         wanted = self._position + 1
         manifest = manifests.read(self._directory)
         while True:

@@ -1,4 +1,4 @@
-"""Looks at the whole of an archive, and says everything that is wrong with it, not only what is met first."""
+"""Verifies a whole archive and reports everything that is wrong with it, not only the first error."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Say = Callable[[int, int], None]
 
 
 def check(directory: Path, say: Say = lambda _record, _last: None) -> tuple[Manifest, list[str]]:
-    """The manifest, and a line for each file that is missing, cut short, changed, or nobody's.
+    """The manifest, and a line for each file that is missing, cut short, changed, or not listed.
 
-    Raises `ArchiveBroken` where the manifest itself is not what was written: then nothing can be said of the rest.
+    Raises `ArchiveBroken` if the manifest itself is damaged: then the files cannot be judged.
     """
     manifest = manifests.read(directory)
     troubles: list[str] = []

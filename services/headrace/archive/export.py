@@ -1,7 +1,7 @@
-"""Brings an archive up to the end of the ledger: the records it lacks, in files by month, each read back and compared before it counts.
+"""Exports new records of the ledger to an archive, in files by month, each read back and compared before it counts.
 
-Strategy: a file is written beside its name, read from the disk again, compared record by record, given its name, and only then listed:
-whoever is interrupted begins again behind the last file listed. The last file grows, by a longer one in its place, as long as it is small.
+Strategy: a file is written under a temporary name, read from the disk again, compared record by record, renamed, and only then listed: an
+interrupted export begins again after the last file listed. While the last file is small, a longer one replaces it.
 """
 
 from __future__ import annotations
@@ -30,42 +30,42 @@ from headrace.contracts.facts.records import digest
 
 PIECE_RECORDS = 65_536
 PIECE_BYTES = 64 * 1024 * 1024
-"""Of records in one file, at most: whichever comes first."""
+"""Maximum size of the records in one file, in bytes; with PIECE_RECORDS, whichever comes first."""
 SMALL = 4 * 1024 * 1024
-"""Bytes of a file below which it grows."""
+"""Size in bytes below which a file is replaced by a longer one."""
 
 READ_AT_ONCE = 1_000
 SILENCE = 5.0
-"""Seconds after which a ledger that gives nothing more is said to be away."""
+"""Timeout in seconds of a read from the ledger."""
 
 _NANOSECONDS = 1_000_000_000
 _NAME = re.compile(r"(\d{12})-(\d{12})\.parquet")
 
 Say = Callable[[int, int], None]
-"""`say(record, last)`: how far it is."""
+"""`say(record, last)`: progress of the export."""
 
 
 class StoredReader(Protocol):
     """A reader of whole messages."""
 
     async def batch(self, limit: int = 1_000, wait: float | None = None) -> list[StoredMessage]:
-        """See `bus.log.Reader.batch`."""
+        """See `bus.log.LogReader.batch` for arguments."""
 
     async def close(self) -> None:
-        """See `bus.log.Reader.close`."""
+        """See `bus.log.LogReader.close` for details."""
 
 
 class Source(Protocol):
-    """The stream as the export needs it (`bus.nats.jetstream.JetStreamLog`)."""
+    """The part of a stream that an export needs (`bus.nats.jetstream.JetStreamLog`)."""
 
     async def read_stored(self, after: int) -> StoredReader:
-        """Its messages, whole, behind a sequence."""
+        """A reader of whole messages after a sequence."""
 
     async def get(self, sequence: int) -> Message | None:
-        """See `bus.log.Log.get`."""
+        """See `bus.log.Log.get` for errors."""
 
     async def tip(self) -> int:
-        """See `bus.log.Log.tip`."""
+        """See `bus.log.Log.tip` for errors."""
 
 
 def month_of(record: StoredMessage) -> str:
@@ -75,7 +75,7 @@ def month_of(record: StoredMessage) -> str:
 
 @contextmanager
 def alone(directory: Path) -> Iterator[None]:
-    """Nobody else writes this archive meanwhile. Raises `ArchiveBusy` where somebody does, `ArchiveBroken` where it cannot be written."""
+    """Lock the archive for writing. Raises `ArchiveBusy` if another process writes it, `ArchiveBroken` if it cannot be written."""
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
@@ -92,7 +92,7 @@ def alone(directory: Path) -> Iterator[None]:
 
 
 async def export(source: Source, directory: Path, say: Say = lambda _record, _last: None) -> Manifest:
-    """Archive what the archive lacks, up to the ledger's end as it is now.
+    """Archive what the archive lacks, up to the ledger's present end.
 
     Raises `ArchiveBroken` (damaged, of another ledger, cannot be written), `LogBroken` (the stream has a gap), `LogUnavailable`.
     """
@@ -114,7 +114,7 @@ async def export(source: Source, directory: Path, say: Say = lambda _record, _la
 
 
 async def see_same(source: Source, manifest: Manifest, tip: int) -> None:
-    """Raises `ArchiveBroken` where the archive is of another ledger, or holds more than the ledger has."""
+    """Raise `ArchiveBroken` if the archive is of another ledger, or has more records than the ledger."""
     if not manifest.pieces:
         return
     if manifest.through > tip:
@@ -129,7 +129,7 @@ async def see_same(source: Source, manifest: Manifest, tip: int) -> None:
 
 
 def _see_there(directory: Path, manifest: Manifest) -> None:
-    """Where nothing is new, what the list says is there is looked at: the last file as a whole, of the others whether they are there."""
+    """Verify an archive to which nothing is added: the last file as a whole, and that the others exist."""
     try:
         for piece in manifest.pieces[:-1]:
             see_piece(directory, piece)
@@ -163,7 +163,7 @@ async def _export(reader: StoredReader, directory: Path, manifest: Manifest, tip
 
 
 def _begin(directory: Path, manifest: Manifest) -> None:
-    """The list stands before the first file does: files without one are a loss, to whoever reads meanwhile or after an interruption."""
+    """Write the manifest before the first file: without one, files would count as damage to readers or after an interruption."""
     if not manifest.pieces:
         with _writable(directory):
             manifests.write(directory, manifest)
@@ -216,7 +216,7 @@ def _write(directory: Path, month: str, records: list[StoredMessage]) -> Archive
 
 
 def _tidy(directory: Path, manifest: Manifest) -> None:
-    """Remove what an export left that was interrupted, or that a longer file has taken the place of; never what only it holds."""
+    """Remove files of an interrupted export, and files that were replaced by longer ones; never the only file with a record."""
     listed = {directory / piece.path for piece in manifest.pieces}
     drafts = (directory.glob(f".{manifests.FILE}.*{atomic_files.PART}"), (directory / "ledger").glob(f"*/*{atomic_files.PART}"))
     for path in chain(*drafts):

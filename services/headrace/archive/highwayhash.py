@@ -23,7 +23,7 @@ class Highway:
         )
 
     def digest(self, data: bytes) -> bytes:
-        """Eight bytes."""
+        """Hash of the data, eight bytes."""
         state = [list(self._begin[0]), list(self._begin[1]), list(_FIRST), list(_SECOND)]
         whole = len(data) - len(data) % _PACKET
         for packet in _WORDS.iter_unpack(data[:whole]):

@@ -1,8 +1,8 @@
-"""The ledger whole: a log like the stream, whose readers begin in the archive where the stream has been purged.
+"""The whole ledger: a log like the stream, whose readers begin in the archive where the stream has been purged.
 
-The seam: `purged` of the manifest says up to which record the stream has been let go of. A reader takes records up to there from the
-archive, sees that the stream's record there, if it still has it, is the same, and goes on behind it in the stream. Whatever does not fit
-raises `LogBroken`; nothing is skipped, and nothing is read twice.
+`purged` of the manifest is the last record that has been purged from the stream. A reader takes records up to there from the archive,
+checks that the stream's record there, if it still has it, is the same, and continues after it in the stream. Any mismatch raises
+`LogBroken`; nothing is skipped, and nothing is read twice.
 """
 
 from __future__ import annotations
@@ -25,18 +25,17 @@ ARCHIVE = "archive"
 
 
 class WholeLedger:
-    """See `Log`. `stream` is what is left in the bus, `archive` the directory of what is not."""
+    """A `Log` over `stream`, the records left in the bus, and `archive`, the directory of the purged ones."""
 
     def __init__(self, stream: Log, archive: Path) -> None:
         self.stream = stream
         self.archive = archive
 
     async def append(self, subject: str, payload: bytes, expected_last: int | None) -> int:
-        """See `Log.append`."""
         return await self.stream.append(subject, payload, expected_last)
 
     async def read(self, after: int) -> LogReader:
-        """See `Log.read`; it has no beginning that is gone. Raises `ArchiveBroken`."""
+        """See `Log.read`; its beginning is never gone. Raises `ArchiveBroken`."""
         purged = (await asyncio.to_thread(manifests.read, self.archive)).purged
         if after >= purged:
             return await self.stream.read(after)
@@ -47,14 +46,12 @@ class WholeLedger:
         return await self.stream.last(subject)
 
     async def get(self, sequence: int) -> Message | None:
-        """See `Log.get`."""
         found = await self.stream.get(sequence)
         if found is None and 0 < sequence <= (await asyncio.to_thread(manifests.read, self.archive)).purged:
             (found,) = await archived(self.archive, sequence - 1, sequence).batch(1)
         return found
 
     async def next(self, subject: str, after: int) -> Message | None:
-        """See `Log.next`."""
         purged = (await asyncio.to_thread(manifests.read, self.archive)).purged
         if after < purged:
             reader = archived(self.archive, after, purged)
@@ -65,7 +62,7 @@ class WholeLedger:
         return await self.stream.next(subject, max(after, purged))
 
     async def following(self, after: int) -> Message | None:
-        """See `Log.following`; what the archive cannot give as it was written is not there."""
+        """See `Log.following`; damaged files of the archive are left out."""
         with suppress(ArchiveBroken):
             purged = (await asyncio.to_thread(manifests.read, self.archive)).purged
             if after < purged and (messages := await archived(self.archive, after, purged).batch(1)):
@@ -74,24 +71,21 @@ class WholeLedger:
 
     @property
     def doubt(self) -> float:
-        """See `Log.doubt`."""
         return self.stream.doubt
 
     async def tip(self) -> int:
-        """See `Log.tip`."""
         return await self.stream.tip()
 
     async def now(self) -> int:
-        """See `Log.now`."""
         return await self.stream.now()
 
     async def purge_through(self, sequence: int) -> None:
-        """The ledger is never purged as other streams are: `retention` does it."""
+        """Raise PermissionError: the ledger is purged only by `retention`."""
         raise PermissionError(f"the ledger keeps record {sequence}: it is purged by retention alone")
 
 
 class SeamlessReader:
-    """See `LogReader`: from the archive, and behind its end from the stream."""
+    """A `LogReader` that reads the archive, and after its end the stream."""
 
     def __init__(self, archived: ArchiveReader, stream: Log) -> None:
         self._archived = archived
@@ -103,18 +97,16 @@ class SeamlessReader:
 
     @property
     def buffered(self) -> int:
-        """See `LogReader.buffered`; before the seam there is always more."""
+        """See `LogReader.buffered`; while it reads the archive more than one."""
         return self._archived.buffered + 1 if self._reader is None else self._reader.buffered
 
     def wake(self) -> None:
-        """See `LogReader.wake`."""
         if self._reader is None:
             self._woken = True
         else:
             self._reader.wake()
 
     async def batch(self, limit: int = 1_000, wait: float | None = None) -> list[Message]:
-        """See `LogReader.batch`."""
         if self._closed:
             raise LogUnavailable("this reader has been closed")
         if self._reader is None:
@@ -126,14 +118,13 @@ class SeamlessReader:
         return await self._reader.batch(limit, wait)
 
     async def close(self) -> None:
-        """See `LogReader.close`."""
         self._closed = True
         await self._archived.close()
         if self._reader is not None:
             await self._reader.close()
 
     async def _cross(self) -> LogReader:
-        """Into the stream, behind the last record of the archive's part."""
+        """A reader of the stream, after the last record from the archive. Raises `ArchiveBroken` on a mismatch."""
         seam = self._archived.through
         there = await self._stream.get(seam)
         if (
@@ -152,6 +143,6 @@ class SeamlessReader:
 
 def archived(directory: Path, after: int, through: int) -> ArchiveReader:
     """A reader of a part of the archive."""
-    from headrace.archive.archive_reader import ArchiveReader  # noqa: PLC0415 - who needs no archive is spared half a second and 40 MiB
+    from headrace.archive.archive_reader import ArchiveReader  # noqa: PLC0415 - half a second and 40 MiB, needed with an archive only
 
     return ArchiveReader(directory, after, through)

@@ -19,15 +19,15 @@ FORMAT = 1
 
 
 class ArchiveBroken(LogBroken):
-    """The archive is not what was written, or not all of it is there; one line that says what is where, and the way out."""
+    """The archive is damaged or incomplete; one line that names the file, the problem, and the way out."""
 
 
 class ArchiveBusy(ArchiveBroken):
-    """Nothing is wrong with it: another process writes it just now."""
+    """The archive is intact, but another process writes it now."""
 
 
 class ArchiveFile(msgspec.Struct, frozen=True, kw_only=True):
-    """One file: records `first` to `last`, `size` bytes with SHA-256 `digest`; of the last record also its own digest."""
+    """One file: records `first` to `last`, `size` bytes with SHA-256 `digest`; `last_digest` is the digest of its last record."""
 
     month: str
     first: int
@@ -38,12 +38,12 @@ class ArchiveFile(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def path(self) -> str:
-        """Where it lies, below the archive's directory."""
+        """Path of the file below the archive's directory."""
         return f"ledger/month={self.month}/{self.first:012}-{self.last:012}.parquet"
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """The pieces, without a gap from record 1 on. `purged`: up to there the stream has been let go of."""
+    """The files, without a gap from record 1 on. `purged`: the last record that has been purged from the stream."""
 
     format: int = FORMAT
     purged: int = 0
@@ -51,7 +51,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def through(self) -> int:
-        """The last record that the archive has; 0 where it has none."""
+        """The last record in the archive; 0 if it is empty."""
         return self.pieces[-1].last if self.pieces else 0
 
 
@@ -61,7 +61,7 @@ class _Sealed(msgspec.Struct):
 
 
 def read(directory: Path) -> Manifest:
-    """The manifest of an archive; an empty one where nothing has been archived. `ArchiveBroken` where it is not what was written."""
+    """The manifest of an archive; an empty one if nothing has been archived. Raises `ArchiveBroken` if damaged."""
     path = directory / FILE
     try:
         data = path.read_bytes()
@@ -85,7 +85,7 @@ def read(directory: Path) -> Manifest:
 
 
 def write(directory: Path, manifest: Manifest) -> None:
-    """From now on the archive has these pieces."""
+    """Replace the manifest of an archive."""
     body = msgspec.json.encode(manifest)
     atomic_files.write(directory / FILE, msgspec.json.encode(_Sealed(sha256(body).hexdigest(), msgspec.Raw(body))) + b"\n")
 

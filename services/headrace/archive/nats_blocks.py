@@ -1,9 +1,9 @@
-"""The files in which the NATS server keeps a stream's messages, record by record: read as far as they can be, and written. Pure.
+"""The files in which the NATS server stores a stream's messages, record by record: read as far as possible, and written. Pure.
 
-A record is: length (4 bytes, the top bit for headers), sequence (8), nanoseconds (8), length of the subject (2), the subject, the length of
-the headers (4) and the headers where there are some, the payload, and eight bytes of HighwayHash over all of it but lengths, under a key
-made of the stream's name and the file's number. What is deleted is marked by bits of the sequence. Whoever writes such a file lets the
-server read it afterwards, and compares: what the next release of the server may think of it, nobody knows.
+A record is: length (4 bytes, the top bit for headers), sequence (8), nanoseconds (8), length of the subject (2), the subject, the length
+of the headers (4) and the headers if the top bit is set, the payload, and eight bytes of HighwayHash over all of it except lengths, under
+a key made of the stream's name and the file's number. Deleted records are marked by bits of the sequence. The writer of a file has to let
+the server read it afterwards, and compare: a later release of the server may change the format.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _CHECK = 8
 _HAS_HEADERS = 1 << 31
 _ERASED, _TOMB = 1 << 63, 1 << 62
 SIZE_MAX = 32 * 1024 * 1024
-"""Bytes; a record that says it is longer is none."""
+"""Maximum length of a record in bytes; a greater length is invalid."""
 
 
 class StoredRecord(NamedTuple):
-    """A record, and the eight bytes behind it."""
+    """A record, and the eight bytes of its hash."""
 
     record: StoredMessage
     check: bytes
@@ -39,12 +39,12 @@ class StreamBlock:
         self._hash = Highway(sha256(f"{stream}-{number}".encode()).digest())
 
     def check(self, record: StoredMessage) -> bytes:
-        """What has to stand behind a record."""
+        """Hash of a record."""
         head = record.sequence.to_bytes(8, "little") + record.time.to_bytes(8, "little")
         return self._hash.digest(head + record.subject.encode() + record.headers + record.payload)
 
     def write(self, records: Iterable[StoredMessage]) -> Iterator[bytes]:
-        """The bytes of each."""
+        """The bytes of each record."""
         for record in records:
             subject = record.subject.encode()
             headers = _LENGTH.pack(len(record.headers)) + record.headers if record.headers else b""
@@ -54,7 +54,7 @@ class StreamBlock:
 
 
 def read(data: bytes) -> tuple[list[StoredRecord], int]:
-    """The records in a file, and up to which byte it could be read: less than its size where a length makes no sense."""
+    """The records in a file, and the byte up to which it could be read: less than its size after an invalid length."""
     found: list[StoredRecord] = []
     position = 0
     while position + _HEAD.size + _CHECK <= len(data):

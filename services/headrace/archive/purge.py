@@ -1,6 +1,6 @@
-"""Lets go of records in the stream that the archive has: compared with it one by one first, and noted in it before the first one goes.
+"""Purges records from the stream that the archive has: each is compared first, and the manifest is written before the first is purged.
 
-Of each subject the last record stays, however old: a writer's next append is conditional on it. What is interrupted is done again.
+Of each subject the last record stays, however old: a writer's next append is conditional on it. An interrupted purge can be repeated.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from headrace.bus.nats.connection import Connection
 
 WITHIN = 120.0
-"""Seconds a purge of one subject may take."""
+"""Timeout in seconds for the purge of one subject."""
 
 
 class _Info(msgspec.Struct):
     class State(msgspec.Struct):
-        """Messages by subject."""
+        """Number of messages by subject."""
 
         subjects: dict[str, int] | None = None
 
@@ -36,7 +36,7 @@ class _Info(msgspec.Struct):
 
 
 async def last_before(log: JetStreamLog, moment: int) -> int:
-    """The last record stored before a moment (microseconds since 1970); what is gone from the stream was."""
+    """The last record stored before a time (microseconds since 1970); purged records count as stored before it."""
     low, high = 0, await log.tip()
     while low < high:
         middle = (low + high + 1) // 2
@@ -46,7 +46,7 @@ async def last_before(log: JetStreamLog, moment: int) -> int:
 
 
 async def readers(connection: Connection, stream: str) -> dict[str, int]:
-    """How far each reader of a stream has been sent it."""
+    """Sequence that each reader of a stream has been sent."""
     found: dict[str, int] = {}
     while True:
         wish = msgspec.json.encode({"offset": len(found)})
@@ -58,9 +58,9 @@ async def readers(connection: Connection, stream: str) -> dict[str, int]:
 
 
 async def purge(connection: Connection, stream: str, directory: Path, through: int, say: Say) -> Manifest:
-    """Let go of the records up to `through`. Whether they may go is `retention`'s to say.
+    """Purge the records up to `through`. Whether they may be purged is decided by `retention`.
 
-    Raises `ArchiveBroken` where the archive has not exactly what the stream has: then nothing is gone; and `LogUnavailable`, `LogRefused`.
+    Raises `ArchiveBroken` if the archive differs from the stream: then nothing is purged; and `LogUnavailable`, `LogRefused`.
     """
     log = JetStreamLog(connection, stream)
     with alone(directory):
@@ -76,7 +76,7 @@ async def purge(connection: Connection, stream: str, directory: Path, through: i
 
 
 async def _compare(log: JetStreamLog, directory: Path, manifest: Manifest, through: int, say: Say) -> None:
-    """Every record that would go, in the stream and in the archive: the same bytes, headers, time and place."""
+    """Compare every record to be purged in the stream and in the archive: bytes, headers, time and sequence."""
     reader = await log.read_stored(manifest.purged)
     try:
         left: list[StoredMessage] = []

@@ -1,6 +1,6 @@
-"""Up to which record the stream may be purged, and if not, why. Pure.
+"""Whether the stream may be purged up to a record, and if not, why. Pure.
 
-The law: nothing is purged unless it is archived, verified, behind every reader, and covered by a snapshot that can be loaded.
+A record is purged only if it is archived, verified, read by every reader, and covered by a snapshot that can be loaded.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 
 class RetentionStatus(NamedTuple):
-    """How things stand. `readers`: how far each has read, None for one that does not say.
+    """State of the ledger and its readers. `readers`: how far each has read, None for one that does not report it.
 
-    `snapshot`: the last record folded into the newest snapshot that can be loaded, None where there is none.
+    `snapshot`: the last record folded into the newest snapshot that can be loaded; None without a snapshot.
     """
 
     tip: int
@@ -22,7 +22,7 @@ class RetentionStatus(NamedTuple):
 
 
 def objections(through: int, standing: RetentionStatus) -> list[str]:
-    """Every reason why records up to `through` may not be purged now, each with the way out; none: they may."""
+    """Every reason why records up to `through` may not be purged now, each with the way out; empty if they may."""
     found = []
     if through > standing.tip:
         found.append(f"the ledger ends at record {standing.tip}: {through} has not been written")
@@ -35,7 +35,7 @@ def objections(through: int, standing: RetentionStatus) -> list[str]:
             found.append(f"{name} has read up to record {position} only: wait for it")
     if standing.snapshot is None:
         found.append(
-            "there is no snapshot of the fold that this release can load: the next one is taken by itself as the ledger grows"
+            "no snapshot of the fold can be loaded by this release: the next one is taken automatically as the ledger grows"
         )
     elif standing.snapshot < through:
         found.append(

@@ -1,7 +1,8 @@
-"""What a damaged stream has to be: of every record the right one, from the archive, the independent copy, or the stream. Pure.
+"""Chooses the right records for a damaged stream, from the archive, the independent copy, or the stream itself. Pure.
 
-The archive vouches for every byte by its digests; the copy for subject, payload and time (to the microsecond) by the digest it has kept;
-the stream for a record by the server's own check. Two that vouch for different records are a matter for a person: nothing is guessed.
+The archive proves every byte by its digests; the copy proves subject, payload and time (to the microsecond) by the digest that it has
+stored; the stream proves a record by the server's own hash. If two of them prove different records a person has to decide: nothing is
+guessed.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from headrace.contracts.facts.records import digest
 
 
 class CopiedRecord(NamedTuple):
-    """A record as the independent copy has it. `stamped` in microseconds; `digest` as it was taken when the copy was made."""
+    """A record of the independent copy. `stamped` in microseconds; `digest` as it was taken when the copy was made."""
 
     sequence: int
     subject: str
@@ -25,12 +26,12 @@ class CopiedRecord(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is what was copied."""
+        """True if the payload has the digest."""
         return digest(self.payload) == self.digest
 
 
 class Choice(NamedTuple):
-    """The right record, and what is wrong with the stream's: empty where that is it."""
+    """The right record, and what is wrong with the stream's: empty if the stream has it."""
 
     record: StoredMessage
     trouble: str
@@ -43,9 +44,9 @@ def choose(
     archived: StoredMessage | None,
     vouched: Callable[[StoredRecord], bool],
 ) -> Choice | None:
-    """The right record at a sequence; None where nobody has it. `vouched`: whether the check behind a record is its own.
+    """The right record at a sequence; None if it is lost everywhere. `vouched`: whether the hash after a record is valid.
 
-    Raises `LogBroken` where two that vouch for it differ.
+    Raises `LogBroken` if two sources prove different records.
     """
     if copied is not None and not copied.is_whole:
         copied = None
@@ -78,7 +79,7 @@ def _trouble(there: StoredMessage | None, right: StoredMessage) -> str:
 
 
 def told(troubles: Mapping[int, str]) -> list[str]:
-    """`records 4 to 9: missing`, for people."""
+    """Lines such as `records 4 to 9: missing`, for people."""
     lines: list[str] = []
     for first, last, what in _runs(sorted(troubles.items())):
         lines.append(f"record {first} {what}" if first == last else f"records {first} to {last}: each {what}")

@@ -1,8 +1,8 @@
-"""A file of the archive as a table: each record is a row, with its bytes, and with columns for whoever looks at it with a query.
+"""Format of an archive file: each record is a row, with its bytes, and with columns for queries.
 
 Exact: `sequence`, `time` (the server's, nanoseconds), `subject`, `headers` and `payload` (bytes as stored), `digest` (of the payload).
-Told from those, for people: `writer`, `now`, `engine`, `as_of`, `cause`, and of its facts `kinds`, `tenants` and `jobs`.
-A record that cannot be read (it is void) has its bytes and no more.
+Derived for queries: `writer`, `now`, `engine`, `as_of`, `cause`, and of its facts `kinds`, `tenants` and `jobs`. A record that cannot be
+decoded (it is void) has the exact columns only.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ SCHEMA = pa.schema(
 EXACT = StoredMessage._fields
 
 GROUP_ROWS = 1_024
-"""Records that are decoded together: whoever wants one decodes so many, and not the file."""
+"""Records that are decoded together: reading one record decodes one group, and not the file."""
 
 _YEARS_MAX = 2**62
-"""Microseconds; a node may state any time, and a column of moments has an end."""
+"""Maximum in microseconds; a node may state any time, and a column of times has a limit."""
 
 
 class TableError(ValueError):
-    """The bytes are no file of an archive; the text says why."""
+    """The bytes are not a file of an archive; the text says why."""
 
 
 def encode(records: Sequence[StoredMessage]) -> bytes:
@@ -65,14 +65,14 @@ def encode(records: Sequence[StoredMessage]) -> bytes:
 
 
 def decode(data: bytes, first: int = 0, count: int | None = None) -> list[StoredMessage]:
-    """The records in a file, exactly: all, or so many from a place (0 is the first) on. Raises `TableError`."""
+    """The records in a file, exactly: all, or `count` from index `first` on. Raises `TableError`."""
     try:
         file = pq.ParquetFile(pa.BufferReader(data))
         last = file.metadata.num_rows if count is None else min(first + count, file.metadata.num_rows)
         groups = range(first // GROUP_ROWS, min(-(-last // GROUP_ROWS), file.metadata.num_row_groups))
         table = file.read_row_groups(list(groups), columns=list(EXACT)).slice(first - groups.start * GROUP_ROWS, last - first)
         if sorted(table.column_names) != sorted(EXACT):
-            raise TableError(f"it has not the columns {', '.join(EXACT)}")
+            raise TableError(f"it does not have the columns {', '.join(EXACT)}")
         plain = {"subject": pa.string(), "time": pa.int64()}
         columns = (table.column(name).cast(plain.get(name, SCHEMA.field(name).type)) for name in EXACT)
         return [StoredMessage(*row) for row in zip(*(column.to_pylist() for column in columns), strict=True)]
@@ -106,7 +106,7 @@ def _sorted(names: Iterable[Any]) -> list[str]:
 
 
 def _jobs(fact: msgspec.Struct) -> Iterable[str]:
-    """The jobs that a fact is about; those of a plan stand in it one by one, elsewhere they are a number."""
+    """The jobs that a fact is about; those of a plan are a tuple of structs, in other facts a number."""
     job = getattr(fact, "job", "")
     if isinstance(job, str):
         yield job
@@ -116,7 +116,7 @@ def _jobs(fact: msgspec.Struct) -> Iterable[str]:
 
 
 def _tenant(fact: msgspec.Struct) -> str:
-    """Whose document or name a fact speaks of; empty for what no tenant owns."""
+    """The tenant of a fact's document or name; empty if it has no tenant."""
     tenant = getattr(fact, "tenant", "")
     if not tenant:
         inner = (getattr(fact, name, None) for name in ("user", "group", "profile", "policy"))

@@ -1,4 +1,4 @@
-"""What one writer has written, from its first record on: out of the archive where the stream has been purged, then out of the stream."""
+"""Records of one writer, from its first one on: from the archive where the stream has been purged, then from the stream."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ PAGE = 65_536
 
 
 class Stream(Protocol):
-    """What is left in the bus (`bus.nats.jetstream.JetStreamLog`)."""
+    """The part of a stream that is needed (`bus.nats.jetstream.JetStreamLog`)."""
 
     async def next(self, subject: str, after: int) -> Message | None:
-        """The first message on a subject behind a sequence."""
+        """The first message on a subject after a sequence."""
 
 
 class BySubject:
-    """The records of one subject, in order; ask for the first, then for the one behind it, and so on."""
+    """The records of one subject, in order; ask for the first, then for the one after it, and so on."""
 
     def __init__(self, stream: Stream, archive: Path) -> None:
         self._stream = stream
@@ -31,7 +31,7 @@ class BySubject:
         self._after = 0
 
     async def next(self, subject: str, after: int) -> Message | None:
-        """The first message on a subject behind a sequence; None where there is none yet. Raises `ArchiveBroken`, `LogUnavailable`."""
+        """The first message on a subject after a sequence; None if it does not exist yet. Raises `ArchiveBroken`, `LogUnavailable`."""
         purged = (await asyncio.to_thread(manifests.read, self._archive)).purged
         if after < self._after:
             self._found, self._searched = [], 0
@@ -45,7 +45,7 @@ class BySubject:
         return await self._stream.next(subject, max(after, purged))
 
     async def _search(self, subject: str, after: int, purged: int) -> None:
-        """Look behind `after` until something is found, or the archive's part ends. What was searched in vain is not searched again."""
+        """Search after `after` until a record is found, or the archive's part ends. Searched records are not searched again."""
         reader = archived(self._archive, max(after, self._searched), purged)
         while not self._found and (messages := await reader.batch(PAGE)):
             self._found = [message for message in messages if message.subject == subject]

@@ -1,4 +1,4 @@
-"""`python -m headrace.audit`: the service as a process."""
+"""Entry point of `python -m headrace.audit`, the service as a process."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Brings the archive up to the ledger by itself: as soon as a record has waited for it so long.
+"""Exports new records to the archive as soon as one of them has waited for a given time.
 
-When that is follows from the ledger and the archive alone, so that a service that is started again every hour archives as often as one
-that is not. It never purges: that takes a login which no service has, and an operator who asks for it.
+The time follows from the ledger and the archive alone, so that restarts do not change how often it archives. It never purges: that needs a
+login that services do not have, and an operator who asks for it.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from headrace.archive.manifest import Manifest
 
 EVERY = DAY
-"""How long a record waits, where nobody says."""
+"""Default time that a record waits for the archive, in microseconds."""
 LOOK_EVERY = 60.0
-"""Seconds between two looks whether one has; what failed is tried again then."""
+"""Interval in seconds at which it checks whether a record has waited long enough; failures are retried then."""
 MIB = 1024 * 1024
 ROOM = 256 * MIB
-"""Bytes that stay free on the disk, because the ledger mostly has the same one."""
+"""Bytes that stay free on the disk, because the ledger mostly is on the same one."""
 
 _log = structlog.get_logger("headrace.audit")
 
@@ -38,7 +38,7 @@ _log = structlog.get_logger("headrace.audit")
 class Archiving:
     """The background task. `every`: how long a record waits, in microseconds; 0: it does nothing. `now`: the log's time.
 
-    `trouble`: why it could not do what it should have done, one line with the way out; "" while it can.
+    `trouble`: why archiving fails, one line with the way out; "" if it does not fail.
     """
 
     def __init__(self, stream: Source, now: Callable[[], Awaitable[int]], directory: Path, every: int = EVERY) -> None:
@@ -49,18 +49,18 @@ class Archiving:
         self._directory = directory
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Archive what is due until cancelled."""
         while self.every:
             await self.look()
             await asyncio.sleep(LOOK_EVERY)
         await asyncio.Event().wait()
 
     async def look(self) -> None:
-        """Archive, if it is time."""
+        """Archive if a record has waited long enough."""
         try:
             trouble = await self._archive() if await self._is_due() else ""
         except ArchiveBusy:
-            return  # somebody else does it, or makes a backup
+            return  # another process archives or makes a backup
         except (LogBroken, OSError) as error:
             trouble = str(error)
         except LogError as error:
@@ -79,7 +79,7 @@ class Archiving:
         return waits is None or waits.stamped + self.every <= await self._now()
 
     async def _archive(self) -> str:
-        """What keeps it from doing so, or "" once it has."""
+        """Archive now. Returns "" or why that is impossible."""
         free = shutil.disk_usage(self._directory.parent).free
         if free < ROOM:
             return f"the disk of {self._directory} has {free // MIB} MiB left, and {ROOM // MIB} MiB are kept free: make room there"
@@ -90,6 +90,6 @@ class Archiving:
 
 
 def _exporting() -> Callable[[Source, Path], Awaitable[Manifest]]:
-    from headrace.archive.export import export  # noqa: PLC0415 - half a second and 40 MiB, which only who archives needs
+    from headrace.archive.export import export  # noqa: PLC0415 - half a second and 40 MiB, needed for archiving only
 
     return export

@@ -1,25 +1,25 @@
-"""What was found, first things first: each is told once, and of very many the first are kept. Pure."""
+"""Findings of a verification: each is recorded once, and of very many the first are kept. Pure."""
 
 from __future__ import annotations
 
 from headrace.contracts.messages.audit import Finding
 
 KEPT = 100
-"""Findings that are kept; the others are counted."""
+"""Maximum number of findings that are kept; further ones are counted."""
 
 
 class AuditFindings:
-    """A list that takes the same place and kind once, whoever finds it first."""
+    """List of findings without duplicates of place and kind."""
 
     def __init__(self) -> None:
         self.kept: list[Finding] = []
         self.count = 0
         self.damages = 0
-        """Those that say of the records themselves that they are not what was written; other decisions are none."""
+        """Number of findings of damaged records; wrong decisions do not count."""
         self._told: set[tuple[str, int]] = set()
 
     def add(self, finding: Finding) -> None:
-        """One more; sealed records that are gone behind others that are belong to those."""
+        """Add a finding; adjacent ranges of removed sealed records are merged."""
         place = (finding.kind, finding.sequence)
         if place in self._told:
             return
@@ -38,11 +38,11 @@ class AuditFindings:
             self.kept.append(finding)
 
     def touches(self, sequence: int) -> bool:
-        """Whether something was found about this record, or the place before it."""
+        """True if there is a finding about this record, or the place before it."""
         return any(finding.sequence <= sequence <= finding.through + 1 for finding in self.kept)
 
     def in_order(self) -> tuple[Finding, ...]:
-        """By place."""
+        """Findings ordered by place."""
         return tuple(sorted(self.kept, key=lambda finding: (finding.sequence, finding.through)))
 
 
@@ -52,6 +52,6 @@ def at(kind: str, sequence: int, text: str, through: int = 0) -> Finding:
 
 
 def gone_records(first: int, last: int) -> Finding:
-    """That sealed records are not there."""
+    """Finding that sealed records are missing."""
     records = f"record {first}, which was sealed, is" if first == last else f"records {first} to {last}, which were sealed, are"
     return at("removed", first, f"{records} gone", last)

@@ -1,4 +1,4 @@
-"""States what *audit* has to state. Nothing of it depends on what others state meanwhile, so it need not stand at the tip to do so."""
+"""Appends facts of *audit*. They do not depend on what others state meanwhile, so it need not read up to the tip first."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RETRY = 0.5
 
 
 class LedgerWriter:
-    """One for all that this process does side by side: its records are one chain.
+    """Writer shared by all tasks of this process: its records are one chain.
 
     `level`: what may be stated (`contracts.facts.levels`).
     """
@@ -36,16 +36,16 @@ class LedgerWriter:
         self._turn = asyncio.Lock()
 
     async def state(self, facts: tuple[AnyFact, ...], as_of: int, now: int, cause: str = "") -> int:
-        """Append them in one record; its sequence. `now`: log time as of then; the server's is taken where that is later (R34).
+        """Append facts in one record and return its sequence. `now`: log time; the server's is used if it is later (R34).
 
-        Raises `Fenced` where another process writes in this name, and `LogRefused`.
+        Raises `Fenced` if another process writes in this name, and `LogRefused`.
         """
         async with self._turn:
             chain = self._chain = self._chain or await self._taken_up()
             try:
                 return await chain.append(max(now, await self._time()), as_of, at_level(facts, self._level()), cause)
             except WrongLast as error:
-                raise Fenced(f"somebody else writes as {AUDIT}: {error}") from error
+                raise Fenced(f"another instance writes as {AUDIT}: {error}") from error
 
     async def _taken_up(self) -> Chain:
         chain = Chain(self._log, AUDIT, ENGINE)

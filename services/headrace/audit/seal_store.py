@@ -1,8 +1,8 @@
-"""What is kept apart from the ledger, in the installation's data: the key that signs seals, the seals, and marks of what is not sealed yet.
+"""Storage apart from the ledger, in the installation's data: the signing key, the seals, and marks of records not sealed yet.
 
-One directory, `seals`: `key.pem` (0600), `.seals.jsonl` (a seal a line, as `headrace audit seals --out` writes them), and `.tail` (sequence
-and mark of each record behind the last seal; believed as far as it is whole). What begins with a dot follows the ledger of this place at
-this moment, and is no part of a backup: elsewhere the seals are taken from the ledger again.
+One directory, `seals`: `key.pem` (0600), `.seals.jsonl` (a seal a line, as `headrace audit seals --out` writes them), and `.tail`
+(sequence and mark of each record after the last seal; used as far as it is whole). Files with a dot follow the ledger of this installation
+now, and are not part of a backup: a restored installation takes the seals from the ledger again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _LOOSE = 0o077
 
 
 class SealStoreError(Exception):
-    """What was kept cannot be used; one line with the place, and the way out."""
+    """Stored seals or keys cannot be used; one line with the file, and the way out."""
 
 
 class SealKey:
@@ -49,12 +49,11 @@ class SealKey:
         self.public = b64encode(private.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)).decode()
 
     def sign(self, statement: bytes) -> str:
-        """See `Signer`."""
         return b64encode(self._private.sign(statement)).decode()
 
     @classmethod
     def at(cls, path: Path) -> SealKey:
-        """The key in a file; a new one where there is none. Raises `SealStoreError`."""
+        """The key in a file; a new one if the file does not exist. Raises `SealStoreError`."""
         try:
             if not path.exists():
                 path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -66,9 +65,9 @@ class SealKey:
         except OSError as error:
             raise SealStoreError(f"{path} cannot be used: {error.strerror}") from None
         except ValueError:
-            raise SealStoreError(f"{path} is no key; put the one from a backup there") from None
+            raise SealStoreError(f"{path} is not a key; put the one from a backup there") from None
         if not isinstance(private, Ed25519PrivateKey):
-            raise SealStoreError(f"{path} is no Ed25519 key")
+            raise SealStoreError(f"{path} is not an Ed25519 key")
         return cls(private)
 
 
@@ -80,7 +79,7 @@ class SealStore:
         self._tail = directory / TAIL
 
     def key(self) -> SealKey:
-        """The key that signs. Raises `SealStoreError`; also where seals were kept and the key that signed them is gone."""
+        """The signing key. Raises `SealStoreError`, also if seals were stored and the key that signed them is gone."""
         path, kept = self.directory / KEY, self.directory / KEPT
         if not path.exists() and kept.exists() and kept.stat().st_size:
             raise SealStoreError(
@@ -90,16 +89,16 @@ class SealStore:
         return SealKey.at(path)
 
     def public(self) -> str:
-        """The public half, where there is a key; empty where there is none."""
+        """The public key; empty without a key."""
         return self.key().public if (self.directory / KEY).exists() else ""
 
     def seals(self) -> list[LedgerSealedV1]:
-        """All that were kept. Raises `SealStoreError`."""
+        """All stored seals. Raises `SealStoreError`."""
         path = self.directory / KEPT
         return read_seals(path) if path.exists() else []
 
     def keep(self, seal: LedgerSealedV1) -> None:
-        """One more, on the disk when this returns; the tail begins anew."""
+        """Add a seal, on the disk when this returns; the tail begins anew."""
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         with os.fdopen(os.open(self.directory / KEPT, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as file:
             file.write(encode(seal) + b"\n")
@@ -108,13 +107,13 @@ class SealStore:
         self._tail.unlink(missing_ok=True)
 
     def note(self, first: int, marks: Iterable[bytes]) -> None:
-        """Marks of the records from `first` on, which are not sealed yet."""
+        """Add marks of the records from `first` on, which are not sealed yet."""
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         with os.fdopen(os.open(self._tail, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as file:
             file.write(b"".join(_NOTE.pack(first + place, mark) for place, mark in enumerate(marks)))
 
     def tail(self, after: int) -> list[bytes]:
-        """The marks of the records behind `after`, as far as each follows the one before."""
+        """Marks of the records after `after`, up to the first gap."""
         try:
             data = self._tail.read_bytes()
         except FileNotFoundError:
@@ -137,11 +136,13 @@ def read_seals(path: Path) -> list[LedgerSealedV1]:
         try:
             seal = decode(line, LedgerSealedV1)
         except Malformed as error:
-            raise SealStoreError(f"{path}, line {number}, is no seal: {error}; take a copy of the file that is whole") from None
+            raise SealStoreError(
+                f"{path}, line {number}, is not a seal: {error}; take a copy of the file that is whole"
+            ) from None
         wrong = flaw(seal, "")
         if wrong:
             raise SealStoreError(
-                f"{path}, line {number}: seal {seal.number} is none: {wrong}; take a copy of the file that is whole"
+                f"{path}, line {number}: seal {seal.number} is invalid: {wrong}; take a copy of the file that is whole"
             )
         seals.append(seal)
     return seals

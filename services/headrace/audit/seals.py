@@ -1,8 +1,8 @@
-"""Seals: what a stretch of the ledger holds, signed, so that whoever keeps the seals elsewhere can tell whether it still does. Pure.
+"""Seals: signed digests of ranges of the ledger, so that a copy of the seals proves whether the ledger is unchanged. Pure.
 
 A seal covers the records `first` to `last`, each with its subject, its bytes and the server's time, and names the seal before it: so the
-last one covers all. The records of nodes, which no chain holds, and the last of every service are held by this. Beside the two digests
-stand marks, twelve bytes for each record, from which it is told *which* record is another one, or where one is gone.
+last one covers all. The records of nodes, which have no chain, and the last of every service are protected by it. Besides the two digests
+it has marks, twelve bytes for each record, which tell *which* record was changed or removed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from headrace.domain.fold.ledger import StoredMessage
 
 SEALED_MAX = 1_000
-"""Records under one seal."""
+"""Maximum number of records under one seal."""
 CONTENT = 32
 """Bytes of the digest of one record."""
 MARK_CONTENT, MARK_TIME = 8, 4
@@ -31,18 +31,18 @@ MARK = MARK_CONTENT + MARK_TIME
 
 
 class Signer(Protocol):
-    """Who signs."""
+    """Interface of a signing key."""
 
     @property
     def public(self) -> str:
-        """The public key, base64."""
+        """The public key, in base64."""
 
     def sign(self, statement: bytes) -> str:
         """The Ed25519 signature of the bytes, base64."""
 
 
-class Stretch:
-    """Records in order, of which only what seals say is kept: 48 bytes each."""
+class RecordRange:
+    """Consecutive records, stored only as far as seals need them: 48 bytes each."""
 
     def __init__(self) -> None:
         self.sequences = array("q")
@@ -53,7 +53,7 @@ class Stretch:
         return len(self.sequences)
 
     def add(self, message: StoredMessage) -> None:
-        """One more, behind the others."""
+        """Add a record after the others."""
         content = blake2b(message.subject.encode() + b"\0", digest_size=CONTENT)
         content.update(message.payload)
         self.sequences.append(message.sequence)
@@ -61,20 +61,20 @@ class Stretch:
         self._times.append(message.stamped)
 
     def drop(self, count: int) -> None:
-        """Forget the first ones."""
+        """Remove the first `count` records."""
         del self.sequences[:count], self._times[:count], self._contents[: count * CONTENT]
 
     def contents(self, count: int) -> str:
-        """The digest of what the first ones hold, in hexadecimal."""
+        """The digest of the contents of the first `count` records, in hexadecimal."""
         with memoryview(self._contents) as whole, whole[: count * CONTENT] as part:
             return blake2b(part, digest_size=CONTENT).hexdigest()
 
     def times(self, count: int) -> str:
-        """The digest of when the first ones were stored, in hexadecimal."""
+        """The digest of the times of the first `count` records, in hexadecimal."""
         return blake2b(b"".join(_time(each) for each in self._times[:count]), digest_size=CONTENT).hexdigest()
 
     def marks(self, count: int, begin: int = 0) -> list[bytes]:
-        """The marks of the first ones, those before the place `begin` left out."""
+        """The marks of the first `count` records, from the place `begin` on."""
         contents, times = self._contents, self._times
         return [
             bytes(contents[place * CONTENT : place * CONTENT + MARK_CONTENT]) + _time(times[place])[-MARK_TIME:]
@@ -87,7 +87,7 @@ def _time(stamped: int) -> bytes:
 
 
 def statement(seal: LedgerSealedV1) -> bytes:
-    """What is signed: everything that a seal says."""
+    """The signed bytes: everything in a seal except the signature."""
     marks = blake2b(seal.marks.encode(), digest_size=CONTENT).hexdigest()
     fields = (seal.number, seal.first, seal.last, seal.prev, seal.contents, seal.times, marks, seal.key)
     return "\n".join(("headrace seal 1", *map(str, fields))).encode()
@@ -98,16 +98,16 @@ def name_of(seal: LedgerSealedV1) -> str:
     return blake2b(statement(seal), digest_size=CONTENT).hexdigest()
 
 
-def sealed(stretch: Stretch, count: int, before: LedgerSealedV1 | None, signer: Signer) -> LedgerSealedV1:
-    """The seal of the first records of a stretch, which begins behind the seal `before`."""
+def sealed(records: RecordRange, count: int, before: LedgerSealedV1 | None, signer: Signer) -> LedgerSealedV1:
+    """The seal of the first `count` records of a range, which begins after the seal `before`."""
     draft = LedgerSealedV1(
         number=1 if before is None else before.number + 1,
-        first=stretch.sequences[0],
-        last=stretch.sequences[count - 1],
+        first=records.sequences[0],
+        last=records.sequences[count - 1],
         prev="" if before is None else name_of(before),
-        contents=stretch.contents(count),
-        times=stretch.times(count),
-        marks=b64encode(b"".join(stretch.marks(count))).decode(),
+        contents=records.contents(count),
+        times=records.times(count),
+        marks=b64encode(b"".join(records.marks(count))).decode(),
         key=signer.public,
         signature="",
     )
@@ -125,7 +125,7 @@ def sealed(stretch: Stretch, count: int, before: LedgerSealedV1 | None, signer: 
 
 
 def marks_of(seal: LedgerSealedV1) -> list[bytes]:
-    """The mark of each record under a seal; empty where they are none."""
+    """The mark of each record under a seal; empty if malformed."""
     try:
         whole = b64decode(seal.marks, validate=True)
     except NotBase64:
@@ -134,7 +134,7 @@ def marks_of(seal: LedgerSealedV1) -> list[bytes]:
 
 
 def flaw(seal: LedgerSealedV1, key: str) -> str:
-    """Why this is no seal made with `key` (empty: any), whatever stands before it; empty where it is one."""
+    """Why a seal is not a valid one made with `key` (empty: any), regardless of the seal before it; empty if it is valid."""
     if seal.last < seal.first or len(marks_of(seal)) != seal.last - seal.first + 1:
         return f"it has no mark for each of the records {seal.first} to {seal.last}"
     if key and seal.key != key:
@@ -148,7 +148,7 @@ def flaw(seal: LedgerSealedV1, key: str) -> str:
 
 
 def is_behind(seal: LedgerSealedV1, before: LedgerSealedV1 | None) -> bool:
-    """Whether it goes on where the seal `before` ends, and names it."""
+    """True if a seal begins where the seal `before` ends, and names it."""
     if before is None:
         return (seal.number, seal.prev) == (1, "")
     return (seal.number, seal.first, seal.prev) == (before.number + 1, before.last + 1, name_of(before))

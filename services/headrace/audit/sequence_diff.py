@@ -1,6 +1,6 @@
-"""In what two lists of marks differ: what is changed, gone, new, or somewhere else. Pure.
+"""Differences between two lists of marks: changed, removed, inserted and moved records. Pure.
 
-Strategy: both go on together as long as they are the same; where they part, to the nearest place where they are the same again.
+Strategy: both are followed as long as they are equal; where they differ, up to the nearest place where they are equal again.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from headrace.contracts.messages.audit import Finding
 
 LOOK = 256
-"""Records in which a place is looked for where both are the same again."""
+"""Records that are searched for a place where both are equal again."""
 
 
 class Step(NamedTuple):
-    """Where they part, in each: so many of what was sealed and of what is there have no fellow."""
+    """A difference: its place in each list, and how many records of each have no counterpart."""
 
     sealed: int
     there: int
@@ -29,10 +29,10 @@ class Step(NamedTuple):
 
 
 class Walk:
-    """Goes along both, to the end of the first `count` of what was sealed.
+    """Compares both lists, to the end of the first `count` of the sealed ones.
 
-    `steps`: where they part; `retimed`: (place in the one, in the other) of those whose times alone differ; `passed`: how far it came in
-    what is there.
+    `steps`: the differences; `retimed`: (place in the one, in the other) of those whose times alone differ; `passed`: how far it came in
+    the present records.
     """
 
     def __init__(self, sealed: list[bytes], there: list[bytes], count: int) -> None:
@@ -53,7 +53,7 @@ class Walk:
         self.passed = at_there
 
     def _parted(self, sealed: int, there: int, left: int) -> tuple[int, int]:
-        """How many of each are passed over until both are the same again, as few as can be; at most `left` of what was sealed."""
+        """How many of each to skip until both are equal again, as few as possible; at most `left` of the sealed ones."""
         places: dict[bytes, int] = {}
         for place, mark in enumerate(self.there[there : there + LOOK]):
             places.setdefault(mark, place)
@@ -71,7 +71,10 @@ class Walk:
 
 
 def differences(walk: Walk, first: int, sequences: Sequence[int], before: Sequence[bytes] = ()) -> Iterator[Finding]:
-    """As findings. `first`: the sequence of the first that was sealed; `sequences`: those of what is there; `before`: marks before them."""
+    """The differences as findings. `first`: the sequence of the first sealed record; `sequences`: those of the present ones; `before`.
+
+    Marks before them.
+    """
     for sealed, there in walk.retimed:
         was, sequence = first + sealed, sequences[there]
         yield at("restamped", sequence, f"record {sequence} was stored at another time when it was sealed{_as(was, sequence)}")
@@ -98,7 +101,7 @@ def differences(walk: Walk, first: int, sequences: Sequence[int], before: Sequen
 
 
 def _runs(lost: list[int]) -> Iterator[Finding]:
-    """Records that follow each other are told at once."""
+    """One finding for each run of consecutive removed records."""
     begins = 0
     for place, last in enumerate(lost):
         if place + 1 == len(lost) or lost[place + 1] != last + 1:

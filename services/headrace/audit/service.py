@@ -1,4 +1,4 @@
-"""The process: one fold that follows the ledger, and what is done with it beside everybody's work."""
+"""The process: one fold that follows the ledger, and the tasks beside it."""
 
 from __future__ import annotations
 
@@ -43,20 +43,20 @@ if TYPE_CHECKING:
 
 SNAPSHOT_FACTS = "HEADRACE_SNAPSHOT_FACTS"
 SNAPSHOT_EVERY = "HEADRACE_SNAPSHOT_EVERY"
-"""The environment variables that say when a snapshot is taken: after so many facts (`200000`), or so long (`10m`)."""
+"""Environment variables for the time of a snapshot: after that many facts (`200000`), or that long (`10m`)."""
 
 SEAL_EVERY = "HEADRACE_SEAL_EVERY"
-"""The environment variable that says how long a record waits for its seal at most (`1m`)."""
+"""Environment variable for the longest time that a record waits for its seal (`1m`)."""
 
 ARCHIVE_EVERY, NEVER = "HEADRACE_ARCHIVE_EVERY", "off"
-"""The environment variable that says how long a record waits for the archive at most (`1d`), or that nothing is archived by itself."""
+"""Environment variable for the longest time that a record waits for the archive (`1d`), or `off`."""
 
 _log = structlog.get_logger("headrace.audit")
 
 
 async def main(service: Service) -> None:
-    """Run until cancelled."""
-    pace = pace_of(os.environ)
+    """Run the service until cancelled."""
+    policy = snapshot_policy(os.environ)
     stand_behind(AUDIT_NICE)
     stream = JetStreamLog(service.connection, LEDGER_STREAM)
     log = WholeLedger(stream, service.data / ARCHIVE)
@@ -65,11 +65,11 @@ async def main(service: Service) -> None:
     state = await beginning(snapshots)
     facts = await snapshots.facts_until(state.sequence)
     fold = LedgerFold(state)
-    pen = LedgerWriter(log, lambda: fold.state.terms.level)
-    keeper = Snapshotter(log, fold, snapshots, pen, facts=facts, pace=pace)
+    writer = LedgerWriter(log, lambda: fold.state.terms.level)
+    snapshotter = Snapshotter(log, fold, snapshots, writer, facts=facts, policy=policy)
     watch = VerificationTask(
         log,
-        pen,
+        writer,
         SealStore(service.data / SEALS),
         ENGINE,
         FoldedLedger(await beginning(snapshots)),
@@ -77,12 +77,12 @@ async def main(service: Service) -> None:
     )
     following = Following(lambda: fold.sequence, lambda: fold.state.now, log.tip, lambda: watch.is_caught_up)
     watch_fold(service.health, following, fold)
-    measure(service.health.figures, watch, keeper, log.archive)
+    measure(service.health.figures, watch, snapshotter, log.archive)
     measure_archiving(service.health.figures, archiving)
 
     def told(_tenant: str, _user: str, _payload: bytes) -> ServiceView:
         view = status(service.name, fold)
-        snapshots_taken = {"snapshot": keeper.last, "snapshots_taken": keeper.taken}
+        snapshots_taken = {"snapshot": snapshotter.last, "snapshots_taken": snapshotter.taken}
         detail = view.detail | snapshots_taken | watch.detail(fold.sequence) | {"archive_every": archiving.every}
         return structs.replace(view, detail=detail, trouble=archiving.trouble)
 
@@ -90,44 +90,46 @@ async def main(service: Service) -> None:
         return watch.report()
 
     await serve(service.connection, service.name, fold, {"status": told, "verified": verified})
-    await together(_keep(keeper), watch.run(), archiving.run())
+    await together(_keep(snapshotter), watch.run(), archiving.run())
 
 
-async def _keep(keeper: Snapshotter) -> None:
-    """A broken ledger ends the snapshots, and not the process: who asks what is wrong is to be answered."""
+async def _keep(snapshotter: Snapshotter) -> None:
+    """Run the snapshots. A broken ledger ends them, but not the process, so that queries about it are answered."""
     try:
-        await keeper.run()
+        await snapshotter.run()
     except LogBroken as error:
         _log.critical("no_more_snapshots", reason=str(error))
         await asyncio.Event().wait()
 
 
-def measure(figures: Figures, watch: VerificationTask, keeper: Snapshotter, archive: Path) -> None:
-    """The figures of verification, of snapshots and of the archive: how much was looked at, how far that is behind, what was found."""
-    decisions, fold, verifier = watch.verifier.decisions, keeper.fold, watch.verifier
+def measure(figures: Figures, watch: VerificationTask, snapshotter: Snapshotter, archive: Path) -> None:
+    """Declare the metrics of verification, of snapshots and of the archive: amounts, lag, and findings."""
+    decisions, fold, verifier = watch.verifier.decisions, snapshotter.fold, watch.verifier
     figures.counter("headrace_audit_records_total", "records looked at", lambda: verifier.records)
     figures.counter("headrace_audit_facts_total", "facts verified", lambda: 0 if decisions is None else decisions.facts)
     figures.gauge("headrace_audit_behind_records", "records not looked at yet", lambda: watch.behind(fold.sequence))
     figures.gauge("headrace_audit_findings", "what is not as it was written or decided", lambda: watch.found)
     figures.gauge("headrace_audit_unsealed_records", "records under no seal yet", lambda: len(verifier.seals.unsealed))
     figures.gauge("headrace_audit_seal_age_seconds", "since the last seal, while records wait for one", watch.seal_age)
-    figures.counter("headrace_snapshots_taken_total", "snapshots taken", lambda: keeper.taken)
-    figures.gauge("headrace_snapshot_behind_records", "records behind the last snapshot", lambda: fold.sequence - keeper.last)
+    figures.counter("headrace_snapshots_taken_total", "snapshots taken", lambda: snapshotter.taken)
+    figures.gauge(
+        "headrace_snapshot_behind_records", "records behind the last snapshot", lambda: fold.sequence - snapshotter.last
+    )
     figures.gauge("headrace_archive_behind_records", "records that are not archived", lambda: fold.sequence - through(archive))
 
 
 def measure_archiving(figures: Figures, archiving: Archiving) -> None:
-    """Whether the archive is brought up to date by itself."""
+    """Declare the metric for failures of archiving."""
     figures.gauge("headrace_archive_failing", "1 while what waits cannot be archived", lambda: int(bool(archiving.trouble)))
 
 
 def through(archive: Path) -> int:
-    """The last record that an archive has; raises `ArchiveBroken`, and then the figure is missing, which is an alert of its own."""
+    """The last record of an archive. Raises `ArchiveBroken`; then the metric is missing, for which an alert exists."""
     return manifest.read(archive).through
 
 
 def seal_every(environment: Mapping[str, str]) -> int:
-    """How long a record waits for its seal, as the environment says, in microseconds. Raises `LogRefused` for what it cannot mean."""
+    """How long a record waits for its seal, from the environment, in microseconds. Raises `LogRefused` if malformed."""
     every = environment.get(SEAL_EVERY, "")
     try:
         return parse_duration(every) if every else EVERY_SEAL
@@ -136,7 +138,7 @@ def seal_every(environment: Mapping[str, str]) -> int:
 
 
 def archive_every(environment: Mapping[str, str]) -> int:
-    """How long a record waits for the archive, in microseconds, 0 for ever. Raises `LogRefused` for what it cannot mean."""
+    """How long a record waits for the archive, in microseconds, 0 without limit. Raises `LogRefused` if malformed."""
     every = environment.get(ARCHIVE_EVERY, "")
     if every == NEVER:
         return 0
@@ -146,11 +148,11 @@ def archive_every(environment: Mapping[str, str]) -> int:
         raise LogRefused(f"{ARCHIVE_EVERY}: {error}, or {NEVER}") from None
 
 
-def pace_of(environment: Mapping[str, str]) -> SnapshotPolicy:
-    """How often, as the environment says. Raises `LogRefused` for what it cannot mean."""
+def snapshot_policy(environment: Mapping[str, str]) -> SnapshotPolicy:
+    """The snapshot policy from the environment. Raises `LogRefused` if malformed."""
     facts, every = environment.get(SNAPSHOT_FACTS, ""), environment.get(SNAPSHOT_EVERY, "")
     if facts and not (facts.isascii() and facts.isdecimal() and int(facts)):
-        raise LogRefused(f"{SNAPSHOT_FACTS}: {facts!r} is no number of facts; write one such as {FACTS}")
+        raise LogRefused(f"{SNAPSHOT_FACTS}: {facts!r} is not a number of facts; write one such as {FACTS}")
     try:
         span = parse_duration(every) if every else EVERY
     except DurationError as error:

@@ -1,4 +1,4 @@
-"""Follows the ledger, and keeps a snapshot of the fold now and then, so that nobody has to read it all again."""
+"""Follows the ledger and stores snapshots of the fold, so that it need not be read from its start."""
 
 from __future__ import annotations
 
@@ -25,48 +25,48 @@ if TYPE_CHECKING:
     from headrace.service.snapshots import Snapshots
 
 BATCH = 50
-"""Records folded before questions get their turn."""
+"""Records folded before queries get their turn."""
 LOOK_EVERY = 5.0
 AGAIN_AFTER = 20 * SECOND
-"""What a snapshot that could not be kept counts as having taken."""
+"""Duration in microseconds that counts for a snapshot that could not be stored."""
 
 _log = structlog.get_logger("headrace.audit")
 
 
 def steady_clock() -> int:
-    """Microseconds since some moment."""
+    """Microseconds of a monotonic clock."""
     return time.monotonic_ns() // 1_000
 
 
 class Snapshotter:
-    """Takes the snapshots of one ledger. `fold` stands where the last one was taken, with `facts` folded into it so far."""
+    """Takes the snapshots of one ledger. `fold` is at the last snapshot, with `facts` facts folded so far."""
 
     def __init__(
         self,
         log: Log,
         fold: LedgerFold,
         snapshots: Snapshots,
-        pen: LedgerWriter,
+        writer: LedgerWriter,
         *,
         facts: int = 0,
-        pace: SnapshotPolicy | None = None,
+        policy: SnapshotPolicy | None = None,
         steady: Callable[[], int] = steady_clock,
     ) -> None:
         self.fold = fold
         self.last = fold.sequence
-        """The record behind which the last one was taken; 0: none was."""
+        """Sequence of the last snapshot; 0 if there has not been one."""
         self.taken = 0
         self._log = log
         self._snapshots = snapshots
-        self._pen = pen
+        self._writer = writer
         self._facts = self._facts_then = facts
-        self._pace = pace or SnapshotPolicy()
+        self._policy = policy or SnapshotPolicy()
         self._steady = steady
         self._taken_at = steady()
         self._took = 0
 
     async def run(self) -> None:
-        """Work until cancelled. Raises `LogBroken`, `LogStrayed`, `Deposed`."""
+        """Work until cancelled. Raises `LogBroken`, `LogStrayed`, `Fenced`."""
         reader = await self._log.read(self.fold.sequence)
         try:
             while True:
@@ -76,15 +76,15 @@ class Snapshotter:
             await reader.close()
 
     async def take_in(self, messages: list[Message]) -> None:
-        """Fold these, and take a snapshot behind them if one is due."""
+        """Fold messages, and take a snapshot after them if one is due."""
         for message in messages:
             record = self.fold.read(message)
             self._facts += len(record.facts) if record is not None else 0
-        if self._pace.is_due(self._facts - self._facts_then, self._steady() - self._taken_at, self._took):
+        if self._policy.is_due(self._facts - self._facts_then, self._steady() - self._taken_at, self._took):
             await self._take()
 
     async def _take(self) -> None:
-        """Nothing is folded meanwhile: it is one state. What cannot be kept now is tried again later. Raises `LogStrayed`."""
+        """Take a snapshot. Nothing is folded meanwhile; a failure to store it is retried later. Raises `LogStrayed`."""
         began, least = self._steady(), 0
         state, sequence = self.fold.state, self.fold.sequence
         data = await asyncio.to_thread(snapshot.dump, state)
@@ -98,10 +98,10 @@ class Snapshotter:
             fact = SnapshotTakenV1(
                 name=str(name), sequence=sequence, schema=snapshot.SCHEMA, digest=digest, bytes=len(data), facts=self._facts
             )
-            await self._pen.state((fact,), sequence, state.now)
+            await self._writer.state((fact,), sequence, state.now)
             self.last, self._facts_then, self.taken = sequence, self._facts, self.taken + 1
             _log.info("snapshot_taken", sequence=sequence, bytes=len(data), facts=self._facts)
-            for old in superfluous(await self._snapshots.names(), snapshot.SCHEMA, self._pace):
+            for old in superfluous(await self._snapshots.names(), snapshot.SCHEMA, self._policy):
                 await self._snapshots.objects.delete(str(old))
         except (LogUnavailable, LogRefused) as error:
             least = AGAIN_AFTER

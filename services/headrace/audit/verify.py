@@ -1,7 +1,7 @@
-"""Whether the ledger is what was written, and what was written what this engine decides: everything that is looked at, in one pass. Pure.
+"""Verifies whether the ledger is as it was written, and whether this engine decides the same: all checks in one pass. Pure.
 
-Messages go in, in the order in which the log hands them out; findings and counts come out. Nothing is stopped by what is found but the
-decisions: they have no prefix to stand on behind a record that is not there or breaks the law.
+Messages go in, in the order of the log; findings and counts come out. Findings do not stop the checks, except for decisions: after a
+missing or invalid record the prefix for them is missing.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 
 class LedgerVerifier:
-    """Looks at a ledger from its beginning. `engine`: whose decisions are made again; None: nobody's, and nothing is folded.
+    """Verifies a ledger from its beginning. `engine`: the version whose decisions are repeated; None: decisions are not checked.
 
-    `kept`: seals that were kept apart; `tail`: marks of the records behind them; `key`: with which seals have to be made (empty: with
-    whichever the first was). `ledger`: a fold that stands somewhere, from which on decisions are made again.
+    `kept`: seals that were stored apart; `tail`: marks of the records after them; `key`: the key of all seals (empty: that of the first
+    one). `ledger`: a fold from which on decisions are repeated.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class LedgerVerifier:
         self.records = 0
 
     def take(self, messages: Iterable[StoredMessage]) -> None:
-        """The next messages."""
+        """Check the next messages."""
         chains, seals, decisions = self.chains, self.seals, self.decisions
         for message in messages:
             self.records += 1
@@ -59,7 +59,7 @@ class LedgerVerifier:
                 decisions.take(message, head)
 
     def finish(self) -> None:
-        """There are no more."""
+        """Check what is left at the end."""
         self.seals.finish()
         if self.decisions is not None:
             self.decisions.finish()
@@ -68,13 +68,13 @@ class LedgerVerifier:
         try:
             facts = decode_record(message.payload).facts
         except Malformed:
-            return  # its chain says so
+            return  # reported with its chain
         for fact in facts:
             if isinstance(fact, LedgerSealedV1):
                 self.seals.note(fact, message.sequence)
 
     def report(self) -> VerifyReport:
-        """How it stands."""
+        """The report of the verification so far."""
         seals, decisions = self.seals, self.decisions
         voids = {} if decisions is None else decisions.ledger.state.voids
         return VerifyReport(
@@ -85,7 +85,7 @@ class LedgerVerifier:
             recomputed=0 if decisions is None else decisions.recomputed,
             decision_facts=0 if decisions is None else decisions.decision_facts,
             judged=0 if decisions is None else decisions.judged,
-            untold={} if decisions is None else dict(sorted(decisions.untold.items())),
+            untold={} if decisions is None else dict(sorted(decisions.unverifiable.items())),
             other_engines={} if decisions is None else dict(sorted(decisions.others.items())),
             observed={} if decisions is None else dict(sorted(decisions.observed.items())),
             late=0 if decisions is None else decisions.late,

@@ -1,7 +1,7 @@
-"""Whether the records stand as their writers wrote them: sequences without gaps, and each record of a service names its last. Pure.
+"""Verifies that records are as their writers wrote them: sequences without gaps, and each record of a service names its last. Pure.
 
-No fold is needed for this: of a record only who, when, on what and after which is read. A record of a node names no other: what holds
-those in place are the seals (`seals`). Reading goes on behind what is found.
+This needs no fold: only the head of each record is decoded. A record of a node names no other: those are protected by the seals (`seals`).
+Reading continues after a finding.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class RecordHead(msgspec.Struct, frozen=True, gc=False):
-    """What a record says besides its facts; see `Record`."""
+    """The fields of a record without its facts; see `Record`."""
 
     by: str
     now: int
@@ -35,7 +35,7 @@ _heads = msgspec.json.Decoder(RecordHead)
 
 
 def head_of(payload: bytes) -> RecordHead | None:
-    """The head of a record; None where the bytes are none."""
+    """The head of a record; None if malformed."""
     try:
         return _heads.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -43,9 +43,9 @@ def head_of(payload: bytes) -> RecordHead | None:
 
 
 class Chains:
-    """Follows every writer's chain behind the record `after`; what is wrong goes into `findings`.
+    """Checks every writer's chain after the record `after`; adds findings to `findings`.
 
-    `last`: the last sequence read. `ends`: (sequence, digest) of each writer's last record, as a fold that was started in the middle knows.
+    `last`: the last sequence read. `ends`: (sequence, digest) of each writer's last record, for a fold that was started in the middle.
     """
 
     def __init__(self, findings: AuditFindings, after: int = 0, ends: dict[str, tuple[int, str]] | None = None) -> None:
@@ -55,7 +55,7 @@ class Chains:
         self._hole = 0
 
     def take(self, message: StoredMessage) -> RecordHead | None:
-        """Look at the next message; its head, where it is one of ours or a node's that can be read."""
+        """Check the next message; returns its head, or None if it is not a readable record of a known writer."""
         if not self._place(message.sequence):
             return None
         try:
@@ -71,7 +71,7 @@ class Chains:
         return head
 
     def _place(self, sequence: int) -> bool:
-        """Whether it stands behind all that was read."""
+        """True if the sequence is greater than all before."""
         if sequence <= self.last:
             text = f"record {sequence} comes again behind record {self.last}"
             self._findings.add(at("repeated", sequence, text))
@@ -88,24 +88,26 @@ class Chains:
         last, known = self._ends.get(writer, (0, ""))
         self._ends[writer] = message.sequence, digest(message.payload)
         if head is None:
-            self._findings.add(at("changed", message.sequence, f"record {message.sequence} of {writer} is no record any more"))
+            self._findings.add(
+                at("changed", message.sequence, f"record {message.sequence} of {writer} is not a record any more")
+            )
         elif head.by != writer:
             self._findings.add(
                 at("void", message.sequence, f"record {message.sequence} on the subject of {writer} is by {head.by}")
             )
         elif head.prev != known:
-            if self._hole <= last:  # else the record that it names may have been in the hole
+            if self._hole <= last:  # else the record that it names may be a missing one
                 self._findings.add(_unchained(writer, last, message.sequence, head.prev))
         elif (
             not (last if writer != AUDIT else 0) <= head.as_of < message.sequence
-        ):  # audit states what it has found, wherever it stands
+        ):  # audit states its findings without reading to the tip
             text = f"record {message.sequence} of {writer} was decided on record {head.as_of}, before its writer's last, {last}"
             self._findings.add(at("unchained", message.sequence, text))
 
 
 def _unchained(writer: str, last: int, sequence: int, prev: str) -> Finding:
     if not last:
-        return at("unchained", sequence, f"record {sequence} of {writer} names a record before it, and there is none")
+        return at("unchained", sequence, f"record {sequence} of {writer} names a record before it, but it is the first")
     if not prev:
         text = f"record {sequence} of {writer} says that it is the first, and record {last} is before it"
         return at("unchained", sequence, text)

@@ -1,11 +1,11 @@
-"""Whether what was decided follows from what was recorded: each decision is made again on the prefix that it was made on. Pure.
+"""Verifies that decisions follow from the records: each is repeated on the prefix that it was made on. Pure.
 
 Naive meaning: for each record of a deciding service, fold the ledger through its `as_of`, ask the service's decider at the record's `now`,
-and compare. All that is folded once, because the deciders leave the state as it is: messages are read so far ahead that whatever was
-decided on a prefix is known when the fold stands there.
+and compare. The ledger is folded only once, because deciders leave the state unchanged: messages are read ahead far enough that all
+decisions on a prefix are known when the fold reaches it.
 
-Only records of this engine's version are compared. What a service knew besides the ledger is no part of it: what administrators wrote
-(governance), the silence of nodes (`node.lost`), and of the wishes of people whatever is not in the verdict (`admission.review`).
+Only records of this engine's version are compared. What a service knew besides the ledger is left out: what administrators wrote
+(governance), the silence of nodes (`node.lost`), and of people's submissions whatever is not in the verdict (`admission.review`).
 """
 
 from __future__ import annotations
@@ -41,26 +41,26 @@ if TYPE_CHECKING:
 AHEAD = 1_000
 """Messages read ahead of the fold. A writer appends at once what it has decided, so others state little between."""
 SHOWN = 20
-"""Facts of a difference that are shown."""
+"""Maximum number of facts of a difference that are shown."""
 
 
 class Decider(Protocol):
-    """What a service's `decide` module gives."""
+    """Interface of a service's `decide` module."""
 
     def decide(self, now: int) -> tuple[AnyFact, ...]:
         """The facts to state at log time `now`."""
 
 
 DECIDERS: dict[str, Callable[[State], Decider]] = {ALLOCATOR: Allocator, PREEMPTION: PreemptionWatch}
-"""Whose decisions follow from the ledger alone."""
+"""Deciders of the services whose decisions follow from the ledger alone."""
 JUDGED = frozenset({*DECIDERS, ADMISSION})
-"""Whose records are looked at again, on what they were decided on."""
+"""Writers whose records are verified on the prefix that they were decided on."""
 OBSERVED = (NodeLostV1,)
-"""What they state that follows from more."""
+"""Their facts that follow from more than the ledger."""
 
 
 class Decisions:
-    """Folds behind what it is given, and decides again. `engine`: whose records are compared."""
+    """Folds messages with a delay, and repeats decisions. `engine`: version whose records are compared."""
 
     def __init__(self, engine: str, findings: AuditFindings, ledger: FoldedLedger | None = None) -> None:
         self.ledger = FoldedLedger() if ledger is None else ledger
@@ -68,15 +68,15 @@ class Decisions:
         self.decision_facts = 0
         self.facts = 0
         self.judged = 0
-        """Facts of admission that were judged again."""
-        self.untold: Counter[str] = Counter()
-        """Those that only the wish could tell, by reason."""
+        """Number of facts of admission that were verified."""
+        self.unverifiable: Counter[str] = Counter()
+        """Number of facts that cannot be verified without the submission, by reason."""
         self.others: Counter[str] = Counter()
         self.observed: Counter[str] = Counter()
         self.late = 0
-        """Decisions on a record that had been left behind when they came."""
+        """Number of decisions on a record that was folded too long ago when they came."""
         self.broken = ""
-        """Why nothing more is folded; empty while all is well."""
+        """Why folding has stopped; empty if it has not."""
         self._deciders = {by: make(self.ledger.state) for by, make in DECIDERS.items()}
         self._engine = engine
         self._findings = findings
@@ -85,11 +85,11 @@ class Decisions:
 
     @property
     def folded(self) -> int:
-        """The last record folded."""
+        """The sequence of the last record folded."""
         return self.ledger.sequence
 
     def take(self, message: StoredMessage, head: RecordHead | None) -> None:
-        """The next message, and its head where it has one."""
+        """Take the next message, and its head if it has one."""
         if self.broken:
             return
         self._ahead.append(message)
@@ -99,17 +99,17 @@ class Decisions:
             self._fold()
 
     def finish(self) -> None:
-        """Nothing more comes: fold what was read ahead."""
+        """Fold what was read ahead."""
         while self._ahead and not self.broken:
             self._fold()
 
     def settle(self, before: int) -> None:
-        """Fold what was stored before that time, in microseconds since 1970: nobody appends any more what was decided on less."""
+        """Fold what was stored before that time, in microseconds since 1970: later records are decided on more."""
         while self._ahead and not self.broken and self._ahead[0].stamped < before:
             self._fold()
 
     def _expect(self, message: StoredMessage, as_of: int) -> None:
-        """A decision that was made on the record `as_of`."""
+        """Note a decision that was made on the record `as_of`."""
         if as_of < self.ledger.sequence:
             self.late += 1
             return
@@ -129,7 +129,7 @@ class Decisions:
         self._decide()
 
     def _stop(self, sequence: int, why: str) -> None:
-        """There is no prefix to stand on any more."""
+        """Stop folding, because later prefixes are invalid."""
         self.broken = why
         self._ahead.clear()
         if not self._findings.touches(sequence):
@@ -144,19 +144,19 @@ class Decisions:
             self.observed[record.by] += 1
 
     def _decide(self) -> None:
-        """Make the decisions that were made on the prefix that is folded now, and compare."""
+        """Repeat the decisions that were made on the current prefix, and compare."""
         for message in self._due.pop(self.ledger.sequence, ()):
             try:
                 record = decode_record(message.payload)
             except Malformed:
-                continue  # folding it will say so
+                continue  # reported when it is folded
             if record.by in DECIDERS:
                 self._compare(message.sequence, record)
             elif record.by == ADMISSION:
                 self._review(message.sequence, record)
 
     def _compare(self, sequence: int, record: Record) -> None:
-        """What a decider remembers are memos, so one that remembers nothing decides where the two differ."""
+        """Compare a record with a repeated decision. If they differ, a new decider decides again, because deciders may cache."""
         self.recomputed += 1
         self.decision_facts += len(record.facts)
         recorded, level = tuple(fact for fact in record.facts if not isinstance(fact, OBSERVED)), self.ledger.state.terms.level
@@ -168,12 +168,12 @@ class Decisions:
             self._findings.add(_difference(sequence, record, recorded, computed))
 
     def _review(self, sequence: int, record: Record) -> None:
-        """The verdicts of admission, as far as the ledger says what was wished."""
+        """Verify the verdicts of admission, as far as the ledger has the submissions."""
         review = Review(self.ledger.state, record)
         self.recomputed += 1
         self.decision_facts += review.judged
         self.judged += review.judged
-        self.untold += review.unverifiable
+        self.unverifiable += review.unverifiable
         if review.objections:
             self._findings.add(_objected(sequence, record, review.objections))
 
@@ -191,7 +191,7 @@ def _objected(sequence: int, record: Record, objections: list[Objection]) -> Fin
 
 
 def _same(recorded: tuple[AnyFact, ...], computed: tuple[AnyFact, ...]) -> bool:
-    """A round is one decision, in whatever order its facts stand."""
+    """True if both have the same facts in any order."""
     return recorded == computed or (
         len(recorded) == len(computed) and Counter(map(_written, recorded)) == Counter(map(_written, computed))
     )
@@ -215,7 +215,7 @@ def _difference(sequence: int, record: Record, recorded: tuple[AnyFact, ...], co
 
 
 def _written(fact: AnyFact) -> bytes:
-    """A fact by value: the order of its keys says nothing."""
+    """A fact by value: encoded with its keys sorted."""
     return msgspec.json.encode(fact, order="sorted")
 
 

@@ -1,6 +1,6 @@
-"""Reading a ledger that may be damaged: whatever is still there, in order, holes left out.
+"""Reads a ledger that may be damaged: all messages that still exist, in order, without the missing ones.
 
-The readers of services stop at a hole, as they have to; who looks for damage goes on behind it.
+The readers of services stop at a gap, as they must; verification continues after it.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 BATCH = 500
 SILENCE = 2.0
-"""Seconds in which a reader gives nothing before it is looked whether the next message is there at all."""
+"""Seconds without a message after which it is checked whether the next one exists at all."""
 
 
 async def stored_messages(log: Log, after: int, through: int) -> AsyncIterator[list[Message]]:
-    """The messages behind `after` up to `through`, in batches that are not empty. Raises `LogUnavailable`."""
+    """The messages after `after` up to `through`, in batches that are not empty. Raises `LogUnavailable`."""
     reader = await log.read(after)
     try:
         while after < through:
@@ -28,7 +28,7 @@ async def stored_messages(log: Log, after: int, through: int) -> AsyncIterator[l
                 batch = await reader.batch(BATCH, SILENCE)
             except LogBroken:
                 batch = []
-            if not batch:  # a hole, or something that cannot be delivered
+            if not batch:  # a gap, or a message that cannot be delivered
                 await reader.close()
                 found = await log.following(after)
                 if found is None:

@@ -1,7 +1,7 @@
-"""Whether the records are those that were sealed; and where a stretch is not, which of it. Pure.
+"""Verifies that records are those that were sealed; of a range that differs, which records. Pure.
 
-Strategy: a stretch that holds is known by its digests alone. Where one does not, what was sealed and what stands there are laid side by
-side, mark by mark (`differences`).
+Strategy: an unchanged range is recognised by its digests. For a changed one, the marks of the sealed and of the present records are
+compared one by one (`sequence_diff`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from headrace.audit.findings import at
-from headrace.audit.seals import Stretch, flaw, is_behind, marks_of
+from headrace.audit.seals import RecordRange, flaw, is_behind, marks_of
 from headrace.audit.sequence_diff import LOOK, Walk, differences
 
 if TYPE_CHECKING:
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 class Seals:
-    """Holds a ledger against its seals. `kept`: those kept apart, which are believed; `key`: the one that all have to be made with.
+    """Compares a ledger with its seals. `kept`: trusted seals stored apart; `key`: the key of all seals.
 
-    `tail`: marks of the records behind the last kept seal, where somebody has noted them. `last`: the last seal that is believed.
+    `tail`: marks of the records after the last stored seal, if noted. `last`: the last accepted seal.
     """
 
     def __init__(
@@ -33,13 +33,13 @@ class Seals:
         self.key = key
         self.last: LedgerSealedV1 | None = None
         self.held = 0
-        """Seals that hold."""
+        """Number of seals that match."""
         self.through = 0
-        """The last record under one of them."""
+        """The last record under a matching seal."""
         self.came: list[LedgerSealedV1] = []
-        """Seals that came in the ledger and are not kept apart yet; whoever keeps them takes them out."""
+        """Seals in the ledger that are not stored apart yet; the code that stores them removes them."""
         self._findings = findings
-        self._stretch = Stretch()
+        self._range = RecordRange()
         self._due: list[LedgerSealedV1] = []
         self._kept = {seal.number: seal for seal in kept}
         self._shift = 0
@@ -50,13 +50,13 @@ class Seals:
         self._tail_first = self._next
 
     def take(self, message: StoredMessage) -> None:
-        """The next record."""
-        self._stretch.add(message)
+        """Take the next record."""
+        self._range.add(message)
         if self._due and message.sequence - self._shift >= self._due[0].last:
             self._check(final=False)
 
     def note(self, seal: LedgerSealedV1, sequence: int) -> None:
-        """A seal that the record `sequence` states."""
+        """Take in a seal that the record `sequence` states."""
         kept = self._kept.get(seal.number)
         if kept is None:
             if self._believe(seal, f"in record {sequence}", sequence):
@@ -68,24 +68,24 @@ class Seals:
             )
 
     @property
-    def unsealed(self) -> Stretch:
-        """The records that no seal covers yet, as far as all seals that came hold."""
-        return self._stretch
+    def unsealed(self) -> RecordRange:
+        """The records that are not covered by a seal yet, if all seals match."""
+        return self._range
 
     def finish(self) -> None:
-        """There is no more for now: what was sealed, or noted behind the seals, and is not here is gone."""
+        """Check at the end of the ledger: records that were sealed, or noted after the seals, and are missing, have been removed."""
         self._check(final=True)
         noted = self._tail[max(0, self._checked + 1 - self._tail_first) :]
         self._tail = []
         if noted:
             first = max(self._tail_first, self._checked + 1)
             self._skip_to(first)
-            if self._stretch.marks(len(noted)) != noted:
+            if self._range.marks(len(noted)) != noted:
                 self._lay_beside(noted, len(noted), first)
 
     @property
     def _next(self) -> int:
-        """The first record that no seal covers, of those that are known."""
+        """The first record that is not covered by a known seal."""
         return 1 if self.last is None else self.last.last + 1
 
     def _believe_kept(self) -> None:
@@ -94,13 +94,13 @@ class Seals:
             self._believe(seal, "that was kept apart", seal.first)
 
     def _believe(self, seal: LedgerSealedV1, where: str, sequence: int) -> bool:
-        """Take it for the next one, if it is a seal; one that is missing before it is told, and what that covered is not looked at."""
+        """Accept the next seal if it is valid; a missing seal before it is reported, and its records are not checked."""
         number = 1 if self.last is None else self.last.number + 1
         wrong = flaw(seal, self.key)
         if not wrong and seal.number < number:
             wrong = f"seal {number} comes next"
         if wrong:
-            self._findings.add(at("seal", sequence, f"seal {seal.number} {where} is none: {wrong}"))
+            self._findings.add(at("seal", sequence, f"seal {seal.number} {where} is invalid: {wrong}"))
             return False
         if not is_behind(seal, self.last):
             text = f"seal {seal.number} {where} does not name the one before it"
@@ -117,15 +117,15 @@ class Seals:
         while self._due:
             seal = self._due[0]
             self._skip_to(seal.first)
-            end = self._stretch.sequences[-1] - self._shift if self._stretch else 0
+            end = self._range.sequences[-1] - self._shift if self._range else 0
             if end < seal.last and not final:
                 return
             count = seal.last - seal.first + 1
             if self._holds(seal, count):
-                self._stretch.drop(count)
+                self._range.drop(count)
                 self.held, self.through = self.held + 1, seal.last
             elif end < seal.last + LOOK and not final:
-                return  # what comes next says where it goes on
+                return  # the next records tell where the range continues
             else:
                 ahead = marks_of(self._due[1])[:LOOK] if len(self._due) > 1 else []
                 if self._lay_beside([*marks_of(seal), *ahead], count, seal.first):
@@ -135,27 +135,27 @@ class Seals:
             del self._due[0]
 
     def _skip_to(self, first: int) -> None:
-        """Records before it are held by no seal."""
-        self._stretch.drop(bisect_left(self._stretch.sequences, first + self._shift))
+        """Leave out records before `first`, which no seal covers."""
+        self._range.drop(bisect_left(self._range.sequences, first + self._shift))
 
     def _holds(self, seal: LedgerSealedV1, count: int) -> bool:
-        stretch, shift = self._stretch, self._shift
-        if len(stretch) < count or (stretch.sequences[0], stretch.sequences[count - 1]) != (
+        records, shift = self._range, self._shift
+        if len(records) < count or (records.sequences[0], records.sequences[count - 1]) != (
             seal.first + shift,
             seal.last + shift,
         ):
             return False
-        return stretch.contents(count) == seal.contents and stretch.times(count) == seal.times
+        return records.contents(count) == seal.contents and records.times(count) == seal.times
 
     def _lay_beside(self, sealed: list[bytes], count: int, first: int) -> bool:
-        """Tell how the first `count` of what was sealed, from the record `first` on, differ from what stands there; True: in nothing."""
-        sequences = self._stretch.sequences
-        walk = Walk(sealed, self._stretch.marks(count + LOOK), count)
+        """Report how the first `count` sealed records, from `first` on, differ from the present ones; True if they do not."""
+        sequences = self._range.sequences
+        walk = Walk(sealed, self._range.marks(count + LOOK), count)
         before = [] if self._before is None else marks_of(self._before)
         found = tuple(differences(walk, first, sequences, before))
         for finding in found:
             self._findings.add(finding)
         if walk.passed < len(sequences):
             self._shift = sequences[walk.passed] - (first + count)
-        self._stretch.drop(walk.passed)
+        self._range.drop(walk.passed)
         return not found

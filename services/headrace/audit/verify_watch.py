@@ -1,8 +1,8 @@
-"""Looks at the ledger all the time, behind everybody else, and seals what has held.
+"""Verifies the ledger continuously, at low priority, and seals what is correct.
 
-What it means, naively: read the ledger from its beginning and look at every record (`verify`); at its end, whenever enough has come or
-a while has passed, state a seal over what no seal covers yet; when it comes back through the read, keep it apart. Whatever is found is told
-loudly, and nothing is sealed any more: a damaged ledger gets no signature.
+Naive meaning: read the ledger from its beginning and verify every record (`verify`); at its end, whenever enough records have come or a
+time has passed, state a seal over those that have none; when it comes back through the read, store it apart. Findings are logged as
+critical, and nothing is sealed any more: a damaged ledger gets no signature.
 """
 
 from __future__ import annotations
@@ -34,31 +34,31 @@ if TYPE_CHECKING:
     from headrace.domain.fold.ledger import FoldedLedger
 
 BATCH = 100
-"""Records looked at before others get their turn."""
+"""Records verified before other tasks get their turn."""
 LOOK_EVERY = 1.0
 RETRY = 1.0
 SEAL_EVERY = 1 * MINUTE
-"""How long a record waits for its seal, at most, where the log is there."""
+"""The longest time that a record waits for its seal, in microseconds, while the log is available."""
 SETTLED_AFTER = 30 * SECOND
-"""From then on nobody appends what was decided on less."""
+"""Time in microseconds after which no record decided on an earlier prefix can follow."""
 AGAIN_EVERY = 24 * 3600.0
-"""Seconds between two looks at all that has been sealed: disks forget."""
+"""Interval in seconds of verifying everything that has been sealed: disks lose data."""
 
 _log = structlog.get_logger("headrace.audit")
 
 
 def steady_clock() -> int:
-    """Microseconds since some moment."""
+    """Microseconds of a monotonic clock."""
     return time.monotonic_ns() // 1_000
 
 
 class VerificationTask:
-    """The background task. `kept`: what is kept apart; `fold`: where decisions begin to be made again, with the engine's name."""
+    """The background task. `kept`: the stored seals; `fold`: state from which on decisions are repeated, with the engine's name."""
 
     def __init__(
         self,
         log: Log,
-        pen: LedgerWriter,
+        writer: LedgerWriter,
         kept: SealStore,
         engine: str,
         fold: FoldedLedger | None = None,
@@ -67,7 +67,7 @@ class VerificationTask:
         steady: Callable[[], int] = steady_clock,
     ) -> None:
         self._log = log
-        self._pen = pen
+        self._writer = writer
         self._kept = kept
         self._every = every
         self._steady = steady
@@ -93,23 +93,23 @@ class VerificationTask:
 
     @property
     def found(self) -> int:
-        """How many findings there are."""
+        """Number of findings so far."""
         return self.verifier.findings.count
 
     def report(self) -> VerifyReport:
-        """How it stands."""
+        """The report of the verification so far."""
         return self.verifier.report()
 
     def seal_age(self) -> float:
-        """Seconds since the last seal was stated, or it began; 0 where no record waits for one."""
+        """Seconds since the last seal was stated, or since the start; 0 if no record waits for one."""
         return (self._steady() - self._sealed_at) / SECOND if self.verifier.seals.unsealed else 0.0
 
     def behind(self, tip: int) -> int:
-        """How many records it has not looked at yet."""
+        """Number of records not verified yet."""
         return max(0, tip - self.verifier.chains.last)
 
     def detail(self, tip: int) -> dict[str, int]:
-        """For `headrace status`."""
+        """Counters for `headrace status`."""
         verifier = self.verifier
         decisions = verifier.decisions
         return {
@@ -123,7 +123,7 @@ class VerificationTask:
         }
 
     async def run(self) -> None:
-        """Work until cancelled. Raises `Deposed`."""
+        """Work until cancelled. Raises `Fenced`."""
         again = asyncio.create_task(self._look_again())
         try:
             await self._follow()
@@ -132,7 +132,7 @@ class VerificationTask:
             await self._look_at_the_rest(str(error))
         finally:
             again.cancel()
-        await asyncio.Event().wait()  # it stays, so that who asks is told
+        await asyncio.Event().wait()  # keeps running, so that queries are answered
 
     async def _follow(self) -> None:
         self._tip = await self._patient_tip()
@@ -145,7 +145,7 @@ class VerificationTask:
             await reader.close()
 
     async def take(self, messages: list[Message]) -> None:
-        """Look at these, and seal if it is time."""
+        """Verify messages, and seal if it is time."""
         self.verifier.take(messages)
         for message in messages:
             if message.subject != ledger(AUDIT):
@@ -163,7 +163,7 @@ class VerificationTask:
         self._tell()
 
     def _keep(self) -> None:
-        """Put apart the seals that have come, and marks of what has none yet."""
+        """Store the seals that have come, and marks of the records without a seal."""
         seals = self.verifier.seals
         for seal in seals.came:
             self._kept.keep(seal)
@@ -186,7 +186,7 @@ class VerificationTask:
         count = min(len(unsealed), SEALED_MAX)
         seal = sealed(unsealed, count, seals.last, self._kept.key())
         try:
-            await self._pen.state((seal,), seal.last, 0)
+            await self._writer.state((seal,), seal.last, 0)
         except (LogUnavailable, LogRefused) as error:
             _log.error("not_sealed", reason=str(error), help="it is tried again")
             return
@@ -207,7 +207,7 @@ class VerificationTask:
         )
 
     async def _look_at_the_rest(self, why: str) -> None:
-        """Behind a hole: what else is wrong, so that all of it is told."""
+        """Verify what follows after a gap, so that all damage is reported."""
         before = self.found
         tip = await self._patient_tip()
         with suppress(LogBroken):
@@ -215,18 +215,18 @@ class VerificationTask:
                 self.verifier.take(batch)
                 await asyncio.sleep(0)
         self.verifier.finish()
-        if self.found == before:  # nothing else shows it
+        if self.found == before:  # not visible in any other finding
             self.verifier.findings.add(at("removed", self.verifier.chains.last + 1, why))
         self._tell()
 
     async def _look_again(self) -> None:
-        """Now and then at all that is sealed."""
+        """Verify sealed records again at intervals."""
         while True:
             await asyncio.sleep(AGAIN_EVERY)
             await self.look_again()
 
     async def look_again(self) -> None:
-        """Hold what lies there now against the seals that were kept apart."""
+        """Compare the present records with the stored seals."""
         seals = self._kept.seals()
         if not seals or self.verifier.findings.damages:
             return

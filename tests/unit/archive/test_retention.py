@@ -27,9 +27,7 @@ def test_what_is_kept_in_every_other_way_may_go():
         ),
         (
             GOOD._replace(snapshot=None),
-            [
-                "there is no snapshot of the fold that this release can load: the next one is taken by itself as the ledger grows"
-            ],
+            ["no snapshot of the fold can be loaded by this release: the next one is taken automatically as the ledger grows"],
         ),
         (
             GOOD._replace(snapshot=89),

@@ -7,7 +7,7 @@ from base64 import b64encode
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from headrace.audit.seal_store import SealKey
-from headrace.audit.seals import Stretch, sealed
+from headrace.audit.seals import RecordRange, sealed
 
 KEY = SealKey(Ed25519PrivateKey.from_private_bytes(bytes(range(32))))
 OTHER = SealKey(Ed25519PrivateKey.from_private_bytes(bytes(32)))
@@ -15,7 +15,7 @@ OTHER = SealKey(Ed25519PrivateKey.from_private_bytes(bytes(32)))
 
 def seals_over(messages, size, key=KEY):
     """Seals of `size` records each, as many as are whole."""
-    stretch, made = Stretch(), []
+    stretch, made = RecordRange(), []
     for message in messages:
         stretch.add(message)
         if len(stretch) == size:
@@ -26,7 +26,7 @@ def seals_over(messages, size, key=KEY):
 
 def marks(messages):
     """The marks of all of them."""
-    stretch = Stretch()
+    stretch = RecordRange()
     for message in messages:
         stretch.add(message)
     return stretch.marks(len(messages))

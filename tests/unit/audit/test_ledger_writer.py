@@ -33,7 +33,7 @@ async def test_whoever_loses_the_race_stops():
     one, other = LedgerWriter(log), LedgerWriter(log)
     await one.state((FACT,), 1, 0)
     await other.state((FACT,), 2, 0)
-    with pytest.raises(Fenced, match="somebody else writes as audit"):
+    with pytest.raises(Fenced, match="another instance writes as audit"):
         await one.state((FACT,), 3, 0)
 
 

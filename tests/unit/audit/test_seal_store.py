@@ -26,7 +26,7 @@ def test_a_key_that_is_none_or_that_others_may_read_is_refused(tmp_path):
         SealKey.at(path)
     path.write_bytes(b"x")
     path.chmod(0o600)
-    with pytest.raises(SealStoreError, match="is no key; put the one from a backup there"):
+    with pytest.raises(SealStoreError, match="is not a key; put the one from a backup there"):
         SealKey.at(path)
     with pytest.raises(SealStoreError, match="cannot be used: "):
         SealKey.at(path / "key.pem")
@@ -85,10 +85,10 @@ def test_a_line_that_was_changed_is_refused_by_its_number(tmp_path, written):
     path = tmp_path / KEPT
     lines = path.read_bytes().splitlines()
     path.write_bytes(lines[0] + b"\n" + lines[1].replace(b'"last":8', b'"last":9') + b"\n")
-    with pytest.raises(SealStoreError, match="line 2: seal 2 is none: it has no mark for each of the records 5 to 9"):
+    with pytest.raises(SealStoreError, match="line 2: seal 2 is invalid: it has no mark for each of the records 5 to 9"):
         kept.seals()
     path.write_bytes(b"nonsense\n")
-    with pytest.raises(SealStoreError, match="line 1, is no seal: "):
+    with pytest.raises(SealStoreError, match="line 1, is not a seal: "):
         read_seals(path)
     with pytest.raises(SealStoreError, match="cannot be read: No such file or directory"):
         read_seals(tmp_path / "nothing")

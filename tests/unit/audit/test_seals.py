@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from headrace.audit.seals import MARK, Stretch, flaw, is_behind, marks_of, name_of, statement
+from headrace.audit.seals import MARK, RecordRange, flaw, is_behind, marks_of, name_of, statement
 from tests.unit.audit.seals_made import KEY, OTHER, altered_base64, marks, seals_over
 
 
@@ -38,11 +38,11 @@ def test_the_subject_does_not_run_into_the_bytes(written):
 
 
 def test_a_stretch_forgets_what_is_sealed(written):
-    stretch = Stretch()
+    stretch = RecordRange()
     for message in written[:6]:
         stretch.add(message)
     stretch.drop(4)
-    rest = Stretch()
+    rest = RecordRange()
     for message in written[4:6]:
         rest.add(message)
     assert (len(stretch), stretch.contents(2), stretch.times(2)) == (2, rest.contents(2), rest.times(2))

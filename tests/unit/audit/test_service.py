@@ -65,8 +65,8 @@ def test_how_often_stands_in_the_environment():
     assert service.seal_every({service.SEAL_EVERY: "2m"}) == 2 * MINUTE
     assert service.seal_every({}) == MINUTE
     assert [service.archive_every({service.ARCHIVE_EVERY: each}) for each in ("", "6h", "off")] == [DAY, 6 * HOUR, 0]
-    assert service.pace_of({}) == SnapshotPolicy(FACTS, EVERY, FACTS_LEAST)
-    assert service.pace_of({service.SNAPSHOT_FACTS: "5", service.SNAPSHOT_EVERY: "2m"}) == SnapshotPolicy(
+    assert service.snapshot_policy({}) == SnapshotPolicy(FACTS, EVERY, FACTS_LEAST)
+    assert service.snapshot_policy({service.SNAPSHOT_FACTS: "5", service.SNAPSHOT_EVERY: "2m"}) == SnapshotPolicy(
         5, 2 * MINUTE, FACTS_LEAST
     )
 
@@ -74,14 +74,14 @@ def test_how_often_stands_in_the_environment():
 @pytest.mark.parametrize(
     ("name", "value", "says"),
     [
-        (service.SNAPSHOT_FACTS, "many", "'many' is no number of facts"),
-        (service.SNAPSHOT_FACTS, "0", "'0' is no number of facts"),
+        (service.SNAPSHOT_FACTS, "many", "'many' is not a number of facts"),
+        (service.SNAPSHOT_FACTS, "0", "'0' is not a number of facts"),
         (service.SNAPSHOT_EVERY, "often", "HEADRACE_SNAPSHOT_EVERY: "),
     ],
 )
 def test_what_the_environment_cannot_mean_is_told(name, value, says):
     with pytest.raises(LogRefused, match=says):
-        service.pace_of({name: value})
+        service.snapshot_policy({name: value})
 
 
 def test_a_pace_of_seals_that_is_none_is_told():

@@ -23,7 +23,12 @@ class Kept:
         self.steady = 0
         self.snapshots = self.bus.over(None)
         self.keeper = Snapshotter(
-            self.bus.ledger, LedgerFold(), self.snapshots, LedgerWriter(self.bus.ledger), pace=pace, steady=lambda: self.steady
+            self.bus.ledger,
+            LedgerFold(),
+            self.snapshots,
+            LedgerWriter(self.bus.ledger),
+            policy=pace,
+            steady=lambda: self.steady,
         )
 
     async def catch_up(self):

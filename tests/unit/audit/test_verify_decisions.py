@@ -37,9 +37,9 @@ def test_the_deciders_decide_the_same_on_every_scenario(name):
     decisions = made_again(messages)
     stated = [record(message) for message in messages if message.subject.removeprefix("hr.ledger.") in DECIDING]
     assert (found(decisions), decisions.broken, decisions.recomputed) == ([], "", len(stated))
-    assert decisions.decision_facts + decisions.untold.total() == sum(len(each.facts) for each in stated)
+    assert decisions.decision_facts + decisions.unverifiable.total() == sum(len(each.facts) for each in stated)
     verdicts = sum(len(each.facts) for each in stated if each.by == "admission")
-    assert decisions.judged + decisions.untold.total() == verdicts
+    assert decisions.judged + decisions.unverifiable.total() == verdicts
     assert decisions.folded == len(messages)
 
 

@@ -51,7 +51,7 @@ def test_the_first_key_holds_where_none_is_known(written):
     others = [*made[:1], *seals_over(written, SIZE, OTHER)[1:2]]
     seals, found, findings = held(written, told=others)
     assert (found, seals.key) == ([("seal", 9, 9)], KEY.public)
-    assert findings.in_order()[0].text == f"seal 2 in record 9 is none: it was made with another key, {OTHER.public}"
+    assert findings.in_order()[0].text == f"seal 2 in record 9 is invalid: it was made with another key, {OTHER.public}"
 
 
 @pytest.mark.parametrize("where", ["kept", "told"])
@@ -136,11 +136,11 @@ def test_a_seal_that_comes_again_or_names_another_is_told(written):
         seals.take(message)
     seals.note(made[0], 9)
     seals.note(made[0], 10)
-    assert [finding.text for finding in findings.in_order()] == ["seal 1 in record 10 is none: seal 2 comes next"]
+    assert [finding.text for finding in findings.in_order()] == ["seal 1 in record 10 is invalid: seal 2 comes next"]
 
 
 def test_what_the_marks_do_not_show_is_told_of_the_whole_stretch(written, monkeypatch):
     """A mark is eight bytes of a digest: who finds another record with the same ones is still found by the whole digest."""
     made = seals_over(written, SIZE)
-    monkeypatch.setattr(verify_seals.Stretch, "contents", lambda *_: "00")
+    monkeypatch.setattr(verify_seals.RecordRange, "contents", lambda *_: "00")
     assert held(written[:10], kept=made[:1])[1] == [("changed", 1, 4)]

@@ -185,7 +185,7 @@ async def test_what_was_kept_and_cannot_be_read_is_told(room):
     await room.wait()
     (finding,) = room.watch.report().findings
     assert finding.kind == "seal"
-    assert "line 1, is no seal" in finding.text
+    assert "line 1, is not a seal" in finding.text
 
 
 async def test_a_seal_that_the_log_refuses_is_stated_later(room, written, monkeypatch):
@@ -196,7 +196,7 @@ async def test_a_seal_that_the_log_refuses_is_stated_later(room, written, monkey
         raise LogRefused("full")
 
     with monkeypatch.context() as broken:
-        broken.setattr(room.watch._pen, "state", refuse)
+        broken.setattr(room.watch._writer, "state", refuse)
         await room.wait()
     assert room.sealed() == []
     await room.go_on()

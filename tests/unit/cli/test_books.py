@@ -93,7 +93,7 @@ def test_jobs_that_one_answer_does_not_hold_are_asked_for_behind_those_that_it_d
         ("usage --from 2999-01", "--from 2999-01 is still to come: the books reach to now"),
         ("usage --from yesterday", "--from: invalid time 'yesterday': write 2026-11, 2026-11-21,"),
         ("usage --to 2026-13", "--to: invalid time '2026-13'"),
-        ("usage --timezone Mars", "--timezone: there is no zone 'Mars'; write one such as Europe/Berlin"),
+        ("usage --timezone Mars", "--timezone: unknown zone 'Mars'; write one such as Europe/Berlin"),
     ],
 )
 def test_times_that_make_no_sense_are_refused_by_the_name_of_their_flag(headrace, line, complaint):

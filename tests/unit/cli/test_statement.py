@@ -66,7 +66,7 @@ def test_programs_get_the_bytes_of_the_books_in_however_many_pieces(headrace, fl
 def test_without_a_month_it_is_this_one_and_a_zone_that_is_none_is_refused(headrace):
     ran = headrace("statement --csv", query=answer("x\n"))
     assert re.fullmatch("20[0-9]{2}-[01][0-9]", ran.said[0][1][2].month)
-    assert headrace("statement --timezone Mars").err.startswith("headrace: --timezone: there is no zone 'Mars'")
+    assert headrace("statement --timezone Mars").err.startswith("headrace: --timezone: unknown zone 'Mars'")
 
 
 def test_what_is_not_final_is_said_beside_it(headrace):

@@ -76,7 +76,7 @@ def test_seals_of_a_file_are_what_the_ledger_is_held_against(headrace, ledger, e
 
 def test_a_file_that_holds_no_seals_is_refused(headrace, elsewhere, tmp_path):
     file = tmp_path / "kept.jsonl"
-    for content, complaint in ((b"", f"--seals: {file} has no seals; "), (b"x\n", f"{file}, line 1, is no seal: ")):
+    for content, complaint in ((b"", f"--seals: {file} has no seals; "), (b"x\n", f"{file}, line 1, is not a seal: ")):
         file.write_bytes(content)
         ran = headrace(f"audit verify --seals {file}")
         assert (ran.code, ran.err.startswith(f"headrace: {complaint}")) == (1, True)

@@ -1,4 +1,4 @@
-"""The moments of attempts and leases: the node's own clock within bounds (R37), and the work that no checkpoint saved (R25). Pure."""
+"""Times of attempts and leases: the node's clock within bounds (R37), and the work that no checkpoint saved (R25). Pure."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from headrace.accounting.books.rows import AttemptRow, LeaseRow, plain
 from headrace.contracts import facts as f
 
 TAKEN = frozenset({"preempted", "max_preemptions", "node_lost", "node_stopped", "drain", "start_timeout", "moved"})
-"""Causes for which work is lost that the job did not give up itself."""
+"""Causes of an end by which a job loses work without its own doing."""
 SUSPENDED_FOR_NOTHING = frozenset({"suspend_max", "device_lost", "suspension_lost"})
-"""The same of a suspended job that cannot go on where it is (R29), since rules were amended; before, its work was not counted as lost."""
+"""The same for a suspended job that cannot continue where it is (R29), since rules were amended; before, its work did not count as lost."""
 
 
 def heard(lease: LeaseRow, at: int, now: int) -> int:
-    """The moment of a node's fact about a lease: `at`, but not before the lease's previous fact and not after the record (R37)."""
+    """The time of a node's fact about a lease: `at`, but not before the lease's previous fact and not after the record (R37)."""
     lease.heard_at = max(lease.heard_at, min(at, now))
     return lease.heard_at
 
 
 def start(attempt: AttemptRow, lease: LeaseRow, at: int, now: int) -> None:
-    """A replica's process runs; a gang runs when all do (R35)."""
+    """Note that a replica's process runs; a gang runs when all do (R35)."""
     if lease.started_at is not None:
         return
     lease.started_at = heard(lease, at, now)
@@ -28,14 +28,14 @@ def start(attempt: AttemptRow, lease: LeaseRow, at: int, now: int) -> None:
 
 
 def to_charge(attempt: AttemptRow) -> list[LeaseRow]:
-    """The leases to charge from now on: all that are not, once every replica has started and none has ended (R35, R37)."""
+    """The leases to charge from now on: all that are not yet, once every replica has started and none has ended (R35, R37)."""
     if attempt.started_at is None or any(lease.ended_at is not None for lease in attempt.leases.values()):
         return []
     return [lease for lease in attempt.leases.values() if lease.charged_at is None]
 
 
 def checkpoint(attempt: AttemptRow, fact: f.CheckpointRegisteredV1, node: str, now: int) -> list[LeaseRow]:
-    """Work up to here is saved, in every replica that still runs; returns those. Only `node`'s own leases have heard from it."""
+    """Note that work is saved, in every replica that still runs; returns those. Only `node`'s own leases have heard from it."""
     running = [lease for lease in attempt.leases.values() if lease.ended_at is None]
     for lease in running:
         within = max(lease.heard_at, min(fact.at, now))
@@ -48,14 +48,14 @@ def checkpoint(attempt: AttemptRow, fact: f.CheckpointRegisteredV1, node: str, n
 
 
 def release(attempt: AttemptRow, lease: LeaseRow, fact: f.LeaseEndedV1, now: int) -> int:
-    """The node says that the process ended and the devices are free; returns the moment up to which the lease is charged."""
+    """Note the node's report that the process ended and the devices are free; returns the time up to which the lease is charged."""
     lease.exited_at = heard(lease, min(fact.exited_at, fact.at), now)
     lease.outcome, lease.exit_code = plain(fact.outcome), fact.exit_code
     return _end(attempt, lease, heard(lease, fact.at, now))
 
 
 def revoke(attempt: AttemptRow, lease: LeaseRow, now: int) -> int:
-    """The lease is taken back without the node's word (R32); returns the moment up to which it is charged."""
+    """Note that the lease was revoked without a report of the node (R32); returns the time up to which it is charged."""
     lease.exited_at = heard(lease, now, now)
     lease.outcome = "revoked"
     return _end(attempt, lease, lease.exited_at)
@@ -70,7 +70,7 @@ def _end(attempt: AttemptRow, lease: LeaseRow, at: int) -> int:
 
 
 def settle(attempt: AttemptRow, cause: str, exit_code: int | None, *, amended: bool = True) -> list[LeaseRow]:
-    """The attempt is over; returns the leases whose work since start or checkpoint was lost."""
+    """Settle an attempt that is over; returns the leases whose work since start or checkpoint was lost."""
     attempt.cause = plain(cause)
     attempt.exit_code = _exit_code(attempt) if exit_code is None else exit_code
     if cause not in TAKEN and not (amended and cause in SUSPENDED_FOR_NOTHING):

@@ -1,7 +1,7 @@
-"""The books as a function of the ledger: each record becomes changes of rows. Pure: what writes them is `store`.
+"""The books as a function of the ledger: each record becomes changes of rows. Pure; `storage.store` writes them.
 
-Strategy: what a job, a policy, a node is, is read from the shared fold after it has read the record; the books themselves keep
-only the attempts that are not settled (for the nodes' own times, R37) and one meter for each policy and key (R17).
+Strategy: jobs, policies and nodes are read from the shared fold after it has read the record; the books themselves store only the attempts
+that are not settled (for the nodes' own times, R37) and one meter for each policy and key (R17).
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ from headrace.domain.model.jobs import JobRecord
 from headrace.domain.model.state import State
 
 MEMORY = 10 * SECOND
-"""How far back the meters remember, in log time; a release that becomes known later than that is looked up in what was stored."""
+"""How far back the meters remember, in log time; a release that becomes known later than that is looked up in the database."""
 
 _attempt_row = attrgetter(*ATTEMPT_COLUMNS)
 _lease_row = attrgetter(*LEASE_COLUMNS)
 
 
 class Books:
-    """The books behind one fold. `state` is what the fold has read: up to the message that is entered next, that one included.
+    """The books over one fold. `state` is what the fold has read, the message that is entered next included.
 
-    `enter` each message, then `settle` once for many; before that, `gaps` have to be closed by `remember`. What the rows are in the
-    end does not depend on how the messages were bundled.
+    Call `enter` for each message, then `settle` once for many; before that, close the `gaps` by `remember`. The final rows do not depend
+    on how the messages were batched.
     """
 
     def __init__(self, state: State, position: Position = NOWHERE) -> None:
@@ -63,7 +63,7 @@ class Books:
         self._position = position
         self._attempts: dict[tuple[str, int], AttemptRow] = {}
         self._accounts: dict[str, RollupAccount] = {}
-        """Jobs that have not ended, and on whose name each was admitted."""
+        """Jobs that have not ended, and the account under which each was admitted."""
         self._waiting = {job.key for job in state.jobs.values() if job.state is JobState.PENDING}
         self._meters = Meters()
         self._supply = Supply(state)
@@ -80,11 +80,11 @@ class Books:
 
     @property
     def position(self) -> Position:
-        """The last message entered."""
+        """The position of the last message entered."""
         return self._position
 
     def restore(self, stored: StoredBooks) -> None:
-        """Go on from stored books. Meters follow by `remember`."""
+        """Continue from stored books. Meters follow by `remember`."""
         self._attempts = {(attempt.job, attempt.attempt): attempt for attempt in stored.unsettled}
         self._charging.restore(stored.suspensions)
         self._accounts = {job: self._known_accounts.setdefault(account, account) for job, account in stored.accounts}
@@ -94,11 +94,11 @@ class Books:
         self._keeping.restore(stored.kept)
 
     def remember(self, key: MeterKey, since: int, past: Iterable[PastUse], reservations: Iterable[ReservationRow]) -> None:
-        """Let a meter know what was stored since `since`."""
+        """Give a meter what was stored since `since`."""
         self._meters.remember(key, since, past, reservations)
 
     def enter(self, message: StoredMessage, record: Record | None, void: str = "") -> None:
-        """Take in one message that the fold has just read; `record` is None where it is void, and `void` says why."""
+        """Take in one message that the fold has just read; `record`: None for a void one, for which `void` says why."""
         sequence = message.sequence
         named = digest(message.payload)
         self._position = Position(sequence, named, max(self._state.now, self._position.now))
@@ -124,11 +124,11 @@ class Books:
         self._changes.kept += self._keeping.changes(record.facts)
 
     def gaps(self) -> list[Gap]:
-        """Meters of which something became known that lies before what they remember."""
+        """Meters with a change before the time that they remember."""
         return self._meters.gaps()
 
     def settle(self) -> RowChanges:
-        """Everything that has changed since the last time."""
+        """All changes since the last call."""
         changes = self._changes
         changes.position = self._position
         self._meters.settle(changes.usage, self._sums, self._state.now - MEMORY)
@@ -158,7 +158,7 @@ class Books:
         return (job.tenant, job.user) in self._service_accounts
 
     def _account(self, job: JobRecord) -> RollupAccount:
-        """On whose name it was admitted; for one that has ended, as things are, because its row is there already."""
+        """The account under which a job was admitted; of an ended one by the present state, because its row exists already."""
         return self._accounts.get(job.key) or account_of(job, service_account=self._is_service_account(job))
 
     def _job_admitted(self, fact: f.JobAdmittedV1, record: Record, number: int) -> None:
@@ -170,7 +170,7 @@ class Books:
         self._job_changed(fact, record, number)
 
     def _wait_ends(self, job: JobRecord, at: int) -> bool:
-        """Whether it was pending until `at`; what it asked for meanwhile is noted."""
+        """True if a job was pending until `at`; its request is then counted as waited for."""
         if job.key not in self._waiting:
             return False
         self._waiting.discard(job.key)
@@ -178,7 +178,7 @@ class Books:
         return True
 
     def _left_unserved(self, fact: Any, record: Record, number: int) -> None:
-        """It has ended, and nothing was granted to it since it last became pending."""
+        """Note the end of a job that has been granted nothing since it last became pending."""
         self._job_changed(fact, record, number)
         job = self._state.jobs.get(fact.job)
         if job is not None and job.state in FINAL and self._wait_ends(job, job.ended_at):
@@ -200,7 +200,7 @@ class Books:
         self._settle_attempt(fact.job, fact.attempt, fact.cause, fact.exit_code)
 
     def _settle_attempt(self, job: str, number: int, cause: str, exit_code: int | None) -> None:
-        """As in the fold, an attempt that still holds leases is not over."""
+        """Settle an attempt unless it still holds leases, as in the fold."""
         attempt = self._attempts.get((job, number))
         if attempt is None or any(lease.ended_at is None for lease in attempt.leases.values()):
             return
@@ -212,7 +212,7 @@ class Books:
     # Leases
 
     def _lease_granted(self, fact: f.LeaseGrantedV1, record: Record, number: int) -> None:
-        """Only a grant that the fold has taken begins a lease; one that came too late for its job or pool does not."""
+        """Begin a lease if the fold has accepted the grant; one that came too late for its job or pool is ignored."""
         job = self._state.jobs.get(fact.job)
         held = job.leases.get(fact.rank) if job is not None else None
         if job is None or held is None or (held.sequence, held.attempt) != (number // PLACES, fact.attempt):
@@ -277,7 +277,7 @@ class Books:
         self._charging.end(lease, at)
 
     def _lease_suspended(self, fact: f.LeaseSuspendedV1, record: Record, number: int) -> None:
-        """From now on its devices are charged to nobody (R29, R37)."""
+        """Stop charging the devices of a suspended lease (R29, R37)."""
         attempt, lease = self._held(fact)
         if attempt is not None and lease is not None and self._charging.is_charged_gpus(lease):
             self._charging.suspend(lease, attempts.heard(lease, fact.at, record.now))
@@ -286,7 +286,7 @@ class Books:
             self._job_changed(fact, record, number)
 
     def _resume_ordered(self, fact: f.ResumeOrderedV1, record: Record, number: int) -> None:
-        """Before rules were amended, its devices are charged again from here on; since then, when the node says that it runs."""
+        """Before rules were amended, charge the devices again from the order on; since then the node's report that it runs counts."""
         attempt = self._attempts.get((fact.job, fact.attempt))
         for lease in attempt.leases.values() if attempt is not None else ():
             if not self._state.terms.amended:
@@ -313,7 +313,7 @@ class Books:
             self._changed_leases[lease.lease] = lease
 
     def _held(self, fact: Any) -> tuple[AttemptRow | None, LeaseRow | None]:
-        """The attempt and the lease that a fact speaks of, where it is still held; facts of superseded attempts do not count (R32)."""
+        """The attempt and the lease of a fact, if it is still held; facts of superseded attempts do not count (R32)."""
         attempt = self._attempts.get((fact.job, fact.attempt))
         lease = attempt.leases.get(fact.rank) if attempt is not None else None
         return attempt, lease if lease is not None and lease.ended_at is None else None
@@ -335,7 +335,7 @@ class Books:
         self._changes.reservations += self._meters.reserve(*policy)
 
     def _preemption_ordered(self, fact: f.PreemptionOrderedV1, record: Record, number: int) -> None:
-        """Its victims' orders to stop may stand in it."""
+        """Note the victims if the preemption has their stop orders."""
         for victim in fact.victims if fact.ladders else ():
             self._job_changed(victim, record, number)
 
@@ -352,7 +352,7 @@ class Books:
             self._price(number, [fact.pool.name])
 
     def _tenant_applied(self, _fact: f.TenantAppliedV1, _record: Record, number: int) -> None:
-        """Its own rates may have changed, in whichever pool."""
+        """Note the prices of all pools, because the tenant's own rates may have changed."""
         self._price(number, self._state.pools)
 
     def _price(self, number: int, pools: Iterable[str]) -> None:

@@ -1,4 +1,4 @@
-"""Charges: what one account comes to on one day, of one key, at one rate. Everything that is ever billed is a sum of these. Pure.
+"""Charges: the cost of one account on one day, of one key, at one rate. Everything that is billed is a sum of these. Pure.
 
 A charge is rounded once, half to even, to a millionth of the currency (`costs`); statements and exports add charges up and round nothing,
 so that they agree with each other to the last digit. A day is one of UTC, cut at the ends of the billing period.
@@ -15,13 +15,13 @@ from headrace.contracts.values.amounts import GPU
 from headrace.contracts.values.durations import DAY
 
 FIELDS = ("group", "profile", "user", "service_account")
-"""What entries have to be grouped by, besides what they always are."""
+"""Fields by which entries are grouped, in addition to the fixed ones."""
 
 RESERVED, ON_DEMAND, SPOT, PROVIDER_LOST = "reserved", "on demand", "spot", "lost by the provider"
 
 
 class ChargedAccount(NamedTuple):
-    """On whose name a charge goes, for what, at which tariff; `inside` the reservation or not."""
+    """The account of a charge, its key and tariff; `inside` the reservation or not."""
 
     tenant: str
     group: str
@@ -36,7 +36,7 @@ class ChargedAccount(NamedTuple):
 
 
 class Charge(NamedTuple):
-    """`units` are unit-microseconds; rates are millionths for an hour: the one applied, the tenant's own on demand, the pool's."""
+    """One charge. `units` are unit-microseconds; rates are millionths an hour: the one applied, the tenant's own on demand, the pool's."""
 
     since: int
     until: int
@@ -55,9 +55,9 @@ def days(since: int, until: int) -> list[int]:
 
 
 def charges(entries: Iterable[PeriodSum], prices: PriceList, bounds: Sequence[int]) -> list[Charge]:
-    """In order. What no tariff names costs nothing and is left out, but for GPUs, which are always shown.
+    """Charges in order. Keys without a price are left out, except GPUs, which are always shown.
 
-    GPUs that the provider lost (R36) are shown at the price of nothing.
+    GPUs that the provider lost (R36) are shown at a price of zero.
     """
     sums: dict[tuple[int, ChargedAccount, bool], int] = {}
     for entry in entries:

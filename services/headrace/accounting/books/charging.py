@@ -1,8 +1,8 @@
-"""Since when each lease is charged, and of what: from its real start to its release, and no GPU while it is suspended (R29, R36, R37).
+"""From when to when each lease is charged, and for what: from its start to its release, without GPUs while suspended (R29, R36, R37).
 
-Strategy: meters are told of what begins and ends to be charged; what a lease held before its job ran was lost by the provider, and goes
-into the sums as soon as it is over. Before the installation was raised to amended rules, a lease was charged from its grant, and a
-resumption from its order: whoever calls this decides when, by the level of the fold.
+Strategy: meters are told when charging begins and ends; what a lease held before its job ran was lost by the provider, and goes into the
+sums as soon as it is over. Before the installation was raised to amended rules, a lease was charged from its grant, and a resumption from
+its order: the caller decides when, by the level of the fold.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from headrace.contracts.values.amounts import GPU
 
 
 class Charging:
-    """The leases that begin, end, are suspended or resumed. Each moment given is that of the lease's fact (R37)."""
+    """Begins, ends, suspends and resumes the charging of leases. Each time is that of the lease's fact (R37)."""
 
     def __init__(self, meters: Meters, sums: Sums) -> None:
         self._meters = meters
@@ -26,22 +26,22 @@ class Charging:
         self._rows: list[SuspensionRow] = []
 
     def restore(self, suspensions: Iterable[SuspensionRow]) -> None:
-        """Go on from the suspensions that last, as stored."""
+        """Continue from the stored suspensions that have not ended."""
         self._suspended = {row.lease: row.since for row in suspensions}
 
     def take_rows(self) -> list[SuspensionRow]:
-        """The suspensions that began or ended since the last time."""
+        """The suspensions that began or ended since the last call."""
         rows, self._rows = self._rows, []
         return rows
 
     def begin(self, lease: LeaseRow, at: int) -> None:
-        """The lease is charged from then on; what it held before is lost by the provider."""
+        """Begin charging a lease; what it held before is lost by the provider."""
         lease.charged_at = lease.heard_at = max(lease.heard_at, at)
         self._sums.provider_lost(lease.account, lease.amounts, lease.granted_at, lease.charged_at)
         self._meters.begin(lease, (name for name, amount in lease.amounts.items() if amount), lease.charged_at, lease.account)
 
     def end(self, lease: LeaseRow, at: int) -> None:
-        """The lease is released."""
+        """End charging a released lease."""
         if lease.charged_at is None:
             self._sums.provider_lost(lease.account, lease.amounts, lease.granted_at, at)
             return
@@ -51,7 +51,7 @@ class Charging:
         self._end_suspension(lease, at)
 
     def is_charged_gpus(self, lease: LeaseRow) -> bool:
-        """Whether a suspension would change what it is charged."""
+        """True if a suspension would change what the lease is charged."""
         return lease.charged_at is not None and lease.lease not in self._suspended and bool(lease.amounts.get(GPU))
 
     def suspend(self, lease: LeaseRow, at: int) -> None:
@@ -61,9 +61,9 @@ class Charging:
         self._meters.end(lease, (GPU,), at)
 
     def resume(self, lease: LeaseRow, at: int) -> bool:
-        """Its devices are charged again, never in the very moment in which that ended, so that stints stay apart.
+        """Charge its devices again, at least a microsecond after charging ended, so that intervals stay apart.
 
-        False where it was not suspended. When they are, the lease has been heard of.
+        False if it was not suspended. Otherwise the node has been heard of at that time.
         """
         if lease.lease not in self._suspended:
             return False

@@ -1,9 +1,9 @@
-"""A meter: how much of one key a policy's leases use over time, split at every instant into reserved and borrowed (R17).
+"""A meter: how much of one key a policy's leases use over time, split at every time into reserved and borrowed (R17).
 
-Strategy: leases stand in R17's order (non-preemptible first, then oldest grant); the reservation covers them from the front, so a
-change moves only the edge between reserved and borrowed. Two heaps give the edge: the first lease with a borrowed part and the
-last one with a reserved part. A release that becomes known late (R37: the node's time counts) changes the past: the meter goes
-back to that moment and runs forward again, so what it says never depends on the order in which things became known.
+Strategy: leases are ordered by R17 (non-preemptible first, then oldest grant); the reservation covers them from the front, so a change
+moves only the edge between reserved and borrowed. Two heaps give the edge: the first lease with a borrowed part and the last one with a
+reserved part. A release that becomes known late (R37: the node's time counts) changes the past: the meter goes back to that time and runs
+forward again, so the result never depends on the order in which facts became known.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 PREEMPTIBLE = 1 << 62
-"""Added to the number of a preemptible lease to make its place in R17's order."""
+"""Added to the number of a preemptible lease for its place in R17's order."""
 
 BEYOND = 1 << 61
-"""Added besides where the lease was granted over its policy's budget: it is borrowed, whatever the reservation has left (R33)."""
+"""Added if the lease was granted over its policy's budget: it is borrowed, whatever the reservation has left (R33)."""
 
 ALWAYS = -(1 << 62)
-"""A moment before all others."""
+"""A time before all others."""
 
 _SLACK = 64
 
@@ -29,11 +29,11 @@ _BEGIN, _END, _RESERVE = range(3)
 
 
 Tag = Any
-"""What whoever begins a lease wants to hear again with its intervals; the meter does not look at it."""
+"""Value that the caller passes with a lease and gets back with its intervals; the meter ignores it."""
 
 
 class LeaseUse(NamedTuple):
-    """What a lease held of a key from a moment on: units reserved and borrowed, `until` a moment, or None as long as it lasts."""
+    """Use of a key by a lease from a time on: units reserved and borrowed; `until` a time, or None while it lasts."""
 
     until: int | None
     reserved: int
@@ -44,11 +44,11 @@ UseKey = tuple[int, str, int]
 """(lease number, key, since)."""
 
 UseChanges = MutableMapping[UseKey, LeaseUse | None]
-"""Intervals that are new or different; None: there is no such interval after all."""
+"""Intervals that are new or different; None: the interval does not exist any more."""
 
 
 class PastUse(NamedTuple):
-    """An interval as it was stored: the lease's place in R17's order, then as `LeaseUse`; `tag` is what the lease was begun with."""
+    """A stored interval: the lease's place in R17's order, then as `LeaseUse`; `tag` is what the lease was begun with."""
 
     order: int
     since: int
@@ -59,7 +59,7 @@ class PastUse(NamedTuple):
 
 
 class Closed(NamedTuple):
-    """An interval that has come to its end, for whoever keeps sums; with units below zero: one that is no more what it was."""
+    """An interval that has ended, for sums; with negative units: one that was changed and is taken back."""
 
     tag: Tag
     since: int
@@ -69,7 +69,7 @@ class Closed(NamedTuple):
 
 
 class Reservation(NamedTuple):
-    """From `since` on the policy's reservation is `amount`. `number` says which of two at the same moment is the later one."""
+    """A policy's reservation is `amount` from `since` on. `number` orders two at the same time."""
 
     since: int
     number: int
@@ -92,16 +92,16 @@ class _Line:
 
     @property
     def is_short(self) -> bool:
-        """Whether the reservation may cover more of it."""
+        """True if the reservation may cover more of it."""
         return self.reserved < self.amount and not self.order & BEYOND
 
     def closed(self, since: int, until: int, reserved: int, sign: int) -> Closed:
-        """What it had of the reservation from `since` until `until`."""
+        """The interval from `since` until `until`, with `reserved` covered."""
         return Closed(self.tag, since, until, sign * reserved, sign * (self.amount - reserved))
 
 
 class _Event(NamedTuple):
-    """A lease began or ended, or the reservation changed. `number` is the lease's order, or the reservation's number."""
+    """The begin or end of a lease, or a change of the reservation. `number` is the lease's order, or the reservation's number."""
 
     at: int
     number: int
@@ -111,7 +111,7 @@ class _Event(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """What the meter changed at a moment, and how to undo it: the line was not there (`since` None) or had `reserved` since `since`.
+    """A change of the meter, for undoing: the line did not exist (`since` None) or had `reserved` since `since`.
 
     Without a line: the reservation was `reserved`.
     """
@@ -123,14 +123,14 @@ class _Step(NamedTuple):
 
 
 def order_of(lease: int, *, preemptible: bool, over_budget: bool = False) -> int:
-    """A lease's place in R17's order: non-preemptible ones first, then the oldest grant; apart those that only borrow (R33)."""
+    """A lease's place in R17's order: non-preemptible ones first, then the oldest grant; last those that only borrow (R33)."""
     return lease + (PREEMPTIBLE if preemptible else 0) + (BEYOND if over_budget else 0)
 
 
 class UsageMeter:
     """The use of `key` by one policy. It remembers what happened since `horizon`; before that, only what still lasts.
 
-    Moments are microseconds, amounts units of the key, both integers. Leases are known by their number, which orders them by grant.
+    Times are microseconds, amounts units of the key, both integers. Leases are identified by their number, which orders them by grant.
     """
 
     def __init__(self, key: str) -> None:
@@ -148,27 +148,28 @@ class UsageMeter:
         self._closed: list[Closed] = []
 
     def begin(self, at: int, order: int, amount: int, tag: Tag = None) -> None:
-        """A lease holds `amount` from `at` on."""
+        """Begin a lease that holds `amount` from `at` on."""
         self._new.append(_Event(at, order, _BEGIN, amount, tag))
 
     def end(self, at: int, order: int) -> None:
-        """A lease holds nothing from `at` on; not before it began."""
+        """End a lease at `at`; not before it began."""
         self._new.append(_Event(at, order, _END))
 
     def reserve(self, reservation: Reservation) -> None:
-        """The policy's reservation changes."""
+        """Change the policy's reservation."""
         self._new.append(_Event(reservation.since, reservation.number, _RESERVE, reservation.amount))
 
     @property
     def unknown_past(self) -> int | None:
-        """The moment since which the meter would have to remember in order to settle; None: it does."""
+        """The time since which the meter would have to remember in order to settle; None if it does."""
         earliest = min((event.at for event in self._new), default=self.horizon)
         return earliest if earliest < self.horizon else None
 
     def settle(self, changes: UseChanges) -> list[Closed]:
-        """Work out the split since the earliest new event, and note every interval that is new or different.
+        """Compute the split since the earliest new event, and add every interval that is new or different to `changes`.
 
-        Returns what has been closed since the last time, and what was and is no more; what lasts is in neither.
+        Returns intervals that have ended since the last call, and with negative units those taken back; intervals that last are not
+        returned.
         """
         if not self._new:
             return []
@@ -189,14 +190,14 @@ class UsageMeter:
         return closed
 
     def forget(self, before: int) -> None:
-        """Remember nothing of what ended before `before`; a later change of that past needs `restored`."""
+        """Forget what ended before `before`; a later change of that past needs `restored`."""
         if before > self.horizon:
             self.horizon = before
             del self._steps[: bisect_left(self._steps, before, key=_moment)]
             del self._events[: bisect_left(self._events, before, key=_moment)]
 
     def restored(self, horizon: int, past: Iterable[PastUse], reservations: Iterable[Reservation]) -> UsageMeter:
-        """A meter that remembers since `horizon`, made from what was stored; what is new here is new there.
+        """A meter that remembers since `horizon`, made from stored intervals; new events of this one are new there.
 
         `past` has every interval that lasts or ended at `horizon` or later, `reservations` all changes, in order.
         """
@@ -216,7 +217,7 @@ class UsageMeter:
         return meter
 
     def _restore_line(self, order: int, intervals: list[PastUse]) -> None:
-        """A lease's intervals of one stint: they follow each other without a gap from its begin to its end."""
+        """Restore a lease's intervals, which follow each other without a gap from its begin to its end."""
         line = _Line(order, intervals[0].reserved + intervals[0].borrowed, intervals[0].tag)
         since: int | None = None
         if intervals[0].since >= self.horizon:
@@ -302,7 +303,7 @@ class UsageMeter:
             self._touched[line.order] = (line, line.since, line.reserved)
 
     def _note(self, at: int, changes: UseChanges) -> None:
-        """What this moment has changed becomes steps and intervals."""
+        """Turn the changes at a time into steps and intervals."""
         for order, (line, since, reserved) in self._touched.items():
             lasts = order in self._lines
             if lasts and since is not None and line.reserved == reserved:
@@ -348,7 +349,7 @@ class UsageMeter:
         return None
 
     def _compact(self) -> None:
-        """Heaps keep what has left until it comes to the top: build them anew where that is most of them."""
+        """Rebuild the heaps if most of their entries are leases that have ended, which stay until they come to the top."""
         most = 2 * len(self._lines) + _SLACK
         if len(self._short) > most or len(self._held) > most:
             self._short = [line.order for line in self._lines.values() if line.is_short]

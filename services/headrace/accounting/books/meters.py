@@ -1,4 +1,4 @@
-"""All the meters: one for each policy and key, with the reservation that it measures against (R7, R17). Pure."""
+"""All meters: one for each policy and key, with the reservation that it measures against (R7, R17). Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headrace.contracts.values.amounts import Amounts
 
 
 class MeterKey(NamedTuple):
-    """Which meter: a policy and a key."""
+    """Key of a meter: a policy and a key."""
 
     tenant: str
     policy: str
@@ -27,7 +27,7 @@ class Gap(NamedTuple):
 
 
 class Meters:
-    """Told of what begins and ends; settled once for many."""
+    """The meters of all policies; settled once for many events."""
 
     def __init__(self) -> None:
         self._meters: dict[MeterKey, UsageMeter] = {}
@@ -35,25 +35,25 @@ class Meters:
         self._reserved: dict[tuple[str, str], dict[str, tuple[int, str]]] = {}
 
     def restore(self, reservations: Iterable[ReservationRow]) -> None:
-        """The reservations so far, in order; what was used follows by `remember`."""
+        """Set the reservations so far, in order; what was used follows by `remember`."""
         for row in reservations:
             self._reserved.setdefault((row.tenant, row.policy), {})[row.key] = (row.amount, row.group_name)
 
     def remember(self, key: MeterKey, since: int, past: Iterable[PastUse], reservations: Iterable[ReservationRow]) -> None:
-        """Let a meter know what was stored since `since`; see `UsageMeter.restored`."""
+        """Give a meter what was stored since `since`; see `UsageMeter.restored`."""
         restored = self._meter(key).restored(since, past, [row.change for row in reservations])
         self._meters[key] = restored
         if key in self._changed:
             self._changed[key] = restored
 
     def begin(self, lease: LeaseRow, keys: Iterable[str], at: int, account: RollupAccount) -> None:
-        """It holds what it was granted of the keys from then on, on the account's name."""
+        """Begin a lease's use of the keys at `at`, for the account."""
         place = place_of(lease)
         for key in keys:
             self._running(lease, key).begin(at, place, lease.amounts[key], account)
 
     def end(self, lease: LeaseRow, keys: Iterable[str], at: int) -> None:
-        """It holds nothing of the keys from then on."""
+        """End a lease's use of the keys at `at`."""
         place = place_of(lease)
         for key in keys:
             self._running(lease, key).end(at, place)
@@ -61,7 +61,7 @@ class Meters:
     def reserve(
         self, tenant: str, policy: str, reservation: Amounts, group: str, now: int, number: int
     ) -> Iterator[ReservationRow]:
-        """The policy-wide reservation is now this, for this group; only keys of which it changes are noted."""
+        """Set the policy-wide reservation, for a group; yields a row for each key that changes."""
         known = self._reserved.setdefault((tenant, policy), {})
         for name in sorted(known.keys() | reservation.keys()):
             amount = reservation.get(name, 0)
@@ -76,18 +76,18 @@ class Meters:
             yield row
 
     def gaps(self) -> list[Gap]:
-        """Meters of which something became known that lies before what they remember."""
+        """Meters with a change before the time that they remember."""
         return [Gap(MeterKey(*key), since) for key, meter in self._changed.items() if (since := meter.unknown_past) is not None]
 
     def settle(self, usage: UseChanges, sums: Sums, horizon: int) -> None:
-        """Work out every meter that was told something, and let it forget what was over before `horizon`."""
+        """Settle every meter with new events, and let it forget what was over before `horizon`."""
         for meter in self._changed.values():
             sums.held(meter.key, meter.settle(usage))
             meter.forget(horizon)
         self._changed.clear()
 
     def _running(self, lease: LeaseRow, key: str) -> UsageMeter:
-        """The meter, to be settled next time."""
+        """The meter, to be settled at the next call."""
         which = (lease.tenant, lease.policy, key)
         meter = self._changed.get(which)
         if meter is None:

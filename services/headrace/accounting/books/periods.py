@@ -1,7 +1,7 @@
-"""Hours, days and months as clocks in a time zone show them, as moments. Leap seconds are ignored, as everywhere in the ledger's time.
+"""Hours, days and months of a time zone, as times in microseconds. Leap seconds are ignored, as in the ledger's time.
 
-A period begins when a clock there first shows its beginning, and ends where the next one begins: so a day may have 23 or 25 hours, and no
-moment belongs to two periods or to none. A beginning that the clock leaves out is the moment in which it jumps.
+A period begins when a clock there first shows its beginning, and ends where the next one begins: so a day may have 23 or 25 hours, and
+every time belongs to exactly one period. A beginning that the clock skips is the time at which it jumps.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ HOURLY, DAILY, MONTHLY = "hour", "day", "month"
 KINDS = (HOURLY, DAILY, MONTHLY)
 
 PERIODS_MAX = 10_000
-"""Of one question."""
+"""Maximum number of periods in one query."""
 
 _MONTH = re.compile("([0-9]{4})-([0-9]{2})")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _QUARTER = 15 * MINUTE
-"""All zones of these days begin their hours on a quarter of UTC's."""
+"""Hours begin on a quarter of UTC's hours in all present time zones."""
 
 
 class BadPeriod(ValueError):
-    """No such zone, month or kind of period; the text names the field and the way out."""
+    """Unknown zone, month or kind of period; the text names the field and the way out."""
 
 
 class Period(NamedTuple):
-    """`[since, until)`, and how it is called: the beginning, as a clock there shows it."""
+    """`[since, until)`, and its label: the beginning, as a clock there shows it."""
 
     since: int
     until: int
@@ -40,31 +40,31 @@ class Period(NamedTuple):
 
 
 def zone(name: str) -> ZoneInfo:
-    """A time zone by its name in the database of time zones."""
+    """Time zone by its name in the time zone database. Raises `BadPeriod`."""
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
-        raise BadPeriod(f"timezone: there is no zone {name[:80]!r}; write one such as Europe/Berlin, or UTC") from None
+        raise BadPeriod(f"timezone: unknown zone {name[:80]!r}; write one such as Europe/Berlin, or UTC") from None
 
 
 def month(text: str, where: ZoneInfo) -> Period:
-    """The month `2026-11` there."""
+    """The month `2026-11` in a time zone. Raises `BadPeriod`."""
     written = _MONTH.fullmatch(text)
     try:
         year, number = (int(part) for part in (written.groups() if written else ()))
         first = datetime(year, number, 1, tzinfo=where)
         following = datetime(year + number // 12, number % 12 + 1, 1, tzinfo=where)
     except ValueError:
-        raise BadPeriod(f"month: {text[:80]!r} is none; write it as 2026-11") from None
+        raise BadPeriod(f"month: invalid month {text[:80]!r}; write it as 2026-11") from None
     return Period(_moment(first), _moment(following), f"{year:04}-{number:02}")
 
 
 def periods(since: int, until: int, per: str, where: ZoneInfo) -> list[Period]:
-    """`[since, until)` cut at every beginning of such a period; the first and the last may be parts. Without `per`: in one piece."""
+    """`[since, until)` cut at every beginning of a period; the first and the last may be parts. Without `per`: in one piece."""
     if not per:
         return [Period(since, until, "")]
     if per not in KINDS:
-        raise BadPeriod(f"per: {per[:80]!r} is no period; it is {', '.join(KINDS)}")
+        raise BadPeriod(f"per: unknown period {per[:80]!r}; it is {', '.join(KINDS)}")
     found: list[Period] = []
     steps = _steps(since, per, where)
     begins, label = next(steps)

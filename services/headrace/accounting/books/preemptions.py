@@ -11,7 +11,7 @@ from headrace.domain.model.state import State
 
 
 def _ordered(state: State, changes: RowChanges, fact: f.PreemptionOrderedV1, number: int) -> None:
-    """Only an order that the fold has taken is one."""
+    """Note an order that the fold has accepted."""
     ordered = state.preemptions.get(fact.preemption)
     if ordered is None or ordered.sequence != number // PLACES:
         return
@@ -38,4 +38,4 @@ NOTED: dict[type, Callable[[State, RowChanges, Any, int], None]] = {
     f.PreemptionSettledV1: _settled,
     f.NominationEndedV1: _unused,
 }
-"""Facts to what notes them in the changes."""
+"""Functions that note a fact in the changes, by its type."""

@@ -1,9 +1,9 @@
-"""What is kept for jobs: free units nominated for a preemptor (R27) or one that moves (R29), or held back for backfill (R16). Pure.
+"""Free units kept for jobs: nominated for a preemptor (R27) or one that moves (R29), or held back for backfill (R16). Pure.
 
-R37 shows them as *kept* and charges nobody. How much of a place is kept is how much of it nobody holds: a victim is charged until it has
-left, and only then is the rest of its place kept. So it is worked out anew, after a record, for every node on which something is kept and
-something has changed, in log time: what was kept never depends on what becomes known late. Keys that are a pool's and no node's, such as
-licences, are worked out over the pool, and shown on the nodes of the places for which they are kept.
+R37 shows them as *kept* and does not charge them. Of a place as much is kept as is free: a victim is charged until it has left, and only
+then is the rest of its place kept. So it is computed again, after a record, for every node with kept units and a change, in log time: it
+never depends on what becomes known late. Keys that belong to a pool and not to a node, such as licences, are computed over the pool, and
+shown on the nodes of the places for which they are kept.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from headrace.domain.model.jobs import JobRecord
 from headrace.domain.model.state import NodeState, State
 
 OPENS = frozenset({f.PreemptionOrderedV1, f.MoveOrderedV1, f.HoldPlacedV1})
-"""Facts from which on something may be kept for their job."""
+"""Facts from which on units may be kept for their job."""
 
 ON_NODES = (GPU, CPU, MEMORY)
-"""Keys that a node has or has not; every other one is the pool's."""
+"""Keys of nodes; every other one is the pool's."""
 
 Cell = tuple[str, str, str]
 """(job, node, key)."""
@@ -34,7 +34,7 @@ Cell = tuple[str, str, str]
 
 @dataclass(slots=True, eq=False)
 class _Keeps:
-    """Places that are kept for a job, on its name; who came first has first what is free."""
+    """Places that are kept for a job, with its account; the earliest gets free units first."""
 
     order: tuple[int, str]
     account: RollupAccount
@@ -48,7 +48,7 @@ class _Stint(NamedTuple):
 
 
 class ReservedIdle:
-    """Told of every record after the fold has read it, and of the nodes that it touched. `account_of`: on whose name a job goes."""
+    """Kept units, updated with every record after the fold has read it, and with the nodes that changed. `account_of`: account of a job."""
 
     def __init__(self, state: State, sums: Sums, account_of: Callable[[JobRecord], RollupAccount]) -> None:
         self._state = state
@@ -58,12 +58,12 @@ class ReservedIdle:
         self._on_node: dict[str, set[str]] = {}
         self._touched: set[str] = set()
         self._in_pool: dict[str, set[str]] = {}
-        """Jobs for which something is kept that is the pool's."""
+        """Jobs for which units of the pool's keys are kept."""
         self._touched_pools: set[str] = set()
         self._stints: dict[Cell, _Stint] = {}
 
     def restore(self, rows: Iterable[KeptRow]) -> None:
-        """Go on from the intervals that last, as stored; what is kept for whom is in the fold."""
+        """Continue from the stored intervals that last; which job they are kept for is in the fold."""
         for row in rows:
             self._stints[row.job, row.node, row.key] = _Stint(row.since, row.units, RollupAccount(*row[6:], row.node))
         for job in {*self._state.holds, *(each.job.key for each in self._state.preemptions.values() if each.kept)}:
@@ -72,7 +72,7 @@ class ReservedIdle:
         self._touched_pools.clear()
 
     def touch(self, node: str, pool: str = "") -> None:
-        """Somebody has taken or left something of a node, and of its pool, or the node is another one."""
+        """Note that the use of a node, and of its pool, or the node itself has changed."""
         if node in self._on_node:
             self._touched.add(node)
             for job in self._on_node[node]:
@@ -80,12 +80,12 @@ class ReservedIdle:
         self.touch_pool(pool)
 
     def touch_pool(self, pool: str) -> None:
-        """A pool is another one, or somebody has taken or left something of it."""
+        """Note that a pool, or the use of it, has changed."""
         if pool in self._in_pool:
             self._touched_pools.add(pool)
 
     def changes(self, facts: Iterable[Fact]) -> Iterator[KeptRow]:
-        """Intervals that are new, or have come to their end, behind a record of such facts."""
+        """Intervals that are new, or have ended, after a record with these facts."""
         for fact in facts:
             if self._open or type(fact) in OPENS:
                 job = getattr(fact, "job", "")
@@ -102,7 +102,7 @@ class ReservedIdle:
             yield from self._count(self._found_in(pool), known)
 
     def _look_at(self, key: str) -> None:
-        """Which places are kept for a job now."""
+        """Update the places that are kept for a job."""
         job, was = self._state.jobs.get(key), self._open.get(key)
         nomination, hold = job.nomination if job is not None else None, self._state.holds.get(key)
         places = nomination.places if nomination is not None else hold.places if hold is not None else ()
@@ -138,7 +138,7 @@ class ReservedIdle:
             self._in_pool.pop(pool, None)
 
     def _count(self, found: dict[Cell, tuple[RollupAccount, int]], known: Iterable[Cell]) -> Iterator[KeptRow]:
-        """What is kept for each job now; where that is another number than was `known`, one interval ends and one begins."""
+        """Compare what is kept with what was `known`: at a difference one interval ends and one begins."""
         now = self._state.now
         for cell in sorted({*found, *known}):
             job, node, key = cell
@@ -179,7 +179,7 @@ class ReservedIdle:
             yield from (((keep.order[1], name, key), (account, amount)) for key, amount in units.items() if amount)
 
     def _found_in(self, name: str) -> dict[Cell, tuple[RollupAccount, int]]:
-        """Of the keys that are the pool's; who came first has first what is free."""
+        """Kept units of the pool's keys; the earliest gets free units first."""
         found: dict[Cell, tuple[RollupAccount, int]] = {}
         pool = self._state.pools.get(name)
         if pool is None:
@@ -201,12 +201,12 @@ class ReservedIdle:
 
 
 def _of_the_pool(place: Place) -> Amounts:
-    """What of a place is the pool's and no node's."""
+    """The amounts of a place that belong to the pool and not to a node."""
     return {key: amount for key, amount in place.amounts.items() if key not in ON_NODES and key != JOB}
 
 
 def _free_of(node: NodeState, share: DeviceShare, left: dict[str, int]) -> int:
-    """Units of a share that nobody holds; a slice is free as a whole or not at all (R4)."""
+    """Free units of a share; a slice is free as a whole or not at all (R4)."""
     device = node.by_name.get(share.device)
     if device is None or device.unfit:
         return 0

@@ -1,10 +1,9 @@
-"""What came to an end, summed up by hour and by day: tables that make a month's statement a matter of days and not of jobs. Pure.
+"""Sums by hour and by day of intervals that have ended, so that a month's statement depends on days and not on jobs. Pure.
 
-Strategy: sums are kept of what is over (an interval of use, a start, a suspension, a wait, what was kept for somebody), as differences,
-so that an interval that turns out to have been another one is taken out again and the new one put in; what still lasts is added by
-whoever asks. Hours and days are those of UTC: any other period is whole hours, and a rest that is read from the intervals themselves.
-Three tables, each with no more than its questions need: days and hours by account, and hours by node, where accounts would make as many
-rows as there are jobs.
+Strategy: sums are stored of what is over (an interval of use, a start, a suspension, a wait, units kept), as differences, so that an
+interval that turns out to have been another one is taken out again and the new one put in; what still lasts is added by queries. Hours and
+days are those of UTC: any other period is whole hours, and a rest that is read from the intervals themselves. There are three tables, each
+with no more than its queries need: days and hours by account, and hours by node, where accounts would make as many rows as there are jobs.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ HOURS_A_DAY = DAY // HOUR
 
 
 class RollupAccount(NamedTuple):
-    """On whose name something goes; `pool` is empty for what has not come so far. `node`: where it is; no part of the name."""
+    """The account of an amount; `pool` is empty before a grant. `node`: where it is, not a part of the account."""
 
     tenant: str
     group: str
@@ -34,7 +33,7 @@ class RollupAccount(NamedTuple):
 
 
 class SumRow(NamedTuple):
-    """A difference to what one account had of one key on one day, or in one hour, at one tariff; in unit-microseconds.
+    """A difference of one account's amounts of one key on one day, or in one hour, at one tariff; in unit-microseconds.
 
     `number`: days, or hours, since 1970.
     """
@@ -58,7 +57,7 @@ class SumRow(NamedTuple):
 
 
 class NodeSumRow(NamedTuple):
-    """A difference to what a tenant had of one key on one node in one hour."""
+    """A difference of a tenant's amounts of one key on one node in one hour."""
 
     hour: int
     tenant: str
@@ -89,7 +88,7 @@ _Table: TypeAlias = dict[tuple[Any, ...], list[int]]
 
 
 class Sums:
-    """Collects differences until they are taken. `span`: the finest that is wanted, an hour or a day."""
+    """Collects differences until they are taken. `span`: the finest sum, an hour or a day."""
 
     def __init__(self, tariffs: Tariffs, span: int = HOUR) -> None:
         self._tariffs = tariffs
@@ -97,11 +96,11 @@ class Sums:
         self._table: dict[tuple[int, RollupAccount, str, int], list[int]] = {}
 
     def held(self, key: str, closed: Iterable[Closed]) -> None:
-        """Use of a key, reserved and borrowed, priced at the tariff of its time; tags are accounts."""
+        """Add use of a key, reserved and borrowed, priced at the tariff of its time; tags are accounts."""
         table, only, span = self._table, self._tariffs.only, self._span
         for account, since, until, reserved, borrowed in closed:
             tariff, number = only(account.pool, account.tenant, since), since // span
-            if tariff is not None and until <= (number + 1) * span:  # nearly all of what is short
+            if tariff is not None and until <= (number + 1) * span:  # nearly all short intervals
                 place = (number, account, key, tariff)
                 cell = table.get(place)
                 if cell is None:
@@ -113,25 +112,25 @@ class Sums:
                 self._add(account, key, tariff, begun, ended, ((_RESERVED, reserved), (_BORROWED, borrowed)))
 
     def suspended(self, account: RollupAccount, key: str, units: int, since: int, until: int) -> None:
-        """Units that a suspended job would have held; charged to nobody (R29)."""
+        """Add units that a suspended job would have held; not charged (R29)."""
         self._add(account, key, NO_TARIFF, since, until, ((_SUSPENDED, units),))
 
     def kept(self, account: RollupAccount, key: str, units: int, since: int, until: int) -> None:
-        """Free units that were kept for a job; charged to nobody (R37)."""
+        """Add free units that were kept for a job; not charged (R37)."""
         self._add(account, key, NO_TARIFF, since, until, ((_KEPT, units),))
 
     def provider_lost(self, account: RollupAccount, amounts: Amounts, since: int, until: int) -> None:
-        """What a lease held before its job ran; not charged (R36, R37)."""
+        """Add what a lease held before its job ran; not charged (R36, R37)."""
         for key, units in amounts.items():
             self._add(account, key, NO_TARIFF, since, until, ((_PROVIDER_LOST, units),))
 
     def waited(self, account: RollupAccount, amounts: Amounts, since: int, until: int) -> None:
-        """What a job asked for while it was pending."""
+        """Add a job's request while it was pending."""
         for key, units in amounts.items():
             self._add(account, key, NO_TARIFF, since, until, ((_WAITING, units),))
 
     def take(self) -> Summed:
-        """Everything since the last time that is some difference."""
+        """All differences since the last call that are not zero."""
         cells, self._table = self._table, {}
         days: _Table = {}
         hours: _Table = {}
@@ -168,6 +167,6 @@ class Sums:
 
 
 def _merge(table: _Table, place: tuple[Any, ...], cell: list[int]) -> None:
-    """Add a cell; one that stands alone is shared with others until another comes to it."""
+    """Add a cell; the list of a single one is shared until another is added."""
     there = table.get(place)
     table[place] = cell if there is None else [one + more for one, more in zip(there, cell, strict=True)]

@@ -1,4 +1,4 @@
-"""The shared fold and its facts in the words of the books' tables. Pure."""
+"""Maps the shared fold and its facts to rows of the books. Pure."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from headrace.domain.model.jobs import JobRecord
 from headrace.domain.model.state import NodeState, State
 
 ABOUT_MAX = 200
-"""Characters; a node may name what it likes, and an index of the database has no room for that."""
+"""Maximum length in characters; a node may send any name, and an index of the database has a limit."""
 
 _NAMED_BY = ("job", "node", "name", "handle")
 _DOCUMENTS = ("tenant", "user", "group", "pool", "profile", "policy")
 
 
 def about(fact: Fact) -> str:
-    """What a fact speaks of: the job key, else the node, else the document's name, `<tenant>/<name>` where it has a tenant.
+    """The subject of a fact: the job key, else the node, else the document's name, `<tenant>/<name>` if it has a tenant.
 
-    Of wishes that were refused and name no job: whose they were, `<tenant>.<user>`.
+    Of refused wishes without a job: the user, `<tenant>.<user>`.
     """
     describe = _ABOUT.get(type(fact))
     if describe is None:
@@ -62,7 +62,7 @@ _ABOUT: dict[type[Fact], Callable[[Any], str]] = {
 
 
 def job_row(job: JobRecord, account: RollupAccount) -> JobRow:
-    """A job as the fold has it now, on the name on which it was admitted."""
+    """A job as the fold has it now, with the account of its admission."""
     policy = job.policy.document
     return JobRow(
         job=job.key,
@@ -92,7 +92,7 @@ def job_row(job: JobRecord, account: RollupAccount) -> JobRow:
 
 
 def rejected_row(fact: f.JobRejectedV1, sequence: int, now: int) -> JobRow:
-    """A job that was turned away at once (R13)."""
+    """A job that was rejected at once (R13)."""
     tenant, user, _ = fact.job.split(".")
     return JobRow(
         job=fact.job,
@@ -145,13 +145,13 @@ def new_lease(job: JobRecord, fact: f.LeaseGrantedV1, number: int, now: int, *, 
 
 
 def account_of(job: JobRecord, *, service_account: bool) -> RollupAccount:
-    """On whose name a job goes as things are; no pool has taken it so far."""
+    """The account of a job by the present state; without a pool."""
     policy = job.policy.document
     return RollupAccount(policy.tenant, plain(policy.group), policy.name, job.profile, job.user, service_account, "")
 
 
 def service_accounts(state: State) -> frozenset[tuple[str, str]]:
-    """(tenant, user) of all that a group names as a service account."""
+    """(tenant, user) of all service accounts that groups name."""
     groups = (written.document for written in state.groups.values())
     return frozenset((group.tenant, name) for group in groups if isinstance(group, Group) for name in group.service_accounts)
 

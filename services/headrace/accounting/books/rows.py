@@ -1,6 +1,6 @@
-"""The rows of the books, one type for each table, fields in the order of its columns; moments are microseconds since 1970.
+"""Rows of the books, one type for each table, fields in the order of its columns; times are microseconds since 1970.
 
-Rows that grow while a lease lasts are mutable (`AttemptRow`, `LeaseRow`); the others are made once.
+Rows that change while a lease lasts are mutable (`AttemptRow`, `LeaseRow`); the others are immutable.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from headrace.accounting.books.tariffs import PriceRow, TariffRow
 from headrace.contracts.values.amounts import Amounts
 
 PLACES = 1_000
-"""Facts of one record at most (`RECORD_FACTS_MAX`): a fact's number is sequence * PLACES + place."""
+"""Maximum number of facts in a record (`RECORD_FACTS_MAX`): a fact's number is sequence * PLACES + place."""
 
 
 class Position(NamedTuple):
@@ -27,11 +27,11 @@ class Position(NamedTuple):
 
 
 NOWHERE = Position()
-"""Where empty books stand."""
+"""The position of empty books."""
 
 
 class RecordRow(NamedTuple):
-    """One record, byte for byte. `now` is None and `void` says why where it counts for nothing."""
+    """One record, byte for byte. A void one has None as `now`, and `void` says why."""
 
     sequence: int
     subject: str
@@ -43,7 +43,7 @@ class RecordRow(NamedTuple):
 
 
 class FactRow(NamedTuple):
-    """Where a fact stands and what it is about."""
+    """The position of a fact and its subject."""
 
     sequence: int
     place: int
@@ -52,7 +52,7 @@ class FactRow(NamedTuple):
 
 
 class JobRow(NamedTuple):
-    """A job as it is now. `waiting_since` is None where it is not pending."""
+    """A job as it is now. `waiting_since`: None unless it is pending."""
 
     job: str
     tenant: str
@@ -80,7 +80,7 @@ class JobRow(NamedTuple):
 
 
 class UnservedRow(NamedTuple):
-    """A wait that no attempt ended: the job was cancelled or dismissed."""
+    """A wait that ended without an attempt: the job was cancelled or dismissed."""
 
     job: str
     since: int
@@ -89,7 +89,7 @@ class UnservedRow(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class LeaseRow:
-    """What one replica holds. `heard_at` is the moment of the node's last fact about it (R37)."""
+    """The lease of one replica. `heard_at` is the time of the node's last fact about it (R37)."""
 
     lease: int
     job: str
@@ -122,19 +122,19 @@ class LeaseRow:
 
     @property
     def account(self) -> RollupAccount:
-        """On whose name it goes."""
+        """The account of the lease."""
         name = (self.tenant, self.group_name, self.policy, self.profile, self.user_name, self.service_account)
         return RollupAccount(*name, self.pool, self.node)
 
 
 def place_of(lease: LeaseRow) -> int:
-    """Its place in R17's order."""
+    """The lease's place in R17's order."""
     return order_of(lease.lease, preemptible=lease.preemptible, over_budget=lease.over_budget)
 
 
 @dataclass(slots=True, eq=False)
 class AttemptRow:
-    """One try at running a job; `cause` is None until it is settled."""
+    """One attempt of a job; `cause`: None until it is settled."""
 
     job: str
     attempt: int
@@ -150,11 +150,11 @@ class AttemptRow:
     checkpoint_step: int | None = None
     checkpoint_at: int | None = None
     leases: dict[int, LeaseRow] = field(default_factory=dict)
-    """By rank; no column."""
+    """Leases by rank; not a column."""
 
 
 class SuspensionRow(NamedTuple):
-    """For how long a lease was suspended, and the units of `gpu` that it would have held; `until` None: it still is."""
+    """A suspension of a lease, and the units of `gpu` that it would have held; `until` None: it lasts."""
 
     lease: int
     since: int
@@ -163,7 +163,7 @@ class SuspensionRow(NamedTuple):
 
 
 class KeptRow(NamedTuple):
-    """Free units of a node that were kept for a job, on its account's name; `until` None: they still are."""
+    """Free units of a node that were kept for a job, with its account; `until` None: they still are."""
 
     job: str
     node: str
@@ -193,7 +193,7 @@ class PreemptionRow(NamedTuple):
 
 
 class VictimRow(NamedTuple):
-    """A job that had to yield."""
+    """A victim of a preemption."""
 
     preemption: str
     job: str
@@ -203,7 +203,7 @@ class VictimRow(NamedTuple):
 
 
 class SettlementRow(NamedTuple):
-    """How a preemption ended; spans in microseconds, `lost` in whole GPU-seconds."""
+    """How a preemption ended; durations in microseconds, `lost` in whole GPU-seconds."""
 
     preemption: str
     settled_at: int
@@ -221,7 +221,7 @@ class UnusedRow(NamedTuple):
 
 
 class ReservationRow(NamedTuple):
-    """A policy's reservation of a key since a moment, and the group that it was for."""
+    """A policy's reservation of a key since a time, and the group that it was for."""
 
     tenant: str
     policy: str
@@ -233,12 +233,12 @@ class ReservationRow(NamedTuple):
 
     @property
     def change(self) -> Reservation:
-        """As a meter wants it."""
+        """The reservation for a meter."""
         return Reservation(self.since, self.number, self.amount)
 
 
 class CapacityRow(NamedTuple):
-    """What a pool has of a key since a moment (R6)."""
+    """A pool's supply of a key since a time (R6)."""
 
     pool: str
     key: str
@@ -265,7 +265,7 @@ class NodeRow(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class RowChanges:
-    """What a stretch of the ledger changes in the books: from `before` to `position`, all in one transaction."""
+    """Changes of the books by a part of the ledger: from `before` to `position`, all in one transaction."""
 
     before: Position
     position: Position
@@ -294,7 +294,7 @@ class RowChanges:
 
 
 class StoredBooks(NamedTuple):
-    """What books are made from again: attempts not settled, the accounts of jobs that go on, suspensions, and the rest."""
+    """Stored rows from which books continue: attempts not settled, the accounts of jobs that go on, suspensions, and the rest."""
 
     unsettled: Sequence[AttemptRow] = ()
     accounts: Iterable[tuple[str, RollupAccount]] = ()
@@ -311,10 +311,10 @@ ATTEMPT_COLUMNS = tuple(name for name in AttemptRow.__dataclass_fields__ if name
 
 
 def plain(text: str) -> str:
-    """`text` as PostgreSQL can hold it: without NUL."""
+    """`text` without NUL, which PostgreSQL cannot store."""
     return text.replace("\0", "\ufffd") if "\0" in text else text
 
 
 def plain_map(values: Mapping[str, str]) -> dict[str, str]:
-    """Labels as PostgreSQL can hold them."""
+    """Labels without NUL, which PostgreSQL cannot store."""
     return {plain(key): plain(value) for key, value in values.items()}

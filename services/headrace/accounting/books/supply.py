@@ -1,4 +1,4 @@
-"""What there is to be had, for the books: nodes as they are, and what each pool has since when (R6). Pure."""
+"""Supply for the books: nodes as they are, and what each pool has since when (R6). Pure."""
 
 from __future__ import annotations
 
@@ -33,26 +33,26 @@ class Supply:
         self._nodes: dict[str, NodeState] = {}
 
     def restore(self, rows: Iterable[CapacityRow]) -> None:
-        """Go on from what was noted last."""
+        """Continue from the stored supply."""
         self._known = {(row.pool, row.key): (row.known, row.usable) for row in rows}
 
     def node_changed(self, name: str) -> None:
-        """A node is to be written."""
+        """Note that a node has changed."""
         node = self._state.nodes.get(name)
         if node is not None:
             self._nodes[name] = node
 
     def nodes_moved(self) -> None:
-        """Nodes may have come into a pool or left it."""
+        """Note that nodes may have come into a pool or left it."""
         self._nodes.update(self._state.nodes)
 
     def take_nodes(self) -> list[NodeRow]:
-        """Those that have changed since the last time."""
+        """The nodes that have changed since the last call."""
         changed, self._nodes = self._nodes, {}
         return [node_row(node) for node in changed.values()]
 
     def changes(self, sequence: int) -> Iterator[CapacityRow]:
-        """What each pool has, where it differs from what was noted last."""
+        """The supply of each pool that differs from the last one."""
         supply = {
             (pool.document.name, key): (pool.known.get(key, 0), pool.usable.get(key, 0))
             for pool in self._state.pools.values()

@@ -1,7 +1,7 @@
-"""Prices and their history: which tariff was in force in a pool, for a tenant, at any moment. Pure.
+"""Prices and their history: which tariff was in force in a pool, for a tenant, at any time. Pure.
 
-A *tariff* is every rate of one pool for one tenant (empty: for all that have no rates of their own there) since a moment of log time. A
-new one never changes the past: it begins with the record that states it, and use before that keeps the one before. Rates are integers of
+A *tariff* is every rate of one pool for one tenant (empty: for all that have no rates of their own there) since a log time. A new one
+never changes the past: it begins with the record that states it, and use before that keeps the one before. Rates are integers of
 millionths of the installation's currency for an hour of a key (a GPU, a core, a GiB).
 """
 
@@ -17,14 +17,14 @@ from headrace.domain.model.state import State
 MILLION = 1_000_000
 
 NO_TARIFF = 0
-"""Where nothing was ever priced."""
+"""Number of the tariff without any price."""
 
 Place = tuple[str, str]
 """(pool, tenant)."""
 
 
 class TariffRow(NamedTuple):
-    """A tariff: the fact that stated it (sequence * 1000 + place), where it holds, for whom, and since when."""
+    """A tariff: the fact that stated it (sequence * 1000 + place), its pool and tenant, and since when."""
 
     tariff: int
     pool: str
@@ -45,7 +45,7 @@ class PriceRow(NamedTuple):
 
 
 class Rates(NamedTuple):
-    """What one tariff says, by key: (on demand, reserved)."""
+    """Rates of one tariff by key: (key, on demand, reserved)."""
 
     spot: bool
     by_key: tuple[tuple[str, int, int], ...]
@@ -61,7 +61,7 @@ def millionths(text: str) -> int:
 
 
 def rates_of(pool: Pool, share: Share | None = None) -> Rates:
-    """What a pool costs, and a tenant with a share there: its own rates first, then the pool's; reserved is on demand where unsaid."""
+    """Rates of a pool, or of a tenant with a share there: its own first, then the pool's; without a reserved rate the one on demand."""
     own, own_reserved = (share.price, share.reserved_price) if share is not None else ({}, {})
     rates = []
     for key in sorted({*pool.price, *pool.reserved_price, *own, *own_reserved}):
@@ -72,7 +72,7 @@ def rates_of(pool: Pool, share: Share | None = None) -> Rates:
 
 
 class Tariffs:
-    """Every tariff there was. `state` is the fold, which has read what is stated here."""
+    """All tariffs so far. `state` is the fold, which has read the facts that state them."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -81,7 +81,7 @@ class Tariffs:
         self._latest: dict[Place, Rates] = {}
 
     def restore(self, tariffs: Iterable[TariffRow], prices: Iterable[PriceRow]) -> None:
-        """Go on from stored ones, in their order."""
+        """Continue from stored tariffs, in their order."""
         by_key: dict[tuple[int, Place], list[tuple[str, int, int]]] = {}
         for price in prices:
             by_key.setdefault((price.tariff, (price.pool, price.tenant)), []).append(
@@ -102,7 +102,7 @@ class Tariffs:
         return NO_TARIFF
 
     def only(self, pool: str, tenant: str, moment: int) -> int | None:
-        """The tariff in force from `moment` on for ever, so far; None: a look at `pieces` is needed."""
+        """The tariff in force from `moment` on if it has not changed since; None: use `pieces`."""
         since = self._since.get((pool, ""))
         if (pool, tenant) in self._since or (since is not None and (len(since) > 1 or since[0] > moment)):
             return None
@@ -118,7 +118,7 @@ class Tariffs:
             since = ends
 
     def changed(self, number: int, pools: Iterable[str], now: int) -> Iterator[tuple[TariffRow, list[PriceRow]]]:
-        """The tariffs that are others now than the ones noted last, for these pools and all who have rates of their own there."""
+        """The tariffs that differ from the last ones, of these pools and all tenants with rates of their own there."""
         for name in sorted(pools):
             pool = self._state.pools.get(name)
             if pool is None:

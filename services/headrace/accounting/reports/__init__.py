@@ -1,1 +1,1 @@
-"""Answers out of the books: usage, invoices, exports, history."""
+"""Answers from the books: usage, invoices, exports, history."""

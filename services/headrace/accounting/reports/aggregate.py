@@ -1,4 +1,4 @@
-"""Adds up what was read into lines: by period, names and key; with what reservations had idle, and what it costs. Pure."""
+"""Adds entries up into lines: by period, names and key; with idle reservations, and costs. Pure."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class AggregateLine:
     lost_cost: int = 0
 
     def add(self, entry: PeriodSum, rates: tuple[int, int]) -> None:
-        """One more entry, at (on demand, reserved)."""
+        """Add an entry, at (on demand, reserved)."""
         on_demand, reserved = rates
         self.reserved += entry.reserved
         self.borrowed += entry.borrowed
@@ -59,12 +59,12 @@ class AggregateLine:
         self.lost_cost += entry.lost_reserved * reserved + entry.lost_borrowed * on_demand
 
     def priced(self, key: str) -> tuple[int, int]:
-        """What it costs, and the part of that which was lost, each rounded once to a millionth."""
+        """The cost, and the part of it that was lost, each rounded once to a millionth."""
         return rounded(self.cost, hour_of(key)), rounded(self.lost_cost, hour_of(key))
 
 
 class AggregateKey(NamedTuple):
-    """Which line: the number of its period, the values of the fields asked for, and the key."""
+    """Key of a line: the number of its period, the values of the fields asked for, and the key."""
 
     period: int
     names: tuple[str, ...]
@@ -79,9 +79,9 @@ def lines(
     bounds: Sequence[int],
     cover: Iterable[PeriodSum] | None = None,
 ) -> dict[AggregateKey, AggregateLine]:
-    """Every line that is not empty, in order. `bounds` are those of the periods; `reservations` come in the order of their times.
+    """Every line that is not empty, in order. `bounds` are those of the periods; `reservations` are ordered by time.
 
-    `cover`: entries of the same periods that name their policies, where the others do not.
+    `cover`: entries of the same periods that name their policies, if the others do not.
     """
     entries = list(entries)
     cover = entries if cover is None else cover
@@ -109,7 +109,7 @@ def lines(
 
 
 def _reserved(rows: Sequence[ReservationRow], since: int, until: int) -> tuple[int, str]:
-    """A reservation times the time it was in force in `[since, until)`, and the group it was for last."""
+    """A reservation times the time it was in force in `[since, until)`, and the last group it was for."""
     total, group = 0, ""
     for index, row in enumerate(rows):
         ends = rows[index + 1].since if index + 1 < len(rows) else until

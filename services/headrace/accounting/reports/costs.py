@@ -1,7 +1,7 @@
-"""Money, exactly: integers of millionths of the installation's currency. The one place where anything is rounded. Pure.
+"""Money, exactly: integers of millionths of the installation's currency. The only place where amounts are rounded. Pure.
 
-What something costs is units times microseconds times a rate, divided by what an hour of the key is. That is a fraction; **it is rounded
-once, half to even, to a millionth**, and every larger sum is a sum of such lines, so that whatever is added up adds up.
+A cost is units times microseconds times a rate, divided by an hour of the key. That is a fraction; **it is rounded once, half to even, to
+a millionth**, and every larger sum is a sum of such lines, so that all sums agree.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from headrace.contracts.values.durations import HOUR
 from headrace.domain.model.state import State
 
 ONE = {GPU: GPU_UNITS, CPU: CPU_UNITS, MEMORY: 1024}
-"""What a price is for: an hour of a GPU, a core, a GiB; of other keys one."""
+"""Units that a price is for: an hour of a GPU, a core, a GiB; of other keys one."""
 
 
 def hour_of(key: str) -> int:
@@ -23,7 +23,7 @@ def hour_of(key: str) -> int:
 
 
 def rounded(numerator: int, denominator: int) -> int:
-    """The nearest integer; of two the even one."""
+    """The quotient rounded to the nearest integer, half to even."""
     whole, rest = divmod(numerator, denominator)
     if 2 * rest > denominator or (2 * rest == denominator and whole % 2):
         return whole + 1
@@ -37,7 +37,7 @@ def decimal(millionths: int) -> str:
 
 
 class PriceList:
-    """Every tariff there was, with its rates."""
+    """All tariffs so far, with their rates."""
 
     def __init__(self, tariffs: Iterable[TariffRow], prices: Iterable[PriceRow]) -> None:
         self._tariffs = Tariffs(State())
@@ -52,21 +52,21 @@ class PriceList:
             moments.add(row.since)
         self._tariffs.restore(rows, ())
         self.moments = sorted(moments)
-        """When any price changed."""
+        """Times at which any price changed."""
 
     def at(self, pool: str, tenant: str, moment: int) -> int:
-        """The tariff in force."""
+        """The number of the tariff in force."""
         return self._tariffs.at(pool, tenant, moment) if pool else NO_TARIFF
 
     def rates(self, tariff: int, pool: str, tenant: str, key: str) -> tuple[int, int]:
-        """What an hour of the key costs, on demand and inside a reservation, in millionths."""
+        """Rates of an hour of the key, on demand and inside a reservation, in millionths."""
         own = self._rates.get((tariff, pool, tenant, key))
         return own if own is not None else self._rates.get((tariff, pool, "", key), (0, 0))
 
     def since(self, tariff: int) -> int:
-        """When it began to be in force; 0 for none."""
+        """The time from which a tariff was in force; 0 for `NO_TARIFF`."""
         return self._since.get(tariff, 0)
 
     def is_spot(self, tariff: int, pool: str) -> bool:
-        """Whether what it says is a spot price."""
+        """True if the tariff's price is a spot price."""
         return self._spot.get((tariff, pool), False)

@@ -1,8 +1,10 @@
-"""Charges in the form of the FinOps Open Cost and Usage Specification (FOCUS) 1.2, as CSV: a row for each day, account, key and rate. Pure.
+"""Charges in the format of the FinOps Open Cost and Usage Specification (FOCUS) 1.2, as CSV: a row for each day, account, key and rate.
 
-What is what there: the billing account is the tenant, the sub account its group, the resource the pool, the commitment a policy's
-reservation. `ListUnitPrice` is what the pool costs everybody, `ContractedUnitPrice` the tenant's own rate, and what was applied shows in
-`EffectiveCost` and `BilledCost`, which are the same here: nothing is paid in advance. Costs are exact; a quantity has twelve decimals.
+Pure.
+
+The billing account is the tenant, the sub account its group, the resource the pool, the commitment a policy's reservation. `ListUnitPrice`
+is the pool's general price, `ContractedUnitPrice` the tenant's own rate, and the applied rate shows in `EffectiveCost` and `BilledCost`,
+which are the same here: nothing is paid in advance. Costs are exact; a quantity has twelve decimals.
 """
 
 from __future__ import annotations
@@ -83,7 +85,7 @@ def as_csv(heading: InvoiceHeading, charges: Iterable[Charge]) -> str:
 
 
 def row(heading: InvoiceHeading, charge: Charge) -> FocusRow:
-    """One charge."""
+    """The row of one charge."""
     account, unit, cost = charge.account, unit_of(charge.account.key), decimal(charge.cost)
     amount = quantity(account.key, charge.units, DIGITS)
     commitment = f"{account.tenant}/{account.policy}" if charge.kind == RESERVED else NULL
@@ -141,7 +143,7 @@ def _cost(charge: Charge, rate: int) -> str:
 
 
 def _tags(charge: Charge) -> str:
-    """Ours, and so with our prefix."""
+    """Tags of the charge, with the prefix `headrace/`."""
     account = charge.account
     tags = {"headrace/policy": account.policy, "headrace/profile": account.profile, "headrace/user": account.user}
     if account.service_account:
@@ -150,5 +152,5 @@ def _tags(charge: Charge) -> str:
 
 
 def _moment(microseconds: int) -> str:
-    """To the second, as the specification writes it; periods begin on one."""
+    """A time to the second, as the specification requires; periods begin on a second."""
     return f"{format_time(microseconds)[:19]}Z"

@@ -1,4 +1,4 @@
-"""The question what happened, and its answer out of the copy of every record, a page at a time."""
+"""Answers audit queries from the copy of every record, a page at a time."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from headrace.views.pseudonyms import meant
 from headrace.views.visibility import ALL_TENANTS, is_known, sees_node, tenants_of
 
 STRETCH = 20_000
-"""Records that one page looks at, at most."""
+"""Maximum number of records that one page looks at."""
 LINES_MAX = 1_000
 APART = 5 * SECOND
 """How far the times of records may be out of order: a writer may be at most 2 s ahead (R34)."""
 RELATIVES_MAX = 200
-"""Jobs whose stories are looked at for causes."""
+"""Maximum number of jobs that are searched for causes."""
 STORY_MAX = 20_000
-"""Records of them."""
+"""Maximum number of their records."""
 
 _SQL = statements("history")
 
@@ -46,25 +46,25 @@ async def answer(connection: Connection, tenant: str, user: str, question: Audit
 
 
 def check(question: AuditRequest) -> None:
-    """Raises `BadQuestion` for what makes no sense."""
+    """Raise `BadQuestion` for invalid fields."""
     if min(question.after, question.since, question.until) < 0 or not 1 <= question.limit <= LINES_MAX:
-        raise BadQuestion(f"after, since, until, limit: none is less than 0, and limit is 1 to {LINES_MAX}")
+        raise BadQuestion(f"after, since, until, limit: they must not be negative, and limit is 1 to {LINES_MAX}")
     if question.until and question.since >= question.until:
         raise BadQuestion("since, until: the time ends before it begins; exchange them")
     if question.user and not is_token(question.user):
-        raise BadQuestion(f"user: {question.user[:80]!r} is no name")
+        raise BadQuestion(f"user: invalid name {question.user[:80]!r}")
     if question.node and not is_token(question.node):
-        raise BadQuestion(f"node: {question.node[:80]!r} is no name")
+        raise BadQuestion(f"node: invalid name {question.node[:80]!r}")
     for kind in question.kinds:
         if not any(known == kind or known.startswith(f"{kind}.") for known in audit_lines.TYPES):
             nouns = ", ".join(sorted({known.partition(".")[0] for known in audit_lines.TYPES}))
             raise BadQuestion(
-                f"kinds: {kind[:80]!r} is none; there are {nouns}, or one of them with its verb, as in lease.granted"
+                f"kinds: unknown kind {kind[:80]!r}; use one of {nouns}, or one of them with its verb, as in lease.granted"
             )
 
 
 async def _check_names(connection: Connection, tenant: str, question: AuditRequest, state: State) -> None:
-    """Raises `BadQuestion` for a node or a user of whom no record speaks that the tenant may read."""
+    """Raise `BadQuestion` for a node or a user that appears in no record that the tenant may read."""
     node, user = question.node, question.user
     if node:
         there = state.nodes.get(node)
@@ -114,7 +114,7 @@ async def _page(
 
 
 def _passes(line: AuditLine, question: AuditRequest, job: str, tenant: str) -> bool:
-    """Whether one of a record's facts is what was asked for; the record has one that is. `tenant`: whose it has to be, if anybody's."""
+    """True if the line passes the filters; other facts of its record may have been searched for. `tenant`: required owner, or ""."""
     first, beyond = _names(tenant, "")
     if tenant and not (first <= line.about < beyond or line.about == tenant or _victims(line)):
         return False
@@ -130,20 +130,20 @@ def _passes(line: AuditLine, question: AuditRequest, job: str, tenant: str) -> b
 
 
 def _handle(state: State, tenant: str, user: str) -> str:
-    """Whom the records call so."""
+    """The handle by which the records name a user."""
     return (meant(state, tenant, user) or user) if user and tenant != ALL_TENANTS else user
 
 
 def _victims(line: AuditLine) -> list[str]:
-    """Those in it, of an order or a plan; elsewhere they are a number."""
+    """Victims in an order or a plan; in other facts `victims` is a number."""
     victims = line.fact.get("victims", ())
     return [victim["job"] for victim in victims] if isinstance(victims, list | tuple) else []
 
 
 def _names(tenant: str, user: str) -> tuple[str, str]:
-    """From where to where the names lie of what is a tenant's, or one of its user's; of everybody: nothing is said.
+    """Bounds of the names of a tenant's objects, or of its user's; empty for all tenants.
 
-    A tenant's jobs begin with `tenant.`, its objects with `tenant/`, which comes next; `0` comes behind both.
+    A tenant's jobs begin with `tenant.`, its objects with `tenant/`, which comes next; `0` comes after both.
     """
     if user and tenant != ALL_TENANTS:
         return f"{tenant}.{user}.", f"{tenant}.{user}/"
@@ -151,7 +151,7 @@ def _names(tenant: str, user: str) -> tuple[str, str]:
 
 
 async def _before(connection: Connection, moment: int, through: int) -> int:
-    """The last record of a time before `moment`, or one beside it: times hardly go back, so halves are enough."""
+    """The last record of a time before `moment`, or one near it: times hardly go back, so a binary search is good enough."""
     low, high = 0, through
     while low < high:
         middle = (low + high + 1) // 2
@@ -161,18 +161,18 @@ async def _before(connection: Connection, moment: int, through: int) -> int:
 
 
 async def _job(connection: Connection, tenant: str, user: str, text: str) -> str:
-    """A job by its key, or by its id: the asker's own first, else the tenant's one of that id."""
+    """A job by its key, or by its id: the user's own first, else the tenant's one with that id."""
     if not is_job_id(text):
         try:
             owner, _, _ = split_job_key(text)
         except IdError:
-            raise BadQuestion(f"job: {text[:80]!r} is no job id, which is a lower-case ULID of 26 characters") from None
+            raise BadQuestion(f"job: {text[:80]!r} is not a job id, which is a lower-case ULID of 26 characters") from None
         if tenant not in (ALL_TENANTS, owner):
             raise BadQuestion(f"job: {text} is not of tenant {tenant}")
         return text
     found = [row[0] for row in await connection.fetch(_SQL["jobs_of_id"], tenant, text)]
     if not found:
-        raise BadQuestion(f"job: {'there is' if tenant == ALL_TENANTS else f'tenant {tenant} has'} no job {text}")
+        raise BadQuestion(f"job: {'the ledger' if tenant == ALL_TENANTS else f'tenant {tenant}'} has no job {text}")
     own = f"{tenant}.{user}.{text}"
     return own if own in found else str(found[0])
 
@@ -188,19 +188,21 @@ async def _records(connection: Connection, sequences: Sequence[int]) -> list[tup
 
 
 async def _causes(connection: Connection, tenant: str, user: str, text: str, state: State, through: int) -> AuditAnswer:
-    """What led to a job, a record or a fact, and what came of it."""
+    """Causes and effects of a job, a record or a fact."""
     record, _, place = text.partition(".")
     by_place = record.isdecimal() and (not place or place.isdecimal())
     if by_place:
         wanted = await _records(connection, [int(record)])
         if not wanted:
-            raise BadQuestion(f"causes: there is no record {record}; the books reach to {through}")
+            raise BadQuestion(f"causes: record {record} does not exist; the books reach to {through}")
         facts = [fact for number, fact in spelled_out(wanted[0][1].facts) if not place or number == int(place)]
         if not facts:
             raise BadQuestion(f"causes: record {record} has facts 0 to {len(wanted[0][1].facts) - 1}, not {place}")
         jobs = [job for fact in facts for job in audit_lines.jobs_in(fact)]
     elif "." not in text and not is_job_id(text):
-        raise BadQuestion(f"causes: {text[:80]!r} is none; write a job's id, a record's number, or a fact's, such as 81234.2")
+        raise BadQuestion(
+            f"causes: invalid value {text[:80]!r}; write a job's id, a record's number, or a fact's, such as 81234.2"
+        )
     else:
         jobs = [await _job(connection, tenant, user, text)]
     records = await _stories(connection, jobs, [int(record)] if by_place else [], through)
@@ -231,7 +233,7 @@ def _linked(
 
 
 async def _stories(connection: Connection, jobs: Sequence[str], also: Sequence[int], through: int) -> dict[int, Record]:
-    """The records about these jobs, about those they took from or yielded to, and about the nodes they were on."""
+    """The records about these jobs, about their victims and preemptors, and about the nodes they were on."""
     records = dict(await _records(connection, also))
     ahead, known = list(dict.fromkeys(jobs)), set(jobs)
     nodes: set[str] = set()

@@ -1,8 +1,7 @@
-"""A tenant's statement of a month: the same bytes whenever it is asked for, once nothing in it can change any more. Pure.
+"""A tenant's statement of a month: the same bytes at every query, once it is final. Pure.
 
-A statement is *final* when its month is over and nothing lasts that was held in it: then no fact that is still to come can change what was
-used, and prices never change the past. What it says of itself depends on the ledger alone, so books that are made anew from the ledger
-give the same bytes.
+A statement is *final* when its month is over and nothing lasts that was held in it: then later facts cannot change what was used, and
+prices never change the past. Its contents depend on the ledger alone, so books that are rebuilt from the ledger give the same bytes.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ QUANTITY_DIGITS = 6
 
 
 class _Parts:
-    """What `csv` writes into."""
+    """Text buffer for the module `csv`."""
 
     def __init__(self) -> None:
         self.parts: list[str] = []
@@ -38,14 +37,14 @@ class _Parts:
 
 
 def csv_text(rows: Iterable[Sequence[str]]) -> str:
-    """Rows as RFC 4180 has them, but for the ends of lines; no cell is a formula."""
+    """Rows as in RFC 4180, with line feeds at the ends of lines; no cell is a formula."""
     out = _Parts()
     csv.writer(out, lineterminator="\n").writerows(map(cell, row) for row in rows)
     return "".join(out.parts)
 
 
 class InvoiceHeading(NamedTuple):
-    """What a statement is of. `final`: it will never say anything else; if not, it reaches to `reaches`."""
+    """Heading of a statement. `final`: it will not change any more; if not, it reaches to `reaches`."""
 
     tenant: str
     month: str
@@ -58,7 +57,7 @@ class InvoiceHeading(NamedTuple):
 
 
 class Item(NamedTuple):
-    """A line: everything of an account at one rate in the month."""
+    """A line: all charges of an account at one rate in the month."""
 
     account: ChargedAccount
     kind: str
@@ -68,12 +67,12 @@ class Item(NamedTuple):
 
 
 def unit_of(key: str) -> str:
-    """What a quantity of the key is counted in."""
+    """Unit of a quantity of the key."""
     return UNITS.get(key, f"{key}-Hours")
 
 
 def quantity(key: str, units: int, digits: int = QUANTITY_DIGITS) -> str:
-    """Unit-microseconds as hours with so many decimals, half to even; for reading, nothing is computed from it."""
+    """Unit-microseconds as hours with `digits` decimals, half to even; for display, nothing is computed from it."""
     scaled, rest = divmod(units * 10**digits, hour_of(key))
     if 2 * rest > hour_of(key) or (2 * rest == hour_of(key) and scaled % 2):
         scaled += 1
@@ -82,7 +81,7 @@ def quantity(key: str, units: int, digits: int = QUANTITY_DIGITS) -> str:
 
 
 def items(charges: Iterable[Charge]) -> list[Item]:
-    """The month's charges, those of an account at one rate together, whichever tariff said it."""
+    """The month's charges, those of an account at one rate together, over all tariffs."""
     sums: dict[tuple[ChargedAccount, str, int], list[int]] = {}
     for charge in charges:
         cell = sums.setdefault((charge.account._replace(tariff=0), charge.kind, charge.rate), [0, 0])
@@ -110,7 +109,7 @@ def as_csv(heading: InvoiceHeading, lines: Sequence[Item]) -> str:
 
 
 def as_json(heading: InvoiceHeading, lines: Sequence[Item], whole: Mapping[str, AggregateLine]) -> str:
-    """The same as one document, with what was charged to nobody. `whole`: all of the tenant, by key."""
+    """The statement as one document, with the amounts that are not charged. `whole`: all of the tenant, by key."""
     document: dict[str, Any] = {
         "tenant": heading.tenant,
         "month": heading.month,
@@ -160,6 +159,6 @@ def _totals(costs: Iterable[tuple[str, int]]) -> dict[str, str]:
 
 
 def _hours(key: str, line: AggregateLine) -> dict[str, str]:
-    """Every part; reserved and borrowed were charged, of them lost was lost, and the rest was charged to nobody."""
+    """Every part; reserved and borrowed were charged, lost is a part of them, and the rest was not charged."""
     parts = ("reserved", "borrowed", "idle", "suspended", "waiting", "kept", "provider_lost", "lost")
     return {part: quantity(key, getattr(line, part)) for part in parts}

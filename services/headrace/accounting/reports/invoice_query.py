@@ -1,4 +1,4 @@
-"""The question what a tenant's month comes to, and its answer out of the books, as a text: JSON, CSV, or the FOCUS export."""
+"""Answers the query for a tenant's statement of a month, as a text: JSON, CSV, or the FOCUS export."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _SQL = statements("usage")
 
 
 class Month(NamedTuple):
-    """Everything that a statement is written from."""
+    """Contents of a statement."""
 
     heading: InvoiceHeading
     charges: list[Charge]
     whole: dict[str, AggregateLine]
 
     def naming(self, name: Callable[[str], str]) -> Month:
-        """The same with everybody called by `name`."""
+        """The statement with people renamed by `name`."""
         accounts = ((charge, charge.account) for charge in self.charges)
         charges = [
             charge._replace(account=account._replace(user=name(account.user), service_account=name(account.service_account)))
@@ -49,9 +49,9 @@ class Month(NamedTuple):
 
 
 async def read(connection: Connection, tenant: str, question: StatementRequest, currency: str) -> Month:
-    """A tenant's month as the books stand, in one snapshot. Raises `BadQuestion`."""
+    """A tenant's month as the books are now, in one snapshot. Raises `BadQuestion`."""
     if question.form not in FORMS:
-        raise BadQuestion(f"form: {question.form[:80]!r} is none; it is {', '.join(FORMS)}")
+        raise BadQuestion(f"form: unknown form {question.form[:80]!r}; it is {', '.join(FORMS)}")
     try:
         wanted = month(question.month, zone(question.timezone))
     except BadPeriod as error:

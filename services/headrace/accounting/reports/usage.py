@@ -1,4 +1,4 @@
-"""The question what was used, and its answer out of the books (R17, R37)."""
+"""Answers the query for usage from the books (R17, R37)."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from headrace.accounting.storage.store import position
 from headrace.contracts.messages.usage import UsageAnswer, UsageRequest, UsageRow
 
 ROWS_MAX = 5_000
-"""Lines of one answer; a message is no place for more, and `skip` gets the others."""
+"""Maximum number of lines of one answer; `skip` gets the others."""
 
 FIELDS_MAX = 8
 
 JOBS_AT_ONCE = 1_000
-"""Of a question by job, where there are many."""
+"""Maximum number of jobs of one answer by job, in busy times."""
 BUSY = 50_000
-"""Intervals of a time with many jobs."""
+"""Number of intervals from which on a time is busy."""
 
 _SQL = statements("usage")
 
 
 class BadQuestion(ValueError):
-    """The question makes no sense; the text names the field and the way out."""
+    """Invalid query; the text names the field and the way out."""
 
 
 def check(question: UsageRequest, now: int) -> None:
-    """Raises `BadQuestion` for unknown groupings and times the wrong way round or to come; `now` is the time of the books."""
+    """Raise `BadQuestion` for unknown groupings and for times out of order or in the future; `now` is the time of the books."""
     unknown = [name for name in question.by if name not in FIELDS and not (name.startswith(LABEL) and len(name) > len(LABEL))]
     if unknown:
         raise BadQuestion(f"by: usage is not kept by {unknown[0][:80]!r}; it is by {', '.join(FIELDS)}, {LABEL}KEY")
@@ -49,7 +49,7 @@ def check(question: UsageRequest, now: int) -> None:
 
 
 async def answer(connection: Connection, tenant: str, question: UsageRequest) -> UsageAnswer:
-    """The usage of one tenant (empty: of all) as the books stand, in one snapshot. Raises `BadQuestion`."""
+    """The usage of one tenant (empty: of all) as the books are now, in one snapshot. Raises `BadQuestion`."""
     async with connection.transaction(isolation="repeatable_read", readonly=True):
         at = await position(connection)
         check(question, at.now)
@@ -76,14 +76,14 @@ async def answer(connection: Connection, tenant: str, question: UsageRequest) ->
 
 
 async def knows(connection: Connection, tenant: str) -> bool:
-    """Whether the books have anything of a tenant."""
+    """True if the books have anything of a tenant."""
     return bool(await connection.fetchval(_SQL["has_tenant"], tenant))
 
 
 async def _some_jobs(
     connection: Connection, tenant: str, question: UsageRequest, bounds: Sequence[int]
 ) -> tuple[list[str] | None, str]:
-    """The jobs of this answer, and the last of them where there are others behind it; None: all."""
+    """The jobs of this answer, and the last of them if others follow; None: all."""
     if "job" not in question.by:
         return None, ""
     since, until = bounds[0], bounds[-1]
@@ -95,7 +95,7 @@ async def _some_jobs(
 
 
 async def _periods(connection: Connection, question: UsageRequest, at: Position) -> list[Period]:
-    """The periods asked for, as far as the books reach; with an open beginning, from the first moment of which they know."""
+    """The periods of the query, as far as the books reach; with an open beginning, from the first time in the books."""
     until = min(question.until or at.now, at.now)
     since = max(question.since, await connection.fetchval(_SQL["first"]) or until)
     try:

@@ -1,8 +1,8 @@
-"""Reads use out of the books for any periods: whole days and hours from their sums, the rest from the intervals; each piece once.
+"""Reads use from the books for any periods: whole days and hours from their sums, the rest from the intervals; each piece once.
 
-Strategy: a period is cut into whole days of UTC and whole hours, which are sums already, and what is left over at its ends. Where something
-finer is asked for than the sums know (a job, a label, a node together with a group), all of it is left over. Left-over pieces are cut
-wherever a price changed, so that one tariff holds in each. What still lasts is in no sum, and read for the whole time.
+Strategy: a period is cut into whole days of UTC and whole hours, which are sums already, and rests at its ends. For groupings finer than
+the sums (a job, a label, a node together with a group), everything is read as a rest. Rests are cut wherever a price changed, so that one
+tariff holds in each. What still lasts is in no sum, and read for the whole time.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from headrace.contracts.values.durations import DAY, HOUR
 _SQL = statements("usage")
 
 FIELDS = ("tenant", "group", "user", "service_account", "pool", "policy", "profile", "queue", "node", "job")
-"""What use can be grouped by, besides `label:KEY`."""
+"""Fields by which use can be grouped, besides `label:KEY`."""
 
 LABEL = "label:"
 
 SUMS_MAX = 400_000
-"""Sums that one question may come to; beyond it nobody has the memory, or reads them."""
+"""Maximum number of sums of one query, because of memory."""
 
 _COLUMNS = {
     "tenant": "{}.tenant",
@@ -45,10 +45,10 @@ _COLUMNS = {
     "job": "{}.job",
 }
 _NOWHERE = ("pool", "node")
-"""What a job that waits has none of."""
+"""Fields that a waiting job does not have."""
 
 _OF_NODES = frozenset({"tenant", "pool", "node"})
-"""What is known of the sums by node."""
+"""Fields of the sums by node."""
 
 _BEGINS, _ENDS = "($2::timestamptz[])[1]", "($2::timestamptz[])[cardinality($2::timestamptz[])]"
 
@@ -57,23 +57,23 @@ _PIECES = """generate_series(
         least(width_bucket(told.until - interval '1 microsecond', $2::timestamptz[]), cardinality($2::timestamptz[]) - 1)
     )"""
 _PLAN = "SET LOCAL enable_sort = off; SET LOCAL work_mem = '64MB'"
-"""PostgreSQL cannot know how few groups so many rows make, and would sort them all."""
+"""PostgreSQL cannot know how few groups the rows make, and would sort them all."""
 
 SHORT = 2 * HOUR
 _FEW = "SET LOCAL enable_hashjoin = {0}; SET LOCAL enable_mergejoin = {0}; SET LOCAL enable_seqscan = {0}"
-"""Nor how few intervals lie in a short time: it would read every lease there ever was to look up a few."""
+"""Nor how few intervals are in a short time: it would read every lease to look up a few."""
 
 LONG = 7 * DAY
 _MANY = "SET LOCAL enable_nestloop = {0}"
-"""Nor how many jobs there are in a long one: it would look each of them up by itself."""
+"""Nor how many jobs are in a long one: it would look up each of them alone."""
 
 
 class TooMuch(ValueError):
-    """The answer is larger than anybody can hold."""
+    """The answer has too many lines."""
 
 
 class _Split(NamedTuple):
-    """Whole days and hours as (period, first, the one after the last), and the bounds of what is left over, in runs."""
+    """Whole days and hours as (period, first, the one after the last), and the bounds of the rests, in runs."""
 
     days: list[tuple[int, int, int]]
     hours: list[tuple[int, int, int]]
@@ -81,9 +81,9 @@ class _Split(NamedTuple):
 
 
 class UsageReader:
-    """One question over one connection, in one snapshot. `tenant` empty: all of them. `bounds`: of contiguous periods, in order.
+    """One query over one connection, in one snapshot. `tenant` empty: all of them. `bounds`: of contiguous periods, in order.
 
-    `only`: jobs of which alone it is asked; None: of all.
+    `only`: the jobs of the query; None: all.
     """
 
     def __init__(
@@ -105,19 +105,16 @@ class UsageReader:
 
     @property
     def covers(self) -> bool:
-        """Whether the entries have all that is needed to know which reservations were idle: they name their policies, and all of them."""
+        """True if the entries suffice to compute idle reservations: they name their policies, and include all of them."""
         return "node" not in self._fields and not self._each_job
 
     async def prices(self) -> PriceList:
-        """Every price there was."""
+        """All prices so far."""
         tariffs = [TariffRow(*row) for row in await self._connection.fetch(_SQL["tariffs"])]
         return PriceList(tariffs, [PriceRow(*row) for row in await self._connection.fetch(_SQL["prices"])])
 
     async def entries(self, prices: PriceList) -> list[PeriodSum]:
-        """All use, starts, suspensions, waits and what was kept; reservations that were idle are for whoever knows them to work out.
-
-        Raises `TooMuch`.
-        """
+        """All use, starts, suspensions, waits and kept units, without idle reservations. Raises `TooMuch`."""
         await self._connection.execute(_PLAN)
         split = self._split(prices.moments, summed=self.covers or (self._by_node and _OF_NODES.issuperset(self._fields)))
         waits = self._split(prices.moments, summed=not self._each_job)
@@ -141,7 +138,7 @@ class UsageReader:
         return found
 
     async def jobs(self) -> dict[tuple[int, tuple[str, ...], str], int]:
-        """How many jobs held something, by period, names and key."""
+        """Number of jobs that held something, by period, names and key."""
         counts: dict[tuple[int, tuple[str, ...], str], int] = {}
         piece = "1" if len(self._bounds) == len(("since", "until")) else _PIECES
         sql = self._filled(_SQL["jobs"].replace("{piece}", piece), "leases")
@@ -220,7 +217,7 @@ class UsageReader:
         return labels if self._only is None else (*labels, list(self._only))
 
     def _filled(self, sql: str, table: str, *, waits: bool = False) -> str:
-        """A statement with the fields asked for; everything that is put into it stands above."""
+        """A statement with the fields of the query; all parts are constants of this module."""
         columns = [self._column(field, table, waits=waits) for field in self._fields]
         places = range(1, len(columns) + 1)
         joined = f" JOIN headrace.jobs ON jobs.job = {table}.job" if self._labels and table != "jobs" else ""
@@ -248,7 +245,7 @@ class UsageReader:
 
 
 def _cut(pieces: Sequence[tuple[int, int]], moments: Sequence[int]) -> Iterator[list[int]]:
-    """Pieces in order as runs of bounds: pieces that touch are one run, cut at every moment inside."""
+    """Pieces in order as runs of bounds: pieces that touch are one run, cut at every time inside."""
     runs: list[list[int]] = []
     for since, until in pieces:
         if runs and runs[-1][-1] == since:
@@ -264,11 +261,11 @@ def _all_short(runs: Sequence[list[int]]) -> bool:
 
 
 def _asked(request: dict[str, int], replicas: int) -> Iterator[tuple[str, int]]:
-    """What all replicas of a job ask for, and the one job that every job takes (R2)."""
+    """Request of all replicas of a job, and the one job that every job takes (R2)."""
     yield from ((key, int(units) * replicas) for key, units in request.items() if key != JOB)
     yield JOB, 1
 
 
 def _keys(text: str) -> list[str]:
-    """Those of `{"cpu": 1, "gpu": 2}`, or `["cpu", "gpu"]`."""
+    """The keys of `{"cpu": 1, "gpu": 2}`, or of `["cpu", "gpu"]`."""
     return list(msgspec.json.decode(text, type=dict[str, int] | list[str]))

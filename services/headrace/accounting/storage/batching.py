@@ -1,4 +1,4 @@
-"""How much of the ledger goes into the books at once: a stretch of messages is one transaction."""
+"""Batches: which messages of the ledger go into one transaction of the books."""
 
 from __future__ import annotations
 
@@ -11,18 +11,17 @@ if TYPE_CHECKING:
 BATCH_MESSAGES = 1_000
 BATCH_BYTES = 8 * 1024 * 1024
 BATCH_SECONDS = 0.05
-"""What one transaction holds at most: whichever comes first."""
+"""Limits of one transaction: whichever comes first."""
 
 BUSY_BYTES = 64 * 1024
 BUSY_SECONDS = 0.25
-"""Where so much comes within `BATCH_SECONDS`, what comes within this is taken along: fewer transactions, and a job that is quick
-is written once."""
+"""If that many bytes come within `BATCH_SECONDS`, the batch lasts this long: fewer transactions, and a short job is written once."""
 
 READ_AT_ONCE = 200
 
 
 async def gather(reader: LogReader) -> list[Message]:
-    """The next stretch: everything there is, and what comes within `BATCH_SECONDS`, until it is enough for one transaction."""
+    """The next batch: all available messages, and those within `BATCH_SECONDS`, up to the limits of one transaction."""
     loop = asyncio.get_running_loop()
     messages = await reader.batch(READ_AT_ONCE)
     deadline = loop.time() + BATCH_SECONDS

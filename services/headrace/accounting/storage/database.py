@@ -1,4 +1,4 @@
-"""One connection to PostgreSQL that comes back for ever: work waits while the server is away, and is then done again from its start."""
+"""One connection to PostgreSQL that reconnects without end: work waits while the server is away, and is then repeated from its start."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Connection: TypeAlias = asyncpg.Connection
 WAIT_FIRST, WAIT_MOST = 0.05, 2.0
 CONNECT_TIMEOUT = 5.0
 COMMAND_TIMEOUT = 60.0
-"""Seconds; a batch takes well under one, so a server that says nothing for so long is as good as away."""
+"""Timeout in seconds; a batch takes well under one, so a server that does not answer for that long counts as away."""
 
 _PASSING = ("08", "40", "53", "57", "58")
-"""Classes of SQLSTATE that are a matter of time: connection lost, conflict, no room, server going down or coming up, disk trouble."""
+"""Classes of SQLSTATE that pass with time: connection lost, conflict, no space, server stopping or starting, disk trouble."""
 
 _TROUBLE = (
     asyncpg.PostgresError,
@@ -30,13 +30,13 @@ _TROUBLE = (
     TimeoutError,
     asyncio.CancelledError,
 )
-"""After these nobody knows in which state the connection is; after any other exception it goes on."""
+"""After these errors the state of the connection is unknown; after any other exception it is used again."""
 
 _REFUSED = ("28", "3D")
-"""Login refused, no such database: waiting does not help."""
+"""Login refused, unknown database: waiting does not help."""
 
 _2000 = 946_684_800_000_000
-"""Microseconds between 1970 and where PostgreSQL counts from."""
+"""Microseconds between 1970 and the epoch of PostgreSQL."""
 
 _log = structlog.get_logger("headrace.accounting")
 
@@ -46,23 +46,23 @@ class DatabaseAway(Exception):
 
 
 class DatabaseRefused(Exception):
-    """PostgreSQL does not let us in, or has no such database; the text says so, and the way out."""
+    """PostgreSQL refuses the login, or does not know the database; the text says so, and the way out."""
 
 
 class Database:
-    """PostgreSQL at `dsn`. One piece of work at a time; who needs two at once makes two of these."""
+    """PostgreSQL at `dsn`. It does one piece of work at a time; for two at once use two of these."""
 
     def __init__(self, dsn: str) -> None:
         self.is_there = False
-        """Whether the last piece of work was done."""
+        """True if the last piece of work was done."""
         self.outages = 0
-        """How often the server has been away while there was work."""
+        """Number of times the server was away while there was work."""
         self._dsn = dsn
         self._connection: Connection | None = None
         self._lock = asyncio.Lock()
 
     async def run(self, work: Callable[[Connection], Awaitable[T]]) -> T:
-        """Do `work`, waiting and beginning anew while the server is away; so it has to find out itself what it has already done."""
+        """Do `work`, repeated after an outage of the server; so it has to find out itself what it has already done."""
         wait, away_since = WAIT_FIRST, 0.0
         while True:
             try:
@@ -82,7 +82,7 @@ class Database:
             wait = min(2 * wait, WAIT_MOST)
 
     async def once(self, work: Callable[[Connection], Awaitable[T]]) -> T:
-        """Do `work` now; `DatabaseAway` where that is not possible, whether or not it was done."""
+        """Do `work` now. Raises `DatabaseAway` if that is not possible, whether or not it was done."""
         async with self._lock:
             try:
                 if self._connection is None:
@@ -99,7 +99,7 @@ class Database:
             return result
 
     async def close(self) -> None:
-        """Close the connection; more than once does no harm."""
+        """Close the connection; may be called more than once."""
         async with self._lock:
             self._drop()
 
@@ -111,7 +111,7 @@ class Database:
                 raise DatabaseRefused(f"PostgreSQL refuses: {_one_line(error)}; look at HEADRACE_POSTGRES_DSN") from error
             raise
         except (ValueError, asyncpg.ClientConfigurationError) as error:
-            raise DatabaseRefused(f"HEADRACE_POSTGRES_DSN is no address of a database: {_one_line(error)}") from error
+            raise DatabaseRefused(f"HEADRACE_POSTGRES_DSN is not an address of a database: {_one_line(error)}") from error
         await connection.set_type_codec(
             "timestamptz", schema="pg_catalog", encoder=_to_postgres, decoder=_from_postgres, format="tuple"
         )
@@ -119,7 +119,7 @@ class Database:
         return connection
 
     def _drop(self) -> bool:
-        """Let go of the connection, in whatever state it is; whether it had been closed already."""
+        """Terminate the connection, in whatever state; True if it had been closed already."""
         connection, self._connection = self._connection, None
         if connection is None:
             return False
@@ -141,7 +141,9 @@ def _to_json(value: object) -> str:
 
 
 def _is_passing(error: BaseException) -> bool:
-    if isinstance(error, asyncpg.InternalClientError):  # asyncpg lost count where the server went in the middle of a COPY
+    if isinstance(
+        error, asyncpg.InternalClientError
+    ):  # asyncpg loses its state if the server goes away in the middle of a COPY
         return True
     if isinstance(error, asyncpg.PostgresError):
         return (error.sqlstate or "").startswith(_PASSING)
@@ -149,7 +151,7 @@ def _is_passing(error: BaseException) -> bool:
 
 
 def _behind(error: BaseException) -> Iterator[BaseException]:
-    """An error and those it came up behind, the first one first: the end of a transaction complains of the trouble that began within."""
+    """An error and its contexts, the first one first: the end of a transaction fails because of the error within."""
     if error.__context__ is not None:
         yield from _behind(error.__context__)
     yield error

@@ -1,4 +1,4 @@
-"""The independent copy of the ledger's records, read back: for whoever repairs the stream."""
+"""Reads the independent copy of the ledger's records, for a repair of the stream."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class CopiedRecord(NamedTuple):
 
 
 async def last(connection: Connection) -> int:
-    """The last record that there is a copy of; 0 where there is none, or no table yet."""
+    """The last record in the copy; 0 if the copy is empty or its table does not exist yet."""
     if await connection.fetchval("SELECT to_regclass('headrace.records') IS NULL"):
         return 0
     return int(await connection.fetchval("SELECT max(sequence) FROM headrace.records") or 0)
@@ -35,7 +35,7 @@ async def between(connection: Connection, first: int, through: int) -> list[Copi
 
 
 async def last_by_subject(connection: Connection, through: int) -> list[CopiedRecord]:
-    """Of each subject the last copy up to a record."""
+    """The last copy of each subject, up to a record."""
     rows = await connection.fetch(
         "SELECT DISTINCT ON (subject) sequence, subject, stamped, digest, payload FROM headrace.records WHERE sequence <= $1 "
         "ORDER BY subject, sequence DESC",

@@ -1,4 +1,4 @@
-"""Brings a database up to the schema of this version, each migration once and whole; refuses what it did not make itself."""
+"""Migrates a database to the schema of this version, each step once and as a whole; refuses a schema that it has not made."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import asyncpg
 from headrace.accounting.storage.database import Connection
 from headrace.accounting.storage.sql_statements import Migration, migrations
 
-_LOCK = 0x68656164  # one instance migrates at a time; the number only has to be ours
+_LOCK = 0x68656164  # one instance migrates at a time; any number that others do not use
 
 _OWN = """
 CREATE SCHEMA headrace;
@@ -23,11 +23,11 @@ COMMENT ON TABLE headrace.migrations IS 'The steps that made this schema.';
 
 
 class SchemaError(Exception):
-    """The database holds something else; the text says what, and the way out."""
+    """The database has another schema; the text says which, and the way out."""
 
 
 async def migrate(connection: Connection) -> None:
-    """Apply what is missing. Raises `SchemaError` where the schema is somebody else's, was changed, or is newer than this program."""
+    """Apply missing migrations. Raises `SchemaError` if the schema has another owner, was changed, or is newer than this program."""
     async with connection.transaction():
         await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
         applied = await _applied(connection)
@@ -43,7 +43,7 @@ async def migrate(connection: Connection) -> None:
 
 
 async def _applied(connection: Connection) -> dict[int, str]:
-    """Versions that are there, with their digests, all of them ours."""
+    """Versions that were applied, with their digests, all of them ours."""
     database = await connection.fetchval("SELECT current_database()")
     if await connection.fetchval("SELECT to_regnamespace('headrace') IS NULL"):
         await connection.execute(_OWN)
@@ -55,7 +55,7 @@ async def _applied(connection: Connection) -> dict[int, str]:
     try:
         rows = await connection.fetch("SELECT version, digest FROM headrace.migrations")
     except (asyncpg.UndefinedColumnError, asyncpg.InsufficientPrivilegeError) as error:
-        raise SchemaError(f"the schema 'headrace' in database {database} is somebody else's: {error}") from error
+        raise SchemaError(f"the schema 'headrace' in database {database} is not the books': {error}") from error
     applied = {row["version"]: row["digest"] for row in rows}
     _compare(applied, {migration.version: migration for migration in migrations()})
     return applied

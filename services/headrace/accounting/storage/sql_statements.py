@@ -1,4 +1,4 @@
-"""The SQL of the books, kept in `sql/`: migrations by number, and named statements, each behind a line `-- name: <name>`."""
+"""The SQL of the books, in `sql/`: migrations by number, and named statements, each after a line `-- name: <name>`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FOLDER = files(__package__) / "sql"
 
 
 class Migration(NamedTuple):
-    """One step of the schema. `digest` tells whether what was applied is what stands here."""
+    """One step of the schema. `digest` tells whether the applied step is the same as this one."""
 
     version: int
     name: str
@@ -27,7 +27,7 @@ class Migration(NamedTuple):
 
 
 def migrations() -> list[Migration]:
-    """All of them, in order."""
+    """All migrations in order of version."""
     return sorted(_migrations())
 
 

@@ -1,4 +1,4 @@
-"""The books in PostgreSQL: what a stretch of the ledger changes is written with the position, all in one transaction, or not at all."""
+"""The books in PostgreSQL: the changes by a part of the ledger are written with the position, all in one transaction, or not at all."""
 
 from __future__ import annotations
 
@@ -57,21 +57,21 @@ _TABLES = (
 
 
 class CopyDiffers(Exception):
-    """The books have a copy of a record that is not the one the ledger has now."""
+    """The books have a copy of a record that differs from the one in the ledger."""
 
 
 class PositionMoved(Exception):
-    """Somebody else has written these books meanwhile: start again from what is there."""
+    """Another process has written these books meanwhile: start again from their position."""
 
 
 async def write(connection: Connection, changes: RowChanges) -> None:
-    """Write `changes`, or find that they have been written already. Raises `PositionMoved` where other ones have, and `CopyDiffers`."""
+    """Write `changes` unless they have been written already. Raises `PositionMoved` after writes of another process, and `CopyDiffers`."""
     async with connection.transaction():
         after, before = changes.position, changes.before
         status = await connection.execute(_WRITE["advance"], *after, before.sequence, before.digest)
         if status != "UPDATE 1":
             there = await position(connection)
-            if there == after:  # the answer to an earlier try was lost
+            if there == after:  # the answer to an earlier attempt was lost
                 return
             raise PositionMoved(_moved(there, before))
         await _copy(connection, changes.records)
@@ -84,16 +84,16 @@ async def write(connection: Connection, changes: RowChanges) -> None:
 
 
 async def survey(connection: Connection) -> None:
-    """Tell PostgreSQL how much there is by now of what is asked for together.
+    """Let PostgreSQL analyse the tables that are queried together.
 
-    It finds out by itself once a minute. Until then it takes a table for as small as it was, and whoever asks of some thousand jobs what
-    they used lets it go through one table row by row for each row of the other.
+    It does so by itself once a minute. Until then it assumes the former size of a table, and a query for the use of some thousand jobs
+    scans one table for each row of the other.
     """
     await connection.execute(f"ANALYZE {', '.join(f'headrace.{table}' for table in _ASKED)}")
 
 
 async def _copy(connection: Connection, records: Sequence[RecordRow]) -> None:
-    """The independent copy. Books that are made anew find the records there, and see that they are the same."""
+    """Write the independent copy. Books that are rebuilt find the records there, and check that they are the same."""
     if records and await _put(connection, "records", records) != f"INSERT 0 {len(records)}":
         other = await connection.fetchval(
             _WRITE["other_record"], [row.sequence for row in records], [row.digest for row in records]
@@ -105,7 +105,7 @@ async def _copy(connection: Connection, records: Sequence[RecordRow]) -> None:
 
 
 async def _put(connection: Connection, statement: str, rows: Sequence[Sequence[object]]) -> str:
-    """What PostgreSQL says it did; nothing where there is nothing to do."""
+    """The command tag of PostgreSQL; "" without rows."""
     if not rows:
         return ""
     status: str = await connection.execute(_WRITE[statement], *map(list, zip(*rows, strict=True)))
@@ -113,13 +113,13 @@ async def _put(connection: Connection, statement: str, rows: Sequence[Sequence[o
 
 
 async def position(connection: Connection) -> Position:
-    """How far the books reach."""
+    """The position of the books."""
     row = await connection.fetchrow(_LOAD["position"])
     return Position(*row) if row is not None else NOWHERE
 
 
 async def _see_unmoved(connection: Connection, at: Position) -> None:
-    """What is read from now on is what was written up to there: whoever ended a moment ago may still have had a commit under way."""
+    """Raise `PositionMoved` unless the books are at `at`: a process that ended a moment ago may still have had a commit under way."""
     there = await position(connection)
     if there != at:
         raise PositionMoved(_moved(there, at))
@@ -130,7 +130,7 @@ def _moved(there: Position, at: Position) -> str:
 
 
 async def load(connection: Connection, books: Books, at: Position, since: int) -> None:
-    """Give `books`, made at the position `at`, what they need to go on; the meters remember since the moment `since`.
+    """Give `books`, made at the position `at`, what they need to continue; the meters remember since the time `since`.
 
     Raises `PositionMoved`.
     """
@@ -168,7 +168,7 @@ async def load(connection: Connection, books: Books, at: Position, since: int) -
 
 
 async def close_gap(connection: Connection, books: Books, at: Position, gap: Gap) -> None:
-    """Give one meter of `books` the past it lacks; what was entered before is written, up to `at`. Raises `PositionMoved`."""
+    """Give one meter of `books` the past it lacks; everything entered before is written, up to `at`. Raises `PositionMoved`."""
     async with connection.transaction(isolation="repeatable_read", readonly=True):
         await _see_unmoved(connection, at)
         reservations = [ReservationRow(*row) for row in await connection.fetch(_LOAD["reservations_of_policy"], *gap.meter)]

@@ -11,12 +11,12 @@ from headrace.domain.model.state import State
 @pytest.mark.parametrize(
     ("question", "complaint"),
     [
-        (AuditRequest(after=-1), "after, since, until, limit: none is less than 0, and limit is 1 to 1000"),
+        (AuditRequest(after=-1), "after, since, until, limit: they must not be negative, and limit is 1 to 1000"),
         (AuditRequest(limit=1_001), "after, since, until, limit:"),
         (AuditRequest(since=5, until=5), "since, until: the time ends before it begins"),
-        (AuditRequest(user="Alice"), "user: 'Alice' is no name"),
-        (AuditRequest(node="a b"), "node: 'a b' is no name"),
-        (AuditRequest(kinds=("leases",)), "kinds: 'leases' is none; there are account, calendar, checkpoint,"),
+        (AuditRequest(user="Alice"), "user: invalid name 'Alice'"),
+        (AuditRequest(node="a b"), "node: invalid name 'a b'"),
+        (AuditRequest(kinds=("leases",)), "kinds: unknown kind 'leases'; use one of account, calendar, checkpoint,"),
     ],
 )
 def test_a_question_that_makes_no_sense_is_refused_with_its_field(question: AuditRequest, complaint: str) -> None:

@@ -13,9 +13,9 @@ HEADING = InvoiceHeading("acme", "2026-11", "UTC", 0, 10, "EUR", final=True, rea
 @pytest.mark.parametrize(
     ("question", "complaint"),
     [
-        (StatementRequest(month="2026-11", form="pdf"), "form: 'pdf' is none; it is json, csv, focus"),
-        (StatementRequest(month="2026-00"), "month: '2026-00' is none; write it as 2026-11"),
-        (StatementRequest(month="2026-11", timezone="Mars"), "timezone: there is no zone 'Mars'"),
+        (StatementRequest(month="2026-11", form="pdf"), "form: unknown form 'pdf'; it is json, csv, focus"),
+        (StatementRequest(month="2026-00"), "month: invalid month '2026-00'; write it as 2026-11"),
+        (StatementRequest(month="2026-11", timezone="Mars"), "timezone: unknown zone 'Mars'"),
     ],
 )
 async def test_a_question_that_makes_no_sense_is_refused_with_its_field(question: StatementRequest, complaint: str) -> None:

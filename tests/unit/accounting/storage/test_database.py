@@ -124,7 +124,7 @@ async def test_a_refusal_of_the_work_itself_costs_no_connection(server: Server) 
     [
         (asyncpg.InvalidPasswordError("password authentication failed"), "PostgreSQL refuses: password authentication failed"),
         (asyncpg.InvalidCatalogNameError("no database"), "PostgreSQL refuses: no database"),
-        (ValueError("invalid DSN"), "HEADRACE_POSTGRES_DSN is no address of a database: invalid DSN"),
+        (ValueError("invalid DSN"), "HEADRACE_POSTGRES_DSN is not an address of a database: invalid DSN"),
     ],
 )
 async def test_what_waiting_does_not_help_is_an_error_at_once(server: Server, trouble: Exception, text: str) -> None:
