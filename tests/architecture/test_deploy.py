@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from headrace.supervisor.cluster.cluster_config import Elsewhere, environments
+from headrace.supervisor.cluster.cluster_config import ClusterConfig, environments
 from headrace.supervisor.installation import Installation
 from tests.architecture.command_words import understood
 from tests.architecture.tree import ROOT, sources
@@ -36,7 +36,7 @@ def written(tmp_path_factory) -> dict[str, dict[str, str]]:
     """The environments that `headrace config write` writes, by name."""
     installation = Installation(tmp_path_factory.mktemp("elsewhere"))
     installation.prepare()
-    return environments(installation, Elsewhere(nats=("nats://127.0.0.1",), postgres="x", metrics="0.0.0.0"))
+    return environments(installation, ClusterConfig(nats=("nats://127.0.0.1",), postgres="x", metrics="0.0.0.0"))
 
 
 def modules() -> set[str]:

@@ -27,9 +27,8 @@ CLEAN: tuple[str, ...] = (
     "health/",
     "nats_client/",
     "node_executor/",
-    "node_executor/core/",
-    "node_executor/launch/",
     "preemption/",
+    "supervisor/",
     "views/",
 )
 """Folders below `headrace/` that were rewritten. A folder is added when it is, and none is taken out."""

@@ -148,6 +148,6 @@ def test_the_command_reads_the_files_where_nothing_runs(whole, capsys, monkeypat
 
 async def test_where_there_is_no_ledger_nothing_is_started(tmp_path):
     installation = Installation(tmp_path / "nothing")
-    with pytest.raises(InstallationError, match="there is no ledger in .*nothing; name the installation with --data"):
+    with pytest.raises(InstallationError, match=".*nothing has no ledger; name the installation with --data"):
         async with open_store(installation):
             pass

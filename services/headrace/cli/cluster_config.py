@@ -13,7 +13,7 @@ from headrace.bus.nats.connection import connect
 from headrace.bus.nats.streams import STREAMS
 from headrace.cli.arguments import Failed, Nouns, Parser, add_command, add_data_option, currency
 from headrace.supervisor.cluster import cluster_config
-from headrace.supervisor.cluster.cluster_config import Elsewhere
+from headrace.supervisor.cluster.cluster_config import ClusterConfig
 from headrace.supervisor.installation import Installation
 from headrace.supervisor.launcher.readiness import PATIENCE
 from headrace.supervisor.nats.leaderless_stream import Leaderless
@@ -123,7 +123,7 @@ def write_all(args: argparse.Namespace) -> int:
     elif missing := [f"--{name}" for name in ("nats", "postgres") if name not in said]:
         raise Failed(f"{' and '.join(missing)}: say where it is; `headrace config write --help` shows how")
     else:
-        whole = Elsewhere(**said)
+        whole = ClusterConfig(**said)
     for path in cluster_config.write(installation, whole):
         print(path)
     streams = f"headrace config streams --data {installation.directory}"

@@ -1,14 +1,16 @@
 """The whole of Headrace on one machine: every part a child process, kept alive, on one data directory.
 
-The question it answers: *what has to run here, in which order, and what when it dies?*
+It answers the question: *what has to run here, in which order, and what happens when it dies?*
 
 Facts read: none. Facts written: none.
 
-- `installation` is the data directory: where everything lies, the logins made once, the settings kept for the next start;
-  `running` is what it says while it runs: the lock, who runs, and how to stop it. `ports` finds a free one.
-- `children` starts, watches and restarts processes; `logfile` keeps what they say; `parts` says what each part is as a process.
-- `postgres` prepares the database, `certificates` those for TLS; `elsewhere` writes what it
-  takes without all this, on other machines; `readiness` asks each part whether it is there; `up` puts all together.
+- `installation` is the data directory: where everything lies, logins made once, settings kept for the next start.
+- `launcher` starts, watches, restarts and stops the processes: `up` puts all together, `process_specs` has the command and environment of
+  each part, `child_processes` keeps them alive, `log_file` their output, `pidfile` the state of a running installation, `ports` and
+  `sockets` their addresses, `postgres` the database, `gateway` and `body_schema` Envoy's configuration, `certificates` those for TLS,
+  `readiness` tells whether a part answers, and `job_isolation` whether jobs are kept apart.
+- `nats` supervises NATS servers, `repair` checks and repairs their streams, `backup` saves and restores an installation, and `cluster`
+  writes the configuration for several machines and restarts parts one after the other.
 
-It never decides about jobs, never touches the ledger, and leaves nothing running when it ends, however it ends.
+It never decides about jobs, never writes to the ledger, and leaves no process running when it ends.
 """

@@ -1,4 +1,4 @@
-"""What commands say of a data directory, apart from what reads it, so that a command that reads none starts sooner."""
+"""Errors of commands on a data directory; apart from the code that reads it, so that other commands start sooner."""
 
 from __future__ import annotations
 

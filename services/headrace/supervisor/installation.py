@@ -1,8 +1,8 @@
-"""The data directory of one installation: where everything lies, logins made once, and what the next start has to know.
+"""The data directory of one installation: where everything lies, logins made once, and settings for the next start.
 
-endpoint.json        where clients connect, and with which login      credentials/NAME.json   one login each, 0600
-installation.json    the settings of the last start                   logs/NAME.log           what each child says
-running.json, lock   see `running`                                    nats/  postgres/  gateway/  nodes/NAME/  keys/
+endpoint.json        where clients connect, and with which login      credentials/NAME.json   one login each, 0600 installation.json
+the settings of the last start                   logs/NAME.log           output of each child running.json, lock   see `launcher.pidfile`
+nats/  postgres/  gateway/  nodes/NAME/  keys/
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ NODE_LOGIN = "node-"
 METRICS, METRICS_TOKEN = "metrics", "metrics.token"
 ROUTES = "routes"
 NO_LOGINS_OF_NATS = frozenset({"database", METRICS, ROUTES})
-"""Kinds of what lies among the credentials and is no login of the bus."""
+"""Names of credentials that are not logins of the bus."""
 NATS = "nats-server"
 PASSWORD_BYTES = 24
 CLUSTER_OF = 3
-"""NATS servers, where there is not one alone: one of them may be lost."""
-NODE_NAME_MAX = 57  # `node-` stands before it in the name of its login, which is a token as well
+"""Number of NATS servers in a cluster: one of them may be lost."""
+NODE_NAME_MAX = 57  # its login is named `node-NAME`, which has to be a token as well
 
 
 class Settings(msgspec.Struct, kw_only=True, frozen=True):
-    """What `up` was last told, and is told again where its flags are left out. `host` is what simulated nodes are named after.
+    """Settings of the last `up`, used again for flags that are left out. `host`: what simulated nodes are named after.
 
-    `nats_port` is where the first NATS server listens, `nats_ports` where the others do, and `route_ports` where all listen to each other.
-    Without `tls` and `dev_ca` everything listens on the loopback only. `reached_as`: the name or address in the URLs, which the
-    certificate has to be good for.
+    `nats_port` is where the first NATS server listens, `nats_ports` where the others do, and `route_ports` where all listen to each
+    other. Without `tls` and `dev_ca` everything listens on the loopback only. `reached_as`: the name or address in the URLs, which the
+    certificate has to cover.
     """
 
     host: str
@@ -79,12 +79,12 @@ class Settings(msgspec.Struct, kw_only=True, frozen=True):
 
     @property
     def client_ports(self) -> tuple[int, ...]:
-        """Where clients reach the NATS servers; none before the first start."""
+        """Ports of the NATS servers for clients; empty before the first start."""
         return () if self.nats_port is None else (self.nats_port, *self.nats_ports)
 
 
 class ServerPlace(NamedTuple):
-    """Where one NATS server has its things. `name`: that of the process."""
+    """Files of one NATS server. `name`: that of the process."""
 
     name: str
     config: Path
@@ -92,7 +92,7 @@ class ServerPlace(NamedTuple):
 
 
 class Installation:
-    """One data directory. Made where it is missing, and seen by nobody but its owner."""
+    """One data directory. Created if missing, readable by its owner only."""
 
     def __init__(self, directory: str | Path | None = None) -> None:
         self.directory = data_directory(directory)
@@ -109,12 +109,12 @@ class Installation:
         self._settings = self.directory / "installation.json"
 
     def prepare(self) -> None:
-        """Make the directory and what belongs in it; `InstallationError` where it cannot be."""
+        """Create the directory and its content. Raises `InstallationError`."""
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             if os.geteuid() == 0:
                 for needed in (self.directory, Path(sys.executable), Path(sys.executable).resolve()):
-                    let_pass(needed)  # jobs of other accounts begin below the first, and many with the Python of `up`
+                    let_pass(needed)  # jobs of other accounts start below the first, and many with the Python of `up`
             passing = (self.directory.stat().st_mode & 0o011) | (0o001 if os.geteuid() == 0 else 0)
             self.directory.chmod(0o700 | passing)  # others may pass through at most: to their jobs' directories
             for entry in self.directory.iterdir() if passing else ():
@@ -134,9 +134,11 @@ class Installation:
             raise InstallationError(f"{self.directory} cannot be used: {error.strerror}; name another with --data") from None
 
     def servers(self, count: int | None = None) -> tuple[ServerPlace, ...]:
-        """The NATS servers: one, or three (None: as the settings say). `InstallationError` where what lies there is of another number.
+        """Return the NATS servers: one, or three (None: as in the settings).
 
-        One alone and several together keep their data in different ways: what one has begun, the others would take for foreign, and remove.
+        Raises `InstallationError` if the data is of another number.
+
+        A single server and a cluster keep their data in different ways: each would take the other's data for foreign, and remove it.
         """
         count = self.settings().nats_servers if count is None else count
         alone = (ServerPlace(NATS, self._nats / "server.conf", self.nats_store),)
@@ -152,7 +154,7 @@ class Installation:
         return wanted
 
     def settings(self) -> Settings:
-        """Those of the last start, or the first ones."""
+        """Return the settings of the last start, or the defaults."""
         try:
             return msgspec.json.decode(self._settings.read_bytes(), type=Settings)
         except FileNotFoundError:
@@ -161,15 +163,15 @@ class Installation:
             raise InstallationError(f"{self._settings} is damaged: {error}; remove it, and name the settings again") from None
 
     def settings_kept(self) -> bool:
-        """Whether there has been a start."""
+        """Return whether the installation has been started before."""
         return self._settings.exists()
 
     def keep_settings(self, settings: Settings) -> None:
-        """Remember for the next start."""
+        """Store the settings for the next start."""
         write_whole(self._settings, msgspec.json.format(msgspec.json.encode(settings)))
 
     def login(self, name: str, kind: str, *, tenant: str = "", user: str = "", node: str = "") -> Login:
-        """The login of that name, made with a new password where it is missing."""
+        """Return the login of that name, created with a new password if missing."""
         path = self.credentials / f"{name}.json"
         if not path.exists():
             password = secrets.token_urlsafe(PASSWORD_BYTES)
@@ -181,37 +183,37 @@ class Installation:
             raise InstallationError(f"{error}; remove it, and a new one is made") from None
 
     def operator(self) -> Login:
-        """Who makes the streams, and looks at everything."""
+        """The login that makes the streams, and may read everything."""
         return self.login(OPERATOR, "operator")
 
     def owner(self) -> Login:
-        """Whoever owns this installation: an admin of the tenant `default`, called as the system calls them."""
+        """Login of the installation's owner: an admin of the tenant `default`, with the name of the system's user."""
         return self.login(OWNER, "admin", tenant=DEFAULT_TENANT, user=as_token(getpass.getuser()))
 
     def service(self, name: str) -> Login:
-        """A service's own."""
+        """The login of one service."""
         return self.login(name, "service")
 
     def callout(self) -> Login:
-        """Who answers whether somebody may connect."""
+        """The login of the callout, which answers whether a client may connect."""
         return self.login(CALLOUT, "callout")
 
     def callout_system(self) -> Login:
-        """The same, where it ends connections."""
+        """The login with which the callout ends connections."""
         return self.login(f"{CALLOUT}-system", "system")
 
     def node(self, name: str) -> Login:
-        """A node's own."""
+        """The login of one node."""
         if not is_token(name) or len(name) > NODE_NAME_MAX:
-            raise InstallationError(f"node name: {name!r} is none; it is 1 to {NODE_NAME_MAX} of a-z, 0-9 and '-'")
+            raise InstallationError(f"invalid node name {name!r}: use 1 to {NODE_NAME_MAX} of a-z, 0-9 and '-'")
         return self.login(NODE_LOGIN + name, "node", node=name)
 
     def node_directory(self, name: str) -> Path:
-        """Where a node keeps what it knows and its jobs' output."""
+        """Return the directory of a node for its state and its jobs' output."""
         return self.nodes / name
 
     def metrics_token(self) -> str:
-        """What who reads the figures has to show; Prometheus reads it from `credentials/metrics.token`."""
+        """The token for reading metrics; Prometheus reads it from `credentials/metrics.token`."""
         token = self.login("metrics", METRICS).password
         path = self.credentials / METRICS_TOKEN
         if not path.exists():
@@ -219,11 +221,11 @@ class Installation:
         return token
 
     def postgres_password(self) -> str:
-        """That of the database."""
+        """The password of the database."""
         return self.login("postgres", "database").password
 
     def certificates(self) -> Certificates | None:
-        """Those that the settings name, or those of the development authority; None: there is no TLS."""
+        """Certificates of the settings, or those of the development authority; None: without TLS."""
         settings = self.settings()
         if not settings.dev_ca:
             return settings.tls
@@ -234,7 +236,7 @@ class Installation:
             raise InstallationError(atomic_files.unwritten(self.directory / "tls", error)) from None
 
     def write_nats_config(self, ports: Sequence[int], routes: Sequence[int] = (), *, private: bool = False) -> None:
-        """The servers' configurations, with every login there is. `private`: for ourselves alone, on the loopback and in the clear."""
+        """Write the servers' configurations, with every login. `private`: only for this process, on the loopback and without TLS."""
         self.operator()
         self.owner()
         for name in SERVICES:
@@ -259,14 +261,14 @@ class Installation:
             write_whole(place.config, text.encode(), 0o600)
 
     def api_socket(self) -> Path:
-        """Where *governance* listens for the gateway; `InstallationError` where its path is too long for a socket."""
+        """The socket on which *governance* serves the gateway. Raises `InstallationError` if its path is too long."""
         try:
             return short_enough(self.gateway_config.parent / API_SOCKET)
         except NoSocketDirectory as error:
             raise InstallationError(str(error)) from None
 
     def write_gateway_config(self, port: int) -> str:
-        """The configuration of the gateway, and what it has to know of the API; what this gateway is called, and no other is."""
+        """Write the gateway's configuration and the API's descriptors; returns the unique name of this gateway."""
         from headrace.contracts.schemas.protocol import descriptors  # noqa: PLC0415 - the commands that start nothing need no protobuf
         from headrace.supervisor.launcher.gateway import Tls, gateway_config  # noqa: PLC0415
 
@@ -279,7 +281,7 @@ class Installation:
         return called
 
     def write_endpoint(self, url: str, api: str = "") -> None:
-        """Tell clients where to connect, and as whom."""
+        """Write the address and the login for clients."""
         self.owner()
         tls = self.certificates()
         ca = "" if tls is None else tls.ca
@@ -288,7 +290,7 @@ class Installation:
 
 
 def let_pass(path: Path) -> None:
-    """Let other accounts reach `path`, those of jobs and of the database, and see no more on the way. Raises `OSError`."""
+    """Let other accounts (of jobs and of the database) pass through to `path`, without listing directories. Raises `OSError`."""
     for parent in path.absolute().parents:
         mode = stat.S_IMODE(parent.stat().st_mode)
         if not mode & stat.S_IXOTH:
@@ -307,12 +309,12 @@ def _has_data(store: Path) -> bool:
 
 
 def as_token(text: str) -> str:
-    """What a machine or a person is called, as a part of a subject: `GPU01.hq` is `gpu01-hq`; `local` where nothing is left."""
+    """Return a host's or user's name as a part of a subject: `GPU01.hq` becomes `gpu01-hq`; `local` if empty."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:48].strip("-") or "local"
 
 
 def write_whole(path: Path, data: bytes, mode: int = 0o600) -> None:
-    """Write a file so that whoever reads it sees the old content or the new, never a part, even after a power cut."""
+    """Write a file atomically: readers see the old content or the new, even after a power cut."""
     try:
         atomic_files.write(path, data, mode)
     except OSError as error:

@@ -55,7 +55,7 @@ def test_a_manifest_that_is_damaged_is_one_line(archive, capsys, verb):
 
 def test_an_export_needs_an_installation(tmp_path, capsys):
     assert main(["audit", "export", "--data", str(tmp_path / "none")]) == 1
-    assert capsys.readouterr().err == f"headrace: there is no ledger in {tmp_path}/none; name the installation with --data\n"
+    assert capsys.readouterr().err == f"headrace: {tmp_path}/none has no ledger; name the installation with --data\n"
 
 
 def test_it_is_told_when_it_is_brought_up_to_date():

@@ -89,8 +89,7 @@ def test_a_part_that_there_is_not_is_refused_before_anything_is_done(run):
     code, out, err = run("gatway")
     assert (code, out) == (1, "")
     assert (
-        err
-        == "headrace: part: there is no 'gatway'; there are nats-server, allocator, allocator-standby, preemption, gateway\n"
+        err == "headrace: unknown part 'gatway'; choose from nats-server, allocator, allocator-standby, preemption, gateway\n"
     )
 
 

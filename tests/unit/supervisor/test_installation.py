@@ -84,7 +84,7 @@ def test_a_login_is_made_once_and_stays_a_secret(installation):
 
 def test_a_node_has_a_name_that_can_be_part_of_a_subject(installation):
     for name in ("GPU01", "", "x" * 58):
-        with pytest.raises(InstallationError, match="node name: .* is none; it is 1 to 57 of a-z"):
+        with pytest.raises(InstallationError, match="invalid node name .*: use 1 to 57 of a-z"):
             installation.node(name)
 
 

@@ -1,10 +1,10 @@
 """A backup of a whole installation in one file, made while it runs or not: streams, books, archive, keys, logins, settings.
 
-It is the installation at the moment at which the ledger was copied. The order sees to it: first the books, which may be behind the ledger
-and never ahead; then the other streams, and the ledger last of them, so that every wish accepted before is in the one or the other; then
-the keys, which have to open what the ledger says. The archive is not written meanwhile, so nothing is purged.
+It is the installation at the moment at which the ledger was copied. The order ensures that: first the books, which may be behind the
+ledger and never ahead; then the other streams, and the ledger last of them, so that every submission accepted before is in one or the
+other; then the keys, which have to open the ledger's texts. The archive is not written meanwhile, so nothing is purged.
 
-Not in it: what a node keeps of its jobs (that is about its machine), logs, and what is made again at every start.
+Not in it: a node's state of its jobs (which belongs to its machine), logs, and what is made again at every start.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from headrace.supervisor.errors import InstallationError
 from headrace.supervisor.installation import Installation
 
 _MADE_AGAIN = frozenset({"nats", "postgres", "gateway", "nodes", "logs", "lock", "running.json", "endpoint.json"})
-"""In the data directory, and not in a backup as files."""
+"""Entries of the data directory that are not files of a backup."""
 
 Say = Callable[[str, str], None]
 """`say(part, what)`: one line of progress."""
 
 
 async def back_up(installation: Installation, bus: Connection, dsn: str, file: Path, say: Say) -> Contents:
-    """Write the backup, look at it again, and only then give it its name. Raises `InstallationError`, `LogError`."""
+    """Write the backup, verify it, and only then give it its name. Raises `InstallationError`, `LogError`."""
     _see_new(file)
     try:
         with ExitStack() as stack:
@@ -56,7 +56,7 @@ async def back_up(installation: Installation, bus: Connection, dsn: str, file: P
 
 
 def harmed(contents: Contents, data: Path) -> list[str]:
-    """A line for each file of the archive that went into a backup as something else than what was archived, or is not in it at all."""
+    """Return a line for each file of the archive that the backup has with other content than archived, or not at all."""
     held = {member.name: member.digest for member in contents.members}
     try:
         pieces = manifests.read(data / ARCHIVE).pieces

@@ -1,4 +1,4 @@
-"""What a backup is as a file: one tar, its contents first, every member with its digest."""
+"""A backup as a file: one tar, its contents first, every member with its digest."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Contents(msgspec.Struct, frozen=True, kw_only=True):
-    """What a backup holds, and of when. `through`: the last record of the ledger in it; `at` in microseconds since 1970."""
+    """Contents of a backup. `through`: the last record of the ledger in it; `at` in microseconds since 1970."""
 
     format: int = FORMAT
     release: str
@@ -50,7 +50,7 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def member_of(name: str, path: Path) -> Member:
-    """A file as a member of that name."""
+    """Return a file as a member of that name."""
     digest = sha256()
     with path.open("rb") as file:
         while piece := file.read(_PIECE):
@@ -59,7 +59,7 @@ def member_of(name: str, path: Path) -> Member:
 
 
 def pack(staging: Path, contents: Contents, data: Path, part: Path) -> None:
-    """One tar, its contents first; nobody but its owner may read it: it has the keys."""
+    """Write one tar, its contents first; only its owner may read it, because it has the keys."""
     told = staging / CONTENTS
     told.write_bytes(msgspec.json.format(msgspec.json.encode(contents)))
     with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
@@ -73,19 +73,19 @@ def pack(staging: Path, contents: Contents, data: Path, part: Path) -> None:
 
 
 def open_backup(file: Path) -> Contents:
-    """What a backup says that it holds. Raises `InstallationError` where it is none, or of another release's form."""
+    """Return the contents of a backup. Raises `InstallationError` if the file is not a backup, or has another release's format."""
     try:
         with tarfile.open(file) as tar:
             first = tar.next()
             told = tar.extractfile(first) if first is not None and first.name == CONTENTS else None
             if told is None:
-                raise InstallationError(f"{file} is no backup of Headrace: it does not begin with {CONTENTS}")
+                raise InstallationError(f"{file} is not a backup of Headrace: it does not begin with {CONTENTS}")
             contents = msgspec.json.decode(told.read(), type=Contents)
     except OSError as error:
         raise InstallationError(f"{file} cannot be read: {error.strerror or error}") from None
     except (tarfile.TarError, msgspec.DecodeError, EOFError) as error:
-        why = str(error).partition("\n")[0].rstrip(":")  # behind it stands how each compression failed
-        raise InstallationError(f"{file} is no backup of Headrace, or is damaged: {why}") from None
+        why = str(error).partition("\n")[0].rstrip(":")  # the rest of the message is how each compression failed
+        raise InstallationError(f"{file} is not a backup of Headrace, or is damaged: {why}") from None
     if contents.format != FORMAT:
         raise InstallationError(
             f"{file} is of format {contents.format}; this release reads {FORMAT}: use that of {contents.release}"
@@ -94,7 +94,7 @@ def open_backup(file: Path) -> Contents:
 
 
 def unpack(file: Path, contents: Contents, into: Path | None) -> None:
-    """Write every member below `into` (None: only look), each as it was. Raises `InstallationError` that names what is damaged."""
+    """Write every member below `into` (None: only verify), each unchanged. Raises `InstallationError` that names what is damaged."""
     wanted = {member.name: member for member in contents.members}
     try:
         with tarfile.open(file) as tar:
@@ -112,7 +112,7 @@ def _unpack(tar: tarfile.TarFile, entry: tarfile.TarInfo, member: Member, into: 
     digest, source = sha256(), tar.extractfile(entry)
     target = None if into is None else into / member.name
     if source is None or (target is not None and not target.resolve().is_relative_to(Path(into or "").resolve())):
-        raise InstallationError(f"{file}: {member.name} is no plain file of a backup")
+        raise InstallationError(f"{file}: {member.name} is not a plain file of a backup")
     with ExitStack() as stack:
         written = None if target is None else stack.enter_context(_New(target, entry.mode & 0o777))
         while piece := source.read(_PIECE):
@@ -124,7 +124,7 @@ def _unpack(tar: tarfile.TarFile, entry: tarfile.TarInfo, member: Member, into: 
 
 
 class _New:
-    """A file that was not there; what the disk does not take is said of it, and not of the backup."""
+    """A new file; a failure to write is an error of the disk, not of the backup."""
 
     def __init__(self, path: Path, mode: int) -> None:
         self._path = path
@@ -139,7 +139,7 @@ class _New:
         self._file.close()
 
     def write(self, piece: bytes) -> None:
-        """All of it. Raises `InstallationError`."""
+        """Write all of it. Raises `InstallationError`."""
         with self._told():
             while piece:
                 piece = piece[self._file.write(piece) :]
@@ -160,6 +160,6 @@ def look_again(part: Path, contents: Contents) -> None:
 
 
 def move(source: Path, target: Path) -> None:
-    """What was unpacked takes its place in the data directory."""
+    """Move what was unpacked into its place in the data directory."""
     for path in sorted(source.iterdir()):
         shutil.move(path, target / path.name)

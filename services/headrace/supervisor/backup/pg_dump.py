@@ -1,4 +1,4 @@
-"""The database of the books as one file and back, by PostgreSQL's own programs: as it is at one moment, whatever is written meanwhile."""
+"""Dump and load of the books' database as one file, by PostgreSQL's own programs: consistent whatever is written meanwhile."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from headrace.supervisor.launcher.postgres import binaries
 
 
 def dump(dsn: str, file: Path) -> None:
-    """Write the database into `file`. Raises `InstallationError` with what PostgreSQL says."""
+    """Write the database into `file`. Raises `InstallationError` with PostgreSQL's message."""
     file.touch(mode=0o600)
     _run("pg_dump", dsn, "--format=custom", "--no-owner", "--no-acl", f"--file={file}")
 
 
 def load(dsn: str, file: Path) -> None:
-    """Put back what `dump` wrote, all or nothing, into a database that has nothing yet."""
+    """Load what `dump` wrote, all or nothing, into an empty database."""
     name = unquote(urlsplit(dsn).path.lstrip("/"))
     _run("pg_restore", dsn, f"--dbname={name}", "--no-owner", "--no-acl", "--single-transaction", "--exit-on-error", str(file))
 
 
 def _run(program: str, dsn: str, *words: str) -> None:
-    """The password goes by the environment: what a process was started with, everybody sees."""
+    """Run the program. The password is passed in the environment: every user can read the arguments of processes."""
     parts = urlsplit(dsn)
     where = {
         "PGHOST": parse_qs(parts.query)["host"][0],

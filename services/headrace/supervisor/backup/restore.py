@@ -1,7 +1,7 @@
-"""An installation out of a backup, in a directory of its own: put together, and read from end to end.
+"""Restores an installation from a backup into a directory of its own, and verifies it from end to end.
 
-The ledger is folded from its first record to its last, as every service does: that sees every gap, every broken chain, and every record
-that may not be there. Then the books have to stand on a record that is in it.
+The ledger is folded from its first record to its last, as every service does: that detects every gap, every broken chain, and every
+record that breaks the law. Then the books have to be at a record that is in it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ TOLD_EVERY = 50_000
 
 
 class Restored(NamedTuple):
-    """What has been put together: the ledger reaches `through`, the books `booked`; so many jobs have not ended."""
+    """Result of a restore: the ledger reaches `through`, the books `booked`; `jobs` have not ended."""
 
     through: int
     booked: int
@@ -45,7 +45,7 @@ class Restored(NamedTuple):
 
 
 async def restore(file: Path, installation: Installation, say: Say) -> Restored:
-    """Make an installation in a directory that has none. Raises `InstallationError`, `LogError`, `NotReady`; nothing is left then."""
+    """Restore into a directory without an installation. Raises `InstallationError`, `LogError`, `NotReady`; nothing is left then."""
     contents = open_backup(file)
     there = installation.directory
     if there.exists() and any(there.iterdir()):
@@ -96,7 +96,7 @@ async def _restore(file: Path, contents: Contents, installation: Installation, s
 
 
 async def fold(bus: Connection, installation: Installation, at: int, say: Say) -> tuple[FoldedLedger, str]:
-    """The whole ledger, and the digest of the record `at`. Raises `LogBroken` at the first that is not as it has to be."""
+    """Fold the whole ledger; returns it with the digest of the record `at`. Raises `LogBroken` at the first invalid record."""
     whole = WholeLedger(JetStreamLog(bus, LEDGER_STREAM), installation.directory / ARCHIVE)
     ledger, named, tip = FoldedLedger(), "", await whole.tip()
     reader = await whole.read(0)
@@ -119,7 +119,7 @@ async def fold(bus: Connection, installation: Installation, at: int, say: Say) -
 
 
 async def _after_the_judged(bus: Connection, contents: Contents, ledger: FoldedLedger) -> None:
-    """Wishes to come are numbered behind all that were judged: some of those came between SUBMIT's copy and the ledger's."""
+    """Number new submissions behind all that were judged: some of those came between SUBMIT's copy and the ledger's."""
     (submits,) = (copied for copied in contents.streams if copied.config["name"] == SUBMIT_STREAM)
     if submits.last < ledger.state.judged:
         wish = msgspec.json.encode({"seq": ledger.state.judged + 1})

@@ -1,4 +1,4 @@
-"""The two that keep things, NATS and PostgreSQL, alone: for whoever copies, restores or repairs an installation that is not up."""
+"""NATS and PostgreSQL alone: for commands that copy, restore or repair an installation that is not up."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headrace.supervisor.nats import servers
 
 
 class Stores:
-    """From `async with` on they run, on the loopback, and nobody else has this data directory; `bus` is a connection as the operator.
+    """Runs both from `async with` on, on the loopback, with the data directory locked; `bus` is a connection as the operator.
 
     `nats`, `books`: only the one of them is started. Raises `AlreadyRunning`, `InstallationError`, `NotReady`.
     """

@@ -1,9 +1,9 @@
-"""What it takes to run the same services without `headrace up`: logins, server and gateway configuration, an environment for each process.
+"""Writes what services need without `headrace up`: logins, configurations of servers and gateway, and an environment for each process.
 
 Everything is written into one directory, which is then that of the installation: the services that seal, open and sign share it (`keys`,
 `identity`, `archive`), wherever they run. The configurations are those that `headrace up` uses, made by the same code.
 
-env/NAME.env        what the process NAME finds around it, 0600        nats/server-N.conf      of each NATS server, 0600
+env/NAME.env        environment of the process NAME, 0600              nats/server-N.conf      of each NATS server, 0600
 gateway/envoy.json  of Envoy, with api.pb beside it                    endpoint.json           for the command line
 """
 
@@ -41,13 +41,13 @@ _LOOPBACKS = frozenset({LOOPBACK, "localhost", "::1"})
 _UNQUOTED = re.compile(r"[^\s'\"\\$`#]*")
 
 
-class Elsewhere(msgspec.Struct, kw_only=True, frozen=True):
-    """What is said once and kept.
+class ClusterConfig(msgspec.Struct, kw_only=True, frozen=True):
+    """Settings of the cluster, given once and kept.
 
-    `nats`: the addresses of all NATS servers; `postgres`: the DSN of the books; `listen`: where Envoy serves the API, and `api`: the URL
-    by which it is reached. `directory`: what this directory is called where the services run; `nats_store` and the `tls` files: where the
-    NATS servers have theirs. `metrics`: the address at which each process shows its health. `in_the_clear`: NATS without TLS although it
-    is beyond this machine, because the network between the machines is a private one.
+    `nats`: the addresses of all NATS servers; `postgres`: the DSN of the books; `listen`: where Envoy serves the API, and `api`: its URL
+    for clients. `directory`: path of this directory where the services run; `nats_store` and the `tls` files: paths on the NATS servers.
+    `metrics`: the address at which each process serves its health. `in_the_clear`: NATS without TLS although it is beyond this machine,
+    because the network between the machines is a private one.
     """
 
     nats: tuple[str, ...]
@@ -66,15 +66,15 @@ class Elsewhere(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class Server(NamedTuple):
-    """One NATS server: its name, and where it is reached."""
+    """One NATS server: its name and its address."""
 
     name: str
     host: str
     port: int
 
 
-def servers(said: Elsewhere) -> tuple[Server, ...]:
-    """The NATS servers. Raises `InstallationError` for addresses that are none, or of a number that cannot agree."""
+def servers(said: ClusterConfig) -> tuple[Server, ...]:
+    """Return the NATS servers. Raises `InstallationError` for malformed addresses, or a number that cannot elect a leader."""
     found = []
     for number, url in enumerate(said.nats, start=1):
         try:
@@ -84,7 +84,7 @@ def servers(said: Elsewhere) -> tuple[Server, ...]:
             host, port = "", 0
         if parts.scheme not in ("nats", "tls") or not host or parts.path or parts.username:
             raise InstallationError(
-                f"--nats: {url!r} is no address; write nats://HOST:4222, or tls://HOST:4222 with certificates"
+                f"--nats: invalid address {url!r}; write nats://HOST:4222, or tls://HOST:4222 with certificates"
             )
         found.append(Server(f"headrace-{number}", host, port))
     if len(found) not in (1, 3, 5):
@@ -94,8 +94,8 @@ def servers(said: Elsewhere) -> tuple[Server, ...]:
     return tuple(found)
 
 
-def check(said: Elsewhere) -> None:
-    """Raises `InstallationError` where it would be heard beyond one machine in the clear, or cannot be written into an environment."""
+def check(said: ClusterConfig) -> None:
+    """Raise `InstallationError` if traffic would leave the machine without TLS, or a value does not fit into an environment."""
     secure = [url.startswith(SECURE) for url in said.nats]
     if any(secure) != all(secure):
         raise InstallationError("--nats: all of them with tls://, or none")
@@ -114,19 +114,19 @@ def check(said: Elsewhere) -> None:
             )
     host, _, port = said.listen.rpartition(":")
     if not host or not port.isdecimal():
-        raise InstallationError(f"--listen: {said.listen!r} is no address; write one such as 0.0.0.0:8080")
+        raise InstallationError(f"--listen: invalid address {said.listen!r}; write one such as 0.0.0.0:8080")
 
 
-def keep(installation: Installation, said: Elsewhere) -> None:
-    """Remember what was said."""
+def keep(installation: Installation, said: ClusterConfig) -> None:
+    """Store the settings in the installation."""
     write_whole(installation.directory / FILE, msgspec.json.format(msgspec.json.encode(said)), 0o600)
 
 
-def kept(installation: Installation) -> Elsewhere:
-    """What was said last. Raises `InstallationError` where nothing was."""
+def kept(installation: Installation) -> ClusterConfig:
+    """Return the stored settings. Raises `InstallationError` if missing."""
     path = installation.directory / FILE
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Elsewhere)
+        return msgspec.json.decode(path.read_bytes(), type=ClusterConfig)
     except FileNotFoundError:
         raise InstallationError(
             f"nothing has been written into {installation.directory} yet: `headrace config write` does"
@@ -135,8 +135,8 @@ def kept(installation: Installation) -> Elsewhere:
         raise InstallationError(f"{path} is damaged: {error}; say it again with `headrace config write`") from None
 
 
-def environments(installation: Installation, said: Elsewhere) -> dict[str, dict[str, str]]:
-    """The environment of each process, by its name; a second instance is `NAME@2`."""
+def environments(installation: Installation, said: ClusterConfig) -> dict[str, dict[str, str]]:
+    """Return the environment of each process, by its name; a second instance is `NAME@2`."""
     base = {URL: ",".join(said.nats), DATA: _place(installation, said)} | ({CA: said.tls_ca} if said.tls_ca else {})
     more: dict[str, dict[str, str]] = {
         "accounting": {POSTGRES_DSN: said.postgres, CURRENCY: said.currency},
@@ -159,12 +159,12 @@ def environments(installation: Installation, said: Elsewhere) -> dict[str, dict[
     return found
 
 
-def nats_configs(installation: Installation, said: Elsewhere) -> dict[str, str]:
-    """The configuration of each NATS server, by the server's name; every login there is stands in each."""
+def nats_configs(installation: Installation, said: ClusterConfig) -> dict[str, str]:
+    """Return the configuration of each NATS server, by the server's name, with every login."""
     for name in SERVICES:
         installation.service(name)
     for login in (installation.operator(), installation.owner(), installation.callout(), installation.callout_system()):
-        del login  # made where it was missing
+        del login  # created if missing
     known = [read_login(path) for path in sorted(installation.credentials.glob("*.json"))]
     logins = [Credential(**msgspec.structs.asdict(one)) for one in known if one.kind not in NO_LOGINS_OF_NATS]
     issuer = AccountKey.at(installation.directory / IDENTITY / ISSUER_KEY).public
@@ -184,8 +184,8 @@ def nats_configs(installation: Installation, said: Elsewhere) -> dict[str, str]:
     }
 
 
-def _together(installation: Installation, said: Elsewhere) -> Routes | None:
-    """What makes several servers one; None where there is one alone."""
+def _together(installation: Installation, said: ClusterConfig) -> Routes | None:
+    """Return what joins several servers; None for a single one."""
     everybody = tuple(f"{one.host}:{ROUTE_PORT}" for one in servers(said))
     if len(everybody) == 1:
         return None
@@ -194,8 +194,8 @@ def _together(installation: Installation, said: Elsewhere) -> Routes | None:
     return Routes(f"{EVERYWHERE}:{ROUTE_PORT}", everybody, login.name, login.password, tls)
 
 
-def gateway(installation: Installation, said: Elsewhere) -> str:
-    """Envoy's configuration. It reads `api.pb` beside it, and finds the API at its socket."""
+def gateway(installation: Installation, said: ClusterConfig) -> str:
+    """Return Envoy's configuration. It reads `api.pb` beside it, and finds the API at its socket."""
     from headrace.supervisor.launcher.gateway import gateway_config  # noqa: PLC0415 - the commands that start nothing need no protobuf
 
     host, _, port = said.listen.rpartition(":")
@@ -203,13 +203,13 @@ def gateway(installation: Installation, said: Elsewhere) -> str:
     return gateway_config(socket_of(installation, said), descriptors, host=host.strip("[]"), port=int(port))
 
 
-def socket_of(installation: Installation, said: Elsewhere) -> str:
-    """Where *governance* serves the API for the gateway beside it."""
+def socket_of(installation: Installation, said: ClusterConfig) -> str:
+    """Return the socket on which *governance* serves the gateway beside it."""
     return said.socket or f"{_place(installation, said)}/gateway/api.sock"
 
 
-def write(installation: Installation, said: Elsewhere) -> list[Path]:
-    """Write everything, and remember what was said; the files. What is there already keeps its logins and keys."""
+def write(installation: Installation, said: ClusterConfig) -> list[Path]:
+    """Write everything, and store the settings; returns the files. Existing logins and keys are kept."""
     from headrace.contracts.schemas.protocol import descriptors  # noqa: PLC0415 - the same
 
     check(said)
@@ -235,9 +235,9 @@ def _written(path: Path, text: str) -> Path:
     return path
 
 
-def _place(installation: Installation, said: Elsewhere) -> str:
+def _place(installation: Installation, said: ClusterConfig) -> str:
     return said.directory or str(installation.directory)
 
 
-def _shown(installation: Installation, said: Elsewhere, number: int) -> dict[str, str]:
+def _shown(installation: Installation, said: ClusterConfig, number: int) -> dict[str, str]:
     return {LISTEN: f"{said.metrics}:{FIRST_PORT + number}", TOKEN: installation.metrics_token()}

@@ -1,10 +1,10 @@
-"""Parts started again one after the other, while everything goes on.
+"""Restarts parts one after the other, while everything goes on.
 
-Each is asked to stop, started by the `up` that keeps it alive, and waited for until it is really there before the next one's turn. So a
+Each is asked to stop, started by the `up` that keeps it alive, and waited for until it is ready, before the next one is restarted. So a
 new release is taken into use as well, part by part.
 
-Whoever waits for a turn goes before whoever has it, so that there is somebody to hand it over to. Nodes leave their jobs running, and
-take them over again. NATS and Postgres are another project's: they go only where they are named, and everybody waits for them.
+Standby instances go before leaders, so that a leader can hand over. Nodes leave their jobs running, and take them over again. NATS and
+Postgres are other projects' and restarted only if named, because everything waits for them.
 """
 
 from __future__ import annotations
@@ -34,40 +34,40 @@ _SIGNALS = {process_specs.POSTGRES: signal.SIGINT}
 
 
 class Unknown(Exception):
-    """There is no such part; one line with those that there are."""
+    """The part does not exist; one line with those that do."""
 
 
 def ours(running: RunningInstallation, deciding: Callable[[str], bool]) -> list[str]:
-    """The parts of Headrace itself in the order in which they go; `deciding`: whether an instance has its service's turn."""
+    """Return Headrace's own parts in the order of their restart; `deciding`: whether an instance leads its service."""
     names = [child.name for child in running.children if not child.name.startswith((NATS, process_specs.POSTGRES))]
     return sorted(names, key=lambda name: (_layer(name), name.removesuffix(process_specs.STANDBY), deciding(name)))
 
 
 def chosen(running: RunningInstallation, names: Iterable[str]) -> list[str]:
-    """The parts that were named. Raises `Unknown`."""
+    """Return the parts that were named. Raises `Unknown`."""
     there = [child.name for child in running.children]
     for name in names:
         if name not in there:
-            raise Unknown(f"part: there is no {name!r}; there are {', '.join(there)}")
+            raise Unknown(f"unknown part {name!r}; choose from {', '.join(there)}")
     return list(dict.fromkeys(names))
 
 
 def _layer(name: str) -> int:
-    """Services first, then who answers who may connect, the gateway, and nodes."""
+    """Return the part's layer: services first, then the callout, the gateway, and nodes."""
     if name.removesuffix(process_specs.STANDBY) in SERVICES:
         return 0
     return 1 if name.startswith(CALLOUT) else 2 if name == process_specs.GATEWAY else 3
 
 
 class Rolling:
-    """Starts parts of one installation again."""
+    """Restarts parts of one installation."""
 
     def __init__(self, installation: Installation, inspector: Inspector) -> None:
         self._installation = installation
         self._inspector = inspector
 
     async def restart(self, name: str) -> float:
-        """One part; the seconds that it was away. Raises `NotReady` where it does not end or does not come back."""
+        """Restart one part; returns the seconds that it was away. Raises `NotReady` if it does not end or does not come back."""
         before = self._child(name)
         tip, since = await self._standing(name)
         log = self._installation.logs / f"{name}.log"
@@ -90,7 +90,7 @@ class Rolling:
         return child
 
     async def _standing(self, name: str) -> tuple[int, int]:
-        """Where the ledger ends, and what time it is there."""
+        """Return the ledger's end, and the time there."""
         if name.startswith(NATS):
             return 0, 0
         return await self._inspector.tip(), await self._inspector.now()
@@ -116,7 +116,7 @@ class Rolling:
         return await self._inspector.caught_up(name, tip) is True
 
     async def _stores(self, name: str) -> bool:
-        """Whether a NATS server accepts connections, and has all of the ledger: of several one may be led by another."""
+        """Return whether a NATS server accepts connections, and has all of the ledger: another one may lead."""
         places = zip(self._installation.servers(), self._installation.settings().client_ports, strict=True)
         if not await listens({place.name: port for place, port in places}[name]):
             return False

@@ -1,4 +1,4 @@
-"""Which fields the body of each path may have, for the script in front of the transcoder (`strict.lua`), read from the protos."""
+"""Fields that the body of each path may have, read from the protos, for the script before the transcoder (`strict.lua`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ANY, PLAIN = '"any"', '"plain"'
 
 
 def script() -> str:
-    """The script with its tables."""
+    """Return the script with its tables."""
     entries = "".join(f"  {entry},\n" for entry in _entries())
     return f"KNOWN = {{\n{entries}}}\n" + files("headrace.supervisor.launcher").joinpath("strict.lua").read_text("utf-8")
 
@@ -33,7 +33,7 @@ def _entries() -> Iterator[str]:
 
 
 def _pattern(path: str) -> str:
-    """The path as a pattern of Lua."""
+    """Return the path as a pattern of Lua."""
     plain = re.sub(r"\{[\w.]+(?:=([^}]*))?\}", lambda match: match[1] or "*", path)
     escaped = re.sub(r"[-.+?()\[\]%^$]", lambda match: f"%{match[0]}", plain)
     return f"^{escaped.replace('*', '[^/:]+')}$"

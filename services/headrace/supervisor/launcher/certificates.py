@@ -1,7 +1,7 @@
-"""Certificates for development: an authority of our own and a certificate for this machine, made once and renewed in time.
+"""Certificates for development: a private authority and a certificate for this machine, made once and renewed in time.
 
-Files in the data directory: `tls/ca.pem` (give it to clients), `tls/ca.key`, `tls/server.pem`, `tls/server.key`; keys 0600. Nobody should
-trust this authority who does not trust whoever may read that directory: production brings its own certificates.
+Files in the data directory: `tls/ca.pem` (give it to clients), `tls/ca.key`, `tls/server.pem`, `tls/server.key`; keys 0600. Trust this
+authority only if you trust everyone who may read that directory; in production use your own certificates.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 AUTHORITY_LIVES = timedelta(days=3_650)
 SERVER_LIVES = timedelta(days=397)
 RENEWED = timedelta(days=30)
-"""Before it ends, a certificate is made anew."""
+"""Time before its end at which a certificate is renewed."""
 
 
 class Certificates(msgspec.Struct, frozen=True, kw_only=True):
-    """Files: a server's certificate and key, and the authority that clients believe (empty: one that every machine knows)."""
+    """Files: a server's certificate and key, and the authority that clients trust (empty: one that every machine knows)."""
 
     certificate: str
     key: str
@@ -33,7 +33,7 @@ class Certificates(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def development(directory: Path, names: Iterable[str]) -> Certificates:
-    """The certificate for these names and addresses, made where there is none that is good for all of them."""
+    """Return the certificate for these names and addresses, made if the existing one does not cover all of them."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     wanted = sorted(set(names))
     files = Certificates(
@@ -60,7 +60,7 @@ def _is_good(directory: Path, names: list[str], now: datetime) -> bool:
 
 
 def _authority(directory: Path, now: datetime) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
-    """The authority that lies there and is good for a while, else a new one."""
+    """Return the existing authority if it is valid for a while, else a new one."""
     try:
         known = x509.load_pem_x509_certificate((directory / "ca.pem").read_bytes())
         key = load_pem_private_key((directory / "ca.key").read_bytes(), None)

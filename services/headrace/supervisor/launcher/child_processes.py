@@ -1,8 +1,8 @@
 """Child processes that are kept alive: started, watched, restarted with a back-off whatever ends them, and stopped in reverse order.
 
 Strategy: each child leads a session of its own, so that Ctrl-C in a terminal reaches the supervisor only, and asks the system to be
-killed when the supervisor dies (Linux), so that nothing outlives it. What children say comes through a pipe into their log: a full disk
-costs lines, and never a service.
+killed when the supervisor dies (Linux), so that no child outlives it. Output of children comes through a pipe into their log: a full disk
+loses lines, and never blocks a service.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ WAIT_FIRST, WAIT_MOST = 0.1, 5.0
 LIVED_LONG = 10.0
 """Seconds after which a child that dies is restarted as if it were the first time."""
 FORGIVEN_AFTER = 3_600.0
-"""Seconds after which a doubt of the log is not the second one of the same."""
+"""Seconds after which an exit with `DOUBTED` does not count as the second in a row."""
 LAST_WORDS = 0.5
 REASON_MAX = 500
 PIECE = 64 * 1024
@@ -40,18 +40,18 @@ _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 class ProcessAccount(NamedTuple):
-    """Whom a program runs as, by number; it has no other groups."""
+    """Account that a program runs as, by number; without further groups."""
 
     user: int
     group: int | None
 
 
 class Program(NamedTuple):
-    """What to run, and how it ends.
+    """A program, and how it is stopped.
 
     `stop_signal` asks it to end, `hurry_signal` to do so at once; `stop_within` seconds later it is killed. `dies_with` is the signal it
-    gets when the supervisor dies. An exit code in `final` means that starting again would not help, and so does `DOUBTED` twice in a row.
-    `account` None: it runs as we do. `nice`: by how much it stands behind others. `umask`: of the files that it makes; -1: ours.
+    gets when the supervisor dies. An exit code in `final` means that a restart would not help, and so does `DOUBTED` twice in a row.
+    `account` None: the supervisor's. `nice`: increment of niceness. `umask`: of the files that it makes; -1: the supervisor's.
     """
 
     name: str
@@ -69,22 +69,22 @@ class Program(NamedTuple):
 
 
 class Vigil(Protocol):
-    """Who looks after a child."""
+    """Supervises a child beyond restarts."""
 
     async def before_life(self) -> None:
-        """Before it is started, each time; it is when this returns."""
+        """Called before each start; the child starts when this returns."""
 
     def heard(self, said: bytes) -> None:
-        """What it says, piece by piece, at once."""
+        """Called with the child's output, piece by piece, as it comes."""
 
     async def watch(self) -> None:
-        """Look after it. Until cancelled."""
+        """Supervise the child until cancelled."""
 
 
 class Child:
-    """One program, kept alive from `start` to `stop`. `changed` is called whenever its view has.
+    """One program, kept alive from `start` to `stop`. `changed` is called whenever its view has changed.
 
-    `vigil`: who looks after it, if anybody does.
+    `vigil`: supervises the child further, if given.
     """
 
     def __init__(self, program: Program, log: LogFile, changed: Callable[[], None]) -> None:
@@ -103,11 +103,11 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """The process that runs now; 0 where none does."""
+        """Process id; 0 while it does not run."""
         return self._process.pid if self._process is not None else 0
 
     def view(self) -> ChildView:
-        """How it stands."""
+        """The child's present state."""
         return ChildView(
             name=self.program.name,
             state=self.state,
@@ -119,16 +119,16 @@ class Child:
         )
 
     def start(self) -> None:
-        """Begin to keep it alive."""
+        """Start the program and keep it alive."""
         self._stopping.clear()
         self._keeper = asyncio.create_task(self._keep(), name=f"keep {self.program.name}")
 
     def restart(self, *, at_once: bool = False) -> None:
-        """Have it started again."""
+        """Have the program started again."""
         self._signal(signal.SIGKILL if at_once else self.program.stop_signal)
 
     async def stop(self, *, at_once: bool = False) -> None:
-        """End it, politely first; returns when it is gone. A second call with `at_once` hurries the first."""
+        """Stop it, gracefully first; returns when it is gone. A second call with `at_once` hurries the first."""
         self._stopping.set()
         if self._process is not None:
             self._signal(self.program.hurry_signal if at_once else self.program.stop_signal)
@@ -177,7 +177,7 @@ class Child:
             stopping.cancel()
 
     async def _run(self) -> int:
-        """One life of the program; its exit code, negative for a signal."""
+        """Run the program once; returns its exit code, negative for a signal."""
         said, tell = os.pipe()
         listener = asyncio.create_task(self._listen(said))
         try:
@@ -189,12 +189,12 @@ class Child:
             os.close(tell)
         try:
             self._become("running")
-            if self._stopping.is_set():  # asked to stop while it was being started
+            if self._stopping.is_set():  # stopped while it was being started
                 self._signal(self.program.stop_signal)
             return await self._process.wait()
         finally:
             self._process = None
-            await asyncio.wait({listener}, timeout=LAST_WORDS)  # not longer: a grandchild may hold the pipe open
+            await asyncio.wait({listener}, timeout=LAST_WORDS)  # no longer: a grandchild may hold the pipe open
             listener.cancel()
 
     async def _spawn(self, tell: int) -> asyncio.subprocess.Process:
@@ -216,7 +216,7 @@ class Child:
         )
 
     async def _listen(self, said: int) -> None:
-        """Everything the child says, into its log."""
+        """Write all output of the child into its log."""
         reader = asyncio.StreamReader()
         pipe = os.fdopen(said, "rb", buffering=0)
         transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
@@ -229,7 +229,7 @@ class Child:
             transport.close()
 
     def _signal(self, number: int) -> None:
-        """To the program alone: what it started is its own to end, and it has its own ways, even when it is killed."""
+        """Signal the program alone: it is responsible for its own children, even when it is killed."""
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
                 self._process.send_signal(number)
@@ -252,7 +252,7 @@ class Children:
         return (child for layer in self._layers for child in layer)
 
     def start(self, *programs: Program, vigil: Callable[[Child], Vigil] | None = None) -> list[Child]:
-        """Start programs that need those before them, and do not need each other. `vigil`: who looks after each."""
+        """Start programs that need the former ones, but not each other. `vigil`: returns the supervision of each."""
         layer = [Child(program, LogFile(self._logs / f"{program.name}.log"), self._changed) for program in programs]
         self._layers.append(layer)
         for child in layer:
@@ -261,18 +261,18 @@ class Children:
         return layer
 
     async def stop_last(self) -> None:
-        """End what was started last, and forget it."""
+        """Stop the child started last, and forget it."""
         await asyncio.gather(*(child.stop(at_once=True) for child in self._layers.pop()))
 
     async def stop(self, say: Callable[[str], None] = lambda _: None, *, at_once: bool = False) -> None:
-        """End all, those first that were started last."""
+        """Stop all, in reverse order of their start."""
         for layer in reversed(self._layers):
             say(", ".join(child.program.name for child in layer))
             await asyncio.gather(*(child.stop(at_once=at_once) for child in layer))
 
 
 def reason(line: str) -> str:
-    """What a line of a log says, without what stands around it; ours are JSON."""
+    """Return the message of a line of a log without its frame; Headrace's own lines are JSON."""
     try:
         entry = msgspec.json.decode(line, type=dict[str, object])
     except msgspec.DecodeError:
@@ -282,7 +282,7 @@ def reason(line: str) -> str:
 
 
 def _begin(supervisor: int, number: int, nice: int) -> None:
-    """In the child, before it becomes the program: end when the supervisor does, and at once if it has already."""
+    """Run in the child before it executes the program: end with the supervisor, and at once if it has already ended."""
     if nice:
         stand_behind(nice)
     if _LIBC is not None:

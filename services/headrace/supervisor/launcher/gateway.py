@@ -1,8 +1,8 @@
-"""The gateway in front of the API: Envoy, which makes gRPC of HTTP/JSON and of gRPC-Web, on one port. Its configuration is made here.
+"""Configuration of the gateway before the API: Envoy, which translates HTTP/JSON and gRPC-Web to gRPC, on one port.
 
-Strategy: it is strict, so that the API sees only what its protos know. Unknown paths are 404, known ones with another verb 405, unknown
-query parameters and fields 400; escaped slashes, underscores in headers and what is too large or too slow are refused; whatever it
-answers itself is the same JSON as the API's own errors. It decides nothing about callers: tokens go through to the API.
+Strategy: it is strict, so that the API sees only what its protos define. Unknown paths are 404, known ones with another verb 405, unknown
+query parameters and fields 400; escaped slashes, underscores in headers and requests that are too large or too slow are refused; its own
+answers are the same JSON as the API's errors. It decides nothing about callers: tokens are passed to the API.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ ANSWER_BYTES_MAX = 64 * 1024 * 1024
 HEADERS_KIB_MAX = 32
 CONNECTIONS_MAX = 4_096
 IDLE = "30s"
-"""For so long a connection may be there without a request, or without having shaken hands: idle ones must not take the place of others."""
+"""Maximum time of a connection without a request or a completed handshake: idle ones must not exhaust the limit of connections."""
 HANDSHAKE_WITHIN = "10s"
 STREAMS_MAX = 128
 
 ANSWER_WITHIN = "65s"
-"""A little more than the API gives itself."""
+"""Timeout of a request: a little more than the API's own."""
 LONG = frozenset({"WhatIf"})
 LONG_WITHIN = "605s"
-"""The same for methods that may take longer."""
+"""Timeout of methods that may take longer."""
 
 HEAP_BYTES_MAX, HEAP_FULL = 1024 * 1024 * 1024, 0.9
-"""What everything that waits in its buffers may have together, and the part of it from which on requests are refused (503)."""
+"""Maximum of all buffers together in bytes, and the fraction of it from which on requests are refused (503)."""
 
 _HEAP = "envoy.resource_monitors.fixed_heap"
 _REFUSE = "envoy.overload_actions.stop_accepting_requests"
 _CONNECTIONS = "envoy.resource_monitors.global_downstream_max_connections"
 _TYPE = "type.googleapis.com/envoy.extensions."
 _CODES = {400: 3, 401: 16, 403: 7, 404: 5, 405: 12, 408: 4, 413: 8, 415: 3, 429: 8, 431: 8, 503: 14, 504: 4}
-"""gRPC's code for a status that the gateway gives by itself."""
+"""Codes of gRPC for the gateway's own statuses."""
 
 _REASONS = {
     400: "MALFORMED",
@@ -55,17 +55,17 @@ _REASONS = {
 }
 
 _SILENT = {
-    "path_normalization_failed": (400, "the path cannot be read: it has an escaped slash, or an escape that is none"),
+    "path_normalization_failed": (400, "the path cannot be read: it has an escaped slash or a malformed escape"),
     "query_missing_content_type": (405, "no path knows QUERY; /openapi.json lists what each does"),
 }
-"""Where the gateway itself has no message, by its own name for the trouble: the status and what to say."""
+"""Status and message for errors for which Envoy has no message of its own, by Envoy's name of the error."""
 
 
 _SPOKEN: tuple[Config, ...] = (
     {"grpc": {}},
     {"headers": [{"name": "content-type", "string_match": {"prefix": "application/grpc-web"}}]},  # gRPC only behind its filter
 )
-"""By what a call is known to be one of gRPC when its route is looked for."""
+"""Matches of routes that identify a call of gRPC."""
 
 
 class Tls(NamedTuple):
@@ -78,9 +78,9 @@ class Tls(NamedTuple):
 def gateway_config(
     socket: str, descriptors: str, *, host: str, port: int, tls: Tls | None = None, called: str = "headrace"
 ) -> str:
-    """The configuration, as JSON. `socket`: where the API listens; `descriptors`: the file of `protocol.descriptors()`.
+    """Return the configuration as JSON. `socket`: where the API listens; `descriptors`: the file of `protocol.descriptors()`.
 
-    `called`: what it says that it is where it is asked whether it is well (`readiness.WHO`).
+    `called`: the gateway's name in its answer to health checks (`readiness.WHO`).
     """
     chain: Config = {"filters": [_named("envoy.filters.network.http_connection_manager", _manager(descriptors))]}
     if tls is not None:
@@ -101,7 +101,7 @@ def gateway_config(
             "resource_monitors": [_named(_CONNECTIONS, _connections()), _named(_HEAP, _heap())],
             "actions": [{"name": _REFUSE, "triggers": [{"name": _HEAP, "threshold": {"value": HEAP_FULL}}]}],
         },
-        # what /healthz looks at is a statistic; nobody reads the others
+        # what /healthz reads is a statistic; no other one is used
         "stats_config": {"stats_matcher": {"inclusion_list": {"patterns": [{"prefix": f"cluster.{CLUSTER}.membership"}]}}},
     }
     return json.dumps(config, indent=2) + "\n"
@@ -152,9 +152,7 @@ def _manager(descriptors: str) -> Config:
             "idle_timeout": IDLE,
             "headers_with_underscores_action": "REJECT_REQUEST",
         },
-        "http_protocol_options": {
-            "allow_custom_methods": True
-        },  # a verb that nobody knows is refused like any other: by its path
+        "http_protocol_options": {"allow_custom_methods": True},  # an unknown verb is refused like any other: by its path
         "http2_protocol_options": {
             "max_concurrent_streams": STREAMS_MAX,
             "initial_stream_window_size": 1024 * 1024,
@@ -208,7 +206,7 @@ def _transcoder(descriptors: str) -> Config:
 
 
 def _routes() -> Iterator[Config]:
-    """Methods to the API; streams without an end; a known path with another verb, and everything else, to nobody."""
+    """Yield the routes: methods to the API; unlimited streams; all other paths and verbs to direct errors."""
     for method in protocol.methods():
         if method.server_streaming:
             yield {
@@ -240,7 +238,7 @@ def _routes() -> Iterator[Config]:
             "direct_response": {"status": 405, "body": {"inline_string": f"this path knows {allowed}"}},
             "response_headers_to_add": [_allow(verbs[pattern])],
         }
-    nowhere = "there is no such path; /openapi.json lists them"
+    nowhere = "unknown path; /openapi.json lists all paths"
     yield {"match": {"prefix": "/"}, "direct_response": {"status": 404, "body": {"inline_string": nowhere}}}
 
 
@@ -253,7 +251,7 @@ def _verbs() -> set[str]:
 
 
 def _local_replies() -> Config:
-    """What the gateway says by itself, in the words of the API."""
+    """Return the gateway's own errors, in the format of the API's."""
 
     def body(code: int, reason: str, message: str = "%LOCAL_REPLY_BODY%") -> Config:
         info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": reason, "domain": "headrace.dev"}
@@ -268,7 +266,7 @@ def _local_replies() -> Config:
         return {"extension_filter": _named("cel", said | {"expression": f"response.code_details == '{text}'"})}
 
     def silent(one: str, http: int, message: str) -> Config:
-        """Here the path has not been looked at yet, so that of the verbs all are named that there are."""
+        """Return an error for a request whose path has not been matched yet, so its list of allowed verbs has all of them."""
         allow = [_allow(_verbs())] if http == 405 else []
         said = body(_CODES[http], _REASONS[http], message)
         return {"filter": detail(one), "status_code": http, "body_format_override": said, "headers_to_add": allow}

@@ -1,8 +1,8 @@
-"""Whether jobs of this installation's nodes are kept apart from it and from each other, and who is let in where they are not.
+"""Whether jobs of this installation's nodes are isolated from it and from each other, and who may log in if they are not.
 
-Jobs of simulated nodes run on this machine. Where they run as whoever started `up`, each of them can read that account's files: the
+Jobs of simulated nodes run on this machine. If they run as the account that started `up`, each of them can read that account's files: the
 owner's login, the keys, the files of all other jobs. That is harmless while only the owner submits, so others cannot log in then unless
-the owner says that all who will submit are trusted with everything.
+the owner states that all users are trusted with everything.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from headrace.supervisor.installation import Installation, Settings
 from headrace.supervisor.launcher.ports import LOOPBACK
 
 FLAG = "--jobs-are-trusted"
-WAY_OUT = f"Start it as root, or say {FLAG} if you trust everybody who will submit"
+WAY_OUT = f"Start it as root, or say {FLAG} if you trust all users who will submit"
 
 
 def why_together(installation: Installation, settings: Settings) -> str:
-    """Why jobs run as whoever starts `up`; empty where they are kept apart, or none run here: other executors look after theirs."""
+    """Return why jobs run as the account of `up`; "" if they are isolated or none run here: other executors isolate theirs."""
     if not settings.nodes:
         return ""
     why = why_shared(str(installation.node_directory(settings.host)))
@@ -31,12 +31,12 @@ def why_together(installation: Installation, settings: Settings) -> str:
 
 
 def why_alone(installation: Installation, settings: Settings) -> str:
-    """Why only the owner and administrators can log in; empty if others can."""
+    """Return why only the owner and administrators can log in; empty if others can."""
     return "" if settings.jobs_are_trusted else why_together(installation, settings)
 
 
 def check(installation: Installation, settings: Settings) -> None:
-    """Raise `InstallationError` where others could come who must not."""
+    """Raise `InstallationError` if others could log in who must not."""
     why = why_alone(installation, settings)
     if not why:
         return
@@ -48,7 +48,7 @@ def check(installation: Installation, settings: Settings) -> None:
 
 
 def told(installation: Installation, settings: Settings) -> str:
-    """One line about it, for `status`."""
+    """Return one line about it, for `status`."""
     why = why_together(installation, settings)
     if not why:
         return (

@@ -1,4 +1,4 @@
-"""What a child says, in a file that does not grow for ever, and a full disk that hurts nobody."""
+"""A rotated log file of a child's output; a full disk loses lines, and is otherwise harmless."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class LogFile:
             self._why = error.strerror or str(error)
 
     def last_line(self) -> str:
-        """The last line that is not empty, "" where there is none: what a child said before it died."""
+        """Return the last line that is not empty, or "": a child's last message before it died."""
         try:
             with self.path.open("rb") as file:
                 file.seek(max(0, self.path.stat().st_size - 16 * 1024))
@@ -51,7 +51,6 @@ class LogFile:
         return lines[-1].strip() if lines else ""
 
     def close(self) -> None:
-        """Let go of the file."""
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1

@@ -1,4 +1,4 @@
-"""What is known of an `up` from outside while it runs: that it runs (a lock), who and since when (`running.json`), and how to end it."""
+"""State of a running `up` for other processes: a lock, its process and views of its children (`running.json`), and how to stop it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ChildView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunningInstallation(msgspec.Struct, frozen=True, kw_only=True):
-    """An `up` that runs. `ready`: everything has answered; `jobs`: whether they are kept apart. Times in microseconds since 1970."""
+    """A running `up`. `ready`: everything has answered; `jobs`: how jobs are isolated. Times in microseconds since 1970."""
 
     pid: int
     since: int
@@ -45,7 +45,7 @@ class RunningInstallation(msgspec.Struct, frozen=True, kw_only=True):
     children: tuple[ChildView, ...] = ()
 
     def child(self, name: str) -> ChildView | None:
-        """The child of that name."""
+        """Return the child of that name."""
         return next((child for child in self.children if child.name == name), None)
 
 
@@ -54,7 +54,7 @@ class AlreadyRunning(Exception):
 
 
 class Lock:
-    """Held for as long as an `up` runs: the system lets go of it when the process ends, however it ends."""
+    """Held for as long as an `up` runs: the system releases it when the process ends, however it ends."""
 
     def __init__(self, installation: Installation) -> None:
         self._installation = installation
@@ -74,7 +74,7 @@ class Lock:
         return self
 
     def _taken(self) -> bool:
-        """Whether we have it. Tried for a moment: whoever looks whether it is held holds it, too, for that instant."""
+        """Take the lock. Tries for a moment: a process that only checks whether it is held holds it for an instant."""
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
@@ -92,16 +92,16 @@ class Lock:
 
 
 def write_running(installation: Installation, running: RunningInstallation) -> None:
-    """Say how it stands."""
+    """Write the state of the running `up`."""
     write_whole(_path(installation), msgspec.json.encode(running), 0o600)
 
 
 def read_running(installation: Installation) -> RunningInstallation | None:
-    """The `up` that runs on this data directory; None where there is none."""
+    """Return the `up` that runs on this data directory, or None."""
     if not _is_locked(installation):
         return None
     deadline = time.monotonic() + 1.0
-    while time.monotonic() < deadline:  # it has the lock before it has said who it is
+    while time.monotonic() < deadline:  # it takes the lock before it has written its state
         with contextlib.suppress(OSError, msgspec.DecodeError):
             return msgspec.json.decode(_path(installation).read_bytes(), type=RunningInstallation)
         time.sleep(LOOK_EVERY)
@@ -109,7 +109,7 @@ def read_running(installation: Installation) -> RunningInstallation | None:
 
 
 def stop_running(installation: Installation, within: float, *, at_once: bool = False) -> bool:
-    """End the `up` that runs here, and wait until it has; False if it has not after so many seconds.
+    """Stop the `up` that runs here, and wait until it has ended; False if it has not after `within` seconds.
 
     `at_once`: jobs get no time to save their work.
     """

@@ -1,7 +1,7 @@
-"""A port on this machine that nobody has.
+"""Chooses free ports on this machine.
 
-Strategy: below the range from which the system takes ports for outgoing connections. A client that tries to come back to a server that is
-away connects again and again, and from inside that range it would some day be given that very port, and connect to itself.
+Strategy: below the range from which the system takes ports for outgoing connections. A client that reconnects to a server that is away
+connects again and again, and from inside that range it would some day be given that very port, and connect to itself.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _EPHEMERAL_USUAL = 32_768
 
 
 class PortTaken(Exception):
-    """Somebody else listens there; the text says the way out."""
+    """Another program listens on the port; the text says the way out."""
 
 
 def is_free(port: int, host: str = LOOPBACK) -> bool:
-    """Whether a server could listen there now."""
+    """Return whether a server could listen there now."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -36,7 +36,7 @@ def is_free(port: int, host: str = LOOPBACK) -> bool:
 
 
 def free_port(host: str = LOOPBACK, flag: str = "--nats-port") -> int:
-    """A port that is free at this moment."""
+    """Return a port that is free at this moment."""
     below = _first_ephemeral()
     for _ in range(ATTEMPTS):
         port = random.randrange(LOWEST, below) if below > LOWEST else random.randrange(1024, 65_536)  # noqa: S311 - no secret
@@ -46,7 +46,7 @@ def free_port(host: str = LOOPBACK, flag: str = "--nats-port") -> int:
 
 
 def choose_port(configured: int | None, last: int | None, host: str = LOOPBACK, flag: str = "--nats-port") -> int:
-    """The configured port, else the one of the last time if it is still free, else any; `PortTaken` if a configured one is not."""
+    """Return the configured port, else the last one if still free, else any. Raises `PortTaken` if the configured one is taken."""
     if configured is not None:
         if not is_free(configured, host):
             raise PortTaken(f"{flag}: port {configured} is taken; name another, or leave it out and a free one is chosen")
@@ -55,7 +55,7 @@ def choose_port(configured: int | None, last: int | None, host: str = LOOPBACK, 
 
 
 def choose_ports(count: int, configured: int | None, last: Sequence[int]) -> tuple[int, ...]:
-    """So many, as `choose_port` chooses one; a configured one is the first of as many in a row."""
+    """Return `count` ports, each as by `choose_port`; a configured one is the first of as many in a row."""
     chosen: list[int] = []
     while len(chosen) < count:
         place = len(chosen)

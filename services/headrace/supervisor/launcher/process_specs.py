@@ -1,4 +1,4 @@
-"""What each part of Headrace is as a process: what to run, and the environment that tells it where everything is."""
+"""Command and environment of each part of Headrace as a process."""
 
 from __future__ import annotations
 
@@ -49,33 +49,34 @@ HOLD_LEVEL = "HEADRACE_HOLD_LEVEL"
 SERVICE_STOPS_WITHIN = 10.0
 POSTGRES_STOPS_WITHIN = 30.0
 NODE_STOPS_WITHIN = 30.0
-"""Seconds. An executor gives its jobs 10 s to save their work, and itself a little more."""
+"""Seconds until an executor is killed: it gives its jobs 10 s to save their work, and needs a little more itself."""
 
 STANDBYS = ("allocator", "preemption", "feed")
 STANDBY = "-standby"
-"""The services that may have a second instance, and what that is called."""
+"""Suffix of a service's second instance."""
 
 GATEWAY_THREADS = 2
 NATS_MEMORY = {"GOGC": "400", "GOMEMLIMIT": "2GiB"}
-"""The servers look for garbage when they have grown fivefold instead of twofold, but not beyond this: a quarter of what a message of FEED
-costs them. What they hold for good is bounded by the streams in memory (`bus.nats.streams`)."""
+"""The servers collect garbage when they have grown fivefold instead of twofold, but not beyond this: that saves a quarter of the cost of
+a message of FEED. What they hold for good is bounded by the streams in memory (`bus.nats.streams`).
+"""
 
 CPUS_PER_GPU, GIB_PER_GPU = 16, 256
-"""What a simulated node pretends to have beside its GPUs: as a real one of its kind has, not as this machine."""
+"""Resources that a simulated node states beside its GPUs: those of a real one of its kind, not of this machine."""
 
 _OF_THIS_MACHINE = ("--on-stop", "end", "--limits", "off")
-"""Jobs of simulated nodes end with the installation and are not limited, because the nodes' resources are pretended."""
+"""Jobs of simulated nodes end with the installation and are not limited, because the nodes' resources are simulated."""
 
 _NOT_FOR_CHILDREN = frozenset({CLIENT_URL, CREDENTIALS})
 
 
 def node_names(settings: Settings) -> tuple[str, ...]:
-    """The simulated nodes: the host's own name, then numbered from 2 on."""
+    """Names of the simulated nodes: the host's own name, then numbered from 2 on."""
     return tuple(settings.host if number == 1 else f"{settings.host}-{number}" for number in range(1, settings.nodes + 1))
 
 
 def nats_servers(installation: Installation) -> tuple[Program, ...]:
-    """The bus and its streams, as the configuration of each server says."""
+    """The NATS servers, each with its configuration."""
     return tuple(
         Program(
             place.name,
@@ -89,7 +90,7 @@ def nats_servers(installation: Installation) -> tuple[Program, ...]:
 
 
 def postgres(database: PostgresSettings) -> Program:
-    """The database of the books. SIGINT is its fast shutdown; SIGQUIT, when we die, its immediate one."""
+    """The database of the books. SIGINT is its fast shutdown; SIGQUIT, if the supervisor dies, its immediate one."""
     return Program(
         POSTGRES,
         tuple(database.argv),
@@ -104,7 +105,7 @@ def postgres(database: PostgresSettings) -> Program:
 
 
 def services(installation: Installation, url: str, postgres_dsn: str) -> tuple[Program, ...]:
-    """Every service of ours, and a second one of those that decide who runs and of who tells it, if there are to be standbys."""
+    """Every service, and second instances of those that may have a standby, if the settings ask for them."""
     extra = {
         "accounting": {POSTGRES_DSN: postgres_dsn, CURRENCY: installation.settings().currency},
         "governance": {API: f"unix:{installation.api_socket()}", HOLD_LEVEL: str(int(installation.settings().hold_level))},
@@ -128,7 +129,7 @@ def services(installation: Installation, url: str, postgres_dsn: str) -> tuple[P
 
 
 def callouts(installation: Installation, url: str) -> tuple[Program, ...]:
-    """Who answers whether somebody may connect, twice: one may be away."""
+    """Two instances of the callout, which answers whether a client may connect: one may be away."""
     system = installation.callout_system()
     environment = _environment(url, installation.callout(), installation.directory) | watched(installation)
     if why := why_alone(installation, installation.settings()):
@@ -146,7 +147,7 @@ def callouts(installation: Installation, url: str) -> tuple[Program, ...]:
 
 
 def gateway(installation: Installation) -> Program:
-    """HTTP/JSON and gRPC-Web in front of the API, as its configuration says."""
+    """HTTP/JSON and gRPC-Web before the API, as configured."""
     threads = str(min(GATEWAY_THREADS, os.cpu_count() or 1))
     return Program(
         GATEWAY,
@@ -161,7 +162,7 @@ def gateway(installation: Installation) -> Program:
 
 
 def node(installation: Installation, url: str, settings: Settings, name: str) -> Program:
-    """A simulated node. Killed, it comes back to its jobs; with everything else it ends, and they with it."""
+    """A simulated node. If killed it takes its jobs over again; stopped with everything else, it ends them."""
     devices = f"sim:{settings.gpus}x{settings.gpu_model}"
     arguments = executor_arguments(name, installation.node_directory(name), settings.labels, devices)
     whom = ("--run-as", "self" if why_together(installation, settings) else "own")
@@ -170,7 +171,7 @@ def node(installation: Installation, url: str, settings: Settings, name: str) ->
         NODE + name,
         python(EXECUTOR, *arguments, *_OF_THIS_MACHINE, *whom, *(pretended if settings.gpus else ())),
         _environment(url, installation.node(name), installation.node_directory(name)) | watched(installation),
-        umask=-1,  # it is their jobs' as well
+        umask=-1,  # its jobs inherit it as well
         stop_within=NODE_STOPS_WITHIN,
         dies_with=signal.SIGTERM,
         hurry_signal=signal.SIGQUIT,
@@ -180,23 +181,23 @@ def node(installation: Installation, url: str, settings: Settings, name: str) ->
 
 
 def executor_arguments(name: str, data: Path, labels: dict[str, str], devices: str) -> tuple[str, ...]:
-    """The arguments of a node executor."""
+    """Return the arguments of a node executor."""
     pairs = ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
     return ("run", "--name", name, "--data", str(data), "--labels", pairs, "--devices", devices)
 
 
 def watched(installation: Installation) -> dict[str, str]:
-    """Where a part shows its health: on the loopback, on any free port, with a note of which for Prometheus and for `status`."""
+    """Return the variables for health and metrics: on the loopback, on any free port, recorded for Prometheus and `status`."""
     return {LISTEN: f"{LOOPBACK}:0", TOKEN: installation.metrics_token(), TARGETS: str(installation.metrics)}
 
 
 def python(module: str, *arguments: str) -> tuple[str, ...]:
-    """This Python, running a module of ours, whatever lies in the directory it is started from."""
+    """Return the command that runs one of our modules by this Python, in any working directory."""
     return (sys.executable, "-P", "-m", module, *arguments)
 
 
 def login_environment(url: str, login: Login, data: Path) -> dict[str, str]:
-    """How a service or a node is told who it is, and where to connect."""
+    """Return the variables with a service's or node's login and the address of the bus."""
     return {URL: url, USER: login.name, PASSWORD: login.password, DATA: str(data)}
 
 

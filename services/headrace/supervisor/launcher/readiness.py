@@ -1,4 +1,4 @@
-"""Whether a part is really there: asked the way its users would ask it."""
+"""Whether a part is ready: asked in the way its users ask it."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from headrace.supervisor.launcher.ports import LOOPBACK
 LOOK_EVERY = 0.05
 DEATHS_MAX = 3
 PATIENCE = 60.0
-"""Seconds without any progress after which a part that runs and does not answer is given up."""
+"""Seconds without progress after which a part that runs and does not answer is given up."""
 ANSWER_WITHIN = 1.0
 WHO = "x-envoy-upstream-healthchecked-cluster"
-"""The header in which a gateway that is asked whether it is well says which one it is: Envoy's own."""
+"""Header in which Envoy names itself in answers to health checks."""
 
 
 class NotReady(Exception):
-    """A part does not come up; one line with what it said last, and where to read more."""
+    """A part does not come up; one line with its last message, and where to read more."""
 
 
 async def until_ready(child: Child, ask: Callable[[], Awaitable[object]], patience: float = PATIENCE) -> None:
-    """Ask again and again until the answer is True. Any other answer that changes is progress. `NotReady` where it dies or hangs."""
+    """Ask again until the answer is True. Any other answer that changes is progress. Raises `NotReady` if it dies or hangs."""
     restarts = child.restarts
     last: object = None
     deadline = time.monotonic() + patience
@@ -55,7 +55,7 @@ def _last_words(child: Child) -> str:
 
 
 async def listens(port: int) -> bool:
-    """Whether somebody accepts connections there."""
+    """Return whether a server accepts connections there."""
     try:
         _, writer = await asyncio.open_connection(LOOPBACK, port)
     except OSError:
@@ -65,9 +65,9 @@ async def listens(port: int) -> bool:
 
 
 async def is_well(port: int, path: str, says: tuple[str, str] = ("", ""), *, tls: bool = False) -> bool:
-    """Whether an HTTP server says 200 to a GET there, and, where `says` is given, that header: another's server is not ours.
+    """Return whether an HTTP server answers 200 to a GET, and, if `says` is given, with that header, which tells servers apart.
 
-    Over TLS it is not looked at whose certificate it is.
+    Over TLS its certificate is not verified.
     """
     try:
         reader, writer = await asyncio.open_connection(LOOPBACK, port, ssl=_anybody() if tls else None)
@@ -93,7 +93,7 @@ def _anybody() -> ssl.SSLContext:
 
 
 class Inspector:
-    """Looks at what has been started: at the ledger as the operator, and, because services answer users only, at them as the owner."""
+    """Asks parts that were started: the ledger as the operator, and services as the owner, because they answer users only."""
 
     def __init__(self, core: Connection, users: Connection, owner: Login) -> None:
         self.core = core
@@ -103,29 +103,28 @@ class Inspector:
 
     @classmethod
     async def open(cls, url: str, operator: Login, owner: Login) -> Inspector:
-        """Connect as both."""
+        """Connect with both logins."""
         core = await connect(url, operator.name, operator.password, name="supervisor")
         return cls(core, await connect(url, owner.name, owner.password, name="supervisor"), owner)
 
     async def close(self) -> None:
-        """Leave."""
         await self.core.close()
         await self._users.close()
 
     async def tip(self) -> int:
-        """The sequence of the ledger's last record."""
+        """Return the sequence of the ledger's last record."""
         return await self._ledger.tip()
 
     async def described(self) -> bytes:
-        """What the servers say of the ledger's stream. Raises `LogUnavailable` where they do not answer."""
+        """Return the servers' description of the ledger's stream. Raises `LogUnavailable` if they do not answer."""
         return (await self.core.ask(f"$JS.API.STREAM.INFO.{LEDGER_STREAM}", within=ANSWER_WITHIN)).data
 
     async def now(self) -> int:
-        """The server's time, microseconds since 1970."""
+        """Return the server's time in microseconds since 1970."""
         return await self._ledger.now()
 
     async def folded(self, service: str) -> int | None:
-        """The ledger sequence that a service has reached; None where it does not answer."""
+        """Return the ledger sequence that a service has reached; None if it does not answer."""
         subject = query(service, "status", self._owner.tenant, self._owner.user)
         try:
             answer = decode((await self._users.ask(subject, within=ANSWER_WITHIN)).data, Answer)
@@ -134,7 +133,7 @@ class Inspector:
         return answer.sequence
 
     async def trouble(self, service: str) -> str:
-        """What a service says is wrong although it runs; empty where it says nothing."""
+        """Return a running service's own trouble; empty if it reports none."""
         subject = query(service, "status", self._owner.tenant, self._owner.user)
         try:
             answer = decode((await self._users.ask(subject, within=ANSWER_WITHIN)).data, Answer)
@@ -143,20 +142,20 @@ class Inspector:
             return ""
 
     async def answers(self, service: str) -> bool:
-        """Whether a service answers."""
+        """Return whether a service answers."""
         return await self.folded(service) is not None
 
     async def caught_up(self, service: str, tip: int) -> bool | int | None:
-        """True once a service has folded the ledger up to `tip`; before that how far it is."""
+        """Return True once a service has folded the ledger up to `tip`; before that the sequence it has reached."""
         folded = await self.folded(service)
         return True if folded is not None and folded >= tip else folded
 
     async def lets_in(self) -> bool:
-        """Whether it is answered who may connect."""
+        """Return whether the callout answers who may connect."""
         return await self.folded(CALLOUT) is not None
 
     async def has_spoken(self, node: str, since: int) -> bool:
-        """Whether a node has written into the ledger since that time, in microseconds since 1970."""
+        """Return whether a node has written to the ledger since that time, in microseconds since 1970."""
         try:
             last = await self._ledger.last(ledger(node_writer(node)))
         except LogError:

@@ -1,4 +1,4 @@
-"""Where a unix socket can lie: its path has to be short."""
+"""Directories for unix sockets, whose paths have to be short."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from hashlib import blake2b
 from pathlib import Path
 
 PATH_MAX = 100
-"""Bytes of a path; the system's own bound is 107."""
+"""Maximum bytes of a path; the system's own limit is 107."""
 
 
 class NoSocketDirectory(Exception):
-    """There is no place for a socket; one line with the way out."""
+    """A socket cannot be placed; one line with the way out."""
 
 
 def short_enough(wanted: Path) -> Path:
-    """The path itself, or, where it is too long, one in a short place of our own that is made from its name. Raises `NoSocketDirectory`."""
+    """Return the path, or, if too long, one in a short private directory named after it. Raises `NoSocketDirectory`."""
     if len(os.fsencode(wanted)) <= PATH_MAX:
         return wanted
     name = blake2b(os.fsencode(wanted.parent), digest_size=6).hexdigest()
@@ -30,6 +30,6 @@ def short_enough(wanted: Path) -> Path:
     there = short.lstat()
     if not stat.S_ISDIR(there.st_mode) or there.st_uid != os.geteuid() or stat.S_IMODE(there.st_mode) & 0o077:
         raise NoSocketDirectory(
-            f"{short} belongs to somebody else, or lets others in: remove it, or name another directory with --data"
+            f"{short} belongs to another user, or is open to others: remove it, or name another directory with --data"
         )
     return short / wanted.name

@@ -1,7 +1,7 @@
--- Refuses fields that the API does not know, before the transcoder, which would leave them out in silence.
+-- Refuses fields that the API does not define, before the transcoder, which would drop them silently.
 --
--- KNOWN, put in front of this by gateway.py, says for each pattern of a path and verb which fields its body may have: a table of names;
--- a name's value is the same for what is inside it, "any" where anything goes, `values` with the fields of a map's values, `list` with
+-- KNOWN, prepended by body_schema.py, has for each pattern of a path and verb the fields that its body may have: a table of names;
+-- the value is the same for its content, "any" for any content, `values` with the fields of a map's values, `list` with
 -- those of a list's elements: the transcoder would take one text for a list of one.
 
 local DEPTH_MAX = 64
@@ -11,12 +11,12 @@ local function fail(text)
 end
 
 
--- Where the next character stands that is no white space.
+-- Position of the next character that is not white space.
 local function skip(text, at)
   return text:find("[^ \t\r\n]", at) or #text + 1
 end
 
--- Behind the string that begins at `at`, and what stands in it.
+-- Position behind the string that begins at `at`, and its content.
 local function string_at(text, at)
   local first = at + 1
   while true do

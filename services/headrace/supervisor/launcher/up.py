@@ -1,4 +1,4 @@
-"""`headrace up`: everything on one machine, in order, ready when it has answered; kept alive; and stopped cleanly."""
+"""`headrace up`: starts everything on one machine in order, is ready when all has answered, keeps it alive, and stops it cleanly."""
 
 from __future__ import annotations
 
@@ -45,10 +45,9 @@ Say = Callable[[str, str], None]
 class Up:
     """The whole system on one data directory, from `async with` on, ready, until its end.
 
-    `nats_port`, `api_port`: that port and no other. `say` hears of progress.
+    `nats_port`, `api_port`: that port and no other. `say` receives progress.
 
-    Raises `AlreadyRunning`, `PortTaken`, `InstallationError`, `NotReady`;
-    whatever was started until then has been stopped again.
+    Raises `AlreadyRunning`, `PortTaken`, `InstallationError`, `NotReady`; everything started until then has been stopped again.
     """
 
     def __init__(
@@ -91,11 +90,11 @@ class Up:
         await self.stop()
 
     def hurry(self) -> None:
-        """End what is being stopped at once; jobs get no more time to save their work."""
+        """Stop at once what is being stopped; jobs get no more time to save their work."""
         self._hurry.set()
 
     async def stop(self) -> None:
-        """Stop everything, nodes first, and let go of the data directory."""
+        """Stop everything, nodes first, and release the data directory."""
         self.ready = False
         for task in (self._mending, *self._vigils):
             if task is not None:
@@ -113,7 +112,7 @@ class Up:
 
     async def _start(self) -> None:
         if self._wanted_api_port is not None:
-            # Where it is known to be taken, that is said before anything is started.
+            # A port that is known to be taken is reported before anything is started.
             choose_port(self._wanted_api_port, None, flag="--api-port")
         check(self.installation, self.settings)
         self._write()
@@ -155,7 +154,7 @@ class Up:
             self.installation.node(name)
         tls = self.installation.certificates()
         if tls is not None and tls.ca:
-            os.environ.setdefault(CA, tls.ca)  # for what we connect to ourselves, and for every child
+            os.environ.setdefault(CA, tls.ca)  # for our own connections, and for every child
         scheme = "nats" if tls is None else "tls"
         self.settings, self.url = settings, ports.url(scheme, settings.reached_as)
         self._nats = await servers.start(self.installation, self.children, ports, vigil=self._vigil())
@@ -168,7 +167,7 @@ class Up:
         return await Inspector.open(self.url, self.installation.operator(), self.installation.owner())
 
     def _vigil(self) -> Callable[[Child], Vigil]:
-        """Who looks after each NATS server: that its disk does no harm."""
+        """Return the supervision of each NATS server: a full disk must do no harm."""
         stores = {place.name: place.store for place in self.installation.servers()}
         if len(stores) == 1:
             refuse = partial(refuse_submits.refuse, self.url, self.installation.operator())
@@ -177,7 +176,7 @@ class Up:
         return lambda child: replicas.watch_over(child, stores[child.program.name])
 
     async def _have_all(self, away: str, distrusted: Collection[str]) -> bool:
-        """See `servers.have_all`; False where nobody is there to ask."""
+        """See `servers.have_all`; False if no server answers."""
         operator = self.installation.operator()
         try:
             async with asyncio.timeout(ASKED_WITHIN):
@@ -190,7 +189,7 @@ class Up:
             await connection.close()
 
     async def _keep_feed(self) -> None:
-        """See that FEED is led, from the first moment on: a server may be away when the others are started. Until cancelled."""
+        """Keep FEED led from the start: a server may be away while the others are started. Until cancelled."""
         operator = self.installation.operator()
         connection = await connect(self.url, operator.name, operator.password, name="supervisor")
         try:
@@ -222,7 +221,7 @@ class Up:
         await _all(until_caught_up(child) for child in started)
 
     async def _start_gateway(self) -> None:
-        """On the port asked for, else the one of the last time, else the usual one, else any; somebody may be faster than we are."""
+        """Start it on the port asked for, else the last one, else the usual one, else any; another program may take one meanwhile."""
         tls = self.installation.certificates()
         for attempt in range(1, GATEWAY_ATTEMPTS + 1):
             last = self.settings.api_port or API_PORT if attempt == 1 else None
@@ -259,7 +258,7 @@ class Up:
         await _all(until_spoken(child, name) for child, name in zip(started, names, strict=True))
 
     def _changed(self) -> None:
-        """A child has come or gone."""
+        """A child has started or ended."""
         self._write()
         lives = sum(child.restarts for child in self._nats)
         if lives > self._nats_lives and all(child.state == "running" for child in self._nats):
@@ -267,19 +266,19 @@ class Up:
             self._mending = asyncio.create_task(self._mend_streams())
 
     async def _mend_streams(self) -> None:
-        """After the server has died: FEED was in its memory, and went with it."""
+        """After the server has died: make FEED again, which was in its memory."""
         operator = self.installation.operator()
         connection = await connect(self.url, operator.name, operator.password, name="supervisor")
         try:
             await servers.until_streams(connection, self.settings.nats_servers, patience=math.inf)
-        except (WishesLost, StreamMismatch) as error:  # no stream was made, so nobody is told that it has his wish
+        except (WishesLost, StreamMismatch) as error:  # no stream was made, so no submission was acknowledged
             self._nats[0].trouble = str(error)
             self._write()
         finally:
             await connection.close()
 
     def _write(self) -> None:
-        """Say how it stands, for `status` and `down`."""
+        """Write the state for `status` and `down`."""
         views = tuple(child.view() for child in self.children)
         now = RunningInstallation(
             pid=os.getpid(),
@@ -295,7 +294,7 @@ class Up:
 
 
 async def _all(waiting: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Wait for all; the first that fails ends the others, and is what is raised."""
+    """Wait for all; the first that fails ends the others, and is raised."""
     tasks = [asyncio.ensure_future(one) for one in waiting]
     try:
         for task in asyncio.as_completed(tasks):

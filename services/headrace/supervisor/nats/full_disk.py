@@ -1,7 +1,7 @@
-"""The only NATS server, where its disk was full: it stores nothing more, not even when there is room; so it is started again then.
+"""Supervision of a single NATS server whose disk was full: it stores nothing more, even with free space, so it is restarted then.
 
-What it does not store it does not acknowledge, so nothing is lost: who writes waits and tries again. Meanwhile the part says what is wrong,
-and whoever submits is refused (`refusing`). One of several servers is looked after otherwise (`replica`).
+What it does not store it does not acknowledge, so nothing is lost: writers wait and try again. Meanwhile the part reports its trouble,
+and submissions are refused (`refuse_submits`). One of several servers is supervised differently (`replica`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 LOOK_EVERY = 0.25
 ROOM = 64 * 1024 * 1024
-"""Bytes that have to be free before it is worth trying again."""
+"""Bytes that have to be free before a restart is worthwhile."""
 MIB = 1024 * 1024
 
 _SIGNS = (
@@ -30,44 +30,44 @@ _SIGNS = (
     b"input/output error",
     b"read-only file system",
 )
-"""What the server says, in whatever case, of a stream or of its log of votes that it could not write."""
+"""The server's messages, in lower case, that it could not write to a stream or its log of votes."""
 _OVERLAP = max(map(len, _SIGNS)) - 1
 
 
 def free(store: Path) -> int:
-    """Bytes that are free where a store lies."""
+    """Return the free bytes on a store's disk."""
     return shutil.disk_usage(store).free
 
 
 def has_sign(said: bytes) -> bool:
-    """Whether a server says there that it could not write."""
+    """Return whether the output says that a server could not write."""
     said = said.lower()
     return any(sign in said for sign in _SIGNS)
 
 
 class Signs:
-    """Hears in what a server says, piece by piece, that it could not write."""
+    """Finds in a server's output, piece by piece, that it could not write."""
 
     def __init__(self) -> None:
         self._before = b""
 
     def heard(self, said: bytes) -> bool:
-        """Whether this piece, or what it completes, says so."""
+        """Return whether this piece, or a line that it completes, says so."""
         said = self._before + said
         found = has_sign(said)
-        self._before = b"" if found else said[-_OVERLAP:]  # what has been heard is not heard again with the next piece
+        self._before = b"" if found else said[-_OVERLAP:]  # a message is not reported again with the next piece
         return found
 
 
 def tell(server: Child, trouble: str, changed: Callable[[], None]) -> None:
-    """Let the part say what is wrong with it, or that nothing is any more."""
+    """Set the part's trouble, or clear it."""
     if trouble != server.trouble:
         server.trouble = trouble
         changed()
 
 
 class FullDisk:
-    """Looks after the only server, which keeps its streams in `store`. `changed` is called when what is wrong with it has.
+    """Supervises the only server, which keeps its streams in `store`. `changed` is called when its trouble has changed.
 
     `refuse`: runs while nothing can be stored.
     """
@@ -83,15 +83,15 @@ class FullDisk:
         self._full = asyncio.Event()
 
     async def before_life(self) -> None:
-        """There is nobody else to have its streams from."""
+        """Does nothing: no other server has its streams."""
 
     def heard(self, said: bytes) -> None:
-        """See `Vigil.heard`."""
+        """See `Vigil.heard` for the contract."""
         if self._signs.heard(said):
             self._full.set()
 
     async def watch(self) -> None:
-        """Until cancelled."""
+        """Restart it once there is space. Until cancelled."""
         while True:
             await self._full.wait()
             refusing = asyncio.create_task(self._refuse())

@@ -1,12 +1,12 @@
-"""FEED that nobody leads, although the servers are there that it takes: it is made anew.
+"""FEED without a leader although enough servers are there: it is deleted and made again.
 
-FEED is in the servers' memories. One that is started again has nothing of it, and the servers let such a one help to choose who leads only
-where all have been heard (NATS 2.12.8): while a third one is away nobody leads it, and nobody ever does if that one never comes back. The
-streams on disks are led all the while. A feed that is started meanwhile waits for FEED, and with it nodes wait for their orders.
+FEED is in the servers' memories. A restarted server has nothing of it, and the servers let it vote on a leader only when all have been
+heard (NATS 2.12.8): while a third one is away FEED has no leader, for ever if that one never comes back. The streams on disks have
+leaders all the while. A feed that is started meanwhile waits for FEED, and with it nodes wait for their orders.
 
-So it is deleted and made again, on the servers that are there, and copied to the others as they come back. What it held goes: news of the
-last minutes, which the feed alone reads, to know where it goes on (an empty one begins with now). Watchers hear the feed itself, whatever
-FEED holds. To take the copy of the one that is away out of it would keep the news, but the servers do not always take that one.
+So it is deleted and made again, on the servers that are there, and copied to the others as they come back. What it held is lost: news of
+the last minutes, which the feed alone reads, to know where to go on (an empty one begins with now). Watchers listen to the feed itself,
+not to FEED. Removing the absent server's copy would keep the news, but the servers do not always accept that.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 LOOK_EVERY = 1.0
 WAITS_FOR = 12.0
-"""Seconds for which FEED may be without a leader while the ledger has one: agreeing on one takes the servers up to 9 of them."""
+"""Seconds for which FEED may be without a leader while the ledger has one: the servers' election takes up to 9 of them."""
 AWAITED_FOR = 60.0
 MADE_ANEW = "FEED had no leader, and has been made anew: its news of the last minutes is gone"
 
 
 class Leaderless:
-    """Looks after FEED on several servers, which is to have so many copies. `bus`: an operator's. `say` hears what has been done."""
+    """Supervises FEED on several servers, which is to have `replicas` copies. `bus`: an operator's. `say` receives what has been done."""
 
     def __init__(
         self,
@@ -51,14 +51,14 @@ class Leaderless:
         self._deleted = False
 
     async def watch(self) -> None:
-        """Until cancelled."""
+        """Look regularly until cancelled."""
         while True:
-            with suppress(LogError):  # it is looked again
+            with suppress(LogError):  # tried again with the next look
                 await self.look()
             await asyncio.sleep(LOOK_EVERY)
 
     async def until_led(self, patience: float = AWAITED_FOR) -> None:
-        """The same until it is led. Raises `LogUnavailable` where it is not within so many seconds, and what `ensure_stream` does."""
+        """Look until it is led. Raises `LogUnavailable` if that takes longer than `patience` seconds, and what `ensure_stream` does."""
         deadline = self._clock() + patience
         while True:
             with suppress(LogUnavailable):
@@ -69,7 +69,7 @@ class Leaderless:
             await asyncio.sleep(LOOK_EVERY)
 
     async def look(self) -> bool:
-        """Whether it is led; what is to be done where it is not, or has too few copies. Raises what `ensure_stream` does."""
+        """Return whether it is led; make it again if not, or add missing copies. Raises what `ensure_stream` does."""
         ledger, feed = await described(self._bus, LEDGER_STREAM), await described(self._bus, FEED_STREAM)
         if feed.config is not None and feed.is_led:
             if self._deleted:
@@ -78,14 +78,14 @@ class Leaderless:
             if feed.config.num_replicas < self._copies:
                 await ensure_stream(self._bus, FEED_STREAM, self._copies)
             return True
-        if not ledger.is_led:  # there are too few servers, or they have not agreed yet
+        if not ledger.is_led:  # too few servers are there, or they have not agreed yet
             self._since = None
             return False
         now = self._clock()
         self._since = now if self._since is None else self._since
         if feed.is_answer and now - self._since >= WAITS_FOR:
             self._since, self._deleted = now, True
-            with suppress(LogUnavailable):  # whoever leads it would say that it is done: nobody answers
+            with suppress(LogUnavailable):  # its leader would confirm: without one the request is not answered
                 await self._bus.ask(f"$JS.API.STREAM.DELETE.{FEED_STREAM}")
             feed = await described(self._bus, FEED_STREAM)
         if self._deleted and feed.is_missing:

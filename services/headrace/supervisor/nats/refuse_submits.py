@@ -1,7 +1,7 @@
-"""Says no to whoever submits while the disk of the only NATS server is full: the server says nothing, and they would wait for an answer.
+"""Refuses submissions while the disk of the only NATS server is full: the server answers nothing, and submitters would wait.
 
-A server whose disk was full writes no more to a stream until it is started again, so that what it has not acknowledged at once is not
-stored: the answer comes a moment later than its own would, as an acknowledgement that is an error (10047, no storage).
+A server whose disk was full writes no more to a stream until it is restarted, so a submission that it has not acknowledged at once is not
+stored: the refusal comes a moment later than its answer would, as an acknowledgement that is an error (10047, no storage).
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 SUBMITS = "hr.submit.>"
 AFTER = 0.5
-"""Seconds within which the server says that it has stored it, if it has."""
+"""Seconds within which the server acknowledges what it has stored."""
 WHY = "the disk of the NATS server is full: nothing is accepted until there is room, then it goes on by itself"
 
 
 async def refuse(url: str, operator: Login) -> None:
-    """Until cancelled."""
+    """Refuse submissions until cancelled."""
     connection = await connect(url, operator.name, operator.password, name="supervisor")
     said = msgspec.json.encode(Acknowledgement(error=PublishError(code=500, err_code=NO_STORAGE, description=WHY)))
     answers: set[asyncio.Task[None]] = set()

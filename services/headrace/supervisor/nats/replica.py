@@ -1,16 +1,16 @@
-"""One of several NATS servers, whose disk may be full: it must not go on with a copy of the streams that is not the others'.
+"""Supervision of one of several NATS servers whose disk may be full: it must not go on with a copy that differs from the others'.
 
-A server that finds no room for a record that the servers have agreed on leaves it out for ever, and stores the next one in its place
-(NATS 2.12.8; what it remembers of the agreement may say so even where the files do not yet). It does not notice; whoever reads there does,
-when the chain of records breaks. So:
+A server without space for a record that the servers have agreed on omits it for ever, and stores the next one in its place (NATS 2.12.8;
+its memory of the agreement may say so even if the files do not yet). It does not notice; readers there do, when the chain of records
+breaks. So:
 
-- before its disk is full, it is stopped until there is room, while the others go on;
-- where it says that it could not write, it is killed at once, and its copy is *doubted*: it is emptied, and copies anew, as soon as there
-  is room and the others have everything without it;
-- where they have not within some seconds, because another is away or doubted as well, it goes on as it is until they have. One after the
-  other is emptied then; who leads meanwhile is one that is not doubted, if there is one.
+- before its disk is full, it is stopped until there is space, while the others go on;
+- when it says that it could not write, it is killed at once, and its copy is *doubted*: it is emptied, and copied anew, as soon as there
+  is space and the others have everything without it;
+- if they have not within some seconds, because another is away or doubted as well, it goes on as it is until they have. They are emptied
+  one after the other; the leader meanwhile is one that is not doubted, if possible.
 
-What it has said stands in its log, and so a doubt outlives this process.
+Its messages are in its log, so a doubt outlives this process.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ if TYPE_CHECKING:
 
 LOOK_EVERY = 0.25
 STOPPED_BELOW, ROOM = 32 * MIB, full_disk.ROOM
-"""Bytes that are free when it is stopped, and when it is started again."""
+"""Free bytes below which it is stopped, and from which on it is started again."""
 THERE_FOR, WAITS_FOR = 10.0, 20.0
 """Seconds for which the others have to be there before a doubted one is emptied, and for which it waits until they have everything."""
 
 _STREAMS, _LET_GO = "jetstream", "jetstream-let-go"
-"""Where a server keeps everything, and what that is called while it is being removed."""
+"""Names of a server's data, and of the same while it is being removed."""
 
 _DOUBTED = b"-- it could not write, and is ended: its copy of the streams may not be the others'\n"
 _SETTLED = b"-- its copy of the streams has been removed: the others have everything, and it copies anew\n"
 
 
 class Replicas:
-    """Those that belong together. `changed` is called when what is wrong with one has.
+    """The replicas of one cluster. `changed` is called when the trouble of one has changed.
 
-    `have_all`: whether, without the server of the first name, the others have everything that has been acknowledged, and nobody leads whom
-    the second names.
+    `have_all`: whether, without the server of the first name, the others have everything that has been acknowledged, and none of the
+    servers in the second argument leads.
     """
 
     def __init__(self, have_all: Callable[[str, Collection[str]], Awaitable[bool]], changed: Callable[[], None]) -> None:
@@ -56,12 +56,12 @@ class Replicas:
         self._one = asyncio.Lock()
 
     def watch_over(self, server: Child, store: Path) -> ReplicaSupervisor:
-        """One more."""
+        """Add a replica, and return its supervision."""
         self.each.append(ReplicaSupervisor(server, store, self))
         return self.each[-1]
 
     async def can_spare(self, one: ReplicaSupervisor) -> bool:
-        """Whether it may be emptied now. One at a time is: whoever was emptied before has to be there again, for a while."""
+        """Return whether it may be emptied now. One at a time is: the one emptied before has to be back, for a while."""
         async with self._one:
             if any(other.runs_for < THERE_FOR for other in self.each if other is not one):
                 return False
@@ -70,7 +70,7 @@ class Replicas:
 
 
 class ReplicaSupervisor:
-    """Looks after one of them."""
+    """Supervises one of the replicas."""
 
     def __init__(self, server: Child, store: Path, among: Replicas) -> None:
         self._server = server
@@ -83,16 +83,16 @@ class ReplicaSupervisor:
 
     @property
     def name(self) -> str:
-        """That of the process."""
+        """Name of the process."""
         return self._server.program.name
 
     @property
     def runs_for(self) -> float:
-        """Seconds since it was started; less than 0 where it does not run."""
+        """Seconds since it was started; negative while it does not run."""
         return time.monotonic() - self._began if self._began else -1.0
 
     def heard(self, said: bytes) -> None:
-        """See `Vigil.heard`."""
+        """See `Vigil.heard` for the contract."""
         if not self._signs.heard(said):
             return
         if not self.doubted:
@@ -118,7 +118,7 @@ class ReplicaSupervisor:
                 self._end(at_once=True)
 
     async def before_life(self) -> None:
-        """See `Vigil.before_life`: there is room; and its copy is the others', or none, or the best that there is."""
+        """Wait for free space, and for a copy that is the others', or none, or the best that exists."""
         self._began = 0.0
         await self._until_room()
         if self.doubted:
@@ -138,7 +138,7 @@ class ReplicaSupervisor:
         self._tell("")
 
     def _left(self) -> int | None:
-        """Bytes that are free; None where nobody can say, and why is told."""
+        """Return the free bytes; None if unknown, with the reason as its trouble."""
         try:
             return free(self._store)
         except OSError as error:
@@ -146,7 +146,7 @@ class ReplicaSupervisor:
             return None
 
     async def _until_spared(self) -> None:
-        """Empty it, or let it go on as it is where the others need it."""
+        """Empty it, or let it go on as it is if the others need it."""
         since = time.monotonic()
         self._tell("its disk was full: it is away until the others have everything, then it is emptied, and copies anew")
         while not await self._among.can_spare(self):
@@ -164,7 +164,7 @@ class ReplicaSupervisor:
         self._tell("")
 
     def _let_go(self) -> str:
-        """Empty the store, at once, so that nobody ever starts with a part of it; or why that cannot be."""
+        """Empty the store atomically, so that it never starts with a part of it; returns why that failed, or ""."""
         try:
             if (self._store / _STREAMS).exists():
                 (self._store / _STREAMS).rename(self._store / _LET_GO)

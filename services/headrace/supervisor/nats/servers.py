@@ -1,4 +1,4 @@
-"""The NATS servers of an installation: started together, and there when they have agreed who leads."""
+"""The NATS servers of an installation: started together, and ready once they have elected a leader."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ AGAIN = 0.1
 """Seconds between tries while the servers agree."""
 
 LOST_FOR = 5.0
-"""Seconds for which several servers have to say that a stream is gone before that is believed."""
+"""Seconds for which several servers have to report a stream as missing before that is believed."""
 
 _NO_SUCH_STREAM = 10059
 
 
 class Ports(NamedTuple):
-    """Where clients reach each server, and where each listens to the others (none where it is alone)."""
+    """Ports of each server for clients, and for the other servers (empty with a single server)."""
 
     clients: tuple[int, ...]
     routes: tuple[int, ...] = ()
 
     def url(self, scheme: str = "nats", host: str = LOOPBACK) -> str:
-        """The address of all of them."""
+        """The address of all servers."""
         return ",".join(f"{scheme}://{host}:{port}" for port in self.clients)
 
 
 class FollowerStatus(msgspec.Struct, frozen=True):
-    """What a server that follows has of a stream. `lag`: messages it is behind; `offline`: nothing is heard of it."""
+    """A follower's copy of a stream. `lag`: messages it is behind; `offline`: it is not heard."""
 
     name: str
     current: bool = False
@@ -53,7 +53,7 @@ class FollowerStatus(msgspec.Struct, frozen=True):
 
 
 class StreamStatus(msgspec.Struct, frozen=True):
-    """Who leads a stream (empty: nobody), and how far those are that follow; a server alone has neither."""
+    """The leader of a stream (empty: none), and its followers; a single server has neither."""
 
     leader: str = ""
     replicas: tuple[FollowerStatus, ...] | None = ()
@@ -70,7 +70,7 @@ class _Config(msgspec.Struct):
 
 
 class Described(msgspec.Struct):
-    """What the servers say of a stream; nothing of it where none has answered, no `cluster` where one server is alone."""
+    """The servers' description of a stream; empty if none has answered, without `cluster` for a single server."""
 
     error: _Fault | None = None
     config: _Config | None = None
@@ -78,17 +78,17 @@ class Described(msgspec.Struct):
 
     @property
     def is_answer(self) -> bool:
-        """Whether one has answered at all."""
+        """True if a server has answered."""
         return self.error is not None or self.config is not None
 
     @property
     def is_missing(self) -> bool:
-        """Whether there is no such stream."""
+        """True if the stream does not exist."""
         return self.error is not None and self.error.err_code == _NO_SUCH_STREAM
 
     @property
     def is_led(self) -> bool:
-        """Whether somebody leads it."""
+        """True if the stream has a leader."""
         return bool(self.cluster.leader) if self.cluster is not None else self.config is not None
 
 
@@ -105,7 +105,7 @@ class _List(msgspec.Struct):
 
 
 async def described(bus: Connection, stream: str) -> Described:
-    """What they say of it now. Raises `LogRefused`."""
+    """Return the servers' description of the stream now. Raises `LogRefused`."""
     try:
         return _read((await bus.ask(f"$JS.API.STREAM.INFO.{stream}")).data)
     except LogUnavailable:
@@ -113,7 +113,7 @@ async def described(bus: Connection, stream: str) -> Described:
 
 
 def standing(info: bytes) -> StreamStatus | None:
-    """What a stream's description says of that; None where one server is alone, or none has answered so."""
+    """Return the status in a stream's description; None for a single server, or without an answer."""
     return _read(info).cluster
 
 
@@ -125,7 +125,7 @@ def _read(info: bytes) -> Described:
 
 
 def roles(led: StreamStatus | None) -> dict[str, dict[str, object]]:
-    """What each of several servers is to the ledger (`leads`, `follows`, `away`) and how far behind, by its part's name."""
+    """Return each server's role for the ledger (`leads`, `follows`, `away`) and its lag, by its part's name."""
     if led is None or not (led.leader or led.replicas):
         return {}
     found = {replica.name: ("away" if replica.offline else "follows", replica.lag) for replica in led.replicas or ()}
@@ -135,7 +135,7 @@ def roles(led: StreamStatus | None) -> dict[str, dict[str, object]]:
 
 
 def told(roles: Mapping[str, Mapping[str, object]]) -> str:
-    """The same for people, in a line."""
+    """Format the roles for people in one line."""
     said = {"leads": "leads", "follows": "follows", "away": "is away"}
     each = (
         f"{name} {said[str(row['ledger'])]}" + ("" if row["ledger"] == "leads" else f" ({row['lag']} behind)")
@@ -145,7 +145,7 @@ def told(roles: Mapping[str, Mapping[str, object]]) -> str:
 
 
 def choose(settings: Settings, first: int | None = None) -> Ports:
-    """Ports for the servers of these settings, from `first` on where one is named: those of the last time if they are free."""
+    """Choose ports for the servers, from `first` on if given, else the last ones if still free."""
     clients = choose_ports(settings.nats_servers, first, settings.client_ports)
     if settings.nats_servers == 1:
         return Ports(clients)
@@ -168,7 +168,7 @@ async def start(
     started = children.start(*process_specs.nats_servers(installation), vigil=vigil)
 
     async def there(child: Child, port: int) -> bool | str:
-        """A disk that is full keeps one away from the others, but not most of them."""
+        """A full disk keeps one away from the others, but not most of them."""
         if await listens(port):
             return True
         if child.trouble and 2 * sum([await listens(each) for each in ports.clients]) > len(started):
@@ -181,9 +181,9 @@ async def start(
 
 
 async def have_all(bus: Connection, away: str, distrusted: Collection[str] = ()) -> bool:
-    """Whether the servers but the one that is away have everything that has been acknowledged, of each stream that is on disks.
+    """Return whether the servers except the absent one have everything acknowledged, of each stream on disks.
 
-    Who leads one and is distrusted is asked to let another lead.
+    A distrusted leader is asked to step down.
     """
     try:
         found = msgspec.json.decode((await bus.ask("$JS.API.STREAM.LIST")).data, type=_List)
@@ -205,18 +205,18 @@ async def have_all(bus: Connection, away: str, distrusted: Collection[str] = ())
 
 
 def _complete(led: StreamStatus, away: str) -> int:
-    """How many of those that follow have everything; which one is away has no name where it has not been seen since they were started."""
+    """Count the followers that have everything; an absent one has no name if not seen since the start."""
     complete = [replica for replica in led.replicas or () if replica.current and not replica.offline and not replica.lag]
     return sum(_part(replica.name) != away for replica in complete)
 
 
 def _part(name: str) -> str:
-    """What the process is called whose server has this name."""
+    """Return the name of the process of the server with this name."""
     return f"{NATS}{name.removeprefix(CLUSTER)}"
 
 
 async def until_led(bus: Connection, patience: float = PATIENCE) -> None:
-    """Wait until the ledger has a leader, if there is a ledger, and the servers one among them. Raises `LogUnavailable`."""
+    """Wait until the ledger has a leader, if it exists, and the servers have one. Raises `LogUnavailable`."""
     deadline = time.monotonic() + patience
     while not await _is_led(bus):
         if time.monotonic() > deadline:
@@ -227,7 +227,7 @@ async def until_led(bus: Connection, patience: float = PATIENCE) -> None:
 async def until_streams(bus: Connection, replicas: int, patience: float = PATIENCE) -> None:
     """Make the streams as soon as the servers can. Raises as `ensure_streams`, and `WishesLost`: then nothing was made.
 
-    Several servers know of a stream one after the other: what is lost has to be so for a while.
+    Several servers learn of a stream one after the other: a loss has to last for a while.
     """
     deadline, lost_since = time.monotonic() + patience, 0.0
     while True:

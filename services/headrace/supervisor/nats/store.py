@@ -1,7 +1,7 @@
-"""The streams of an installation as they lie there, whether or not the rest of it runs: for whoever looks whether they are whole.
+"""The streams of an installation, whether or not the rest of it runs: for commands that check them.
 
-Where `headrace up` runs, or `headrace config` says where the servers are, those are asked; else a server is started on the data for as
-long as it is looked at, and nothing beside it, because services do not start on a ledger that is damaged.
+If `headrace up` runs, or `headrace config` names the servers, those are asked; else a server is started on the data for as long as it is
+needed, and nothing else, because services do not start on a damaged ledger.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from headrace.supervisor.installation import Installation
 
 ANSWER_WITHIN = 10.0
-"""Seconds until a server that runs has let us in."""
+"""Seconds until a running server has accepted the login."""
 
 
 @asynccontextmanager
 async def open_store(installation: Installation) -> AsyncIterator[Connection]:
-    """A connection of the operator. Raises `InstallationError`, `AlreadyRunning`, `NotReady`, `LogError`."""
+    """Yield a connection of the operator. Raises `InstallationError`, `AlreadyRunning`, `NotReady`, `LogError`."""
     if (installation.directory / FILE).exists():
         said = kept(installation)
         if said.tls_ca:
@@ -41,7 +41,7 @@ async def open_store(installation: Installation) -> AsyncIterator[Connection]:
             yield connection
         return
     if not any(any(place.store.glob("*")) for place in installation.servers()):
-        raise InstallationError(f"there is no ledger in {installation.directory}; name the installation with --data")
+        raise InstallationError(f"{installation.directory} has no ledger; name the installation with --data")
     if read_running(installation) is not None:
         async with _operator(installation, find(data=installation.directory).url) as connection:
             yield connection

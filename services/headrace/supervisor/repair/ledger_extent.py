@@ -1,6 +1,6 @@
-"""Whether the ledger is as long as what was read of it: the archive and the books' copy have no record that the stream does not.
+"""Checks that the ledger is not shorter than what was read of it: the archive and the books' copy have no later record.
 
-Looked at before any service starts, because services that stand behind the ledger's end wait there for ever and are blamed for it.
+Checked before any service starts, because services that are ahead of the ledger wait for ever, and would be blamed for it.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ if TYPE_CHECKING:
 
 
 def see_archive(installation: Installation, tip: int) -> None:
-    """Raises `InstallationError` where the archive has more than the stream; one that cannot be read is told of by who reads it."""
+    """Raise `InstallationError` if the archive has more than the stream; an unreadable archive is reported by its readers."""
     with suppress(ArchiveBroken):
         _see(tip, manifests.read(installation.directory / ARCHIVE).through, "its archive")
 
 
 async def see_copy(dsn: str, tip: int) -> None:
-    """The same for the copy that the books keep of every record."""
+    """Raise `InstallationError` if the books' copy of the ledger has more than the stream."""
     database = Database(dsn)
     try:
         _see(tip, await database.once(ledger_copy.last), "the books' copy of it")
     except (DatabaseAway, DatabaseRefused, asyncpg.PostgresError):
-        return  # accounting says so
+        return  # accounting reports that
     finally:
         await database.close()
 
 
 async def snapshots_gone(bus: Connection) -> str:
-    """Warning if the ledger has no stream of snapshots; empty if it has. The installation starts without it."""
+    """Return a warning if the ledger has no stream of snapshots; empty if it has. The installation starts without it."""
     try:
         await JetStreamLog(bus, LEDGER_STREAM).tip()
     except LogError:

@@ -1,10 +1,10 @@
-"""Repairs the ledger's stream in its server's store, of an installation that is down: the right records, where they were.
+"""Repairs the ledger's stream in its server's store, of an installation that is down: the right records in their places.
 
-Strategy: of every record the right one is chosen (`archive.stream_repair`), and all of them are folded, before anything is touched. A
-record in a service's name that breaks the law was written by somebody else, and no service has ever taken it: where the stream alone has
-it, it is taken out on demand, and what stands behind it moves up, as if it had never been. Then the files that differ are written anew
-beside the old ones, the two change places, and the server reads all of it: only if it gives out exactly what was chosen, byte for byte,
-sequence for sequence, time for time, it stays so. What was there before is kept.
+Strategy: of every record the right one is chosen (`archive.stream_repair`), and all of them are folded, before anything is changed. A
+record in a service's name that breaks the law was forged, and no service has ever taken it: if only the stream has it, it is removed on
+demand, and the records behind it move up, as if it had never existed. Then the files that differ are written beside the old ones, the two
+are exchanged, and the server reads all of it: only if it returns exactly what was chosen, byte for byte, sequence for sequence, time for
+time, the exchange stands. The former files are kept.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from headrace.supervisor.launcher.readiness import NotReady
 from headrace.supervisor.repair.submissions import come_behind, find_loss
 
 STEP = 2_000
-"""Records that are looked at together."""
+"""Number of records that are processed together."""
 BLOCK_BYTES = 4 * 1024 * 1024
 SILENCE = 5.0
 READ_TRIES = 3
@@ -48,7 +48,7 @@ Say = Callable[[str, str], None]
 
 
 class StreamDamage(NamedTuple):
-    """What the stream has to be behind `purged` (and, of each subject, the last record before), and what is wrong with it now."""
+    """Records that the stream should have behind `purged` (and, of each subject, the last record before), and what is wrong with it now."""
 
     purged: int
     records: list[StoredMessage]
@@ -56,11 +56,11 @@ class StreamDamage(NamedTuple):
     """The last record that the copy, or the archive, has."""
     troubles: list[str]
     whole: frozenset[int]
-    """Numbers of the files that can stay as they are, as far as one can see."""
+    """Numbers of the files that can stay as they are, as far as known."""
 
 
 class Mended(NamedTuple):
-    """What was wrong, up to where the ledger reaches, and where what was there before lies (None: nothing was touched)."""
+    """Result of a repair: what was wrong, the ledger's last sequence, and where the former files are (None: nothing was changed)."""
 
     troubles: list[str]
     through: int
@@ -68,7 +68,7 @@ class Mended(NamedTuple):
 
 
 class _Files(NamedTuple):
-    """What lies in the store."""
+    """Files in the store."""
 
     directory: Path
     placed: dict[int, tuple[int, StoredRecord]]
@@ -95,7 +95,7 @@ async def mend(
 
 
 async def _mend_wishes(installation: Installation, say: Say, count: int, *, only_look: bool) -> tuple[int, list[str]]:
-    """Where the ledger ends, and what was wrong with SUBMIT; new wishes come behind those that were judged."""
+    """Return the ledger's end, and what was wrong with SUBMIT; new submissions are numbered behind those that were judged."""
     async with Stores(installation, books=False) as stores:
         try:
             tip = await JetStreamLog(stores.bus, LEDGER_STREAM).tip()
@@ -191,7 +191,7 @@ async def _choose_all(
                 if sequence <= vouched or not without_end:
                     way = "" if sequence <= vouched else f": --without-end ends the ledger at {sequence - 1}"
                     raise LogBroken(f"{nowhere}{way}; {'; '.join(told(troubles)) or 'all before it is whole'}")
-                troubles |= dict.fromkeys(range(sequence, last + 1), "is nobody's, and let go of")
+                troubles |= dict.fromkeys(range(sequence, last + 1), "was written by no service, and is left out")
                 return _found(manifest.purged, records, vouched, troubles, files)
             records.append(choice.record)
             if choice.trouble:
@@ -225,7 +225,7 @@ async def _copied(connection: Connection | None, first: int, until: int) -> list
 async def _kept(
     connection: Connection | None, installation: Installation, manifest: Manifest, files: _Files
 ) -> list[StoredMessage]:
-    """Of each subject the last record before the purge's end, which a purge leaves; from the copy, or else from the archive."""
+    """Return the last record of each subject before the purge's end, which a purge leaves; from the copy, or else from the archive."""
     kept = {}
     if connection is not None:
         for row in await ledger_copy.last_by_subject(connection, manifest.purged) if manifest.purged else ():
@@ -254,9 +254,9 @@ def _archived(directory: Path, manifest: Manifest, first: int, last: int) -> dic
 
 
 def _fold(installation: Installation, files: _Files, found: StreamDamage, say: Say) -> tuple[StreamDamage, list[str]]:
-    """Sequences and chains of what the ledger would be, and a line for each record of the stream alone that breaks the law.
+    """Return sequences and chains of the ledger to be, and a line for each record of the stream alone that breaks the law.
 
-    What is found then is without those. Raises `LogBroken`.
+    Those records are then left out. Raises `LogBroken`.
     """
     ledger = FoldedLedger()
     directory = installation.directory / ARCHIVE
@@ -268,7 +268,7 @@ def _fold(installation: Installation, files: _Files, found: StreamDamage, say: S
                     ledger.read(record.message)
         lawful, void = _lawful(ledger, found)
     except LedgerBroken as error:
-        raise LogBroken(f"what the archive, the copy and the stream have together is no ledger: {error}") from None
+        raise LogBroken(f"the records of the archive, the copy and the stream together are not a ledger: {error}") from None
     say("ledger", f"records 1 to {ledger.sequence} follow each other, and every chain of digests holds")
     if not void:
         return found, []
@@ -278,7 +278,7 @@ def _fold(installation: Installation, files: _Files, found: StreamDamage, say: S
 
 
 def _lawful(ledger: FoldedLedger, found: StreamDamage) -> tuple[list[StoredMessage], dict[int, str]]:
-    """The records in the places that they have without those that break the law; and why each of those does. Raises `LedgerBroken`."""
+    """Return the records without those that break the law, in their places; and why each of those does. Raises `LedgerBroken`."""
     lawful: list[StoredMessage] = []
     void: dict[int, str] = {}
     for record in found.records:
@@ -296,7 +296,7 @@ def _lawful(ledger: FoldedLedger, found: StreamDamage) -> tuple[list[StoredMessa
 
 
 async def _put_right(installation: Installation, directory: Path, files: _Files, found: StreamDamage, say: Say) -> Path:
-    """Exchange the files, and let the server read them; where it does not give out what was chosen, what was there comes back."""
+    """Exchange the files, and let the server read them; if it does not return what was chosen, the former files come back."""
     new, kept = (
         directory.with_name("msgs.new"),
         directory.with_name(f"msgs.damaged-{time.time_ns() // 1_000}"),
@@ -316,13 +316,13 @@ async def _put_right(installation: Installation, directory: Path, files: _Files,
 
 
 def _exchange(directory: Path, new: Path, kept: Path) -> None:
-    """`new` takes the place of what is there, which is kept."""
+    """Move `new` into place; the former directory becomes `kept`."""
     directory.rename(kept)
     new.rename(directory)
 
 
 def _write(new: Path, files: _Files, found: StreamDamage, whole: frozenset[int]) -> int:
-    """All files of the store; how many of them are new."""
+    """Write all files of the store; returns how many of them are new."""
     new.mkdir(mode=0o700)
     place, number, written = 0, 1, 0
     starts = {files.sequences[each][0]: each for each in whole}
@@ -352,7 +352,7 @@ def _is_next(sequences: list[int], records: list[StoredMessage], place: int) -> 
 
 
 async def _reads(installation: Installation, found: StreamDamage) -> bool:
-    """Whether the server gives out exactly the records; one that goes away meanwhile, or has no stream for a moment, is asked again."""
+    """Return whether the server returns exactly the records; asked again if it goes away meanwhile, or has no stream for a moment."""
     for _ in range(READ_TRIES - 1):
         with contextlib.suppress(LogError, NotReady):
             return await _reads_now(installation, found)

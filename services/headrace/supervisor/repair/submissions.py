@@ -1,8 +1,8 @@
-"""Whether SUBMIT still has what admission read of it, and, where its store was lost, that new wishes are not taken for old ones.
+"""Checks that SUBMIT still has what admission read of it, and renumbers new submissions if its store was lost.
 
-Admission goes on behind the last wish that it has judged, which stands in the ledger. A stream that was made anew begins at 1, so what it
-acknowledges would be passed over as judged already. It is told by two things: it ends before that wish, or what it has in that
-wish's place came after it was judged.
+Admission goes on behind the last submission that it has judged, which is in the ledger. A stream that was made anew begins at 1, so what
+it acknowledges would be passed over as judged already. Two things show that: the stream ends before that submission, or the message in
+that submission's place came after it was judged.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class WishesLost(LogError):
 
 
 class Loss(NamedTuple):
-    """`judged`: the last wish that admission has judged; `tip`: where the stream ends, None where there is none."""
+    """`judged`: the last submission that admission has judged; `tip`: the end of the stream, None if it is missing."""
 
     judged: int
     tip: int | None
@@ -50,18 +50,18 @@ class Loss(NamedTuple):
 
 
 async def see_none_lost(bus: Connection) -> None:
-    """Raises `WishesLost`, and `LogUnavailable` where the servers do not answer; a ledger that is missing says nothing."""
+    """Raise `WishesLost`, and `LogUnavailable` if the servers do not answer; without a ledger nothing is missing."""
     loss = await find_loss(bus)
     if loss is not None:
         raise WishesLost(loss.told)
 
 
 async def find_loss(bus: Connection) -> Loss | None:
-    """What is wrong with SUBMIT, beside what the ledger says was judged; None: nothing."""
+    """Return what SUBMIT lacks by the ledger's record of what was judged; None: nothing."""
     try:
         record = await JetStreamLog(bus, LEDGER_STREAM).last(ledger(ADMISSION))
     except LogRefused:
-        return None  # there is no ledger
+        return None  # the ledger does not exist yet
     judged = _judged(record)
     if record is None or not judged:
         return None
@@ -78,13 +78,13 @@ async def find_loss(bus: Connection) -> Loss | None:
 
 
 def _judged(record: Message | None) -> int:
-    """The last wish that admission's last record names; 0: none."""
+    """Return the last submission that admission's last record names; 0 if it has no record."""
     facts = decode_record(record.payload).facts if record is not None else ()
     return max((fact.through for fact in facts if isinstance(fact, WishesJudgedV1)), default=0)
 
 
 async def come_behind(bus: Connection, loss: Loss, replicas: int = 1) -> int:
-    """Have new wishes come behind those that were judged. Those that the new stream has already are put there; how many those are."""
+    """Number new submissions behind those that were judged. Those in the new stream are moved there; returns their number."""
     await ensure_stream(bus, SUBMIT_STREAM, replicas)
     log = JetStreamLog(bus, SUBMIT_STREAM)
     kept = await _all_of(log)

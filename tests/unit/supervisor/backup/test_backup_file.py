@@ -48,7 +48,7 @@ def test_what_was_packed_is_unpacked(made, tmp_path):
 @pytest.mark.parametrize("data", [b"", b"no tar at all" * 100])
 def test_other_files_are_no_backups(tmp_path, data):
     (tmp_path / "x").write_bytes(data)
-    with pytest.raises(InstallationError, match=r"no backup of Headrace[^\n]*$"):
+    with pytest.raises(InstallationError, match=r"not a backup of Headrace[^\n]*$"):
         open_backup(tmp_path / "x")
 
 
@@ -105,5 +105,5 @@ def test_nothing_is_written_outside(made):
     with tarfile.open(file, "w") as tar:
         for member in members:
             tar.addfile(tarfile.TarInfo(member.name))
-    with pytest.raises(InstallationError, match="is no plain file of a backup"):
+    with pytest.raises(InstallationError, match="is not a plain file of a backup"):
         unpack(file, replace(contents, members=members), into)

@@ -38,7 +38,7 @@ def test_services_go_before_the_gateway_and_nodes_and_who_waits_before_who_decid
 
 def test_what_is_named_goes_in_that_order_and_once():
     assert chosen(running(*PARTS), ["postgres", "feed", "postgres"]) == ["postgres", "feed"]
-    with pytest.raises(Unknown, match="^part: there is no 'fed'; there are nats-server, postgres"):
+    with pytest.raises(Unknown, match="^unknown part 'fed'; choose from nats-server, postgres"):
         chosen(running(*PARTS), ["feed", "fed"])
 
 

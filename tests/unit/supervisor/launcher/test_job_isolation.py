@@ -53,7 +53,7 @@ def test_whoever_could_come_from_elsewhere_is_refused_with_the_way_out(installat
     with pytest.raises(InstallationError) as refused:
         check(installation, settings)
     assert what in str(refused.value)
-    assert "or say --jobs-are-trusted if you trust everybody who will submit" in str(refused.value)
+    assert "or say --jobs-are-trusted if you trust all users who will submit" in str(refused.value)
     check(installation, replace(settings, jobs_are_trusted=True))
 
 
