@@ -28,6 +28,7 @@ CLEAN: tuple[str, ...] = (
     "nats_client/",
     "node_executor/",
     "preemption/",
+    "simulate/",
     "supervisor/",
     "views/",
 )

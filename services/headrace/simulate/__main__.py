@@ -1,4 +1,4 @@
-"""`python -m headrace.simulate`: answers one question, what if, that a service asks on standard input."""
+"""`python -m headrace.simulate`: answers one what-if question of a service, given on standard input."""
 
 from __future__ import annotations
 

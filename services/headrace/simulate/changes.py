@@ -1,4 +1,4 @@
-"""What would be otherwise: documents, nodes, hypothetical jobs and deletions, as a file for `headrace whatif -f` says it. Pure."""
+"""Changes of a what-if: documents, nodes, hypothetical jobs and deletions, as in a file for `headrace whatif -f`. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class WhatIfChanges(Part, frozen=True, kw_only=True):
-    """A whole file."""
+    """The changes of one file."""
 
     documents: Documents = Documents()
     nodes: tuple[Nodes, ...] = ()
@@ -26,7 +26,7 @@ class WhatIfChanges(Part, frozen=True, kw_only=True):
 
 
 class _File(Documents, frozen=True, kw_only=True):
-    """A whole file as it is written: the documents, and the rest beside them."""
+    """A file as it is written: the documents, and the other changes."""
 
     nodes: tuple[Nodes, ...] = ()
     submit: tuple[Submit, ...] = ()
@@ -34,7 +34,7 @@ class _File(Documents, frozen=True, kw_only=True):
 
 
 def _check(file: _File) -> Iterator[Complaint]:
-    """Names are given once, and something is changed."""
+    """Names are unique, and something is changed."""
     nodes: set[str] = set()
     jobs: set[str] = set()
     for place, row in enumerate(file.nodes):
@@ -53,7 +53,7 @@ _FILE = Shape(
 
 
 def read_changes(tree: Tree) -> WhatIfChanges:
-    """The changes in a tree; `DocumentErrors` with everything that is wrong, each with its line."""
+    """Read the changes in a tree. Raises `DocumentErrors` with all errors, each with its line."""
     file = read_as(_FILE, tree)
     documents = Documents(**{name: getattr(file, name) for name in Documents.__struct_fields__})
     return WhatIfChanges(documents=documents, nodes=file.nodes, submit=file.submit, delete=file.delete)

@@ -1,4 +1,4 @@
-"""`headrace simulate FILE...`: play scenario files and say whether they hold, why a job waits, or what would be otherwise if."""
+"""`headrace simulate FILE...`: runs scenario files and reports whether they hold, why a job waits, or what changes would do."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 def main(paths: Sequence[str], *, as_json: bool = False) -> int:
-    """Play each file; 0 when all expectations hold, 1 otherwise, each difference on a line of standard error."""
+    """Run each file; returns 0 if all expectations hold, 1 otherwise, with each difference on a line of standard error."""
     worst = 0
     for path in paths:
         worst = max(worst, _play(path, as_json=as_json))
@@ -38,9 +38,9 @@ def main(paths: Sequence[str], *, as_json: bool = False) -> int:
 
 
 def what_if(path: str, changes_path: str, *, at: int | None = None, span: int = FOR, as_json: bool = False) -> int:
-    """Play a scenario up to `at` (microseconds since its start; None: before its first moment), and from there twice.
+    """Run a scenario up to `at` (microseconds since its start; None: before its first moment), and from there twice.
 
-    0 when both could be played, 1 otherwise, with each reason on a line of standard error.
+    Returns 0 if both could be run, 1 otherwise, with each reason on a line of standard error.
     """
     scenario, changes = _read(path, read_scenario), _read(changes_path, read_changes)
     if scenario is None or changes is None:
@@ -63,9 +63,9 @@ def what_if(path: str, changes_path: str, *, at: int | None = None, span: int = 
 
 
 def why(path: str, name: str, show: Callable[[WhyView], str], *, at: int | None = None) -> int:
-    """Play a scenario up to `at` (microseconds since its start; None: to its end), and say why a job of it waits then.
+    """Run a scenario up to `at` (microseconds since its start; None: to its end), and explain why a job of it waits then.
 
-    `show` writes the answer, in which jobs have the names they have in the file.
+    `show` writes the answer, with the names that jobs have in the file.
     """
     scenario = _read(path, read_scenario)
     if scenario is None:
@@ -89,7 +89,7 @@ def why(path: str, name: str, show: Callable[[WhyView], str], *, at: int | None 
 
 
 def _with_names(view: WhyView, names: Mapping[str, str]) -> WhyView:
-    """The answer with the names of the file in place of keys."""
+    """Return the answer with the names of the file in place of keys."""
     written = encode(view).decode()
     for name, key in names.items():
         written = written.replace(key, name)
@@ -103,7 +103,7 @@ def _complain(path: str, lines: str) -> int:
 
 
 def _read(path: str, read: Callable[[Tree], T]) -> T | None:
-    """What is in a file; None where it cannot be read, and every reason is on standard error."""
+    """Read a file; returns None if it cannot be read, with every reason on standard error."""
     try:
         return read(read_file(path))
     except DocumentErrors as errors:
@@ -112,7 +112,7 @@ def _read(path: str, read: Callable[[Tree], T]) -> T | None:
 
 
 def _with_line(tree: Tree, told: str) -> str:
-    """What governance says of a place in the documents, with the line where that stands."""
+    """Return governance's message with the line of the document it is about."""
     path = path_of(told)
     line = tree.line_of(path) if path and path[0] in tree.value else None
     return told if line is None else f"line {line}: {told}"
@@ -146,7 +146,7 @@ def _summary(path: str, world: World, checked: int, failed: list[str]) -> str:
 
 
 def report(world: World, failed: list[str]) -> dict[str, object]:
-    """Facts, final state and metrics of a run, as JSON values."""
+    """Return facts, final state and metrics of a run, as JSON values."""
     waits = _waits(world)
     return {
         "failed": failed,
@@ -165,7 +165,7 @@ def report(world: World, failed: list[str]) -> dict[str, object]:
 
 
 def _waits(world: World) -> list[int]:
-    """From admission to the first start, microseconds, of every job that has started; from the history, which forgets none."""
+    """Return the times from admission to the first start, in microseconds, of every started job; from the history, which is complete."""
     admitted: dict[str, int] = {}
     waits: dict[str, int] = {}
     for stated in world.history:

@@ -1,4 +1,4 @@
-"""Two runs from the same moment, one as it is and one with changes, side by side: as values, and as text. Pure."""
+"""Compares two runs from the same moment, one unchanged and one with changes: as values, and as text. Pure."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
     """The jobs of a group or policy, and what was used on its name."""
 
 MOVED_MAX = 1_000
-"""Jobs told of those whose start moved; the rest are counted."""
+"""Maximum number of jobs listed whose start moved; the rest are counted."""
 SHOWN_MAX = 20
-"""Of those, jobs in the text."""
+"""Maximum number of those in the text."""
 _GPU_SECOND = GPU_UNITS * SECOND
 
 
 class Side(NamedTuple):
-    """One of the two: what came of it, what that used, and what each job is called, by its key."""
+    """One of the two runs: its outcome, its use, and the name of each job, by its key."""
 
     tales: Mapping[str, Tale]
     tally: Tally
     names: Mapping[str, str]
 
     def of(self, tenant: str) -> Side:
-        """What a tenant may know of it: its own jobs, and the pools that they used. Everything, where `tenant` is empty."""
+        """Return the part that a tenant may see: its own jobs, and the pools that they used. All of it if `tenant` is empty."""
         if not tenant:
             return self
         tales = {key: tale for key, tale in self.tales.items() if tale.queue[0] == tenant}
@@ -45,7 +45,7 @@ class Side(NamedTuple):
 
 
 def difference(before: Side, after: Side, moment: tuple[int, int], at: int) -> Difference:
-    """What the changes make. `moment`: log times of parting and end."""
+    """Return the effect of the changes. `moment`: log times of the beginning and the end."""
     old, new = (_by_name(side) for side in (before, after))
     moved = [row for name in {**old, **new} if (row := _moved(name, old.get(name), new.get(name), moment[0])) is not None]
     moved.sort(key=lambda row: (-_distance(row, moment[1] - moment[0]), row.job))
@@ -67,7 +67,7 @@ def _by_name(side: Side) -> dict[str, Tale]:
 
 
 def _group_of(tenant: str, policy: str, group: str) -> str:
-    """The policy's own name where it has no group, as in a scenario."""
+    """Return the policy's group, or its own name if it has no group, as in a scenario."""
     return _shown_name(tenant, group or policy)
 
 
@@ -80,7 +80,7 @@ def _shown_name(tenant: str, name: str) -> str:
 
 
 def _each(before: Side, after: Side, name_of: Callable[[str, str, str], str]) -> dict[str, Sides]:
-    """By group or policy, sorted by name."""
+    """Yield both sides of each group or policy, sorted by name."""
     there = [_parted(side, name_of) for side in (before, after)]
     nothing: _Part = ([], [])
     return {
@@ -117,7 +117,7 @@ def _pool(name: str, tally: Tally) -> PoolNumbers:
 
 
 def numbers_of(side: Side) -> OutcomeNumbers:
-    """What came of all jobs of one side."""
+    """Return the totals over all jobs of one side."""
     return _numbers(list(side.tales.values()), list(side.tally.used.values()))
 
 
@@ -167,14 +167,14 @@ def _instead(tale: Tale | None) -> str:
 
 
 def _distance(row: Moved, span: int) -> int:
-    """How far a start moved; to or from never is as far as the run was long."""
+    """Return by how much a start moved; to or from never counts as the length of the run."""
     before = span if row.before is None else row.before
     after = span if row.after is None else row.after
     return abs(after - before)
 
 
 def as_text(found: Difference, title: str) -> str:
-    """The tables of groups and pools, the jobs that moved most, and what was assumed."""
+    """Format the tables of groups and pools, the jobs that moved most, and the assumptions."""
     rows = {**found.groups, **({"in all": found.total} if len(found.groups) > 1 else {})}
     blocks = [
         f"{title}, played {_rough(found.span)} on. Each as it is -> with the changes.",
@@ -196,7 +196,7 @@ def as_text(found: Difference, title: str) -> str:
 
 
 def _recorded(real: OutcomeNumbers, played: OutcomeNumbers) -> str:
-    """How near the play as it is comes to what was."""
+    """Return how close the unchanged run comes to what really happened."""
     pairs = (
         ("starts", str(real.starts), str(played.starts)),
         ("mean wait", _rough(real.wait_mean * SECOND), _rough(played.wait_mean * SECOND)),
@@ -247,7 +247,7 @@ def _pool_cells(sides: PoolSides) -> list[str]:
 
 
 def _money(cost: str) -> str:
-    """Cut to hundredths: what is exact stands in the JSON."""
+    """Cut to hundredths; the exact value is in the JSON."""
     return cost[:-4]
 
 
@@ -256,7 +256,7 @@ def _cell(before: str, after: str) -> str:
 
 
 def _hours(gpu_seconds: int) -> str:
-    """With two decimals, by whole numbers."""
+    """Format with two decimals, by whole numbers."""
     hundredths = gpu_seconds * 100 * SECOND // HOUR
     return f"{hundredths // 100}.{hundredths % 100:02}"
 
@@ -266,7 +266,7 @@ def _shown(start: int | None, instead: str) -> str:
 
 
 def _rough(span: int) -> str:
-    """To the second."""
+    """Format a span, rounded to the second."""
     return format_duration(span - span % SECOND) if span >= SECOND else "0s"
 
 
@@ -277,5 +277,5 @@ def _table(heads: tuple[str, ...], rows: list[list[str]]) -> str:
 
 
 def called(key: str) -> str:
-    """How a job is shown that has no name in a file: `user.id`, with its tenant where that is not the default one."""
+    """Return the name of a job without one in a file: `user.id`, with its tenant unless that is the default one."""
     return key.removeprefix(f"{DEFAULT_TENANT}.")

@@ -1,4 +1,4 @@
-"""What a scenario expects, held against what is: one line for each difference."""
+"""Compares what a scenario expects with the world: one line for each difference."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Comparison(NamedTuple):
 
 
 def state_of(world: World, name: str) -> str:
-    """A job's state in the words of the interfaces page, by its name; the fold forgets a job in the end (R14), the history does not."""
+    """A job's state in the words of the interfaces page, by its name; from the history, because the fold forgets jobs in the end (R14)."""
     key = world.names.get(name)
     if key is None:
         return NEVER
@@ -47,7 +47,7 @@ def state_of(world: World, name: str) -> str:
 
 
 def _shown(job: JobRecord) -> str:
-    """Starting is running, stopping is preempting where that is the cause."""
+    """Show starting as running, and stopping because of a preemption as preempting."""
     if job.state is JobState.STARTING:
         return "running"
     if job.state is JobState.STOPPING:
@@ -56,7 +56,7 @@ def _shown(job: JobRecord) -> str:
 
 
 def differences(world: World, at: int, expect: Expect) -> Iterator[str]:
-    """`10s: job r-4: expected running, is pending` for everything that is not as expected."""
+    """Yield `10s: job r-4: expected running, is pending` for every difference."""
     for one in comparisons(world, expect):
         if one.wanted != one.found:
             yield f"{format_duration(at)}: {one.what}: expected {one.wanted}, is {one.found}"

@@ -1,4 +1,4 @@
-"""A time of the ledger, read record by record: the state at its beginning, what came in it, and what the ledger says came of that. Pure."""
+"""A part of the ledger, read record by record: the state at its beginning, its inputs, and their real outcome. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headrace.domain.fold.ledger import FoldedLedger
 from headrace.domain.snapshots.snapshot import copy_of
 from headrace.simulate.difference import Side, numbers_of
 from headrace.simulate.outcome import Outcome
-from headrace.simulate.recorded_inputs import Aftermath
+from headrace.simulate.recorded_inputs import RecordedInputs
 from headrace.simulate.usage_cost import Tally
 from headrace.simulate.whatif import FOR, compare_from
 
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 
 
 class NoPeriod(ValueError):
-    """There is no such time; one line that names the field and the way out."""
+    """The ledger has no such part; one line that names the field and the way out."""
 
 
 class LedgerPoint(NamedTuple):
-    """A place in the ledger: through a sequence, or through a moment of the server's time, microseconds; None: not by that."""
+    """A point in the ledger: through a sequence, or through a moment of the server's time in microseconds; None: not given."""
 
     sequence: int | None = None
     time: int | None = None
 
     def is_before(self, record: StoredMessage) -> bool:
-        """Whether the record is beyond it."""
+        """Return whether the record is beyond the point."""
         if self.sequence is not None:
             return record.sequence > self.sequence
         return self.time is not None and record.stamped > self.time
@@ -47,10 +47,10 @@ NOW = LedgerPoint()
 
 
 class LedgerWindow:
-    """From `since` to `until`; without `until` it is the moment `since` alone, and nobody new comes.
+    """From `since` to `until`; without `until` it is the moment `since` alone, and no jobs come later.
 
-    `clock`: what time it is, microseconds. Raises `NoPeriod` at once where the two cannot be. `read` takes the ledger's records in order,
-    until it says that it has all.
+    `clock`: the present time in microseconds. Raises `NoPeriod` at once if the two are impossible. `read` takes the ledger's records in
+    order, until `is_over`.
     """
 
     def __init__(self, since: LedgerPoint, until: LedgerPoint | None, clock: int) -> None:
@@ -60,7 +60,7 @@ class LedgerWindow:
         self._ledger = FoldedLedger()
         self._begin: State | None = None
         self._start = 0
-        self._came: Aftermath | None = None
+        self._came: RecordedInputs | None = None
         self._recorded: Outcome | None = None
         self._over = False
         for name, point in (("from", since), ("to", until)):
@@ -71,32 +71,32 @@ class LedgerWindow:
 
     @property
     def sequence(self) -> int:
-        """The last record read."""
+        """The last record that was read."""
         return self._ledger.sequence
 
     @property
     def is_over(self) -> bool:
-        """Whether no more records are wanted."""
+        """True if no more records are needed."""
         return self._over
 
     @property
     def start(self) -> tuple[int, int]:
-        """(sequence, log time) of the beginning, when it has been reached."""
+        """(sequence, log time) of the beginning, once reached."""
         return (0, 0) if self._begin is None else (self._begin.sequence, self._start)
 
     @property
     def wants(self) -> LedgerPoint:
-        """Where it begins: what comes before may be given as a state."""
+        """The beginning: records before it may be replaced by a state."""
         return self._since
 
     def skip_to(self, state: State) -> None:
-        """Begin with a state that lies before the beginning; the next record to read is the one behind it."""
+        """Begin with a state from before the beginning; the next record to read is the one after it."""
         self._ledger = FoldedLedger(state)
 
     def read(self, record: StoredMessage) -> None:
-        """The next record; one that is not wanted is let go.
+        """Read the next record; one that is not needed is ignored.
 
-        Raises `LedgerBroken`, and `NoPeriod` where the ledger begins behind the beginning.
+        Raises `LedgerBroken`, and `NoPeriod` if the ledger begins after the beginning.
         """
         if self._over:
             return
@@ -114,17 +114,17 @@ class LedgerWindow:
                 self._recorded.note(fact, self._ledger.now)
 
     def _set_out(self) -> None:
-        """The beginning is here."""
+        """The beginning is reached."""
         state = self._ledger.state
         self._start = max(state.now, self._since.time or 0)
         self._begin = state if self._until is None else copy_of(state)
         if self._until is not None:
-            self._came = Aftermath(self._start, self._begin)
+            self._came = RecordedInputs(self._start, self._begin)
             self._recorded = Outcome(state)
             self._recorded.begin(self._start)
 
     def end(self, tip: int) -> None:
-        """There is no more: `tip` is the last record of the ledger. Raises `NoPeriod` where that is too little."""
+        """No record follows: `tip` is the last record of the ledger. Raises `NoPeriod` if that is too early."""
         for name, point in (("from", self._since), ("to", self._until)):
             if point is not None and (point.sequence or 0) > tip:
                 raise NoPeriod(f"{name}: the ledger ends with record {tip}, {point.sequence} is not there yet")
@@ -136,7 +136,7 @@ class LedgerWindow:
     def compare(
         self, changes: WhatIfChanges, *, span: int = FOR, tenant: str = "", progress: Callable[[int], None]
     ) -> Difference:
-        """Play it twice. Raises what `compare_from` does, and `NoPeriod` where nothing lies between beginning and end."""
+        """Run it twice. Raises what `compare_from` does, and `NoPeriod` if nothing lies between beginning and end."""
         if self._begin is None:
             raise NoPeriod("from: the ledger has not been read to there")
         came, recorded, play = self._came, self._recorded, partial(compare_from, self._begin, changes, self._start)
@@ -148,7 +148,7 @@ class LedgerWindow:
         recorded.end(end)
         came.close(self._ledger.state)
         told = numbers_of(Side(recorded.tales, Tally({}, {}), {}).of(tenant))
-        return structs.replace(play(span=end - self._start, aftermath=came, tenant=tenant, progress=progress), recorded=told)
+        return structs.replace(play(span=end - self._start, inputs=came, tenant=tenant, progress=progress), recorded=told)
 
 
 def _reaches(since: int | None, until: int | None) -> bool:

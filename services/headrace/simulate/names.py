@@ -1,4 +1,4 @@
-"""Finding what a scenario names shortly: a policy without its tenant, a member who may submit, the members of a row."""
+"""Finds what a scenario names briefly: a policy without its tenant, a member who may submit, the members of a row."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ if TYPE_CHECKING:
 
 
 def find_policy(state: State, name: str, tenant: str = "") -> PolicyState | None:
-    """The policy of a tenant; without one, the first policy of that name in any tenant."""
+    """Return the policy of a tenant; without a tenant, the first policy of that name in any tenant."""
     if tenant:
         return state.policies.get((tenant, name))
     return next((policy for key, policy in sorted(state.policies.items()) if key[1] == name), None)
 
 
 def entitled_member(state: State, policy: PolicyState | None) -> str:
-    """The first member of the group whose policy it is; `sim` where it names no group."""
+    """Return the first member of the policy's group; `sim` if it names no group."""
     group = state.group(policy.document.tenant, policy.document.group) if policy is not None else None
     return next(iter((*group.members, *group.service_accounts)), "sim") if group is not None else "sim"
 
 
 def numbered(name: str, count: int) -> list[str]:
-    """Nodes or jobs that are written as one: `hq-1`, `hq-2` ..., or just `hq` where it is one (interfaces page)."""
+    """Return the names of nodes or jobs that are written as one: `hq-1`, `hq-2` ..., or just `hq` for a single one (interfaces page)."""
     return [name] if count == 1 else [f"{name}-{number}" for number in range(1, count + 1)]

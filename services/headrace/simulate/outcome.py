@@ -1,4 +1,4 @@
-"""What came of a run: starts, waits, preemptions, lost and used GPU time, for each policy and job, from the facts of the run. Pure."""
+"""Outcome of a run from its facts: starts, waits, preemptions, lost and used GPU time, for each policy and job. Pure."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from headrace.domain.model.state import State
 
 Queue = tuple[str, str, str]
-"""(tenant, policy, profile)."""
+"""(tenant, policy, profile) of a job."""
 
 PREEMPTED, SUCCEEDED = "preempted", "succeeded"
 
 
 @dataclass(slots=True, eq=False)
 class Tale:
-    """What became of one job. Moments in log time; `started_at` is of its first start, None where it has not started by the end.
+    """Outcome of one job. Moments in log time; `started_at` is of its first start, None if it has not started by the end.
 
-    `lost` and `used` in GPU units x microseconds; lost is what the attempts that were cut short had done since they last saved it.
+    `lost` and `used` in GPU units x microseconds; lost is the work of interrupted attempts since they last saved it.
     """
 
     queue: Queue
@@ -52,20 +52,20 @@ class _Held(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Outcome:
-    """The tales of all jobs that were there at the beginning, or came, by job key. `state`: the fold, which has read what is noted."""
+    """The tales of all jobs that existed at the beginning, or came later, by job key. `state`: the fold, which has read the noted facts."""
 
     state: State
     tales: dict[str, Tale] = field(default_factory=dict)
     _held: dict[tuple[str, int], _Held] = field(default_factory=dict)
     _parked: dict[tuple[str, int], int] = field(default_factory=dict)
-    """GPU units of the leases that are suspended."""
+    """GPU units of the suspended leases."""
     _unsaved_since: dict[str, int] = field(default_factory=dict)
     _undone: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
     _to_start: dict[str, int] = field(default_factory=dict)
     _means: dict[type, Callable[[Any, int], None]] = field(init=False)
 
     def begin(self, now: int) -> None:
-        """What is there when the run begins, at log time `now`: jobs that wait, and leases that are held."""
+        """Note the jobs that wait and the leases that are held at the beginning, at log time `now`."""
         for job in self.state.jobs.values():
             if job.ended_at:
                 continue
@@ -81,7 +81,7 @@ class Outcome:
             self._begin_attempt(job, now)
 
     def _begin_attempt(self, job: JobRecord, now: int) -> None:
-        """What an attempt that is under way has not saved yet counts from its start, but only what is held from now on is used."""
+        """Unsaved work of a running attempt counts from its start, but only what is held from now on is used."""
         if job.state is JobState.STARTING:
             self._to_start[job.key] = sum(not lease.started_at for lease in job.leases.values())
         if job.started_at:
@@ -91,7 +91,7 @@ class Outcome:
                 self._undone[job.key] += lease.amounts.get(GPU, 0) * max(0, (lease.suspended_at or now) - saved)
 
     def __post_init__(self) -> None:
-        """What each sort of news means."""
+        """Map kinds of facts to their handlers."""
         self._means = {
             f.JobAdmittedV1: self._admitted,
             f.JobRejectedV1: self._rejected,
@@ -109,13 +109,13 @@ class Outcome:
         }
 
     def note(self, fact: AnyFact, at: int) -> None:
-        """One fact of the run, at log time `at`."""
+        """Note one fact of the run, at log time `at`."""
         means = self._means.get(type(fact))
         if means is not None:
             means(fact, at)
 
     def end(self, at: int) -> None:
-        """The run is over: what is still held was used until now."""
+        """End the run: leases that are still held were used until now."""
         for job, rank in list(self._held):
             self._release(job, rank, at)
 
@@ -139,14 +139,14 @@ class Outcome:
         self._undone[job] += held.units * max(0, at - max(held.since, self._unsaved_since.get(job, at)))
 
     def _suspended(self, fact: f.LeaseSuspendedV1, at: int) -> None:
-        """It holds nothing, and has lost nothing either (R29)."""
+        """The attempt holds nothing, and has lost nothing either (R29)."""
         held = self._held.get((fact.job, fact.rank))
         if held is not None:
             self._release(fact.job, fact.rank, at)
             self._parked[fact.job, fact.rank] = held.units
 
     def _resumed(self, fact: f.ResumeOrderedV1, at: int) -> None:
-        """All its leases hold again."""
+        """All leases of the attempt hold again."""
         for key in [key for key in self._parked if key[0] == fact.job]:
             self._held[key] = _Held(self._parked.pop(key), at)
 
@@ -154,7 +154,7 @@ class Outcome:
         self._cut_short(fact.job)
 
     def _cut_short(self, job: str) -> None:
-        """The attempt is to be done again, or will never be: what it had not saved is lost."""
+        """The attempt is to be repeated, or never will be: its unsaved work is lost."""
         if job in self.tales:
             self.tales[job].lost += self._undone.pop(job, 0)
             self._to_start.pop(job, None)

@@ -1,8 +1,8 @@
-"""What really came after a moment of the ledger, to be played again under other circumstances. Pure.
+"""Inputs that really came after a moment of the ledger, to be replayed under other circumstances. Pure.
 
-What people wanted and what became of machines is kept as it was stated: jobs, wishes about them, documents, nodes. What the deciders made
-of it is not: that is what is to be found out. Of their outcome only what lies in the jobs themselves is kept, as far as it can be seen: how
-long each attempt worked until it ended by itself, and how it ended; how long it took to leave when it was told to; how often it saved.
+Submissions, documents and events of machines are kept as they were stated: jobs, requests about them, documents, nodes. The decisions on
+them are not: those are what is to be found out. Of their outcome only properties of the jobs are kept, as far as known: how long each
+attempt worked until it ended by itself, and how it ended; how long it took to leave when it was told to; how often it saved.
 """
 
 from __future__ import annotations
@@ -54,16 +54,16 @@ _SUPPLY: tuple[type[Fact], ...] = (
     f.DeviceReturnedV1,
 )
 STATED: frozenset[type[Fact]] = frozenset((*_WISHES, *_SUPPLY, *WRITTEN, *REMOVED))
-"""What is said again. How a drained object came to its end is not: that follows."""
+"""Facts that are stated again. The end of a drained object is not among them: it follows."""
 _LOOKED_AT = (f.LeaseGrantedV1, f.CheckpointRegisteredV1, f.LeaseSuspendedV1, f.LeaseEndedV1)
 
 
 @dataclass(slots=True, eq=False)
 class _Seen:
-    """What was seen of one job. `ends`: by attempt, the work that it had done when it ended by itself, and its exit code.
+    """What is known of one job. `ends`: by attempt, the work that it had done when it ended by itself, and its exit code.
 
-    `done_before` is what the current attempt resumed from, `mark` how long it had run when it saved last; `saved`: how often attempts did,
-    and `worked` how long they ran for that.
+    `done_before` is what the current attempt resumed from, `mark` how long it had run when it saved last; `saved`: how often attempts
+    did, and `worked` how long they ran for that.
     """
 
     ends: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -76,28 +76,28 @@ class _Seen:
     saves_on_abort: bool = False
     abort_takes: int | None = None
     lasted: int = 0
-    """It has worked at least so long: it was stopped then, or was still at it."""
+    """Lower bound of its work: it was stopped then, or was still running."""
 
 
-class Aftermath:
-    """What came, by `moments` since `start` (log time), and what was seen of each job. `state` is the fold at `start`."""
+class RecordedInputs:
+    """Inputs by `moments` since `start` (log time), and what is known of each job. `state` is the fold at `start`."""
 
     def __init__(self, start: int, state: State | None = None) -> None:
         self.start = start
         self.moments: list[Moment] = []
         self.suspending: set[str] = set()
-        """Nodes that have suspended something."""
+        """Nodes that have suspended a job."""
         self._closing = set() if state is None else set(state.terms.closings)
         self._seen: dict[str, _Seen] = {}
         self._work: dict[str, int] = {}
-        """What checkpoints hold, by URI."""
+        """Work saved in each checkpoint, by URI."""
         self._runs: dict[Queue, list[int]] = {}
         self._sums: dict[Queue, list[int]] = {}
         self._leavings: dict[tuple[str, str], list[int]] = {}
-        """How long those who were told to leave took, by policy."""
+        """Times that jobs took to leave when told to, by policy."""
 
     def note(self, record: Record, state: State) -> None:
-        """One more record, and the fold of all up to it."""
+        """Note one more record; `state` is the fold up to it."""
         stated = [fact for fact in record.facts if type(fact) in STATED and not self._follows(fact)]
         if stated:
             self.moments.append(Moment(at=max(0, state.now - self.start), stated=tuple(stated), by=record.by))
@@ -108,7 +108,7 @@ class Aftermath:
                     self._look(fact, job, state.now)
 
     def _follows(self, fact: AnyFact) -> bool:
-        """Whether governance stated it because what was closed had come to its end (R11)."""
+        """Return whether governance stated it because a closed object had come to its end (R11)."""
         if isinstance(fact, f.ObjectClosedV1):
             self._closing.add((fact.kind, fact.tenant, fact.name))
         return type(fact) in REMOVED and object_of(fact) in self._closing
@@ -144,7 +144,7 @@ class Aftermath:
             seen.saved, seen.worked, seen.mark = seen.saved + 1, seen.worked + ran - seen.mark, ran
 
     def _ended(self, fact: f.LeaseEndedV1, job: JobRecord, now: int) -> None:
-        """Of a gang the first that ends by itself tells when, and a failure how."""
+        """Note an end. For a gang, the first replica that ends by itself gives the time, and a failed one the exit code."""
         seen, ran = self._of(job), _ran(job, now)
         if fact.stopping and not fact.finished:
             seen.lasted = max(seen.lasted, seen.done_before + ran)
@@ -168,16 +168,16 @@ class Aftermath:
                 seen.lasted = max(seen.lasted, seen.done_before + _ran(job, state.now))
 
     def came(self) -> list[f.JobAdmittedV1]:
-        """The jobs that came."""
+        """Return the submitted jobs."""
         return [fact for moment in self.moments for fact in moment.stated if isinstance(fact, f.JobAdmittedV1)]
 
     def left_at(self, job: str, attempt: int) -> int | None:
-        """When an attempt really ended by itself."""
+        """Return when an attempt really ended by itself."""
         seen = self._seen.get(job)
         return None if seen is None else seen.left_at.get(attempt)
 
     def behaviour(self, job: str, queue: Queue, terms: PreemptionTerms, duration: int | None) -> Submit:
-        """How a job behaves, by what was seen of it; where nothing was, by others of its policy, by its `terms`, and `duration`."""
+        """Return a job's behaviour as far as recorded; otherwise by other jobs of its policy, its `terms`, and `duration`."""
         seen = self._seen.get(job, _NOTHING)
         grace = terms.callback_grace + terms.term_grace
         leavings = self._leavings.get(queue[:2], ())
@@ -193,9 +193,9 @@ class Aftermath:
         )
 
     def usual(self, queue: Queue, job: str, so_far: int = 0) -> int | None:
-        """The mean of the runs of a queue that lasted longer than the job did, and than `so_far`; None where there are none.
+        """Return the mean of a queue's runs that lasted longer than the job did, and than `so_far`; None without such runs.
 
-        To be asked when all is noted.
+        Call it when all is noted.
         """
         so_far = max(so_far, self._seen.get(job, _NOTHING).lasted)
         runs, sums = self._runs.get(queue, []), self._sums.get(queue)
@@ -210,24 +210,24 @@ _NOTHING = _Seen()
 
 
 def _ran(job: JobRecord, now: int) -> int:
-    """How long its attempt has run so far, suspensions left out."""
+    """Return how long its attempt has run so far, without suspensions."""
     return max(0, now - job.started_at - job.paused) if job.started_at else 0
 
 
 class KnownEnds(ExpectedEnds):
-    """What is known about ends where it is also known what came after."""
+    """Expected ends of jobs when the later inputs are known as well."""
 
-    def __init__(self, state: State, now: int, came: Aftermath) -> None:
+    def __init__(self, state: State, now: int, came: RecordedInputs) -> None:
         super().__init__(state, now)
         self._came = came
 
     def of(self, holder: JobRecord) -> int | None:
-        """When a job that holds leases will be gone."""
+        """Return when a job that holds leases will be gone."""
         really = self._came.left_at(holder.key, holder.attempt)
         return super().of(holder) if really is None else really
 
     def span(self, job: JobRecord, so_far: int = 0) -> int | None:
-        """How long a run of the job lasts."""
+        """Return how long a run of the job lasts."""
         if job.time_limit is not None:
             return job.time_limit
         queue = (*job.policy.key, job.profile)

@@ -1,9 +1,9 @@
-"""What was really stated once, stated again in a world that may be another by now. Pure.
+"""States recorded facts again in a world that may differ by now. Pure.
 
-Strategy: what people and nodes did is said again as it was; what follows from it is left to the deciders of the world. Where the world is
-another, a fact means what it would have meant there: a job that could never run there is refused, one that asked for what its profile
-gives asks for what the profile gives there, a request about an attempt is about the one that is under way, and what was written about an
-object that the changes have written is passed over.
+Strategy: what people and nodes did is stated again unchanged; what follows from it is left to the deciders of the world. If the world
+differs, a fact means what it would have meant there: a job that could never run there is refused, one that asked for the defaults of its
+profile asks for those of the profile there, a request about an attempt is about the running one, and writes to an object that the changes
+have written are skipped.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ WRITTEN: dict[type[Fact], str] = {
     f.ProfileAppliedV1: "profile",
     f.PolicyAppliedV1: "policy",
 }
-"""Facts that write an object, and where they have it."""
+"""Facts that write an object, and the field that has it."""
 
 REMOVED: dict[type[Fact], str] = {
     f.TenantDeletedV1: "tenant",
@@ -53,14 +53,14 @@ REMOVED: dict[type[Fact], str] = {
 
 @dataclass(slots=True)
 class Never:
-    """Kinds of jobs, and why they could never run; as the documents and hardware `of` a sequence are."""
+    """Kinds of jobs, and why they could never run; by the documents and hardware as `of` a sequence."""
 
     of: int = -1
     answers: dict[tuple[object, ...], Rejection | None] = field(default_factory=dict)
 
 
 def object_of(fact: AnyFact) -> ObjectName | None:
-    """The object that a fact of governance writes, removes or closes; None for all other facts."""
+    """Return the object that a fact of governance writes, removes or closes; None for all other facts."""
     if type(fact) in WRITTEN:
         return name_of(getattr(fact, WRITTEN[type(fact)]))
     if type(fact) in REMOVED:
@@ -71,7 +71,7 @@ def object_of(fact: AnyFact) -> ObjectName | None:
 
 
 def restate(world: World, stated: tuple[AnyFact, ...], by: str) -> None:
-    """State facts of a record of the past again, in its writer's name (empty: admission's)."""
+    """State facts of a past record again, in its writer's name (empty: admission's)."""
     facts = [again for fact in stated for again in _again(world, fact)]
     world.append(by or ADMISSION, facts)
 
@@ -96,11 +96,11 @@ def _again(world: World, fact: AnyFact) -> Iterator[AnyFact]:
 
 
 def _admitted(world: World, fact: f.JobAdmittedV1) -> f.JobAdmittedV1 | f.JobRejectedV1:
-    """As admission would say it there (R13); who may submit is not asked again."""
+    """Return admission's fact about the job there (R13); the right to submit is not checked again."""
     state, (tenant, user, _) = world.state, fact.job.split(".")
     policy, profile = state.policies.get((tenant, fact.policy)), state.profile(tenant, fact.profile)
     if policy is None or profile is None or all(link.name != fact.profile for link in policy.document.profiles):
-        return _refused(fact, Rejection(RejectReason.UNKNOWN_QUEUE, f"there is no queue {fact.policy}/{fact.profile}"))
+        return _refused(fact, Rejection(RejectReason.UNKNOWN_QUEUE, f"queue {fact.policy}/{fact.profile} does not exist"))
     if world.former.get((profile.tenant, profile.name)) == fact.request:
         request = {key: amount for key, amount in asked_by(state, profile).items() if amount}
         fact = structs.replace(fact, request=request, mig=profile.mig, replicas=profile.replicas)
@@ -111,7 +111,7 @@ def _admitted(world: World, fact: f.JobAdmittedV1) -> f.JobAdmittedV1 | f.JobRej
 
 
 def _never(world: World, policy: PolicyState, profile: Profile, fact: f.JobAdmittedV1, *, beyond: bool) -> Rejection | None:
-    """Why it could never run; looked up where a job like it has been asked about since documents or hardware changed last."""
+    """Return why it could never run; cached per kind of job until documents or hardware change."""
     known, state = world.never, world.state
     if known.of != state.documents_sequence:
         known.of = state.documents_sequence

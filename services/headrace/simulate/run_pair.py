@@ -1,7 +1,7 @@
-"""Two plays side by side, each in a process of its own where the system can copy a process, else one after the other.
+"""Runs two simulations side by side, each in a process of its own if the system can copy a process, else one after the other.
 
-The second play goes into the copy, and comes back as what is told of it. Where both have to be told up to the same moment, that of the
-later end, the two exchange how far they came before they tell.
+The second one runs in the copy, and only its result comes back. If both have to be evaluated at the same moment, the later of both ends,
+the two exchange their ends before the evaluation.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ T = TypeVar("T")
 
 
 class PlayLost(Exception):
-    """The copy ended without a word: most likely there was no memory left for it."""
+    """The copy ended without a result: most likely it ran out of memory."""
 
 
 class Play(Protocol[T_co]):
-    """One of the two."""
+    """One of the two simulations."""
 
     def play(self, until: int, progress: Callable[[int], None]) -> int:
-        """Play; the moment of the end. `progress` is told how much is done, in thousandths."""
+        """Run it; returns the moment of the end. `progress` receives thousandths."""
 
     def tell(self, end: int) -> T_co:
-        """What came of it by then."""
+        """Return the result at the moment `end`."""
 
 
-def abreast(
+def run_pair(
     first: Play[T], second: Play[T], until: int, progress: Callable[[int], None], least: int = 0
 ) -> tuple[int, tuple[T, T]]:
-    """Both, to the same end (at least `least`). `progress`: thousandths of both together. Raises what either raised, and `PlayLost`."""
+    """Run both to the same end (at least `least`). `progress`: thousandths of both together. Raises what either raised, and `PlayLost`."""
     if "fork" not in multiprocessing.get_all_start_methods():
         ends = (first.play(until, lambda done: progress(done // 2)), second.play(until, lambda done: progress(500 + done // 2)))
         end = max(*ends, least)
@@ -59,7 +59,7 @@ def abreast(
 
 
 class _There:
-    """What comes from the copy."""
+    """The simulation in the copied process."""
 
     def __init__(self, pipe: Connection, progress: Callable[[int], None]) -> None:
         self._pipe = pipe
@@ -68,14 +68,14 @@ class _There:
         self._end: int | None = None
 
     def here(self, done: int) -> None:
-        """So much of our own play is done; look what the other says."""
+        """Report `done` thousandths of this process's simulation, and read the other's progress."""
         self._here = done
         while self._end is None and self._pipe.poll():
             self._hear()
         self._say()
 
     def end(self) -> int:
-        """When the other ended; waits for it."""
+        """Return when the other ended; waits for it."""
         self._here = 1_000
         while self._end is None:
             self._hear()
@@ -83,7 +83,7 @@ class _There:
         return self._end
 
     def told(self) -> Any:
-        """What the other tells."""
+        """Return the other's result."""
         _, told = self._receive()
         return told
 
@@ -108,17 +108,17 @@ class _There:
 
 
 def _play_there(play: Play[Any], until: int, pipe: Connection) -> None:
-    """In the copy."""
+    """Runs in the copied process."""
     try:
         pipe.send(("end", play.play(until, lambda done: pipe.send(("done", done)))))
         pipe.send(("told", play.tell(pipe.recv())))
-    except Exception as error:  # noqa: BLE001 - it is raised where somebody can say it
+    except Exception as error:  # noqa: BLE001 - it is raised again by the caller
         pipe.send(("raised", error))
 
 
 @contextmanager
 def seldom_collected(objects: int) -> Iterator[None]:
-    """Look for garbage in circles only after so many objects, and never among those that are there already."""
+    """Collect cyclic garbage only after `objects` allocations, and never among existing objects."""
     before = gc.get_threshold()
     gc.freeze()
     gc.set_threshold(objects, 50, 1_000)

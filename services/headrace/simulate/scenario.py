@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 COUNT_MAX = 1_000_000
-"""Jobs, and GPUs, of a whole scenario."""
+"""Maximum number of jobs, and of GPUs, of a whole scenario."""
 NODES_MAX = 100_000
 AT_MAX = 36_500 * DAY
-"""Moments of the ledger are written as numbers that every reader of JSON can keep."""
+"""Latest moment: moments of the ledger have to be numbers that every reader of JSON represents exactly."""
 NOT_YET = "no job {} has been submitted by then; with a count they are NAME-1 ..."
 JOB_STATES = ("pending", "running", "preempting", "suspended", "succeeded", "failed", "cancelled", "rejected")
 
@@ -37,9 +37,9 @@ ON_A_NODE = (
     *("node_lost", "node_back", "cordon", "uncordon", "drain", "confirm_empty"),
     *("refuse_starts", "stall_starts", "allow_starts"),
 )
-"""What happens to a node, by its name."""
+"""Events of a node, by field name."""
 GOVERNED = ("apply", "delete", "force", "cordon", "uncordon", "drain", "confirm_empty")
-"""What governance may refuse."""
+"""Events that governance may refuse."""
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -66,9 +66,9 @@ class Nodes(Part, frozen=True, kw_only=True):
 
 
 class Submit(Part, frozen=True, kw_only=True):
-    """Jobs that are submitted at one moment: `name`, or `name-1` ... `name-count`. Without `tenant` it is the one that has the policy.
+    """Jobs that are submitted at one moment: `name`, or `name-1` ... `name-count`. Without `tenant` it is the policy's.
 
-    `after` names jobs that have to succeed first. Spans in microseconds.
+    `after` names jobs that have to succeed first. Durations in microseconds.
     """
 
     name: str
@@ -89,11 +89,11 @@ class Submit(Part, frozen=True, kw_only=True):
     image: str = ""
     command: tuple[str, ...] = ("simulated",)
     ends: tuple[tuple[int, int], ...] = ()
-    """Where a real history is played again: the work and the exit code of each attempt that ended by itself; no file says so."""
+    """Set when a real history is replayed: the work and the exit code of each attempt that ended by itself; never in files."""
 
 
 class Delete(Part, frozen=True, kw_only=True):
-    """An object to delete."""
+    """An object to be deleted."""
 
     kind: str
     name: str
@@ -102,7 +102,7 @@ class Delete(Part, frozen=True, kw_only=True):
 
 
 class Expect(Part, frozen=True, kw_only=True):
-    """What has to be true at a moment; amounts as people write them."""
+    """What has to be true at a moment; amounts as in documents."""
 
     jobs: dict[str, str] = {}
     reasons: dict[str, str] = {}
@@ -113,12 +113,12 @@ class Expect(Part, frozen=True, kw_only=True):
 
 
 class Moment(Part, frozen=True, kw_only=True):
-    """One entry of the timeline: `at` in microseconds since the start, and one thing that happens.
+    """One entry of the timeline: `at` in microseconds since the start, and one event.
 
     `cancel_many`: jobs, those of one user by one request.
 
-    `refused`: governance has to refuse it, with these words among its own. From `refuse_starts` or `stall_starts` on until
-    `allow_starts`, the node refuses what it is to start (R36), or never gets it started.
+    `refused`: governance has to refuse it, with this text in its message. From `refuse_starts` or `stall_starts` on until `allow_starts`,
+    the node refuses its starts (R36), or never completes them.
     """
 
     at: int
@@ -144,12 +144,12 @@ class Moment(Part, frozen=True, kw_only=True):
     refused: str = ""
     expect: Expect | None = None
     stated: tuple[AnyFact, ...] = ()
-    """What was stated then, where a real history is played again, and `by` whom (empty: admission); no file says so."""
+    """Set when a real history is replayed: the facts, stated `by` a writer (empty: admission); never in files."""
     by: str = ""
 
 
 class Scenario(Part, frozen=True, kw_only=True):
-    """A whole file."""
+    """A scenario with its documents, nodes and timeline."""
 
     documents: Documents
     nodes: tuple[Nodes, ...] = ()
@@ -157,7 +157,7 @@ class Scenario(Part, frozen=True, kw_only=True):
 
 
 class _File(Documents, frozen=True, kw_only=True):
-    """A whole file as it is written: the documents, and what only scenarios have beside them."""
+    """A file as it is written: the documents, and the parts that only scenarios have."""
 
     nodes: tuple[Nodes, ...] = ()
     timeline: tuple[Moment, ...] = ()
@@ -167,13 +167,13 @@ class _Anything(Form[str]):
     """Text of any kind, as written."""
 
     def read(self, written: object, at: Path, reading: Reading) -> str:  # noqa: ARG002  # a word needs no place
-        """The text."""
+        """Return the text unchanged."""
         if not isinstance(written, str):
             raise FormError("write one word or number here")
         return written
 
     def write(self, value: str) -> object:
-        """The text."""
+        """Return the text unchanged."""
         return value
 
 
@@ -190,25 +190,25 @@ def _check_submit(submit: Submit) -> Iterator[Complaint]:
     if submit.checkpoint_every is not None and submit.checkpoint_every < SECOND:
         yield ("checkpoint_every",), "write 1s or more, or leave it out"
     if submit.queue.count("/") != 1:
-        yield ("queue",), f"{submit.queue!r} is no queue; write <policy>/<profile>"
+        yield ("queue",), f"invalid queue {submit.queue!r}; write <policy>/<profile>"
 
 
 def _check_moment(moment: Moment) -> Iterator[Complaint]:
     fields = (name for name in moment.__struct_fields__ if name not in ("at", "refused", "by"))
-    happenings = [name for name in fields if getattr(moment, name) not in (None, "", ())]
-    if not happenings:
+    events = [name for name in fields if getattr(moment, name) not in (None, "", ())]
+    if not events:
         yield (
             (),
             f"nothing happens here; write one of {', '.join(name for name in MOMENT.forms if name not in ('at', 'refused'))}",
         )
-    elif len(happenings) != 1:
-        yield (), f"one thing happens in each entry, here are {len(happenings)}; write more entries with the same 'at'"
-    elif moment.refused and happenings[0] not in GOVERNED:
-        yield ("refused",), f"governance has no say in {happenings[0]}; write it beside one of {', '.join(GOVERNED)}"
+    elif len(events) != 1:
+        yield (), f"one thing happens in each entry, here are {len(events)}; write more entries with the same 'at'"
+    elif moment.refused and events[0] not in GOVERNED:
+        yield ("refused",), f"governance has no say in {events[0]}; write it beside one of {', '.join(GOVERNED)}"
 
 
 def _check_names(file: _File) -> Iterator[Complaint]:
-    """No two are called alike, and what something happens to is there by then."""
+    """Names are unique, and events refer to names that exist by then."""
     much = _too_much(file)
     if much is not None:
         yield much
@@ -230,11 +230,11 @@ def _check_names(file: _File) -> Iterator[Complaint]:
                 yield ("timeline", place, what), NOT_YET.format(name)
         for what in ON_A_NODE:
             if (name := getattr(moment, what)) and name not in nodes:
-                yield ("timeline", place, what), f"there is no node {name}; with a count they are NAME-1 ..."
+                yield ("timeline", place, what), f"node {name} does not exist; with a count they are NAME-1 ..."
 
 
 def _named_jobs(moment: Moment) -> Iterator[tuple[str, str]]:
-    """The jobs to which something happens, and what."""
+    """Yield the jobs that events refer to, with the event."""
     for what in ("cancel", "requeue", "finish", "fail"):
         if name := getattr(moment, what):
             yield what, name
@@ -242,7 +242,7 @@ def _named_jobs(moment: Moment) -> Iterator[tuple[str, str]]:
 
 
 def _too_much(file: _File) -> Complaint | None:
-    """What no machine should be asked to play."""
+    """Return a complaint if the scenario is too large to run."""
     rows = (*file.nodes, *(moment.node_joins for moment in file.timeline if moment.node_joins is not None))
     nodes, gpus = sum(row.count for row in rows), sum(row.count * row.gpus for row in rows)
     jobs = sum(moment.submit.count for moment in file.timeline if moment.submit is not None)
@@ -252,7 +252,7 @@ def _too_much(file: _File) -> Complaint | None:
 
 
 def named_anew(sort: str, row: Nodes | Submit, taken: set[str], at: Path) -> Iterator[Complaint]:
-    """A complaint if a node or job of the row is in `taken` already; then they are."""
+    """Yield a complaint if a node or job of the row is in `taken` already; then add them to it."""
     names = numbered(row.name, row.count)
     again = next((name for name in names if name in taken), None)
     if again is not None:
@@ -349,12 +349,12 @@ _FILE = Shape(_File, {**DOCUMENTS.forms, "nodes": Several(NODES), "timeline": Se
 
 
 def read_scenario(tree: Tree) -> Scenario:
-    """The scenario in a tree; `DocumentErrors` with everything that is wrong, each with its line."""
+    """Read the scenario in a tree. Raises `DocumentErrors` with all errors, each with its line."""
     file = read_as(_FILE, tree)
     documents = Documents(**{name: getattr(file, name) for name in Documents.__struct_fields__})
     return Scenario(documents=documents, nodes=file.nodes, timeline=file.timeline)
 
 
 def last_moment(scenario: Scenario) -> int:
-    """When the run ends: the last moment of the timeline, microseconds since the start."""
+    """Return the end of the run: the last moment of the timeline, in microseconds since the start."""
     return max((moment.at for moment in scenario.timeline), default=1 * SECOND)

@@ -1,4 +1,4 @@
-"""Simulated nodes and the jobs on them: what a node executor would state, in virtual time.
+"""Simulated nodes and their jobs: states what a node executor would state, in virtual time.
 
 A granted lease starts at once, unless its node refuses or stalls. A job ends when its `duration` is over, or never; told to stop, it
 leaves after `abort_takes`, and if its duration ends within that time it has declared itself finished (R30). Checkpoints come every
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 
 HEARD: frozenset[type] = frozenset({f.LeaseGrantedV1, f.StopOrderedV1, f.ResumeOrderedV1, f.NodeCheckOrderedV1})
-"""Facts about which nodes do something."""
+"""Facts that nodes react to."""
 
 
 @dataclass(slots=True, eq=False)
 class Run:
-    """One lease that runs on a simulated node. `ends` is when, microseconds of virtual time; None: not by itself."""
+    """One lease that runs on a simulated node. `ends`: microseconds of virtual time; None: not by itself."""
 
     job: str
     attempt: int
@@ -50,24 +50,24 @@ class Run:
     stalled: bool = False
     suspends: bool = False
     suspended: int | None = None
-    """Since when, microseconds of virtual time."""
+    """Since when it is suspended, in microseconds of virtual time."""
     stint: int = 0
-    """How often it was suspended: what was due before is due no more."""
+    """Number of suspensions: events that were due before a suspension no longer apply."""
     checkpoints: int = 0
     done_before: int = 0
-    """What the checkpoint it resumed from had saved, microseconds of work."""
+    """Work in the checkpoint that it resumed from, in microseconds."""
 
 
 def _next_end(behaviour: Submit, ended: int) -> tuple[int | None, int]:
-    """How long the next attempt works, what it resumes from included, and its exit code; the last that is known holds for all after it."""
+    """Return the work of the next attempt, including what it resumes from, and its exit code; the last known one holds for all after it."""
     return behaviour.ends[min(ended, len(behaviour.ends) - 1)] if behaviour.ends else (behaviour.duration, 0)
 
 
 @dataclass(slots=True, eq=False)
 class Machines:
-    """All simulated nodes. `behaviours` says how each job (by key) behaves; the world fills it.
+    """All simulated nodes. `behaviours`: behaviour of each job, by key; set by the world.
 
-    `troubles`: nodes that do not start what they should: `refuse` or `stall`.
+    `troubles`: nodes that do not start jobs: `refuse` or `stall`.
     """
 
     behaviours: dict[str, Submit] = field(default_factory=dict)
@@ -75,19 +75,19 @@ class Machines:
     """By job and attempt, then by rank."""
     nodes: dict[str, Nodes] = field(default_factory=dict)
     suspending: frozenset[str] = frozenset()
-    """Nodes from elsewhere that are known to be able to suspend jobs."""
+    """Nodes outside the scenario that are known to be able to suspend jobs."""
     ended: dict[str, int] = field(default_factory=dict)
-    """How many attempts of a job have ended by themselves."""
+    """Number of attempts of a job that have ended by themselves."""
     troubles: dict[str, str] = field(default_factory=dict)
     lost: dict[str, list[Run]] = field(default_factory=dict)
     saved: dict[str, int] = field(default_factory=dict)
-    """Microseconds of work in each checkpoint, by its URI."""
+    """Work in each checkpoint in microseconds, by its URI."""
     _due: list[tuple[int, int, str, Run, int]] = field(default_factory=list)
     _stated: list[tuple[str, AnyFact]] = field(default_factory=list)
     _order: int = 0
 
     def hear(self, fact: AnyFact, now: int) -> None:
-        """A fact has been folded: start what was granted, stop what was told to."""
+        """React to a folded fact: start what was granted, stop what was told to."""
         match fact:
             case f.LeaseGrantedV1():
                 self._start(fact, now)
@@ -166,7 +166,7 @@ class Machines:
         self._at(leaves, "end", run)
 
     def _suspend(self, run: Run, now: int) -> None:
-        """Instead of ending: the rest of its time stands still."""
+        """Suspend instead of ending: the rest of its time is kept."""
         run.stopping, run.exit_code, run.suspended, run.stint = False, 0, now, run.stint + 1
         key: dict[str, Any] = {"job": run.job, "attempt": run.attempt, "rank": run.rank}
         self._state(run, f.LeaseRungV1(rung="suspend", at=now, took=0, result="ok", **key))
@@ -185,25 +185,25 @@ class Machines:
             self._at(now + run.behaviour.checkpoint_every, "checkpoint", run)
 
     def _kill(self, run: Run, now: int) -> None:
-        """It has had its grace, and has no devices to save anything from."""
+        """Kill a suspended job: it has had its grace, and has no devices to save from."""
         self._remove(run)
         self._say_ended(run, now, "killed", stopping=True)
 
     def finish(self, job: str, now: int, exit_code: int) -> None:
-        """The job's processes end by themselves now."""
+        """End the job's processes by themselves now."""
         for run in [run for run in self._all_runs() if run.job == job and not run.over]:
             run.exit_code = exit_code
             self._at(now, "end", run)
 
     def lose(self, node: str) -> None:
-        """Everything on the node stops without a word."""
+        """Stop everything on the node without a fact."""
         gone = [run for run in self._all_runs() if run.node == node]
         self.lost.setdefault(node, []).extend(gone)
         for run in gone:
             self._remove(run)
 
     def register(self, nodes: Nodes, name: str, now: int) -> AnyFact:
-        """What the node says when it comes up; what ran on it when it was lost, it says after that, is gone."""
+        """Return the node's registration; leases that ran when it was lost are stated as lost after it."""
         self.nodes[name] = nodes
         self.return_of(name, now)
         devices = tuple(
@@ -224,12 +224,12 @@ class Machines:
         )
 
     def return_of(self, name: str, now: int) -> None:
-        """A node that was lost comes up: what ran on it then is gone."""
+        """Bring a lost node up: leases that ran then are lost."""
         for run in self.lost.pop(name, ()):
             self._say_ended(run, now, "lost")
 
     def copy(self) -> Machines:
-        """The same, to go on by itself."""
+        """Return an independent copy."""
         runs: dict[int, Run] = {}
 
         def mine(run: Run) -> Run:
@@ -249,17 +249,17 @@ class Machines:
         )
 
     def next_due(self) -> int | None:
-        """When the next thing happens on a node by itself."""
+        """Return the time of the next event on a node."""
         while self._due and (self._due[0][3].over or self._due[0][3].stint != self._due[0][4]):
             heapq.heappop(self._due)
         return self._due[0][0] if self._due else None
 
     def will_end(self) -> bool:
-        """Whether anything will end by itself; checkpoints alone go on for ever."""
+        """Return whether any lease will end by itself; checkpoints alone go on for ever."""
         return any(what == "end" and not run.over and run.stint == stint for _, _, what, run, stint in self._due)
 
     def adopt(self, run: Run, now: int, *, started: bool) -> None:
-        """A lease that is there already; `started`: it has said so."""
+        """Add a lease that runs already; `started`: its start was stated."""
         self._add(run)
         if not started:
             self._state(run, f.LeaseStartedV1(job=run.job, attempt=run.attempt, rank=run.rank, at=now, isolation="simulated"))
@@ -267,7 +267,7 @@ class Machines:
             self._at(max(now, run.ends), "end", run)
 
     def pass_time(self, now: int) -> None:
-        """Let everything happen that is due."""
+        """Perform all events that are due."""
         while self._due and self._due[0][0] <= now:
             _, _, what, run, stint = heapq.heappop(self._due)
             if run.over or run.stint != stint:
@@ -318,6 +318,6 @@ class Machines:
         heapq.heappush(self._due, (moment, self._order, what, run, run.stint))
 
     def take_stated(self) -> list[tuple[str, AnyFact]]:
-        """(writer, fact) of everything the nodes have to say, once."""
+        """Return (writer, fact) of everything the nodes have stated since the last call."""
         stated, self._stated = self._stated, []
         return stated

@@ -1,4 +1,4 @@
-"""What happens at a moment of the timeline, made to happen in a world. Pure."""
+"""Applies the events of a moment of the timeline to a world. Pure."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _TROUBLES = {"refuse_starts": "refuse", "stall_starts": "stall", "allow_starts":
 
 
 class Refused(Exception):
-    """Governance does not let the scenario's documents, or a deletion, be written: a line for each reason."""
+    """Governance refuses the scenario's documents, or a deletion: a line for each reason."""
 
 
 def happen(world: World, moment: Moment) -> None:
-    """What a moment of the timeline says happens. `Refused` where governance would not have it, or would where it should not."""
+    """Apply the event of a moment. Raises `Refused` if governance refuses it, or accepts what it should refuse."""
     if not moment.refused:
         _carry_out(world, moment)
         return
@@ -93,7 +93,7 @@ def _wish_of_jobs(world: World, moment: Moment) -> None:
 
 
 def _happen_to_node(world: World, moment: Moment) -> None:
-    """What an administrator does with a node, and what ails it."""
+    """Apply an event of a node: an administrator's command, or a fault."""
     for name, made in _NODE_WISHES.items():
         if node := getattr(moment, name):
             world.decided(made(NodeRequest(node=node), AUTHOR)(world.state, world.now))

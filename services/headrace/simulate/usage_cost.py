@@ -1,8 +1,8 @@
-"""What a run used and what that costs: by policy, group and pool, reserved and borrowed (R17), at the prices of its own documents. Pure.
+"""Use and cost of a run: by policy, group and pool, reserved and borrowed (R17), at the prices of its own documents. Pure.
 
-The split and the prices are those of the books (`accounting.books.meter`, `accounting.books.tariffs`), so that what a run comes to is
-what a statement would say of it, but for two things: times are those of the log, and a sum is rounded once, at its end, to a millionth of
-the currency.
+The split and the prices are those of the books (`accounting.books.meter`, `accounting.books.tariffs`), so that a run costs what a
+statement would say, with two differences: times are those of the log, and a sum is rounded once, at its end, to a millionth of the
+currency.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from headrace.domain.model.state import PolicyState, State
 
 SETTLE_EVERY = 4_000
-"""Leases that begin or end, between two looks at what that makes."""
+"""Number of leases that begin or end between two settlements."""
 
 NOTED: frozenset[type] = CHANGES_SUPPLY | {
     f.LeaseGrantedV1,
@@ -43,14 +43,14 @@ NOTED: frozenset[type] = CHANGES_SUPPLY | {
     f.PolicyDeletedV1,
     f.TenantAppliedV1,
 }
-"""Facts that say something to a toll."""
+"""Facts that change use or cost."""
 
 LeaseKey = tuple[str, int, int]
-"""(job, attempt, rank)."""
+"""(job, attempt, rank) of a lease."""
 
 
 class UsePlace(NamedTuple):
-    """Where something was used, by whom."""
+    """Tenant, policy and pool of use."""
 
     tenant: str
     policy: str
@@ -69,7 +69,7 @@ class Used:
 
 @dataclass(slots=True, eq=False)
 class _Held:
-    """A lease that is held: its place in R17's order, and whether its GPUs are its own at the moment (R29); `since` they are or are not.
+    """A lease that is held: its place in R17's order, and whether its GPUs are its own at the moment (R29); `since` when.
 
     `charged`: it has really started (R37).
     """
@@ -84,20 +84,20 @@ class _Held:
 
 @dataclass(slots=True)
 class _Room:
-    """What a pool has had so far: GPU units x microseconds up to `since`, and what it has now."""
+    """Capacity of a pool so far: GPU units x microseconds up to `since`, and its present units."""
 
     units: int = 0
     since: int = 0
     total: int = 0
 
     def change(self, units: int, at: int) -> None:
-        """From `at` on it has `units`."""
+        """Change the capacity to `units` from `at` on."""
         self.total += self.units * (at - self.since)
         self.units, self.since = units, at
 
 
 def priced_keys(documents: Iterable[object]) -> frozenset[str]:
-    """The keys that pools, and tenants' shares in them, have prices for; and GPUs."""
+    """Return the keys that pools, and tenants' shares in them, have prices for; and GPUs."""
     keys = {GPU}
     for document in documents:
         pools = (document,) if isinstance(document, Pool) else document.shares if isinstance(document, Tenant) else ()
@@ -107,21 +107,21 @@ def priced_keys(documents: Iterable[object]) -> frozenset[str]:
 
 
 class Tally(NamedTuple):
-    """What a run used, by place; and of each pool the GPU units x microseconds that it had."""
+    """Use of a run by place, and the GPU units x microseconds of each pool."""
 
     used: dict[UsePlace, Used]
     had: dict[str, int]
 
 
 @dataclass(slots=True, eq=False)
-class Toll:
-    """Follows a run: told of every fact after the fold has read it. `keys`: of which use is measured."""
+class UsageCost:
+    """Follows a run: receives every fact after the fold has read it. `keys`: those whose use is measured."""
 
     state: State
     keys: frozenset[str]
     used: dict[UsePlace, Used] = field(default_factory=dict)
     rooms: dict[str, _Room] = field(default_factory=dict)
-    """What each pool had."""
+    """Capacity of each pool."""
     _tariffs: Tariffs = field(init=False)
     _sums: Sums = field(init=False)
     _supply: Supply = field(init=False)
@@ -133,13 +133,13 @@ class Toll:
     _number: int = 0
 
     def __post_init__(self) -> None:
-        """The parts that know the state."""
+        """Create the parts that depend on the state."""
         self._tariffs = Tariffs(self.state)
         self._sums = Sums(self._tariffs, DAY)
         self._supply = Supply(self.state)
 
     def begin(self, now: int) -> None:
-        """What is there when the run begins, at log time `now`."""
+        """Note what is held when the run begins, at log time `now`."""
         self._price(self.state.pools, now)
         self._take_stock(now)
         for policy in self.state.policies.values():
@@ -149,7 +149,7 @@ class Toll:
                 self._begin(lease, now, over_budget=False, charged=bool(lease.charged))
 
     def note(self, fact: AnyFact, now: int) -> None:
-        """One fact of the run, at log time `now`."""
+        """Note one fact of the run, at log time `now`."""
         match fact:
             case f.PolicyAppliedV1():
                 self._reserve(fact.policy.tenant, fact.policy.name, now)
@@ -185,7 +185,7 @@ class Toll:
                 self._resume((fact.job, fact.attempt, fact.rank), now)
 
     def end(self, now: int) -> None:
-        """The run is over: what is still held was used until now."""
+        """End the run: leases that are still held were used until now."""
         for key in list(self._held):
             self._end(key, now)
         self._settle(now)
@@ -194,7 +194,7 @@ class Toll:
         self._add_up()
 
     def tally(self) -> Tally:
-        """What was used, when the run is over."""
+        """Return the use, once the run is over."""
         return Tally(self.used, {pool: room.total for pool, room in self.rooms.items()})
 
     def _begin(self, lease: LeaseState, now: int, *, over_budget: bool, charged: bool) -> None:
@@ -208,7 +208,7 @@ class Toll:
             self._charge(held, now)
 
     def _start(self, fact: f.LeaseStartedV1, now: int) -> None:
-        """A job whose replicas all run is charged from then on (R35, R37)."""
+        """Charge a job from the moment when all its replicas run (R35, R37)."""
         job = self.state.jobs.get(fact.job)
         if job is None or not any(attempt.number == fact.attempt and attempt.started_at for attempt in job.attempts):
             return
@@ -234,7 +234,7 @@ class Toll:
                 self._meter(held, held.since, begins=False, keys=frozenset({GPU}))
 
     def _resume(self, key: LeaseKey, now: int) -> None:
-        """Never in the very moment of the suspension, so that stints stay apart."""
+        """Resume at least a microsecond after the suspension, so that the two intervals stay apart."""
         held = self._held.get(key)
         if held is not None and held.suspended:
             held.suspended, held.since = False, max(now, held.since + 1)
@@ -270,7 +270,7 @@ class Toll:
             self._meter_of(tenant, name, key).reserve(Reservation(now, self._number, reserved.get(key, 0)))
 
     def _settle(self, now: int) -> None:
-        """Moments only go on, so what is settled is settled; of a resumption that was put off by a microsecond the meters still know."""
+        """Settle up to `now`: time only advances; a resumption that was put off by a microsecond is still in the meters."""
         self._events = 0
         for meter in self._meters.values():
             self._sums.held(meter.key, meter.settle({}))
@@ -288,7 +288,7 @@ class Toll:
                 self.rooms.setdefault(row.pool, _Room(since=now)).change(row.usable, now)
 
     def _add_up(self) -> None:
-        """By place; each sum of one key at one rate is rounded once."""
+        """Add up by place; each sum of one key at one rate is rounded once."""
         prices = PriceList(self._tariff_rows, self._price_rows)
         sums: dict[tuple[UsePlace, str, int], int] = {}
         for row in self._sums.take().days:

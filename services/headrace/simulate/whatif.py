@@ -1,4 +1,4 @@
-"""What if: the same moment played on twice, once as it is and once with changes, by the real deciders in virtual time.
+"""What if: runs the same moment twice, once unchanged and once with changes, by the real deciders in virtual time.
 
 Two beginnings: a scenario at one of its moments, and the state of an installation at any sequence of its ledger.
 """
@@ -18,13 +18,13 @@ from headrace.domain.snapshots.snapshot import copy_of
 from headrace.simulate.difference import Side, called, difference
 from headrace.simulate.names import numbered
 from headrace.simulate.outcome import Outcome
-from headrace.simulate.recorded_inputs import Aftermath, KnownEnds
-from headrace.simulate.run_pair import abreast, seldom_collected
+from headrace.simulate.recorded_inputs import KnownEnds, RecordedInputs
+from headrace.simulate.run_pair import run_pair, seldom_collected
 from headrace.simulate.scenario import Scenario
 from headrace.simulate.simulated_nodes import Run
 from headrace.simulate.timeline_events import Refused
-from headrace.simulate.usage_cost import NOTED as TOLL_NOTES
-from headrace.simulate.usage_cost import Toll, priced_keys
+from headrace.simulate.usage_cost import NOTED as COST_NOTES
+from headrace.simulate.usage_cost import UsageCost, priced_keys
 from headrace.simulate.world import World
 
 if TYPE_CHECKING:
@@ -38,15 +38,15 @@ if TYPE_CHECKING:
     from headrace.simulate.changes import WhatIfChanges
 
 FOR = 7 * DAY
-"""How far both are played, unless told otherwise; earlier if nothing is left to happen in either."""
+"""Default maximum of virtual time; both end earlier if nothing more can happen in either."""
 
 BY_LIMITS = "a job whose end is not known ends at its time limit"
 BY_HISTORY = "one without a limit after the mean of the longer runs of its queue"
-NEVER = "one of which neither is known runs on"
+NEVER = "jobs without both run on"
 GRACES = "who is told to stop takes its whole grace"
 LEAVES = "who is told to stop leaves as it, or others of its policy, really did, else takes its whole grace"
 ANEW = "who starts again begins anew"
-NOBODY_NEW = "nobody else submits anything"
+NOBODY_NEW = "no other jobs are submitted"
 AT_ONCE = "nodes start what they are told to at once, and refuse nothing"
 AS_THEY_CAME = "jobs come, and are cancelled, when they really were"
 AS_THEY_RAN = "they run as long, end as, and save as often as was seen of them"
@@ -54,28 +54,28 @@ AS_IT_WAS_WRITTEN = "nodes come and go, and documents are written, as they reall
 REFUSED_STAYS = "what was refused stays refused, and is not asked again"
 
 FREEZE_AFTER = 200_000
-"""Objects made between two looks for garbage: plays make much, and little of it in circles."""
+"""Number of allocations between two collections of garbage: runs allocate much, and little of it is cyclic."""
 
 Progress = Callable[[int], None]
-"""Told how much of both plays is done, in thousandths."""
+"""Receives the progress of both runs, in thousandths."""
 
 
 def _ignore(_thousandths: int) -> None:
-    """Nobody wants to know."""
+    """Ignore progress that is not asked for."""
 
 
 class _Player:
-    """One of the two worlds, and what is told of it."""
+    """One of the two worlds, and what is noted of it."""
 
     def __init__(self, world: World, keys: frozenset[str]) -> None:
         self.world = world
         self._outcome = Outcome(world.state)
-        self._toll = Toll(world.state, keys)
+        self._usage_cost = UsageCost(world.state, keys)
         self._began = self._due = world.now
         self._step = 1
         self._progress: Progress = _ignore
         self._outcome.begin(world.now)
-        self._toll.begin(world.now)
+        self._usage_cost.begin(world.now)
         world.listeners.append(self._hear)
 
     def _hear(self, fact: AnyFact, now: int) -> None:
@@ -83,11 +83,11 @@ class _Player:
             self._due = now + self._step
             self._progress((now - self._began) // self._step)
         self._outcome.note(fact, now)
-        if type(fact) in TOLL_NOTES:
-            self._toll.note(fact, now)
+        if type(fact) in COST_NOTES:
+            self._usage_cost.note(fact, now)
 
     def play(self, until: int, progress: Progress) -> int:
-        """To the end of the timeline, and on until nothing is left to happen; log time there."""
+        """Run to the end of the timeline, and on until nothing more can happen; returns the log time there."""
         step = max(1, (until - self._began) // 1_000)
         self._progress, self._step, self._due = progress, step, self._began + step
         self.world.settle()
@@ -97,12 +97,12 @@ class _Player:
         return self.world.now
 
     def tell(self, end: int) -> Side:
-        """What came of it by the log time `end`."""
+        """Return the outcome at the log time `end`."""
         self._outcome.end(end)
-        self._toll.end(end)
+        self._usage_cost.end(end)
         named = {key: name for name, key in self.world.names.items()}
         names = {key: named.get(key) or called(key) for key in self._outcome.tales}
-        return Side(self._outcome.tales, self._toll.tally(), names)
+        return Side(self._outcome.tales, self._usage_cost.tally(), names)
 
 
 def compare(
@@ -114,10 +114,12 @@ def compare(
     tenant: str = "",
     progress: Progress = _ignore,
 ) -> Difference:
-    """The changes come at the world's moment; both go on for `span` at most. Raises `Refused` and `Unrest`; the world is left as it is.
+    """Apply the changes at the world's moment; both go on for `span` at most.
 
-    `to_the_end`: what is held counts until the end of the span, even where nothing is left to happen before. `tenant`: whose jobs the
-    answer speaks of, empty: everybody's.
+    Raises `Refused` and `Unrest`; the world is left unchanged.
+
+    `to_the_end`: leases count until the end of the span, even if nothing more can happen before. `tenant`: only its jobs are in the
+    answer, empty: all.
     """
     _look_for_clashes(world, changes)
     parting = world.now
@@ -125,12 +127,12 @@ def compare(
         keys = priced_keys(_documents(world, changes))
         as_is, changed = (_Player(world.fork(), keys) for _ in range(2))
         changed.world.change(changes)
-        end, (before, after) = abreast(as_is, changed, parting + span, progress, least=parting + span if to_the_end else 0)
+        end, (before, after) = run_pair(as_is, changed, parting + span, progress, least=parting + span if to_the_end else 0)
         return difference(before.of(tenant), after.of(tenant), (parting, end), parting - world.start)
 
 
 def _documents(world: World, changes: WhatIfChanges) -> Iterator[object]:
-    """Every document that is, or comes to be, in force in one of the two."""
+    """Yield every document that is, or comes to be, in force in one of the two."""
     state = world.state
     yield from (pool.document for pool in state.pools.values())
     yield from (tenant.document for tenant in state.tenants.values())
@@ -143,7 +145,7 @@ def _documents(world: World, changes: WhatIfChanges) -> Iterator[object]:
 
 
 def _look_for_clashes(world: World, changes: WhatIfChanges) -> None:
-    """What is supposed to come must be told from what is there, or will be."""
+    """Raise if hypothetical names clash with names that exist, or will."""
     rows = (*(moment.submit for moment in world.scenario.timeline if moment.submit is not None),)
     jobs = {name for row in rows for name in numbered(row.name, row.count)}
     moments = world.scenario.timeline
@@ -165,29 +167,29 @@ def compare_from(
     now: int,
     *,
     span: int = FOR,
-    aftermath: Aftermath | None = None,
+    inputs: RecordedInputs | None = None,
     tenant: str = "",
     progress: Progress = _ignore,
 ) -> Difference:
-    """The same from the state of an installation at log time `now`, with what has to be assumed about its jobs.
+    """Compare from the state of an installation at log time `now`, with assumptions about its jobs.
 
-    With an `aftermath`, what really came then comes in both, and both are played to the end of the span.
+    With `inputs`, what really came then comes in both, and both are run to the end of the span.
     """
-    came = Aftermath(now) if aftermath is None else aftermath
+    came = RecordedInputs(now) if inputs is None else inputs
     ends = KnownEnds(state, now, came)
     with seldom_collected(FREEZE_AFTER):
         world = _world_of(state, ends, now, came)
-    to_the_end = aftermath is not None
+    to_the_end = inputs is not None
     found = compare(world, changes, span=span, to_the_end=to_the_end, tenant=tenant, progress=progress)
-    known = (BY_LIMITS, BY_HISTORY, NEVER) if ends.by_history or aftermath is not None else (BY_LIMITS, NEVER)
-    if aftermath is None:
+    known = (BY_LIMITS, BY_HISTORY, NEVER) if ends.by_history or inputs is not None else (BY_LIMITS, NEVER)
+    if inputs is None:
         return structs.replace(found, assumptions=(*known, GRACES, ANEW, AT_ONCE, NOBODY_NEW))
     seen = (AS_THEY_CAME, AS_THEY_RAN, *known, LEAVES, AT_ONCE)
     return structs.replace(found, assumptions=(*seen, AS_IT_WAS_WRITTEN, REFUSED_STAYS))
 
 
-def _world_of(state: State, ends: ExpectedEnds, now: int, came: Aftermath) -> World:
-    """A world that goes on from a state: every job behaves as is known of its kind, what holds leases is on its node already."""
+def _world_of(state: State, ends: ExpectedEnds, now: int, came: RecordedInputs) -> World:
+    """Return a world that goes on from a state: every job behaves as known of its kind, and leases are on their nodes already."""
     scenario = Scenario(documents=Documents(), timeline=tuple(came.moments))
     world = World(scenario, state=copy_of(state), start=max(now, state.now), long=True)
     world.machines.suspending = frozenset(came.suspending)
@@ -215,7 +217,7 @@ def _adopt(world: World, job: JobRecord, ends: ExpectedEnds) -> None:
             world.machines.adopt(_run_of(world, job, lease, ends), world.now, started=bool(lease.started_at))
     if any(lease.resuming for lease in job.leases.values()):
         world.machines.hear(f.ResumeOrderedV1(job=job.key, attempt=job.attempt), world.now)
-    if job.stop is not None and any(lease.suspended_at for lease in job.leases.values()):  # what is suspended is killed (R29)
+    if job.stop is not None and any(lease.suspended_at for lease in job.leases.values()):  # a suspended job is killed (R29)
         world.machines.hear(f.StopOrderedV1(job=job.key, attempt=job.attempt, ladder=job.stop), world.now)
 
 
@@ -226,7 +228,7 @@ def _run_of(world: World, job: JobRecord, lease: LeaseState, ends: ExpectedEnds)
     run = Run(job.key, lease.attempt, lease.rank, lease.node, behaviour, lease.started_at or world.now, gone)
     run.stopping = job.state is JobState.STOPPING
     run.exit_code = 143 if run.stopping else 0
-    if lease.suspended_at or lease.resuming:  # it has the rest of its time before it
+    if lease.suspended_at or lease.resuming:  # it still has the rest of its time
         run.suspended = lease.suspended_at or world.now
         done = run.suspended - job.started_at - job.paused
         run.ends = None if span is None else run.suspended + max(0, span - done)

@@ -1,8 +1,8 @@
-"""What if, asked by a service: a process that reads the question on standard input and the ledger from the bus, answers, and ends.
+"""Answers a what-if question of a service: a process that reads the question on standard input and the ledger from the bus.
 
-It takes memory and two cores for a while; so it is a process of its own, which the service that asked kills when nobody waits any more,
-and the kernel when that service dies. Its address space is limited (RLIMIT_AS), and so is that of its copy, which plays the other side:
-what does not fit is answered as such. Its login is that of the service that started it, which it finds in the same environment.
+It takes memory and two cores for a while; so it is a process of its own, which the service that asked kills when the answer is no longer
+awaited, and the kernel when that service dies. Its address space is limited (RLIMIT_AS), and so is that of its copy, which runs the other
+side: exceeding the limit is answered as an error. Its login is that of the service that started it, from the same environment.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ if TYPE_CHECKING:
     from headrace.bus.log import Log
 
 _FIELDS = {"from": "since", "to": "until", "from, to": "since, until"}
-"""What the command line calls them, and what the API does."""
+"""Names of fields on the command line, and in the API."""
 
 NICENESS = 10
-"""The deciders go first."""
+"""Niceness of the process: the deciders go first."""
 PR_SET_PDEATHSIG = 1
 NEARLY = 0.9
-"""Of its limit: whatever goes wrong in a process that had so much went wrong for want of memory."""
+"""Fraction of its limit: a failure of a process that had used more is taken for want of memory."""
 BATCH = 500
 SILENCE = 5.0
-"""Seconds after which a ledger that gives nothing more is said to be away."""
+"""Seconds without a record after which the ledger counts as away."""
 
 
 def main() -> int:
-    """Answer one question."""
+    """Answer one question; returns the exit code."""
     os.nice(NICENESS)
     limit = memory_limit(os.environ)
     _die_with_parent()
@@ -64,7 +64,7 @@ def main() -> int:
         wants_more = answered.found is None and _peak() > NEARLY * limit.bytes
     except MemoryError:
         wants_more = True
-    resource.setrlimit(resource.RLIMIT_AS, (most, most))  # to say so takes memory, too
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))  # the answer takes memory, too
     if wants_more:
         answered = _no(TOO_LARGE, limit.way_out)
     sys.stdout.buffer.write(encode(answered))
@@ -78,7 +78,7 @@ def _die_with_parent() -> None:
 
 
 def _peak() -> int:
-    """The most bytes of address space that this process has had; 0 where the system does not say."""
+    """Return the peak of address space in bytes; 0 if the system does not tell."""
     try:
         with open("/proc/self/status", encoding="ascii") as status:
             return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmPeak:"))
@@ -100,7 +100,7 @@ async def _with_ledger(question: WhatIfQuestion) -> WhatIfAnswer:
 
 
 async def answer(question: WhatIfQuestion, ledger: Log, clock: int, snapshots: Snapshots | None = None) -> WhatIfAnswer:
-    """The answer from a ledger, and its snapshots; `clock`: what time it is, microseconds."""
+    """Answer from a ledger, and its snapshots; `clock`: the present time in microseconds."""
     try:
         changes = read_changes(tree_of(question.changes))
         period = LedgerWindow(
@@ -151,7 +151,10 @@ def _span(text: str) -> int:
 async def read(
     ledger: Log, period: LedgerWindow, snapshots: Snapshots | None = None, progress: Progress = lambda _: None
 ) -> None:
-    """Let it read what it wants of a ledger, from the last snapshot before its beginning on. Raises `LogError`, and what it raises."""
+    """Let the window read what it needs of a ledger, from the last snapshot before its beginning on.
+
+    Raises `LogError`, and what it raises.
+    """
     tip = await ledger.tip()
     if snapshots is not None:
         wants = period.wants

@@ -1,8 +1,8 @@
 """A whole Headrace in one process and virtual time: the real pure parts over the in-memory log.
 
 Naive meaning: at each moment everything of the timeline happens, then admission, allocator, preemption and the nodes take turns, each
-reading what the others have stated, until nobody has anything to say. Then the moment's expectations are looked at, and time jumps to
-the next thing that is due.
+reading what the others have stated, until none has anything to state. Then the moment's expectations are compared, and time jumps to the
+next thing that is due.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ START = 1_767_225_600_000_000
 ENGINE = "simulate"
 ROUNDS_MAX = 100_000
 HYPOTHETICAL = 1 << 79
-"""Where the numbers of jobs that are only supposed begin, so that those of the others are the same with and without them."""
+"""First number of hypothetical jobs, so that the numbers of the others are the same with and without them."""
 
 
 ZONES = Zones(offsets_of, known_zones)
@@ -80,22 +80,22 @@ class RunRecord(NamedTuple):
 
 
 class TimedDecider(Protocol):
-    """Who states facts when it is its turn, and may have to be asked again at some time although nothing new is read."""
+    """States facts in its turn, and may have to be asked again at some time although nothing new is read."""
 
     def decide(self, now: int) -> Iterable[AnyFact]:
-        """The facts to state at log time `now`; none when there is nothing to say."""
+        """Return the facts to state at log time `now`; empty if nothing is to be done."""
 
     def next_wakeup(self) -> int | None:
-        """The log time at which something is due by itself."""
+        """Return the log time at which something is due by itself."""
 
 
 class World:
     """One run. `history` holds everything stated, `names` the key of each job by its name in the file.
 
-    `judged` False: documents come into force as they are, even where governance would refuse them, and what it would not delete stays;
-    for trying the rules on worlds that nobody may write. `long`: what is stated is folded as it is, without codec, checks and log, and
-    kept by nobody: for plays of days of work. `listeners` hear each fact when it has been folded, and when (log time). `deciders` take
-    turns in this order, by the writer in whose name they speak; who is put in the place of one is asked instead of it.
+    `judged` False: documents come into force unchanged, even if governance would refuse them, and objects that it would not delete stay;
+    for trying the rules on worlds that no user may write. `long`: facts are folded directly, without codec, checks and log, and not kept:
+    for runs of days of work. `listeners` receive each fact when it has been folded, and when (log time). `deciders` take turns in this
+    order, by the writer in whose name they speak; an entry here replaces the usual decider.
     """
 
     def __init__(
@@ -124,12 +124,12 @@ class World:
             GOVERNANCE: Governance(self.state, ZONES),
         }
         self._rests: dict[str, tuple[int, int]] = {}
-        """Behind which record, and when, somebody had nothing to say: until one of these is another, there is nothing to ask."""
+        """By decider the record and time at which it had nothing to state: until one of these changes, it need not be asked."""
         self.machines = Machines()
         self.otherwise: frozenset[ObjectName] = frozenset()
-        """Objects that changes have written or removed: what was really written about them is passed over."""
+        """Objects that changes have written or removed: recorded writes to them are skipped."""
         self.former: dict[tuple[str, str], Amounts] = {}
-        """What a replica of a profile that changes have written took before."""
+        """What a replica took before, of profiles that changes have written."""
         self.never = Never()
         self.history: list[RunRecord] = []
         self.names: dict[str, str] = {}
@@ -138,7 +138,7 @@ class World:
         self._position = 0
 
     def fork(self) -> World:
-        """A world of its own that goes on from here; its history begins here."""
+        """Return an independent world that goes on from here; its history begins here."""
         other = World(self.scenario, judged=self.judged, state=copy_of(self.state), start=self.start, long=self.long)
         other.now = self.now
         other.machines = self.machines.copy()
@@ -147,12 +147,12 @@ class World:
         return other
 
     def run(self) -> Iterator[tuple[int, Expect]]:
-        """Play the timeline; yields (microseconds since the start, expectation) at the moment when it has to hold."""
+        """Run the timeline; yields (microseconds since the start, expectation) at the moment when it has to hold."""
         self.begin()
         yield from self.play()
 
     def begin(self) -> None:
-        """What is there before the first moment: an installation at the newest level, its documents and its nodes."""
+        """State what exists before the first moment: an installation at the newest level, its documents and its nodes."""
         level = () if self.state.sequence else (InstallationLevelV1(level=LEVEL, release=RELEASES[-1]),)
         self.apply(self.scenario.documents, first=level)
         for nodes in self.scenario.nodes:
@@ -180,12 +180,12 @@ class World:
                 yield at, expect
 
     def pass_to(self, target: int) -> None:
-        """Let time pass up to `target`, and everything be answered that is due by then."""
+        """Advance time to `target`, with all reactions that are due by then."""
         self._jump_to(target)
         self.settle()
 
     def play_out(self, until: int) -> None:
-        """Go on, with no timeline, until nothing is left to happen but checkpoints, at most up to `until`."""
+        """Go on, with no timeline, until only checkpoints can happen, at most up to `until`."""
         while self.now < until and not self._is_over():
             moment = self._next_moment()
             self.pass_to(until if moment is None else min(moment, until))
@@ -197,12 +197,12 @@ class World:
         return [decider.next_wakeup() for decider in self.deciders.values()]
 
     def _next_moment(self) -> int | None:
-        """When something happens by itself, after now."""
+        """Return the time of the next event that happens by itself, after now."""
         due = [self.machines.next_due(), *self._wakeups()]
         return min((moment for moment in due if moment is not None and moment > self.now), default=None)
 
     def _jump_to(self, target: int) -> None:
-        """Let time pass up to `target`, stopping wherever something is due before it."""
+        """Advance time to `target`, stopping at every event that is due before it."""
         while True:
             due, moment = self.machines.next_due(), self._next_moment()
             if (due is not None and due <= self.now) or moment is None or moment >= target:
@@ -214,9 +214,9 @@ class World:
         self.machines.pass_time(self.now)
 
     def settle(self) -> None:
-        """Everybody takes turns until nobody has anything to say.
+        """Let all take turns until none has anything to state.
 
-        Who had nothing to say is asked again when something is new: a decision is a function of state and time.
+        A decider that had nothing to state is asked again when something is new: a decision is a function of state and time.
         """
         state, rests = self.state, self._rests
         for _ in range(ROUNDS_MAX):
@@ -250,7 +250,7 @@ class World:
         return bool(by_writer)
 
     def append(self, by: str, facts: Iterable[AnyFact]) -> bool:
-        """State facts as one record, through codec, log and fold; False when there are none."""
+        """State facts as one record, through codec, log and fold; returns False if empty."""
         stated = tuple(facts)
         if not stated:
             return False
@@ -286,7 +286,7 @@ class World:
         self.history.append(RunRecord(sequence, self.now - self.start, by, stated))
 
     def change(self, changes: WhatIfChanges) -> None:
-        """What would be otherwise is so from now on: documents, deletions, nodes, jobs. `Refused` where governance would not have it."""
+        """Apply changes from now on: documents, deletions, nodes, jobs. Raises `Refused` if governance refuses them."""
         written = [place.name for place in placed(changes.documents)]
         self.otherwise = frozenset((*written, *(full_name(wish.kind, wish.name, _owner(wish)) for wish in changes.delete)))
         for one in written:
@@ -307,13 +307,13 @@ class World:
         self._submitted = submitted
 
     def decided(self, decision: Decision) -> None:
-        """State what governance decided; `Refused` where that is no."""
+        """State what governance decided. Raises `Refused` if it refused."""
         if decision.error and self.judged:
             raise Refused(decision.error)
         self.append(GOVERNANCE, decision.facts)
 
     def apply(self, documents: Documents, where: str = "", first: tuple[AnyFact, ...] = ()) -> None:
-        """Put documents in force, by a record that begins with the facts `first`; `where` stands before what is wrong with one of them."""
+        """Put documents in force, by a record that begins with the facts `first`; `where` is prepended to messages about them."""
         if not self.judged:
             self.append(GOVERNANCE, [*first, *as_law(documents)])
             return
@@ -326,7 +326,7 @@ class World:
         self.append(GOVERNANCE, [*first, *plan.facts])
 
     def delete(self, wish: Delete) -> None:
-        """An object is to be gone."""
+        """Delete an object as governance would."""
         request = DeleteRequest(kind=wish.kind, name=wish.name, tenant=_owner(wish), mode=wish.mode)
         removal = remove(self.state, request, AUTHOR)
         if removal.error and not self.judged:
@@ -336,7 +336,7 @@ class World:
         self.append(GOVERNANCE, removal.facts)
 
     def submit(self, jobs: Submit) -> None:
-        """Jobs are submitted, for admission to judge."""
+        """Submit jobs, for admission to judge."""
         policy, profile = jobs.queue.split("/")
         found = find_policy(self.state, policy, jobs.tenant)
         tenant = found.document.tenant if found is not None else jobs.tenant or DEFAULT_TENANT
@@ -361,16 +361,16 @@ class World:
             self.wish(submit(tenant, user, policy, profile), encode(wish))
 
     def wish(self, subject: str, payload: bytes) -> None:
-        """A message on SUBMIT."""
+        """Publish a message on SUBMIT."""
         sequence = self.submits.append_now(subject, payload, None)
         self.admission.waiting += self.submits.messages_after(sequence - 1)
 
 
 def as_law(documents: Documents) -> list[AnyFact]:
-    """The facts by which documents are in force, whatever governance would say to them."""
+    """Return the facts that put documents in force, without governance's checks."""
     return [applied(place.document, AUTHOR, "") for place in placed(documents)]
 
 
 def _owner(wish: Delete) -> str:
-    """The tenant whose object it is; pools and tenants have none, and a scenario's profiles are the provider's."""
+    """Return the object's tenant; pools and tenants have none, and a scenario's profiles are the provider's."""
     return wish.tenant if wish.kind in ("policy", "group") else ""

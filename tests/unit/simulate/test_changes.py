@@ -45,7 +45,7 @@ delete: [{kind: policy, name: old}]
             "line 3: nodes[1].name: there is a node a-1 already",
             id="a node twice",
         ),
-        pytest.param("submit: [{name: a, queue: q}]", "line 1: submit[0].queue: 'q' is no queue", id="no queue"),
+        pytest.param("submit: [{name: a, queue: q}]", "line 1: submit[0].queue: invalid queue 'q'", id="no queue"),
         pytest.param(
             "policies: [{name: q, profiles: [one], limit: {gpu: 0.3333}}]", "line 1: policies[0].limit.gpu", id="inexact"
         ),

@@ -6,7 +6,7 @@ from headrace.contracts import facts as f
 from headrace.contracts.documents.model import PreemptionTerms
 from headrace.contracts.facts.records import Record
 from headrace.contracts.values.durations import MINUTE, SECOND
-from headrace.simulate.recorded_inputs import Aftermath, KnownEnds
+from headrace.simulate.recorded_inputs import KnownEnds, RecordedInputs
 from headrace.simulate.scenario import Moment
 from tests.unit.domain.site import START, Site, place, policy
 
@@ -16,18 +16,18 @@ def record(*facts, by="anybody"):
 
 
 class Seen:
-    """A site, and the aftermath of all that is said there."""
+    """A site, and the inputs of all that is said there."""
 
     def __init__(self, *policies):
         self.site = Site(*policies)
         self.site.node()
-        self.aftermath = Aftermath(START, self.site.state)
+        self.inputs = RecordedInputs(START, self.site.state)
 
     def say(self, *facts, by="allocator", after=0):
         """Something is said so many seconds later."""
         self.site.now += after * SECOND
         self.site.say(*facts, by=by)
-        self.aftermath.note(record(*facts, by=by), self.site.state)
+        self.inputs.note(record(*facts, by=by), self.site.state)
 
     def leave(self, job, *, after, by="node.n1", **more):
         """Its only lease ends."""
@@ -37,7 +37,7 @@ class Seen:
         )
 
     def behaviour(self, job, duration=None):
-        return self.aftermath.behaviour(job.key, ("default", "dev", "one"), TERMS, duration)
+        return self.inputs.behaviour(job.key, ("default", "dev", "one"), TERMS, duration)
 
 
 TERMS = PreemptionTerms(callback_grace=20 * SECOND, term_grace=10 * SECOND)
@@ -53,12 +53,12 @@ def test_what_people_and_nodes_said_is_kept_with_its_moment_and_writer():
     seen.say(cancelled, by="admission", after=1)
     seen.say(lost, by="preemption")
     seen.say(f.LeaseRevokedV1(job=came.job, attempt=1, cause="node_lost"))
-    assert seen.aftermath.moments == [
+    assert seen.inputs.moments == [
         Moment(at=5 * SECOND, stated=(came,), by="admission"),
         Moment(at=6 * SECOND, stated=(cancelled,), by="admission"),
         Moment(at=6 * SECOND, stated=(lost,), by="preemption"),
     ]
-    assert seen.aftermath.came() == [came]
+    assert seen.inputs.came() == [came]
 
 
 def test_how_a_drained_object_came_to_its_end_is_left_to_follow():  # R11
@@ -68,7 +68,7 @@ def test_how_a_drained_object_came_to_its_end_is_left_to_follow():  # R11
     seen.say(closed, by="governance")
     seen.say(f.PolicyDeletedV1(author=NO_AUTHOR, tenant="default", name="dev"), by="governance")
     seen.say(gone, by="governance")
-    assert [moment.stated for moment in seen.aftermath.moments] == [(closed,), (gone,)]
+    assert [moment.stated for moment in seen.inputs.moments] == [(closed,), (gone,)]
 
 
 def test_how_each_attempt_ended_by_itself_is_seen():
@@ -81,10 +81,10 @@ def test_how_each_attempt_ended_by_itself_is_seen():
     seen.site.start(job)
     seen.leave(job, after=90, exit_code=0)
     assert seen.behaviour(job).ends == ((MINUTE, 3), (90 * SECOND, 0))
-    assert seen.aftermath.left_at(job.key, 1) == START + MINUTE
-    assert seen.aftermath.usual(("default", "dev", "one"), "") == 75 * SECOND
-    assert seen.aftermath.usual(("default", "dev", "one"), "", 80 * SECOND) == 90 * SECOND
-    assert seen.aftermath.usual(("default", "dev", "one"), "", 90 * SECOND) is None
+    assert seen.inputs.left_at(job.key, 1) == START + MINUTE
+    assert seen.inputs.usual(("default", "dev", "one"), "") == 75 * SECOND
+    assert seen.inputs.usual(("default", "dev", "one"), "", 80 * SECOND) == 90 * SECOND
+    assert seen.inputs.usual(("default", "dev", "one"), "", 90 * SECOND) is None
 
 
 def test_work_that_was_saved_counts_for_the_attempt_that_resumes_from_it():  # R29
@@ -132,24 +132,24 @@ def test_what_was_stopped_or_still_ran_lasts_longer_than_that():
     still = seen.site.run("d", place("n1", 0))
     seen.site.now += 20 * SECOND
     seen.site.say(f.WishesJudgedV1(through=1), by="admission")
-    seen.aftermath.close(seen.site.state)
-    assert [seen.aftermath.usual(queue, job.key) for job in (waits, still, stopped)] == [30 * SECOND, 30 * SECOND, None]
+    seen.inputs.close(seen.site.state)
+    assert [seen.inputs.usual(queue, job.key) for job in (waits, still, stopped)] == [30 * SECOND, 30 * SECOND, None]
 
 
 def test_a_node_that_suspended_something_can():  # R29
     seen = Seen(policy())
     job = seen.site.run("a", place("n1", 0))
     seen.say(f.LeaseSuspendedV1(job=job.key, attempt=1, at=0), by="node.n1")
-    assert seen.aftermath.suspending == {"n1"}
+    assert seen.inputs.suspending == {"n1"}
 
 
 def test_what_is_known_of_a_job_counts_more_than_what_is_usual():
     seen = Seen(policy())
     limited = seen.site.admit("a", "dev/one", time_limit=MINUTE)
     free, gone = seen.site.admit("b", "dev/one"), seen.site.run("c", place("n1", 0))
-    nothing = KnownEnds(seen.site.state, START, Aftermath(START))
+    nothing = KnownEnds(seen.site.state, START, RecordedInputs(START))
     assert (nothing.span(limited), nothing.span(free), nothing.by_history) == (MINUTE, None, False)
     seen.leave(gone, after=7, exit_code=0)
-    ends = KnownEnds(seen.site.state, START, seen.aftermath)
+    ends = KnownEnds(seen.site.state, START, seen.inputs)
     assert (ends.span(limited), ends.span(free), ends.by_history) == (MINUTE, 7 * SECOND, True)
     assert ends.of(gone) == START + 7 * SECOND

@@ -9,7 +9,7 @@ import signal
 
 import pytest
 
-from headrace.simulate.run_pair import PlayLost, abreast, seldom_collected
+from headrace.simulate.run_pair import PlayLost, run_pair, seldom_collected
 
 
 class Play:
@@ -44,26 +44,26 @@ def copied(request, monkeypatch):
 
 def test_both_are_told_up_to_the_later_end(copied):
     said = []
-    end, (first, second) = abreast(Play(70), Play(90), 100, said.append)
+    end, (first, second) = run_pair(Play(70), Play(90), 100, said.append)
     assert (end, first[:2], second[:2]) == (90, (70, 90), (90, 90))
     assert (first[2] != second[2]) is copied
     assert (said == sorted(said), said[-1]) == (True, 1_000)
 
 
 def test_the_end_may_be_later_than_both():
-    assert abreast(Play(70), Play(90), 100, lambda _: None, least=100)[0] == 100
+    assert run_pair(Play(70), Play(90), 100, lambda _: None, least=100)[0] == 100
 
 
 @pytest.mark.usefixtures("copied")
 @pytest.mark.parametrize("plays", [(ValueError("no"), None), (None, ValueError("no"))])
 def test_what_either_raises_is_raised(plays):
     with pytest.raises(ValueError, match="no"):
-        abreast(*(Play(1, fails) for fails in plays), 100, lambda _: None)
+        run_pair(*(Play(1, fails) for fails in plays), 100, lambda _: None)
 
 
 def test_a_play_that_ends_without_a_word_is_told():
     with pytest.raises(PlayLost, match="too little memory"):
-        abreast(Play(1), Play(1, dies=True), 100, lambda _: None)
+        run_pair(Play(1), Play(1, dies=True), 100, lambda _: None)
 
 
 def test_garbage_is_looked_for_as_before_when_it_is_over():

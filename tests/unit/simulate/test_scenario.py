@@ -116,7 +116,7 @@ def test_everything_that_is_wrong_is_told_once_with_its_line_in_the_order_of_the
         """) == [
         "line 1: nodes[0].gpuz: unknown key 'gpuz'; did you mean 'gpus'?",
         "line 3: timeline[0].at: '5 minutes' is no duration; write 90s, 10m, 1h30m or 2d",
-        "line 3: timeline[0].submit.queue: 'q' is no queue; write <policy>/<profile>",
+        "line 3: timeline[0].submit.queue: invalid queue 'q'; write <policy>/<profile>",
         "line 4: timeline[1].submit.count: 0 is too small; write 1 to 1000000",
         "line 5: timeline[2].submit.duration: '1.5h' is no duration; write 90s, 10m, 1h30m or 2d",
         "line 5: timeline[2].submit: name is missing",
@@ -164,7 +164,7 @@ def test_only_what_governance_decides_can_be_expected_to_be_refused():
 @pytest.mark.parametrize("queue", ["q", "q/one/two"])
 def test_a_queue_is_a_policy_and_a_profile(queue):
     assert complaints(f"timeline: [{{at: 0s, submit: {{name: j, queue: {queue}}}}}]") == [
-        f"line 1: timeline[0].submit.queue: '{queue}' is no queue; write <policy>/<profile>"
+        f"line 1: timeline[0].submit.queue: invalid queue '{queue}'; write <policy>/<profile>"
     ]
 
 
@@ -200,8 +200,8 @@ class TestNames:
             "line 4: timeline[1].cancel: no job j has been submitted by then; with a count they are NAME-1 ...",
             "line 5: timeline[2].finish: no job j-3 has been submitted by then; with a count they are NAME-1 ...",
             "line 6: timeline[3].fail: no job k has been submitted by then; with a count they are NAME-1 ...",
-            "line 7: timeline[4].node_lost: there is no node n; with a count they are NAME-1 ...",
-            "line 8: timeline[5].node_back: there is no node n-3; with a count they are NAME-1 ...",
+            "line 7: timeline[4].node_lost: node n does not exist; with a count they are NAME-1 ...",
+            "line 8: timeline[5].node_back: node n-3 does not exist; with a count they are NAME-1 ...",
             "line 9: timeline[6].requeue: no job l has been submitted by then; with a count they are NAME-1 ...",
         ]
 

@@ -10,7 +10,7 @@ from headrace.contracts.values.amounts import GPU, GPU_UNITS
 from headrace.contracts.values.durations import HOUR, SECOND
 from headrace.domain.fold.ledger import FoldedLedger
 from headrace.simulate.scenario import read_scenario
-from headrace.simulate.usage_cost import Toll, UsePlace, priced_keys
+from headrace.simulate.usage_cost import UsageCost, UsePlace, priced_keys
 from headrace.simulate.world import World
 
 STORY = """
@@ -33,18 +33,18 @@ timeline:
 
 
 def followed(story):
-    """A world that has been played, and its toll."""
+    """A world that has been played, and its usage_cost."""
     world = World(read_scenario(read_tree(story)))
-    toll = Toll(world.state, frozenset({GPU, "cpu"}))
-    toll.begin(world.now)
-    world.listeners.append(toll.note)
+    usage_cost = UsageCost(world.state, frozenset({GPU, "cpu"}))
+    usage_cost.begin(world.now)
+    world.listeners.append(usage_cost.note)
     list(world.run())
-    toll.end(world.now)
-    return world, toll
+    usage_cost.end(world.now)
+    return world, usage_cost
 
 
 def test_it_comes_to_what_the_books_say():  # R17
-    world, toll = followed(STORY)
+    world, usage_cost = followed(STORY)
     ledger = FoldedLedger()
     books = Books(ledger.state)
     for message in world.log.messages_after(0):
@@ -54,7 +54,7 @@ def test_it_comes_to_what_the_books_say():  # R17
     rates = {(price.tariff, price.key): (price.on_demand, price.reserved) for price in changes.prices}
     for policy in ("dev", "ops"):
         rows = [row for row in changes.days if row.policy == policy and row.pool and row.key in (GPU, "cpu")]
-        used = toll.tally().used[UsePlace("default", policy, "all", "hall")]
+        used = usage_cost.tally().used[UsePlace("default", policy, "all", "hall")]
         assert used.reserved == sum(row.reserved for row in rows if row.key == GPU)
         assert used.borrowed == sum(row.borrowed for row in rows if row.key == GPU)
         cost = sum(
@@ -66,19 +66,19 @@ def test_it_comes_to_what_the_books_say():  # R17
 
 
 def test_what_a_pool_had_is_what_was_usable():
-    _, toll = followed(STORY)
-    assert toll.tally().had == {"hall": GPU_UNITS * (4 * HOUR // 2 - 2 * 60 * SECOND)}
+    _, usage_cost = followed(STORY)
+    assert usage_cost.tally().had == {"hall": GPU_UNITS * (4 * HOUR // 2 - 2 * 60 * SECOND)}
 
 
 def test_what_is_held_when_it_begins_counts_from_then_on():
     world = World(read_scenario(read_tree(STORY)))
     world.begin()
     list(world.play(0))
-    toll = Toll(world.state, frozenset({GPU}))
-    toll.begin(world.now)
+    usage_cost = UsageCost(world.state, frozenset({GPU}))
+    usage_cost.begin(world.now)
     world.pass_to(world.now + 10 * SECOND)
-    toll.end(world.now)
-    used = toll.tally().used[UsePlace("default", "dev", "all", "hall")]
+    usage_cost.end(world.now)
+    used = usage_cost.tally().used[UsePlace("default", "dev", "all", "hall")]
     assert (used.reserved, used.borrowed) == (10 * SECOND * GPU_UNITS, 30 * SECOND * GPU_UNITS)
     assert used.cost == 10 * 500 + 30 * 1_000
 

@@ -12,7 +12,7 @@ from headrace.contracts.facts.records import Record
 from headrace.contracts.values.durations import HOUR, MINUTE, SECOND
 from headrace.domain.snapshots.snapshot import copy_of, dump
 from headrace.simulate.changes import WhatIfChanges, read_changes
-from headrace.simulate.recorded_inputs import Aftermath
+from headrace.simulate.recorded_inputs import RecordedInputs
 from headrace.simulate.scenario import Submit, read_scenario
 from headrace.simulate.timeline_events import Refused
 from headrace.simulate.whatif import AS_IT_WAS_WRITTEN, REFUSED_STAYS, compare, compare_from
@@ -114,11 +114,11 @@ def test_in_an_installation_jobs_end_at_their_limits_or_never_and_that_is_said()
     found = compare_from(made.state, changes("submit: [{name: boss, queue: ops/one, priority: 9, duration: 5m}]"), made.now)
     assert found.assumptions == (
         "a job whose end is not known ends at its time limit",
-        "one of which neither is known runs on",
+        "jobs without both run on",
         "who is told to stop takes its whole grace",
         "who starts again begins anew",
         "nodes start what they are told to at once, and refuse nothing",
-        "nobody else submits anything",
+        "no other jobs are submitted",
     )
     assert starts(found) == {"boss": (None, 9 * MINUTE), "ann.waits": (9 * MINUTE, 14 * MINUTE)}
     assert found.policies["dev"].before.used == 9 * 60 + found.span // SECOND
@@ -193,7 +193,7 @@ def test_leases_on_a_lost_node_are_left_to_the_deciders():
 def test_what_really_came_is_played_again_under_other_circumstances():
     made = installed()
     start, before = made.now, copy_of(made.state)
-    aftermath = Aftermath(start)
+    inputs = RecordedInputs(start)
 
     def then(seconds, act):
         made.now = start + seconds * SECOND
@@ -203,7 +203,7 @@ def test_what_really_came_is_played_again_under_other_circumstances():
 
     def said(*facts, by="admission"):
         made.say(*facts, by=by)
-        aftermath.note(Record(by=by, now=made.now, engine="test", as_of=0, facts=facts), made.state)
+        inputs.note(Record(by=by, now=made.now, engine="test", as_of=0, facts=facts), made.state)
 
     limited = made.state.jobs["default.ann.limited"]
     late = f.JobAdmittedV1(job="default.ann.late", policy="ops", profile="one", request=gpus(1), time_limit=HOUR)
@@ -214,9 +214,9 @@ def test_what_really_came_is_played_again_under_other_circumstances():
     then(60, lambda: said(left, by="node.n1"))
     then(60, lambda: said(f.JobEndedV1(job=limited.key, attempt=1, state="succeeded", cause="exited"), by="allocator"))
 
-    aftermath.close(made.state)
+    inputs.close(made.state)
     more = changes("nodes: [{name: n2, labels: {pool: hall}, gpus: 1, gpu_model: H100}]")
-    found = compare_from(before, more, start, span=5 * MINUTE, aftermath=aftermath)
+    found = compare_from(before, more, start, span=5 * MINUTE, inputs=inputs)
 
     assert starts(found) == {"ann.waits": (60 * SECOND, 0), "ann.late": (None, 60 * SECOND)}
     assert (found.span, found.assumptions[-2:]) == (5 * MINUTE, (AS_IT_WAS_WRITTEN, REFUSED_STAYS))

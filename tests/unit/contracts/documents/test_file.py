@@ -136,7 +136,7 @@ HOSTILE: dict[str, tuple[str | bytes, str]] = {
     "text that runs backwards": (f"{BASE}groups: [{{name: a\u202eb}}]\n", "line 5: groups[0].name: "),
     "half a character": (f'{BASE}groups: [{{name: "\\ud800"}}]\n', "line 5: this is no YAML: "),
     "a job that was never submitted": (event("{at: 0s, finish: zzz}"), "line 5: timeline[0].finish: no job zzz"),
-    "a node that there is not": (event("{at: 0s, node_lost: zzz}"), "line 5: timeline[0].node_lost: there is no node zzz"),
+    "a node that there is not": (event("{at: 0s, node_lost: zzz}"), "line 5: timeline[0].node_lost: node zzz does not exist"),
     "a state that there is not": (event("{at: 0s, expect: {jobs: {z: runing}}}"), "line 5: timeline[0].expect.jobs.z: 'runing'"),
     "bytes": (bytes(range(256)) * 10, "line 2: this is not UTF-8; save the file as UTF-8 text"),
     "another encoding": (f"{BASE}# caf\u00e9\n".encode("latin-1"), "line 5: this is not UTF-8"),
