@@ -33,8 +33,8 @@ def devices() -> Iterator[NvmlDevices]:
 
 @pytest.fixture(scope="session")
 def gpu(devices: NvmlDevices) -> str:
-    """The GPU that the checks use: the roomiest that is not in MIG mode, of which nobody else has more than a little."""
-    name = devices.roomiest
+    """The GPU that the checks use: the least_used that is not in MIG mode, of which nobody else has more than a little."""
+    name = devices.least_used
     if not name:
         pytest.skip("every GPU here is in MIG mode")
     try:

@@ -28,7 +28,7 @@ def test_the_inventory_is_complete_and_in_order(devices: NvmlDevices, figure) ->
 
 def test_health_can_be_asked_and_events_can_be_heard(devices: NvmlDevices, figure) -> None:
     for name in devices.names:
-        figure(name, devices.nvml.ailments(devices.gpu(name).uuid))
+        figure(name, devices.nvml.health_report(devices.gpu(name).uuid))
     assert devices.nvml.wait(devices.nvml.listen(), 10) is None
 
 

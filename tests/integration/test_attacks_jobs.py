@@ -15,7 +15,7 @@ import pytest
 
 from headrace.contracts.own_accounts import mapped
 from headrace.contracts.values.account_numbers import COUNT, FIRST
-from headrace.supervisor.installation import let_pass
+from headrace.supervisor.installation import allow_traversal
 from tests.patience import PATIENCE
 
 NOBODY = 65_534
@@ -104,7 +104,7 @@ def test_where_jobs_can_read_what_the_owner_can_nobody_else_is_let_in() -> None:
     folder = Path(tempfile.mkdtemp(prefix="headrace-laptop-"))
     if os.geteuid() == 0:
         os.chown(folder, NOBODY, NOBODY)
-        let_pass(Path(sys.executable).resolve())
+        allow_traversal(Path(sys.executable).resolve())
     machine = Machine(folder, root=False)
     try:
         machine.up()

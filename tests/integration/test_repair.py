@@ -15,7 +15,7 @@ from headrace.bus.log import LogBroken, StoredMessage
 from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.supervisor.backup.stores import Stores
 from headrace.supervisor.installation import Installation
-from headrace.supervisor.repair.stream_repair import mend
+from headrace.supervisor.repair.stream_repair import repair_streams
 from tests.integration.machine import Machine
 
 
@@ -90,15 +90,15 @@ def test_a_damaged_stream_is_made_whole_and_the_system_goes_on(place: Machine) -
     block = place.data / "nats/store/jetstream/CORE/streams/LEDGER/msgs/1.blk"
     for damage, says in DAMAGES.items():
         damage(block)
-        mended = asyncio.run(mend(installation, lambda *_: None, only_look=False))
+        mended = asyncio.run(repair_streams(installation, lambda *_: None, only_look=False))
         assert any(says in trouble for trouble in mended.troubles), (damage, mended.troubles)
         assert (mended.through, exact(asyncio.run(stored(installation, len(before))))) == (len(before), exact(before))
     repeated_and_forged(block)
     with pytest.raises(
         LogBroken, match=f"record {len(before) + 1} on hr.ledger.allocator is void: .*--without-void` takes it out"
     ):
-        asyncio.run(mend(installation, lambda *_: None, only_look=False))
-    mended = asyncio.run(mend(installation, lambda *_: None, only_look=False, without_void=True))
+        asyncio.run(repair_streams(installation, lambda *_: None, only_look=False))
+    mended = asyncio.run(repair_streams(installation, lambda *_: None, only_look=False, without_void=True))
     assert [trouble.partition(" is ")[0] for trouble in mended.troubles] == [
         "record 7",
         f"record {len(before) + 1} on hr.ledger.allocator",

@@ -3,7 +3,7 @@
 Strategy: `handle` is the only entry. The core's actions are performed at once and in order, and their results go back in as further
 events, from a queue and not from the stack. Only starts are put off to the next turns of the loop, a few at a time, so that a thousand
 orders do not delay an exit, a heartbeat or an acknowledgement; and directories are tidied later, some at a time. Leases of a former
-executor are taken over by the same events (`carry_on`): the job runs, or has ended in a certain way meanwhile.
+executor are taken over by the same events (`adopt`): the job runs, or has ended in a certain way meanwhile.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from headrace.node_executor.enforcement import Entered
 from headrace.node_executor.files.checkpoint_monitor import Saving
 from headrace.node_executor.files.inspection import Lookout
 from headrace.node_executor.files.retention import RetentionPolicy, prune
-from headrace.node_executor.launch.cgroups import starved
+from headrace.node_executor.launch.cgroups import killed_for_memory
 from headrace.node_executor.launch.environment import callback_environment
 from headrace.node_executor.launch.preempt_notice import Notice, write_notice
 from headrace.node_executor.launch.preparation import Prepared
@@ -93,20 +93,20 @@ class Executor:
         at = self._now()
         self.handle(v.Halted(at=at, deadline=at + int(grace * SECOND)))
 
-    def carry_on(self, left: Open) -> None:
+    def adopt(self, left: Open) -> None:
         """Take over a lease of a former executor: its job runs on, has ended meanwhile, or was never started."""
         order = left.order
         held = self._hold(order, self._with.preparation.recall(order))
-        self._node.carry(order, started=left.started, suspended=left.suspended, ladder=left.ladder, told_at=left.told_at)
+        self._node.adopt(order, started=left.started, suspended=left.suspended, ladder=left.ladder, told_at=left.told_at)
         held.entered = self._with.enclosing.fences.adopt(held.case)
-        if self._with.runtime.adopt(held.launch(order.command, held.prepared.env), self._hears(held)):
+        if self._with.runtime.adopt(held.launch(order.command, held.prepared.env), self._listener(held)):
             if left.started and left.ladder is not None and not left.suspended:
                 self.handle(v.Told(self._now(), order.lease, held.prepared.paths.polls, "the executor was restarted"))
         elif left.started:
             self._exited(held, End(None, self._now()))
         else:
             self._leave(order.lease)
-            self._node.uncarry(order.lease)
+            self._node.forget_adopted(order.lease)
             self._with.journal.forgotten(order.lease)
             self._release(v.Release(order.lease))
 
@@ -181,7 +181,7 @@ class Executor:
             self._leave(held.order.lease)
             self.handle(v.StartFailed(self._now(), held.order.lease, "never_started"))
             return
-        self._with.runtime.start(held.launch(held.order.command, held.prepared.env), self._hears(held))
+        self._with.runtime.start(held.launch(held.order.command, held.prepared.env), self._listener(held))
 
     def _leave(self, lease: str) -> None:
         """Remove what was set up for a lease without processes, at once if possible.
@@ -194,7 +194,7 @@ class Executor:
         held = self._held[order.lease] = RunningLease(order, prepared, Output(prepared.paths.log, self._with.output_limit))
         return held
 
-    def _hears(self, held: RunningLease) -> RuntimeListener:
+    def _listener(self, held: RunningLease) -> RuntimeListener:
         order = held.order
 
         def started(running: Running, at: int) -> None:
@@ -240,9 +240,9 @@ class Executor:
         def failed(error: CannotStart) -> None:
             self._callback_over(held, f"failed: could not start: {error.message}")
 
-        hears = RuntimeListener(started, failed, lambda end: self._callback_ended(held, end))
-        if not self._with.runtime.adopt(launch, hears):
-            self._with.runtime.start(launch, hears)
+        listener = RuntimeListener(started, failed, lambda end: self._callback_ended(held, end))
+        if not self._with.runtime.adopt(launch, listener):
+            self._with.runtime.start(launch, listener)
 
     def _stop_callback(self, action: v.StopCallback) -> None:
         callback = self._held[action.lease].callback
@@ -351,7 +351,7 @@ class Executor:
 
         def tell() -> None:
             finished = os.path.lexists(held.prepared.paths.finished)
-            message = held.lost or (starved(held.prepared.group, held.order.amounts) if end.code else "")
+            message = held.lost or (killed_for_memory(held.prepared.group, held.order.amounts) if end.code else "")
             code = None if held.lost else end.code
             self.handle(v.Exited(end.at, held.order.lease, code, finished, seen=self._now(), message=message))
 

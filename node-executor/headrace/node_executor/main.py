@@ -158,16 +158,16 @@ async def _serve(settings: Settings, equipment: Equipment, watching: Watching, s
         lambda: enclosing.fences.reconcile(left.order.lease for left in journal.open.values() if not left.ended)
     )
     for left in [left for left in journal.open.values() if not left.ended]:
-        executor.carry_on(left)
+        executor.adopt(left)
     measuring = Measuring(executor.handle, lambda: executor.held, clock, Size(settings.work_limit, settings.work_files))
-    hears = BusListener(
+    listener = BusListener(
         pushed=lambda orders: executor.handle(v.Pushed(clock(), orders)),
         answered=lambda answer: executor.handle(v.Answered(clock(), answer)),
         returned=lambda: executor.handle(v.Returned(clock())),
         logs=executor.read_log,
     )
     work: list[asyncio.Future[None]] = [
-        asyncio.ensure_future(link.run(hears, ledger, lambda: executor.running)),
+        asyncio.ensure_future(link.run(listener, ledger, lambda: executor.running)),
         asyncio.ensure_future(_keep_looking(executor, settings.heartbeat)),
         asyncio.ensure_future(_keep_measuring(measuring)),
         asyncio.ensure_future(watching.run(settings.heartbeat)),
@@ -185,7 +185,7 @@ async def _serve(settings: Settings, equipment: Equipment, watching: Watching, s
         _log.info("stopping", running=executor.running, jobs="end" if stop.ends_jobs else "go on")
         if stop.ends_jobs:
             await _end_jobs(executor, settings.stop_grace, stop.at_once)
-        await _state_the_last(ledger)
+        await _send_last_facts(ledger)
     finally:
         for task in (stopping, *work):
             task.cancel()
@@ -210,7 +210,7 @@ async def _end_jobs(executor: Executor, grace: float, at_once: asyncio.Event) ->
         waiting.cancel()
 
 
-async def _state_the_last(ledger: FactWriter) -> None:
+async def _send_last_facts(ledger: FactWriter) -> None:
     """Send the last facts if that is soon possible; otherwise they stay in the journal."""
     try:
         async with asyncio.timeout(LAST_FACTS):

@@ -54,7 +54,7 @@ def _say(args: argparse.Namespace, part: str, what: str) -> None:
 
 async def backup(args: argparse.Namespace) -> int:
     """Back up from the running services, or start only NATS and PostgreSQL for it."""
-    from headrace.supervisor.backup.backup import back_up, harmed  # noqa: PLC0415 - the archive's libraries take half a second
+    from headrace.supervisor.backup.backup import back_up, damaged_members  # noqa: PLC0415 - the archive's libraries take half a second
     from headrace.supervisor.backup.stores import Stores  # noqa: PLC0415 - the same
 
     installation, file = Installation(args.data), _target(args.file)
@@ -75,7 +75,7 @@ async def backup(args: argparse.Namespace) -> int:
                 contents = await back_up(installation, stores.bus, stores.dsn, file, say)
     except (LogError, NotReady, AlreadyRunning) as error:
         raise Failed(str(error)) from None
-    troubles = harmed(contents, installation.directory)
+    troubles = damaged_members(contents, installation.directory)
     if args.json:
         told = {"file": str(file), "through": contents.through, "bytes": contents.size, "at": contents.at, "troubles": troubles}
         print(as_json(told))

@@ -48,7 +48,7 @@ def add(nouns: Nouns) -> None:
 
 async def repair(args: argparse.Namespace) -> int:
     """Repair an installation that is down."""
-    from headrace.supervisor.repair.stream_repair import mend  # noqa: PLC0415 - the archive's libraries take half a second
+    from headrace.supervisor.repair.stream_repair import repair_streams  # noqa: PLC0415 - the archive's libraries take half a second
 
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     installation = Installation(args.data)
@@ -60,7 +60,7 @@ async def repair(args: argparse.Namespace) -> int:
             print(f"  {part:<14} {what}", flush=True)
 
     try:
-        mended = await mend(
+        mended = await repair_streams(
             installation, say, only_look=args.look, without_end=args.without_end, without_void=args.without_void
         )
     except (LogError, NotReady, AlreadyRunning, DatabaseAway, DatabaseRefused) as error:

@@ -204,7 +204,7 @@ def _recorded(real: OutcomeNumbers, played: OutcomeNumbers) -> str:
         ("used GPU-h", _hours(real.used), _hours(played.used)),
     )
     told = ", ".join(f"{name} {was} ({again})" for name, was, again in pairs)
-    return f"What the ledger says of that time, and in brackets what came of it when it was played again as it was: {told}."
+    return f"The ledger's figures for that time, and in brackets those of its unchanged replay: {told}."
 
 
 _WAIT_HEADS = ("GROUP", "STARTS", "WAITING", "REFUSED", "MEAN WAIT", "95 % WAIT", "MAX WAIT", "PREEMPTED", "LOST GPU-H")

@@ -204,7 +204,10 @@ def _check_moment(moment: Moment) -> Iterator[Complaint]:
     elif len(events) != 1:
         yield (), f"one thing happens in each entry, here are {len(events)}; write more entries with the same 'at'"
     elif moment.refused and events[0] not in GOVERNED:
-        yield ("refused",), f"governance has no say in {events[0]}; write it beside one of {', '.join(GOVERNED)}"
+        yield (
+            ("refused",),
+            f"{events[0]} cannot be refused by governance; write it beside one of {', '.join(GOVERNED)}",
+        )
 
 
 def _check_names(file: _File) -> Iterator[Complaint]:

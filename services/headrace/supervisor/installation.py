@@ -114,7 +114,7 @@ class Installation:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             if os.geteuid() == 0:
                 for needed in (self.directory, Path(sys.executable), Path(sys.executable).resolve()):
-                    let_pass(needed)  # jobs of other accounts start below the first, and many with the Python of `up`
+                    allow_traversal(needed)  # jobs of other accounts start below the first, and many with the Python of `up`
             passing = (self.directory.stat().st_mode & 0o011) | (0o001 if os.geteuid() == 0 else 0)
             self.directory.chmod(0o700 | passing)  # others may pass through at most: to their jobs' directories
             for entry in self.directory.iterdir() if passing else ():
@@ -289,7 +289,7 @@ class Installation:
         write_whole(self.endpoint, msgspec.json.format(msgspec.json.encode(endpoint)))
 
 
-def let_pass(path: Path) -> None:
+def allow_traversal(path: Path) -> None:
     """Let other accounts (of jobs and of the database) pass through to `path`, without listing directories. Raises `OSError`."""
     for parent in path.absolute().parents:
         mode = stat.S_IMODE(parent.stat().st_mode)

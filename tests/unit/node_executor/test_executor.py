@@ -51,15 +51,15 @@ LADDER = Ladder(cause="preempted", callback_grace=60_000_000, term_grace=30_000_
 
 
 class FakeRunning:
-    def __init__(self, launch: Launch, hears: RuntimeListener, now: Callable[[], int]) -> None:
+    def __init__(self, launch: Launch, listener: RuntimeListener, now: Callable[[], int]) -> None:
         self.pid = 4711
         self.launch = launch
-        self.hears = hears
+        self.listener = listener
         self.now = now
         self.signals: list[str] = []
 
     def exit(self, code: int | None, at: int | None = None) -> None:
-        self.hears.ended(End(code, self.now() if at is None else at))
+        self.listener.ended(End(code, self.now() if at is None else at))
 
     def terminate(self) -> None:
         self.signals.append("term")
@@ -84,18 +84,18 @@ class FakeRuntime:
         self.left: set[str] = set()
         self.forgotten: list[str] = []
 
-    def start(self, launch: Launch, hears: RuntimeListener) -> None:
+    def start(self, launch: Launch, listener: RuntimeListener) -> None:
         if launch.command[0] in self.refuses:
-            hears.failed(self.refuses[launch.command[0]])
+            listener.failed(self.refuses[launch.command[0]])
             return
-        self.started.append(FakeRunning(launch, hears, self.now))
-        hears.started(self.started[-1], self.now())
+        self.started.append(FakeRunning(launch, listener, self.now))
+        listener.started(self.started[-1], self.now())
 
-    def adopt(self, launch: Launch, hears: RuntimeListener) -> bool:
+    def adopt(self, launch: Launch, listener: RuntimeListener) -> bool:
         if launch.name not in self.left:
             return False
-        self.started.append(FakeRunning(launch, hears, self.now))
-        hears.started(self.started[-1], 7)
+        self.started.append(FakeRunning(launch, listener, self.now))
+        listener.started(self.started[-1], 7)
         return True
 
     def forget(self, name: str) -> None:
@@ -147,7 +147,7 @@ class Stage:
         self.executor = Executor(Node(registration), equipment, self.say, self.now)
         self.runtime.left.update(left)
         for one in list(self.journal.open.values()):
-            self.executor.carry_on(one)
+            self.executor.adopt(one)
         if left:
             return
         self.executor.handle(v.Answered(self.now(), NodeAnswer(node="gpu01", through=1, last_record=0)))

@@ -47,13 +47,13 @@ class Machine:
         if self.no_group:
             raise CannotStart(self.no_group)
 
-    def start(self, launch: Launch, hears: RuntimeListener) -> None:
+    def start(self, launch: Launch, listener: RuntimeListener) -> None:
         assert os.path.exists(os.path.join(launch.directory, "written"))
         self.launched.append(launch)
         if isinstance(self.code, CannotStart):
-            hears.failed(self.code)
+            listener.failed(self.code)
         elif self.code is not None:
-            hears.ended(End(self.code, 1))
+            listener.ended(End(self.code, 1))
 
 
 @pytest.fixture

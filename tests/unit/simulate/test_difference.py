@@ -71,8 +71,7 @@ def test_use_and_cost_are_of_each_group_policy_and_pool():
 def test_what_the_ledger_says_stands_beside_what_came_of_it_again():
     found = structs.replace(compared({"a": tale(MINUTE)}, {"a": tale(MINUTE)}), recorded=OutcomeNumbers(starts=2, wait_mean=61))
     assert as_text(found, "what if").endswith(
-        "in brackets what came of it when it was played again as it was:"
-        " starts 2 (1), mean wait 1m1s (1m), preempted 0 (0), used GPU-h 0.00 (0.00)."
+        "in brackets those of its unchanged replay: starts 2 (1), mean wait 1m1s (1m), preempted 0 (0), used GPU-h 0.00 (0.00)."
     )
 
 

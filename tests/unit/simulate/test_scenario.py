@@ -155,9 +155,7 @@ def test_one_thing_happens_in_each_entry_of_the_timeline(moment, complaint):
 
 
 def test_only_what_governance_decides_can_be_expected_to_be_refused():
-    told = (
-        "governance has no say in expect; write it beside one of apply, delete, force, cordon, uncordon, drain, confirm_empty"
-    )
+    told = "expect cannot be refused by governance; write it beside one of apply, delete, force, cordon, uncordon, drain, confirm_empty"
     assert complaints("timeline: [{at: 0s, expect: {}, refused: no}]") == [f"line 1: timeline[0].refused: {told}"]
 
 

@@ -115,9 +115,9 @@ def test_in_an_installation_jobs_end_at_their_limits_or_never_and_that_is_said()
     assert found.assumptions == (
         "a job whose end is not known ends at its time limit",
         "jobs without both run on",
-        "who is told to stop takes its whole grace",
-        "who starts again begins anew",
-        "nodes start what they are told to at once, and refuse nothing",
+        "a job that is told to stop uses its whole grace",
+        "a job that starts again begins from its start",
+        "nodes start jobs at once, and refuse none",
         "no other jobs are submitted",
     )
     assert starts(found) == {"boss": (None, 9 * MINUTE), "ann.waits": (9 * MINUTE, 14 * MINUTE)}

@@ -18,17 +18,17 @@ class Inbox:
         self._node = node
         self._perform = perform
         self._events: deque[v.Event] = deque()
-        self._at_it = False
+        self._handling = False
 
     def handle(self, event: v.Event) -> None:
         """Handle the event now, or after the events before it."""
         self._events.append(event)
-        if self._at_it:
+        if self._handling:
             return
-        self._at_it = True
+        self._handling = True
         try:
             while self._events:
                 for action in self._node.step(self._events.popleft()):
                     self._perform(action)
         finally:
-            self._at_it = False
+            self._handling = False

@@ -2,7 +2,7 @@
 
 Strategy: level-triggered, not edge-triggered (`contracts.messages.orders`). `closed` remembers leases that are over until an answer that
 is not older than their grant leaves them out: from then on no later order can name them. Leases that a former executor left running
-continue (`carry`). An answer older than the node's own last record is not used: it may miss an end.
+continue (`adopt`). An answer older than the node's own last record is not used: it may miss an end.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Node:
         self.finished = False
         self.checked = 0
 
-    def carry(self, order: StartOrder, *, started: bool, suspended: bool, ladder: Ladder | None, told_at: int) -> None:
+    def adopt(self, order: StartOrder, *, started: bool, suspended: bool, ladder: Ladder | None, told_at: int) -> None:
         """Continue a lease that a former executor left.
 
         `Started` is due if the lease was not yet stated as started, and `Told` if it was told to stop (at `told_at`).
@@ -81,7 +81,7 @@ class Node:
         if not suspended:
             self._hold(order, 1)
 
-    def uncarry(self, lease: str) -> None:
+    def forget_adopted(self, lease: str) -> None:
         """Forget a carried lease that was never started: the next order for it starts it."""
         self._hold(self.leases.pop(lease).order, -1)
 
@@ -101,7 +101,7 @@ class Node:
         if orders.node != self.registration.node or not self.answered or orders.through < self.through:
             return
         self.through = orders.through
-        self._obey(orders.starts, orders.stops, event.at, out)
+        self._follow_orders(orders.starts, orders.stops, event.at, out)
 
     def was_answered(self, event: Answered, out: Actions) -> None:
         """Handle an answer: all that should run.
@@ -120,7 +120,7 @@ class Node:
             out.append(Check())
         named = {order.lease for order in answer.starts} | {order.lease for order in answer.stops}
         self.closed = {lease: at for lease, at in self.closed.items() if lease in named or at > self.through}
-        self._obey(answer.starts, answer.stops, event.at, out)
+        self._follow_orders(answer.starts, answer.stops, event.at, out)
         for lease in list(self.leases.values()):
             if lease.id not in named and lease.order.granted <= answer.through and lease.ladder is None:
                 life.stop(lease, REVOKED, event.at, out)
@@ -180,7 +180,7 @@ class Node:
         if lease.phase is Phase.ENDED:
             self._close(lease)
 
-    def _obey(self, starts: Iterable[StartOrder], stops: Iterable[StopOrder], at: int, out: Actions) -> None:
+    def _follow_orders(self, starts: Iterable[StartOrder], stops: Iterable[StopOrder], at: int, out: Actions) -> None:
         for stop in stops:  # stops first: an unknown lease that is to stop must not be started by the same message
             lease = self.leases.get(stop.lease)
             if lease is not None:

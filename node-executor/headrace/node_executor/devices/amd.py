@@ -41,9 +41,7 @@ def amd_library() -> Any:
         library = importlib.import_module("amdsmi")
         library.amdsmi_init(library.AmdSmiInitFlags.INIT_AMD_GPUS)
     except Exception as error:  # noqa: BLE001 - without the driver its import raises whatever comes to its mind
-        raise DevicesUnknown(
-            f"AMD's GPUs cannot be asked: {str(error) or type(error).__name__}; is ROCm installed here?"
-        ) from None
+        raise DevicesUnknown(f"amdsmi cannot be used: {str(error) or type(error).__name__}; is ROCm installed here?") from None
     return library
 
 

@@ -24,7 +24,7 @@ def find_devices(text: str) -> Devices:
     if text == "amd":
         return AmdDevices(amd_library())
     if text == "auto":
-        return _whatever()
+        return _any_devices()
     raise DevicesUnknown(f"unknown kind of devices {text!r}; write auto, nvml, amd, none or sim:8xH100-80GB")
 
 
@@ -32,12 +32,10 @@ def _nvidia() -> NvmlDevices:
     try:
         return NvmlDevices(Nvml())
     except NvmlError as error:
-        raise DevicesUnknown(
-            f"NVIDIA's GPUs cannot be asked: {error}; is the driver installed, and may this user use it?"
-        ) from None
+        raise DevicesUnknown(f"NVML cannot be used: {error}; is the driver installed, and may this user use it?") from None
 
 
-def _whatever() -> Devices:
+def _any_devices() -> Devices:
     for find in (_nvidia, lambda: AmdDevices(amd_library())):
         try:
             found: Devices = find()

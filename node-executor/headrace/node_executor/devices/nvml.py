@@ -97,7 +97,7 @@ class NvmlDevices:
         return tuple(self._gpus)
 
     @property
-    def roomiest(self) -> str:
+    def least_used(self) -> str:
         """The device not in MIG mode with the least used memory; "" if none answers."""
         taken = {name: sample.memory for name, sample in self.samples().items() if not self._gpus[name].mig}
         return min(taken, key=lambda name: (taken[name], name), default="")
@@ -183,7 +183,7 @@ class NvmlDevices:
 
     def _look_at(self, name: str, gpu: Gpu) -> Look | None:
         try:
-            ailing = self.nvml.ailments(gpu.uuid)
+            ailing = self.nvml.health_report(gpu.uuid)
         except NvmlError as error:
             self._complain(name, error)
             return Look(lost=True) if error.code in _GONE else None
@@ -217,7 +217,7 @@ class NvmlDevices:
             try:
                 events = self.nvml.listen()
                 self._hear(events, report)
-                self.nvml.deafen(events)
+                self.nvml.close_events(events)
             except NvmlError as error:
                 if error.code not in {INVALID, *_GONE}:
                     _log.warning("gpu_events_unheard", reason=str(error), help="health is looked at now and then all the same")

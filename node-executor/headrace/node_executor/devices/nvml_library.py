@@ -65,7 +65,7 @@ class OnGpu(NamedTuple):
     instance: int | None
 
 
-class Ailments(NamedTuple):
+class HealthReport(NamedTuple):
     """NVML's report of a GPU's health. `recovery`: None if the driver gives no advice."""
 
     recovery: int | None = None
@@ -234,7 +234,7 @@ class Nvml:
     # Health
 
     @together
-    def ailments(self, uuid: str) -> Ailments:
+    def health_report(self, uuid: str) -> HealthReport:
         """Return the GPU's health. Raises `NvmlError`, with `LOST` for a GPU that is gone."""
         handle = self._handles[uuid]
         values = _maybe(pynvml.nvmlDeviceGetFieldValues, handle, [_RECOVERY_ACTION], otherwise=())
@@ -247,11 +247,11 @@ class Nvml:
             pynvml.NVML_VOLATILE_ECC,
             otherwise=0,
         )
-        return Ailments(recovery, bool(rows[2]), bool(rows[3]), errors)
+        return HealthReport(recovery, bool(rows[2]), bool(rows[3]), errors)
 
     @together
     def listen(self) -> Any:
-        """Return a set of events of all GPUs that answer, for `wait`; `deafen` ends it."""
+        """Return a set of events of all GPUs that answer, for `wait`; `close_events` ends it."""
         events = _said(pynvml.nvmlEventSetCreate)
         for handle in self._handles.values():
             try:
@@ -264,7 +264,7 @@ class Nvml:
         return events
 
     @together
-    def deafen(self, events: Any) -> None:
+    def close_events(self, events: Any) -> None:
         """End a set of events."""
         with contextlib.suppress(NvmlError):  # NVML was reinitialised since
             _said(pynvml.nvmlEventSetFree, events)

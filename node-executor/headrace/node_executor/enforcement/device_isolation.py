@@ -132,7 +132,7 @@ class GroupWall:
 
     def build(self, name: str, nodes: Sequence[str], group: str) -> Walled:
         """Attach the list to the lease's cgroup, else to one created for it."""
-        allowed = [node for path in (*everybodys(), *nodes) if (node := bpf.node_of(path)) is not None]
+        allowed = [node for path in (*common_nodes(), *nodes) if (node := bpf.node_of(path)) is not None]
         own = self.group_of(name, group)
         try:
             bpf.attach(own, [*allowed, TERMINALS])
@@ -169,7 +169,7 @@ class NamespaceWall:
 
     def build(self, name: str, nodes: Sequence[str], group: str) -> Walled:  # noqa: ARG002 - the face of all walls
         """Return the program with the list as prefix."""
-        there = [path for path in (*everybodys(), *nodes) if os.path.exists(path)]
+        there = [path for path in (*common_nodes(), *nodes) if os.path.exists(path)]
         return Walled(prefix=(self._program, *there, "--"))
 
     def again(self, name: str, nodes: Sequence[str], group: str) -> Walled:
@@ -180,7 +180,7 @@ class NamespaceWall:
         """Does nothing: it ended with the processes."""
 
 
-def everybodys(fabrics: Sequence[str] = FABRICS) -> tuple[str, ...]:
+def common_nodes(fabrics: Sequence[str] = FABRICS) -> tuple[str, ...]:
     """Return the nodes that every job may open: the usual ones, and those of fabrics that are here."""
     return (*USUAL, *(path for pattern in fabrics for path in sorted(glob.glob(pattern))))
 

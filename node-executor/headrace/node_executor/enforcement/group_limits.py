@@ -39,7 +39,7 @@ class GroupLimits:
 
     def prove(self) -> str:
         """Return the level if the probe, in a cgroup with a limit, is refused memory beyond it."""
-        name = self._devices.roomiest
+        name = self._devices.least_used
         if not name or not self._base:
             return ""
         group, uuid = f"{self._base}/probe-memory-{os.getpid()}", self._devices.gpu(name).uuid

@@ -51,7 +51,7 @@ class MpsFence:
 
         The probe has a daemon of its own, because jobs of a former executor may be connected to theirs.
         """
-        name = self._devices.roomiest
+        name = self._devices.least_used
         if not name or not self._program:
             return ""
         if not self._trial.is_roomy(TRIED, {"CUDA_VISIBLE_DEVICES": self._devices.gpu(name).uuid}):
@@ -165,7 +165,7 @@ class MpsFence:
                 cwd="/",
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise CannotEnclose(f"the MPS daemon cannot be told: {error}") from None
+            raise CannotEnclose(f"the MPS daemon does not accept commands: {error}") from None
         if done.returncode:
             raise CannotEnclose(f"the MPS daemon refuses: {done.stderr.strip() or f'exit code {done.returncode}'}")
         return done.stdout

@@ -45,7 +45,7 @@ class PreloadFence:
 
     def prove(self) -> str:
         """Return the level if the probe, run as a job's account with a directory of its own, is refused what is beyond its limit."""
-        name = self._devices.roomiest
+        name = self._devices.least_used
         if not name or not self._library:
             return ""
         reason = self._unusable()

@@ -117,7 +117,7 @@ class LeaseGroup:
         for path, text in settings:
             _write(path, text)
 
-    def starved(self) -> int:
+    def killed_for_memory(self) -> int:
         """Return how many processes the kernel killed in the group for want of memory."""
         path = self._controlled.get("memory")
         if path is None:
@@ -239,9 +239,9 @@ class Groups:
         return path
 
 
-def starved(group: LeaseGroup | None, amounts: Mapping[str, int]) -> str:
+def killed_for_memory(group: LeaseGroup | None, amounts: Mapping[str, int]) -> str:
     """Message for a job that failed while the kernel killed some of its processes for want of memory; otherwise empty."""
-    count = 0 if group is None else group.starved()
+    count = 0 if group is None else group.killed_for_memory()
     if not count:
         return ""
     given = f"all of its {amounts[MEMORY]} MiB of memory" if amounts.get(MEMORY) else "more memory than there was"

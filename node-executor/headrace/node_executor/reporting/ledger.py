@@ -98,7 +98,7 @@ class FactWriter:
         if answer.now:
             self._log_time, self._heard_at = answer.now, asyncio.get_running_loop().time()
 
-    async def recalled(self) -> int:
+    async def former_facts_stored(self) -> int:
         """Wait until all that a former executor stated is stored; returns the sequence of its last record (0: none).
 
         Before that the other services do not know what has ended here, so their orders may be out of date (R36).

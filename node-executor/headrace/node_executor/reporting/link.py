@@ -103,14 +103,14 @@ class Link:
         self._last_push = 0
         self._heard_at = 0.0
 
-    async def run(self, hears: BusListener, ledger: FactWriter, running: Callable[[], int]) -> None:
+    async def run(self, listener: BusListener, ledger: FactWriter, running: Callable[[], int]) -> None:
         """Connect, however long it takes, then serve until cancelled."""
         self._heard_at = asyncio.get_running_loop().time()
-        await self._connect(hears, ledger)
+        await self._connect(listener, ledger)
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._keep_asking(hears, ledger))
-                tasks.create_task(self._keep_beating(hears, ledger, running))
+                tasks.create_task(self._keep_asking(listener, ledger))
+                tasks.create_task(self._keep_beating(listener, ledger, running))
                 tasks.create_task(ledger.run())
         finally:
             await self._close()
@@ -151,7 +151,7 @@ class Link:
 
     # Connecting
 
-    async def _connect(self, hears: BusListener, ledger: FactWriter) -> None:
+    async def _connect(self, listener: BusListener, ledger: FactWriter) -> None:
         waiting = ""
         while True:
             try:
@@ -183,8 +183,8 @@ class Link:
         client.options["max_reconnect_attempts"] = -1
         self._inbox = f"{client.new_inbox()}."
         await client.subscribe(f"{self._inbox}*", cb=self._answer_came)
-        await client.subscribe(subjects.orders(self._node), cb=self._orders_to(hears, ledger))
-        await client.subscribe(subjects.node_logs(self._node), cb=self._logs_from(hears))
+        await client.subscribe(subjects.orders(self._node), cb=self._orders_to(listener, ledger))
+        await client.subscribe(subjects.node_logs(self._node), cb=self._logs_from(listener))
         _log.info("connected", url=self._address.url, node=self._node)
 
     def _way_out(self, reason: str) -> dict[str, str]:
@@ -222,8 +222,8 @@ class Link:
         """Ask at once what should run here."""
         self._ask_now.set()
 
-    async def _keep_asking(self, hears: BusListener, ledger: FactWriter) -> None:
-        recalled = await ledger.recalled()
+    async def _keep_asking(self, listener: BusListener, ledger: FactWriter) -> None:
+        former_facts_stored = await ledger.former_facts_stored()
         while True:
             self._ask_now.clear()
             try:
@@ -232,35 +232,35 @@ class Link:
                 _log.debug("no_answer", reason=str(error))
                 await asyncio.sleep(10 * RECONNECT_WAIT)
                 continue
-            if answer.last_record < recalled:  # the feed has not read yet what ended here under a former executor
+            if answer.last_record < former_facts_stored:  # the feed has not read yet what ended here under a former executor
                 await asyncio.sleep(RECONNECT_WAIT)
                 continue
             self.was_answered = True
             ledger.heard(answer)
-            hears.answered(answer)
+            listener.answered(answer)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._ask_now.wait(), self._pace.ask)
 
-    async def _keep_beating(self, hears: BusListener, ledger: FactWriter, running: Callable[[], int]) -> None:
+    async def _keep_beating(self, listener: BusListener, ledger: FactWriter, running: Callable[[], int]) -> None:
         subject = subjects.telemetry(self._node, "heartbeat")
         while True:
             client = self._client
             if client is None or client.is_closed:  # the server disconnected this node, perhaps while its credentials changed
-                await self._connect(hears, ledger)
+                await self._connect(listener, ledger)
             elif client.is_connected:
                 beat = Heartbeat(node=self._node, at=self._now(), running=running(), last_record=ledger.last_record)
                 with contextlib.suppress(errors.Error):
                     await client.publish(subject, encode(beat))
-                self._beaten(hears)
+                self._beaten(listener)
             await asyncio.sleep(self._pace.heartbeat)
 
-    def _beaten(self, hears: BusListener) -> None:
+    def _beaten(self, listener: BusListener) -> None:
         """Note a heartbeat; if it comes long after the one before, the node may have been declared lost meanwhile."""
         now = asyncio.get_running_loop().time()
         silent, self._heard_at = now - self._heard_at, now
         if silent > max(self._pace.silence, 2 * self._pace.heartbeat):
             _log.warning("was_silent", seconds=round(silent, 1))
-            hears.returned()
+            listener.returned()
             self._ask_now.set()
 
     async def _request(self, subject: str, payload: bytes, headers: Mapping[str, str] | None = None) -> Msg:
@@ -292,7 +292,7 @@ class Link:
 
     # Incoming messages
 
-    def _orders_to(self, hears: BusListener, ledger: FactWriter) -> Handler:
+    def _orders_to(self, listener: BusListener, ledger: FactWriter) -> Handler:
         async def hear(message: Msg) -> None:
             try:
                 orders = decode(message.data, Orders)
@@ -306,14 +306,14 @@ class Link:
                 self._ask_now.set()
             self._last_push = orders.number
             ledger.as_of = max(ledger.as_of, orders.through)
-            hears.pushed(orders)
+            listener.pushed(orders)
 
         return hear
 
-    def _logs_from(self, hears: BusListener) -> Handler:
+    def _logs_from(self, listener: BusListener) -> Handler:
         async def hear(message: Msg) -> None:
             try:
-                answer = hears.logs(decode(message.data, LogsRequest))
+                answer = listener.logs(decode(message.data, LogsRequest))
             except Malformed as error:
                 answer = LogsAnswer(ended=True, error=str(error))
             with contextlib.suppress(errors.Error):

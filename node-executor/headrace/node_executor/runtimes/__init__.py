@@ -111,10 +111,10 @@ class RuntimeListener(NamedTuple):
 class Runtime(Protocol):
     """A way to run jobs, which continue whatever happens to the executor."""
 
-    def start(self, launch: Launch, hears: RuntimeListener) -> None:
+    def start(self, launch: Launch, listener: RuntimeListener) -> None:
         """Start the command in `launch`."""
 
-    def adopt(self, launch: Launch, hears: RuntimeListener) -> bool:
+    def adopt(self, launch: Launch, listener: RuntimeListener) -> bool:
         """Take over what was started under this name, perhaps by a former executor; False if nothing was started under it.
 
         If it has ended meanwhile, `started` is called as well, then `ended`.

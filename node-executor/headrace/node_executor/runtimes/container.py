@@ -98,19 +98,19 @@ class ContainerRuntime:
         self._podman: bool | None = None
         os.makedirs(directory, 0o700, exist_ok=True)
 
-    def start(self, launch: Launch, hears: RuntimeListener) -> None:
+    def start(self, launch: Launch, listener: RuntimeListener) -> None:
         """Start the container; see `Runtime.start`."""
-        self._calls.do(lambda: self._write(launch)).add_done_callback(lambda done: self._written(launch, hears, done))
+        self._calls.do(lambda: self._write(launch)).add_done_callback(lambda done: self._written(launch, listener, done))
 
-    def adopt(self, launch: Launch, hears: RuntimeListener) -> bool:
+    def adopt(self, launch: Launch, listener: RuntimeListener) -> bool:
         """Take over what was started under this name; see `Runtime.adopt`."""
         if launch.part != CALLBACK and (at := self._processes.orphaned(launch.name)):
             self._processes.forget(launch.name)
             self._write_spec(launch, {})
-            first = hears._replace(started=lambda running, _: hears.started(running, at))
+            first = listener._replace(started=lambda running, _: listener.started(running, at))
             self._processes.start(self._outside(launch), self._heard(launch, first))
             return True
-        return self._processes.adopt(self._outside(launch), self._heard(launch, hears))
+        return self._processes.adopt(self._outside(launch), self._heard(launch, listener))
 
     async def reconcile(self, known: Callable[[], Container[str]]) -> Reconciled:
         """Remove the containers and files of this executor whose leases are not `known`. Raises `EngineError` if they cannot be listed."""
@@ -145,19 +145,19 @@ class ContainerRuntime:
         with contextlib.suppress(OSError):
             os.unlink(f"{CDI}/headrace-{name}.json")
 
-    def _written(self, launch: Launch, hears: RuntimeListener, done: asyncio.Future[None]) -> None:
+    def _written(self, launch: Launch, listener: RuntimeListener, done: asyncio.Future[None]) -> None:
         error = done.exception()
         if error is not None:
-            hears.failed(CannotStart(f"the node cannot start a container: {error}"))
+            listener.failed(CannotStart(f"the node cannot start a container: {error}"))
         else:
-            self._processes.start(self._outside(launch), self._heard(launch, hears))
+            self._processes.start(self._outside(launch), self._heard(launch, listener))
 
     def _outside(self, launch: Launch) -> Launch:
         """Return the launch of `container_run`: as the executor's account, which may use the engine."""
         command = (sys.executable, "-I", "-S", container_run.__file__, f"{self._directory}/{launch.name}.json")
         return launch._replace(command=command, env={}, directory="/", account=None, group=None, within="", prefix=())
 
-    def _heard(self, launch: Launch, hears: RuntimeListener) -> RuntimeListener:
+    def _heard(self, launch: Launch, listener: RuntimeListener) -> RuntimeListener:
         """Return callbacks by which a container has started when the engine says so, and failed if `container_run` ends before."""
         said = False
 
@@ -166,7 +166,7 @@ class ContainerRuntime:
             told = self._told(launch.name)
             if told == "started":
                 said = True
-                hears.started(self._contained(launch, running), at)
+                listener.started(self._contained(launch, running), at)
             elif not ended:
                 self._loop.call_later(LOOK_EVERY, started, running, at)
 
@@ -176,24 +176,24 @@ class ContainerRuntime:
             ended.append(end)
             word, code, message = (*self._told(launch.name).split(" ", 2), "", "")[:3]
             if word == "failed":
-                hears.failed(CannotStart(message, int(code) or None))
+                listener.failed(CannotStart(message, int(code) or None))
             elif not said and word not in {"started", "lost"}:
-                self._remove(launch, lambda: hears.failed(CannotStart("what runs the container was killed")))
+                self._remove(launch, lambda: listener.failed(CannotStart("what runs the container was killed")))
             else:
                 if not said:  # it was over before the first look
-                    hears.started(self._contained(launch, _Gone()), end.at)
+                    listener.started(self._contained(launch, _Gone()), end.at)
                 if word == "lost":
                     launch.output.note(f"{code} {message}".strip())
                     end = End(None, end.at)
-                self._finish(launch, end, hears)
+                self._finish(launch, end, listener)
 
-        return RuntimeListener(started, hears.failed, over)
+        return RuntimeListener(started, listener.failed, over)
 
-    def _finish(self, launch: Launch, end: End, hears: RuntimeListener) -> None:
+    def _finish(self, launch: Launch, end: End, listener: RuntimeListener) -> None:
         if end.code is not None or launch.part == CALLBACK:
-            hears.ended(end)
+            listener.ended(end)
         else:
-            self._remove(launch, lambda: hears.ended(end))
+            self._remove(launch, lambda: listener.ended(end))
 
     def _remove(self, launch: Launch, then: Callable[[], None]) -> None:
         """Remove its container, then call `then`: until the engine answers, some of the job may still run."""
@@ -372,19 +372,19 @@ class Either:
         self._processes = processes
         self._containers = containers
 
-    def start(self, launch: Launch, hears: RuntimeListener) -> None:
+    def start(self, launch: Launch, listener: RuntimeListener) -> None:
         """See `Runtime.start` for the contract."""
         if launch.container is None:
-            self._processes.start(launch, hears)
+            self._processes.start(launch, listener)
         elif self._containers is None:
-            hears.failed(CannotStart(f"this node has no container engine for the image {launch.container.image}"))
+            listener.failed(CannotStart(f"this node has no container engine for the image {launch.container.image}"))
         else:
-            self._containers.start(launch, hears)
+            self._containers.start(launch, listener)
 
-    def adopt(self, launch: Launch, hears: RuntimeListener) -> bool:
+    def adopt(self, launch: Launch, listener: RuntimeListener) -> bool:
         """See `Runtime.adopt` for the contract."""
         runtime = self._processes if launch.container is None or self._containers is None else self._containers
-        return runtime.adopt(launch, hears)
+        return runtime.adopt(launch, listener)
 
     def forget(self, name: str) -> None:
         """See `Runtime.forget` for the contract."""

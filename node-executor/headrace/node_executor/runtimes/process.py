@@ -41,7 +41,7 @@ class ProcessRuntime:
         self._within = within
         os.makedirs(directory, 0o700, exist_ok=True)
 
-    def start(self, launch: Launch, hears: RuntimeListener) -> None:
+    def start(self, launch: Launch, listener: RuntimeListener) -> None:
         """Start the process; see `Runtime.start`."""
         try:
             check_command(launch.command)
@@ -63,22 +63,22 @@ class ProcessRuntime:
                 enter=place.enter,
                 groups=() if account is None else account.groups,
             )
-            self._spawner.order(order, lambda report: self._told(launch, report, hears))
+            self._spawner.order(order, lambda report: self._told(launch, report, listener))
         except CannotStart as error:
-            hears.failed(error)
+            listener.failed(error)
         except ValueError as error:
-            hears.failed(CannotStart(f"the command or its environment cannot be passed on: {error}", COMMAND_UNUSABLE))
+            listener.failed(CannotStart(f"the command or its environment cannot be passed on: {error}", COMMAND_UNUSABLE))
         except OSError as error:
-            hears.failed(CannotStart(f"the node cannot start a process: {error.strerror}"))
+            listener.failed(CannotStart(f"the node cannot start a process: {error.strerror}"))
 
-    def adopt(self, launch: Launch, hears: RuntimeListener) -> bool:
+    def adopt(self, launch: Launch, listener: RuntimeListener) -> bool:
         """Take over what was started under this name; see `Runtime.adopt`."""
         path = self._state(launch.name)
         kept = read_state(path)
         if kept is None:
             return False
-        process = Process(self._loop, path, kept.pid, kept.pidfd, launch, hears.ended)
-        hears.started(process, kept.started)
+        process = Process(self._loop, path, kept.pid, kept.pidfd, launch, listener.ended)
+        listener.started(process, kept.started)
         return True
 
     def orphaned(self, name: str) -> int:
@@ -113,12 +113,12 @@ class ProcessRuntime:
     def _state(self, name: str) -> str:
         return f"{self._directory}/{name}"
 
-    def _told(self, launch: Launch, report: Report, hears: RuntimeListener) -> None:
+    def _told(self, launch: Launch, report: Report, listener: RuntimeListener) -> None:
         if report.stage:
-            hears.failed(_cannot_start(launch, report))
+            listener.failed(_cannot_start(launch, report))
         else:
             path = self._state(launch.name)
-            hears.started(Process(self._loop, path, report.pid, report.pidfd, launch, hears.ended), report.at)
+            listener.started(Process(self._loop, path, report.pid, report.pidfd, launch, listener.ended), report.at)
 
 
 class KeeperRecord(NamedTuple):

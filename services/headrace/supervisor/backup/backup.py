@@ -25,7 +25,7 @@ from headrace.archive.manifest import ArchiveBroken
 from headrace.bus.nats.connection import Connection
 from headrace.bus.nats.stream_copy import Copied, durable_streams, save
 from headrace.contracts.transport.subjects import LEDGER_STREAM
-from headrace.supervisor.backup.backup_file import BOOKS, FILES, STREAMS, Contents, Member, look_again, member_of, pack
+from headrace.supervisor.backup.backup_file import BOOKS, FILES, STREAMS, Contents, Member, member_of, pack, verify_file
 from headrace.supervisor.backup.pg_dump import dump
 from headrace.supervisor.errors import InstallationError
 from headrace.supervisor.installation import Installation
@@ -47,7 +47,7 @@ async def back_up(installation: Installation, bus: Connection, dsn: str, file: P
             contents = await _gather(installation, bus, dsn, staging, say)
             part = staging / "whole"
             await asyncio.to_thread(pack, staging, contents, installation.directory, part)
-            await asyncio.to_thread(look_again, part, contents)
+            await asyncio.to_thread(verify_file, part, contents)
             part.replace(file)
     except OSError as error:
         raise InstallationError(atomic_files.unwritten(file, error)) from None
@@ -55,7 +55,7 @@ async def back_up(installation: Installation, bus: Connection, dsn: str, file: P
     return contents
 
 
-def harmed(contents: Contents, data: Path) -> list[str]:
+def damaged_members(contents: Contents, data: Path) -> list[str]:
     """Return a line for each file of the archive that the backup has with other content than archived, or not at all."""
     held = {member.name: member.digest for member in contents.members}
     try:

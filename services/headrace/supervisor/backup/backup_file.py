@@ -152,7 +152,7 @@ class _New:
             raise InstallationError(atomic_files.unwritten(self._path, error)) from None
 
 
-def look_again(part: Path, contents: Contents) -> None:
+def verify_file(part: Path, contents: Contents) -> None:
     """Read all of what was written. Raises `InstallationError`."""
     if open_backup(part) != contents:
         raise InstallationError(f"{part} does not hold what was written into it: look at that disk")

@@ -89,7 +89,7 @@ async def _restore(file: Path, contents: Contents, installation: Installation, s
                 f"{file}: the books stand on record {booked.sequence}, and that is not the one in the ledger"
             )
         say("books", f"through record {booked.sequence}")
-        await _after_the_judged(stores.bus, contents, ledger)
+        await _number_after_judged(stores.bus, contents, ledger)
     await asyncio.to_thread(shutil.rmtree, staging)
     jobs = sum(policy.pending + len(policy.jobs) for policy in ledger.state.policies.values())
     return Restored(ledger.sequence, booked.sequence, jobs)
@@ -118,7 +118,7 @@ async def fold(bus: Connection, installation: Installation, at: int, say: Say) -
     return ledger, named
 
 
-async def _after_the_judged(bus: Connection, contents: Contents, ledger: FoldedLedger) -> None:
+async def _number_after_judged(bus: Connection, contents: Contents, ledger: FoldedLedger) -> None:
     """Number new submissions behind all that were judged: some of those came between SUBMIT's copy and the ledger's."""
     (submits,) = (copied for copied in contents.streams if copied.config["name"] == SUBMIT_STREAM)
     if submits.last < ledger.state.judged:

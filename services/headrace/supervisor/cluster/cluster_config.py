@@ -178,13 +178,13 @@ def nats_configs(installation: Installation, said: ClusterConfig) -> dict[str, s
             server_name=one.name,
             issuer=issuer,
             tls=tls,
-            cluster=_together(installation, said),
+            cluster=_routes(installation, said),
         )
         for one in servers(said)
     }
 
 
-def _together(installation: Installation, said: ClusterConfig) -> Routes | None:
+def _routes(installation: Installation, said: ClusterConfig) -> Routes | None:
     """Return what joins several servers; None for a single one."""
     everybody = tuple(f"{one.host}:{ROUTE_PORT}" for one in servers(said))
     if len(everybody) == 1:

@@ -110,7 +110,7 @@ class Rolling:
         if name == process_specs.GATEWAY:
             return await is_well(settings.api_port or 0, HEALTH_PATH, tls=self._installation.certificates() is not None)
         if name.startswith(process_specs.NODE):
-            return await self._inspector.has_spoken(name.removeprefix(process_specs.NODE), since)
+            return await self._inspector.has_written(name.removeprefix(process_specs.NODE), since)
         if name.startswith(CALLOUT):
             return b'"event": "ready"' in await asyncio.to_thread(_written_since, log, written)
         return await self._inspector.caught_up(name, tip) is True

@@ -68,10 +68,10 @@ class Program(NamedTuple):
     umask: int = 0o077
 
 
-class Vigil(Protocol):
+class ChildSupervision(Protocol):
     """Supervises a child beyond restarts."""
 
-    async def before_life(self) -> None:
+    async def before_start(self) -> None:
         """Called before each start; the child starts when this returns."""
 
     def heard(self, said: bytes) -> None:
@@ -84,7 +84,7 @@ class Vigil(Protocol):
 class Child:
     """One program, kept alive from `start` to `stop`. `changed` is called whenever its view has changed.
 
-    `vigil`: supervises the child further, if given.
+    `supervision`: supervises the child further, if given.
     """
 
     def __init__(self, program: Program, log: LogFile, changed: Callable[[], None]) -> None:
@@ -94,7 +94,7 @@ class Child:
         self.exit_code: int | None = None
         self.state = "stopped"
         self.trouble = ""
-        self.vigil: Vigil | None = None
+        self.supervision: ChildSupervision | None = None
         self._changed = changed
         self._since = 0
         self._process: asyncio.subprocess.Process | None = None
@@ -165,9 +165,9 @@ class Child:
         self._become("stopped" if self._stopping.is_set() else "given-up")
 
     async def _until_it_may(self) -> None:
-        if self.vigil is None:
+        if self.supervision is None:
             return
-        ready, stopping = asyncio.ensure_future(self.vigil.before_life()), asyncio.ensure_future(self._stopping.wait())
+        ready, stopping = asyncio.ensure_future(self.supervision.before_start()), asyncio.ensure_future(self._stopping.wait())
         try:
             await asyncio.wait({ready, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if ready.done():
@@ -223,8 +223,8 @@ class Child:
         try:
             while piece := await reader.read(PIECE):
                 self.log.write(piece)
-                if self.vigil is not None:
-                    self.vigil.heard(piece)
+                if self.supervision is not None:
+                    self.supervision.heard(piece)
         finally:
             transport.close()
 
@@ -251,12 +251,12 @@ class Children:
     def __iter__(self) -> Iterator[Child]:
         return (child for layer in self._layers for child in layer)
 
-    def start(self, *programs: Program, vigil: Callable[[Child], Vigil] | None = None) -> list[Child]:
-        """Start programs that need the former ones, but not each other. `vigil`: returns the supervision of each."""
+    def start(self, *programs: Program, supervision: Callable[[Child], ChildSupervision] | None = None) -> list[Child]:
+        """Start programs that need the former ones, but not each other. `supervision`: returns the supervision of each."""
         layer = [Child(program, LogFile(self._logs / f"{program.name}.log"), self._changed) for program in programs]
         self._layers.append(layer)
         for child in layer:
-            child.vigil = None if vigil is None else vigil(child)
+            child.supervision = None if supervision is None else supervision(child)
             child.start()
         return layer
 

@@ -20,7 +20,7 @@ FLAG = "--jobs-are-trusted"
 WAY_OUT = f"Start it as root, or say {FLAG} if you trust all users who will submit"
 
 
-def why_together(installation: Installation, settings: Settings) -> str:
+def why_not_isolated(installation: Installation, settings: Settings) -> str:
     """Return why jobs run as the account of `up`; "" if they are isolated or none run here: other executors isolate theirs."""
     if not settings.nodes:
         return ""
@@ -30,17 +30,17 @@ def why_together(installation: Installation, settings: Settings) -> str:
     return f"they run as {_we()}: {why}"
 
 
-def why_alone(installation: Installation, settings: Settings) -> str:
+def why_owner_only(installation: Installation, settings: Settings) -> str:
     """Return why only the owner and administrators can log in; empty if others can."""
-    return "" if settings.jobs_are_trusted else why_together(installation, settings)
+    return "" if settings.jobs_are_trusted else why_not_isolated(installation, settings)
 
 
 def check(installation: Installation, settings: Settings) -> None:
     """Raise `InstallationError` if others could log in who must not."""
-    why = why_alone(installation, settings)
+    why = why_owner_only(installation, settings)
     if not why:
         return
-    way_out = f"jobs here are not kept apart ({why}), so who submits one has all that you have. {WAY_OUT}"
+    way_out = f"jobs here are not kept apart ({why}), so every user who submits one has access to all that you have. {WAY_OUT}"
     if settings.listen != LOOPBACK:
         raise InstallationError(f"--listen: {way_out}")
     if (installation.directory / ISSUERS).exists():
@@ -49,7 +49,7 @@ def check(installation: Installation, settings: Settings) -> None:
 
 def told(installation: Installation, settings: Settings) -> str:
     """Return one line about it, for `status`."""
-    why = why_together(installation, settings)
+    why = why_not_isolated(installation, settings)
     if not why:
         return (
             "each user's run as an account of their own"
@@ -57,7 +57,7 @@ def told(installation: Installation, settings: Settings) -> str:
             else "none run here; other executors look after theirs"
         )
     if settings.jobs_are_trusted:
-        return f"not kept apart ({why}), and trusted ({FLAG}): who submits one has all that {_we()} has"
+        return f"not kept apart ({why}), and trusted ({FLAG}): every user who submits one has access to all that {_we()} has"
     return f"not kept apart ({why}), so only the owner and administrators can log in. {WAY_OUT}"
 
 

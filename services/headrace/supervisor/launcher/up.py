@@ -20,11 +20,11 @@ from headrace.contracts.transport.tls import CA
 from headrace.supervisor.errors import InstallationError
 from headrace.supervisor.installation import Installation, Settings
 from headrace.supervisor.launcher import process_specs
-from headrace.supervisor.launcher.child_processes import Child, Children, Vigil
+from headrace.supervisor.launcher.child_processes import Child, Children, ChildSupervision
 from headrace.supervisor.launcher.job_isolation import check, told
 from headrace.supervisor.launcher.pidfile import Lock, RunningInstallation, write_running
 from headrace.supervisor.launcher.ports import choose_port
-from headrace.supervisor.launcher.postgres import PostgresSettings, accepts, heals, prepare
+from headrace.supervisor.launcher.postgres import PostgresSettings, accepts, prepare, repair_command
 from headrace.supervisor.launcher.readiness import WHO, Inspector, NotReady, is_well, until_ready
 from headrace.supervisor.nats import refuse_submits, servers
 from headrace.supervisor.nats.full_disk import FullDisk
@@ -124,11 +124,11 @@ class Up:
                     self._say("snapshots", gone)
                 await servers.until_streams(inspector.core, self.settings.nats_servers)
                 tip = await inspector.tip()
-                await asyncio.to_thread(ledger_extent.see_archive, self.installation, tip)
+                await asyncio.to_thread(ledger_extent.check_archive, self.installation, tip)
                 self._say("streams", f"ready    {', '.join(STREAMS)}")
                 database = await preparing
                 await self._start_postgres(database)
-                await ledger_extent.see_copy(database.dsn, tip)
+                await ledger_extent.check_copy(database.dsn, tip)
                 await self._start_services(inspector, database.dsn)
                 await self._start_gateway()
                 await self._start_nodes(inspector)
@@ -157,8 +157,10 @@ class Up:
             os.environ.setdefault(CA, tls.ca)  # for our own connections, and for every child
         scheme = "nats" if tls is None else "tls"
         self.settings, self.url = settings, ports.url(scheme, settings.reached_as)
-        self._nats = await servers.start(self.installation, self.children, ports, vigil=self._vigil())
-        self._vigils = [asyncio.create_task(server.vigil.watch()) for server in self._nats if server.vigil is not None]
+        self._nats = await servers.start(self.installation, self.children, ports, supervision=self._supervision())
+        self._vigils = [
+            asyncio.create_task(server.supervision.watch()) for server in self._nats if server.supervision is not None
+        ]
         if len(self._nats) > 1:
             self._vigils.append(asyncio.create_task(self._keep_feed()))
         self.installation.write_endpoint(self.url)
@@ -166,7 +168,7 @@ class Up:
             self._say(child.program.name, f"ready    {url}")
         return await Inspector.open(self.url, self.installation.operator(), self.installation.owner())
 
-    def _vigil(self) -> Callable[[Child], Vigil]:
+    def _supervision(self) -> Callable[[Child], ChildSupervision]:
         """Return the supervision of each NATS server: a full disk must do no harm."""
         stores = {place.name: place.store for place in self.installation.servers()}
         if len(stores) == 1:
@@ -202,7 +204,7 @@ class Up:
         try:
             await until_ready(server, lambda: accepts(database.dsn))
         except (NotReady, InstallationError) as error:
-            raise NotReady(f"{error}; if it is damaged, {heals(self.installation.postgres)}") from None
+            raise NotReady(f"{error}; if it is damaged, {repair_command(self.installation.postgres)}") from None
         self._say(process_specs.POSTGRES, "ready")
 
     async def _start_services(self, inspector: Inspector, dsn: str) -> None:
@@ -213,7 +215,7 @@ class Up:
         async def until_caught_up(child: Child) -> None:
             name = child.program.name
             if child.program in doors:
-                await until_ready(child, inspector.lets_in)
+                await until_ready(child, inspector.callout_answers)
             else:
                 await until_ready(child, lambda: inspector.caught_up(name, tip))
             self._say(name, "ready")
@@ -251,11 +253,11 @@ class Up:
         programs = [process_specs.node(self.installation, self.url, self.settings, name) for name in names]
         started = self.children.start(*programs)
 
-        async def until_spoken(child: Child, name: str) -> None:
-            await until_ready(child, lambda: inspector.has_spoken(name, since))
+        async def until_written(child: Child, name: str) -> None:
+            await until_ready(child, lambda: inspector.has_written(name, since))
             self._say(child.program.name, f"ready    {self.settings.gpus} x {self.settings.gpu_model}, simulated")
 
-        await _all(until_spoken(child, name) for child, name in zip(started, names, strict=True))
+        await _all(until_written(child, name) for child, name in zip(started, names, strict=True))
 
     def _changed(self) -> None:
         """A child has started or ended."""
@@ -263,9 +265,9 @@ class Up:
         lives = sum(child.restarts for child in self._nats)
         if lives > self._nats_lives and all(child.state == "running" for child in self._nats):
             self._nats_lives = lives
-            self._mending = asyncio.create_task(self._mend_streams())
+            self._mending = asyncio.create_task(self._recreate_feed())
 
-    async def _mend_streams(self) -> None:
+    async def _recreate_feed(self) -> None:
         """After the server has died: make FEED again, which was in its memory."""
         operator = self.installation.operator()
         connection = await connect(self.url, operator.name, operator.password, name="supervisor")

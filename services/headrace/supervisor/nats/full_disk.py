@@ -82,11 +82,11 @@ class FullDisk:
         self._signs = Signs()
         self._full = asyncio.Event()
 
-    async def before_life(self) -> None:
+    async def before_start(self) -> None:
         """Does nothing: no other server has its streams."""
 
     def heard(self, said: bytes) -> None:
-        """See `Vigil.heard` for the contract."""
+        """See `ChildSupervision.heard` for the contract."""
         if self._signs.heard(said):
             self._full.set()
 

@@ -35,7 +35,7 @@ STOPPED_BELOW, ROOM = 32 * MIB, full_disk.ROOM
 THERE_FOR, WAITS_FOR = 10.0, 20.0
 """Seconds for which the others have to be there before a doubted one is emptied, and for which it waits until they have everything."""
 
-_STREAMS, _LET_GO = "jetstream", "jetstream-let-go"
+_STREAMS, _REMOVED = "jetstream", "jetstream-let-go"
 """Names of a server's data, and of the same while it is being removed."""
 
 _DOUBTED = b"-- it could not write, and is ended: its copy of the streams may not be the others'\n"
@@ -60,7 +60,7 @@ class Replicas:
         self.each.append(ReplicaSupervisor(server, store, self))
         return self.each[-1]
 
-    async def can_spare(self, one: ReplicaSupervisor) -> bool:
+    async def may_empty(self, one: ReplicaSupervisor) -> bool:
         """Return whether it may be emptied now. One at a time is: the one emptied before has to be back, for a while."""
         async with self._one:
             if any(other.runs_for < THERE_FOR for other in self.each if other is not one):
@@ -92,7 +92,7 @@ class ReplicaSupervisor:
         return time.monotonic() - self._began if self._began else -1.0
 
     def heard(self, said: bytes) -> None:
-        """See `Vigil.heard` for the contract."""
+        """See `ChildSupervision.heard` for the contract."""
         if not self._signs.heard(said):
             return
         if not self.doubted:
@@ -106,7 +106,7 @@ class ReplicaSupervisor:
             await asyncio.sleep(LOOK_EVERY)
             if self.runs_for < 0:
                 continue
-            left = self._left()
+            left = self._free_bytes()
             if left is None:
                 continue
             if left < STOPPED_BELOW:
@@ -114,30 +114,30 @@ class ReplicaSupervisor:
                 self._end()
             elif not self.doubted:
                 self._tell("")
-            elif await self._among.can_spare(self):
+            elif await self._among.may_empty(self):
                 self._end(at_once=True)
 
-    async def before_life(self) -> None:
+    async def before_start(self) -> None:
         """Wait for free space, and for a copy that is the others', or none, or the best that exists."""
         self._began = 0.0
         await self._until_room()
         if self.doubted:
-            await self._until_spared()
+            await self._empty_when_spared()
         self._began = time.monotonic()
 
     async def _until_room(self) -> None:
         need = ROOM if self._short or self.doubted else STOPPED_BELOW
-        while (left := self._left()) is None or left < need:
+        while (left := self._free_bytes()) is None or left < need:
             if left is not None:
                 need = ROOM
                 place = f"the disk of {self._store} is full ({left // MIB} MiB free)"
                 self._tell(f"{place}: it is away until there is room, then it goes on")
             await asyncio.sleep(LOOK_EVERY)
         self._short = False
-        await asyncio.to_thread(shutil.rmtree, self._store / _LET_GO, ignore_errors=True)
+        await asyncio.to_thread(shutil.rmtree, self._store / _REMOVED, ignore_errors=True)
         self._tell("")
 
-    def _left(self) -> int | None:
+    def _free_bytes(self) -> int | None:
         """Return the free bytes; None if unknown, with the reason as its trouble."""
         try:
             return free(self._store)
@@ -145,16 +145,16 @@ class ReplicaSupervisor:
             self._tell(f"its store cannot be reached: {error.strerror}: {self._store}")
             return None
 
-    async def _until_spared(self) -> None:
+    async def _empty_when_spared(self) -> None:
         """Empty it, or let it go on as it is if the others need it."""
         since = time.monotonic()
         self._tell("its disk was full: it is away until the others have everything, then it is emptied, and copies anew")
-        while not await self._among.can_spare(self):
+        while not await self._among.may_empty(self):
             if time.monotonic() - since > WAITS_FOR:
                 self._tell("its disk was full: it is emptied, and copies anew, as soon as the others have everything")
                 return
             await asyncio.sleep(LOOK_EVERY)
-        while trouble := await asyncio.to_thread(self._let_go):
+        while trouble := await asyncio.to_thread(self._empty_store):
             self._tell(
                 f"its disk was full, and its copy of the streams, which may not be the others', cannot be removed: {trouble}"
             )
@@ -163,14 +163,14 @@ class ReplicaSupervisor:
         self.doubted = False
         self._tell("")
 
-    def _let_go(self) -> str:
+    def _empty_store(self) -> str:
         """Empty the store atomically, so that it never starts with a part of it; returns why that failed, or ""."""
         try:
             if (self._store / _STREAMS).exists():
-                (self._store / _STREAMS).rename(self._store / _LET_GO)
+                (self._store / _STREAMS).rename(self._store / _REMOVED)
         except OSError as error:
             return error.strerror or str(error)
-        shutil.rmtree(self._store / _LET_GO, ignore_errors=True)
+        shutil.rmtree(self._store / _REMOVED, ignore_errors=True)
         return ""
 
     def _end(self, *, at_once: bool = False) -> None:

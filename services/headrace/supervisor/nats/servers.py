@@ -18,10 +18,10 @@ from headrace.bus.nats.streams import STREAMS, ensure_streams
 from headrace.contracts.transport.subjects import LEDGER_STREAM
 from headrace.supervisor.installation import CLUSTER_OF, NATS, Installation, Settings
 from headrace.supervisor.launcher import process_specs
-from headrace.supervisor.launcher.child_processes import Child, Children, Vigil
+from headrace.supervisor.launcher.child_processes import Child, Children, ChildSupervision
 from headrace.supervisor.launcher.ports import LOOPBACK, choose_ports
 from headrace.supervisor.launcher.readiness import PATIENCE, listens, until_ready
-from headrace.supervisor.repair.submissions import WishesLost, see_none_lost
+from headrace.supervisor.repair.submissions import WishesLost, check_none_lost
 
 AGAIN = 0.1
 """Seconds between tries while the servers agree."""
@@ -161,11 +161,11 @@ async def start(
     ports: Ports,
     *,
     private: bool = False,
-    vigil: Callable[[Child], Vigil] | None = None,
+    supervision: Callable[[Child], ChildSupervision] | None = None,
 ) -> list[Child]:
     """Start them, until each accepts connections; one of several may wait for its disk. Raises `NotReady`, `InstallationError`."""
     installation.write_nats_config(*ports, private=private)
-    started = children.start(*process_specs.nats_servers(installation), vigil=vigil)
+    started = children.start(*process_specs.nats_servers(installation), supervision=supervision)
 
     async def there(child: Child, port: int) -> bool | str:
         """A full disk keeps one away from the others, but not most of them."""
@@ -220,7 +220,7 @@ async def until_led(bus: Connection, patience: float = PATIENCE) -> None:
     deadline = time.monotonic() + patience
     while not await _is_led(bus):
         if time.monotonic() > deadline:
-            raise LogUnavailable(f"the NATS servers have not agreed within {patience:g} s who leads: are most of them there?")
+            raise LogUnavailable(f"the NATS servers elected no leader within {patience:g} s: check that most of them run")
         await asyncio.sleep(AGAIN)
 
 
@@ -232,7 +232,7 @@ async def until_streams(bus: Connection, replicas: int, patience: float = PATIEN
     deadline, lost_since = time.monotonic() + patience, 0.0
     while True:
         try:
-            await see_none_lost(bus)
+            await check_none_lost(bus)
             await ensure_streams(bus, replicas)
         except LogUnavailable:
             if time.monotonic() > deadline:

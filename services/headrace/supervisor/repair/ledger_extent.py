@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from headrace.supervisor.installation import Installation
 
 
-def see_archive(installation: Installation, tip: int) -> None:
+def check_archive(installation: Installation, tip: int) -> None:
     """Raise `InstallationError` if the archive has more than the stream; an unreadable archive is reported by its readers."""
     with suppress(ArchiveBroken):
         _see(tip, manifests.read(installation.directory / ARCHIVE).through, "its archive")
 
 
-async def see_copy(dsn: str, tip: int) -> None:
+async def check_copy(dsn: str, tip: int) -> None:
     """Raise `InstallationError` if the books' copy of the ledger has more than the stream."""
     database = Database(dsn)
     try:

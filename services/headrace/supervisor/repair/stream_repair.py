@@ -36,7 +36,7 @@ from headrace.supervisor.backup.stores import Stores
 from headrace.supervisor.errors import InstallationError
 from headrace.supervisor.installation import Installation
 from headrace.supervisor.launcher.readiness import NotReady
-from headrace.supervisor.repair.submissions import come_behind, find_loss
+from headrace.supervisor.repair.submissions import find_loss, renumber_new
 
 STEP = 2_000
 """Number of records that are processed together."""
@@ -59,7 +59,7 @@ class StreamDamage(NamedTuple):
     """Numbers of the files that can stay as they are, as far as known."""
 
 
-class Mended(NamedTuple):
+class RepairResult(NamedTuple):
     """Result of a repair: what was wrong, the ledger's last sequence, and where the former files are (None: nothing was changed)."""
 
     troubles: list[str]
@@ -76,9 +76,9 @@ class _Files(NamedTuple):
     cut: dict[int, int]
 
 
-async def mend(
+async def repair_streams(
     installation: Installation, say: Say, *, only_look: bool, without_end: bool = False, without_void: bool = False
-) -> Mended:
+) -> RepairResult:
     """Find what is wrong with the ledger and SUBMIT, and repair it.
 
     Raises `LogBroken`, `InstallationError`, `AlreadyRunning`, `NotReady`; nothing is changed then.
@@ -87,14 +87,14 @@ async def mend(
     if count > 1:
         said = "lies on three servers, and one that is damaged is made whole by the others: stop Headrace, move that server's"
         say("ledger", f"{said} nats/store-N in {installation.directory} away, and start it again")
-        tip, troubles = await _mend_wishes(installation, say, count, only_look=only_look)
-        return Mended(troubles, tip, None)
-    mended = await _mend_ledger(installation, say, only_look=only_look, without_end=without_end, without_void=without_void)
-    _, troubles = await _mend_wishes(installation, say, count, only_look=only_look)
+        tip, troubles = await _repair_submissions(installation, say, count, only_look=only_look)
+        return RepairResult(troubles, tip, None)
+    mended = await _repair_ledger(installation, say, only_look=only_look, without_end=without_end, without_void=without_void)
+    _, troubles = await _repair_submissions(installation, say, count, only_look=only_look)
     return mended._replace(troubles=[*mended.troubles, *troubles])
 
 
-async def _mend_wishes(installation: Installation, say: Say, count: int, *, only_look: bool) -> tuple[int, list[str]]:
+async def _repair_submissions(installation: Installation, say: Say, count: int, *, only_look: bool) -> tuple[int, list[str]]:
     """Return the ledger's end, and what was wrong with SUBMIT; new submissions are numbered behind those that were judged."""
     async with Stores(installation, books=False) as stores:
         try:
@@ -105,7 +105,7 @@ async def _mend_wishes(installation: Installation, say: Say, count: int, *, only
         if loss is None:
             return tip, []
         if not only_look:
-            moved = await come_behind(stores.bus, loss, count)
+            moved = await renumber_new(stores.bus, loss, count)
             say(
                 "wishes",
                 f"new ones come behind wish {loss.judged}, which was judged last; {moved} that had come since were put there",
@@ -113,9 +113,9 @@ async def _mend_wishes(installation: Installation, say: Say, count: int, *, only
         return tip, [loss.told]
 
 
-async def _mend_ledger(
+async def _repair_ledger(
     installation: Installation, say: Say, *, only_look: bool, without_end: bool, without_void: bool
-) -> Mended:
+) -> RepairResult:
     directory = _store(installation)
     if not directory.exists():
         async with Stores(installation, books=False) as stores:
@@ -127,13 +127,13 @@ async def _mend_ledger(
         raise LogBroken(f"{'; '.join(void)}; `headrace repair --without-void` takes {'it' if len(void) == 1 else 'them'} out")
     through = found.records[-1].sequence if found.records else found.purged
     if only_look:
-        return Mended(found.troubles, through, None)
+        return RepairResult(found.troubles, through, None)
     if not found.troubles and await _reads(installation, found):
-        return Mended([], through, None)
+        return RepairResult([], through, None)
     troubles = found.troubles or [
         "the server cannot read all of it, although every record is there: a check of its own is damaged"
     ]
-    return Mended(troubles, through, await _put_right(installation, directory, files, found, say))
+    return RepairResult(troubles, through, await _put_right(installation, directory, files, found, say))
 
 
 def _store(installation: Installation) -> Path:

@@ -49,7 +49,7 @@ class Loss(NamedTuple):
         )
 
 
-async def see_none_lost(bus: Connection) -> None:
+async def check_none_lost(bus: Connection) -> None:
     """Raise `WishesLost`, and `LogUnavailable` if the servers do not answer; without a ledger nothing is missing."""
     loss = await find_loss(bus)
     if loss is not None:
@@ -83,7 +83,7 @@ def _judged(record: Message | None) -> int:
     return max((fact.through for fact in facts if isinstance(fact, WishesJudgedV1)), default=0)
 
 
-async def come_behind(bus: Connection, loss: Loss, replicas: int = 1) -> int:
+async def renumber_new(bus: Connection, loss: Loss, replicas: int = 1) -> int:
     """Number new submissions behind those that were judged. Those in the new stream are moved there; returns their number."""
     await ensure_stream(bus, SUBMIT_STREAM, replicas)
     log = JetStreamLog(bus, SUBMIT_STREAM)

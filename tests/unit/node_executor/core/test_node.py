@@ -255,7 +255,7 @@ def test_an_answer_that_may_not_know_of_the_last_ends_is_not_believed(make_order
 
 def test_what_a_former_executor_left_running_goes_on(make_order) -> None:
     one, order = node(answered=False), make_order()
-    one.carry(order, started=True, suspended=False, ladder=None, told_at=0)
+    one.adopt(order, started=True, suspended=False, ladder=None, told_at=0)
     assert one.step(answer(7, order)) == [v.State(registered(0, LEASE))]
     refused = {"outcome": "refused", "message": "device gpu0 is not free", "held_by": LEASE, "exited_at": 0, "at": 0}
     assert one.step(push(8, make_order(attempt=2))) == [
@@ -269,7 +269,7 @@ def test_what_a_former_executor_left_running_goes_on(make_order) -> None:
 def test_what_a_former_executor_left_and_is_granted_no_longer_is_stopped_before_the_node_reports(make_order) -> None:
     """R32."""
     one = node(answered=False)
-    one.carry(make_order(), started=True, suspended=False, ladder=None, told_at=0)
+    one.adopt(make_order(), started=True, suspended=False, ladder=None, told_at=0)
     assert [type(action) for action in one.step(answer(7))] == [v.Tell]
     one.step(v.Exited(2, LEASE, 0))
     assert one.step(v.DevicesFree(3, LEASE))[-1] == v.State(registered(3))
@@ -279,18 +279,18 @@ def test_a_ladder_of_a_former_executor_keeps_its_deadlines(make_order) -> None:
     """R28."""
     one, order = node(answered=False), make_order(on_abort=("save",))
     ladder = Ladder(cause="drain", callback_grace=60, term_grace=30)
-    one.carry(order, started=True, suspended=False, ladder=ladder, told_at=10)
+    one.adopt(order, started=True, suspended=False, ladder=ladder, told_at=10)
     actions = one.step(v.Told(50, LEASE, hooked=False))
     assert actions[1:] == [v.RunCallback(LEASE, 70), v.SetTimer(LEASE, 70)]
     one = node(answered=False)
-    one.carry(order, started=True, suspended=False, ladder=ladder, told_at=10)
+    one.adopt(order, started=True, suspended=False, ladder=ladder, told_at=10)
     assert one.step(v.Told(80, LEASE, hooked=False))[1:] == [v.Terminate(LEASE), v.SetTimer(LEASE, 110)]
 
 
 def test_a_suspended_lease_of_a_former_executor_holds_no_device_until_it_goes_on(make_order) -> None:
     """R29."""
     one, order = node(answered=False), make_order()
-    one.carry(order, started=True, suspended=True, ladder=None, told_at=0)
+    one.adopt(order, started=True, suspended=True, ladder=None, told_at=0)
     other = make_order(attempt=2)
     suspended = make_order(suspended=True)
     one.step(answer(7, suspended))
@@ -301,15 +301,15 @@ def test_a_suspended_lease_of_a_former_executor_holds_no_device_until_it_goes_on
 
 def test_what_was_never_started_is_as_if_it_had_never_been_ordered(make_order) -> None:
     one, order = node(answered=False), make_order()
-    one.carry(order, started=False, suspended=False, ladder=None, told_at=0)
-    one.uncarry(LEASE)
+    one.adopt(order, started=False, suspended=False, ladder=None, told_at=0)
+    one.forget_adopted(LEASE)
     assert one.step(answer(7, order)) == [v.Spawn(order), v.State(registered(0))]
 
 
 def test_a_device_that_is_gone_since_is_no_hindrance(make_order) -> None:
     one = node(answered=False)
     gone = make_order(devices=(DeviceShare(device="gpu7", units=126_000),))
-    one.carry(gone, started=True, suspended=False, ladder=None, told_at=0)
+    one.adopt(gone, started=True, suspended=False, ladder=None, told_at=0)
     one.step(answer(7, gone))
     finish(one)
 

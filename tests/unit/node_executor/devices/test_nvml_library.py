@@ -9,7 +9,7 @@ import pytest
 
 from headrace.contracts.values.mig import FAMILIES
 from headrace.node_executor.devices import nvml_library as nl
-from headrace.node_executor.devices.nvml_library import Ailments, Gpu, Happened, Instance, Nvml, NvmlError, OnGpu
+from headrace.node_executor.devices.nvml_library import Gpu, Happened, HealthReport, Instance, Nvml, NvmlError, OnGpu
 from tests.mock_nvml import DOUBLE_BIT, XID, Machine
 
 
@@ -60,13 +60,13 @@ def test_how_busy_a_gpu_is_nobody_can_say_in_mig_mode(nvml: Nvml, machine: Machi
 
 
 def test_what_ails_it_is_told(nvml: Nvml, machine: Machine) -> None:
-    assert nvml.ailments(nvml.uuids[0]) == Ailments(0, False, False, 0)
+    assert nvml.health_report(nvml.uuids[0]) == HealthReport(0, False, False, 0)
     for name, value in (("recovery", 4), ("remap_pending", 1), ("remap_failure", 1), ("ecc", 3)):
         machine.set(name, value)
-    assert nvml.ailments(nvml.uuids[0]) == Ailments(4, True, True, 3)
+    assert nvml.health_report(nvml.uuids[0]) == HealthReport(4, True, True, 3)
     machine.set("lost", 1)
     with pytest.raises(NvmlError, match="lost") as caught:
-        nvml.ailments(nvml.uuids[0])
+        nvml.health_report(nvml.uuids[0])
     assert caught.value.code == nl.LOST
 
 

@@ -14,7 +14,7 @@ from headrace.node_executor.enforcement.device_isolation import (
     NamespaceWall,
     NoWall,
     Walled,
-    everybodys,
+    common_nodes,
     strongest,
 )
 from headrace.node_executor.enforcement.probe_run import Trial
@@ -123,4 +123,4 @@ def test_the_first_that_proves_itself_is_taken_and_else_there_is_none(unified: s
 def test_the_nodes_of_fabrics_that_are_here_are_everybodys(tmp_path) -> None:
     for name in ("uverbs1", "uverbs0"):
         (tmp_path / name).touch()
-    assert everybodys((f"{tmp_path}/uverbs*", f"{tmp_path}/none")) == (*USUAL, f"{tmp_path}/uverbs0", f"{tmp_path}/uverbs1")
+    assert common_nodes((f"{tmp_path}/uverbs*", f"{tmp_path}/none")) == (*USUAL, f"{tmp_path}/uverbs0", f"{tmp_path}/uverbs1")

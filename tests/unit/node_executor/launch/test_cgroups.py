@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.node_executor.launch.cgroups import CgroupEntry, Groups, LeaseGroup, Limits, group_name, starved
+from headrace.node_executor.launch.cgroups import CgroupEntry, Groups, LeaseGroup, Limits, group_name, killed_for_memory
 
 LIMITS = Limits(cpu=2_500, memory=64, pids=100)
 MODERN = ("cpu.max", "memory.max", "memory.oom.group", "memory.swap.max", "pids.max", "cgroup.freeze", "cgroup.kill")
@@ -116,10 +116,13 @@ def test_who_was_killed_for_want_of_memory_is_counted_and_told(tmp_path) -> None
     (tmp_path / "memory.events").write_text("low 0\noom 3\noom_kill 2\n")
     (tmp_path / "memory.oom_control").write_text("oom_kill_disable 0\nunder_oom 0\noom_kill 1\n")
     modern = LeaseGroup("", {"memory": str(tmp_path)}, modern=True)
-    assert starved(modern, {"memory": 64}) == "it used all of its 64 MiB of memory, and the kernel killed 2 of its processes"
+    assert (
+        killed_for_memory(modern, {"memory": 64})
+        == "it used all of its 64 MiB of memory, and the kernel killed 2 of its processes"
+    )
     old = LeaseGroup("", {"memory": str(tmp_path)}, modern=False)
-    assert starved(old, {}) == "it used more memory than there was, and the kernel killed 1 of its processes"
-    assert starved(LeaseGroup("", {}, modern=True), {"memory": 64}) == starved(None, {}) == ""
+    assert killed_for_memory(old, {}) == "it used more memory than there was, and the kernel killed 1 of its processes"
+    assert killed_for_memory(LeaseGroup("", {}, modern=True), {"memory": 64}) == killed_for_memory(None, {}) == ""
 
 
 def test_groups_of_leases_that_nobody_knows_are_removed(tmp_path, hybrid) -> None:

@@ -247,7 +247,7 @@ async def test_what_an_earlier_life_stated_is_stored_before_anybody_is_believed(
     bus = Bus()
     bus.gate.clear()
     async with writing(bus, spool) as ledger:
-        waiting = asyncio.ensure_future(ledger.recalled())
+        waiting = asyncio.ensure_future(ledger.former_facts_stored())
         ledger.state(fact(3))
         for _ in range(20):
             await asyncio.sleep(0)
@@ -259,4 +259,4 @@ async def test_what_an_earlier_life_stated_is_stored_before_anybody_is_believed(
 
 async def test_who_has_left_nothing_is_believed_at_once(spool) -> None:
     async with writing(Bus(), spool) as ledger:
-        assert await asyncio.wait_for(ledger.recalled(), PATIENCE) == 0
+        assert await asyncio.wait_for(ledger.former_facts_stored(), PATIENCE) == 0

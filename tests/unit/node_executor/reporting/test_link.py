@@ -61,7 +61,7 @@ class Ears:
         self.answered: list[NodeAnswer] = []
         self.returned = 0
 
-    def hears(self) -> BusListener:
+    def listener(self) -> BusListener:
         def come_back() -> None:
             self.returned += 1
 
@@ -81,7 +81,7 @@ async def wire(monkeypatch, tmp_path):
     link = Link("gpu01", Address("nats://x:1", "me", "pw"), LinkTimings(0.005, 0.005, 3600), lambda: 42)
     journal = Journal(str(tmp_path / "journal"))
     ledger = FactWriter(link, "node.gpu01", "test/1", lambda: 42, journal)
-    task = asyncio.create_task(link.run(ears.hears(), ledger, lambda: 5))
+    task = asyncio.create_task(link.run(ears.listener(), ledger, lambda: 5))
     async with asyncio.timeout(PATIENCE):
         while not ears.answered:
             await asyncio.sleep(0.001)
@@ -213,7 +213,7 @@ async def test_a_bus_that_is_not_up_yet_is_waited_for(monkeypatch, tmp_path) -> 
     monkeypatch.setattr("headrace.node_executor.reporting.link.RECONNECT_WAIT", 0.001)
     link = Link("gpu01", Address("nats://x:1,nats://y:1"), LinkTimings(), lambda: 42)
     journal = Journal(str(tmp_path / "journal"))
-    task = asyncio.create_task(link.run(ears.hears(), FactWriter(link, "node.gpu01", "t", lambda: 1, journal), lambda: 0))
+    task = asyncio.create_task(link.run(ears.listener(), FactWriter(link, "node.gpu01", "t", lambda: 1, journal), lambda: 0))
     await until(lambda: ears.answered)
     assert tries == [["nats://x:1", "nats://y:1"]] * 3
     task.cancel()
@@ -234,7 +234,9 @@ async def test_a_node_that_is_not_let_in_says_what_may_be_the_cause_and_the_way_
     link = Link("gpu01", Address("nats://x:1"), LinkTimings(), lambda: 42, dial=lambda: client)
     journal = Journal(str(tmp_path / "journal"))
     with capture_logs() as logs:
-        task = asyncio.create_task(link.run(ears.hears(), FactWriter(link, "node.gpu01", "t", lambda: 1, journal), lambda: 0))
+        task = asyncio.create_task(
+            link.run(ears.listener(), FactWriter(link, "node.gpu01", "t", lambda: 1, journal), lambda: 0)
+        )
         await until(lambda: ears.answered)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -251,12 +253,12 @@ async def test_an_answer_that_does_not_know_yet_what_ended_in_an_earlier_life_is
     journal = Journal(str(tmp_path / "earlier"))
     ledger = FactWriter(wire.link, "node.gpu01", "test/1", lambda: 42, journal)
 
-    async def recalled() -> int:
+    async def former_facts_stored() -> int:
         return 4
 
-    monkeypatch.setattr(ledger, "recalled", recalled)
+    monkeypatch.setattr(ledger, "former_facts_stored", former_facts_stored)
     ears, before = Ears(), len(wire.client.published)
-    task = asyncio.create_task(wire.link._keep_asking(ears.hears(), ledger))
+    task = asyncio.create_task(wire.link._keep_asking(ears.listener(), ledger))
     await until(lambda: len(wire.client.published) > before + 3)
     assert ears.answered == []
     wire.client.answers["hr.query.orders.node.gpu01"] = encode(NodeAnswer(node="gpu01", through=8, last_record=4))

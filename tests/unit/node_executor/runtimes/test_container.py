@@ -93,7 +93,7 @@ class Story:
         loop = asyncio.get_running_loop()
         self.running: asyncio.Future[Running] = loop.create_future()
         self.end: asyncio.Future[End] = loop.create_future()
-        self.hears = RuntimeListener(
+        self.listener = RuntimeListener(
             lambda running, _: self.running.set_result(running), self.running.set_exception, self.end.set_result
         )
 
@@ -109,7 +109,7 @@ class Story:
 
 def started(site: Site, *command: str, **fields: Any) -> Story:
     story = Story()
-    site.runtime.start(site.launch(*command, **fields), story.hears)
+    site.runtime.start(site.launch(*command, **fields), story.listener)
     return story
 
 
@@ -229,7 +229,7 @@ async def test_where_what_runs_it_was_killed_with_the_executor_the_next_one_take
             os.kill(pid, signal.SIGKILL)
     await becomes(lambda: not os.path.exists(f"/proc/{runner}"))
     heir, later = site.again(), Story()
-    assert heir.runtime.adopt(heir.launch(), later.hears)
+    assert heir.runtime.adopt(heir.launch(), later.listener)
     await later.runs()
     (site.directory / "release").touch()
     assert await later.ends() == 6
@@ -316,7 +316,7 @@ async def test_a_callback_runs_inside_beside_the_job(site) -> None:
     await until(site, "ready")
     saving = Story()
     launch = site.launch("sh", "-c", "echo saving; exit 4", part=CALLBACK)._replace(name=f"x.1.0.{CALLBACK}")
-    site.runtime.start(launch, saving.hears)
+    site.runtime.start(launch, saving.listener)
     assert await saving.ends() == 4
     (site.directory / "go").touch()
     assert await story.ends() == 0
@@ -328,7 +328,7 @@ async def test_a_callback_that_takes_too_long_is_killed_and_its_job_is_not(site)
     await until(site, "ready")
     saving = Story()
     launch = site.launch("sh", "-c", "echo saving; sleep 1000", part=CALLBACK)._replace(name=f"x.1.0.{CALLBACK}")
-    site.runtime.start(launch, saving.hears)
+    site.runtime.start(launch, saving.listener)
     await until(site, "saving")
     (await saving.runs()).kill()
     assert await saving.ends() == 137
@@ -341,7 +341,7 @@ async def test_it_outlives_the_executor_and_the_next_one_takes_it_over(site) -> 
     await story.runs()
     heir = site.again()
     later = Story()
-    assert heir.runtime.adopt(heir.launch(), later.hears)
+    assert heir.runtime.adopt(heir.launch(), later.listener)
     (site.directory / "release").touch()
     assert await later.ends() == 6
     assert site.printed == "on\n"
@@ -431,7 +431,7 @@ def test_the_engine_of_a_former_executor_is_remembered(tmp_path) -> None:
 async def test_without_an_engine_an_image_is_the_nodes_fault(engine, tmp_path) -> None:
     site = Site(tmp_path, engine, "")
     story = Story()
-    Either(ProcessRuntime(site.spawner, str(tmp_path / "kept")), None).start(site.launch("true"), story.hears)
+    Either(ProcessRuntime(site.spawner, str(tmp_path / "kept")), None).start(site.launch("true"), story.listener)
     with pytest.raises(CannotStart, match="this node has no container engine for the image trainer:1"):
         await story.runs()
     site.close()

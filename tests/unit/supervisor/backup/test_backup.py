@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headrace.archive import manifest as manifests
-from headrace.supervisor.backup.backup import harmed
+from headrace.supervisor.backup.backup import damaged_members
 from headrace.supervisor.backup.backup_file import FILES, Contents, member_of
 from tests.unit.archive.conftest import archive_of_two_months
 
@@ -28,8 +28,8 @@ async def data(tmp_path):
 
 
 def test_of_an_archive_that_is_whole_or_not_there_nothing_is_said(data, tmp_path):
-    assert harmed(backup_of(data), data) == []
-    assert harmed(backup_of(data), tmp_path / "none") == []
+    assert damaged_members(backup_of(data), data) == []
+    assert damaged_members(backup_of(data), tmp_path / "none") == []
 
 
 def test_a_damaged_or_missing_file_of_the_archive_is_named(data):
@@ -37,7 +37,7 @@ def test_a_damaged_or_missing_file_of_the_archive_is_named(data):
     first.write_bytes(first.read_bytes()[:-1])
     second.unlink()
     way_out = "is not what was archived: `headrace archive check` says how, and the way out"
-    assert harmed(backup_of(data), data) == [f"{first} {way_out}", f"{second} {way_out}"]
+    assert damaged_members(backup_of(data), data) == [f"{first} {way_out}", f"{second} {way_out}"]
     (data / "archive" / manifests.FILE).write_bytes(b"{")
-    (trouble,) = harmed(backup_of(data), data)
+    (trouble,) = damaged_members(backup_of(data), data)
     assert "manifest.json is damaged or cut short" in trouble

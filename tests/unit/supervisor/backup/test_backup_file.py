@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from headrace.bus.nats.stream_copy import Copied
-from headrace.supervisor.backup.backup_file import Contents, look_again, member_of, move, open_backup, pack, unpack
+from headrace.supervisor.backup.backup_file import Contents, member_of, move, open_backup, pack, unpack, verify_file
 from headrace.supervisor.errors import InstallationError
 
 LEDGER = Copied({"name": "LEDGER"}, {"last_seq": 7, "messages": 7})
@@ -35,7 +35,7 @@ def made(tmp_path):
 
 def test_what_was_packed_is_unpacked(made, tmp_path):
     file, contents, into = made
-    look_again(file, contents)
+    verify_file(file, contents)
     assert (open_backup(file), contents.size, oct(file.stat().st_mode)[-3:]) == (contents, 7006, "600")
     unpack(file, contents, into)
     assert (into / "streams" / "LEDGER").read_bytes() == b"records" * 1000

@@ -90,7 +90,7 @@ class Waiting:
     def __init__(self):
         self.may, self.lives, self.said = asyncio.Event(), 0, b""
 
-    async def before_life(self):
+    async def before_start(self):
         await self.may.wait()
         self.may.clear()
         self.lives += 1
@@ -103,23 +103,23 @@ class Waiting:
 
 
 async def test_a_child_that_is_looked_after_begins_each_life_when_it_may_and_is_heard(tmp_path):
-    vigil, children = Waiting(), Children(tmp_path, lambda: None)
-    (one,) = children.start(Program("part", SLEEPER, ENV), vigil=lambda _: vigil)
+    supervision, children = Waiting(), Children(tmp_path, lambda: None)
+    (one,) = children.start(Program("part", SLEEPER, ENV), supervision=lambda _: supervision)
     await asyncio.sleep(0)
-    assert (one.pid, vigil.lives) == (0, 0)
-    vigil.may.set()
-    await until(lambda: vigil.said == b"up\n")
+    assert (one.pid, supervision.lives) == (0, 0)
+    supervision.may.set()
+    await until(lambda: supervision.said == b"up\n")
     first = one.pid
     one.restart(at_once=True)
     await until(lambda: one.state == "restarting")
-    assert (vigil.lives, one.exit_code, gone(first)) == (1, -signal.SIGKILL, True)
-    vigil.may.set()
-    await until(lambda: vigil.said == b"up\nup\n")
+    assert (supervision.lives, one.exit_code, gone(first)) == (1, -signal.SIGKILL, True)
+    supervision.may.set()
+    await until(lambda: supervision.said == b"up\nup\n")
     os.kill(one.pid, signal.SIGKILL)
     await until(lambda: one.restarts == 2)
     async with asyncio.timeout(PATIENCE):
         await children.stop()
-    assert (one.state, vigil.lives) == ("stopped", 2)
+    assert (one.state, supervision.lives) == ("stopped", 2)
 
 
 async def test_an_exit_code_that_is_final_is_not_argued_with(child):

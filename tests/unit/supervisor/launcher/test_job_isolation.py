@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from headrace.supervisor.errors import InstallationError
 from headrace.supervisor.installation import Installation, Settings
-from headrace.supervisor.launcher.job_isolation import check, told, why_alone, why_together
+from headrace.supervisor.launcher.job_isolation import check, told, why_not_isolated, why_owner_only
 
 SETTINGS = Settings(host="box")
 
@@ -37,7 +37,7 @@ def apart(monkeypatch):
 def test_the_owner_alone_may_have_jobs_that_run_as_the_owner(installation, together):
     check(installation, SETTINGS)
     why = "they run as ada: only root can run jobs under other accounts"
-    assert (why_together(installation, SETTINGS), why_alone(installation, SETTINGS)) == (why, why)
+    assert (why_not_isolated(installation, SETTINGS), why_owner_only(installation, SETTINGS)) == (why, why)
     assert told(installation, SETTINGS).startswith(
         f"not kept apart ({why}), so only the owner and administrators can log in. Start it as root"
     )
@@ -59,8 +59,10 @@ def test_whoever_could_come_from_elsewhere_is_refused_with_the_way_out(installat
 
 def test_who_trusts_all_jobs_lets_others_in_and_sees_it_in_the_status(installation, together):
     trusted = replace(SETTINGS, jobs_are_trusted=True)
-    assert why_alone(installation, trusted) == ""
-    assert told(installation, trusted).endswith("and trusted (--jobs-are-trusted): who submits one has all that ada has")
+    assert why_owner_only(installation, trusted) == ""
+    assert told(installation, trusted).endswith(
+        "and trusted (--jobs-are-trusted): every user who submits one has access to all that ada has"
+    )
 
 
 def test_where_jobs_have_accounts_of_their_own_others_may_come(installation, apart):

@@ -155,5 +155,5 @@ async def test_a_node_has_spoken_when_its_last_record_is_not_older_than_its_star
             return None if last is None else Message(7, subject, last, b"")
 
     inspector._ledger = FakeLedger()
-    assert await inspector.has_spoken("gpu01", 100) is spoken
+    assert await inspector.has_written("gpu01", 100) is spoken
     assert asked == ["hr.ledger.node.gpu01"]

@@ -115,7 +115,7 @@ async def test_after_the_bus_has_died_the_streams_are_made_again_as_soon_as_it_a
     installation.prepare()
     monkeypatch.setattr(up_module, "connect", connect)
     monkeypatch.setattr(servers, "ensure_streams", ensure)
-    monkeypatch.setattr(servers, "see_none_lost", see)
+    monkeypatch.setattr(servers, "check_none_lost", see)
     monkeypatch.setattr(servers, "AGAIN", 0.001)
     whole = Up(installation, installation.settings())
     server = SimpleNamespace(state="running", restarts=0)
@@ -133,7 +133,7 @@ async def test_of_several_servers_it_is_watched_whether_feed_is_led_and_of_one_a
     watched = []
 
     async def start(*_, **__):
-        return [SimpleNamespace(vigil=None, program=SimpleNamespace(name="nats-server")) for _ in range(servers_wanted)]
+        return [SimpleNamespace(supervision=None, program=SimpleNamespace(name="nats-server")) for _ in range(servers_wanted)]
 
     async def watch(whole):
         watched.append(len(whole._nats))

@@ -70,12 +70,12 @@ async def test_a_server_that_writes_no_more_is_started_again_when_there_is_room_
     tmp_path, disk
 ):
     server = Server()
-    vigil = FullDisk(server, tmp_path, lambda: server.troubles.append(server.trouble), never)
-    await vigil.before_life()
-    watching = asyncio.create_task(vigil.watch())
-    vigil.heard(b"[INF] Server is ready\n")
+    supervision = FullDisk(server, tmp_path, lambda: server.troubles.append(server.trouble), never)
+    await supervision.before_start()
+    watching = asyncio.create_task(supervision.watch())
+    supervision.heard(b"[INF] Server is ready\n")
     disk.free = 3 * MIB
-    vigil.heard(SAID)
+    supervision.heard(SAID)
     await until(lambda: server.troubles)
     told = f"the disk of {tmp_path} is full (3 MiB free): nothing is written until there is room, then it goes on"
     assert (server.troubles, server.restarts) == ([told], 0)
@@ -84,7 +84,7 @@ async def test_a_server_that_writes_no_more_is_started_again_when_there_is_room_
     await until(lambda: len(server.troubles) == 2)
     assert (server.trouble, server.restarts) == ("", 1)
     server.restarted.clear()
-    vigil.heard(SAID)
+    supervision.heard(SAID)
     await asyncio.wait_for(server.restarted.wait(), PATIENCE)
     assert server.restarts == 2
     watching.cancel()
@@ -101,9 +101,9 @@ async def test_while_nothing_can_be_stored_submits_are_refused(tmp_path, disk):
             refused.append(server.restarted.is_set())
 
     server = Server()
-    vigil = FullDisk(server, tmp_path, lambda: None, refuse)
-    watching = asyncio.create_task(vigil.watch())
-    vigil.heard(SAID)
+    supervision = FullDisk(server, tmp_path, lambda: None, refuse)
+    watching = asyncio.create_task(supervision.watch())
+    supervision.heard(SAID)
     await asyncio.wait_for(refusing.wait(), PATIENCE)
     assert refused == []
     disk.free = ROOM

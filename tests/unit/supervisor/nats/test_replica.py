@@ -102,13 +102,13 @@ async def until(condition):
 
 async def began(cluster, number):
     """It is started; what is wrong with it."""
-    await asyncio.wait_for(cluster.replicas[number].before_life(), PATIENCE)
+    await asyncio.wait_for(cluster.replicas[number].before_start(), PATIENCE)
     return cluster.servers[number].trouble
 
 
 async def waits(cluster, number, trouble):
     """The task in which it waits, because of that."""
-    waiting = asyncio.create_task(cluster.replicas[number].before_life())
+    waiting = asyncio.create_task(cluster.replicas[number].before_start())
     await until(lambda: cluster.servers[number].trouble == trouble)
     return waiting
 

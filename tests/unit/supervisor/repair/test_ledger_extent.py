@@ -17,7 +17,7 @@ from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.contracts.transport.subjects import SNAPSHOT_STREAM
 from headrace.supervisor.errors import InstallationError
 from headrace.supervisor.installation import Installation
-from headrace.supervisor.repair.ledger_extent import see_archive, see_copy, snapshots_gone
+from headrace.supervisor.repair.ledger_extent import check_archive, check_copy, snapshots_gone
 
 PIECE = ArchiveFile(month="2026-01", first=1, last=90, size=1, digest="", last_digest="")
 
@@ -26,12 +26,12 @@ PIECE = ArchiveFile(month="2026-01", first=1, last=90, size=1, digest="", last_d
 def test_an_archive_that_has_more_than_the_stream_is_told(tmp_path, monkeypatch, tip, ends) -> None:
     monkeypatch.setattr(manifests, "read", lambda _directory: Manifest(pieces=(PIECE,)))
     with pytest.raises(InstallationError) as said:
-        see_archive(Installation(tmp_path), tip)
+        check_archive(Installation(tmp_path), tip)
     assert str(said.value) == (
         f"the ledger {ends}, and its archive goes to record 90: the end of the stream LEDGER was lost; "
         "`headrace repair` puts it back"
     )
-    see_archive(Installation(tmp_path), 90)
+    check_archive(Installation(tmp_path), 90)
 
 
 def test_an_archive_that_cannot_be_read_is_no_matter_here(tmp_path, monkeypatch) -> None:
@@ -39,7 +39,7 @@ def test_an_archive_that_cannot_be_read_is_no_matter_here(tmp_path, monkeypatch)
         raise ArchiveBroken("it is not what was written")
 
     monkeypatch.setattr(manifests, "read", read)
-    see_archive(Installation(tmp_path), 0)
+    check_archive(Installation(tmp_path), 0)
 
 
 async def test_a_copy_that_has_more_than_the_stream_is_told_and_one_that_is_away_is_no_matter_here(monkeypatch) -> None:
@@ -54,11 +54,11 @@ async def test_a_copy_that_has_more_than_the_stream_is_told_and_one_that_is_away
 
     monkeypatch.setattr(ledger_copy, "last", last)
     monkeypatch.setattr(Database, "once", once)
-    await see_copy("postgresql://nowhere", 12)
+    await check_copy("postgresql://nowhere", 12)
     with pytest.raises(InstallationError, match="ends at record 11, and the books' copy of it goes to record 12"):
-        await see_copy("postgresql://nowhere", 11)
+        await check_copy("postgresql://nowhere", 11)
     monkeypatch.setattr(Database, "once", away)
-    await see_copy("postgresql://nowhere", 0)
+    await check_copy("postgresql://nowhere", 0)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from headrace.bus.nats.connection import Connection
 from headrace.contracts.facts import WishesJudgedV1
 from headrace.contracts.facts.records import Record
 from headrace.contracts.transport.codec import encode
-from headrace.supervisor.repair.submissions import Loss, WishesLost, find_loss, see_none_lost
+from headrace.supervisor.repair.submissions import Loss, WishesLost, check_none_lost, find_loss
 
 NOT_FOUND = {"error": {"code": 404, "err_code": 10059, "description": "stream not found"}}
 NO_MESSAGE = {"error": {"code": 404, "err_code": 10037, "description": "no message found"}}
@@ -77,7 +77,7 @@ async def test_a_stream_that_is_gone_shorter_or_younger_than_what_was_judged_of_
 )
 async def test_it_is_said_in_one_line_with_what_to_type(submit, what) -> None:
     with pytest.raises(WishesLost) as said:
-        await see_none_lost(cast("Connection", Bus(5, submit)))
+        await check_none_lost(cast("Connection", Bus(5, submit)))
     assert str(said.value) == (
         f"stream SUBMIT {what}: its store was lost, with every wish that was not judged yet; "
         "`headrace repair` lets new wishes come behind those that were judged"
