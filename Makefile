@@ -8,12 +8,13 @@ INSTALLED := $(PLACE)/.installed
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
 DISTRIBUTIONS := contracts services node-executor
 INSTALLING := tests/end_to_end tests/integration
+COVERING ?= tests/unit tests/scenarios tests/properties
 
 # Tests start thousands of processes of Headrace. Without compiled files beside the sources each of them would compile all it imports.
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up down demo docs test test-api test-compiled test-deploy check properties sim scenarios schemas format lock
+.PHONY: help setup up down demo docs test test-api test-compiled test-deploy check coverage properties sim scenarios schemas format lock
 .PHONY: chaos durability load rolling
 .PHONY: bench bench-api bench-failover bench-kai bench-kueue bench-kueue-large bench-packing bench-peers bench-slices bench-storm bench-trace bench-whatif
 
@@ -118,6 +119,13 @@ durability: $(INSTALLED) ## power cuts, lost servers, a lost database, a lost no
 scenarios: $(INSTALLED) ## play every scenario file against its expectations; REWRITE=1 writes what they do now into the files first
 	@$(if $(REWRITE),$(BIN)/python -m tests.scenarios.rewriting)
 	@$(BIN)/pytest tests/scenarios
+
+coverage: $(INSTALLED) ## lines that unit tests, scenarios and properties run, by package; FLOOR=80 fails below that percentage
+	@$(BIN)/coverage erase
+	@$(BIN)/coverage run -m pytest --quiet -o faulthandler_timeout=0 --numprocesses logical --dist worksteal $(COVERING)
+	@$(BIN)/coverage combine --quiet
+	@$(BIN)/coverage json --quiet -o .coverage.json
+	@$(BIN)/python -m tests.coverage_table .coverage.json $(FLOOR)
 
 schemas: $(INSTALLED) ## write the generated files again: JSON Schemas, AsyncAPI, OpenAPI, the scenarios named in docs/rules.md
 	@$(BIN)/python -m headrace.contracts.schemas
