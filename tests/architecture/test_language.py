@@ -21,6 +21,7 @@ CLEAN: tuple[str, ...] = (
     "callout/",
     "cli/",
     "client/",
+    "contracts/",
     "demo/",
     "feed/",
     "governance/",
@@ -75,6 +76,9 @@ RETIRED = {
 }
 """Words of names that were replaced by terms of the field (docs/contributing.md)."""
 
+PUBLIC = {"untold"}
+"""Names of fields of messages and stored rows: an interface, whose names stay."""
+
 WORDS_MIN = 4
 
 
@@ -115,4 +119,4 @@ def test_names_are_terms_of_the_field(path: str) -> None:
     names += [node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)]
     names += [node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
     words = {name: set(re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower())) for name in names}
-    assert sorted(name for name, parts in words.items() if parts & RETIRED) == []
+    assert sorted(name for name, parts in words.items() if parts & RETIRED and name not in PUBLIC) == []

@@ -9,7 +9,7 @@ from headrace.contracts.values.account_numbers import COUNT, FIRST
 
 
 def why_shared(directory: str) -> str:
-    """Why jobs whose files lie in this directory, be it there or not, cannot run as accounts of their own; empty where they can."""
+    """Why jobs with files below this directory, present or not, cannot run as accounts of their own; empty if they can."""
     if os.geteuid() != 0:
         return "only root can run jobs under other accounts"
     if not mapped():
@@ -19,7 +19,7 @@ def why_shared(directory: str) -> str:
 
 
 def mapped() -> bool:
-    """Whether all of the accounts can be used, as they cannot in some containers."""
+    """True if all of the account numbers can be used; in some containers they cannot."""
     try:
         with open("/proc/self/uid_map", encoding="ascii") as file:
             ranges = [tuple(map(int, line.split())) for line in file]
@@ -29,7 +29,10 @@ def mapped() -> bool:
 
 
 def closed_to_others(directory: str) -> str:
-    """The first directory above `directory` that others may not pass through; empty if there is none. What is not there yet is none."""
+    """The first directory on the path to `directory` that others may not pass through; empty without one.
+
+    Missing directories do not count.
+    """
     path = os.path.dirname(os.path.abspath(directory))
     while True:
         try:

@@ -136,9 +136,9 @@ def test_several_of_the_same_are_numbered(headrace):
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
-        ("submit --queue a/b --time-limit 5x -- true", "time_limit: '5x' is no duration; write 90s, 10m, 1h30m or 2d"),
+        ("submit --queue a/b --time-limit 5x -- true", "time_limit: invalid duration '5x': use 90s, 10m, 1h30m or 2d"),
         ("submit --queue a/b --env NOT_SET_ANYWHERE -- true", "--env NOT_SET_ANYWHERE: the variable is not set here"),
-        ("submit --queue a/b --after yesterday -- true", "after: 'yesterday' names no job"),
+        ("submit --queue a/b --after yesterday -- true", "after: invalid dependency 'yesterday'"),
         ("submit --queue a/b --request gpu=1.23456 -- true", "request.gpu: 1.23456 gpu is not exact"),
     ],
 )

@@ -80,7 +80,7 @@ def test_everything_that_is_said_stands_in_the_wish():
         (["x", 1], {}, r"Expected `str`, got `int` - at `\$.command\[1\]`"),
         (["x"], {"on_abort": ["x"] * 257}, "on_abort: at most 256 words"),
         (["x"], {"id": "nonsense"}, "id: invalid job id 'nonsense'"),
-        (["x"], {"time_limit": "5x"}, "time_limit: '5x' is no duration"),
+        (["x"], {"time_limit": "5x"}, "time_limit: invalid duration '5x'"),
         (["x"], {"after": ["yesterday"]}, "after: invalid dependency 'yesterday'"),
         (["x"], {"after": [f"{ID}:maybe"]}, "after: invalid dependency .*: use <job id>, <job id>:ok or <job id>:any"),
         (["x"], {"request": {"gpu": 0.3333}}, "request.gpu: 0.3333 gpu is not exact"),

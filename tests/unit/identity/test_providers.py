@@ -53,7 +53,7 @@ def test_a_provider_is_read_with_its_defaults(tmp_path):
         (ONE.replace("corp", "Corp") % "", "name: 'Corp' has to be"),
         (ONE.replace("audience: headrace", "audience: ''") % "", "audience: write for whom"),
         (ONE.replace("https://login.example", "headrace") % "", "issuer: headrace is another issuer already"),
-        ("issuers: [a", "this is no YAML"),
+        ("issuers: [a", "malformed YAML"),
         (
             "issuers: [{name: a, issuer: 'https://a.b', audience: c}, {name: a, issuer: 'https://b.b', audience: c}]",
             r"issuers\[1\].name: a stands there twice",

@@ -114,7 +114,7 @@ async def test_a_subject_that_names_nobody_is_invalid(bus):
     answer = await bus.ask(ALL, "hr.query.feed.echo")
     assert (answer.code, answer.error) == (
         "INVALID",
-        "'hr.query.feed.echo' is no query subject; it looks like hr.query.<service>.<what>.<tenant>.<user>",
+        "invalid query subject 'hr.query.feed.echo': use hr.query.<service>.<what>.<tenant>.<user>",
     )
 
 

@@ -65,8 +65,8 @@ def test_all_files_are_played_and_one_that_fails_fails_all(write, capsys):
         (b"", "the file is empty; write a mapping such as policies: [...]"),
         (b"- a\n", "line 1: write a mapping such as policies: [...] at the top of the file"),
         (b"nodes: &a [*a]\n", "line 1: nodes: the alias *a contains itself"),
-        (b"nodes: []\nnodes: []\n", "line 2: nodes: this key stands on line 1 already"),
-        (b"nodes: [\n", "line 2: this is no YAML: "),
+        (b"nodes: []\nnodes: []\n", "line 2: nodes: this key is on line 1 already"),
+        (b"nodes: [\n", "line 2: malformed YAML: "),
         (b"\xff\xfe\xfa", "line 1: this is not UTF-8; save the file as UTF-8 text"),
     ],
 )

@@ -114,7 +114,7 @@ def test_a_job_without_a_name_is_called_by_its_user_and_id():
 def test_the_memory_of_a_what_if_is_said_by_the_environment_and_a_limit_that_cannot_be_is_refused():
     assert memory_limit({}) == ("4GiB", 4 * 1024**3)
     assert memory_limit({"HEADRACE_WHATIF_MEMORY": "512MiB"}) == ("512MiB", 512 * 1024**2)
-    with pytest.raises(ValueError, match="^HEADRACE_WHATIF_MEMORY: 'much' is no amount of memory; write 64GiB or 512MiB$"):
+    with pytest.raises(ValueError, match="^HEADRACE_WHATIF_MEMORY: invalid amount of memory 'much': use 64GiB or 512MiB$"):
         memory_limit({"HEADRACE_WHATIF_MEMORY": "much"})
     with pytest.raises(
         ValueError, match="^HEADRACE_WHATIF_MEMORY: 1MiB is too little for any question; write at least 128MiB$"

@@ -76,7 +76,7 @@ def test_what_is_not_there_or_cannot_be_asked_is_said_and_never_holds(play):
             "0s: pool of j: expected none, is never submitted",
             "0s: gpu used in pool hell: expected 0, is no such pool",
             "0s: gpu usd in pool hall: expected 0, is unknown; write used, kept, free, unusable, capacity",
-            "0s: gpu used in pool hall: expected 'two' is no amount of gpu; write a number such as 2, 0.5 or 1/7, is 0",
+            "0s: gpu used in pool hall: expected invalid amount of gpu 'two': use a number such as 2, 0.5 or 1/7, is 0",
             "0s: gpu used of policy p: expected 0, is no such policy",
             "0s: gpu used of policy acme/q: expected 0, is no such policy",
             "0s: gpu free of policy q: expected 0, is unknown; write used, reserved, borrowed",

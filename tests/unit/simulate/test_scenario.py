@@ -115,17 +115,17 @@ def test_everything_that_is_wrong_is_told_once_with_its_line_in_the_order_of_the
         nods: []
         """) == [
         "line 1: nodes[0].gpuz: unknown key 'gpuz'; did you mean 'gpus'?",
-        "line 3: timeline[0].at: '5 minutes' is no duration; write 90s, 10m, 1h30m or 2d",
+        "line 3: timeline[0].at: invalid duration '5 minutes': use 90s, 10m, 1h30m or 2d",
         "line 3: timeline[0].submit.queue: invalid queue 'q'; write <policy>/<profile>",
         "line 4: timeline[1].submit.count: 0 is too small; write 1 to 1000000",
-        "line 5: timeline[2].submit.duration: '1.5h' is no duration; write 90s, 10m, 1h30m or 2d",
+        "line 5: timeline[2].submit.duration: invalid duration '1.5h': use 90s, 10m, 1h30m or 2d",
         "line 5: timeline[2].submit: name is missing",
-        "line 6: timeline[3].expect.preemptions: 'one' is no whole number",
+        "line 6: timeline[3].expect.preemptions: invalid number 'one': use a whole number",
         "line 7: timeline[4].expect.jobs: write a mapping such as {job-1: running}, not a list",
         "line 8: timeline[5].expect.preemptions: -1 is too small; write 0 to 9007199254740991",
         "line 8: timeline[5]: at is missing",
         "line 9: timeline[6].delete.kind: 'node' is not one of policy, profile, pool, group, tenant",
-        "line 10: policies[0].limit.gpu: '-1' is no amount of gpu; write a number such as 2, 0.5 or 1/7",
+        "line 10: policies[0].limit.gpu: invalid amount of gpu '-1': use a number such as 2, 0.5 or 1/7",
         "line 11: nods: unknown key 'nods'; did you mean 'nodes'?",
     ]
 

@@ -1,4 +1,4 @@
-"""The words of the documents: names, amounts, spans, choices; and the lists and tables made of them alone (R1, interfaces page)."""
+"""The scalar fields of documents: names, amounts, durations, choices; and the lists and tables made of them alone (R1)."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ def _line(text: str) -> str:
     return text
 
 
-def matching(pattern: str, what: str) -> Callable[[str], str]:
-    """A parser that takes text of a regular expression; `what` ends the sentence "... is no"."""
+def matching(pattern: str, noun: str, use: str) -> Callable[[str], str]:
+    """A parser of text that matches a regular expression; `noun` and `use` go into its error: "invalid NOUN 'x': use USE"."""
     compiled = re.compile(pattern)
 
     def parse(text: str) -> str:
         if compiled.fullmatch(text) is None:
-            raise FormError(f"{text[:80]!r} is no {what}")
+            raise FormError(f"invalid {noun} {text[:80]!r}: use {use}")
         return text
 
     return parse
 
 
-_NAME_RULE = "name; write 1 to 63 of a-z, 0-9 and '-'"
+_NAME_RULE = "1-63 of a-z, 0-9, '-'"
 
 
 def _token(text: str) -> str:
     if not is_token(text):
-        raise FormError(f"{text[:80]!r} is no {_NAME_RULE}")
+        raise FormError(f"invalid name {text[:80]!r}: use {_NAME_RULE}")
     return text
 
 
@@ -54,13 +54,13 @@ def _resource_key(key: str) -> str:
     if re.match(r"(nvidia\.com/)?mig[-:/.]", key):
         raise FormError(f"{key[:80]!r} is a slice of a GPU; a profile names it beside the request, as in mig: 1g.10gb")
     if not is_key(key):
-        raise FormError(f"{key[:80]!r} is no resource; write gpu, cpu, memory, job or a key of your own such as license/abaqus")
+        raise FormError(f"invalid resource {key[:80]!r}: use gpu, cpu, memory, job or a key of your own such as license/abaqus")
     return key
 
 
 def _flag(text: str) -> bool:
     if text not in ("true", "false"):
-        raise FormError(f"{text[:80]!r} is neither true nor false")
+        raise FormError(f"invalid flag {text[:80]!r}: use true or false")
     return text == "true"
 
 
@@ -82,7 +82,7 @@ def whole(least: int = 0, most: int = WHOLE_MAX) -> Scalar[int]:
 
     def parse(text: str) -> int:
         if re.fullmatch(r"-?[0-9]{1,16}", text) is None:
-            raise FormError(f"{text[:80]!r} is no whole number")
+            raise FormError(f"invalid number {text[:80]!r}: use a whole number")
         number = int(text)
         if not least <= number <= most:
             raise FormError(f"{number} is too {'small' if number < least else 'large'}; write {least} to {most}")
@@ -92,7 +92,7 @@ def whole(least: int = 0, most: int = WHOLE_MAX) -> Scalar[int]:
 
 
 def duration(most: int | None = None) -> Scalar[int]:
-    """A span in microseconds, at most `most`."""
+    """A duration in microseconds, at most `most`."""
 
     def parse(text: str) -> int:
         span = parse_duration(text)
@@ -104,7 +104,7 @@ def duration(most: int | None = None) -> Scalar[int]:
 
 
 def nullable(form: Scalar[T]) -> Scalar[T | None]:
-    """`null`, or what `form` reads."""
+    """Either `null`, or what `form` reads."""
     return Scalar(
         lambda text: None if text in ("null", "~", "") else form.parse(text),
         f"{form.example} or null",
@@ -113,20 +113,20 @@ def nullable(form: Scalar[T]) -> Scalar[T | None]:
 
 
 class AmountsTable(Form[Amounts]):
-    """Amounts by resource key (R1). In a `request` zeros are left out, and `job` is none of the writer's business (R2)."""
+    """Amounts by resource key (R1). In a `request` zeros are left out, and `job` is not allowed (R2)."""
 
     def __init__(self, *, request: bool = False) -> None:
         self.request = request
         self.texts = Table(AMOUNT, _resource_key, "{gpu: 4, memory: 64GiB}")
 
     def read(self, written: object, at: Path, reading: Reading) -> Amounts:
-        """Integers in the units of `amounts`."""
+        """Amounts as integers in the units of `amounts`."""
         amounts: Amounts = {}
         texts = self.texts.read(written, at, reading)
         for key, text in texts.items():
             try:
                 if self.request and key == JOB:
-                    raise FormError("every job takes one job by itself; leave it out (R2)")  # noted like any other
+                    raise FormError("every job takes one job by itself; leave it out (R2)")  # noted like other errors
                 amounts[key] = parse_amount(key, text)
             except ValueError as error:
                 reading.note((*at, key), error)
@@ -135,7 +135,7 @@ class AmountsTable(Form[Amounts]):
         return {key: amount for key, amount in amounts.items() if amount or not self.request}
 
     def write(self, value: Amounts) -> object:
-        """Quantities as text."""
+        """The quantities as people write them."""
         return {key: format_amount(key, amount) for key, amount in value.items()}
 
 
@@ -146,7 +146,7 @@ def time_of_day(least: int, most: int) -> Scalar[int]:
         match = re.fullmatch(r"([0-9]{1,2}):([0-5][0-9])", text)
         minutes = int(match[1]) * 60 + int(match[2]) if match else -1
         if not least <= minutes <= most:
-            raise FormError(f"{text[:80]!r} is no time of day here; write {_clock(least)} to {_clock(most)}")
+            raise FormError(f"invalid time of day {text[:80]!r}: use {_clock(least)} to {_clock(most)}")
         return minutes
 
     return Scalar(parse, 'a time of day such as "08:00"', _clock)
@@ -157,24 +157,22 @@ def _clock(minutes: int) -> str:
 
 
 def in_tenant(text: str) -> str:
-    """`NAME` or `TENANT/NAME`, always with its tenant afterwards."""
+    """A name `NAME` or `TENANT/NAME`, returned with its tenant."""
     _path(text)
     return text if "/" in text else f"{DEFAULT_TENANT}/{text}"
 
 
-_path = matching(r"[a-z0-9-]{1,63}(/[a-z0-9-]{1,63})?", "name; write NAME or TENANT/NAME")
-_label = matching(r"[A-Za-z0-9]([A-Za-z0-9._/-]{0,126}[A-Za-z0-9])?", "label; write letters, digits, '.', '_', '/' and '-'")
-_label_value = matching(
-    r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", "label value; write letters, digits, '.', '_' and '-'"
-)
-_model = matching(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", "GPU model; write one such as H100-80GB")
-_slice = matching(r"[1-9]g\.[1-9][0-9]{0,2}gb(\+me)?", "MIG slice; write one such as 3g.40gb")
-_zone = matching(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}", "time zone; write one such as Europe/Berlin or UTC")
-_price = matching(r"[0-9]{1,9}(\.[0-9]{1,6})?", "price; write a number such as 2.50")
+_path = matching(r"[a-z0-9-]{1,63}(/[a-z0-9-]{1,63})?", "name", "NAME or TENANT/NAME")
+_label = matching(r"[A-Za-z0-9]([A-Za-z0-9._/-]{0,126}[A-Za-z0-9])?", "label", "letters, digits, '.', '_', '/' and '-'")
+_label_value = matching(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", "label value", "letters, digits, '.', '_' and '-'")
+_model = matching(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", "GPU model", "one such as H100-80GB")
+_slice = matching(r"[1-9]g\.[1-9][0-9]{0,2}gb(\+me)?", "MIG slice", "one such as 3g.40gb")
+_zone = matching(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}", "time zone", "one such as Europe/Berlin or UTC")
+_price = matching(r"[0-9]{1,9}(\.[0-9]{1,6})?", "price", "a number such as 2.50")
 
-_variable = matching(r"[A-Za-z_][A-Za-z0-9_]{0,127}", "name of a variable; write one such as HF_HOME")
-_reference = matching(r"(file|env):[A-Za-z0-9][A-Za-z0-9._-]{0,127}", "reference to a secret; write file:NAME or env:NAME")
-_directory = matching(r"(?!.*/\.\.?(/|$))/[^\0\n:]{0,500}", "directory; write an absolute path such as /data, without .. in it")
+_variable = matching(r"[A-Za-z_][A-Za-z0-9_]{0,127}", "name of a variable", "one such as HF_HOME")
+_reference = matching(r"(file|env):[A-Za-z0-9][A-Za-z0-9._-]{0,127}", "reference to a secret", "file:NAME or env:NAME")
+_directory = matching(r"(?!.*/\.\.?(/|$))/[^\0\n:]{0,500}", "directory", "an absolute path such as /data, without .. in it")
 
 AMOUNT = Scalar(str, "an amount such as 4, 0.5 or 64GiB")
 DURATION = duration()
@@ -186,7 +184,7 @@ MODEL = Scalar(_model, "a GPU model such as H100-80GB")
 RESOURCE = Scalar(_resource_key, "a resource such as gpu")
 TENANT_PATH = Scalar(in_tenant, "NAME or TENANT/NAME")
 TIMEZONE = Scalar(_zone, "a time zone such as Europe/Berlin")
-TOKEN = Scalar(_token, f"a {_NAME_RULE}")
+TOKEN = Scalar(_token, f"a name of {_NAME_RULE}")
 
 AMOUNTS = AmountsTable()
 LABELS = Table(Scalar(_label_value, "text"), _label, "{site: hq}")

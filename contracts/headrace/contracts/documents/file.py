@@ -1,4 +1,4 @@
-"""A file into a tree (`document_yaml`), whatever lies there: no more is read than could be understood, and every failure is one line."""
+"""Reads a file into a tree (`yaml_text`): the amount read is limited, and every error is one line."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from headrace.contracts.documents.tree import DocumentError, DocumentErrors, Tre
 from headrace.contracts.documents.yaml_text import TEXT_MAX, read_tree
 
 BYTES_MAX = 4 * TEXT_MAX
-"""What so many characters take at most."""
+"""Maximum size of a file of `TEXT_MAX` characters, in bytes."""
 
 
 def read_file(name: str) -> Tree:
-    """The tree in a file, `-` being standard input. `DocumentErrors` where it cannot be read or is none."""
+    """The tree in a file; `-` is standard input. Raises DocumentErrors if it cannot be read or parsed."""
     try:
         if name == "-":
             written = sys.stdin.buffer.read(BYTES_MAX + 1)
         else:
-            with open(name, "rb") as file:  # a path needs nothing else here
+            with open(name, "rb") as file:  # a path object is not needed here
                 written = file.read(BYTES_MAX + 1)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)

@@ -1,8 +1,8 @@
-"""The forms in which things are written: each knows how to read what a person wrote, and how to write it again.
+"""The forms of values in documents: each form reads what a person wrote, and writes it again.
 
-Strategy: one table of forms per kind of document (in `document_reader`) serves both directions, so reader and writer cannot drift
-apart. A form raises on what it cannot read; the collection around it notes the error with its place and goes on, so that one reading
-finds everything that is wrong. Scenario files are read with the same forms.
+Strategy: one table of forms per kind of document (in `reader`) serves both directions, so that reader and writer agree. A form raises on
+what it cannot read; the collection around it notes the error with its path and continues, so that one pass finds all errors. Scenario
+files are read with the same forms.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ T = TypeVar("T")
 S = TypeVar("S", bound=msgspec.Struct)
 
 Complaint = tuple[Path, str]
-"""What a check finds wrong with a value that could be read: the place inside it, and the message."""
+"""An error that a check finds in a value that could be read: the path inside it, and the message."""
 
 
 class FormError(ValueError):
-    """What is written is not of this form. Without a message: the errors are noted already, further in."""
+    """The text is not of this form. Without a message: the errors are noted already, further in."""
 
 
 class Reading:
@@ -35,7 +35,7 @@ class Reading:
         self.errors: list[DocumentError] = []
 
     def note(self, at: Path, error: ValueError | str) -> None:
-        """Remember that something is wrong at `at`."""
+        """Note an error at `at`."""
         if str(error):
             self.errors.append(self.tree.error(at, str(error)))
 
@@ -45,19 +45,19 @@ class Form(ABC, Generic[T]):
 
     @abstractmethod
     def read(self, written: object, at: Path, reading: Reading) -> T:
-        """The value; a `ValueError` with one line where it cannot be read, one without where `reading` knows already."""
+        """The value. Raises ValueError with one line if it cannot be read, without one if `reading` has the errors already."""
 
     @abstractmethod
     def write(self, value: T) -> object:
         """The inverse: text, numbers, lists and mappings as a person would write them."""
 
-    def identity(self, written: object) -> Hashable:  # noqa: ARG002  # most forms have none
-        """What two elements of one list must not share; None where they may be alike."""
+    def identity(self, written: object) -> Hashable:  # noqa: ARG002  # noqa: ARG002  # most forms have no identity
+        """What elements of one list must not share; None if they may be equal."""
         return None
 
 
 def read_as(form: Form[T], tree: Tree, path: Path = ()) -> T:
-    """The value of `form` at `path` of the tree; `DocumentErrors` with all that is wrong there."""
+    """The value of `form` at `path` of the tree. Raises DocumentErrors with all errors there."""
     reading = Reading(tree)
     written: Any = tree.value
     for part in path:
@@ -80,30 +80,30 @@ class Scalar(Form[T]):
         self.example = example
         self.show = show
 
-    def read(self, written: object, at: Path, reading: Reading) -> T:  # noqa: ARG002  # a word needs no place
-        """`parse` of the text."""
+    def read(self, written: object, at: Path, reading: Reading) -> T:  # noqa: ARG002  # noqa: ARG002  # a word needs no path
+        """The result of `parse` for the text."""
         if not isinstance(written, str):
             raise FormError(f"write {self.example}, not {_sort_of(written)}")
         return self.parse(written)
 
     def write(self, value: T) -> object:
-        """`show` of the value."""
+        """The result of `show` for the value."""
         return self.show(value)
 
     def identity(self, written: object) -> Hashable:
-        """The word."""
+        """The word itself, or None for a collection."""
         return written if isinstance(written, str) else None
 
 
 class Several(Form[tuple[T, ...]]):
-    """A list of at least `least` elements; nothing stands in it twice, by the `identity` of its form."""
+    """A list of at least `least` elements without duplicates, by the `identity` of its form."""
 
     def __init__(self, form: Form[T], least: int = 0) -> None:
         self.form = form
         self.least = least
 
     def read(self, written: object, at: Path, reading: Reading) -> tuple[T, ...]:
-        """All elements, or none where one is wrong."""
+        """All elements; raises FormError if one is invalid."""
         if not isinstance(written, list):
             raise FormError(f"write a list such as [a, b], not {_sort_of(written)}")
         values: list[T] = []
@@ -112,7 +112,7 @@ class Several(Form[tuple[T, ...]]):
             identity = self.form.identity(child)
             try:
                 if identity is not None and seen.setdefault(identity, index) != index:
-                    reading.note((*at, index), f"{_named(identity)} stands twice in this list, first at [{seen[identity]}]")
+                    reading.note((*at, index), f"{_named(identity)} occurs twice in this list, first at [{seen[identity]}]")
                 values.append(self.form.read(child, (*at, index), reading))
             except ValueError as error:
                 reading.note((*at, index), error)
@@ -123,7 +123,7 @@ class Several(Form[tuple[T, ...]]):
         return tuple(values)
 
     def write(self, value: tuple[T, ...]) -> object:
-        """A list."""
+        """The elements as a list."""
         return [self.form.write(element) for element in value]
 
 
@@ -136,7 +136,7 @@ class Table(Form[dict[str, T]]):
         self.example = example
 
     def read(self, written: object, at: Path, reading: Reading) -> dict[str, T]:
-        """All entries, or none where one is wrong."""
+        """All entries; raises FormError if one is invalid."""
         if not isinstance(written, dict):
             raise FormError(f"write a mapping such as {self.example}, not {_sort_of(written)}")
         values: dict[str, T] = {}
@@ -155,12 +155,12 @@ class Table(Form[dict[str, T]]):
 
 
 class Shape(Form[S]):
-    """A mapping with fixed keys, read into a struct. What the struct has a default for may be left out, and is when it is written.
+    """A mapping with fixed keys, read into a struct. Attributes with a default may be omitted, and are omitted when written.
 
-    `key` names the attributes that together are the name of such a thing: in a list no two have the same.
-    `written_as` names keys that people write otherwise than the struct does; `defaults` are for attributes that may be left out
-    although the struct has none. `check` looks at the whole value for what no single field can show. `short`, where given, is the
-    attribute that may stand alone instead of the whole mapping.
+    `key` names the attributes that together are the name of the value, which is unique in a list.
+    `written_as` maps attributes to keys that differ from their names; `defaults` are for attributes that may be omitted
+    although the struct has no default. `check` finds errors that involve several fields. `short`, if given, is the
+    attribute that may be written alone in place of the whole mapping.
     """
 
     def __init__(
@@ -205,7 +205,7 @@ class Shape(Form[S]):
             if key not in written:
                 reading.note(at, f"{key} is missing")
         unread = any(key in self.forms and self.attributes[key] not in values for key in written)
-        if not missing and not unread:  # a default in place of what could not be read would be complained of as well
+        if not missing and not unread:  # a default in place of an unreadable value would be reported as well
             value = self.kind(**(self.own_defaults | values))
             for place, message in self.check(value):
                 reading.note((*at, *place), message)
@@ -214,7 +214,7 @@ class Shape(Form[S]):
         return value
 
     def identity(self, written: object) -> Hashable:
-        """The parts of its name that are text; None where a part is missing."""
+        """The parts of its name that are text; None if a part is missing."""
         mapping = {self.short: written} if isinstance(written, str) else written
         if not self.key or not isinstance(mapping, dict):
             return None
@@ -222,7 +222,7 @@ class Shape(Form[S]):
         return name if all(isinstance(part, str) for part in name) else None
 
     def write(self, value: S) -> object:
-        """A mapping without the defaults; the short form where it says the same."""
+        """A mapping without the defaults; the short form if it says the same."""
         written = self.write_whole(value)
         return written[self.short] if written.keys() == {self.short} else written
 

@@ -1,7 +1,7 @@
-"""Governance documents in their one internal form: what facts carry and the fold keeps (R7, R12; interfaces page).
+"""Governance documents in their one internal form, as in facts and in the fold (R7, R12; docs/interfaces.md).
 
-Amounts are integers in the units of `amounts`, spans are microseconds. How people write them, and every error that can
-be made in writing, is the business of `document_reader`; how they are shown again, of `document_writer`.
+Amounts are integers in the units of `amounts`, durations are microseconds. `reader` parses what people write, with every error;
+`writer` shows it again.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ DEFAULT_TENANT = "default"
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, forbid_unknown_fields=True):
-    """Base of everything an administrator writes."""
+    """The base of everything an administrator writes."""
 
 
 class Share(Document, frozen=True, kw_only=True):
-    """A tenant's reservation and limit in one pool (R7). `reservation` None: no block, so no reservation test looks here.
+    """A tenant's reservation and limit in one pool (R7). `reservation` None: the block is absent, and reservations are not tested here.
 
-    `price`, `reserved_price`: the tenant's own rates there, where they differ from the pool's.
+    `price`, `reserved_price`: the tenant's own rates there, if they differ from the pool's.
     """
 
     pool: str
@@ -32,14 +32,14 @@ class Share(Document, frozen=True, kw_only=True):
 
 
 class SubmitRate(Document, frozen=True, kw_only=True):
-    """How fast a tenant may submit (R14): jobs a second, and how many at once after a pause; 0: as many as in one second."""
+    """How fast a tenant may submit (R14): jobs per second, and maximum burst after a pause; 0: as many as in one second."""
 
     per_second: int
     burst: int = 0
 
 
 class Tenant(Document, frozen=True, kw_only=True):
-    """A workspace: its people, policies and jobs are seen by nobody else. `admins`: the users who run it."""
+    """A workspace: its users, policies and jobs are invisible to other tenants. `admins`: the users who administer it."""
 
     name: str
     display_name: str = ""
@@ -49,10 +49,10 @@ class Tenant(Document, frozen=True, kw_only=True):
 
 
 class User(Document, frozen=True, kw_only=True):
-    """A person. The handle stands in subjects and facts.
+    """A person. The handle is part of subjects and facts.
 
-    `subject` is who that is at the identity provider: the provider's name here, a bar, and the `sub` of its tokens (`oidc|248289761001`).
-    In the ledger both are empty, and stand in `sealed`, under the person's own key; nobody writes that in a document.
+    `subject` is the person's identity at the identity provider: the provider's name here, a bar, and the `sub` of its tokens
+    (`oidc|248289761001`). In the ledger both are empty, and are in `sealed`, under the person's own key; documents do not contain `sealed`.
     """
 
     tenant: str = DEFAULT_TENANT
@@ -63,7 +63,7 @@ class User(Document, frozen=True, kw_only=True):
 
 
 class Mount(Document, frozen=True, kw_only=True):
-    """A directory of the node that a group's jobs find at `target`."""
+    """A directory of the node that appears at `target` in a group's jobs."""
 
     source: str
     target: str
@@ -73,11 +73,11 @@ class Mount(Document, frozen=True, kw_only=True):
 class RuntimeRules(Document, frozen=True, kw_only=True):
     """What a group's jobs may run (R13), by patterns with `*`, `?` and `[...]`: the image, and the first word of the command.
 
-    Deny beats allow; an empty list of what is allowed allows everything. A job without an image has the empty one.
+    Deny precedes allow; an empty list of allowed patterns allows everything. A job without an image has the empty image.
 
-    `env` is set for every job, whatever its owner says; names that match `deny_env` are not to be set at all. `secrets`: variable to
-    reference (`file:NAME`, `env:NAME`), which the node resolves; where there are some, a job may ask for these alone, and those in
-    `give_secrets` it gets unasked. `default_image`, `default_request`: of a job that names none.
+    `env` is set for every job, whatever its owner sets; names that match `deny_env` must not be set at all. `secrets`: variable to
+    reference (`file:NAME`, `env:NAME`), which the node resolves; if there are any, a job may ask for these only, and receives those in
+    `give_secrets` without asking. `default_image`, `default_request`: for a job that names none.
     """
 
     allow_images: tuple[str, ...] = ()
@@ -94,7 +94,7 @@ class RuntimeRules(Document, frozen=True, kw_only=True):
 
 
 class Group(Document, frozen=True, kw_only=True):
-    """People and service accounts that a policy gives access to. `on_behalf`: the latter that may submit for the former."""
+    """Users and service accounts that a policy gives access to. `on_behalf`: the service accounts that may submit for the users."""
 
     tenant: str = DEFAULT_TENANT
     name: str
@@ -105,14 +105,14 @@ class Group(Document, frozen=True, kw_only=True):
 
 
 class Access(Document, frozen=True, kw_only=True):
-    """Who may use a pool: `tenant` or `tenant/group`; empty `allow` means everybody a profile leads here (R12)."""
+    """Who may use a pool: `tenant` or `tenant/group`; empty `allow` means every user with a profile that leads here (R12)."""
 
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
 
 
 class Owner(Document, frozen=True, kw_only=True):
-    """To whom hardware is dedicated: one of `policy` (`tenant/policy`) and `tenant` (R21)."""
+    """The owner of dedicated hardware: one of `policy` (`tenant/policy`) and `tenant` (R21)."""
 
     policy: str = ""
     tenant: str = ""
@@ -126,7 +126,7 @@ class Dedication(Document, frozen=True, kw_only=True):
 
 
 class BurstNode(Document, frozen=True, kw_only=True):
-    """What one created node has."""
+    """What one created node has: number of GPUs, their model, CPU cores, memory in MiB."""
 
     gpus: int
     gpu_model: str
@@ -135,7 +135,7 @@ class BurstNode(Document, frozen=True, kw_only=True):
 
 
 class Burst(Document, frozen=True, kw_only=True):
-    """How a cloud pool grows and shrinks (R38). Spans in microseconds."""
+    """How a cloud pool grows and shrinks (R38). Durations in microseconds."""
 
     provider: str
     node: BurstNode
@@ -151,10 +151,10 @@ KEEP_FOR = HOUR
 
 
 class Pool(Document, frozen=True, kw_only=True):
-    """Named physical supply. `selector` picks nodes by label; `capacity` names ceilings and custom keys (R5, R6).
+    """Named physical supply. `selector` picks nodes by label; `capacity` sets maximums and custom keys (R5, R6).
 
-    `keep_for`: how long units are kept for a job behind leases of which nothing says when they end (R16).
-    `price`: of an hour of each key (a GPU, a core, a GiB); `reserved_price`: inside a reservation, where that is another.
+    `keep_for`: how long units are kept for a job behind leases with an unknown end (R16).
+    `price`: per hour of each key (a GPU, a core, a GiB); `reserved_price`: inside a reservation, if it differs.
     """
 
     name: str
@@ -174,7 +174,7 @@ class Pool(Document, frozen=True, kw_only=True):
 
 
 class Profile(Document, frozen=True, kw_only=True):
-    """What one replica takes, how many there are, and the pools it may go to, in order of preference.
+    """What one replica takes, the number of replicas, and the pools it may use, in order of preference.
 
     `tenant` is empty for a profile of the provider, which every tenant may use.
     """
@@ -200,14 +200,14 @@ class PolicyProfile(Document, frozen=True, kw_only=True):
 
 
 class Scope(Document, frozen=True, kw_only=True):
-    """Reservation and limit in one scope (R7). `reservation` None: the block is absent, no reservation test looks here."""
+    """Reservation and limit in one scope (R7). `reservation` None: the block is absent, and reservations are not tested here."""
 
     reservation: Amounts | None = None
     limit: Amounts = {}
 
 
 class PreemptionTerms(Document, frozen=True, kw_only=True):
-    """How a policy's jobs yield (R28, R29), and whether it may take by priority (R23). Spans in microseconds."""
+    """How a policy's jobs are preempted (R28, R29), and whether it may preempt by priority (R23). Durations in microseconds."""
 
     on_preempt: str = "requeue"
     callback_grace: int = 60 * SECOND
@@ -271,4 +271,4 @@ class Documents(Document, frozen=True, kw_only=True):
 
 
 KINDS = ("tenant", "user", "group", "pool", "profile", "policy")
-"""The kinds of document, as `headrace get KIND` and `delete KIND` name them; the plural is the key in a file."""
+"""The kinds of documents, as `headrace get KIND` and `delete KIND` name them; the plural is the key in a file."""

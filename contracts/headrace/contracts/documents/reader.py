@@ -1,8 +1,8 @@
-"""Governance documents as people write them, into `documents.Documents`: every error at once, each with its line and the way out.
+"""Reads governance documents as people write them into `model.Documents`: every error at once, each with its line and the way out.
 
-Strategy: one table per kind says in which form each field is written; `document_forms` does the reading and, backwards, the writing.
-What stands here besides is what no single field shows (R3, R7). What only the installation knows (whether a group exists, whether
-reservations can be honoured together, R8) is governance's to judge.
+Strategy: one table per kind gives the form of each field; `forms` does the reading and, backwards, the writing. The checks here concern
+several fields (R3, R7). What only the installation knows (whether a group exists, whether all reservations fit together, R8) is checked
+by governance.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from headrace.contracts.values.durations import SECOND
 from headrace.contracts.values.isolation import ANY
 from headrace.contracts.values.mig import FAMILIES, charge, slices_of
 
-REPLICAS_MAX = 1_000  # a gang's grants stand in one record, which holds so many facts (R2)
+REPLICAS_MAX = 1_000  # the grants of a gang are in one record, with a limited number of facts (R2)
 PRIORITY_MAX = 1_000_000
 CALLBACK_GRACE_MAX = 600 * SECOND  # R28
 MINUTES_OF_DAY = 24 * 60
@@ -28,7 +28,7 @@ DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 
 def read_documents(tree: Tree) -> d.Documents:
-    """All documents of a tree. Raises `DocumentErrors`."""
+    """All documents of a tree. Raises DocumentErrors."""
     return read_as(DOCUMENTS, tree)
 
 
@@ -55,7 +55,7 @@ def _check_profile(profile: d.Profile) -> Iterator[Complaint]:
         known = slices_of(FAMILIES)
         close = get_close_matches(profile.mig, known, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"write one such as {known[0]}"
-        yield ("mig",), f"no GPU that is known here can be cut into {profile.mig}; {hint}"
+        yield ("mig",), f"unknown MIG slice {profile.mig}; {hint}"
     if not profile.mig and not profile.request:
         yield ("request",), "the request is empty; write what one replica takes, such as {gpu: 1}"
     if gpu > GPU_UNITS and gpu % GPU_UNITS:
@@ -66,13 +66,13 @@ def _check_profile(profile: d.Profile) -> Iterator[Complaint]:
 def _check_group(group: d.Group) -> Iterator[Complaint]:
     for index, account in enumerate(group.on_behalf):
         if account not in group.service_accounts:
-            yield ("on_behalf", index), f"{account} is no service account of this group; name it in service_accounts as well"
+            yield ("on_behalf", index), f"{account} is missing in service_accounts; name it there as well"
 
 
 def _check_runtime(rules: d.RuntimeRules) -> Iterator[Complaint]:
     for index, name in enumerate(rules.give_secrets):
         if name not in rules.secrets:
-            yield ("give_secrets", index), f"secrets does not say where {name} comes from; write {name}: file:NAME there"
+            yield ("give_secrets", index), f"{name} is missing in secrets; write {name}: file:NAME there"
     for name in rules.secrets.keys() & rules.env.keys():
         yield ("env", name), "it is one of the secrets as well; leave one of the two out"
 
@@ -261,7 +261,7 @@ SHAPES: dict[str, Shape[Any]] = {
     "profile": PROFILE,
     "policy": POLICY,
 }
-"""The table of each kind (`documents.KINDS`)."""
+"""The form of each kind (`model.KINDS`)."""
 
 DOCUMENTS = Shape(
     d.Documents,

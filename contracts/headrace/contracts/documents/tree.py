@@ -1,7 +1,7 @@
-"""What a person wrote, before anybody asks what it means: a plain tree in which every scalar is text, and where each part stands.
+"""The uninterpreted content of a document: a tree in which every scalar is text, and the line of each part.
 
-Quantities are never floats (R1): `0.1` stays the text `0.1` from the file to `parse_amount`. `document_yaml` makes trees from
-files, `tree_of` from decoded JSON; `document_forms` gives them a meaning.
+Quantities are never floats (R1): `0.1` stays the text `0.1` from the file to `parse_amount`. `yaml_text` makes trees from
+files, `tree_of` from decoded JSON; `forms` interprets them.
 """
 
 from __future__ import annotations
@@ -12,27 +12,27 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 Path = tuple[str | int, ...]
-"""The way to one part of a tree: `("policies", 0, "limit", "gpu")`."""
+"""The path to one part of a tree: `("policies", 0, "limit", "gpu")`."""
 
 DEPTH_MAX = 32
 NUMBER_BITS_MAX = 128
 
 
 class DocumentError(NamedTuple):
-    """One thing that is wrong: where, and one line that says what and the way out. `line` counts from 1, None where unknown."""
+    """One error: the path, and one line with the problem and the way out. `line` counts from 1, None if unknown."""
 
     path: str
     line: int | None
     message: str
 
     def __str__(self) -> str:
-        """`line 3: policies[0].limit.gpu: ...`."""
+        """The error as text: `line 3: policies[0].limit.gpu: ...`."""
         where = "" if self.line is None else f"line {self.line}: "
         return f"{where}{self.path}: {self.message}" if self.path else f"{where}{self.message}"
 
 
 class DocumentErrors(ValueError):
-    """Everything that is wrong with a file, in the order of its lines; as text, one line each."""
+    """All errors of a file, in the order of its lines; as text, one line each."""
 
     def __init__(self, errors: Iterable[DocumentError]) -> None:
         self.errors = tuple(sorted(errors, key=lambda error: error.line or 0))
@@ -59,7 +59,7 @@ class Tree(NamedTuple):
 
 
 def path_text(path: Path) -> str:
-    """`policies[0].limit.gpu`."""
+    """The path as text, such as `policies[0].limit.gpu`."""
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
 
 
@@ -77,9 +77,9 @@ def path_of(text: str) -> Path:
 
 
 def tree_of(value: object) -> Tree:
-    """Decoded JSON as a tree: numbers become the text they were written as, so far as the decoder kept it.
+    """Decoded JSON as a tree: numbers become the text they were written as, as far as the decoder kept it.
 
-    Raises `DocumentErrors` where the root is no mapping, the nesting has no end or a number is absurd.
+    Raises DocumentErrors if the root is not a mapping, the nesting is too deep or a number is too large.
     """
     if not isinstance(value, dict):
         raise DocumentErrors([DocumentError("", None, "write a mapping such as {policies: [...]}")])
@@ -103,7 +103,7 @@ def _as_text(value: object, at: Path) -> object:
 
 
 def join_trees(trees: Iterable[Tree]) -> Tree:
-    """Several files as one: lists under the same key follow each other. `DocumentErrors` where a key cannot be joined."""
+    """Several files as one: lists under the same key are concatenated. Raises DocumentErrors if a key cannot be joined."""
     value: dict[str, object] = {}
     lines: dict[Path, int] = {}
     errors: list[DocumentError] = []
@@ -117,7 +117,9 @@ def join_trees(trees: Iterable[Tree]) -> Tree:
                 moved[key] = len(before)
                 before.extend(child)
             else:
-                errors.append(tree.error((key,), "this key stands in an earlier document already, and is no list to be joined"))
+                errors.append(
+                    tree.error((key,), "this key is in an earlier document already, and only lists are joined; remove one")
+                )
         for path, line in tree.lines.items():
             lines.setdefault(_shifted(path, moved), line)
     if errors:

@@ -1,4 +1,4 @@
-"""Documents as people write them: the inverse of `document_reader`, through the same tables. Defaults are left out."""
+"""Writes documents as people do: the inverse of `reader`, through the same tables. Defaults are left out."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 
 def write_documents(documents: Documents) -> dict[str, object]:
-    """A whole set, as it would stand in a file: text, numbers, flags, lists and mappings."""
+    """A whole set, as in a file: text, numbers, flags, lists and mappings."""
     return DOCUMENTS.write_whole(documents)
 
 
 def write_document(document: Document) -> dict[str, object]:
-    """One document, as it would stand in its list. `TypeError` where it is of no kind of its own."""
+    """One document, as in its list. Raises TypeError for a part of a document."""
     for shape in SHAPES.values():
         if type(document) is shape.kind:
             return shape.write_whole(document)
-    raise TypeError(f"{type(document).__name__} is no kind of document")
+    raise TypeError(f"{type(document).__name__} is not a kind of document")

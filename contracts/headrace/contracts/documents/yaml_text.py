@@ -1,7 +1,7 @@
-"""YAML text into a tree and back. All scalars are read as text; what could hide a mistake or blow up is refused.
+"""YAML text into a tree and back. All scalars are read as text; what could hide a mistake or exhaust memory is refused.
 
 Strategy: the parser's events are taken one by one onto a stack of open collections, so that neither deep nesting (recursion) nor
-aliases of aliases (size) can hurt, and every key is seen with its line: duplicates are errors, not the last one's victory.
+aliases of aliases (size) can exhaust the process, and every key is seen with its line: duplicates are errors.
 Needs PyYAML (`headrace-contracts[yaml]`).
 """
 
@@ -23,7 +23,7 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def read_tree(text: str) -> Tree:
-    """The tree in a YAML (or JSON) text; several documents in one text are joined. `DocumentErrors` where it is none."""
+    """The tree in a YAML (or JSON) text; several documents in one text are joined. Raises DocumentErrors if malformed."""
     if len(text) > TEXT_MAX:
         raise DocumentErrors([DocumentError("", None, f"a file is at most {TEXT_MAX} characters, this has {len(text)}")])
     building = _Building()
@@ -36,10 +36,10 @@ def read_tree(text: str) -> Tree:
     except yaml.reader.ReaderError as error:
         line = text.encode("utf-8", "replace")[: error.position].count(b"\n") + 1
         code = error.character if isinstance(error.character, int) else ord(error.character[:1])
-        message = f"this is no YAML: the character {code:#06x} may not stand in it; is this a text file?"
+        message = f"malformed YAML: the character {code:#06x} is not allowed; is this a text file?"
         raise DocumentErrors([*building.errors, DocumentError("", line, message)]) from None
     except (yaml.YAMLError, UnicodeError) as error:
-        raise DocumentErrors([DocumentError("", None, "this is no YAML: " + " ".join(str(error).split()))]) from None
+        raise DocumentErrors([DocumentError("", None, "malformed YAML: " + " ".join(str(error).split()))]) from None
     if building.errors:
         raise DocumentErrors(building.errors)
     if not building.roots:
@@ -54,11 +54,11 @@ def write_yaml(value: Mapping[str, object]) -> str:
 
 def _syntax(error: yaml.MarkedYAMLError) -> str:
     parts = [part for part in (error.problem, error.context) if part]
-    return "this is no YAML: " + (" ".join(", ".join(parts).split()) or "it could not be read")
+    return "malformed YAML: " + (" ".join(", ".join(parts).split()) or "it could not be read")
 
 
 class _PlainDumper(yaml.SafeDumper):
-    """Writes scalars without quotes wherever the structure stays clear: the reader takes every scalar as text anyway."""
+    """Writes scalars without quotes if the structure stays unambiguous: the reader takes every scalar as text anyway."""
 
     def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002  # the signature is PyYAML's
         """Equal parts are written out each time."""
@@ -81,7 +81,7 @@ class _Anchored(NamedTuple):
 
 
 class _Open:
-    """A collection whose end has not come yet. `key` is the one whose value is awaited."""
+    """An open collection. `key` is the one whose value comes next."""
 
     def __init__(self, value: dict[str, object] | list[object], path: Path, anchor: str | None, first: int) -> None:
         self.value = value
@@ -93,7 +93,7 @@ class _Open:
 
 
 class _Building:
-    """The trees so far. `roots` are complete once all events are taken; `errors` are those after which reading can go on."""
+    """The trees so far. `roots` are complete once all events are taken; `errors` are those after which reading can continue."""
 
     def __init__(self) -> None:
         self.roots: list[Tree] = []
@@ -104,7 +104,7 @@ class _Building:
         self._count = 0
 
     def take(self, event: yaml.Event) -> None:
-        """The next event of the parser."""
+        """Process the next event of the parser."""
         line = event.start_mark.line + 1 if event.start_mark else 0
         match event:
             case yaml.DocumentStartEvent():
@@ -137,11 +137,9 @@ class _Building:
         if parent is not None and isinstance(parent.value, dict) and parent.key is None:
             if text in parent.value:
                 first = self._lines[(*parent.path, text)]
-                self.errors.append(
-                    DocumentError(path_text((*parent.path, text)), line, f"this key stands on line {first} already")
-                )
+                self.errors.append(DocumentError(path_text((*parent.path, text)), line, f"this key is on line {first} already"))
             parent.key, parent.key_line = text, line
-        elif parent is not None or text or not plain:  # an empty document is none
+        elif parent is not None or text or not plain:  # an empty document is skipped
             self._place(text, line)
 
     def _alias(self, anchor: str, line: int) -> None:
@@ -161,7 +159,7 @@ class _Building:
             self._anchors[anchor] = None
 
     def _place(self, value: object, line: int) -> Path:
-        """Put a value where it belongs; its path."""
+        """Put a value into the open collection; returns its path."""
         self._count += 1
         if self._count > VALUES_MAX:
             raise self._stop(line, f"a file is at most {VALUES_MAX} values, aliases counted as what they stand for")

@@ -1,8 +1,8 @@
-"""Facts: what happened, in the past tense, noun first (`lease.granted.v1`). The only thing ever written to the ledger.
+"""Facts: what happened, in the past tense, noun first (`lease.granted.v1`). The ledger contains facts only.
 
 A published type never changes its meaning. A new field has a default; a new meaning is a new version with an upcaster.
 Adding a fact: the struct here, the union below, its writers in `writers`, its fold in `headrace.domain`, a golden file, a
-scenario, and the glossary. Moments called `at` are the stating node's own clock, in microseconds since 1970 (R37);
+scenario, and the glossary. Times called `at` are of the stating node's own clock, in microseconds since 1970 (R37);
 everything else uses the time of the record (R34).
 """
 
@@ -174,7 +174,7 @@ AnyFact = (
     | InstallationLevelV1
     | StorageStatedV1
 )
-"""Every fact this version can read."""
+"""Every fact that this version can read."""
 
 __all__ = [
     "AccountNumberedV1",

@@ -1,4 +1,4 @@
-"""Facts of *admission*: each wish on SUBMIT was judged, in order, exactly once (R13, R14)."""
+"""Facts of *admission*: each message on SUBMIT is judged, in order, exactly once (R13, R14)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from headrace.contracts.facts.fact import Fact, Value
 
 
 class Dependency(Value, frozen=True, kw_only=True):
-    """Another job that has to have ended first: `when` is `ok` (succeeded) or `any`."""
+    """Another job that has to end first: `when` is `ok` (succeeded) or `any`."""
 
     job: str
     when: str = "ok"
@@ -24,16 +24,19 @@ class AccountNumberedV1(Fact, frozen=True, kw_only=True, tag="account.numbered.v
 
 
 class JobAdmittedV1(Fact, frozen=True, kw_only=True, tag="job.admitted.v1"):
-    """The job may run some day; from now on only the allocator moves it.
+    """The job was admitted and is pending; from now on only the allocator changes its state.
 
-    `job` is the job key. `request` is what one replica takes, with `mig` one slice of that name, for which `gpu` is the charge (R4);
-    `replicas` start together (R2). `text` is the sealed
-    `JobText`, base64; `digest` names the content of the wish, so that the same id with other content is noticed (R14).
-    `trace` is the W3C traceparent of the submit. `submitted_by`: who submitted for the user in the key, a service account or an
-    administrator (`acme.ci`); empty: that user. `on_behalf_of` stands in older records only: the user for whom the service account in
-    the key submitted.
-    `rules`: what the runtime rules of the group gave the job, a line each, secrets by name and reference only. `contained`: it has an
-    image, and so only goes where containers run. Spans in microseconds.
+    `job` is the job key. `request` is the amounts of one replica; with `mig` it takes one slice of that name, and `gpu` is the slice's
+    charge
+    (R4). `replicas` start together (R2). `text` is the sealed `JobText`, base64; `digest` identifies the submitted content, so that the
+    same id
+    with other content is detected (R14). `trace` is the W3C traceparent of the submit. `submitted_by`: who submitted for the user in the
+    key, a
+    service account or an administrator (`acme.ci`); empty: that user. `on_behalf_of` occurs in older records only: the user for whom the
+    service account in the key submitted.
+    `rules`: what the runtime rules of the group gave the job, one line each, secrets by name and reference only. `contained`: the job has
+    an
+    image, and therefore needs a node that runs containers. Durations in microseconds.
     """
 
     job: str
@@ -59,11 +62,12 @@ class JobAdmittedV1(Fact, frozen=True, kw_only=True, tag="job.admitted.v1"):
 
 
 class JobRejectedV1(Fact, frozen=True, kw_only=True, tag="job.rejected.v1"):
-    """The job can never run, or not now in such numbers. `reason` is a `RejectReason`; `message` has the numbers and the way out.
+    """The job was rejected. `reason` is a `RejectReason`; `message` has the numbers and the way out.
 
-    `submitted_by` as in `job.admitted`; `on_behalf_of`: for whom it was meant, where that is why it was turned away. `request`: what was
-    asked of the profile for one replica, empty for all that it gives, and with it `preemptible` and `contained`; none where it was turned
-    away before anybody looked at that.
+    `submitted_by` as in `job.admitted`; `on_behalf_of`: the intended user, if that is why the job was rejected. `request`: the amounts
+    asked for
+    one replica, empty for all of the profile, together with `preemptible` and `contained`; None if the job was rejected before these were
+    checked.
     """
 
     job: str
@@ -82,7 +86,7 @@ class JobRejectedV1(Fact, frozen=True, kw_only=True, tag="job.rejected.v1"):
 
 
 class WishRefusedV1(Fact, frozen=True, kw_only=True, tag="wish.refused.v1"):
-    """A message on SUBMIT that names no job: it could not be read, or its subject is none."""
+    """A message on SUBMIT that names no job: its payload or its subject is malformed."""
 
     wish: int
     subject: str
@@ -91,7 +95,7 @@ class WishRefusedV1(Fact, frozen=True, kw_only=True, tag="wish.refused.v1"):
 
 
 class JobCancelRequestedV1(Fact, frozen=True, kw_only=True, tag="job.cancel_requested.v1"):
-    """Its owner, or who may speak for them, wants the job to end."""
+    """The owner of the job, or a user who may act for the owner, asked to end it."""
 
     job: str
     by: str
@@ -99,7 +103,7 @@ class JobCancelRequestedV1(Fact, frozen=True, kw_only=True, tag="job.cancel_requ
 
 
 class JobRequeueRequestedV1(Fact, frozen=True, kw_only=True, tag="job.requeue_requested.v1"):
-    """The owner wants the job to leave where this attempt of it is, and to wait again (R29)."""
+    """The owner asked that the job releases the resources of this attempt and waits again (R29)."""
 
     job: str
     attempt: int
@@ -108,7 +112,7 @@ class JobRequeueRequestedV1(Fact, frozen=True, kw_only=True, tag="job.requeue_re
 
 
 class RefusalsCountedV1(Fact, frozen=True, kw_only=True, tag="refusals.counted.v1"):
-    """So many refusals of one kind within a second: a flood is one fact, not one each (R14)."""
+    """Number of refusals of one kind within a second: a flood is one fact, not one fact each (R14)."""
 
     tenant: str
     user: str
@@ -117,6 +121,6 @@ class RefusalsCountedV1(Fact, frozen=True, kw_only=True, tag="refusals.counted.v
 
 
 class WishesJudgedV1(Fact, frozen=True, kw_only=True, tag="wishes.judged.v1"):
-    """Every wish on SUBMIT up to `through` has been judged: admission's position, written with its effect."""
+    """Every message on SUBMIT up to `through` has been judged: the position of admission, written together with its effect."""
 
     through: int

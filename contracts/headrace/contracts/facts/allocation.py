@@ -1,4 +1,4 @@
-"""Facts of the *allocator*: who holds what, and how jobs go on. Nobody else grants, revokes or ends a job."""
+"""Facts of the *allocator*: grants, stops and the ends of jobs. Only the allocator grants and revokes leases and ends jobs."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from headrace.contracts.facts.fact import DeviceShare, Fact, Ladder, Place, Valu
 
 
 class LeaseGrantedV1(Fact, frozen=True, kw_only=True, tag="lease.granted.v1"):
-    """One replica may hold these devices and amounts on one node until it is released or revoked.
+    """One replica may hold these devices and amounts on one node until the lease is released or revoked.
 
-    A gang's leases stand in one record (R2). `amounts` is all that is charged: device units as `gpu`, cpu, memory, and, in the
-    lease of rank 0, one `job`. `inside` says whether the job fitted in its unused reservation when granted (R15);
-    `resume_from` is the newest checkpoint registered by an earlier attempt (R29). `over_budget`: a budget was used up, so it started
-    like a borrower whatever the reservation says (R33).
+    The leases of a gang are in one record (R2). `amounts` is all that is charged: device units as `gpu`, cpu, memory, and, in the
+    lease of rank 0, one `job`. `inside` is True if the job fitted into its unused reservation when granted (R15);
+    `resume_from` is the newest checkpoint registered by an earlier attempt (R29). `over_budget`: a budget was used up, so the job started
+    as a borrower, whatever its reservation (R33).
     """
 
     job: str
@@ -28,9 +28,9 @@ class LeaseGrantedV1(Fact, frozen=True, kw_only=True, tag="lease.granted.v1"):
 
 
 class LeaseRevokedV1(Fact, frozen=True, kw_only=True, tag="lease.revoked.v1"):
-    """The lease is taken back without the node's word.
+    """The lease is revoked without a statement of its node.
 
-    `cause`: `node_lost`, `node_stopped`, or `confirmed_empty`: an operator has said that nothing is left of it (R28, R32).
+    `cause`: `node_lost`, `node_stopped`, or `confirmed_empty`: an operator has confirmed that nothing of it is left on the node (R28, R32).
     """
 
     job: str
@@ -40,7 +40,7 @@ class LeaseRevokedV1(Fact, frozen=True, kw_only=True, tag="lease.revoked.v1"):
 
 
 class StopOrderedV1(Fact, frozen=True, kw_only=True, tag="stop.ordered.v1"):
-    """The job's attempt has to stop; the node walks this ladder without further contact (R28)."""
+    """The attempt of the job has to stop; the node walks this ladder without further contact (R28)."""
 
     job: str
     attempt: int
@@ -48,9 +48,10 @@ class StopOrderedV1(Fact, frozen=True, kw_only=True, tag="stop.ordered.v1"):
 
 
 class PolicyGatedV1(Fact, frozen=True, kw_only=True, tag="policy.gated.v1"):
-    """What the policy's windows and budgets say from now on (R33).
+    """The state of a policy's windows and budgets from now on (R33).
 
-    `shut`: no window is open, so nothing starts; `stops`: and what runs is stopped. `spent`: the budgets that are used up, such as
+    `shut`: every window is closed, so nothing starts; `stops`: running jobs are stopped as well. `spent`: the budgets that are used up,
+    such as
     `gpu per month`.
     """
 
@@ -62,7 +63,10 @@ class PolicyGatedV1(Fact, frozen=True, kw_only=True, tag="policy.gated.v1"):
 
 
 class ResumeOrderedV1(Fact, frozen=True, kw_only=True, tag="resume.ordered.v1"):
-    """A suspended job holds its devices again, and its nodes let it go on (R29). `min_runtime` is its own from now on, microseconds."""
+    """A suspended job holds its devices again, and its nodes resume it (R29).
+
+    `min_runtime` is the job's own from now on, in microseconds.
+    """
 
     job: str
     attempt: int
@@ -70,10 +74,10 @@ class ResumeOrderedV1(Fact, frozen=True, kw_only=True, tag="resume.ordered.v1"):
 
 
 class MoveOrderedV1(Fact, frozen=True, kw_only=True, tag="move.ordered.v1"):
-    """A suspended job goes on in another place, from its newest checkpoint (R29).
+    """A suspended job continues on other devices, from its newest checkpoint (R29).
 
     The suspended attempt is stopped by the `stop.ordered` of the same record, with the cause `moved`. Meanwhile `places` in `pool`, one for
-    each replica, are nominated for the job (R27), until its next attempt starts or a `nomination.ended` names the move. That calls it
+    each replica, are nominated for the job (R27), until its next attempt starts or a `nomination.ended` names the move. That names it
     `<job>@<sequence of this record>`.
     """
 
@@ -85,7 +89,7 @@ class MoveOrderedV1(Fact, frozen=True, kw_only=True, tag="move.ordered.v1"):
 
 
 class GrowthRequestedV1(Fact, frozen=True, kw_only=True, tag="growth.requested.v1"):
-    """So many nodes more are wanted in a pool that can create them (R38), for these jobs and such as they; the first of them are named."""
+    """A pool that can create nodes is asked for `nodes` more (R38), for these jobs and others like them; the first jobs are listed."""
 
     pool: str
     nodes: int
@@ -93,7 +97,7 @@ class GrowthRequestedV1(Fact, frozen=True, kw_only=True, tag="growth.requested.v
 
 
 class GrowthEndedV1(Fact, frozen=True, kw_only=True, tag="growth.ended.v1"):
-    """Growth is over: `grown`, or `late`, and then nothing is asked of the pool until `closed_until`. `nodes` have come."""
+    """The growth has ended: `grown`, or `late`, after which the pool is not asked again until `closed_until`. `nodes` were added."""
 
     pool: str
     outcome: str
@@ -104,11 +108,13 @@ class GrowthEndedV1(Fact, frozen=True, kw_only=True, tag="growth.ended.v1"):
 class JobRequeuedV1(Fact, frozen=True, kw_only=True, tag="job.requeued.v1"):
     """The job is pending again and keeps its admission time.
 
-    `cause`: `preempted`, `failed` (a retry is used up), `node_lost`, `node_stopped`, `refused`, `start_timeout`, `drain`, `requeued` (its
-    owner's wish); for one that was suspended also `suspend_max`, `device_lost`, `suspension_lost` (it ended meanwhile), `moved` (it goes
-    on in another place). `min_runtime` is the job's own from now on, doubled after each preemption (R29); `not_before` holds it back
-    after a loss (R32); microseconds. Until `avoid_until` it is kept away from the nodes in `avoid`, which did not start it (R36).
-    `may_overlap`: its node was lost without a word, so the old attempt may still run while the next one does (R32).
+    `cause`: `preempted`, `failed` (a retry is used up), `node_lost`, `node_stopped`, `refused`, `start_timeout`, `drain`, `requeued` (asked
+    by
+    its owner); after a suspension also `suspend_max`, `device_lost`, `suspension_lost` (the job ended meanwhile), `moved` (the job
+    continues on
+    other devices). `min_runtime` is the job's own from now on, doubled after each preemption (R29); `not_before` delays the next start
+    after a loss (R32); microseconds. Until `avoid_until` the job avoids the nodes in `avoid`, which did not start it (R36).
+    `may_overlap`: its node was lost without a statement, so the old attempt may still run while the next one does (R32).
     """
 
     job: str
@@ -122,7 +128,7 @@ class JobRequeuedV1(Fact, frozen=True, kw_only=True, tag="job.requeued.v1"):
 
 
 class JobEndedV1(Fact, frozen=True, kw_only=True, tag="job.ended.v1"):
-    """The job has reached its final state: `succeeded`, `failed` or `cancelled`."""
+    """The job has reached a final state: `succeeded`, `failed` or `cancelled`."""
 
     job: str
     attempt: int
@@ -142,8 +148,8 @@ class JobDismissedV1(Fact, frozen=True, kw_only=True, tag="job.dismissed.v1"):
 class NodeSetAsideV1(Fact, frozen=True, kw_only=True, tag="node.set_aside.v1"):
     """Nothing new is granted on the node, because it refused several jobs in a row, or failed on probation (R36).
 
-    `until`: when it is asked to check itself, and then is given one job on probation; microseconds. 0, in ledgers of release 0.1.0: only
-    an operator takes it back.
+    `until`: time at which the node is asked to check itself, and is then given one job on probation; microseconds. 0, in ledgers of release
+    0.1.0: only an operator takes it back.
     """
 
     node: str
@@ -152,16 +158,16 @@ class NodeSetAsideV1(Fact, frozen=True, kw_only=True, tag="node.set_aside.v1"):
 
 
 class NodeCheckOrderedV1(Fact, frozen=True, kw_only=True, tag="node.check_ordered.v1"):
-    """A node that was set aside is to check itself: its time is over (R36). It answers with `node.checked`."""
+    """A node that was set aside is asked to check itself: its time is over (R36). It answers with `node.checked`."""
 
     node: str
 
 
 class UsualRequest(Value, frozen=True, kw_only=True):
-    """What one replica needs of a node: devices or a part of one, millicores, MiB, of these GPU models (none: any).
+    """What one replica needs of a node: devices or a part of one, millicores, MiB, of these GPU models (empty: any).
 
     `whole` devices, `fraction` units of one, or the slice `mig`, which is stated from level 2 on.
-    `weight`: how often it is asked for beside the others.
+    `weight`: how often this is requested, relative to the others.
     """
 
     whole: int = 0
@@ -174,16 +180,17 @@ class UsualRequest(Value, frozen=True, kw_only=True):
 
 
 class MixLearnedV1(Fact, frozen=True, kw_only=True, tag="mix.learned.v1"):
-    """What a pool is usually asked for is this now: places are chosen so that such requests find room (R20)."""
+    """The usual requests of a pool from now on: placement keeps room for these (R20)."""
 
     pool: str
     requests: tuple[UsualRequest, ...]
 
 
 class HoldPlacedV1(Fact, frozen=True, kw_only=True, tag="hold.placed.v1"):
-    """The job has waited too long for room: these places of the pool are kept for it from those who rank below it (R16).
+    """The job has waited too long: these places of the pool are kept for it from jobs that rank lower (R16).
 
-    What others hold of them is awaited. Nothing is charged for what is kept (R37). It ends when the job leaves the line, or when lifted.
+    What other jobs still hold there is awaited. Kept resources are not charged (R37). The hold ends when the job stops waiting, or when
+    lifted.
     """
 
     job: str
@@ -193,7 +200,7 @@ class HoldPlacedV1(Fact, frozen=True, kw_only=True, tag="hold.placed.v1"):
 
 
 class HoldLiftedV1(Fact, frozen=True, kw_only=True, tag="hold.lifted.v1"):
-    """Nothing is kept for the job in this pool any more, though it still waits."""
+    """The hold of the job in this pool has ended, although the job still waits."""
 
     job: str
     pool: str

@@ -1,4 +1,4 @@
-"""Facts about the ledger itself, stated by *audit*: what was kept beside it, and can be trusted because the ledger says its digest."""
+"""Facts about the ledger itself, stated by *audit*: files stored beside it, which can be verified by the digest in the fact."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from headrace.contracts.facts.fact import Fact
 
 
 class SnapshotTakenV1(Fact, frozen=True, kw_only=True, tag="snapshot.taken.v1"):
-    """The fold behind the record `sequence` lies in the object store under `name`, as so many `bytes`.
+    """A snapshot of the fold behind record `sequence` is in the object store under `name`, with size `bytes`.
 
-    `schema` says which releases can read it, `digest` is SHA-256 of its bytes in hexadecimal; `facts` are those folded into it.
+    `schema` identifies the releases that can read it, `digest` is SHA-256 of its bytes in hexadecimal; `facts` is the number of facts
+    folded
+    into it.
     """
 
     name: str
@@ -20,11 +22,11 @@ class SnapshotTakenV1(Fact, frozen=True, kw_only=True, tag="snapshot.taken.v1"):
 
 
 class LedgerSealedV1(Fact, frozen=True, kw_only=True, tag="ledger.sealed.v1"):
-    """What the records `first` to `last` hold, signed. `number` counts seals from 1 on, `prev` is the digest of the one before.
+    """A signature over the records `first` to `last`. `number` counts seals from 1 on, `prev` is the digest of the previous seal.
 
     `contents` is the digest of all records' digests (subject and bytes), `times` that of the server's times; all three in hexadecimal.
-    `marks` are twelve bytes for each record, base64, by which it is found which is another one. `key` is the Ed25519 key (public,
-    base64) whose `signature` (base64) this is.
+    `marks` are twelve bytes for each record, base64, which identify a record that differs. `key` is the Ed25519 key (public,
+    base64) of the `signature` (base64).
     """
 
     number: int

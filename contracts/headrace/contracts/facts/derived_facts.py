@@ -1,6 +1,6 @@
-"""What a fact says of others by implication, spelled out as facts of their own, so that a reader has one way of hearing it.
+"""Facts that another fact implies, derived as facts of their own, so that readers handle one form.
 
-Only one does: a `preemption.ordered` that carries its victims' ladders stands for the `stop.ordered` of each of them, because thousands
+There is one case: a `preemption.ordered` that carries its victims' ladders implies a `stop.ordered` for each victim, because thousands
 of those would not fit into one record beside it (R26, R28).
 """
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def spelled_out(facts: Iterable[AnyFact]) -> Iterator[tuple[int, AnyFact]]:
-    """Every fact with its place in the record, and behind it what it implies, at the same place."""
+    """Every fact with its index in the record, each followed by the facts that it implies, at the same index."""
     facts = tuple(facts)
     return _with_implied(facts) if PreemptionOrderedV1 in map(type, facts) else enumerate(facts)
 

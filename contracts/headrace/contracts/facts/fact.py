@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 
 Whole = Annotated[int, msgspec.Meta(ge=-(2**53) + 1, le=2**53 - 1)]
-"""An integer said by somebody who is not one of our services: no larger than every JSON reader and every database holds."""
+"""An integer from outside of our services: within the range of every JSON reader and every database."""
 
 
 class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -16,19 +16,19 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
 
 
 class Fact(Value, frozen=True, tag_field="type"):
-    """Something that happened. `type` names it and its version; defaults are left out of the bytes."""
+    """Something that happened. `type` is its name and version; defaults are left out of the bytes."""
 
 
 @cache
 def fact_type(kind: type[Fact]) -> str:
-    """What facts of a class are called, with the version: `lease.granted.v1`."""
+    """The type of the facts of a class, with the version: `lease.granted.v1`."""
     return str(kind.__struct_config__.tag)
 
 
 class DeviceShare(Value, frozen=True, kw_only=True):
-    """Units of one device (R1): 126,000 is the whole of it. `device` is the node's own name for it.
+    """Units of one device (R1): 126,000 is the whole device. `device` is the node's own name for it.
 
-    Of a device in MIG mode it is the slice `mig`, from memory slice `start` on, and `units` are what it is charged (R4).
+    Of a device in MIG mode it is the slice `mig`, from memory slice `start` on, and `units` is the slice's charge (R4).
     """
 
     device: str
@@ -38,12 +38,12 @@ class DeviceShare(Value, frozen=True, kw_only=True):
 
     @property
     def label(self) -> str:
-        """As people read it: `gpu3`, or `gpu3:3g.40gb@4` for a slice of it."""
+        """The share as people read it: `gpu3`, or `gpu3:3g.40gb@4` for a slice."""
         return f"{self.device}:{self.mig}@{self.start}" if self.mig else self.device
 
 
 class Place(Value, frozen=True, kw_only=True):
-    """Where one replica goes: a node and the units of its devices. `amounts` is all that the replica is charged with."""
+    """Where one replica runs: a node and the units of its devices. `amounts` is all that the replica is charged."""
 
     node: str
     devices: tuple[DeviceShare, ...] = ()

@@ -1,7 +1,7 @@
-"""Facts of administration, stated by *governance*: an object was written or removed, a node was set aside.
+"""Facts of administration, stated by *governance*: an object was written or removed, a node was cordoned or approved, and so on.
 
 An object's revision is the sequence of the record that last wrote it (R9). One record holds a whole document set, all or
-nothing. `author` is `<tenant>.<user>` of who asked; `reason` is what they gave as the reason.
+nothing. `author` is `<tenant>.<user>` of the requester; `reason` is the reason given in the request.
 """
 
 from __future__ import annotations
@@ -11,28 +11,28 @@ from headrace.contracts.facts.fact import Fact
 
 
 class AuthoredFact(Fact, frozen=True, kw_only=True):
-    """A fact that somebody asked for."""
+    """A fact that follows a request of a user."""
 
     author: str
     reason: str = ""
 
 
 class TenantAppliedV1(AuthoredFact, frozen=True, kw_only=True, tag="tenant.applied.v1"):
-    """The tenant is now as written."""
+    """The tenant was created or changed; `tenant` is its content."""
 
     tenant: Tenant
 
 
 class TenantDeletedV1(AuthoredFact, frozen=True, kw_only=True, tag="tenant.deleted.v1"):
-    """The tenant is gone."""
+    """The tenant was deleted."""
 
     name: str
 
 
 class UserAppliedV1(AuthoredFact, frozen=True, kw_only=True, tag="user.applied.v1"):
-    """The user is now as written. `vouched`: the provider has said that the subject is this person (stated from level 2 on).
+    """The user was created or changed. `vouched`: the provider has confirmed that the subject is this person (stated from level 2 on).
 
-    One that is not counts only for a token whose own claim names the same tenant.
+    A subject without it counts only for a token whose own claim names the same tenant.
     """
 
     user: User
@@ -40,68 +40,68 @@ class UserAppliedV1(AuthoredFact, frozen=True, kw_only=True, tag="user.applied.v
 
 
 class UserDeletedV1(AuthoredFact, frozen=True, kw_only=True, tag="user.deleted.v1"):
-    """The user is gone."""
+    """The user was deleted."""
 
     tenant: str
     handle: str
 
 
 class GroupAppliedV1(AuthoredFact, frozen=True, kw_only=True, tag="group.applied.v1"):
-    """The group is now as written; its policies' queues are open to its members by this act alone (R12)."""
+    """The group was created or changed; its members may use its policies' queues from this fact on (R12)."""
 
     group: Group
 
 
 class GroupDeletedV1(AuthoredFact, frozen=True, kw_only=True, tag="group.deleted.v1"):
-    """The group is gone."""
+    """The group was deleted."""
 
     tenant: str
     name: str
 
 
 class PoolAppliedV1(AuthoredFact, frozen=True, kw_only=True, tag="pool.applied.v1"):
-    """The pool is now as written; nodes belong to it by label."""
+    """The pool was created or changed; nodes belong to it by label."""
 
     pool: Pool
 
 
 class PoolDeletedV1(AuthoredFact, frozen=True, kw_only=True, tag="pool.deleted.v1"):
-    """The pool is gone."""
+    """The pool was deleted."""
 
     name: str
 
 
 class ProfileAppliedV1(AuthoredFact, frozen=True, kw_only=True, tag="profile.applied.v1"):
-    """The profile is now as written."""
+    """The profile was created or changed."""
 
     profile: Profile
 
 
 class ProfileDeletedV1(AuthoredFact, frozen=True, kw_only=True, tag="profile.deleted.v1"):
-    """The profile is gone."""
+    """The profile was deleted."""
 
     tenant: str = ""
     name: str
 
 
 class PolicyAppliedV1(AuthoredFact, frozen=True, kw_only=True, tag="policy.applied.v1"):
-    """The policy is now as written; its queues are those it links (R12)."""
+    """The policy was created or changed; its queues are those of the profiles it links (R12)."""
 
     policy: Policy
 
 
 class PolicyDeletedV1(AuthoredFact, frozen=True, kw_only=True, tag="policy.deleted.v1"):
-    """The policy and its queues are gone."""
+    """The policy and its queues were deleted."""
 
     tenant: str
     name: str
 
 
 class ObjectClosedV1(AuthoredFact, frozen=True, kw_only=True, tag="object.closed.v1"):
-    """Nothing new is granted under the object (R11), until it is applied again or gone.
+    """Nothing new is granted under the object (R11), until it is applied again or deleted.
 
-    `kind` is one of `documents.KINDS`, `tenant` empty for what no tenant owns. `mode`: `freeze` keeps everything as it is; `drain` deletes
-    the object once what runs under it has ended; `cancel` cancels what waits, stops what runs, and then deletes it.
+    `kind` is one of `documents.KINDS`, `tenant` empty for objects without one. `mode`: `freeze` keeps everything as it is; `drain` deletes
+    the object once all that runs under it has ended; `cancel` cancels pending jobs, stops running ones, and then deletes the object.
     """
 
     kind: str
@@ -111,7 +111,7 @@ class ObjectClosedV1(AuthoredFact, frozen=True, kw_only=True, tag="object.closed
 
 
 class CalendarStatedV1(Fact, frozen=True, kw_only=True, tag="calendar.stated.v1"):
-    """What clocks show in a time zone (R33): from each moment on, so many seconds more than UTC. Known until `until`; microseconds.
+    """Offsets of a time zone (R33): from each time on, seconds ahead of UTC. Known until `until`; times in microseconds.
 
     Stated with the first policy that needs the zone, and again, for the time to come, before it runs out.
     """
@@ -128,22 +128,22 @@ class NodeCordonedV1(AuthoredFact, frozen=True, kw_only=True, tag="node.cordoned
 
 
 class NodeUncordonedV1(AuthoredFact, frozen=True, kw_only=True, tag="node.uncordoned.v1"):
-    """The node takes new work again."""
+    """New work is granted on the node again."""
 
     node: str
 
 
 class NodeDrainOrderedV1(AuthoredFact, frozen=True, kw_only=True, tag="node.drain_ordered.v1"):
-    """Nothing new is granted on the node, and what is there leaves by its ladder and is requeued (R28). Uncordoning ends it."""
+    """Nothing new is granted on the node, and its jobs are stopped by their ladders and requeued (R28). Uncordoning ends it."""
 
     node: str
 
 
 class NodeApprovedV1(AuthoredFact, frozen=True, kw_only=True, tag="node.approved.v1"):
-    """How much of what a node says of itself is believed from now on (stated from level 2 on).
+    """The limits up to which a node's own statements are believed from now on (stated from level 2 on).
 
     `labels`: the value `*` stands for any. `gpus`: the number of devices. `isolation`: the highest level. `joins`: False until an operator
-    has approved something: the node is in no pool. A node without such a fact logs in by the installation's own configuration, and is
+    has approved the node, which belongs to no pool before. A node without this fact logs in by the installation's own configuration, and is
     believed.
     """
 
@@ -155,7 +155,7 @@ class NodeApprovedV1(AuthoredFact, frozen=True, kw_only=True, tag="node.approved
 
 
 class NodeExcludedV1(Fact, frozen=True, kw_only=True, tag="node.excluded.v1"):
-    """The node wrote void records or too much: its connections are ended, and it is not let in until an operator uncordons it.
+    """The node wrote void records or too much: its connections are ended, and its login is refused until an operator uncordons it.
 
     Stated from level 2 on, of nodes that log in with a token.
     """
@@ -165,7 +165,7 @@ class NodeExcludedV1(Fact, frozen=True, kw_only=True, tag="node.excluded.v1"):
 
 
 class PreemptionForcedV1(AuthoredFact, frozen=True, kw_only=True, tag="preemption.forced.v1"):
-    """An operator takes what a job holds, though it may be inside a reservation (R24): its attempt walks the ladder as if preempted."""
+    """An operator preempts a job, even inside its reservation (R24): its attempt walks the ladder as if preempted."""
 
     job: str
     attempt: int
@@ -178,9 +178,9 @@ class TenantErasedV1(AuthoredFact, frozen=True, kw_only=True, tag="tenant.erased
 
 
 class UserErasedV1(AuthoredFact, frozen=True, kw_only=True, tag="user.erased.v1"):
-    """The person's own key was destroyed: who they were and what their jobs up to now ran can never be read again.
+    """The key of one user's texts was destroyed: their identity and what their jobs up to now ran can never be read again.
 
-    What they were given counts no more. Whoever looks back reads `pseudonym` in the place of the handle.
+    Their memberships and tokens are void. Answers about the past show `pseudonym` in the place of the handle.
     """
 
     tenant: str
@@ -196,16 +196,16 @@ class TextsLockedV1(Fact, frozen=True, kw_only=True, tag="texts.locked.v1"):
 
 
 class TextsUnlockedV1(Fact, frozen=True, kw_only=True, tag="texts.unlocked.v1"):
-    """That key is there again, or no job that needs it is left."""
+    """The key is available again, or all jobs that need it have ended."""
 
     tenant: str
     handle: str
 
 
 class TokenCreatedV1(AuthoredFact, frozen=True, kw_only=True, tag="token.created.v1"):
-    """Somebody was given a token, which is good until `expires_at` (microseconds) and as long as it is not revoked.
+    """A token was issued; it is valid until `expires_at` (microseconds) unless revoked.
 
-    `token` is its id (a ULID); `role` is a `tokens.TokenRole`. `handle` is the user, service account or node that it speaks for.
+    `token` is its id (a ULID); `role` is a `tokens.TokenRole`. `handle` is the user, service account or node that it is for.
     """
 
     token: str
@@ -216,9 +216,9 @@ class TokenCreatedV1(AuthoredFact, frozen=True, kw_only=True, tag="token.created
 
 
 class MembershipClaimedV1(Fact, frozen=True, kw_only=True, tag="membership.claimed.v1"):
-    """A provider's token said in which groups of the tenant its bearer is: these, and no others, until it ends or a newer one speaks.
+    """The groups of the tenant in a user's token of an identity provider: exactly these, until it expires or a newer token is shown.
 
-    `groups`: of those that the token named, the tenant's own, sorted. `issued_at`, `until`: the token's, microseconds since 1970.
+    `groups`: the tenant's own among the token's groups, sorted. `issued_at`, `until`: the token's times, microseconds since 1970.
     """
 
     tenant: str
@@ -229,7 +229,7 @@ class MembershipClaimedV1(Fact, frozen=True, kw_only=True, tag="membership.claim
 
 
 class TokenRevokedV1(AuthoredFact, frozen=True, kw_only=True, tag="token.revoked.v1"):
-    """The token of that id is good no more; without an id: none that this bearer was given up to now, by whichever issuer."""
+    """The token with this id is revoked; without an id: all tokens of this bearer issued up to now, by any issuer."""
 
     token: str = ""
     tenant: str = ""
@@ -237,6 +237,6 @@ class TokenRevokedV1(AuthoredFact, frozen=True, kw_only=True, tag="token.revoked
 
 
 class NodeConfirmedEmptyV1(AuthoredFact, frozen=True, kw_only=True, tag="node.confirmed_empty.v1"):
-    """An operator has seen that nothing runs on the node any more of what is overdue there, or, if it is away, of anything (R28, R32)."""
+    """An operator confirmed that nothing overdue is left on the node or, if the node is away, that nothing is left there (R28, R32)."""
 
     node: str

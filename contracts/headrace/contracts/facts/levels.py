@@ -1,12 +1,12 @@
-"""Levels: what may be stated while not everybody reads the newest facts yet. New versions are switched on, not slipped in.
+"""Levels: what may be stated while some processes do not read the newest facts yet. New versions are enabled in one step.
 
-A release that brings a fact, or a new version of one, brings the next level: its name in `RELEASES`, the fact in `SINCE`, and, for a new
-version, how it is said in the version before (`DOWNCASTERS`). Its code decides in the newest version; until `installation.level` has been
-raised (by *governance*, when everybody reads that much), what it states is brought to the installation's level. A fact that has no
-version before is for its decider to keep back: the level is in the fold.
+A release that adds a fact, or a new version of one, adds the next level: its name in `RELEASES`, the fact in `SINCE`, and, for a new
+version, the conversion to the version before (`DOWNCASTERS`). Its code decides in the newest version; until `installation.level` has been
+raised (by *governance*, when every process reads that level), its facts are converted to the installation's level. A fact without an
+earlier version has to be withheld by its decider: the level is in the fold.
 
-Level 2 (release 0.2.0) is also the one from which the amended rules hold: deciders and the fold take them only where the installation
-has it (`AMENDED`), so that a ledger of release 0.1.0 means what it meant.
+Level 2 (release 0.2.0) is also the one from which the amended rules hold: deciders and the fold apply them only at that level
+(`AMENDED`), so that a ledger of release 0.1.0 keeps its meaning.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ LEVEL = len(RELEASES)
 """The highest level that this release reads, and writes once the installation has it."""
 
 FIRST = 1
-"""The level of an installation whose ledger names none."""
+"""The level of an installation whose ledger states none."""
 
 AMENDED = 2
-"""The level from which the rules hold as release 0.2.0 has them."""
+"""The level from which the rules of release 0.2.0 hold."""
 
 SINCE: dict[type[AnyFact], int] = dict.fromkeys(
     (
@@ -50,21 +50,21 @@ SINCE: dict[type[AnyFact], int] = dict.fromkeys(
     ),
     2,
 )
-"""From which level on a fact may be stated; those that are not named, from the first."""
+"""The level from which each fact may be stated; facts that are not listed, from the first."""
 
 DOWNCASTERS: dict[type[AnyFact], Callable[[AnyFact], AnyFact]] = {}
-"""A fact in the version before its own."""
+"""Conversions of a fact to the version before its own."""
 
 
 def release_of(level: int) -> str:
-    """The release that reads a level, as people install it; for a level beyond our own only that it is newer."""
+    """The release that reads a level, for people; for a level above our own only that it is newer."""
     return f"headrace {RELEASES[level - 1]}" if FIRST <= level <= LEVEL else f"a newer release of headrace than {RELEASES[-1]}"
 
 
 def at_level(facts: tuple[AnyFact, ...], level: int) -> tuple[AnyFact, ...]:
-    """The facts as they may be stated at a level; the same object where they may be as they are.
+    """The facts as they may be stated at a level; the same object if they need no conversion.
 
-    `KeyError` for one that has no version before: whoever decided it should have looked at the level.
+    Raises KeyError for a fact without an earlier version: its decider has to check the level.
     """
     if level >= LEVEL or all(SINCE.get(type(fact), FIRST) <= level for fact in facts):
         return facts
@@ -72,13 +72,13 @@ def at_level(facts: tuple[AnyFact, ...], level: int) -> tuple[AnyFact, ...]:
 
 
 def read_back(facts: tuple[AnyFact, ...], level: int) -> tuple[AnyFact, ...]:
-    """What a fold sees of facts that are stated at a level."""
+    """The facts as a fold reads them after they were stated at a level."""
     stated = at_level(facts, level)
     return facts if stated is facts else tuple(map(current, stated))
 
 
 def too_early(facts: Iterable[AnyFact], level: int) -> str:
-    """Why facts, as they were written, may not stand in a ledger of that level; empty where they may."""
+    """Why one of the facts may not be in a ledger of that level; empty if all may."""
     if level < LEVEL:
         for fact in facts:
             since = SINCE.get(type(fact), FIRST)

@@ -1,4 +1,4 @@
-"""Facts of a *node executor*: what it has, and what became of each lease on it. A node speaks of itself only.
+"""Facts of a *node executor*: its hardware, and what became of each lease on it. A node states facts about itself only.
 
 `at` is the node's clock, in microseconds since 1970 (R37).
 """
@@ -9,7 +9,7 @@ from headrace.contracts.facts.fact import Fact, Value, Whole
 
 
 class Device(Value, frozen=True, kw_only=True):
-    """One GPU as the node sees it. `memory` in MiB. `unfit`: why nothing may be granted on it; empty where it is in order."""
+    """One GPU as the node reports it. `memory` in MiB. `unfit`: why nothing may be granted on it; empty if it is healthy."""
 
     device: str
     model: str
@@ -19,12 +19,13 @@ class Device(Value, frozen=True, kw_only=True):
 
 
 class NodeRegisteredV1(Fact, frozen=True, kw_only=True, tag="node.registered.v1"):
-    """The node is here, with this hardware. Said at every start; `holding` are the leases whose jobs still run on it.
+    """The node is present, with this hardware. Stated at every start; `holding` are the leases whose jobs still run on it.
 
-    `isolation` is the level that it has proved; `levels` says, for the kinds `whole`, `fraction` and `slice`, where that is another, and
-    for `container` (without a GPU), `container-whole`, `container-fraction` and `container-slice`, where jobs with an image have another
-    than processes; `unable` where they cannot run at all. `reads` is the level that its executor reads and writes
-    (`contracts.facts.levels`).
+    `isolation` is the level that it has proved; `levels` has the kinds with another level: `whole`, `fraction` and `slice`, and, for jobs
+    with
+    an image, `container` (without a GPU), `container-whole`, `container-fraction` and `container-slice`, if they differ from processes;
+    `unable`
+    if the node cannot run the kind. `reads` is the level of facts that its executor reads and writes (`contracts.facts.levels`).
     """
 
     node: str
@@ -41,7 +42,7 @@ class NodeRegisteredV1(Fact, frozen=True, kw_only=True, tag="node.registered.v1"
 
 
 class DeviceDrainedV1(Fact, frozen=True, kw_only=True, tag="device.drained.v1"):
-    """A device is in no order: nothing more is granted on it. What runs there goes on as long as it can.
+    """A device is unfit: nothing more is granted on it. Jobs on it continue as long as they can.
 
     `cause`: `lost`, `xid`, `ecc`, `row_remap`, `recovery_action`, `stuck_slice`, `foreign_slice`, `disputed` (it is held for a lease that
     the ledger does not have there; until the node registers again, R36); `code` is the number that came with it
@@ -57,7 +58,7 @@ class DeviceDrainedV1(Fact, frozen=True, kw_only=True, tag="device.drained.v1"):
 
 
 class DeviceReturnedV1(Fact, frozen=True, kw_only=True, tag="device.returned.v1"):
-    """A device that was drained is in order again; `message` says what was seen."""
+    """A drained device is healthy again; `message` has the observation."""
 
     node: str
     device: str
@@ -66,10 +67,10 @@ class DeviceReturnedV1(Fact, frozen=True, kw_only=True, tag="device.returned.v1"
 
 
 class NodeStoppedV1(Fact, frozen=True, kw_only=True, tag="node.stopped.v1"):
-    """The executor is going down in an orderly way; nothing runs on the node any more.
+    """The executor shuts down in an orderly way; all jobs on the node have ended.
 
-    `through`: the ledger sequence of the last orders that it had read. It says nothing of leases granted after that (R36). 0: it was said
-    by release 0.1.0, which names none, and means every lease on the node.
+    `through`: the ledger sequence of the last orders that it had read. The fact does not cover leases granted later (R36). 0: stated by
+    release 0.1.0, and covers every lease on the node.
     """
 
     node: str
@@ -78,7 +79,7 @@ class NodeStoppedV1(Fact, frozen=True, kw_only=True, tag="node.stopped.v1"):
 
 
 class NodeCheckedV1(Fact, frozen=True, kw_only=True, tag="node.checked.v1"):
-    """The node has checked itself, as it was asked to after it had been set aside (R36). `ordered` is the sequence of that order.
+    """The node has checked itself, as ordered after it had been set aside (R36). `ordered` is the sequence of that order.
 
     `passed`: it could write to its disk, saw its devices and started a program as it starts jobs; else `message` says what failed.
     """
@@ -91,7 +92,7 @@ class NodeCheckedV1(Fact, frozen=True, kw_only=True, tag="node.checked.v1"):
 
 
 class LeaseStartedV1(Fact, frozen=True, kw_only=True, tag="lease.started.v1"):
-    """The job's process runs. `isolation` is the level really obtained, never overstated."""
+    """The job's process runs. `isolation` is the level in effect, never overstated."""
 
     job: str
     attempt: Whole
@@ -125,9 +126,9 @@ class LeaseRungV1(Fact, frozen=True, kw_only=True, tag="lease.rung.v1"):
 
 
 class LeaseSuspendedV1(Fact, frozen=True, kw_only=True, tag="lease.suspended.v1"):
-    """The job is stopped where it was and keeps its place in host memory; its devices are free for others (R29).
+    """The job is suspended and stays in host memory; its devices are free for other jobs (R29).
 
-    `how`: by which means, never overstated; `sigstop` is a stand-in on simulated devices, which hold nothing that would have to be moved.
+    `how`: the mechanism, never overstated; `sigstop` is a substitute on simulated devices, which have no memory to move.
     """
 
     job: str
@@ -138,7 +139,7 @@ class LeaseSuspendedV1(Fact, frozen=True, kw_only=True, tag="lease.suspended.v1"
 
 
 class LeaseResumedV1(Fact, frozen=True, kw_only=True, tag="lease.resumed.v1"):
-    """A job that was suspended runs again, on the same devices (R29)."""
+    """A suspended job runs again, on the same devices (R29)."""
 
     job: str
     attempt: Whole
@@ -147,7 +148,7 @@ class LeaseResumedV1(Fact, frozen=True, kw_only=True, tag="lease.resumed.v1"):
 
 
 class CheckpointRegisteredV1(Fact, frozen=True, kw_only=True, tag="checkpoint.registered.v1"):
-    """The job saved its work, and the node found the file there (R25). `uri` is where; `step` the job's own count."""
+    """The job saved its work, and the node found the file (R25). `uri` is its location; `step` the job's own count."""
 
     job: str
     attempt: Whole
@@ -157,12 +158,12 @@ class CheckpointRegisteredV1(Fact, frozen=True, kw_only=True, tag="checkpoint.re
 
 
 class LeaseEndedV1(Fact, frozen=True, kw_only=True, tag="lease.ended.v1"):
-    """The process is gone, the devices are verified free: the lease is released.
+    """The process has ended and the devices are verified free: the lease is released.
 
-    `outcome`: `exited`, `killed` (by the ladder's last rung), `refused` (never started, the node's fault; R36), `never_started` (a stop
-    came first), `lost` (the executor cannot say). `exit_code` as a shell would tell it (128 + signal). `finished`: the job declared
-    itself finished (R30). `stopping`: a ladder was being walked when it ended; without it the job ended by itself, even if a stop
-    was on its way. `exited_at` is when the process ended, `at` when the devices were free. `held_by`: with `refused`, the lease that still
+    `outcome`: `exited`, `killed` (by the ladder's last rung), `refused` (never started, the node's fault; R36), `never_started` (stopped
+    before), `lost` (unknown to the executor). `exit_code` as a shell reports it (128 + signal). `finished`: the job declared
+    itself finished (R30). `stopping`: a ladder was in progress when it ended; without it the job ended by itself, even if a stop
+    was under way. `exited_at` is when the process ended, `at` when the devices were free. `held_by`: with `refused`, the lease that still
     holds a device which this one was granted: the node was never told to end it, or has not finished doing so. Then node and ledger
     disagree, which is not counted as a refusal: the device is drained as `disputed`, and the node asks what should run on it (R36).
     """

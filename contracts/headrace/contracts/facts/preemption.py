@@ -1,4 +1,4 @@
-"""Facts of taking back: searched by *preemption*, ordered by the *allocator*, watched and settled by *preemption* (R19, R23-R30).
+"""Facts of preemption: searched by *preemption*, ordered by the *allocator*, watched and settled by *preemption* (R19, R23-R30).
 
 A preemption's id is `<job key of the preemptor>@<sequence of reclaim.opened>`.
 """
@@ -9,9 +9,9 @@ from headrace.contracts.facts.fact import Fact, Ladder, Place, Value
 
 
 class Victim(Value, frozen=True, kw_only=True):
-    """A job that has to yield. The numbers say why it and not another (R25): `lost` in whole GPU-seconds at the time of search.
+    """A job that has to stop. The numbers show why it was chosen (R25): `lost` in whole GPU-seconds at the time of the search.
 
-    `ladder`: which of the order's ladders is its own, where the order carries them.
+    `ladder`: index of its ladder in the order, if the order carries ladders.
     """
 
     job: str
@@ -22,7 +22,7 @@ class Victim(Value, frozen=True, kw_only=True):
 
 
 class ReclaimOpenedV1(Fact, frozen=True, kw_only=True, tag="reclaim.opened.v1"):
-    """By the allocator: this job cannot be placed in `pool`, but may take back (R19). What helps it is kept until the answer."""
+    """By the allocator: this job cannot be placed in `pool`, but may preempt (R19). What helps it is kept until the answer."""
 
     job: str
     pool: str
@@ -42,7 +42,10 @@ class PreemptionProposedV1(Fact, frozen=True, kw_only=True, tag="preemption.prop
 
 
 class PreemptionNoneV1(Fact, frozen=True, kw_only=True, tag="preemption.none.v1"):
-    """By preemption: no legal sufficient set exists. `protected` leases would have helped; the first is free to take at `retry_at`."""
+    """By preemption: a legal sufficient set does not exist.
+
+    `protected` leases would have helped; the first can be preempted from `retry_at` on.
+    """
 
     preemption: str
     job: str
@@ -53,9 +56,9 @@ class PreemptionNoneV1(Fact, frozen=True, kw_only=True, tag="preemption.none.v1"
 
 
 class PreemptionOrderedV1(Fact, frozen=True, kw_only=True, tag="preemption.ordered.v1"):
-    """By the allocator: the plan is law, and the places are nominated (R27).
+    """By the allocator: the proposal is in force, and the places are nominated (R27).
 
-    The victims' `stop.ordered` stand in the same record; where there are too many for one, `ladders` stand for them (`implied`).
+    The victims' `stop.ordered` are in the same record; if there are too many for one record, `ladders` replace them (`derived_facts`).
     """
 
     preemption: str
@@ -69,7 +72,7 @@ class PreemptionOrderedV1(Fact, frozen=True, kw_only=True, tag="preemption.order
 
 
 class PreemptionDismissedV1(Fact, frozen=True, kw_only=True, tag="preemption.dismissed.v1"):
-    """By the allocator: the proposal was no longer legal or sufficient, no longer needed, or did not come within 2 s."""
+    """By the allocator: the proposal was no longer legal, sufficient or needed, or did not come within 2 s."""
 
     preemption: str
     job: str
@@ -86,10 +89,11 @@ class NominationEndedV1(Fact, frozen=True, kw_only=True, tag="nomination.ended.v
 
 
 class PreemptionSettledV1(Fact, frozen=True, kw_only=True, tag="preemption.settled.v1"):
-    """By preemption: all victims have left. Times in microseconds since the order.
+    """By preemption: all victims have stopped. Times in microseconds since the order.
 
-    `lost` is in whole GPU-seconds, checkpoints made in the grace counted (R25). `to_signal` is ours, `grace` the slowest job's,
-    `to_release` the executor's and the driver's.
+    `lost` is in whole GPU-seconds, checkpoints made in the grace counted (R25). `to_signal` is the delay of our services, `grace` that of
+    the
+    slowest job, `to_release` that of the executor and the driver.
     """
 
     preemption: str
@@ -111,7 +115,7 @@ class LeaseOverdueV1(Fact, frozen=True, kw_only=True, tag="lease.overdue.v1"):
 
 
 class NodeLostV1(Fact, frozen=True, kw_only=True, tag="node.lost.v1"):
-    """By preemption, which listens to heartbeats: the node has been silent for `node_timeout` (R32)."""
+    """By preemption, which receives heartbeats: the node has been silent for `node_timeout` (R32)."""
 
     node: str
     silent_for: int

@@ -11,12 +11,12 @@ from headrace.contracts.facts.fact import Whole
 
 RECORD_BYTES_MAX = 512 * 1024
 NODE_RECORD_BYTES_MAX = 128 * 1024
-"""Of a record that an executor writes; of larger ones a node may write few before it is excluded (`governance.node_allowance`)."""
+"""Bytes of a node's record above which the record counts against the node's allowance (`governance.node_allowance`)."""
 RECORD_FACTS_MAX = 1_000
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """What a writer states at once.
+    """The facts that a writer states at once.
 
     `by`: the writer, equal to the last part of the subject. `now`: max(time of its fold, its clock), microseconds (R34).
     `engine`: its software version. `as_of`: the ledger sequence it decided on. `prev`: the digest of its previous record

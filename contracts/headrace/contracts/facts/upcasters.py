@@ -1,7 +1,7 @@
-"""Old versions of facts made current, so that a fold knows one version of each.
+"""Conversion of old versions of facts to the current one, so that a fold handles one version of each.
 
 An upcaster takes a fact of version n and returns the same fact in version n + 1; it is registered here under the old type
-and stays for ever, with the golden file of the version it reads. There is no old version yet, so the table is empty.
+and stays for ever, with the golden file of the version it reads. All facts have one version so far, so the table is empty.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ UPCASTERS: dict[type[AnyFact], Callable[[AnyFact], AnyFact]] = {}
 
 
 def upcast(record: Record) -> Record:
-    """`record` with every fact in its current version; the same object where none is old."""
+    """`record` with every fact in its current version; the same object if all are current."""
     if not UPCASTERS or not any(type(fact) in UPCASTERS for fact in record.facts):
         return record
     return Record(
@@ -31,7 +31,7 @@ def upcast(record: Record) -> Record:
 
 
 def current(fact: AnyFact) -> AnyFact:
-    """The fact in its current version; itself where it is."""
+    """The fact in its current version; the same object if it is current."""
     while (upcaster := UPCASTERS.get(type(fact))) is not None:
         fact = upcaster(fact)
     return fact

@@ -1,7 +1,7 @@
-"""The law: which writer may state which fact, about which object. One writer for each kind of fact.
+"""Which writer may state which fact, about which object, as a table. One writer for each kind of fact.
 
-Readers check it for every record (`headrace.domain.fold.entitlement`); a record that breaks it is void. A node may speak of
-itself and of leases on itself only.
+Readers check it for every record (`headrace.domain.fold.entitlement`); a record that breaks it is void. A node may state
+facts about itself and leases on itself only.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SERVICES = (ADMISSION, ALLOCATOR, PREEMPTION, GOVERNANCE, AUDIT)
 
 
 class Law(NamedTuple):
-    """One row: `writer` may state `fact` about `about`, which has to be in one of `states` for it to have an effect."""
+    """One row: `writer` may state `fact` about `about`, which has to be in one of `states` for the fact to have an effect."""
 
     writer: str
     fact: type[Fact]
@@ -61,7 +61,7 @@ LAWS: tuple[Law, ...] = (
     Law(GOVERNANCE, f.TokenCreatedV1, "a token", "unknown"),
     Law(GOVERNANCE, f.MembershipClaimedV1, "a user", "any"),
     Law(GOVERNANCE, f.TokenRevokedV1, "a token, or all of a bearer", "any"),
-    Law(GOVERNANCE, f.InstallationLevelV1, "the installation", "everybody reads it"),
+    Law(GOVERNANCE, f.InstallationLevelV1, "the installation", "every process reads it"),
     Law(GOVERNANCE, f.StorageStatedV1, "the installation", "any"),
     Law(ADMISSION, f.AccountNumberedV1, "a user", "without a number"),
     Law(ADMISSION, f.JobAdmittedV1, "a job", "unknown"),
@@ -121,5 +121,5 @@ def writer_kind(by: str) -> str:
 
 
 def may_state(by: str, fact: type[Fact]) -> bool:
-    """Whether `by` may state facts of this type at all; about which object is looked at by the reader, who knows the state."""
+    """True if `by` may state facts of this type at all; the reader, which has the state, checks the object."""
     return _WRITER_OF.get(fact) == writer_kind(by)

@@ -1,1 +1,1 @@
-"""Questions and answers, orders and submissions: messages that are not facts."""
+"""Messages that are not facts: submissions, orders, queries and answers."""

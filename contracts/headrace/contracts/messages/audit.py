@@ -1,4 +1,4 @@
-"""Questions about the history, and their answers: plain messages, no facts."""
+"""Queries about the history, and their answers; not facts."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from headrace.contracts.facts.fact import Value
 
 
 class AuditRequest(Value, frozen=True, kw_only=True):
-    """To *accounting* `audit`: the facts that the asker's tenant may read, in order, behind the record `after`. Empty fields do not filter.
+    """To *accounting* `audit`: the facts that the asker's tenant may read, in order, after the record `after`. Empty fields do not filter.
 
-    `since`, `until`: log time, microseconds. `job`: an id or a key; what it had to yield to is of it. `user`: whose jobs. `kinds`: such as
-    `lease` or `lease.granted`. `causes`: a job, a record (`81234`), or a fact (`81234.2`): with what led to it, and what came of it.
-    A provider's admin asks *provider* `audit` the same of all tenants.
+    `since`, `until`: log time, microseconds. `job`: an id or a key; includes the preemption that stopped it. `user`: the owner of jobs.
+    `kinds`:
+    such as `lease` or `lease.granted`. `causes`: a job, a record (`81234`), or a fact (`81234.2`): with its causes and its consequences.
+    A provider's administrator sends *provider* `audit` for all tenants.
     """
 
     after: int = 0
@@ -27,9 +28,9 @@ class AuditRequest(Value, frozen=True, kw_only=True):
 
 
 class AuditLine(Value, frozen=True, kw_only=True):
-    """One fact: its record and place there, who stated it when (log time), on what (`as_of`), with which software, what, and by which rule.
+    """One fact: its record and index there, who stated it, when (log time), on what (`as_of`), with which software, and by which rule.
 
-    `fact` is the fact itself, so far as the asker may read it. `because`: the facts it answers, as `81234.2`, where causes were asked for.
+    `fact` is the fact itself, as far as the asker may read it. `because`: the facts that caused it, as `81234.2`, if causes were asked for.
     """
 
     sequence: int
@@ -48,7 +49,7 @@ class AuditLine(Value, frozen=True, kw_only=True):
 
 
 class AuditAnswer(Value, frozen=True, kw_only=True):
-    """A page. `next`: ask again with `after` that, though nothing was found here; 0: that was all, through the record `through`."""
+    """A page. `next`: ask again with this as `after`, even if `lines` is empty; 0: this is the last page, up to the record `through`."""
 
     through: int
     lines: tuple[AuditLine, ...] = ()
@@ -56,11 +57,11 @@ class AuditAnswer(Value, frozen=True, kw_only=True):
 
 
 class Finding(Value, frozen=True, kw_only=True):
-    """Something that is not as it was written, or not as it would be decided: in the records `sequence` to `through`.
+    """A deviation from what was written, or from what would be decided, in the records `sequence` to `through`.
 
-    `kind`: `removed`, `inserted`, `repeated`, `moved`, `changed`, `restamped` (the time of storage is another), `unchained` (a record of a
-    service does not name the one before it), `void` (a record of a service that breaks the law), `seal` (a seal that is none), `decision`
-    (`recorded` was stated, `computed` is what this engine decides on the same prefix; facts that both have are left out).
+    `kind`: `removed`, `inserted`, `repeated`, `moved`, `changed`, `restamped` (the time of storage differs), `unchained` (a record of a
+    service does not name the one before it), `void` (a record of a service that breaks the law), `seal` (an invalid seal), `decision`
+    (`recorded` was stated, `computed` is what this engine decides on the same prefix; facts in both are left out).
     """
 
     kind: str
@@ -72,14 +73,15 @@ class Finding(Value, frozen=True, kw_only=True):
 
 
 class VerifyReport(Value, frozen=True, kw_only=True):
-    """What was looked at, and what was found. Counts are of records, where they are not called `facts`.
+    """What was verified, and the findings. Counts are of records, unless called `facts`.
 
     `through`: the last record read. `voids`: void records by node. `recomputed` were decided again, `decision_facts` are their facts;
-    `judged`: those of them that are verdicts of admission, judged again as far as the ledger says what was wished; `untold`: verdicts that
-    only the wish itself could tell, by reason. `other_engines`: decisions of other software, by its name; `observed`: what follows from
-    more than the ledger holds (documents as people wrote them, observations of nodes), by writer; `late`: made on a record too far back.
-    `folded`: decisions were followed up to there, and no further because of `stopped`, where it says something. `seals` of the key `key`
-    hold, and cover the records up to `sealed_through`. `found`: how many findings there are, of which `findings` are the first.
+    `judged`: those of them that are verdicts of admission, judged again as far as the ledger has the submission; `untold`: verdicts that
+    need the submission itself, by reason. `other_engines`: decisions of other software, by its name; `observed`: facts that follow from
+    more than the ledger holds (documents as people wrote them, observations of nodes), by writer; `late`: decided on a record too far back.
+    `folded`: decisions were recomputed up to this record; `stopped`: why no further, or empty. `seals`: number of valid seals of the key
+    `key`,
+    which cover the records up to `sealed_through`. `found`: number of findings; `findings` has the first.
     """
 
     through: int = 0

@@ -1,4 +1,4 @@
-"""The answer to *why does it wait* (R22), as *feed* gives it: plain messages, no facts. Of other tenants it has sums, never names."""
+"""The answer to *why does it wait* (R22), from *feed*; not a fact. Other tenants appear as sums, never by name."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ class UnusableView(Value, frozen=True, kw_only=True):
     `cause`: `cordoned`, `draining`, `drained`, `refusing` (set aside after refused starts), `probation` (tries one job), `stopped`,
     `lost`, `unfit`, `mig-mode` (jobs from before a change of its MIG mode are left) or `not-created` (a node that the pool may still
     create; `node` is empty); for one job also `excluded` (did not start it), `dedicated`, `model`, `isolation` (does not isolate as
-    asked) or `container` (runs no containers). `by`: who caused it, where known. `since`: microseconds since 1970, 0 where unknown.
-    `detail`: what else is known, such as the model that the node has.
+    required) or `container` (runs no containers). `by`: who caused it, if known. `since`: microseconds since 1970, 0 if unknown.
+    `detail`: more about the cause, such as the model that the node has.
     """
 
     key: str
@@ -25,9 +25,9 @@ class UnusableView(Value, frozen=True, kw_only=True):
 
 
 class KeyNeed(Value, frozen=True, kw_only=True):
-    """One key that a waiting job asks for in a pool, in units of the key: what it asks, what is free for it, what is missing.
+    """One key that a waiting job asks for in a pool, in units of the key: requested, free for it, and missing.
 
-    `used`, `kept` (for other jobs), `free` and `unusable` (for this job) make up `capacity`, unless leases hold more than that.
+    `used`, `kept` (for other jobs), `free` and `unusable` (for this job) add up to `capacity`, unless leases hold more than that.
     """
 
     key: str
@@ -41,10 +41,11 @@ class KeyNeed(Value, frozen=True, kw_only=True):
 
 
 class PoolNeed(Value, frozen=True, kw_only=True):
-    """One pool of a waiting job's order: what is in its way there; `reason` is empty where nothing is.
+    """One pool of a waiting job's order, and the reason why it cannot start there; `reason` is empty if it can.
 
-    `fit`: `yes`; `sum` (too little of a key is free), `node` (no node has it together), `device` (no device has it). `scope` is the
-    account that has no room for it, where one is in the way. `unusable`: what is not free for it although no job holds it, and why.
+    `fit`: `yes`; `sum` (too little of a key is free), `node` (not on one node), `device` (not on one device). `scope` is the tenant or
+    policy
+    whose limit prevents it, if one does. `unusable`: what is not free for it although not held by a job, and why.
     """
 
     pool: str
@@ -57,16 +58,16 @@ class PoolNeed(Value, frozen=True, kw_only=True):
 
 
 class Waiter(Value, frozen=True, kw_only=True):
-    """A waiting job that goes before it: one of its own tenant, or, with `job` empty, all of others together (R22)."""
+    """A waiting job that goes before it: one of its own tenant, or, with `job` empty, all of other tenants together (R22)."""
 
     job: str = ""
     request: dict[str, int] = {}
 
 
 class Holder(Value, frozen=True, kw_only=True):
-    """Who holds what a waiting job needs: a job of its own tenant, or, with `job` empty, all of others together (R22).
+    """A holder of what a waiting job needs: a job of its own tenant, or, with `job` empty, all of other tenants together (R22).
 
-    `request`: what it holds, in units. `until`: when it will be gone at the latest; None where nothing says so.
+    `request`: what it holds, in units. `until`: the latest end; None if unknown.
     """
 
     job: str = ""
@@ -78,7 +79,7 @@ class Holder(Value, frozen=True, kw_only=True):
 
 
 class ReclaimView(Value, frozen=True, kw_only=True):
-    """Whether a waiting job could take something back (R23), by which cause, and from when on; else why not."""
+    """Whether a waiting job may preempt (R23), by which cause, and from when on; else why not."""
 
     could: bool
     why: str
@@ -92,7 +93,7 @@ class ChangeView(Value, frozen=True, kw_only=True):
 
     `kind`: `wait` (for `job` to end), `request` (ask for less), `queue` (submit it to `queue`), `preemptible` (let it be preempted),
     `node` (ask for a cordoned node to be uncordoned).
-    `start`: when it would start then; None: when `job` ends, which nothing tells.
+    `start`: when it would then start; None: when `job` ends, at an unknown time.
     """
 
     kind: str
@@ -105,11 +106,12 @@ class ChangeView(Value, frozen=True, kw_only=True):
 
 
 class WhyView(Value, frozen=True, kw_only=True):
-    """Why a job waits (R22): the one reason, a sentence with the numbers, who or what is in the way, and the place in line.
+    """Why a job waits (R22): the one reason, a sentence with the numbers, what prevents the start, and the position in the queue.
 
-    `pools`: each pool of its order. `behind`, `holders`: of the pool in which the reason was found; `*_more` of its own tenant are not
-    listed. `expected_start` is by the `assumption`. The answer is that of log time `now`, behind ledger record `sequence`.
-    `notes`: what is kept for it or from it, until when and behind whom (R16), and what may keep it waiting later, such as a budget that is
+    `pools`: each pool of its order. `behind`, `holders`: of the pool in which the reason was found; `*_more`: number of others of its own
+    tenant
+    that are not listed. `expected_start` is by the `assumption`. The answer is that of log time `now`, as of ledger record `sequence`.
+    `notes`: what is kept for it or from it, until when and behind which jobs (R16), and what may delay it later, such as a budget that is
     nearly used up (R33).
     """
 

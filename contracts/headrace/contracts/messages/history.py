@@ -1,6 +1,6 @@
-"""Questions about the state as it was at a moment, or between two, and their answers: plain messages, no facts.
+"""Queries about the state at one time, or the differences between two, and their answers; not facts.
 
-A tenant's users are answered what is their tenant's, and of pools and nodes what they see; a provider's admin is answered everything.
+Users of a tenant see what belongs to their tenant, and the pools and nodes visible to it; a provider's administrator sees everything.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from headrace.contracts.messages.queries import DocumentView, NodeView, PoolView
 
 
 class LedgerPoint(Value, frozen=True, kw_only=True):
-    """A place in the ledger: behind the record `sequence`, or, where that is 0, behind the last one stored up to `at`, microseconds.
+    """A position in the ledger: after the record `sequence`, or, if that is 0, after the last record stored up to `at`, microseconds.
 
-    Both 0: behind the last there is.
+    Both 0: after the last record.
     """
 
     sequence: int = 0
@@ -20,7 +20,7 @@ class LedgerPoint(Value, frozen=True, kw_only=True):
 
 
 class PastRequest(Value, frozen=True, kw_only=True):
-    """To *feed* or *governance* `state`: the state at a point; of jobs those whose keys come behind `after`, at most `limit`."""
+    """To *feed* or *governance* `state`: the state at a position; of jobs those with keys after `after`, at most `limit`."""
 
     point: LedgerPoint = LedgerPoint()
     after: str = ""
@@ -28,7 +28,7 @@ class PastRequest(Value, frozen=True, kw_only=True):
 
 
 class LeaseView(Value, frozen=True, kw_only=True):
-    """What one replica holds: where, which devices (`gpu0`, `gpu3:3g.40gb@4`), amounts in units of their keys, since when."""
+    """What one replica holds: node, devices (`gpu0`, `gpu3:3g.40gb@4`), amounts in units of their keys, and since when."""
 
     rank: int
     node: str
@@ -44,7 +44,7 @@ class LeaseView(Value, frozen=True, kw_only=True):
 class PastJob(Value, frozen=True, kw_only=True):
     """A job that had not ended: what it held, or why it waited (`reason`, `message`).
 
-    `kept_in`: the pool in which something is kept for it. `yields_to`: the preemption that it makes room for.
+    `kept_in`: the pool in which resources are kept for it. `yields_to`: the preemption that stops it.
     """
 
     job: str
@@ -63,9 +63,9 @@ class PastJob(Value, frozen=True, kw_only=True):
 
 
 class PastView(Value, frozen=True, kw_only=True):
-    """The state behind the record `sequence`, at the log time `now`; `tip` is the ledger's last record when this was asked.
+    """The state after the record `sequence`, at the log time `now`; `tip` is the ledger's last record at the time of the query.
 
-    `counts`: jobs by state, those included that had ended within the hour. `next`: ask for more jobs with `after` that; "": these were all.
+    `counts`: jobs by state, including those that had ended within the hour. `next`: ask for more jobs with this as `after`; "": last page.
     """
 
     sequence: int
@@ -81,14 +81,14 @@ class PastView(Value, frozen=True, kw_only=True):
 
 
 class DiffRequest(Value, frozen=True, kw_only=True):
-    """To *feed* or *governance* `diff`: what is otherwise at one point than at an earlier one."""
+    """To *feed* or *governance* `diff`: the differences between an earlier position and a later one."""
 
     before: LedgerPoint
     after: LedgerPoint = LedgerPoint()
 
 
 class StateChange(Value, frozen=True, kw_only=True):
-    """One object or job that is otherwise. `change`: `added`, `removed` or `changed`; `fields`: what each was, and what it is, as text."""
+    """One object or job that differs. `change`: `added`, `removed` or `changed`; `fields`: the values before and after, as text."""
 
     kind: str
     name: str
@@ -97,7 +97,7 @@ class StateChange(Value, frozen=True, kw_only=True):
 
 
 class DiffView(Value, frozen=True, kw_only=True):
-    """What has changed from the record `before` to the record `after`, documents first; `more`: so many changes that do not fit here."""
+    """The changes from the record `before` to the record `after`, documents first; `more`: number of changes left out."""
 
     before: int
     before_now: int

@@ -1,7 +1,7 @@
-"""What a node is told (plain messages, no facts): pushed for speed on `hr.orders.<node>`, asked for in full to be sure.
+"""What a node is told (not facts): pushed for speed on `hr.orders.<node>`, and requested in full for certainty.
 
-Strategy: level, not edge. An answer to `hr.query.orders.node.<node>` lists all that should run; a push carries only what is new.
-Both carry `through`, the ledger sequence they reflect: a node keeps the highest it acted on and ignores older ones. It stops
+Strategy: level, not edge. An answer to `hr.query.orders.node.<node>` lists all that should run; a push has only what is new.
+Both have `through`, the ledger sequence they reflect: a node keeps the highest it acted on and ignores older ones. It stops
 a lease only on a stop order, or on the lease's absence from an answer whose `through` is not older than the lease's `granted`.
 """
 
@@ -11,17 +11,18 @@ from headrace.contracts.documents.model import Mount
 from headrace.contracts.facts.fact import DeviceShare, Ladder, Value
 
 ADDRESS = "address"
-"""The label in which a node says where others reach it; without it its name has to be good for that."""
+"""Label with the address of a node; without it, the node's name has to resolve."""
 
 
 class StartOrder(Value, frozen=True, kw_only=True):
     """Run this replica on exactly these devices. `granted` is the sequence of the grant; `resume_from` a checkpoint or empty.
 
-    `peers`: where the nodes of all replicas are reached, by rank.
-    `secrets`: variable to reference (`file:NAME`, `env:NAME`), which the node resolves; `mounts`: what the group's rules have it find.
-    `suspended`: it is suspended and stays so (R29); one that is suspended and told without it is to go on. `started`: the ledger has its
-    start. None of these starts anything anew: where such a lease is not there any more, it is lost (R32). `withheld`: what it runs cannot
-    be read now, because a key is missing: it is not started before it is told without that.
+    `peers`: the addresses of the nodes of all replicas, by rank.
+    `secrets`: variable to reference (`file:NAME`, `env:NAME`), which the node resolves; `mounts`: the mounts of the group's rules.
+    `suspended`: the job is suspended and stays so (R29); a suspended job whose order lacks it is to be resumed. `started`: the ledger has
+    its
+    start. Neither starts anything anew: if the lease is not on the node any more, it is lost (R32). `withheld`: the text of the job cannot
+    be read now, because a key is missing: the node starts it only on an order without this.
     `account`: the number of the user's account (`account.numbered`); 0 below level 2, where the node makes it from the user's name.
     """
 
@@ -62,7 +63,7 @@ class StopOrder(Value, frozen=True, kw_only=True):
 
 
 class Orders(Value, frozen=True, kw_only=True):
-    """A push. `number` counts pushes to this node by this feed process; a gap only means that an answer should be asked for."""
+    """A push. `number` counts pushes to this node by this feed process; after a gap the node asks for a full answer."""
 
     node: str
     number: int
@@ -74,11 +75,12 @@ class Orders(Value, frozen=True, kw_only=True):
 class NodeAnswer(Value, frozen=True, kw_only=True):
     """All that the node should be running, and the sequence of its own last record (0: none), for its next append.
 
-    `last_digest` is the digest of that record (`records.digest`), by which a node whose acknowledgement was lost knows its own. `now` is
-    the log's time when this was said (0: nobody says), by which a node knows that its clock is ahead, and its records would be void
-    (R34). `level` is the installation's: the node states no newer facts than it has (`contracts.facts.levels`). `lost`: it was given up,
-    and nothing is granted on it until it says again what it is (R32); it need not have noticed, if only its heartbeats were not heard.
-    `check`: the sequence of the self-check order that the node has not answered yet (R36); 0 if there is none.
+    `last_digest` is the digest of that record (`records.digest`), by which a node whose acknowledgement was lost recognizes it. `now` is
+    the log time of the answer (0: unknown), by which a node detects that its clock is ahead, and that its records would be void
+    (R34). `level` is the installation's: the node states only facts of up to this level (`contracts.facts.levels`). `lost`: the node was
+    given
+    up, and nothing is granted on it until it registers again (R32); it may not have noticed, if only its heartbeats were lost.
+    `check`: the sequence of the self-check order that the node has not answered yet (R36); 0 without one.
     """
 
     node: str
@@ -103,10 +105,10 @@ class Heartbeat(Value, frozen=True, kw_only=True):
 
 
 class DeviceSample(Value, frozen=True, kw_only=True):
-    """One device at a moment. `busy`: percent of the time in which it computed, None where nobody can say; memory in MiB.
+    """One device at one time. `busy`: percent of the time in which it computed, None if unknown; memory in MiB.
 
     `held`: how long leases have held it without a break, and `average`: how busy it was over that time, at most `window` (microseconds).
-    `idle`: it was held, and did nothing to speak of, for the whole window.
+    `idle`: it was held and nearly unused for the whole window.
     """
 
     device: str
@@ -120,9 +122,9 @@ class DeviceSample(Value, frozen=True, kw_only=True):
 
 
 class LeaseSample(Value, frozen=True, kw_only=True):
-    """One lease at a moment: millicores that its processes used since the last sample, MiB that they hold, and of each device too.
+    """One lease at one time: millicores that its processes used since the last sample, MiB that they hold in memory and on each device.
 
-    `busy`: percent of its devices' time, where anybody can say.
+    `busy`: percent of its devices' time, None if unknown.
     """
 
     lease: str
@@ -134,7 +136,7 @@ class LeaseSample(Value, frozen=True, kw_only=True):
 
 
 class Samples(Value, frozen=True, kw_only=True):
-    """On `hr.telemetry.<node>.samples`: what devices and leases do. Kept by nobody; whoever listens later hears the next."""
+    """On `hr.telemetry.<node>.samples`: utilization of devices and leases. Not stored; a later subscriber receives the next sample."""
 
     node: str
     at: int
@@ -144,7 +146,7 @@ class Samples(Value, frozen=True, kw_only=True):
 
 
 class LogsRequest(Value, frozen=True, kw_only=True):
-    """Asked of a node on `hr.logs.<node>`: the output of a job's attempt from `offset` on (bytes)."""
+    """Sent to a node on `hr.logs.<node>`: the output of a job's attempt from `offset` (bytes) on."""
 
     job: str
     attempt: int
@@ -154,7 +156,7 @@ class LogsRequest(Value, frozen=True, kw_only=True):
 
 
 class LogsAnswer(Value, frozen=True, kw_only=True):
-    """`data` is UTF-8 with undecodable bytes replaced; `next_offset` is where to go on; `ended`: no more will come."""
+    """`data` is UTF-8 with undecodable bytes replaced; `next_offset` is the next offset to ask for; `ended`: the output is complete."""
 
     data: str = ""
     next_offset: int = 0

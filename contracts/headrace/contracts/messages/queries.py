@@ -1,8 +1,8 @@
-"""Questions and answers over request-reply (`hr.query.<service>.<what>.<tenant>.<user>`): plain messages, no facts.
+"""Queries and answers by request and reply (`hr.query.<service>.<what>.<tenant>.<user>`); not facts.
 
-Every answer is an `Answer`: either `error` is set, one line that names the field at fault and the way out, or `body` holds the
-struct the question asks for, as JSON. `sequence` is the ledger sequence that the answer reflects. A refused write brings its plan
-in `body` all the same.
+Every answer is an `Answer`: either `error` is set, one line that names the invalid field and the way out, or `body` holds the
+struct of the query, as JSON. `sequence` is the ledger sequence that the answer reflects. A refused write returns its plan
+in `body` as well.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from headrace.contracts.messages.explanation import UnusableView
 
 
 class Answer(Value, frozen=True, kw_only=True):
-    """The envelope of every answer. `code` is a stable token, empty when well.
+    """The envelope of every answer. `code` is a stable token, empty on success.
 
     `NOT_FOUND`, `INVALID`, `REFUSED`, `STALE` (based on a revision that has been overtaken, R9), `UNAVAILABLE`, `INTERNAL`.
     """
@@ -28,7 +28,7 @@ class Answer(Value, frozen=True, kw_only=True):
 class ApplyRequest(Value, frozen=True, kw_only=True):
     """To *governance* `apply`: documents as people write them (the JSON of the YAML), all or nothing (R9).
 
-    `revisions`: what the author had read, by `<kind>/<tenant>/<name>` (`<kind>/<name>` where no tenant owns it); 0: not there.
+    `revisions`: what the author had read, by `<kind>/<tenant>/<name>` (`<kind>/<name>` without a tenant); 0: did not exist.
     """
 
     documents: dict[str, object]
@@ -38,9 +38,9 @@ class ApplyRequest(Value, frozen=True, kw_only=True):
 
 
 class Change(Value, frozen=True, kw_only=True):
-    """One line of a plan: `action` is `create`, `update`, `delete` or `keep`; `fields` names what changes, `was -> will be`.
+    """One line of a plan: `action` is `create`, `update`, `delete` or `keep`; `fields` names what changes, `before -> after`.
 
-    `revision` is the object's before the change, 0 where it was not there.
+    `revision` is the object's before the change, 0 if it did not exist.
     """
 
     kind: str
@@ -51,9 +51,9 @@ class Change(Value, frozen=True, kw_only=True):
 
 
 class ApplyAnswer(Value, frozen=True, kw_only=True):
-    """The plan, its warnings, and whether what it says holds now. `running` and `pending` jobs are touched by it.
+    """The plan, its warnings, and whether it is in force now. `running` and `pending` count the jobs that it affects.
 
-    `revision`: the ledger sequence that wrote it, 0 where nothing had to be written. `errors`: all that is wrong, a line each.
+    `revision`: the ledger sequence that wrote it, 0 if nothing was written. `errors`: everything that is wrong, one line each.
     """
 
     changes: tuple[Change, ...]
@@ -66,7 +66,7 @@ class ApplyAnswer(Value, frozen=True, kw_only=True):
 
 
 class DeleteRequest(Value, frozen=True, kw_only=True):
-    """To *governance* `delete`; the answer is an `ApplyAnswer`. `revision`: the one the author had read, 0 for whichever is there."""
+    """To *governance* `delete`; the answer is an `ApplyAnswer`. `revision`: the one the author had read, 0 for any."""
 
     kind: str
     name: str
@@ -84,7 +84,7 @@ class GetRequest(Value, frozen=True, kw_only=True):
 
 
 class DocumentView(Value, frozen=True, kw_only=True):
-    """An object as its document would stand in a file, and the revision that a change of it is to be based on.
+    """An object as its document would be in a file, and the revision on which a change has to be based.
 
     `closed` by `freeze`, `drain` or `cancel` (R11): nothing is granted under it until it is applied again.
     """
@@ -97,20 +97,20 @@ class DocumentView(Value, frozen=True, kw_only=True):
 
 
 class GetAnswer(Value, frozen=True, kw_only=True):
-    """What *governance* `get` finds, by name."""
+    """The documents for *governance* `get`, by name."""
 
     documents: tuple[DocumentView, ...] = ()
 
 
 class NodeRequest(Value, frozen=True, kw_only=True):
-    """To *governance* `cordon`, `uncordon`, `drain`, `confirm-empty`; of the `ApplyAnswer`, `running` are the jobs that have to leave."""
+    """To *governance* `cordon`, `uncordon`, `drain`, `confirm-empty`; in the `ApplyAnswer`, `running` are the jobs that have to stop."""
 
     node: str
     reason: str = ""
 
 
 class ForceRequest(Value, frozen=True, kw_only=True):
-    """To *governance* `preempt`: a job, by key or id, has to stop, whoever it belongs to; only with `force` and a reason (R24)."""
+    """To *governance* `preempt`: stop a job, by key or id, of any tenant; only with `force` and a reason (R24)."""
 
     job: str
     force: bool = False
@@ -118,7 +118,7 @@ class ForceRequest(Value, frozen=True, kw_only=True):
 
 
 class EraseRequest(Value, frozen=True, kw_only=True):
-    """To *governance* `erase`: the texts of a tenant's jobs are to be unreadable for ever; with `user`: who that is, and their texts."""
+    """To *governance* `erase`: make the texts of a tenant's jobs unreadable for ever; with `user`: one user's identity and texts."""
 
     tenant: str
     user: str = ""
@@ -126,13 +126,13 @@ class EraseRequest(Value, frozen=True, kw_only=True):
 
 
 class RecordsRequest(Value, frozen=True, kw_only=True):
-    """To *governance* `records`: the ledger as it was written, from the record behind the sequence `after` on."""
+    """To *governance* `records`: the ledger as written, from the record after the sequence `after` on."""
 
     after: int = 0
 
 
 class StoredRecord(Value, frozen=True, kw_only=True):
-    """One record as it lies in the ledger. `stamped`: the server's time of storage; `payload`: its very bytes, which digests speak of."""
+    """One record as stored. `stamped`: the server's time of storage; `payload`: the exact bytes, to which digests refer."""
 
     sequence: int
     subject: str
@@ -141,7 +141,7 @@ class StoredRecord(Value, frozen=True, kw_only=True):
 
 
 class RecordsAnswer(Value, frozen=True, kw_only=True):
-    """A page of the ledger, in order, and the sequence of its last record; no records: there are none behind `after`."""
+    """A page of the ledger, in order, and the sequence of its last record; empty at the end of the ledger."""
 
     tip: int
     records: tuple[StoredRecord, ...] = ()
@@ -150,7 +150,7 @@ class RecordsAnswer(Value, frozen=True, kw_only=True):
 class JobsRequest(Value, frozen=True, kw_only=True):
     """To *feed* `jobs`: the asker's tenant's jobs, newest first. Empty fields do not filter. `limit` at most 10,000.
 
-    `name` is a pattern for the whole name, with `*` and `?`; a job passes that has all of `labels`.
+    `name` is a pattern for the whole name, with `*` and `?`; a job matches if it has all of `labels`.
     """
 
     states: tuple[str, ...] = ()
@@ -162,10 +162,10 @@ class JobsRequest(Value, frozen=True, kw_only=True):
 
 
 class JobRequest(Value, frozen=True, kw_only=True):
-    """To *feed* `job`, `why`, `logs`: one job by its id (or whole key).
+    """To *feed* `job`, `why`, `logs`: one job by its id (or full key).
 
-    For `why`, `sequence` (of a ledger record) or `at` (log time) ask for the answer as it was then. For `job`, `digest` is that of
-    what the asker has submitted under the id; the answer is the refusal `ID_REUSED` where the job is another (R14).
+    For `why`, `sequence` (of a ledger record) or `at` (log time) ask for the answer at that time. For `job`, `digest` is that of
+    what the asker has submitted under the id; the answer is the refusal `ID_REUSED` if the job has another digest (R14).
     """
 
     job: str
@@ -178,7 +178,7 @@ class JobRequest(Value, frozen=True, kw_only=True):
 
 
 class AttemptView(Value, frozen=True, kw_only=True):
-    """One attempt of a job. Times in microseconds since 1970, 0 where not yet."""
+    """One attempt of a job. Times in microseconds since 1970, 0 if it has not happened yet."""
 
     attempt: int
     pool: str
@@ -193,7 +193,7 @@ class AttemptView(Value, frozen=True, kw_only=True):
 
 
 class JobView(Value, frozen=True, kw_only=True):
-    """A job as its tenant sees it. `state` is one of the states of the interfaces page; `reason` a wait or reject reason.
+    """A job as its tenant sees it. `state` is one of the states in docs/interfaces.md; `reason` a wait or reject reason.
 
     `mig` is the slice each replica takes, if it takes one; `gpu` in `request` is then its charge (R4).
     """
@@ -222,7 +222,7 @@ class JobView(Value, frozen=True, kw_only=True):
 
 
 class FactView(Value, frozen=True, kw_only=True):
-    """One line of a job's story, answered in order by *feed* `facts`: who stated it and when (log time), what, by which rule."""
+    """One fact of a job, in the answer of *feed* `facts`: who stated it and when (log time), what, by which rule."""
 
     sequence: int
     at: int
@@ -246,7 +246,8 @@ class ScopeView(Value, frozen=True, kw_only=True):
 class BudgetView(Value, frozen=True, kw_only=True):
     """A budget of a policy in the current period, which ends at `ends_at` (R33). `used` in hours with three decimals, cut; may be more.
 
-    `spent`: it is used up, and new starts wait, or borrow, as `then` says. `warning`: that it is, soon will be, or is near it, in a line.
+    `spent`: it is used up, and new starts wait, or borrow, as `then` says. `warning`: one line if it is used up, nearly so, or soon will
+    be.
     """
 
     key: str
@@ -260,9 +261,9 @@ class BudgetView(Value, frozen=True, kw_only=True):
 
 
 class QueueView(Value, frozen=True, kw_only=True):
-    """A queue, and what its policy holds. `closed` by `freeze`, `drain` or `cancel` (R11): nothing is granted.
+    """A queue, and the use of its policy. `closed` by `freeze`, `drain` or `cancel` (R11): nothing is granted.
 
-    `shut`: no window of its policy is open (R33); `opens_at`: when the next does, 0 where none will.
+    `shut`: every window of its policy is closed (R33); `opens_at`: when the next opens, 0 if none will.
     """
 
     name: str
@@ -281,7 +282,7 @@ class QueueView(Value, frozen=True, kw_only=True):
 class PoolKeyView(Value, frozen=True, kw_only=True):
     """One governed key of a pool. `kept`: not held, and kept for jobs that wait (R16, R27). `unusable`: neither, and not to be granted now.
 
-    `used`, `kept`, `free` and `unusable` make up `capacity`, unless leases hold more than that. `causes`: what makes up `unusable`.
+    `used`, `kept`, `free` and `unusable` add up to `capacity`, unless leases hold more than that. `causes`: the parts of `unusable`.
     """
 
     key: str
@@ -295,7 +296,7 @@ class PoolKeyView(Value, frozen=True, kw_only=True):
 
 
 class PoolView(Value, frozen=True, kw_only=True):
-    """A pool and what is free in it."""
+    """A pool and its free amounts."""
 
     name: str
     nodes: int
@@ -307,11 +308,13 @@ class PoolView(Value, frozen=True, kw_only=True):
 class NodeView(Value, frozen=True, kw_only=True):
     """A node; `state` is `ready`, `unapproved`, `excluded`, `cordoned`, `draining`, `drained`, `stopped` or `lost`.
 
-    `gpus` counts devices; what is free is in units of its key. `slices`: of each device in MIG mode those that are held or kept, such as
-    `3g.40gb@4` (R4). `dedicated_to`: whose it is, if not everybody's: `tenant` or `tenant/policy` (R21). `isolation`: the level that it has
-    proved for each kind of part of a GPU, and for containers where that is another; `unfit`: why nothing is granted on a device, by name.
-    `unapproved`: what it says beyond what is approved, which is not believed. In state `unapproved` it is in no
-    pool, because nothing is approved yet; in `excluded` it is not let in. `reason`: why nothing new is granted on it.
+    `gpus` counts devices; what is free is in units of its key. `slices`: of each device in MIG mode the slices that are held or kept, such
+    as
+    `3g.40gb@4` (R4). `dedicated_to`: the `tenant` or `tenant/policy` that may use it alone, or empty (R21). `isolation`: the level that it
+    has
+    proved for each kind of part of a GPU, and for containers if it differs; `unfit`: why nothing is granted on a device, by name.
+    `unapproved`: statements of the node beyond what is approved, which are not believed. In state `unapproved` it belongs to no
+    pool, because nothing is approved yet; in `excluded` its login is refused. `reason`: why nothing new is granted on it.
     """
 
     name: str
@@ -336,11 +339,13 @@ class NodeView(Value, frozen=True, kw_only=True):
 
 
 class ServiceView(Value, frozen=True, kw_only=True):
-    """One service as it sees itself: `folded` is the ledger sequence it has reached.
+    """One service as it reports itself: `folded` is the ledger sequence it has reached.
 
-    `level` is the installation's there, `reads` the service's own (`contracts.facts.levels`). `newest` and `held_back` are said by
-    *governance*: the level that it would raise the installation to, and what keeps it from that, a line each. `trouble`: what is wrong
-    with it although it works, one line with the way out.
+    `level` is the installation's as of that sequence, `reads` the service's own (`contracts.facts.levels`). *governance* also reports
+    `newest`,
+    the level that it would raise the installation to, and `held_back`, what prevents that, one line each. `trouble`: a problem that does
+    not
+    stop the service, one line with the way out.
     """
 
     service: str
@@ -358,7 +363,7 @@ class ServiceView(Value, frozen=True, kw_only=True):
 class Presence(Value, frozen=True, kw_only=True):
     """On `hr.presence.<service>`: an instance of a service `called`, is running and reads facts of that `level` (`contracts.facts.levels`).
 
-    `leaves`: it has been asked to stop, and is not to be reckoned with any more.
+    `leaves`: it has been asked to stop, and no longer counts.
     """
 
     service: str
@@ -369,20 +374,20 @@ class Presence(Value, frozen=True, kw_only=True):
 
 
 class ClaimRequest(Value, frozen=True, kw_only=True):
-    """To *governance* `claim`: a provider's token that has been shown elsewhere; what it says of groups is to be on record."""
+    """To *governance* `claim`: a provider's token that was shown to another service; the groups that it claims are to be recorded."""
 
     token: str
 
 
 class TrialRequest(Value, frozen=True, kw_only=True):
-    """To *admission* `judge`: what would come of this message, if it were published on this subject of SUBMIT."""
+    """To *admission* `judge`: what would result from this message, if it were published on this subject of SUBMIT."""
 
     subject: str
     message: msgspec.Raw
 
 
 class Verdict(Value, frozen=True, kw_only=True):
-    """What would come of one wish: `job` is its key; without a `reason` it would be admitted, or is a job already."""
+    """What would result from one submission: `job` is its key; without a `reason` it would be admitted, or is a job already."""
 
     job: str
     reason: str = ""
@@ -390,6 +395,6 @@ class Verdict(Value, frozen=True, kw_only=True):
 
 
 class TrialAnswer(Value, frozen=True, kw_only=True):
-    """One verdict for each wish, in order."""
+    """One verdict for each submission, in order."""
 
     verdicts: tuple[Verdict, ...]

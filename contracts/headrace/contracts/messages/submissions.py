@@ -1,9 +1,9 @@
-"""What a submitter publishes: wishes, not yet judged (stream SUBMIT). Bytes from outside; `codec` decodes them.
+"""What a user publishes: submissions, cancels and requeues, not yet judged (stream SUBMIT). Bytes from outside; `codec` decodes them.
 
 A message on `hr.submit.<tenant>.<user>.<policy>.<profile>` is one `JobWish`, or `{"jobs": [...]}` with up to 1,000 of
 them. A message on `hr.cancel.<tenant>.<user>.<job_id>` is a `CancelWish`, on `hr.requeue.<tenant>.<user>.<job_id>` a `RequeueWish`;
-`{}` will do. A message on `hr.cancel.<tenant>.<user>.many` is a `CancelManyWish`. Tenant, user and queue are read from the subject
-only, because only the subject is checked by the bus.
+`{}` is enough. A message on `hr.cancel.<tenant>.<user>.many` is a `CancelManyWish`. Tenant, user and queue are read from the subject
+only, because NATS checks only the subject.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from headrace.contracts.documents.model import Mount
 
 JOBS_MAX = 1_000
 CANCELS_MAX = 900
-"""Max jobs that one message may cancel: their facts fit in one record, so that the allocator decides nothing in between."""
+"""Maximum number of jobs that one message may cancel: their facts fit in one record, so that the allocator decides nothing in between."""
 COMMAND_MAX = 256
 TEXT_MAX = 64 * 1024
 PRIORITY_MAX = 1_000_000
@@ -31,12 +31,13 @@ class After(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
 
 
 class JobWish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """One job as its owner wishes it.
+    """One job as submitted.
 
-    `id` is a lower-case ULID (R14). `request` may lower the profile's amounts, in the words of the documents (`gpu: "0.25"`).
-    `time_limit` is a duration such as `1h30m`. `on_abort` is a command that runs when the job has to yield (R28).
-    `secret_env` names variables whose values the node finds by reference; no value travels. `on_behalf_of`: the member of the queue's
-    group for whom a service account submits, where the group allows it (`on_behalf`): the job is that member's, and both names are
+    `id` is a lower-case ULID (R14). `request` may lower the profile's amounts, written as in documents (`gpu: "0.25"`).
+    `time_limit` is a duration such as `1h30m`. `on_abort` is a command that runs when the job has to stop (R28).
+    `secret_env` names variables whose values the node finds by reference; the values are not sent. `on_behalf_of`: the member of the
+    queue's
+    group for whom a service account submits, if the group allows it (`on_behalf`): the job belongs to that member, and both names are
     recorded. `trace` is a W3C traceparent.
     """
 
@@ -66,16 +67,16 @@ class JobWishes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class CancelWish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A wish that a job ends; it stands behind the job's submit. `on_behalf_of`: whose job it is, where a service account acts for them."""
+    """A request to end a job; it comes after the job's submit. `on_behalf_of`: the owner of the job, for whom a service account acts."""
 
     reason: str = ""
     on_behalf_of: str = ""
 
 
 class CancelManyWish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A wish that several jobs of one user end, by their ids, at most `CANCELS_MAX`; otherwise as `CancelWish`.
+    """A request to end several jobs of one user, by their ids, at most `CANCELS_MAX`; otherwise as `CancelWish`.
 
-    Those that wait end first, and none of them starts meanwhile. Those that have ended already are passed over.
+    Pending jobs end first, and none of them starts meanwhile. Jobs that have ended already are skipped.
     """
 
     jobs: tuple[str, ...]
@@ -84,7 +85,7 @@ class CancelManyWish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class RequeueWish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A wish that a job leaves where it runs, or is suspended, and waits again (R29). `on_behalf_of` as in `CancelWish`."""
+    """A request that a running or suspended job releases its resources and waits again (R29). `on_behalf_of` as in `CancelWish`."""
 
     reason: str = ""
     on_behalf_of: str = ""

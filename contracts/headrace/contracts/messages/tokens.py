@@ -1,4 +1,4 @@
-"""Tokens: whom the embedded issuer gives one, what stands in it, and the questions by which *governance* makes and revokes them."""
+"""Tokens of the embedded issuer: roles, claims, and the requests by which *governance* issues and revokes them."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from headrace.contracts.facts.fact import Value
 from headrace.contracts.values.durations import DAY
 
 ISSUER = "headrace"
-"""The embedded issuer, as `iss` names it."""
+"""The embedded issuer, in claim `iss`."""
 AUDIENCE = "headrace"
-"""For whom every token has to be made, as `aud` says."""
+"""The audience that every token has to name, in claim `aud`."""
 
 LIFETIME = 30 * DAY
 LIFETIME_MAX = 366 * DAY
-"""Microseconds. A node or a pipeline that is given one for a year is given the next one before."""
+"""Maximum lifetime of a token, in microseconds. A token for a node or a pipeline has to be replaced before it expires."""
 
 FEED_SUFFIX = "_feed"
-"""What the user name of a connection that hears the feed ends in; names of logins have no `_`."""
+"""Suffix of the user name of a connection that receives the feed; names of logins do not contain `_`."""
 FEED_SUBSCRIPTIONS = 8
-"""Max subscriptions of such a connection; the server ends it if there are more."""
+"""Maximum number of subscriptions of a feed connection; the server ends it beyond that."""
 
 PERSON_CONNECTIONS = 64
-"""Max connections of one person or service account in each account of NATS that has people; less where there are many tenants."""
+"""Maximum number of connections of one user or service account in each NATS account of users; lower with many tenants."""
 
 NODE_TENANT = ""
 PROVIDER_TENANT = "default"
 
 
 class TokenRole(StrEnum):
-    """For what a token was made. What its bearer may do is decided when it is shown (`headrace.identity.principals`)."""
+    """What a token is for. The permissions of its bearer are decided when it is shown (`headrace.identity.principals`)."""
 
     USER = "user"
     SERVICE_ACCOUNT = "service-account"
@@ -55,7 +55,7 @@ class Grant(NamedTuple):
 
 
 class Spoken(NamedTuple):
-    """Whom a token speaks for, as its bearer reads it, unverified: enough to know which subjects are one's own."""
+    """The bearer of a token as the client reads it, unverified: enough to know its own subjects."""
 
     role: str
     tenant: str
@@ -63,7 +63,7 @@ class Spoken(NamedTuple):
 
 
 class NodeClaims(Value, frozen=True, kw_only=True):
-    """What a node may say of itself. Each field: None where nothing is said of it.
+    """What a node may state about itself. Each field: None if nothing is stated.
 
     `labels`: the value `*` stands for any. `gpus`: the number of devices. `isolation`: the highest level, one of `isolation.LEVELS`.
     """
@@ -74,7 +74,7 @@ class NodeClaims(Value, frozen=True, kw_only=True):
 
 
 class ApproveNodeRequest(Value, frozen=True, kw_only=True):
-    """To *governance* `approve`: what a node says of itself is to be believed as far as `claims` go; without any: all that it says now."""
+    """To *governance* `approve`: believe what a node states about itself up to `claims`; without claims: all that it states now."""
 
     node: str
     claims: NodeClaims = NodeClaims()
@@ -89,7 +89,7 @@ class StorageReport(Value, frozen=True, kw_only=True):
 
 
 class PauseRequest(Value, frozen=True, kw_only=True):
-    """From *governance* to *callout* `pause`: end a node's connections, and keep it out until the fact that excludes it is read."""
+    """From *governance* to *callout* `pause`: end a node's connections, and refuse its login until the fact that excludes it is read."""
 
     node: str
 
@@ -97,8 +97,8 @@ class PauseRequest(Value, frozen=True, kw_only=True):
 class TokenRequest(Value, frozen=True, kw_only=True):
     """To *governance* `token-create`: a token for a user, a service account, a node, or an administrator of the installation.
 
-    `lifetime` in microseconds, 0 for the usual one. `claims`: how much of what a node says of itself is believed. Fields that are not said
-    keep what was approved before; without that nothing is believed until an operator approves it.
+    `lifetime` in microseconds, 0 for the default. `claims`: how much of a node's own statements is believed. Fields that are not given
+    keep what was approved before; without an approval nothing is believed until an operator approves the node.
     """
 
     role: str
@@ -110,7 +110,7 @@ class TokenRequest(Value, frozen=True, kw_only=True):
 
 
 class TokenAnswer(Value, frozen=True, kw_only=True):
-    """The token itself, which is told once and kept by nobody, and its id. `expires_at` in microseconds since 1970."""
+    """The token itself, which is returned once and not stored, and its id. `expires_at` in microseconds since 1970."""
 
     token: str
     id: str
@@ -118,7 +118,7 @@ class TokenAnswer(Value, frozen=True, kw_only=True):
 
 
 class RevokeRequest(Value, frozen=True, kw_only=True):
-    """To *governance* `token-revoke`: one token by its id, or all that a bearer was given up to now, by whichever issuer."""
+    """To *governance* `token-revoke`: one token by its id, or all tokens of a bearer up to now, of any issuer."""
 
     token: str = ""
     tenant: str = ""
@@ -127,13 +127,13 @@ class RevokeRequest(Value, frozen=True, kw_only=True):
 
 
 class TokensRequest(Value, frozen=True, kw_only=True):
-    """To *governance* `tokens`: those that are good, of one tenant or of all."""
+    """To *governance* `tokens`: the valid tokens, of one tenant or of all."""
 
     tenant: str = ""
 
 
 class TokenView(Value, frozen=True, kw_only=True):
-    """A token of the embedded issuer that has not expired; times in microseconds since 1970, `revoked_at` 0 where it is good."""
+    """A token of the embedded issuer that has not expired; times in microseconds since 1970, `revoked_at` 0 if it is valid."""
 
     id: str
     role: str
@@ -158,10 +158,11 @@ class _Payload(msgspec.Struct):
 
 
 def inbox_prefix(login: str, shown: str) -> str:
-    """Below which subject the answers to a connection come. `login`: its name; `shown`: the password, or the bearer's token.
+    """Prefix of the subjects of answers to a connection. `login`: its name; `shown`: the password, or the bearer's token.
 
-    A login of the servers' own configuration has an inbox by its name, and a bearer one by the token: so nobody hears what is answered to
-    another token, one of the same handle and another role included. (A token is three parts, and the first begins as JSON in base64.)
+    A login of the servers' own configuration has an inbox by its name, and a bearer one by the token, so that answers to another token
+    cannot
+    be received, even one of the same handle with another role. (A token has three parts, and the first begins as JSON in base64.)
     """
     if shown.startswith("e") and shown.count(".") == 2:
         return f"_INBOX_t_{blake2b(shown.encode(), digest_size=16).hexdigest()}"
@@ -169,7 +170,7 @@ def inbox_prefix(login: str, shown: str) -> str:
 
 
 def spoken_for(token: str) -> Spoken | None:
-    """What a token of the embedded issuer says of its bearer; None for another issuer's, or what is no token. Nothing is verified."""
+    """The bearer in a token of the embedded issuer; None for other tokens and other texts. Nothing is verified."""
     parts = token.split(".")
     if len(parts) != 3:
         return None

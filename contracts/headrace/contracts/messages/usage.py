@@ -1,4 +1,4 @@
-"""Questions to *accounting* about the books, and their answers (`queries` has the others, and the envelope of all)."""
+"""Queries to *accounting* about the books, and their answers (`queries` has the others, and the envelope of all answers)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from headrace.contracts.facts.fact import Value
 class UsageRequest(Value, frozen=True, kw_only=True):
     """To *accounting* `usage`: the books of `[since, until)` (microseconds; 0 for open ends), grouped by the names in `by`.
 
-    `per`: `hour`, `day` or `month` of clocks in `timezone`; empty: all in one. Of very many lines one answer holds some: `skip` so many.
-    By `job` it may hold those of some jobs: the others are behind the job `after`. A provider's admin asks *provider* `usage` the same of
-    all tenants.
+    `per`: `hour`, `day` or `month` of clocks in `timezone`; empty: all in one. A large answer is a page of rows: `skip` is the number of
+    rows to
+    leave out. By `job` the rows are those of some jobs: the others come after the job `after`. A provider's administrator sends *provider*
+    `usage` for all tenants.
     """
 
     since: int = 0
@@ -23,13 +24,13 @@ class UsageRequest(Value, frozen=True, kw_only=True):
 
 
 class UsageRow(Value, frozen=True, kw_only=True):
-    """One line of the books: exact integers of unit-microseconds as text, because they outgrow what JSON readers hold.
+    """One row of the books: exact integers of unit-microseconds as text, because they exceed the range of JSON readers.
 
-    `total` is `reserved` and `borrowed`; `lost` is the part of it that was work in no checkpoint when its job had to leave (R25). `idle`:
-    of reservations, that nobody had of the policy; with `reserved` it is the whole reservation. `suspended`, `waiting` and `kept` (free
-    units that were kept for a job that waited, R16, R27) are charged to nobody, and neither is `provider_lost`: what was held from a grant
+    `total` is `reserved` and `borrowed`; `lost` is the part of it that was work in no checkpoint when its job had to stop (R25). `idle`:
+    reserved and not used by the policy; with `reserved` it is the whole reservation. `suspended`, `waiting` and `kept` (free
+    units that were kept for a job that waited, R16, R27) are not charged, and neither is `provider_lost`: what was held from a grant
     until the job ran, or until a start that never came was given up (R36, R37). `cost` and `lost_cost` are decimals with six places, in
-    the installation's currency. `jobs`: how many held something.
+    the installation's currency. `jobs`: number of jobs that held something.
     """
 
     group: dict[str, str]
@@ -49,9 +50,10 @@ class UsageRow(Value, frozen=True, kw_only=True):
 
 
 class UsageAnswer(Value, frozen=True, kw_only=True):
-    """The books, through the ledger sequence `through`, whose time is `now`; `lines` are all there are, `rows` those of this answer.
+    """The books, up to the ledger sequence `through`, whose time is `now`; `lines` is the number of all rows, `rows` those of this answer.
 
-    `more`: there are other jobs behind this one, and `lines` are those of the jobs up to it. `warnings`: budgets that are used up, or will
+    `more`: there are other jobs after this one, and `lines` counts the rows of the jobs up to it. `warnings`: budgets that are used up, or
+    will
     be before their period ends (R33).
     """
 
@@ -65,7 +67,7 @@ class UsageAnswer(Value, frozen=True, kw_only=True):
 
 
 class StatementRequest(Value, frozen=True, kw_only=True):
-    """To *accounting* `statement`: what the asker's tenant's `month` (`2026-11`, of clocks in `timezone`) comes to.
+    """To *accounting* `statement`: the invoice of the asker's tenant for `month` (`2026-11`, of clocks in `timezone`).
 
     `form`: `json`, `csv`, or `focus` (FOCUS 1.2 as CSV). A long text comes in pieces: `digest` and `offset` ask for the rest of one.
     """
@@ -78,7 +80,7 @@ class StatementRequest(Value, frozen=True, kw_only=True):
 
 
 class StatementAnswer(Value, frozen=True, kw_only=True):
-    """A piece of the statement, which has `length` characters. `final`: it will never say anything else."""
+    """A piece of the statement, which has `length` characters. `final`: the statement will not change any more."""
 
     through: int
     text: str

@@ -12,22 +12,22 @@ from headrace.contracts.values.amounts import MEMORY as MEMORY_KEY
 from headrace.contracts.values.amounts import AmountError, parse_amount
 
 TOO_LARGE = "TOO_LARGE"
-"""The code of an answer that would have taken more memory than its limit."""
+"""The code of an answer that would have exceeded its memory limit."""
 MEMORY = "HEADRACE_WHATIF_MEMORY"
-"""The environment variable of governance that says what each of the two plays of a question may take."""
+"""Environment variable of governance with the memory limit of each of the two simulations of a question."""
 MEMORY_DEFAULT, MEMORY_LEAST = "4GiB", 128
-"""The least in MiB: with less not even a small question can be answered."""
+"""The default, and the minimum in MiB, which even a small question needs."""
 
 
 class MemoryLimit(NamedTuple):
-    """What each of the two plays of a question may take: as it is written, and in bytes."""
+    """Memory limit of each of the two simulations of a question: as text, and in bytes."""
 
     text: str
     bytes: int
 
     @property
     def way_out(self) -> str:
-        """That it was not enough, and what to do, as the end of a sentence."""
+        """That the limit was exceeded, and the way out, as the end of a sentence."""
         return (
             f"each of its two plays may take {self.text} of memory and needs more: ask for a shorter time or fewer jobs; the provider "
             f"can raise {MEMORY} and start governance again"
@@ -35,7 +35,7 @@ class MemoryLimit(NamedTuple):
 
 
 def memory_limit(environment: Mapping[str, str]) -> MemoryLimit:
-    """The limit that the environment says; the default where it says none. Raises `ValueError` for what it cannot mean."""
+    """The limit in the environment, or the default. Raises ValueError if malformed or below the minimum."""
     text = environment.get(MEMORY, "") or MEMORY_DEFAULT
     try:
         mebibytes = parse_amount(MEMORY_KEY, text)
@@ -47,10 +47,11 @@ def memory_limit(environment: Mapping[str, str]) -> MemoryLimit:
 
 
 class WhatIfQuestion(Value, frozen=True, kw_only=True):
-    """`changes`: a file for `headrace whatif -f`, every value as text. `since`, `until`: sequences or moments.
+    """`changes`: a file for `headrace whatif -f`, every value as text. `since`, `until`: sequences or times.
 
-    Without `since` it is now, without `until` nobody new comes, and it is played for `span`. `tenant`: of whose jobs the answer speaks;
-    empty: of everybody's.
+    Without `since` the simulation starts now; without `until` it has no new jobs, and runs for `span`. `tenant`: count only this tenant's
+    jobs;
+    empty: all jobs.
     """
 
     changes: dict[str, Any]
@@ -61,10 +62,10 @@ class WhatIfQuestion(Value, frozen=True, kw_only=True):
 
 
 class OutcomeNumbers(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of some jobs. Waits, in whole seconds, are from admission to the first start of those that started for the first time.
+    """Outcome of some jobs. Waits, in whole seconds, are from admission to the first start, of the jobs that started for the first time.
 
-    `waiting`: not started by the end, nor refused. GPU time in whole GPU-seconds: `used` of these jobs; `reserved` and `borrowed` as the
-    books would split it (R17). `cost`: in the currency of the installation, of every key that has a price.
+    `waiting`: neither started nor refused by the end. GPU time in whole GPU-seconds: `used` of these jobs; `reserved` and `borrowed` as the
+    books split it (R17). `cost`: in the currency of the installation, of every key that has a price.
     """
 
     starts: int = 0
@@ -82,14 +83,14 @@ class OutcomeNumbers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sides(msgspec.Struct, frozen=True, kw_only=True):
-    """The same jobs as it is, and changed."""
+    """The same jobs without and with the change."""
 
     before: OutcomeNumbers
     after: OutcomeNumbers
 
 
 class PoolNumbers(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a pool's GPUs: those it had and those that were used, in whole GPU-seconds; `percent` used of them, such as 83.4."""
+    """Use of a pool's GPUs: available and used, in whole GPU-seconds; `percent` used of the available, such as 83.4."""
 
     had: int = 0
     used: int = 0
@@ -98,14 +99,14 @@ class PoolNumbers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PoolSides(msgspec.Struct, frozen=True, kw_only=True):
-    """The same pool as it is, and changed."""
+    """The same pool without and with the change."""
 
     before: PoolNumbers
     after: PoolNumbers
 
 
 class Moved(msgspec.Struct, frozen=True, kw_only=True):
-    """A job whose first start moved. Starts in microseconds after the moment of the change; None: `..._is` says what it is instead."""
+    """A job whose first start moved. Starts in microseconds after the time of the change; None: `..._is` has its state instead."""
 
     job: str
     queue: str
@@ -116,9 +117,9 @@ class Moved(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer. `at`: where the two part, `span`: how long they were played from there, microseconds. `moved`: those that moved most.
+    """The answer. `at`: the time of the change, `span`: the length of the simulation, microseconds. `moved`: the jobs that moved most.
 
-    `recorded`: what the ledger itself says of the time that is played again, to be held against `total.before`.
+    `recorded`: the ledger's own figures for the simulated time, to compare with `total.before`.
     """
 
     at: int
@@ -134,7 +135,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WhatIfAnswer(Value, frozen=True, kw_only=True):
-    """The answer, or, with a `code`, why there is none: `error` is one line, `lines` all of them, each with the field it is about."""
+    """The answer, or, with a `code`, why it is missing: `error` is one line, `lines` all of them, each with the invalid field."""
 
     found: Difference | None = None
     since: int = 0

@@ -1,8 +1,7 @@
-"""The generated descriptions of everything on the bus, for those who do not read Python: JSON Schemas and one AsyncAPI document.
+"""The generated descriptions of everything on the bus, for readers without Python: JSON Schemas and one AsyncAPI document.
 
-`python -m headrace.contracts.schemas` writes them to `contracts/schemas/`, and what `protos` makes of the API to its package; with
-`--check` it names those that are not current and exits 1. Nothing is described here a second time: subjects, structs and the law of
-who may state what come from their own modules.
+`python -m headrace.contracts.schemas` writes them to `contracts/schemas/`, and the output of `protos` to its package; with
+`--check` it names those that are not current and exits 1. All content comes from the modules of subjects, structs and writers.
 """
 
 from __future__ import annotations
@@ -42,11 +41,11 @@ PLAIN = (
     ("queries", tokens),
     ("queries", usage),
 )
-"""Modules of plain messages, and the folder in which they are described."""
+"""Modules of messages that are not facts, and the folder of their schemas."""
 
 _COMPONENTS = "#/components/schemas/"
 _PARAMETER = re.compile(r"\{(\w+)\}")
-_TOKEN_TEXT = "1 to 63 of a-z, 0-9 and '-'"  # noqa: S105  # a token is one part of a subject, no secret
+_TOKEN_TEXT = "1 to 63 of a-z, 0-9 and '-'"  # noqa: S105  # noqa: S105  # a token is one part of a subject, not a secret
 
 
 def generate() -> dict[str, str]:
@@ -61,15 +60,15 @@ def generate() -> dict[str, str]:
 
 
 def stale(written: Mapping[str, str], current: Mapping[str, str]) -> list[str]:
-    """Why `written` is not `current`, a line for each file; empty where it is."""
+    """Why `written` differs from `current`, one line per file; empty if it does not."""
     missing = [f"{path} is missing" for path in current.keys() - written.keys()]
-    left = [f"{path} describes what is no more" for path in written.keys() - current.keys()]
+    left = [f"{path} describes something that no longer exists" for path in written.keys() - current.keys()]
     changed = [f"{path} is not current" for path in current.keys() & written.keys() if current[path] != written[path]]
     return sorted(missing + left + changed)
 
 
 def asyncapi() -> Schema:
-    """The bus as AsyncAPI 3: channels, messages, and for each writer the records it alone may publish."""
+    """The bus as AsyncAPI 3: channels, messages, and for each writer the records that it alone may publish."""
     channels = {**_plain_channels(), "ledger": _ledger_channel((*SERVICES,)), "node-ledger": _ledger_channel((NODE,))}
     kinds: list[Any] = [Record, *FACT_TYPES, *(kind for _, module in PLAIN for kind in _structs(module))]
     _, schemas = msgspec.json.schema_components(kinds, ref_template=_COMPONENTS + "{name}", schema_hook=_anything)
@@ -188,7 +187,7 @@ def _structs(module: object) -> list[type[msgspec.Struct]]:
 
 
 def _anything(kind: type) -> Schema:
-    """The schema of what has no schema of its own: `object` is anything."""
+    """The schema of a type without a schema of its own: `object` is any JSON value."""
     if kind is object:
         return {"description": "any JSON value"}
     raise TypeError(f"{kind} has no JSON Schema")
@@ -207,7 +206,7 @@ def _text(schema: Schema) -> str:
 
 
 def _cleaned(part: Any) -> Any:
-    """The schema with docstrings as every version of Python tells them: 3.13 began to strip their indentation."""
+    """The schema with docstrings as every version of Python reports them: 3.13 began to strip their indentation."""
     if isinstance(part, dict):
         return {
             key: inspect.cleandoc(value) if key == "description" and isinstance(value, str) else _cleaned(value)
@@ -217,7 +216,7 @@ def _cleaned(part: Any) -> Any:
 
 
 def main(arguments: list[str] | None = None, folder: Path = FOLDER, code: Path = protos.CODE) -> int:
-    """Write the files, or with `--check` only look; the exit code."""
+    """Write the files, or with `--check` compare only; returns the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m headrace.contracts.schemas", description="Write or check the generated files."
     )

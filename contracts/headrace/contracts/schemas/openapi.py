@@ -1,7 +1,7 @@
-"""The API as an OpenAPI 3.1 document, made from the descriptors of its protos: paths, parameters, messages, failures.
+"""The API as an OpenAPI 3.1 document, made from the descriptors of its protos: paths, parameters, messages, errors.
 
-Strategy: what HTTP sees is the proto JSON mapping with field names kept, behind a gateway that refuses what it does not know. Comments
-in the protos are the descriptions. A field with a form that is checked (names, sequences, page sizes) says so in its schema.
+Strategy: HTTP clients see the proto JSON mapping with field names kept, behind a gateway that refuses unknown fields. Comments
+in the protos are the descriptions. A field with a checked form (names, sequences, page sizes) has it in its schema.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Field = FieldDescriptorProto
 
 OURS = "headrace.v1"
 _REF = "#/components/schemas/"
-_TOKEN = "[a-z0-9-]{1,63}"  # noqa: S105  # a part of a name, no secret
+_TOKEN = "[a-z0-9-]{1,63}"  # noqa: S105  # noqa: S105  # a part of a name, not a secret
 _VARIABLE = re.compile(r"\{([\w.]+)(?:=([^}]*))?\}")
 
 _SCALARS: dict[int, Schema] = {
@@ -45,11 +45,11 @@ _CHECKED: dict[str, Schema] = {
     "page_size": {"type": "integer", "format": "int32", "minimum": 0, "maximum": 1_000},
     "min_sequence": {"type": "string", "pattern": "^[0-9]{0,18}$"},
 }
-"""Fields of requests by their names, where more is asked of them than of their type."""
+"""Fields of requests by name whose values are restricted beyond their type."""
 
 _ERROR: Schema = {
     "type": "object",
-    "description": "Why it failed: a gRPC status, and in `details` a stable reason and the fields at fault.",
+    "description": "Why it failed: a gRPC status, and in `details` a stable reason and the invalid fields.",
     "properties": {
         "code": {"type": "integer", "description": "The code of google.rpc.Code."},
         "message": {"type": "string", "description": "One line with the way out."},
@@ -72,7 +72,7 @@ class _Message(NamedTuple):
 
 
 def openapi(described: FileDescriptorSet) -> str:
-    """The document as text, fit to be checked in."""
+    """The document as text, as it is checked in."""
     return json.dumps(with_linked_descriptions(_Writer(described).document()), indent=2, ensure_ascii=False) + "\n"
 
 
@@ -132,7 +132,7 @@ class _Writer:
             if one.body:
                 schema = self._body(message, one.body, {name.partition(".")[2] or name for name in taken})
                 needed = one.body != "*" or "required" in schema
-                if verb == "patch":  # what the body does not say stays as it is
+                if verb == "patch":  # fields that the body omits stay unchanged
                     schema.pop("required", None)
                 operation["requestBody"] = {"required": needed, "content": {"application/json": {"schema": schema}}}
             if method.name == "GetOpenApi":
@@ -156,7 +156,7 @@ class _Writer:
         return dict(_CHECKED.get(field.name) or self._field(field))
 
     def _body(self, message: _Message, body: str, taken: set[str]) -> Schema:
-        """The whole request but what stands in the path, or the one field that is the body."""
+        """The whole request except the fields in the path, or the one field that is the body."""
         if body != "*":
             field = next(field for field in message.proto.field if field.name == body)
             message = self._messages[field.type_name]
@@ -173,7 +173,7 @@ class _Writer:
         return {"200": good, "default": bad}
 
     def _shown(self) -> set[str]:
-        """Messages that something refers to: results, and what they are made of."""
+        """Messages that are referenced: results, and their parts."""
         found: set[str] = set()
         waiting = [method.output_type for file in self._files for service in file.service for method in service.method]
         waiting += [
@@ -229,7 +229,7 @@ class _Writer:
         return dict(known) if known is not None else {"$ref": _REF + field.type_name.rpartition(".")[2]}
 
     def _entry(self, field: Field, message: _Message | None) -> Field | None:
-        """The value of a map."""
+        """The value type of a map."""
         owner, _, name = field.type_name.rpartition(".")
         holder = message or self._messages.get(owner)
         nested = holder.proto.nested_type if holder is not None else ()
@@ -254,7 +254,7 @@ def _behaves(field: Field, behaviour: int) -> bool:
 
 
 def _opened(path: str) -> tuple[str, dict[str, tuple[str, str]]]:
-    """`/v1/{name=tenants/*/jobs/*}:cancel` as `/v1/tenants/{tenant}/jobs/{job}:cancel`, and the field that stood there."""
+    """`/v1/{name=tenants/*/jobs/*}:cancel` as `/v1/tenants/{tenant}/jobs/{job}:cancel`, and the field that it replaced."""
     inside: dict[str, tuple[str, str]] = {}
 
     def open_one(match: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""Which services and methods the API has, and under which HTTP paths: read from the generated descriptors, and said nowhere else."""
+"""The services and methods of the API and their HTTP paths, read from the generated descriptors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _VARIABLE = re.compile(r"\{([\w.]+)(?:=([^}]*))?\}")
 
 
 class Binding(NamedTuple):
-    """One way to call a method over HTTP: `get`, `/v1/{name=tenants/*}`, the field that the body is (`*`: all; empty: none)."""
+    """One way to call a method over HTTP: `get`, `/v1/{name=tenants/*}`, the field in the body (`*`: all; empty: none)."""
 
     verb: str
     path: str
@@ -46,13 +46,13 @@ class Binding(NamedTuple):
 
 
 def files() -> tuple[FileDescriptor, ...]:
-    """Our own files, by name."""
+    """The proto files of the API, by name."""
     return tuple(import_module(f"headrace.contracts.api.{name}_pb2").DESCRIPTOR for name in _MODULES)
 
 
 @cache
 def services() -> tuple[ServiceDescriptor, ...]:
-    """All services, by name."""
+    """All services of the API, by name."""
     found = [service for file in files() for service in file.services_by_name.values()]
     return tuple(sorted(found, key=lambda service: service.full_name))
 
@@ -64,7 +64,7 @@ def methods() -> Iterator[MethodDescriptor]:
 
 
 def path_of(method: MethodDescriptor) -> str:
-    """How gRPC names a method: `/headrace.v1.Jobs/GetJob`."""
+    """The name of a method in gRPC: `/headrace.v1.Jobs/GetJob`."""
     return f"/{method.containing_service.full_name}/{method.name}"
 
 
@@ -79,7 +79,7 @@ def bindings(method: MethodDescriptor) -> tuple[Binding, ...]:
 
 
 def required(message: Descriptor) -> tuple[FieldDescriptor, ...]:
-    """The fields of a message that have to be there."""
+    """The required fields of a message."""
     wanted = field_behavior_pb2.REQUIRED
     return tuple(
         field for field in message.fields if wanted in field.GetOptions().Extensions[field_behavior_pb2.field_behavior]
@@ -87,14 +87,14 @@ def required(message: Descriptor) -> tuple[FieldDescriptor, ...]:
 
 
 def needs_body(method: MethodDescriptor, binding: Binding) -> bool:
-    """Whether something that has to be there stands in the body."""
+    """True if a required field is in the body."""
     inside = {field for field, _ in binding.variables}
     names = {field.name for field in required(method.input_type)} - inside
     return bool(names) if binding.body == "*" else binding.body in names
 
 
 def descriptors() -> descriptor_pb2.FileDescriptorSet:
-    """Every file that a gateway has to know, each behind those that it imports."""
+    """Every file that a gateway needs, each after the files that it imports."""
     found: dict[str, FileDescriptor] = {}
 
     def visit(file: FileDescriptor) -> None:

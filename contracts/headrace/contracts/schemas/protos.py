@@ -1,6 +1,6 @@
 """The Python of the protos in `contracts/proto`, and the OpenAPI document of the same: written by `headrace.contracts.schemas.generate`.
 
-For whoever changes the protos: it needs `grpcio-tools`, which the development environment has and no installation needs.
+Needed after a change of the protos: it uses `grpcio-tools`, which is part of the development environment only.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _IMPORT = re.compile(r"^from headrace\.v1 import", re.MULTILINE)
 
 
 class ProtosBroken(Exception):
-    """protoc does not take them; its own words, a line each."""
+    """protoc does not accept the files; the text is its output, one line each."""
 
 
 def generate() -> dict[str, str]:
@@ -39,7 +39,7 @@ def generate() -> dict[str, str]:
 
 
 def descriptors() -> FileDescriptorSet:
-    """The protos with their comments, and those that they import."""
+    """The protos with their comments, and the files that they import."""
     with TemporaryDirectory() as folder:
         described = Path(folder, "described")
         _protoc("--include_imports", "--include_source_info", f"-o{described}")
@@ -47,7 +47,7 @@ def descriptors() -> FileDescriptorSet:
 
 
 def written(folder: Path = CODE) -> dict[str, str]:
-    """What is checked in, by the same names."""
+    """The files that are checked in, by the same names."""
     paths = (*folder.glob("*_pb2.py"), *folder.glob("*_pb2.pyi"), *folder.glob(OPENAPI))
     return {path.name: path.read_text("utf-8") for path in paths}
 
@@ -55,13 +55,13 @@ def written(folder: Path = CODE) -> dict[str, str]:
 def _protoc(*arguments: str) -> None:
     sources = sorted(path.relative_to(SOURCES).as_posix() for path in SOURCES.rglob("*.proto"))
     command = (sys.executable, "-m", "grpc_tools.protoc", f"-I{SOURCES}", f"-I{_google()}", *arguments, *sources)
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own sources
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - the input is our own
     if ended.returncode:
         raise ProtosBroken(ended.stderr.strip())
 
 
 def _google() -> Path:
-    """Where Google's common protos lie."""
+    """The folder of Google's common protos."""
     found = find_spec("google.api")
     if found is None or not found.submodule_search_locations:
         raise ProtosBroken("googleapis-common-protos is not installed")

@@ -1,1 +1,1 @@
-"""What is shared by all who use the bus: subjects, encoding, addresses, TLS."""
+"""What all users of NATS share: subjects, encoding, server addresses, TLS."""

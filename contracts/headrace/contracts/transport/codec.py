@@ -1,7 +1,7 @@
-"""Bytes in, values out, and back: the one place where anything from outside is decoded.
+"""Decoding and encoding of messages: the one place where bytes from outside are decoded.
 
-Size is looked at first, then msgspec checks types. Whatever is wrong comes out as `Malformed` with one line that says
-where; deep nesting included (msgspec raises `RecursionError`), so hostile bytes are a refusal and never a crash.
+The size is checked first, then msgspec checks types. Every error is a `Malformed` with one line that says where; deep nesting
+included (msgspec raises `RecursionError`), so hostile bytes are refused and never end the process.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 WISH_BYTES_MAX = 1024 * 1024
 MESSAGE_BYTES_MAX = 8 * 1024 * 1024
-REASON_MAX = 300  # a complaint may quote what it complains of, and goes into facts and logs
+REASON_MAX = 300  # an error may quote the message, and goes into facts and logs
 
 _SEVERAL = re.compile(rb'\s*\{\s*"jobs"\s*:')
 
@@ -44,21 +44,21 @@ _decoders: dict[object, msgspec.json.Decoder[object]] = {}
 
 
 class Malformed(ValueError):
-    """Bytes that are not what they should be; the message says what and where."""
+    """Bytes that do not decode; the message says what is wrong, and where."""
 
 
 def encode(value: object) -> bytes:
-    """JSON of any struct of the contracts."""
+    """The JSON of any struct of the contracts."""
     return _encoder.encode(value)
 
 
 def decode_record(payload: bytes) -> Record:
-    """The record in `payload`, its facts brought to the current versions; `Malformed` where it is none."""
+    """The record in `payload`, with its facts in their current versions. Raises Malformed."""
     return upcast(decode_written(payload))
 
 
 def decode_written(payload: bytes) -> Record:
-    """The same with its facts in the versions in which they were written."""
+    """The record in `payload`, with its facts in the versions in which they were written. Raises Malformed."""
     if len(payload) > RECORD_BYTES_MAX:
         raise Malformed(f"a record is at most {RECORD_BYTES_MAX} bytes, this has {len(payload)}")
     record = _decode(_record_decoder, payload)
@@ -68,7 +68,7 @@ def decode_written(payload: bytes) -> Record:
 
 
 def decode_submit(payload: bytes) -> tuple[JobWish, ...]:
-    """The wishes in a message on `hr.submit.…`: one job, or `{"jobs": [...]}`."""
+    """The jobs in a message on `hr.submit.…`: one job, or `{"jobs": [...]}`. Raises Malformed."""
     if len(payload) > WISH_BYTES_MAX:
         raise Malformed(f"a submission is at most {WISH_BYTES_MAX} bytes, this has {len(payload)}")
     if _SEVERAL.match(payload) is None:
@@ -80,12 +80,12 @@ def decode_submit(payload: bytes) -> tuple[JobWish, ...]:
 
 
 def decode_cancel(payload: bytes) -> CancelWish:
-    """The wish in a message on `hr.cancel.…`; an empty one will do."""
+    """The request in a message on `hr.cancel.…`; the message may be empty. Raises Malformed."""
     return _decode(_cancel_decoder, payload) if payload.strip() else CancelWish()
 
 
 def decode_cancel_many(payload: bytes) -> CancelManyWish:
-    """The wish in a message on `hr.cancel.<tenant>.<user>.many`."""
+    """The request in a message on `hr.cancel.<tenant>.<user>.many`. Raises Malformed."""
     wish = _decode(_cancel_many_decoder, payload)
     if not 1 <= len(wish.jobs) <= CANCELS_MAX:
         raise Malformed(f"jobs: cancel 1 to {CANCELS_MAX} in one message, this has {len(wish.jobs)}")
@@ -93,12 +93,12 @@ def decode_cancel_many(payload: bytes) -> CancelManyWish:
 
 
 def decode_requeue(payload: bytes) -> RequeueWish:
-    """The wish in a message on `hr.requeue.…`; an empty one will do."""
+    """The request in a message on `hr.requeue.…`; the message may be empty. Raises Malformed."""
     return _decode(_requeue_decoder, payload) if payload.strip() else RequeueWish()
 
 
 def decode(payload: bytes, kind: type[T]) -> T:
-    """Any other message (orders, queries, answers) as `kind`; `Malformed` where it is none."""
+    """Any other message (orders, queries, answers) as `kind`. Raises Malformed."""
     if len(payload) > MESSAGE_BYTES_MAX:
         raise Malformed(f"a message is at most {MESSAGE_BYTES_MAX} bytes, this has {len(payload)}")
     decoder = _decoders.get(kind)
@@ -119,12 +119,12 @@ def _decode(decoder: msgspec.json.Decoder[T], payload: bytes) -> T:
 
 
 def _with_way_out(text: str) -> str:
-    """A complaint about one text in place of a list, which is the mistake that people make, with what to write."""
+    """The error text; for one text in place of a list, a frequent mistake, with an example of a list."""
     found = _NO_LIST.fullmatch(text)
     return text if found is None else f'{found[1]}: write a list such as ["echo", "hello"], not one text'
 
 
 def _one_line(text: str) -> str:
-    """`text` fit for a log line: nothing that does not print, and not longer than `REASON_MAX`."""
+    """`text` as one line of a log: printable characters only, at most `REASON_MAX`."""
     printable = "".join(character if character.isprintable() else " " for character in text[:REASON_MAX])
     return printable if len(text) <= REASON_MAX else printable + "…"

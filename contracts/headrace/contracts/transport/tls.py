@@ -1,4 +1,4 @@
-"""Whom to believe over TLS: the certificate authority that `HEADRACE_CA` names (a file), else those of this machine."""
+"""The trusted certificate authorities: the file in `HEADRACE_CA`, else those of this machine."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ SECURE = "tls://"
 
 
 class Distrust(ValueError):
-    """The file of the authority cannot be used; one line with the way out."""
+    """The file of the certificate authority cannot be used; the text is one line with the way out."""
 
 
 def trust(url: str, ca: str = "", environment: Mapping[str, str] = os.environ) -> ssl.SSLContext | None:
-    """What a client needs for an address that begins with `tls://`; None for one that does not."""
+    """The TLS settings for an address that begins with `tls://`, else None. Raises Distrust."""
     if not url.startswith(SECURE):
         return None
     file = environment.get(CA) or ca

@@ -1,1 +1,1 @@
-"""Values that documents, facts and messages share: amounts, times, names, levels, reasons."""
+"""Values that documents, facts and messages share: amounts, durations, ids, MIG slices, isolation levels, reasons."""

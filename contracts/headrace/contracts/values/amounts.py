@@ -1,8 +1,8 @@
-"""Amounts: exact integers inside, what people write outside (R1).
+"""Amounts of resources: exact integers inside, text of people outside (R1).
 
 Inside every amount is an integer: GPUs in units of 1/126,000 GPU, CPU in millicores, memory in MiB, every other key
 plain. 126,000 is the smallest number that holds each three-decimal fraction, each 1/n for n <= 10, and 1/16 exactly,
-so seven sevenths are one GPU. Outside people write `2`, `0.5`, `1/7`, `500m`, `64GiB`; what is not exact is refused.
+so seven sevenths are one GPU. Outside people write `2`, `0.5`, `1/7`, `500m`, `64GiB`; inexact amounts are refused.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ JOB = "job"
 
 GPU_UNITS = 126_000
 CPU_UNITS = 1_000
-AMOUNT_MAX = 2**53 - 1  # beyond it JSON readers in other languages lose digits
+AMOUNT_MAX = 2**53 - 1  # JSON readers in other languages lose digits above it
 
 _NUMBER = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,18})|/([0-9]{1,9}))?")
 _MEMORY = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)\s*([KMGTP]i?B?)?")
@@ -34,16 +34,16 @@ _KEY = re.compile(r"[a-z][a-z0-9-]{0,62}(?:/[a-z0-9][a-z0-9.-]{0,62})?")
 
 
 class AmountError(ValueError):
-    """A quantity that is not one, or not exact; the message says how to write it."""
+    """A malformed, negative or inexact quantity; the message says how to write it."""
 
 
 def is_key(text: str) -> bool:
-    """Whether `text` may name a resource: `gpu`, `license/abaqus`."""
+    """True if `text` is a valid name of a resource, such as `gpu` or `license/abaqus`."""
     return _KEY.fullmatch(text) is not None
 
 
 def parse_amount(key: str, text: str | int) -> int:
-    """The integer for `text` in the unit of `key`; `AmountError` where it is no exact, non-negative quantity."""
+    """The integer for `text` in the unit of `key`. Raises AmountError unless it is an exact, non-negative quantity."""
     written = str(text).strip()
     value = _parse_memory(written) if key == MEMORY else _parse_number(key, written)
     if value > AMOUNT_MAX:
@@ -56,7 +56,7 @@ def _parse_number(key: str, written: str) -> int:
     unit = 1 if millicores else {GPU: GPU_UNITS, CPU: CPU_UNITS}.get(key, 1)
     match = _NUMBER.fullmatch(written.removesuffix("m") if millicores else written)
     if match is None or (match[3] and not int(match[3])):
-        raise AmountError(f"{written[:80]!r} is no amount of {key}; write a number such as {_EXAMPLE.get(key, '2')}")
+        raise AmountError(f"invalid amount of {key} {written[:80]!r}: use a number such as {_EXAMPLE.get(key, '2')}")
     exact = Fraction(match[0]) * unit
     if exact.denominator != 1:
         raise AmountError(f"{written} {key} is not exact; write {_EXACT.get(key, 'a whole number')}")
@@ -66,19 +66,19 @@ def _parse_number(key: str, written: str) -> int:
 def _parse_memory(written: str) -> int:
     match = _MEMORY.fullmatch(written)
     if match is None:
-        raise AmountError(f"{written[:80]!r} is no amount of memory; write 64GiB or 512MiB")
+        raise AmountError(f"invalid amount of memory {written[:80]!r}: use 64GiB or 512MiB")
     if match[2] is None and Fraction(match[1]) != 0:
         raise AmountError(f"memory {written} has no unit; write {written}MiB or {written}GiB")
     if match[2] is not None and match[2] in ("KB", "MB", "GB", "TB", "PB"):
         raise AmountError(f"memory is counted in powers of 1024; write {match[1]}{match[2][0]}iB")
     exact = Fraction(match[1]) * _MEMORY_IN_MIB[(match[2] or "M")[0]]
     if exact.denominator != 1:
-        raise AmountError(f"memory {written} is no whole number of MiB")
+        raise AmountError(f"memory {written} is not exact; write a whole number of MiB")
     return exact.numerator
 
 
 def format_amount(key: str, value: int) -> str:
-    """What a person would have written for `value`: `0.5`, `1/7`, `64GiB`. The inverse of `parse_amount`."""
+    """The text for `value` as people write it: `0.5`, `1/7`, `64GiB`. The inverse of `parse_amount`."""
     if value < 0:
         return "-" + format_amount(key, -value)
     if key == MEMORY:
@@ -97,28 +97,28 @@ def format_amount(key: str, value: int) -> str:
 
 
 def format_amounts(amounts: Amounts) -> str:
-    """`gpu 3, cpu 4`, keys in order; `nothing` where there are none."""
+    """Amounts as text, sorted by key: `cpu 4, gpu 3`; `nothing` if empty."""
     return ", ".join(f"{key} {format_amount(key, value)}" for key, value in sorted(amounts.items())) or "nothing"
 
 
 def gpus_first(amounts: Amounts) -> list[tuple[str, int]]:
-    """Key by key in one order, whatever the dict's: GPUs, which one asks about, then the others by name."""
+    """Pairs of key and amount: `gpu` first, then the others by name."""
     return sorted(amounts.items(), key=lambda item: (item[0] != GPU, item[0]))
 
 
 def plus(left: Amounts, right: Amounts) -> Amounts:
-    """Key by key sum, a new dict; keys that come to zero go."""
+    """The sum per key, a new dict; keys with sum zero are omitted."""
     return {key: total for key in {**left, **right} if (total := left.get(key, 0) + right.get(key, 0))}
 
 
 def add_to(total: Amounts, amounts: Amounts) -> None:
-    """Add `amounts` into `total`, in place."""
+    """Add `amounts` to `total` in place."""
     for key, value in amounts.items():
         total[key] = total.get(key, 0) + value
 
 
 def take_from(total: Amounts, amounts: Amounts) -> None:
-    """Subtract `amounts` from `total`, in place; keys that reach zero go, so that equal states look equal."""
+    """Subtract `amounts` from `total` in place; keys that reach zero are removed, so that equal states compare equal."""
     for key, value in amounts.items():
         left = total.get(key, 0) - value
         if left:

@@ -1,4 +1,4 @@
-"""The digest of what is submitted under an id, by which the same id with other content is noticed (R14)."""
+"""The digest of the content submitted under an id: it detects the same id with other content (R14)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from headrace.contracts.messages.submissions import JobWish
 
 _NO_CONTENT = frozenset({"trace", "on_behalf_of"})
-"""Fields that are no content: the trace, and for whom it is, which stands in the job's key."""
+"""Fields that are not content: the trace, and the owner, who is part of the job's key."""
 
 
 def submission_digest(policy: str, profile: str, wish: JobWish) -> str:

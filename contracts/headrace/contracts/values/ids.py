@@ -1,7 +1,7 @@
-"""Names and identifiers: what a token, a job id, a lease id look like, and how to take them apart.
+"""Names and identifiers: the syntax of tokens, job ids, job keys and lease ids, and their parts.
 
-A *token* is one part of a bus subject. A *job id* is a lower-case ULID made by the client or the gateway (R14). A *job
-key* is `<tenant>.<user>.<job id>`: the whole name of a job, used in every fact. A *lease id* is `<job key>/<attempt>/<rank>`;
+A *token* is one part of a NATS subject. A *job id* is a lower-case ULID made by the client or the gateway (R14). A *job
+key* is `<tenant>.<user>.<job id>`: the full name of a job, used in every fact. A *lease id* is `<job key>/<attempt>/<rank>`;
 the allocator can therefore name a lease without randomness.
 """
 
@@ -27,16 +27,16 @@ ENTROPY_BYTES = 10
 
 
 class IdError(ValueError):
-    """A name or identifier that cannot be one; the message says what it has to look like."""
+    """A malformed name or identifier; the message says how to write it."""
 
 
 def is_token(text: str) -> bool:
-    """Whether `text` may stand as one part of a subject: 1 to 63 of a-z, 0-9 and '-'."""
+    """True if `text` may be one part of a subject: 1-63 of a-z, 0-9, '-'."""
     return TOKEN.fullmatch(text) is not None
 
 
 def is_job_id(text: str) -> bool:
-    """Whether `text` is a lower-case ULID of 26 characters."""
+    """True if `text` is a lower-case ULID of 26 characters."""
     return _ULID.fullmatch(text) is not None
 
 
@@ -51,9 +51,9 @@ def make_job_id(milliseconds: int, entropy: bytes) -> JobId:
 
 
 def job_id_time(job_id: str) -> int:
-    """The time inside a job id, in microseconds since 1970; `IdError` where it is none."""
+    """The time in a job id, in microseconds since 1970. Raises IdError if malformed."""
     if not is_job_id(job_id):
-        raise IdError(f"{job_id!r} is no job id; it is a lower-case ULID of 26 characters")
+        raise IdError(f"invalid job id {job_id!r}: use a lower-case ULID of 26 characters")
     number = 0
     for character in job_id[:10]:
         number = number * 32 + _VALUE[character]
@@ -61,27 +61,26 @@ def job_id_time(job_id: str) -> int:
 
 
 def job_key(tenant: str, user: str, job_id: str) -> JobKey:
-    """The whole name of a job."""
     return JobKey(f"{tenant}.{user}.{job_id}")
 
 
 def split_job_key(key: str) -> tuple[str, str, JobId]:
-    """(tenant, user, job id) of a job key; `IdError` where it is none."""
+    """(tenant, user, job id) of a job key. Raises IdError if malformed."""
     parts = key.split(".")
     if len(parts) != 3 or not (is_token(parts[0]) and is_token(parts[1]) and is_job_id(parts[2])):
-        raise IdError(f"{key!r} is no job key; it looks like <tenant>.<user>.<ulid>")
+        raise IdError(f"invalid job key {key!r}: use <tenant>.<user>.<ulid>")
     return parts[0], parts[1], JobId(parts[2])
 
 
 def lease_id(job: str, attempt: int, rank: int) -> LeaseId:
-    """The lease that replica `rank` of `job` holds in its `attempt` (both count from 1 and 0)."""
+    """The id of the lease of replica `rank` (from 0) of `job` in its `attempt` (from 1)."""
     return LeaseId(f"{job}/{attempt}/{rank}")
 
 
 def split_lease_id(lease: str) -> tuple[JobKey, int, int]:
-    """(job key, attempt, rank) of a lease id; `IdError` where it is none."""
+    """(job key, attempt, rank) of a lease id. Raises IdError if malformed."""
     match = _LEASE.fullmatch(lease)
     if match is None:
-        raise IdError(f"{lease!r} is no lease id; it looks like <job key>/<attempt>/<rank>")
+        raise IdError(f"invalid lease id {lease!r}: use <job key>/<attempt>/<rank>")
     split_job_key(match[1])
     return JobKey(match[1]), int(match[2]), int(match[3])

@@ -1,6 +1,6 @@
-"""How well a job is kept to its own part of a machine: the levels, in order, and what of a GPU they are said of.
+"""Isolation levels: how well a job is confined to its part of a machine, in order, and the kinds of parts they apply to.
 
-A level is what was proved on the node, never what was hoped for (interfaces page, `isolation`).
+A level is what was proved on the node, not what was configured (docs/interfaces.md, `isolation`).
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ if TYPE_CHECKING:
 LEVELS = ("none", "simulated", "watchdog", "cooperative", "driver", "kernel", "hardware")
 """From the weakest to the strongest.
 
-- `watchdog`: who takes too much is seen and ended. `cooperative`: honest programs are held to their part, others could leave it.
-- `driver`, `kernel`: the GPU's driver, or the kernel, refuses what is beyond the part. `hardware`: the GPU itself keeps parts asunder.
+- `watchdog`: jobs that take too much are detected and ended. `cooperative`: honest programs are confined, others could escape.
+- `driver`, `kernel`: the GPU's driver, or the kernel, refuses what is beyond the part. `hardware`: the GPU itself separates the parts.
 """
 
 ANY = "any"
-"""What a profile says that is content with all of them."""
+"""Value of a profile that accepts every level."""
 
 WHOLE, FRACTION, SLICE = "whole", "fraction", "slice"
 KINDS = (WHOLE, FRACTION, SLICE)
-"""What a level is said of: whole GPUs, parts of one that others share, and slices in MIG mode."""
+"""Kinds of parts that a level applies to: whole GPUs, shared parts of a GPU, slices in MIG mode."""
 
 CONTAINER = "container"
 CONTAINED = (CONTAINER, *(f"{CONTAINER}-{kind}" for kind in KINDS))
-"""The same of jobs with an image, which run in containers; the first is said of those that take no GPU."""
+"""The same kinds for jobs with an image, which run in containers; the first is for jobs without a GPU."""
 
 UNABLE = "unable"
-"""What is said of a kind that a node cannot run at all."""
+"""Level of a kind that a node cannot run at all."""
 
 _RANKS = {UNABLE: -1, **{level: rank for rank, level in enumerate(LEVELS)}}
 
 
 class Ranks(NamedTuple):
-    """The ranks in `LEVELS` that a node reaches, by kind; -1 where it is unable."""
+    """Ranks in `LEVELS` that a node reaches, by kind; -1 for a kind that it cannot run."""
 
     whole: int = 0
     fraction: int = 0
@@ -47,23 +47,23 @@ class Ranks(NamedTuple):
 
 
 UNPROVED = Ranks()
-"""Of a node that has proved nothing."""
+"""Ranks of a node that has proved nothing."""
 
 
 def rank(level: str) -> int:
-    """The place of a level in the order; 0, the weakest, for what is no level, and -1 for what cannot be had."""
+    """The index of a level in the order; 0, the weakest, for an unknown level, -1 for a kind that the node cannot run."""
     return _RANKS.get(level, 0)
 
 
 def weakest(*levels: str) -> str:
-    """The weakest of some levels: a chain is as strong as that."""
+    """The weakest of some levels: the level of a chain of mechanisms."""
     return LEVELS[max(0, min(map(rank, levels)))]
 
 
 def ranks(overall: str, levels: Mapping[str, str]) -> Ranks:
-    """What a node that says `overall`, and of some kinds something else, reaches.
+    """Ranks of a node with level `overall` and other `levels` for some kinds.
 
-    A node that says nothing of containers is taken to run them as well as processes.
+    A node that states nothing about containers is taken to run them as well as processes.
     """
     plain = {kind: levels.get(kind, overall) for kind in KINDS}
     contained = [levels.get(CONTAINER, LEVELS[0]), *(levels.get(f"{CONTAINER}-{kind}", level) for kind, level in plain.items())]
@@ -71,7 +71,7 @@ def ranks(overall: str, levels: Mapping[str, str]) -> Ranks:
 
 
 def told(reached: Ranks) -> dict[str, str]:
-    """The levels by kind; of containers only what differs from processes."""
+    """The levels by kind; of containers only those that differ from processes."""
     names = [UNABLE if number < 0 else LEVELS[number] for number in reached]
     found = dict(zip((*KINDS, *CONTAINED), names, strict=True))
     plain = {CONTAINER: LEVELS[0], **{f"{CONTAINER}-{kind}": found[kind] for kind in KINDS}}

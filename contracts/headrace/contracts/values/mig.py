@@ -1,8 +1,8 @@
-"""The geometry of MIG: which slices a GPU can be cut into, where each may lie, and what a slice is charged (R4).
+"""The geometry of MIG: the slices a GPU can be cut into, where each may lie, and what a slice is charged (R4).
 
 A GPU in MIG mode has memory slices in a row and a number of compute slices. A slice takes a run of memory slices that begins at one of
-its starts. A layout is legal if no two runs overlap, the compute slices suffice, and no kind of slice is there more often than it may
-be. Everything follows from the tables below; another model is another line of them.
+its starts. A layout is legal if runs do not overlap, the compute slices suffice, and each kind of slice occurs at most as often as its
+maximum. Everything follows from the tables below; another GPU model is another row of them.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
 Layout = tuple[tuple[int, str], ...]
-"""What lies on one GPU: (start, name of the slice), ascending."""
+"""The slices on one GPU: (start, name of the slice), ascending."""
 
 EMPTY: Layout = ()
 
 
 class Slice(NamedTuple):
-    """A kind of slice: `compute` and `memory` slices, the `starts` of its run, and how many of it one GPU may hold at `most`."""
+    """A kind of slice: `compute` and `memory` slices, the `starts` of its run, and the maximum per GPU, `most`."""
 
     compute: int
     memory: int
@@ -32,7 +32,7 @@ class Slice(NamedTuple):
 
 
 class Family(NamedTuple):
-    """GPUs that are cut alike, and what they have to give. `gigabytes` is the size by which they are sold."""
+    """GPUs with the same geometry, and their slices. `gigabytes` is the memory in the product name."""
 
     gigabytes: int
     compute: int
@@ -41,7 +41,7 @@ class Family(NamedTuple):
 
 
 def _of_eight(one: int, two: int, half: int, whole: int) -> Family:
-    """Eight memory slices and seven compute slices; the arguments are the gigabytes in the names."""
+    """A family with eight memory slices and seven compute slices; the arguments are the gigabytes in the names."""
     slices = {
         f"1g.{one}gb": Slice(1, 1, (0, 1, 2, 3, 4, 5, 6), 7),
         f"1g.{one}gb+me": Slice(1, 1, (0, 1, 2, 3, 4, 5, 6), 1),
@@ -90,7 +90,7 @@ _SIZE = re.compile(r"(\d{2,3}) ?GB\b", re.IGNORECASE)
 
 @lru_cache(maxsize=1_024)
 def family_of(model: str, memory: int = 0) -> str:
-    """The family of a GPU model such as `H100-80GB`; empty where it cannot be cut. `memory` in MiB decides where the name does not."""
+    """The family of a GPU model such as `H100-80GB`; empty for GPUs without MIG. `memory` in MiB decides if the name is ambiguous."""
     chip = next((word.upper() for word in _WORD.findall(model) if word.upper() in _CHIPS), "")
     size = _SIZE.search(model)
     gigabytes = int(size[1]) if size else memory // 1024
@@ -98,15 +98,16 @@ def family_of(model: str, memory: int = 0) -> str:
 
 
 def slices_of(families: Iterable[str]) -> list[str]:
-    """The names of all slices that these families offer, each once, in the order of the tables."""
+    """The names of all slices of these families, each once, in the order of the tables."""
     return list(dict.fromkeys(name for family in families if family for name in FAMILIES[family].slices))
 
 
 def charge(name: str, families: Collection[str] = ()) -> int:
-    """Units of a GPU that a slice is charged: the greater of its shares of compute and of memory; 0 where no family offers it.
+    """GPU units that a slice is charged: the greater of its shares of compute and of memory; 0 for an unknown slice.
 
-    Exact: a GPU's units are divisible by 7 and by 8 (R1). `1g.10gb` is a seventh of an 80 GB GPU and a quarter of a 40 GB one: of the
-    `families` that offer the slice the dearest counts, of all where none of those does.
+    Exact: a GPU's units are divisible by 7 and by 8 (R1). `1g.10gb` is a seventh of an 80 GB GPU and a quarter of a 40 GB one: the charge
+    is the
+    highest among the `families` that offer the slice, or among all families if none of these does.
     """
     offering = {key: family for key, family in FAMILIES.items() if name in family.slices}
     wanted = [key for key in offering if key in families] or list(offering)
@@ -118,20 +119,20 @@ def _charge(family: Family, kind: Slice) -> int:
 
 
 def run(family: str, start: int, name: str) -> int:
-    """The memory slices that a slice takes, as bits; none where the family does not offer it."""
+    """The memory slices that a slice takes, as a bit mask; 0 if the family does not offer it."""
     kind = FAMILIES[family].slices.get(name) if family else None
     return ((1 << kind.memory) - 1) << start if kind is not None else 0
 
 
 def most_of(family: str, name: str) -> int:
-    """How many slices of a kind an empty GPU of the family holds."""
+    """Maximum number of slices of a kind on an empty GPU of the family."""
     kind = FAMILIES[family].slices.get(name) if family else None
     return min(kind.most, len(kind.starts)) if kind is not None else 0
 
 
 @lru_cache(maxsize=65_536)
 def open_starts(family: str, layout: Layout, name: str) -> tuple[int, ...]:
-    """Where a slice may be put beside what lies there (R4); nowhere if it does not fit or the family does not offer it."""
+    """The starts where a slice fits beside the layout (R4); empty if it does not fit or the family does not offer it."""
     kind = FAMILIES[family].slices.get(name) if family else None
     if kind is None:
         return ()
@@ -146,8 +147,8 @@ def open_starts(family: str, layout: Layout, name: str) -> tuple[int, ...]:
 
 
 def _computing(family: Family, layout: Layout) -> int:
-    """The compute slices of what lies there. Where slices lie over each other, one kept where others leave, the most at any one time."""
-    most = [0] * (family.memory + 1)  # of what ends before each memory slice
+    """Compute slices in use. For runs that overlap because one replaces the other, the maximum at any one time."""
+    most = [0] * (family.memory + 1)  # compute slices in use at each memory slice
     for end in range(1, family.memory + 1):
         most[end] = most[end - 1]
         for start, name in layout:
@@ -159,32 +160,32 @@ def _computing(family: Family, layout: Layout) -> int:
 
 @lru_cache(maxsize=65_536)
 def more_of(family: str, layout: Layout, name: str) -> int:
-    """How many more slices of one kind fit beside what lies there, put where they leave the most open."""
+    """How many more slices of one kind fit beside the layout, each put at its best start."""
     start = best_start(family, layout, name)
     return 0 if start is None else 1 + more_of(family, put(layout, start, name), name)
 
 
 @lru_cache(maxsize=65_536)
 def room(family: str, layout: Layout) -> int:
-    """How many placements are still open, over all slices and starts: the more, the better what is to come will fit."""
+    """Number of open placements over all slices and starts; a higher number leaves more for later slices."""
     return sum(len(open_starts(family, layout, name)) for name in (FAMILIES[family].slices if family else ()))
 
 
 @lru_cache(maxsize=65_536)
 def best_start(family: str, layout: Layout, name: str) -> int | None:
-    """The start that leaves the most placements open, of equal ones the last: a GPU fills from the right. None: it does not fit."""
+    """The start that leaves the most placements open, the last of equal ones: a GPU fills from the right. None if it does not fit."""
     starts = open_starts(family, layout, name)
     return max(starts, key=lambda start: (room(family, put(layout, start, name)), start)) if starts else None
 
 
 @lru_cache(maxsize=65_536)
 def idle_of(family: str, layout: Layout) -> int:
-    """Units of a GPU that what lies there is not charged for."""
+    """GPU units that the layout is not charged for."""
     return max(0, GPU_UNITS - sum(charge(name, (family,)) for _, name in layout))
 
 
 def placements_lost(family: str, layout: Layout, name: str) -> tuple[int, int] | None:
-    """(placements no longer open, placements still open) once a slice lies at its best start; None where it does not fit."""
+    """(placements closed, placements left open) by a slice at its best start; None if it does not fit."""
     start = best_start(family, layout, name)
     if start is None:
         return None
@@ -193,12 +194,12 @@ def placements_lost(family: str, layout: Layout, name: str) -> tuple[int, int] |
 
 
 def put(layout: Layout, start: int, name: str) -> Layout:
-    """The layout with one slice more."""
+    """The layout with one more slice."""
     return tuple(sorted((*layout, (start, name))))
 
 
 def remove(layout: Layout, start: int, name: str) -> Layout:
-    """The layout with one slice less; as it was where that is not there."""
+    """The layout without the slice; unchanged if it is not there."""
     if (start, name) not in layout:
         return layout
     place = layout.index((start, name))

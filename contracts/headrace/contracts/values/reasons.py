@@ -1,7 +1,7 @@
-"""Every refusal and every wait, in order of precedence: the first that applies is the one that is told (R13, R22).
+"""Every reject reason and wait reason, in order of precedence: the first that applies is the answer (R13, R22).
 
-A reason is part of the interface: the same token stands in facts, logs, metric labels, answers and documentation, and
-is never renamed. Each carries one sentence for people.
+A reason is part of the interface: the same token is in facts, logs, metric labels, answers and documentation, and
+is never renamed. Each has one sentence for people.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from enum import StrEnum
 
 
 class RejectReason(StrEnum):
-    """Why a job was refused or dismissed, for ever (R13). `DISK_FULL`, `TOO_MANY_PENDING` and `TOO_FAST` may be tried again later."""
+    """Why a job was rejected or dismissed for good (R13). `DISK_FULL`, `TOO_MANY_PENDING` and `TOO_FAST` may be tried again later."""
 
     MALFORMED = "MALFORMED"
     UNKNOWN_TENANT = "UNKNOWN_TENANT"
@@ -33,8 +33,8 @@ class RejectReason(StrEnum):
 
 REJECT_SENTENCES: dict[RejectReason, str] = {
     RejectReason.MALFORMED: "the submission is not well-formed",
-    RejectReason.UNKNOWN_TENANT: "there is no such tenant",
-    RejectReason.UNKNOWN_QUEUE: "there is no such queue; a queue is <policy>/<profile>",
+    RejectReason.UNKNOWN_TENANT: "the tenant does not exist",
+    RejectReason.UNKNOWN_QUEUE: "the queue does not exist; a queue is <policy>/<profile>",
     RejectReason.NOT_ALLOWED: "this user may not submit to this queue",
     RejectReason.RUNTIME_RULE: "the group's runtime rules forbid what the job asks for",
     RejectReason.BEYOND_PROFILE: "the request is larger than the profile",
@@ -55,7 +55,7 @@ RETRYABLE_REJECTS = frozenset({RejectReason.DISK_FULL, RejectReason.TOO_MANY_PEN
 
 
 class WaitReason(StrEnum):
-    """Why a pending job waits; computed from the state when asked, never recorded (R22)."""
+    """Why a pending job waits; computed from the state on request, never recorded (R22)."""
 
     FROZEN = "FROZEN"
     DEPENDENCY = "DEPENDENCY"

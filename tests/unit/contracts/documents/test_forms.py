@@ -84,7 +84,7 @@ def test_what_could_not_be_read_is_not_complained_of_a_second_time():
 
 def test_nothing_stands_twice_in_a_list_however_it_is_written():
     assert complaints({"leaves": ["a", "b", {"name": "a", "size": "?"}]}) == [
-        ("leaves[2]", "a stands twice in this list, first at [0]"),
+        ("leaves[2]", "a occurs twice in this list, first at [0]"),
         ("leaves[2].size", "'?' is no number"),
     ]
 

@@ -189,19 +189,19 @@ policies:
   - {name: p, profiles: [x]}
 polices: []
 """) == [
-        "line 3: policies[0].name: 'Research' is no name; write 1 to 63 of a-z, 0-9 and '-'",
+        "line 3: policies[0].name: invalid name 'Research': use 1-63 of a-z, 0-9, '-'",
         "line 4: policies[0].profile: unknown key 'profile'; did you mean 'profiles'?",
-        "line 5: policies[0].profiles[1]: a stands twice in this list, first at [0]",
+        "line 5: policies[0].profiles[1]: a occurs twice in this list, first at [0]",
         "line 6: policies[0].limit.gpus: unknown key 'gpus'; did you mean 'gpu'?",
         "line 7: policies[0].reservation.gpu: 0.3333 gpu is not exact; write a fraction of at most three decimals, or 1/n with n up to 10",
         "line 8: policies[0].preemption.callback_grace: 20m is too long; at most 10m is allowed",
         "line 8: policies[0].preemption.on_preempt: 'requue' is not one of requeue, suspend, cancel; did you mean 'requeue'?",
-        "line 9: policies[0].priority: 'high' is no whole number",
+        "line 9: policies[0].priority: invalid number 'high': use a whole number",
         "line 10: policies[0].windows[0].days[1]: 'fry' is not one of mon, tue, wed, thu, fri, sat, sun; did you mean 'fri'?",
-        "line 10: policies[0].windows[0].from: '25:00' is no time of day here; write 00:00 to 23:59",
+        "line 10: policies[0].windows[0].from: invalid time of day '25:00': use 00:00 to 23:59",
         "line 11: policies[1].reservation.memory: memory is counted in powers of 1024; write 64GiB",
-        "line 11: policies[1].limit.cpu: '-1' is no amount of cpu; write a number such as 2, 0.5 or 500m",
-        "line 12: policies[2]: default/p stands twice in this list, first at [1]",
+        "line 11: policies[1].limit.cpu: invalid amount of cpu '-1': use a number such as 2, 0.5 or 500m",
+        "line 12: policies[2]: default/p occurs twice in this list, first at [1]",
         "line 13: polices: unknown key 'polices'; did you mean 'policies'?",
     ]
 
@@ -223,7 +223,7 @@ polices: []
         ),
         (
             "tenants: [{name: t, shares: [{pool: a}, {pool: a}]}]",
-            "tenants[0].shares[1]: a stands twice in this list, first at [0]",
+            "tenants[0].shares[1]: a occurs twice in this list, first at [0]",
         ),
         (
             "profiles: [{name: p, request: {gpu: 1.25}, pools: [a]}]",
@@ -259,7 +259,7 @@ polices: []
             'policies[0].windows[0].to: the window never opens; the whole day is from "00:00" to "24:00"',
         ),
         ("pools: [{selector: {}}]", "pools[0]: name is missing"),
-        ("groups: [{name: g, members: [a, a]}]", "groups[0].members[1]: a stands twice in this list, first at [0]"),
+        ("groups: [{name: g, members: [a, a]}]", "groups[0].members[1]: a occurs twice in this list, first at [0]"),
         ("policies: {name: p}", "policies: write a list such as [a, b], not a mapping"),
     ],
 )

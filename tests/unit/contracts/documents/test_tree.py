@@ -72,7 +72,9 @@ def test_files_are_joined_list_by_list_and_keep_their_lines():
 def test_what_is_no_list_cannot_be_joined():
     with pytest.raises(DocumentErrors) as refused:
         join_trees([Tree({"seed": "1"}), Tree({"seed": "2"}, {("seed",): 8})])
-    assert str(refused.value) == "line 8: seed: this key stands in an earlier document already, and is no list to be joined"
+    assert (
+        str(refused.value) == "line 8: seed: this key is in an earlier document already, and only lists are joined; remove one"
+    )
 
 
 @pytest.mark.parametrize(

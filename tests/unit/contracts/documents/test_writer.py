@@ -178,5 +178,5 @@ def test_a_document_is_written_as_a_person_would_write_it():
 
 
 def test_a_part_of_a_document_is_no_document():
-    with pytest.raises(TypeError, match="Scope is no kind of document"):
+    with pytest.raises(TypeError, match="Scope is not a kind of document"):
         write_document(d.Scope())

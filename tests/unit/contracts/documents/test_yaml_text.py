@@ -45,8 +45,8 @@ def test_an_alias_stands_for_its_anchor():
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("a: 1\nb: 2\na: 3\n", "line 3: a: this key stands on line 1 already"),
-        ("p:\n  - {x: 1, x: {y: 2}, x: 3}\n", "line 2: p[0].x: this key stands on line 2 already\n" * 2),
+        ("a: 1\nb: 2\na: 3\n", "line 3: a: this key is on line 1 already"),
+        ("p:\n  - {x: 1, x: {y: 2}, x: 3}\n", "line 2: p[0].x: this key is on line 2 already\n" * 2),
         ("- a\n", "line 1: write a mapping such as policies: [...] at the top of the file"),
         ("just text\n", "line 1: write a mapping such as policies: [...] at the top of the file"),
         ("", "the file is empty; write a mapping such as policies: [...]"),
@@ -60,7 +60,7 @@ def test_an_alias_stands_for_its_anchor():
         ("a: !!float 0.5\n", "line 1: the tag tag:yaml.org,2002:float has no meaning here; leave it out"),
         ("? [a]\n: b\n", "line 1: a key is plain text, not a collection"),
         (LAUGHS, f"line 6: f: a file is at most {VALUES_MAX} values, aliases counted as what they stand for"),
-        ("a: b\n---\na: c\n", "line 3: a: this key stands in an earlier document already, and is no list to be joined"),
+        ("a: b\n---\na: c\n", "line 3: a: this key is in an earlier document already, and only lists are joined; remove one"),
     ],
 )
 def test_what_hides_a_mistake_or_blows_up_is_refused(text, complaint):
@@ -77,12 +77,12 @@ def test_what_is_no_yaml_is_refused_with_the_line(text, line):
         read_tree(text)
     (error,) = refused.value.errors
     assert error.line == line
-    assert error.message.startswith("this is no YAML: ")
+    assert error.message.startswith("malformed YAML: ")
 
 
 @pytest.mark.parametrize("text", ['a: "\x01"', "a: \ud800", "\x00"])
 def test_characters_that_no_text_has_are_refused(text):
-    with pytest.raises(DocumentErrors, match="this is no YAML"):
+    with pytest.raises(DocumentErrors, match="malformed YAML"):
         read_tree(text)
 
 

@@ -28,7 +28,7 @@ def test_checking_names_what_is_missing_changed_or_left(tmp_path, capsys: pytest
     assert generate.main(["--check"], *folders) == 1
     assert capsys.readouterr().err.splitlines() == [
         "contracts/schemas/asyncapi.json is missing; run: make schemas",
-        "contracts/schemas/facts/job.beamed.v1.json describes what is no more; run: make schemas",
+        "contracts/schemas/facts/job.beamed.v1.json describes something that no longer exists; run: make schemas",
         "contracts/schemas/record.json is not current; run: make schemas",
         "contracts/headrace/contracts/api/jobs_pb2.py is missing; run: make schemas",
     ]

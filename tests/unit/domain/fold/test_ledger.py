@@ -263,7 +263,7 @@ def test_a_message_on_no_ledger_subject_stops_the_reader_unless_it_claims_to_be_
     if subject.startswith("hr.ledger.node."):
         assert tape.hear(subject, payload) is None
     else:
-        with pytest.raises(LedgerBroken, match="is no ledger subject"):
+        with pytest.raises(LedgerBroken, match="invalid ledger subject"):
             tape.hear(subject, payload)
 
 

@@ -58,7 +58,7 @@ def test_a_job_without_output_has_ended_or_may_yet_print(workspace) -> None:
 def test_a_name_that_is_no_job_reads_no_file(workspace) -> None:
     answer = ask(workspace, job="../../etc/passwd")
     assert answer.ended
-    assert "is no job key" in answer.error
+    assert "invalid job key" in answer.error
 
 
 def test_output_that_cannot_be_read_is_an_error_of_one_line(workspace) -> None:
