@@ -1,4 +1,4 @@
-"""A training loop in miniature: counts steps, saves when it has to yield, goes on where it left off.
+"""A minimal training loop: counts steps, saves when it has to stop, resumes where it left off.
 
 Run it as `python train.py STEPS [SECONDS_PER_STEP]`.
 """
@@ -14,7 +14,7 @@ from headrace.client import job
 
 
 def main(steps: int, pace: float) -> None:
-    """Work until `steps` are done, or until somebody's reservation needs the GPUs."""
+    """Work until `steps` are done, or until a reservation needs the GPUs."""
     step = json.loads(Path(job.resumed_from).read_text())["step"] if job.resumed_from else 0
     print(f"attempt {job.attempt}: begins at step {step} of {steps}", flush=True)
     while step < steps:

@@ -3,7 +3,7 @@
     headrace submit --queue ai-dev/half -- python deploy/examples/train_torch.py --steps 300
 
 What has to be saved is everything that the next step depends on: the weights, the optimizer's state, the generators, and the step. The
-losses of all steps are saved as well, and stand in `losses.json` at the end, to be compared with those of a run that nobody disturbed.
+losses of all steps are saved as well, and are in `losses.json` at the end, to compare them with those of an undisturbed run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from headrace.client import job
 
 
 def save(path: Path, state: dict[str, Any]) -> Path:
-    """Write the checkpoint whole or not at all."""
+    """Write the checkpoint atomically."""
     fresh = path.with_suffix(".tmp")
     torch.save(state, fresh)
     os.replace(fresh, path)
@@ -28,7 +28,7 @@ def save(path: Path, state: dict[str, Any]) -> Path:
 
 
 def main() -> None:
-    """Train until the last step, or until the job has to yield."""
+    """Train until the last step, or until the job has to stop."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--every", type=int, default=100, help="steps between checkpoints")

@@ -96,7 +96,9 @@ def accounts() -> set[str]:
 
 
 def test_the_steps_of_the_readme_make_the_accounts_and_directories_that_the_units_need():
-    steps = (DEPLOY / "README.md").read_text("utf-8").partition("## In six steps")[2].partition("## What a process finds")[0]
+    steps = (
+        (DEPLOY / "README.md").read_text("utf-8").partition("## In six steps")[2].partition("## Environment of a process")[0]
+    )
     made = {
         tuple(line.split()[1:5])
         for line in (DEPLOY / "systemd/tmpfiles.conf").read_text("utf-8").splitlines()
