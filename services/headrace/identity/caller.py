@@ -1,4 +1,4 @@
-"""A caller: who shows a token, as everything that answers questions knows them. Pure."""
+"""The caller of a request: the bearer of a token, as services that answer requests know it. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Role(StrEnum):
-    """What somebody is here. One caller has one role: the strongest they may have."""
+    """The role of a caller: the strongest one that it has."""
 
     PROVIDER_ADMIN = "provider admin"
     PROVIDER_VIEWER = "provider viewer"
@@ -18,11 +18,11 @@ class Role(StrEnum):
 
 
 class Unauthenticated(Exception):
-    """Nobody is let in with this: one line that says why, without anything an attacker could learn from."""
+    """The token does not identify a caller; the text is one line with the reason, without details that help an attacker."""
 
 
 class Denied(Exception):
-    """The caller is known and may not do this; the same words whether or not what they asked for exists."""
+    """The caller may not do this; the text is the same whether or not the object exists."""
 
 
 def only_the_owner(why: str) -> str:
@@ -33,11 +33,11 @@ def only_the_owner(why: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks. Of a node `tenant` is empty and `handle` its name; of the provider's people `tenant` is `default`.
+    """The identity of a caller. For a node `tenant` is empty and `handle` its name; for the provider's users `tenant` is `default`.
 
-    `groups` are those of the tenant that the caller is in, sorted. `acting_for`: the user for whom a service account acts. `token` is
-    the id of the token shown (empty where its issuer gives none), `expires_at` when it ends, microseconds since 1970. `claimed_at`: when
-    the token was made whose claims say the groups; 0 where documents do, or the ledger has a newer token's word.
+    `groups` are the caller's groups in the tenant, sorted. `acting_for`: the user for whom a service account acts. `token` is
+    the id of the token (empty if its issuer gives none), `expires_at` its expiry, microseconds since 1970. `claimed_at`: the time of issue
+    of the token whose claims give the groups; 0 if documents give them, or a newer token in the ledger.
     """
 
     role: Role
@@ -51,15 +51,15 @@ class Caller:
 
     @property
     def author(self) -> str:
-        """How facts name them: `acme.alice`."""
+        """The caller's name in facts, such as `acme.alice`."""
         return f"{self.tenant}.{self.handle}"
 
     @property
     def bearer(self) -> str:
-        """By what one caller is told from another: two of different roles may share a handle."""
+        """The key that distinguishes callers: two of different roles may share a handle."""
         return f"{self.role} {self.author}"
 
     @property
     def is_provider(self) -> bool:
-        """Whether they look at all tenants."""
+        """True for roles that see all tenants."""
         return self.role in (Role.PROVIDER_ADMIN, Role.PROVIDER_VIEWER)

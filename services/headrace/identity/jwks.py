@@ -1,7 +1,7 @@
-"""The keys that a provider publishes (JWKS): fetched, kept for a while, and fetched again for a key that is not known (rotation).
+"""The keys that a provider publishes (JWKS): fetched, cached, and fetched again for an unknown key (rotation).
 
-A key that the provider has taken back is trusted for `FRESH` seconds at most, or, while the provider does not answer, for `STALE`.
-Tokens with unknown keys, which anybody can make, cause one fetch every `PAUSE` seconds and no more.
+A key that the provider has withdrawn is trusted for at most `FRESH` seconds or, while the provider does not answer, `STALE` seconds.
+Tokens with unknown keys, which an attacker can make, cause at most one fetch every `PAUSE` seconds.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ BYTES_MAX = 1024 * 1024
 DISCOVERY = "/.well-known/openid-configuration"
 
 Fetch = Callable[[str], Awaitable[bytes]]
-"""The bytes at an address; raises `OSError` where there are none."""
+"""Returns the content of an address. Raises OSError."""
 
 _log = structlog.get_logger("headrace.identity")
 
 
 class Jwks:
-    """One provider's keys. `clock` gives seconds that only grow."""
+    """The keys of one provider. `clock` returns monotonic seconds."""
 
     def __init__(
         self, provider: TokenProvider, fetch: Fetch | None = None, clock: Callable[[], float] = time.monotonic
@@ -48,7 +48,7 @@ class Jwks:
         self._lock = asyncio.Lock()
 
     async def key(self, name: str) -> jwt.PyJWK:
-        """The key of that name; where the token names none, the only one there is. `Unauthenticated` where there is no such key."""
+        """The key with that name; without a name in the token, the only key. Raises Unauthenticated if it is unknown."""
         if self._clock() - self._fetched > FRESH or self._find(name) is None:
             await self._refresh(name)
         found = self._find(name)
@@ -85,16 +85,16 @@ class Jwks:
         found = json.loads(await self._fetch(provider.issuer.rstrip("/") + DISCOVERY))
         uri = found.get("jwks_uri") if isinstance(found, dict) else None
         if not isinstance(uri, str) or found.get("issuer") != provider.issuer or not is_trustworthy(uri):
-            raise ValueError(f"{provider.issuer} does not say where its keys are")
+            raise ValueError(f"{provider.issuer} does not publish the address of its keys")
         return uri
 
 
 def _keys(data: bytes) -> dict[str, jwt.PyJWK]:
-    """The keys for signatures in a JWKS, by name; what is no public key is passed over."""
+    """The keys for signatures in a JWKS, by name; entries that are not public keys are skipped."""
     whole: Any = json.loads(data)
     entries = whole.get("keys") if isinstance(whole, dict) else None
     if not isinstance(entries, list):
-        raise ValueError("this is no JWKS: it has no list of keys")  # noqa: TRY004  # what came is wrong, not how we called
+        raise ValueError("malformed JWKS: it has no list of keys")  # noqa: TRY004  # the content is wrong, not a type
     keys: dict[str, jwt.PyJWK] = {}
     for entry in entries:
         if not isinstance(entry, dict) or entry.get("use", "sig") != "sig" or entry.get("kty") == "oct":
@@ -107,7 +107,7 @@ def _keys(data: bytes) -> dict[str, jwt.PyJWK]:
 
 
 async def fetch_url(url: str) -> bytes:
-    """What is at an address, at most `BYTES_MAX` of it."""
+    """The content of an address. Raises OSError above `BYTES_MAX` bytes."""
     return await asyncio.to_thread(_get, url)
 
 
@@ -116,12 +116,12 @@ def _get(url: str) -> bytes:
     with opener.open(url, timeout=FETCH_WITHIN) as answer:
         data: bytes = answer.read(BYTES_MAX + 1)
     if len(data) > BYTES_MAX:
-        raise OSError(f"{url} says more than {BYTES_MAX} bytes")
+        raise OSError(f"{url} returns more than {BYTES_MAX} bytes")
     return data
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Keys come from where the settings say, and from nowhere that this place names."""
+    """Refuses redirects: keys come from the configured address only."""
 
     def redirect_request(self, *_: Any) -> None:
         return None

@@ -1,7 +1,7 @@
-"""From a token's bytes to claims that can be believed: form, signature, issuer, audience, times, algorithm. Built on PyJWT.
+"""Verifies tokens: form, signature, issuer, audience, times, algorithm. Built on PyJWT.
 
-The algorithm comes from a list of ours, never from the token: `none` and everything with a shared secret (`HS256`) are on no list, so a
-public key can never be taken for a secret. What a token says of its own key (`jwk`, `jku`, `x5u`) is not looked at.
+The algorithm comes from our own list, never from the token: `none` and algorithms with a shared secret (`HS256`) are not on the list, so a
+public key can never be used as a secret. The key in a token's header (`jwk`, `jku`, `x5u`) is ignored.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from headrace.identity.caller import Unauthenticated
 
 TOKEN_BYTES_MAX = 16 * 1024
 LEEWAY = 5
-"""Seconds by which two clocks may differ."""
+"""Maximum difference between two clocks, in seconds."""
 REQUIRED = ("iss", "aud", "sub", "iat", "exp")
 
 ALGORITHMS = frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"})
-"""All that any issuer may use: signatures with a private key."""
+"""Algorithms that an issuer may use: signatures with a private key."""
 
-NO_TOKEN = "this is no bearer token; send `Authorization: Bearer TOKEN`, as `headrace token create` prints it"  # noqa: S105  # a sentence
+NO_TOKEN = "bearer token missing; send `Authorization: Bearer TOKEN`, as `headrace token create` prints it"  # noqa: S105  # a sentence
 NOT_OURS = "the token is not from an issuer that is trusted here"
-BAD = "the token is not good: its signature or its form is wrong"
+BAD = "invalid token: its signature or its form is wrong"
 
 
 class TokenHeader(NamedTuple):
-    """What an unverified token says of itself, to find the key with which it has to be verified."""
+    """The unverified header of a token, to find the key that verifies it."""
 
     issuer: str
     key: str
@@ -39,7 +39,7 @@ class TokenHeader(NamedTuple):
 
 
 def heading(token: str) -> TokenHeader:
-    """Issuer, key and algorithm of a token; `Unauthenticated` where it has not the form of one."""
+    """Issuer, key and algorithm of a token. Raises Unauthenticated if malformed."""
     if len(token) > TOKEN_BYTES_MAX or token.count(".") != 2 or not token.isascii():
         raise Unauthenticated(NO_TOKEN)
     first, second, _ = token.split(".")
@@ -51,7 +51,7 @@ def heading(token: str) -> TokenHeader:
 
 
 def verified(token: str, key: Any, algorithms: Sequence[str], issuer: str, audience: str) -> dict[str, Any]:
-    """The claims of a token that holds now; `Unauthenticated` where anything about it is wrong."""
+    """The claims of a valid token. Raises Unauthenticated."""
     try:
         claims: dict[str, Any] = jwt.decode(
             token,
@@ -65,16 +65,16 @@ def verified(token: str, key: Any, algorithms: Sequence[str], issuer: str, audie
     except ExpiredSignatureError:
         raise Unauthenticated("the token has expired; ask for another") from None
     except ImmatureSignatureError:
-        raise Unauthenticated("the token is not good yet; look at this machine's clock") from None
+        raise Unauthenticated("the token is not valid yet; check this machine's clock") from None
     except InvalidAudienceError:
-        raise Unauthenticated(f"the token is not made for {audience}") from None
+        raise Unauthenticated(f"the token is for another audience than {audience}") from None
     except (PyJWTError, ValueError, TypeError, RecursionError):
         raise Unauthenticated(BAD) from None
     return claims
 
 
 def verified_ours(token: str, key: Any) -> dict[str, Any]:
-    """The claims of a token of the embedded issuer."""
+    """The claims of a valid token of the embedded issuer. Raises Unauthenticated."""
     return verified(token, key, ("EdDSA",), ISSUER, AUDIENCE)
 
 

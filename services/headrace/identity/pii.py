@@ -1,7 +1,7 @@
-"""Who people are, kept out of the ledger's sight: what a document says of a person beyond the handle is sealed under the person's own key.
+"""Personal data in the ledger: what a document says about a person beyond the handle is sealed under the person's own key.
 
-Sealed when it is stated, opened where it is needed: in the folds of *governance* and of who answers whether somebody may connect. When the
-key is gone, so is what it sealed, in every record, archive and copy.
+Sealed when it is stated, opened where it is needed: in the folds of *governance* and of the services that check logins. When the
+key is destroyed, the data is unreadable in every record, archive and copy.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from headrace.domain.model.state import GovernanceObject, State
 
 
 class People:
-    """What is known of people, by a keyring."""
+    """Seals and opens personal data with the keys of a keyring."""
 
     def __init__(self, keys: Keyring) -> None:
         self._keys = keys
 
     def sealed(self, facts: tuple[AnyFact, ...]) -> tuple[AnyFact, ...]:
-        """The same facts as they may stand in the ledger."""
+        """The same facts with personal data sealed, for the ledger."""
         return tuple(replace(fact, user=self.seal(fact.user)) if isinstance(fact, UserAppliedV1) else fact for fact in facts)
 
     def seal(self, user: User) -> User:
-        """A person as the ledger may know them."""
+        """The user with personal data sealed, for the ledger."""
         if not user.subject and not user.email:
             return user
         text = json.encode((user.subject, user.email))
         return replace(user, subject="", email="", sealed=self._keys.seal(_owner(user), text, _about(user)))
 
     def opened(self, user: User) -> User:
-        """A person as they were written; without what was erased."""
+        """The user with personal data opened; without data that was erased."""
         if not user.sealed:
             return user
         try:
@@ -46,13 +46,13 @@ class People:
         return replace(user, subject=subject, email=email, sealed="")
 
     def open_all(self, state: State) -> None:
-        """Everybody in a state, for who has to know them."""
+        """Open the personal data of all users in a state."""
         for key, written in state.users.items():
             if isinstance(written.document, User) and written.document.sealed:
                 state.users[key] = GovernanceObject(self.opened(written.document), written.revision)
 
     def listener(self, state: State) -> Callable[[Record, int], None]:
-        """Opens who is written from now on, right behind the fold."""
+        """A listener that opens the personal data of users in each new record, right after the fold."""
 
         def hear(record: Record, _sequence: int) -> None:
             if any(isinstance(fact, UserAppliedV1) for fact in record.facts):

@@ -1,4 +1,4 @@
-"""What a bearer is today, asked of the fold. Pure: the same state and the same claims give the same caller."""
+"""The bearer of a token as the fold knows it. Pure: the same state and the same claims give the same caller."""
 
 from __future__ import annotations
 
@@ -19,23 +19,24 @@ if TYPE_CHECKING:
 
 REVOKED = "the token has been revoked; ask an administrator for another"
 UNVOUCHED = (
-    "a tenant says who this token speaks for, which the token does not name; the provider has to apply that user's document"
+    "the document of this token's user is in a tenant that the token does not name; the provider has to apply that document"
 )
-UNKNOWN = "nobody here is who this token speaks for; ask an administrator to write them into a group"
+UNKNOWN = "the user of this token is unknown here; ask an administrator to add the user to a group"
 
 
 class Ours(NamedTuple):
-    """What a verified token of the embedded issuer says: its id. All else stands in the ledger. Times in microseconds."""
+    """A verified token of the embedded issuer: its id. The ledger has everything else. Times in microseconds."""
 
     token: str
     expires_at: int
 
 
 class Theirs(NamedTuple):
-    """What a verified token of a provider says, in the words of its settings (`providers.Provider`).
+    """A verified token of a provider, interpreted by its settings (`providers.TokenProvider`).
 
-    `subjects`: as users' documents may name the bearer. `role`: one that the provider's groups give, if any. `groups` None: stored
-    membership decides; else the claims do.
+    `subjects`: the forms in which users' documents may name the bearer. `role`: the role given by the provider's groups, if any. `groups`
+    None:
+    stored membership decides; else the claims do.
     """
 
     subjects: tuple[str, ...]
@@ -49,12 +50,15 @@ class Theirs(NamedTuple):
 
 
 def resolve(state: State, said: Ours | Theirs) -> Caller:
-    """The caller that a verified token speaks for; `Unauthenticated` where it is revoked, or speaks for nobody here."""
+    """The caller identified by a verified token. Raises Unauthenticated if it is revoked, or its bearer is unknown."""
     return _ours(state, said) if isinstance(said, Ours) else _theirs(state, said)
 
 
 def act_for(state: State, caller: Caller, group: str, handle: str) -> Caller:
-    """The caller, acting for a user in the queues of a group of theirs: a service account that it trusts with that (`on_behalf`)."""
+    """The caller, acting for a user in the queues of a group: a service account that the group trusts with that (`on_behalf`).
+
+    Raises Denied.
+    """
     is_account = caller.role is Role.SERVICE_ACCOUNT
     if not is_account or not may_act(state, caller.tenant, group, caller.handle, handle, state.now):
         raise Denied("on_behalf_of: you may not act for this user here; the group of the queue has to name you in on_behalf")
@@ -62,14 +66,14 @@ def act_for(state: State, caller: Caller, group: str, handle: str) -> Caller:
 
 
 def groups_of(state: State, tenant: str, handle: str) -> tuple[str, ...]:
-    """The groups of a tenant that somebody is in, sorted."""
+    """The groups of a tenant that a user is in, sorted."""
     return tuple(
         sorted(group.name for group in _groups(state, tenant) if is_member(state, tenant, group.name, handle, state.now))
     )
 
 
 def is_known(state: State, role: TokenRole, tenant: str, handle: str) -> bool:
-    """Whether documents speak of such a bearer, so that a token for them means something."""
+    """True if documents name this bearer, so that a token for it is useful."""
     if role in (TokenRole.ADMIN, TokenRole.VIEWER, TokenRole.NODE):
         return True
     if not state.has_tenant(tenant):
@@ -80,13 +84,13 @@ def is_known(state: State, role: TokenRole, tenant: str, handle: str) -> bool:
 
 
 def is_admin(state: State, tenant: str, handle: str) -> bool:
-    """Whether a user runs a tenant."""
+    """True if a user administers a tenant."""
     written = state.tenants.get(tenant)
     return written is not None and isinstance(written.document, Tenant) and handle in written.document.admins
 
 
 def _ours(state: State, said: Ours) -> Caller:
-    """What the ledger says of a token counts, not what the token says: one that was signed and never stated is good for nothing."""
+    """The caller of a token of our own. The ledger decides, not the token: a signed token that was never stated is invalid."""
     token = state.tokens.known.get(said.token)
     if token is None or token.revoked_at:
         raise Unauthenticated(REVOKED)
@@ -133,7 +137,7 @@ def _theirs(state: State, said: Theirs) -> Caller:
 
 
 def _by_claims(state: State, caller: Caller, named: tuple[str, ...], issued_at: int) -> Caller:
-    """The caller in the groups that the token names, or those that a newer token has named: the ledger has its word then."""
+    """The caller in the groups that the token names, or in those of a newer token, which are in the ledger."""
     newer = state.tokens.claims.get((caller.tenant, caller.handle))
     if newer is not None and newer.issued_at > issued_at and newer.until > state.now:
         return replace(caller, groups=newer.groups)
@@ -142,7 +146,7 @@ def _by_claims(state: State, caller: Caller, named: tuple[str, ...], issued_at: 
 
 
 def is_stated(state: State, caller: Caller) -> bool:
-    """Whether the ledger knows what a caller's token claims of groups, if it claims anything that counts."""
+    """True if the ledger has the groups that the caller's token claims, or if it claims none that count."""
     known = state.tokens.claims.get((caller.tenant, caller.handle))
     if known is None or known.issued_at < caller.claimed_at:
         return not caller.claimed_at
@@ -150,10 +154,11 @@ def is_stated(state: State, caller: Caller) -> bool:
 
 
 def _named(state: State, said: Theirs) -> tuple[str, str]:
-    """(tenant, handle) of a provider's bearer: the user whose document names them, else what the claims say.
+    """(tenant, handle) of a provider's bearer: the user whose document names it, else what the claims say.
 
-    Whoever runs a tenant may write any subject into a user's document. So such a document counts where the provider vouches for it, or
-    where the token itself names that tenant; and none renames the provider's own people.
+    An administrator of a tenant may write any subject into a user's document. So the document counts only if the provider vouches for
+    it, or
+    if the token itself names that tenant; and it cannot rename the provider's own users.
     """
     if said.role in (Role.PROVIDER_ADMIN, Role.PROVIDER_VIEWER):
         return _providers_person(state, said)
@@ -168,12 +173,12 @@ def _named(state: State, said: Theirs) -> tuple[str, str]:
         raise Unauthenticated(UNVOUCHED if bound else UNKNOWN)
     user = state.users.get((tenant, handle))
     if user is not None and isinstance(user.document, User) and user.document.subject:
-        raise Unauthenticated(UNKNOWN)  # that handle is another person's
+        raise Unauthenticated(UNKNOWN)  # the handle belongs to another person
     return (tenant, handle)
 
 
 def _providers_person(state: State, said: Theirs) -> tuple[str, str]:
-    """Called as the claims say; where these give no name, as a document in the provider's tenant does that the provider vouches for."""
+    """The name in the claims; without one, the user in the provider's tenant whose document the provider vouches for."""
     vouched = {
         bearer[1]: user for bearer, user in _users(state) if bearer[0] == PROVIDER_TENANT and bearer in state.tokens.vouched
     }
@@ -184,7 +189,7 @@ def _providers_person(state: State, said: Theirs) -> tuple[str, str]:
         raise Unauthenticated(UNKNOWN)
     other = vouched.get(said.handle)
     if other is not None and other.subject and other.subject not in said.subjects:
-        raise Unauthenticated(UNKNOWN)  # that handle is another person's
+        raise Unauthenticated(UNKNOWN)  # the handle belongs to another person
     return (PROVIDER_TENANT, said.handle)
 
 

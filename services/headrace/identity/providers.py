@@ -1,17 +1,17 @@
-"""The OpenID providers whose tokens are good here, as `issuers.yaml` in the data directory names them; and what their claims mean.
+"""The trusted OpenID providers in `issuers.yaml` of the data directory, and the meaning of their claims.
 
 ```yaml
 issuers:
   - name: corp                         # users' documents say `subject: "corp|<sub>"`
     issuer: https://login.example/realms/corp
     audience: headrace
-    jwks_uri: https://login.example/realms/corp/keys     # left out: asked of the issuer (OpenID discovery)
-    algorithms: [RS256]                # left out: every one with a private key
+    jwks_uri: https://login.example/realms/corp/keys     # omitted: asked of the issuer (OpenID discovery)
+    algorithms: [RS256]                # omitted: every one with a private key
     tenant: acme                       # or tenant_claim: org
-    handle_claim: preferred_username   # for people of whom no document speaks
+    handle_claim: preferred_username   # for users without a document
     groups_claim: groups
-    membership: claims                 # who is in a group is what the claim says; left out: what documents say
-    provider_admins: [gpu-operators]   # groups, as the claim names them, whose people are these
+    membership: claims                 # the claim says who is in a group; omitted: documents do
+    provider_admins: [gpu-operators]   # groups, as in the claim, whose users have this role
     provider_viewers: [auditors]
     tenant_admins: [acme-leads]
 ```
@@ -40,11 +40,11 @@ _LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class ProviderError(Exception):
-    """The file cannot be used; one line that names the field and the way out."""
+    """The file cannot be used; the text is one line with the field and the way out."""
 
 
 class TokenProvider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One issuer of tokens; see the module."""
+    """The settings of one issuer of tokens; see the module."""
 
     name: str
     issuer: str
@@ -66,7 +66,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def read_providers(path: Path) -> tuple[TokenProvider, ...]:
-    """The providers in a file; none where there is no file. Raises `ProviderError`."""
+    """The providers in a file; empty without a file. Raises ProviderError."""
     try:
         text = path.read_text("utf-8")
     except FileNotFoundError:
@@ -88,38 +88,38 @@ def read_providers(path: Path) -> tuple[TokenProvider, ...]:
 
 def _wrong(provider: TokenProvider, before: tuple[TokenProvider, ...]) -> str:
     if not is_token(provider.name):
-        return f"name: {provider.name!r} has to be 1 to 63 of a-z, 0-9 and '-'"
+        return f"name: invalid name {provider.name!r}: use 1-63 of a-z, 0-9, '-'"
     if any(other.name == provider.name for other in before):
-        return f"name: {provider.name} stands there twice"
+        return f"name: {provider.name} occurs twice"
     if provider.issuer == ISSUER or any(other.issuer == provider.issuer for other in before):
-        return f"issuer: {provider.issuer} is another issuer already"
+        return f"issuer: {provider.issuer} is already used by another issuer"
     if not provider.audience:
-        return "audience: write for whom the provider makes the tokens, such as headrace"
+        return "audience: write the audience of the provider's tokens, such as headrace"
     for field in ("issuer", "jwks_uri"):
         url = getattr(provider, field)
         if url and not is_trustworthy(url):
-            return f"{field}: {url!r} is not fetched; write an https address (http only for this machine)"
+            return f"{field}: invalid address {url!r}: use https (http only for this machine)"
     unknown = sorted(set(provider.algorithms) - ALGORITHMS)
     if unknown or not provider.algorithms:
         return f"algorithms: {', '.join(unknown) or 'none'} cannot be used; there are {', '.join(sorted(ALGORITHMS))}"
     if provider.membership not in _MEMBERSHIPS:
-        return f"membership: {provider.membership!r} is none; write documents or claims"
+        return f"membership: invalid value {provider.membership!r}: use documents or claims"
     if provider.tenant and not is_token(provider.tenant):
-        return f"tenant: {provider.tenant!r} has to be 1 to 63 of a-z, 0-9 and '-'"
+        return f"tenant: invalid name {provider.tenant!r}: use 1-63 of a-z, 0-9, '-'"
     return ""
 
 
 def is_trustworthy(url: str) -> bool:
-    """Whether what an address says can be believed: over TLS, or from this very machine."""
+    """True if an address can be trusted: over TLS, or on this machine."""
     parts = urlsplit(url)
     return bool(parts.hostname) and (parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOCAL))
 
 
 def theirs(provider: TokenProvider, claims: dict[str, Any], *, only: bool) -> Theirs:
-    """What verified claims mean. `only`: there is one provider, so documents may name its subjects without its name before them."""
+    """The interpretation of verified claims. `only`: there is one provider, so documents may name its subjects without its name."""
     subject = claims["sub"]
     if not isinstance(subject, str) or not subject:
-        raise Unauthenticated("the token names nobody: its `sub` is no text")
+        raise Unauthenticated("the token names no user: its `sub` is not text")
     subjects = (f"{provider.name}|{subject}", *((subject,) if only else ()))
     claimed = _texts(claims.get(provider.groups_claim))
     return Theirs(

@@ -1,8 +1,8 @@
-"""What each role may do: one table, method by method, which is also the test. Pure.
+"""What each role may do: one table by method, which is also the test. Pure.
 
-A method is called as the API calls it (`SubmitJobs`). For each role the table says how far it reaches with it: not at all, to what is
-its own, to its own tenant, or everywhere. The provider's own objects (tenants, pools, nodes, profiles without a tenant) belong to no
-tenant: a role that reaches its own tenant sees of them what `visibility` projects, and changes nothing.
+A method has its name in the API (`SubmitJobs`). For each role the table gives the reach of the method: nothing, its own objects, its own
+tenant, or everything. The provider's own objects (tenants, pools, nodes, profiles without a tenant) belong to no
+tenant: a role with reach of its own tenant reads what `visibility` projects of them, and changes nothing.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from headrace.identity.caller import Caller, Denied, Role
 
 
 class Reach(IntEnum):
-    """How far a role reaches with a method."""
+    """The objects that a role may use with a method."""
 
     NOBODY = 0
     SELF = 1
-    """Its own: jobs it submitted."""
+    """Its own objects: jobs it submitted."""
     TENANT = 2
     ALL = 3
 
@@ -38,19 +38,19 @@ class RoleRow(NamedTuple):
 _NOBODY, _SELF, _TENANT, _ALL = Reach
 
 _READ = RoleRow(_ALL, _ALL, _TENANT, _TENANT, _TENANT, _NOBODY)
-"""Everybody reads what is their tenant's."""
+"""Every role reads the objects of its tenant."""
 _RUN = RoleRow(_ALL, _NOBODY, _TENANT, _NOBODY, _NOBODY, _NOBODY)
-"""A tenant's administrator writes what is the tenant's."""
+"""A tenant's administrator writes the tenant's objects."""
 _PROVIDE = RoleRow(_ALL, _NOBODY, _NOBODY, _NOBODY, _NOBODY, _NOBODY)
-"""The provider alone writes."""
+"""Only the provider writes."""
 _INSPECT = RoleRow(_ALL, _ALL, _NOBODY, _NOBODY, _NOBODY, _NOBODY)
-"""The provider alone reads: what it shows is everybody's."""
+"""Only the provider reads: the answer concerns all tenants."""
 _OVERSEE = RoleRow(_ALL, _ALL, _TENANT, _NOBODY, _NOBODY, _NOBODY)
-"""Who runs a tenant reads what is not every member's business."""
+"""A tenant's administrator reads what other members may not see."""
 _WORK = RoleRow(_ALL, _NOBODY, _TENANT, _SELF, _SELF, _NOBODY)
-"""Jobs are their submitter's, and the administrators'."""
+"""Submitters change their own jobs, administrators all jobs of the tenant."""
 _SUBMIT = RoleRow(_ALL, _NOBODY, _SELF, _SELF, _SELF, _NOBODY)
-"""Everybody submits in their own name; the provider in anybody's, as the owner of a laptop does."""
+"""Every user submits in their own name; the provider in any name, as the owner of a laptop does."""
 
 
 def _resource(one: str, many: str, write: RoleRow, read: RoleRow = _READ) -> dict[str, RoleRow]:
@@ -108,26 +108,26 @@ TABLE: dict[str, RoleRow] = {
     "GetOpenApi": _READ,
     "GetCaller": _READ,
 }
-"""Every method of the API. A method that is not here is nobody's."""
+"""Every method of the API. A method that is missing here is denied to all."""
 
 GRANTED_BY_TENANTS = frozenset({TokenRole.USER, TokenRole.SERVICE_ACCOUNT})
-"""The tokens that a tenant's administrator may make, for their own tenant; all others are the provider's to make."""
+"""The tokens that a tenant's administrator may issue, for their own tenant; the provider issues all others."""
 
 _COLUMN: dict[Role, int] = {role: place for place, role in enumerate(Role)}
 NOT_YOURS = "you may not do this here, or there is no such thing"
 
 
 def reach(role: Role, method: str) -> Reach:
-    """How far a role reaches with a method; not at all with one that nobody has put into the table."""
+    """The reach of a role with a method; none if the table lacks the method."""
     row = TABLE.get(method)
     return Reach.NOBODY if row is None else row[_COLUMN[role]]
 
 
 def authorize(caller: Caller, method: str, tenant: str = "", owner: str = "") -> None:
-    """Let the caller go on, or raise `Denied`.
+    """Raises Denied unless the caller may call the method.
 
-    `tenant`: whose the thing is; empty for what is the provider's, which only `Reach.ALL` writes, and reads of which are projected for
-    the caller's tenant. `owner`: the handle whose job it is, where it is somebody's.
+    `tenant`: the tenant of the object; empty for the provider's, which only `Reach.ALL` writes, and whose reads are projected for
+    the caller's tenant. `owner`: the handle of the job's owner, for jobs.
     """
     far = reach(caller.role, method)
     if far is Reach.ALL:
@@ -141,7 +141,7 @@ def authorize(caller: Caller, method: str, tenant: str = "", owner: str = "") ->
 
 
 def authorize_grant(caller: Caller, role: str, tenant: str) -> None:
-    """Let the caller make a token of this role, or raise `Denied`: nobody makes one that may more than themselves."""
+    """Raises Denied unless the caller may issue a token of this role; no caller may issue one with more rights than its own."""
     authorize(caller, "CreateToken", tenant)
     if caller.role is not Role.PROVIDER_ADMIN and role not in GRANTED_BY_TENANTS:
-        raise Denied(f"role: a {caller.role} makes tokens for users and service accounts only")
+        raise Denied(f"role: a {caller.role} may issue tokens for users and service accounts only")

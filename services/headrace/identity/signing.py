@@ -1,7 +1,7 @@
 """The embedded issuer: Ed25519 keys in the data directory, readable by their owner alone, and the tokens they sign.
 
-One file a key, `identity/<kid>.pem`, mode 0600; the newest signs, all of them verify. A new key is made beside the old ones, and an old
-one removed when no token of it is good any more: that is all there is to rotation.
+One file per key, `identity/<kid>.pem`, mode 0600; the newest signs, all of them verify. Rotation: make a new key beside the old ones, and
+remove an old one when all of its tokens have expired.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from headrace.contracts.messages.tokens import AUDIENCE, ISSUER, PROVIDER_TENANT
 IDENTITY = "identity"
 """The directory of the keys, in an installation's data."""
 ISSUER_KEY = "callout.key"
-"""There too: the key in whose name it is answered who may connect to NATS."""
+"""File in the same directory: the key that signs answers about logins to NATS."""
 ALGORITHM = "EdDSA"
 _LOOSE = 0o077
 
 
 class SigningError(Exception):
-    """The keys cannot be used; one line with the way out."""
+    """The keys cannot be used; the text is one line with the way out."""
 
 
 class _Key(NamedTuple):
@@ -44,14 +44,14 @@ class _Key(NamedTuple):
 
 
 class SigningKeys:
-    """The keys in a directory. Several processes may share it; one that was added meanwhile is found when it is first asked for."""
+    """The keys in a directory. Several processes may share it; a key added meanwhile is found when it is first needed."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._keys: dict[str, _Key] = {}
 
     def sign(self, grant: Grant) -> str:
-        """The token, signed with the newest key; the first key is made where there is none."""
+        """The token, signed with the newest key; the first key is made on demand."""
         self._look()
         if not self._keys:
             self.rotate()
@@ -71,7 +71,7 @@ class SigningKeys:
         return jwt.encode(claims, newest.private, algorithm=ALGORITHM, headers={"kid": newest.name})
 
     def public(self, name: str) -> Ed25519PublicKey | None:
-        """The public half of a key by its name; None where there is no such key, any more or yet."""
+        """The public half of a key by its name; None if it is unknown or was removed."""
         if not _is_there(self._directory, name):
             self._keys.pop(name, None)
             return None
@@ -81,7 +81,7 @@ class SigningKeys:
         return None if key is None else key.private.public_key()
 
     def rotate(self) -> str:
-        """A new key, which signs from now on; its name. It is on the disk, whole, before it is used."""
+        """Make a new key, which signs from now on; returns its name. The file is complete and on the disk before it is used."""
         private = Ed25519PrivateKey.generate()
         name = _thumbprint(private.public_key())
         try:
@@ -98,7 +98,7 @@ class SigningKeys:
         return name
 
     def _look(self) -> None:
-        """All keys as they lie there now."""
+        """Read all keys in the directory."""
         found: dict[str, _Key] = {}
         try:
             for path in sorted(self._directory.glob("*.pem")):
@@ -109,23 +109,23 @@ class SigningKeys:
 
 
 def _is_there(directory: Path, name: str) -> bool:
-    """Names come from tokens: only what may be one of ours is looked for."""
+    """True if the file of a key exists. Names come from tokens: only those with the form of our own are looked up."""
     return (
         len(name) == _NAME_LENGTH and name.replace("-", "").replace("_", "").isalnum() and (directory / f"{name}.pem").exists()
     )
 
 
 def _read(path: Path) -> _Key:
-    """One key; `SigningError` where it is none, or others may read it."""
+    """The key in a file. Raises SigningError if malformed, or readable by others."""
     status = path.stat()
     if status.st_mode & _LOOSE:
-        raise SigningError(f"{path} may be read by others; `chmod 600 {path}`, and make a new one if somebody has")
+        raise SigningError(f"{path} may be read by others; `chmod 600 {path}`, and make a new key if others have read it")
     try:
         private = load_pem_private_key(path.read_bytes(), None)
     except ValueError:
-        raise SigningError(f"{path} is no key; remove it, and new tokens are signed with a new one") from None
+        raise SigningError(f"{path} is not a key; remove it, and new tokens are signed with a new one") from None
     if not isinstance(private, Ed25519PrivateKey):
-        raise SigningError(f"{path} is no Ed25519 key; remove it")
+        raise SigningError(f"{path} is not an Ed25519 key; remove it")
     return _Key(status.st_mtime_ns, path.stem, private)
 
 
@@ -135,7 +135,7 @@ def _thumbprint(public: Ed25519PublicKey) -> str:
 
 
 _NAME_LENGTH = 43
-"""Characters of a SHA-256 digest in base64."""
+"""Length of a SHA-256 digest in base64, in characters."""
 
 
 def _subject(grant: Grant) -> str:

@@ -1,4 +1,4 @@
-"""The one door: a bearer token in, a caller out. Signatures are checked once a minute for each token, everything else every time."""
+"""From a bearer token to a caller. Signatures are checked once a minute per token, everything else on every call."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from headrace.identity.signing import IDENTITY, SigningKeys
 
 REMEMBERED_FOR = 60.0
 REMEMBERED_MAX = 10_000
-"""Seconds, and tokens: of those whose signature has been checked, a digest is kept."""
+"""Maximum number of tokens whose signature counts as checked, kept by digest."""
 
 _BEARER = "bearer "
 
@@ -33,9 +33,9 @@ class _Remembered(NamedTuple):
 
 
 class Verifier:
-    """Checks tokens against the embedded issuer's keys and the providers'. `clock` gives seconds since 1970.
+    """Checks tokens against the embedded issuer's keys and the providers'. `clock` returns seconds since 1970.
 
-    `alone`: why only administrators and nodes can log in; empty if everybody with a token can.
+    `alone`: why only administrators and nodes can log in; empty if all users with a token can.
     """
 
     def __init__(
@@ -55,18 +55,18 @@ class Verifier:
 
     @classmethod
     def of(cls, data: Path) -> Verifier:
-        """The verifier of an installation, by its data directory. Raises `ProviderError`."""
+        """The verifier of an installation, by its data directory. Raises ProviderError."""
         return cls(SigningKeys(data / IDENTITY), read_providers(data / ISSUERS), alone=os.environ.get(JOBS_TOGETHER, ""))
 
     async def caller(self, state: State, token: str) -> Caller:
-        """Who shows this token, as the fold knows them now. Raises `Unauthenticated`."""
+        """The bearer of a token, as the fold knows it now. Raises Unauthenticated."""
         caller = resolve(state, await self.said(token))
         if self.alone and caller.role not in (Role.PROVIDER_ADMIN, Role.NODE):
             raise Unauthenticated(only_the_owner(self.alone))
         return caller
 
     async def said(self, token: str) -> Ours | Theirs:
-        """What a token says that holds now, whoever its bearer may be."""
+        """The content of a valid token, without looking up its bearer. Raises Unauthenticated."""
         digest = sha256(token.encode("utf-8", "replace")).digest()
         now = self._clock()
         remembered = self._remembered.get(digest)
@@ -100,7 +100,7 @@ class Verifier:
 
 
 def bearer(header: str) -> str:
-    """The token in an `Authorization` header; `Unauthenticated` where there is none."""
+    """The token in an `Authorization` header. Raises Unauthenticated without one."""
     if not header.lower().startswith(_BEARER) or not (token := header[len(_BEARER) :].strip()):
         raise Unauthenticated(NO_TOKEN)
     return token

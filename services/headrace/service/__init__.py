@@ -1,10 +1,11 @@
-"""What every service does alike: fold the ledger through the bus, state what is decided, answer how it is.
+"""What all services have in common: fold the ledger from NATS, state what is decided, answer requests about their status.
 
 The question it answers: *how do a pure decider and a log become a running service?*
 
-- `fold` is the shared fold as the bus wants it: void records are told, a broken ledger stops the reader;
-  `snapshots` are where it begins.
-- `deciding` puts fold, chain and loop together for a writer; `answering` serves request-reply; `engine` names our version.
+- `fold` is the shared fold for the bus: void records are logged, a broken ledger stops the reader; `snapshots` finds its start.
+- `deciding` combines fold, writer chain and loop for a service that writes; `answering` serves requests, within a `concurrency_limit`.
+- `intake` passes on what users publish, with `lines` for fairness between tenants; `records` serves pages of the ledger.
+- `follower_status` measures the lag; `engine_version` names our software; `task_group` runs loops together.
 
-It knows no rule and no fact's meaning. The services' own `service` modules say only what is theirs.
+It contains no rules, and does not interpret facts. The services' own `service` modules have what is specific to them.
 """

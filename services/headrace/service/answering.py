@@ -1,4 +1,4 @@
-"""Request-reply over the bus: subject in, `Answer` out, and no question that ends a service."""
+"""Request and reply over NATS: a message becomes an `Answer`; an error in a request never ends the service."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
     from nats.aio.subscription import Subscription
 
 Handler = Callable[[str, str, bytes], Awaitable[object] | object]
-"""`handler(tenant, user, payload)` gives the body, or raises `Refused`."""
+"""`handler(tenant, user, payload)` returns the body. Raises Refused."""
 
 SLOW_MAX = 1_000
-"""Questions that wait for somebody else's answer, or for the ledger, at once; more are refused."""
+"""Maximum number of concurrent requests that wait for other services or for the ledger; more are refused."""
 SLOW_EACH = 500
-"""The same of one tenant, so that others always find room."""
+"""Maximum number of these per tenant, so that other tenants have room."""
 SLOW_RETRY = 1
-"""Seconds."""
+"""Seconds after which a refused client tries again."""
 
 _log = structlog.get_logger("headrace.answering")
 
 
 class Refused(Exception):
-    """The answer is no. `code` is a stable token; the text one line with the way out; `body` what there is to say besides."""
+    """The request is refused. `code` is a stable token; the text one line with the way out; `body` has details."""
 
     def __init__(self, code: str, text: str, body: object = None) -> None:
         super().__init__(text)
@@ -58,11 +58,11 @@ async def serve(
     only: str = "",
     but: str = "",
 ) -> Subscription:
-    """Answer `hr.query.<service>.<what>.<tenant>.<user>` by `handlers[what]`, and `status` and `liveness` besides.
+    """Answer `hr.query.<service>.<what>.<tenant>.<user>` by `handlers[what]`, and in addition `status` and `liveness`.
 
-    `status` counts the jobs of all tenants: only the provider's people may ask it (`bus.nats.permissions`); users ask `liveness`.
+    `status` counts the jobs of all tenants: only the provider's users may send it (`bus.nats.permissions`); other users send `liveness`.
 
-    `only`, `but`: the one question that is answered, or that somebody else answers.
+    `only`, `but`: the one request that is answered, or that another subscription answers.
     """
     known: dict[str, Handler] = {
         "status": lambda _tenant, _user, _payload: status(service, fold),
@@ -78,7 +78,7 @@ async def serve(
             said = await _awaited(fold, message, body)
         finally:
             places.leave(tenant)
-        with suppress(errors.Error):  # the connection went meanwhile, and with it whoever asked
+        with suppress(errors.Error):  # the connection closed meanwhile, and with it the request
             await connection.publish(message.reply, encode(said))
 
     async def answer(message: Msg) -> None:
@@ -96,11 +96,11 @@ async def serve(
             _drop(said)
             whose, most = (f" of tenant {tenant}", places.each) if full.own else ("", places.most)
             busy = Refused(
-                "UNAVAILABLE", f"{service} has {most} questions{whose} to answer already; try again in {SLOW_RETRY} s"
+                "UNAVAILABLE", f"{service} already answers {most} requests{whose}, its maximum; try again in {SLOW_RETRY} s"
             )
             await connection.publish(message.reply, encode(_bad(fold, message, busy)))
             return
-        # who has to ask somebody else must not keep the next question waiting
+        # a request that waits for other services must not delay the next one
         task = asyncio.ensure_future(finish(message, said, tenant))
         slow.add(task)
         task.add_done_callback(slow.discard)
@@ -109,25 +109,25 @@ async def serve(
 
 
 def _drop(body: Awaitable[object]) -> None:
-    """Nobody will wait for it."""
+    """Close a body that will not be awaited."""
     if inspect.iscoroutine(body):
         body.close()
 
 
 def _answer(handlers: Mapping[str, Handler], fold: LedgerFold, message: Msg) -> Answer | Awaitable[object]:
-    """The answer, or what has to be awaited for it."""
+    """The answer, or the awaitable that returns its body."""
     try:
         _, what, tenant, user = parse_query(message.subject)
         body = handlers.get(what, _unknown(what, handlers))(tenant, user, message.data)
         return body if isinstance(body, Awaitable) else _good(fold, body)
-    except Exception as error:  # noqa: BLE001  # one bad question must not end the service
+    except Exception as error:  # noqa: BLE001  # one bad request must not end the service
         return _bad(fold, message, error)
 
 
 async def _awaited(fold: LedgerFold, message: Msg, body: Awaitable[object]) -> Answer:
     try:
         return _good(fold, await body)
-    except Exception as error:  # noqa: BLE001  # one bad question must not end the service
+    except Exception as error:  # noqa: BLE001  # one bad request must not end the service
         return _bad(fold, message, error)
 
 
@@ -148,19 +148,19 @@ def _bad(fold: LedgerFold, message: Msg, error: Exception) -> Answer:
 
 def _unknown(what: str, handlers: Mapping[str, Handler]) -> Handler:
     def refuse(_tenant: str, _user: str, _payload: bytes) -> object:
-        raise Refused("NOT_FOUND", f"there is no question {what!r}; there are {', '.join(sorted(handlers))}")
+        raise Refused("NOT_FOUND", f"unknown query {what!r}; use one of {', '.join(sorted(handlers))}")
 
     return refuse
 
 
 def liveness(service: str, fold: LedgerFold) -> ServiceView:
-    """That a service is there and how far it has folded; nothing about what other tenants have."""
+    """That a service runs, and how far it has folded; nothing about other tenants."""
     terms = fold.state.terms
     return ServiceView(service=service, folded=fold.sequence, now=fold.now, engine=ENGINE, reads=LEVEL, level=terms.level)
 
 
 def status(service: str, fold: LedgerFold) -> ServiceView:
-    """How far a service has folded, and how much there is in it of all tenants."""
+    """How far a service has folded, and counts over all tenants."""
     state = fold.state
     detail = {
         "jobs": len(state.jobs),

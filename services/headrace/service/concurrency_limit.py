@@ -1,4 +1,4 @@
-"""How many of something go on at once: so many altogether, and of one tenant so few that others always find room. Pure."""
+"""A limit on concurrent operations, in total and per tenant, so that other tenants always have room. Pure."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from contextlib import contextmanager
 
 
 class LimitReached(Exception):
-    """There is no place now. `own`: because of what the one who asks has going on itself, and not because of others."""
+    """The limit is reached. `own`: by the caller's own operations, not by those of others."""
 
     def __init__(self, *, own: bool) -> None:
-        super().__init__("no place now")
+        super().__init__("the limit of concurrent operations is reached")
         self.own = own
 
 
 class ConcurrencyLimit:
-    """At most `most` at once, and at most `each` of one `who`, which is a tenant or a caller."""
+    """At most `most` operations at once, and at most `each` of one `who`, which is a tenant or a caller."""
 
     def __init__(self, most: int, each: int) -> None:
         self.most = most
@@ -25,7 +25,7 @@ class ConcurrencyLimit:
 
     @contextmanager
     def one(self, who: str) -> Iterator[None]:
-        """A place for as long as the block lasts. Raises `LimitReached`."""
+        """Hold a slot for the duration of the block. Raises LimitReached."""
         self.take(who)
         try:
             yield
@@ -33,7 +33,7 @@ class ConcurrencyLimit:
             self.leave(who)
 
     def take(self, who: str) -> None:
-        """A place until `leave`. Raises `LimitReached`."""
+        """Take a slot until `leave`. Raises LimitReached."""
         if self._taken[who] >= self.each:
             raise LimitReached(own=True)
         if self._taken.total() >= self.most:
@@ -41,7 +41,7 @@ class ConcurrencyLimit:
         self._taken[who] += 1
 
     def leave(self, who: str) -> None:
-        """Give a place back."""
+        """Release a slot taken by `take`."""
         self._taken[who] -= 1
         if not self._taken[who]:
             del self._taken[who]

@@ -1,4 +1,4 @@
-"""A deciding service put together: one fold, one chain, one loop, one pure decider."""
+"""A deciding service: one fold, one writer chain, one loop, one pure decider."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from headrace.service.task_group import together
 
 
 class PureDecider(Protocol):
-    """What a service's `decide` module gives."""
+    """The interface of a service's `decide` module."""
 
     def decide(self, now: int) -> tuple[AnyFact, ...]:
-        """The facts to state at log time `now`; empty when there is nothing to say."""
+        """The facts to state at log time `now`; empty if nothing is decided."""
 
     def next_wakeup(self) -> int | None:
-        """The log time at which something is due although nothing new is read."""
+        """The log time at which a decision is due without a new record; None without one."""
 
 
 Seal = Callable[[tuple[AnyFact, ...]], tuple[AnyFact, ...]]
-"""Facts as they may stand in the ledger."""
+"""Converts facts to the form in which they may be in the ledger."""
 
 
 def _as_they_are(facts: tuple[AnyFact, ...]) -> tuple[AnyFact, ...]:
@@ -48,7 +48,7 @@ def _as_they_are(facts: tuple[AnyFact, ...]) -> tuple[AnyFact, ...]:
 
 
 class _Drafting:
-    """Facts as the loop wants them: with the trace of the job that they are about."""
+    """Drafts for the loop: the decider's facts, with the trace of the job that they concern."""
 
     def __init__(self, state: State, decider: PureDecider, sealed: Seal) -> None:
         self._state = state
@@ -64,7 +64,7 @@ class _Drafting:
 
 
 def trace_of(state: State, facts: tuple[AnyFact, ...]) -> str:
-    """The W3C traceparent of the first job that the facts are about; empty where they are about none."""
+    """The W3C traceparent of the first job that the facts concern; empty if they concern none."""
     for fact in facts:
         job = state.jobs.get(getattr(fact, "job", ""))
         trace: str = getattr(fact, "trace", "") or (job.trace if job is not None else "")
@@ -76,7 +76,7 @@ def trace_of(state: State, facts: tuple[AnyFact, ...]) -> str:
 class Deciding:
     """One deciding service on one connection. `caught_up` is set once the ledger has been folded to its tip, and `before_first` called.
 
-    `seal`: what is decided passes through it before it is stated. `on_stated` hears of facts that have become durable.
+    `seal`: converts the facts of a decision before they are stated. `on_stated` receives facts that have become durable.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Deciding:
 
     @classmethod
     async def begin(cls, service: Service, writer: str, make: Callable[[State], PureDecider]) -> Deciding:
-        """The same behind the newest snapshot that can be trusted and read; in turns with others, where the environment says so."""
+        """The service, starting from the newest usable snapshot; with leader election if the environment configures it."""
         log = WholeLedger(JetStreamLog(service.connection, LEDGER_STREAM), service.data / ARCHIVE)
         return cls(service, writer, make, await beginning(Snapshots.over(service.connection, log)), turn_of(os.environ))
 
@@ -129,7 +129,7 @@ class Deciding:
         self.on_stated(draft.facts)
 
     def _watched(self, log: WholeLedger) -> Timing:
-        """What is seen of it from outside."""
+        """Registers the metrics and checks of the service."""
         health = self.service.health
         watch_fold(
             health, Following(lambda: self.fold.sequence, lambda: self.fold.now, log.tip, self.caught_up.is_set), self.fold
@@ -138,22 +138,22 @@ class Deciding:
             turn = self._turn
             health.role = lambda: "active" if turn.mine else "standby"
         figures = health.figures
-        figures.gauge("headrace_decides", "1 where this instance decides, 0 where it stands by", self._decides, "writer")
-        figures.counter("headrace_facts_stated_total", "facts that this instance has stated", lambda: self._stated)
+        figures.gauge("headrace_decides", "1 if this instance decides, 0 if it is a standby", self._decides, "writer")
+        figures.counter("headrace_facts_stated_total", "number of facts that this instance has stated", lambda: self._stated)
         return Timing(
-            figures.histogram("headrace_decision_seconds", "deciding what is stated in one record", QUICK),
-            figures.histogram("headrace_append_seconds", "from a decision until its record is durable", QUICK),
+            figures.histogram("headrace_decision_seconds", "duration of one decision", QUICK),
+            figures.histogram("headrace_append_seconds", "duration from a decision until its record is durable", QUICK),
         )
 
     def _decides(self) -> dict[Labels, float]:
         return {(self._writer,): self._turn is None or self._turn.mine}
 
     def nudge(self) -> None:
-        """Look again."""
+        """Wake the decision loop."""
         self.loop.nudge()
 
     async def run(self, handlers: dict[str, Handler] | None = None) -> None:
-        """Answer questions and decide, until cancelled or deposed."""
+        """Answer requests and decide, until cancelled or fenced."""
         await serve(self.service.connection, self.service.name, self.fold, {"status": self._status, **(handlers or {})})
         if self._turn is None:
             await self.loop.run()
@@ -161,7 +161,7 @@ class Deciding:
         await together(self.loop.run(), self._take_turns(self._turn))
 
     async def _take_turns(self, turn: LeaderElection) -> None:
-        await self.caught_up.wait()  # who has not read all there is takes over from nobody
+        await self.caught_up.wait()  # an instance that has not read the whole ledger does not take over
         await take_turns(self.service.connection, self._writer, turn, self.nudge)
 
     def _status(self, _tenant: str, _user: str, _payload: bytes) -> ServiceView:

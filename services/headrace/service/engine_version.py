@@ -1,4 +1,4 @@
-"""Which software wrote a record: `audit verify` re-runs decisions of its own version only."""
+"""The software that writes a record: `audit verify` recomputes decisions of its own version only."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 def _installed() -> str:
     try:
         return version("headrace-services")
-    except PackageNotFoundError:  # run from a checkout that is not installed
+    except PackageNotFoundError:  # a checkout that is not installed
         return "0"
 
 

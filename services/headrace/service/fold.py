@@ -1,4 +1,4 @@
-"""The shared fold as the bus reads it."""
+"""The shared fold, fed by messages from NATS."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _log = structlog.get_logger("headrace.fold")
 
 
 class LedgerFold(FoldedLedger):
-    """A `FoldedLedger` that tells of void records and stops the reader, by `LogBroken`, where the ledger is not what it has to be.
+    """A `FoldedLedger` that logs void records, and raises LogBroken if the ledger breaks an invariant.
 
-    `listeners` hear of each record that has been folded, and of its sequence; `watchers` of every message, and whether it was void.
+    `listeners` are called with each folded record and its sequence; `watchers` with every message, and whether it was void.
     """
 
     def __init__(self, state: State | None = None) -> None:
@@ -26,8 +26,8 @@ class LedgerFold(FoldedLedger):
         self.listeners: list[Callable[[Record, int], None]] = []
         self.watchers: list[Callable[[Message, bool], None]] = []
 
-    def read(self, message: Message) -> Record | None:  # type: ignore[override]  # the bus' own message is one
-        """Fold one message; the record, or None where it is void."""
+    def read(self, message: Message) -> Record | None:  # type: ignore[override]  # the bus' own message has the same attributes
+        """Fold one message; returns the record, or None if it is void."""
         try:
             record = super().read(message)
         except LedgerBroken as error:
@@ -43,5 +43,5 @@ class LedgerFold(FoldedLedger):
 
 
 def wall_clock() -> int:
-    """This machine's time, microseconds since 1970."""
+    """This machine's time in microseconds since 1970."""
     return time.time_ns() // 1_000

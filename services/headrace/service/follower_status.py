@@ -1,4 +1,4 @@
-"""What is seen from outside of a service that follows the ledger: how far it is, how far behind, and whether that is near enough."""
+"""Metrics and health of a service that follows the ledger: its position, its lag, and whether the lag is within bounds."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from headrace.service.engine_version import ENGINE
 from headrace.service.fold import wall_clock
 
 LEDGER = "ledger"
-"""The check that it follows."""
+"""The name of the check."""
 
 LAG_RECORDS = 1_000
 LAG_SECONDS = 30.0
-"""Who is further behind than both is not ready."""
+"""Bounds of the lag: a service beyond both is not ready."""
 
 MICROSECONDS = 1_000_000
 
 
 class Following(NamedTuple):
-    """One who follows: the last record taken in, its time in microseconds since 1970, where the ledger ends, whether it is caught up."""
+    """The position of a follower: last record read, its time in microseconds, the end of the ledger, whether it has caught up."""
 
     sequence: Callable[[], int]
     now: Callable[[], int]
@@ -31,7 +31,7 @@ class Following(NamedTuple):
 
 
 class Lag:
-    """How far behind, as of the last look at where the ledger ends."""
+    """The lag, as of the last look at the end of the ledger."""
 
     def __init__(self, following: Following, clock: Callable[[], int] = wall_clock) -> None:
         self._following = following
@@ -39,25 +39,25 @@ class Lag:
         self.tip = 0
 
     async def look(self) -> None:
-        """See where the ledger ends. Raises `LogError`."""
+        """Read the end of the ledger. Raises LogError."""
         self.tip = await self._following.tip()
 
     @property
     def records(self) -> int:
-        """So many are not taken in yet."""
+        """Number of records not read yet."""
         return max(0, self.tip - self._following.sequence())
 
     @property
     def seconds(self) -> float:
-        """How old the last one is that was taken in, while there are others; else 0."""
+        """Age of the last record read, in seconds, while there are newer ones; else 0."""
         return max(0.0, (self._clock() - self._following.now()) / MICROSECONDS) if self.records else 0.0
 
     async def holds(self) -> str:
-        """What is wrong; "" while it follows within bounds."""
+        """The problem; "" while the lag is within bounds."""
         try:
             await self.look()
         except LogError as error:
-            return f"where the ledger ends is not known: {error}"
+            return f"the end of the ledger is unknown: {error}"
         if not self._following.caught_up():
             return f"still reading: {self.records} records to go"
         if self.records > LAG_RECORDS and self.seconds > LAG_SECONDS:
@@ -66,24 +66,22 @@ class Lag:
 
 
 def watch_fold(health: Health, following: Following, ledger: FoldedLedger | None = None) -> Lag:
-    """Show how it follows; with `ledger` also what it holds and what was void in it."""
+    """Register metrics and checks of a follower; with `ledger` also those of the fold and its void records."""
     lag = Lag(following)
     figures = health.figures
     health.check(LEDGER, lag.holds)
     health.before_figures(lag.look)
-    figures.gauge("headrace_build_info", "1; which software this is", lambda: {(ENGINE,): 1}, "engine")
-    figures.gauge("headrace_ledger_sequence_records", "the last record of the ledger that was taken in", following.sequence)
-    figures.gauge("headrace_ledger_lag_records", "records of the ledger that are not taken in yet", lambda: lag.records)
+    figures.gauge("headrace_build_info", "always 1; the label is the version of the software", lambda: {(ENGINE,): 1}, "engine")
+    figures.gauge("headrace_ledger_sequence_records", "sequence of the last ledger record read", following.sequence)
+    figures.gauge("headrace_ledger_lag_records", "number of ledger records not read yet", lambda: lag.records)
     figures.gauge(
-        "headrace_ledger_lag_seconds", "age of the last record taken in, while others wait; else 0", lambda: lag.seconds
+        "headrace_ledger_lag_seconds", "age of the last record read, while there are newer ones; else 0", lambda: lag.seconds
     )
     if ledger is not None:
         figures.gauge(
-            "headrace_fold_jobs", "jobs in the fold: all that have not ended an hour ago", lambda: len(ledger.state.jobs)
+            "headrace_fold_jobs", "jobs in the fold: running, waiting, or ended within the hour", lambda: len(ledger.state.jobs)
         )
-        figures.gauge(
-            "headrace_void_records", "records in the ledger that count for nothing", lambda: _by_writer(ledger), "writer"
-        )
+        figures.gauge("headrace_void_records", "number of void records in the ledger", lambda: _by_writer(ledger), "writer")
     return lag
 
 

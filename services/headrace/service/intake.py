@@ -1,12 +1,12 @@
-"""The way of users' wishes into SUBMIT: each is published again without its headers, and what the stream says is the answer.
+"""The path of users' submissions into SUBMIT: each is published again without its headers, and the stream's answer is returned.
 
 Strategy: a stream obeys the headers of its publishers (an expected sequence, a message id), whose answers tell what other tenants have
-published, and the server cannot be told to ignore them. So users publish to subjects on which no stream listens (`subjects.intake`).
-Every instance of the services that run this hears them in one queue group: each message reaches one instance, and one that is there is
+published, and the server cannot be told to ignore them. So users publish to subjects outside of all streams (`subjects.intake`).
+Every instance of the services that run this subscribes in one queue group: each message reaches one instance, and one running instance is
 enough. Nothing is acknowledged that the stream has not acknowledged, and nothing is judged here; *admission* does that.
 
-A few messages are under way to the stream at a time; the rest wait in a line per tenant, so a tenant that floods delays itself. A second
-connection of the process carries all of it, so that what fills it does not reach the first one, on which the service reads the ledger.
+A few messages are in flight to the stream at a time; the rest wait in a queue per tenant, so a tenant that floods delays itself. A second
+connection of the process carries all of it, so that a flood does not reach the first one, on which the service reads the ledger.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ QUEUE = "intake"
 SUBJECTS = intake("hr.>")
 
 UNDER_WAY_MAX = 64
-"""Messages that the stream has not acknowledged yet: enough to keep it busy, few enough to be stored within seconds on a slow disk."""
+"""Maximum number of messages in flight: enough to keep the stream busy, few enough to be stored within seconds on a slow disk."""
 WAITING_MAX, WAITING_BYTES = 16_384, 64 * 1024 * 1024
-"""Messages, and bytes of them, that wait before they are sent to the stream; half of either for one tenant."""
+"""Maximum number of messages, and of their bytes, that wait to be sent to the stream; half of either for one tenant."""
 ENDS_WITHIN = 2.0
 """Seconds in which an instance that stops finishes what it has received."""
 
 STORED = msgspec.json.encode({"stream": SUBMIT_STREAM, "seq": 1})
-"""What a user is told of a stored message. The true `seq` would tell how much other tenants submit; clients want a positive number."""
+"""The answer to a user for a stored message. The true `seq` would tell how much other tenants submit; clients need a positive number."""
 UNHEARD = {"Status": "503"}
-"""Header of an empty answer: nobody listens. Clients try again, as where the server itself says so."""
+"""Header of an empty answer that means "no responders". Clients try again, as if the server itself had sent it."""
 
 _ack = msgspec.json.Decoder(Acknowledgement)
 
@@ -67,12 +67,19 @@ class Intake:
         self._refused = 0
 
     def show(self, figures: Figures) -> None:
-        """Let be seen how many wishes wait here, and how many found no room."""
-        figures.gauge("headrace_intake_waiting_wishes", "wishes of users that wait to be stored", lambda: len(self._lines))
-        figures.counter("headrace_intake_refused_total", "wishes that found no room here", lambda: self._refused)
+        """Register the metrics of the intake."""
+        figures.gauge(
+            "headrace_intake_waiting_wishes", "number of submissions that wait to be stored", lambda: len(self._lines)
+        )
+        figures.counter(
+            "headrace_intake_refused_total", "number of submissions refused because the queue was full", lambda: self._refused
+        )
 
     async def run(self) -> None:
-        """Publish again what arrives, until cancelled; then finish what has arrived. Raises `LogUnavailable` if NATS throws it out."""
+        """Publish again what arrives, until cancelled; then finish what has arrived.
+
+        Raises LogUnavailable if NATS closes the connection.
+        """
         subscription = await self._connection.listen(SUBJECTS, self.take, QUEUE)
         try:
             await self._connection.closed_for_good.wait()
@@ -85,7 +92,7 @@ class Intake:
                         await asyncio.wait(self._doing)
 
     def take(self, message: RawMessage) -> None:
-        """Line a message up. One whose answer would go elsewhere than to a client's inbox is dropped."""
+        """Queue a message. Messages whose reply subject is not a client's inbox are dropped."""
         if message.reply and not awaits_answer(message.reply):
             return
         subject = from_intake(message.subject)
@@ -117,7 +124,7 @@ class Intake:
         await self._tell(reply, answer)
 
     async def _stored(self, subject: str, payload: bytes) -> _Answer:
-        """Publish without headers; what the user is told."""
+        """Publish without headers; returns the answer for the user."""
         try:
             answer = (await self._connection.ask(subject, payload)).data
             ack = _ack.decode(answer)
@@ -131,12 +138,12 @@ class Intake:
 
     async def _tell(self, reply: str, answer: _Answer) -> None:
         if reply:
-            with suppress(errors.Error):  # the connection went meanwhile: the client asks again
+            with suppress(errors.Error):  # the connection closed meanwhile: the client asks again
                 await self._connection.publish(reply, answer.data, headers=answer.headers)
 
 
 def _fault(code: int, number: int, description: str) -> _Answer:
-    """A refusal in the words of JetStream."""
+    """A refusal in the format of JetStream."""
     fault = {"code": code, "err_code": number, "description": description}
     return _Answer(msgspec.json.encode({"error": fault, "stream": SUBMIT_STREAM, "seq": 0}))
 
@@ -145,7 +152,7 @@ _BUSY = _fault(429, TOO_MANY_REQUESTS, "too many requests")
 
 
 def with_intake(main: Callable[[Service], Awaitable[None]]) -> Callable[[Service], Awaitable[None]]:
-    """A service's `main` that takes users' wishes in as well, whether or not the instance is the one that decides."""
+    """Wraps a service's `main` to run the intake as well, whether or not the instance leads."""
 
     async def both(service: Service) -> None:
         await together(_take_in(service), main(service))

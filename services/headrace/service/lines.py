@@ -1,4 +1,4 @@
-"""What waits to be done, one line per tenant; the tenants take turns, so that one with much to do does not delay the others. Pure."""
+"""Queues of waiting items, one per tenant, served in turn, so that one busy tenant does not delay the others. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class _Waiting(NamedTuple, Generic[T]):
 
 
 class Lines(Generic[T]):
-    """At most `most` items and `most_bytes` bytes; of one tenant at most half of either, so that others always find room."""
+    """At most `most` items and `most_bytes` bytes; of one tenant at most half of either, so that other tenants have room."""
 
     def __init__(self, most: int, most_bytes: int) -> None:
         self._most = most
@@ -30,7 +30,7 @@ class Lines(Generic[T]):
         return self._all
 
     def put(self, tenant: str, item: T, size: int) -> None:
-        """Add an item of so many bytes at the end of the tenant's line. Raises `LimitReached`."""
+        """Append an item of `size` bytes to the tenant's queue. Raises LimitReached."""
         line = self._lines.get(tenant, ())
         mine = self._bytes.get(tenant, 0) + size
         if line and (len(line) >= self._most // 2 or mine > self._most_bytes // 2):
@@ -43,9 +43,9 @@ class Lines(Generic[T]):
         self._all_bytes += size
 
     def take(self) -> T:
-        """The first item of the tenant whose turn it is. Raises `IndexError` if nothing waits."""
+        """Remove and return the next item, tenants in turn. Raises IndexError if all queues are empty."""
         if not self._lines:
-            raise IndexError("nothing waits")
+            raise IndexError("all queues are empty")
         tenant = next(iter(self._lines))
         line = self._lines.pop(tenant)
         item, size = line.popleft()
@@ -53,7 +53,7 @@ class Lines(Generic[T]):
         self._all_bytes -= size
         self._bytes[tenant] -= size
         if line:
-            self._lines[tenant] = line  # behind the other tenants
+            self._lines[tenant] = line  # after the other tenants
         else:
             del self._bytes[tenant]
         return item

@@ -1,4 +1,4 @@
-"""The ledger as it was written, a page at a time: for who looks back, and folds it for himself."""
+"""The ledger as written, a page at a time: for tools that read and fold the past themselves."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from headrace.service.answering import Handler
 
 PAGE_BYTES = 4 * 1024 * 1024
-"""Payloads in one page, about; as text in JSON they take a third more, and a message holds 8 MiB."""
+"""Approximate bytes of payloads per page; as text in JSON they take a third more, and a message holds 8 MiB."""
 BATCH = 100
 WAIT = 2.0
 
 
 def records(log: Log) -> Handler:
-    """Answers `records`. To be given to a service that administrators alone may ask: a record says everything of everybody."""
+    """The handler of `records`, for a service that only administrators may query: records contain the data of all tenants."""
 
     async def answer(_tenant: str, _user: str, payload: bytes) -> RecordsAnswer:
         request = decode(payload, RecordsRequest)
@@ -34,7 +34,7 @@ def records(log: Log) -> Handler:
 
 
 async def page(log: Log, after: int) -> RecordsAnswer:
-    """The records behind a sequence, as many as fit, and where the ledger ends."""
+    """The records after a sequence, as many as fit, and the end of the ledger."""
     tip = await log.tip()
     found: list[StoredRecord] = []
     if after >= tip:

@@ -1,8 +1,8 @@
-"""Where a fold begins: with the newest snapshot that can be trusted and read, or with nothing.
+"""The start of a fold: the newest snapshot that can be trusted and read, or an empty state.
 
-A snapshot is trusted because the ledger says its digest: *audit* has stated it; and because it ends with the record that the ledger has
-there: of several servers one may have told *audit* something else. Its name says what has to be known before it is read, so that looking
-for one reads one. Whatever is wrong with one is told, and the one before it is taken.
+A snapshot is trusted because *audit* has stated its digest in the ledger, and because it ends with the record that the ledger has
+there: one of several servers may have given *audit* a different one. Its name has everything needed to choose it, so that only one is
+read. An unusable snapshot is logged, and the previous one is used.
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ if TYPE_CHECKING:
     from headrace.bus.nats.connection import Connection
 
 RECORDS_LOOKED_AT = 1_000
-"""Records of *audit* behind a snapshot in which it may be stated; it is one of the first."""
+"""Number of records of *audit* after a snapshot that may contain its fact; it is one of the first."""
 RETRY = 0.5
 TRIES = 30
-"""How often snapshots are asked for that are away while the ledger is there. Who leads their stream is agreed on in seconds; a start
-that waits for ever would hang on what it can do without."""
+"""Maximum number of attempts to read snapshots while only the ledger answers. A stream has a leader within seconds; a service must not wait
+without end for something optional.
+"""
 
 _NAME = re.compile(r"fold-(\d{16})-(\d{16})-([0-9a-f.]+)-([0-9a-f]{16})")
 
@@ -42,7 +43,7 @@ _log = structlog.get_logger("headrace.snapshots")
 
 
 class SnapshotName(NamedTuple):
-    """What the name of a snapshot says: the record behind which it was taken, the facts folded until then, and who can read it."""
+    """The name of a snapshot: the record after which it was taken, the number of facts folded, and the schema."""
 
     sequence: int
     facts: int
@@ -51,7 +52,7 @@ class SnapshotName(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> SnapshotName | None:
-        """None where it is no snapshot's."""
+        """The name in a text; None if it is malformed."""
         found = _NAME.fullmatch(text)
         return None if found is None else cls(int(found[1]), int(found[2]), found[3], found[4])
 
@@ -72,19 +73,19 @@ class Snapshots:
 
     @classmethod
     def over(cls, connection: Connection, log: Log) -> Snapshots:
-        """Those of the installation, which `log` vouches for."""
+        """The snapshots of the installation, verified against `log`."""
         return cls(JetStreamObjects(connection, SNAPSHOT_BUCKET), log)
 
     async def names(self) -> list[SnapshotName]:
-        """All there are, by sequence. Raises `LogError`."""
+        """All snapshots, by sequence. Raises LogError."""
         return sorted(name for text in await self.objects.names() if (name := SnapshotName.parse(text)) is not None)
 
     async def facts_until(self, sequence: int) -> int:
-        """How many facts lie up to the record behind which one was taken; 0 for 0, without asking anybody. Raises `LogError`."""
+        """Number of facts up to the record after which a snapshot was taken; 0 for 0, without a request. Raises LogError."""
         return next((name.facts for name in await self.names() if name.sequence == sequence), 0) if sequence else 0
 
     async def ledger_is_there(self) -> bool:
-        """Whether the ledger answers. Raises `LogRefused`."""
+        """True if the ledger answers. Raises LogRefused."""
         try:
             await self._log.tip()
         except LogUnavailable:
@@ -92,15 +93,15 @@ class Snapshots:
         return True
 
     async def newest(self, before: int | None = None) -> State | None:
-        """The state of the newest one that is usable, and none behind the record `before`; None where there is none.
+        """The state of the newest usable snapshot, taken at the record `before` or earlier; None without one.
 
-        Raises `LogUnavailable`.
+        Raises LogUnavailable.
         """
         names = [name for name in await self.names() if before is None or name.sequence <= before]
         return await self.first_usable(reversed(names))
 
     async def first_usable(self, names: Iterable[SnapshotName]) -> State | None:
-        """The first of them that is usable; what is wrong with those before it is told. Raises `LogUnavailable`."""
+        """The first usable snapshot; unusable ones before it are logged. Raises LogUnavailable."""
         strange: dict[str, int] = {}
         found = None
         for name in names:
@@ -119,33 +120,33 @@ class Snapshots:
         return found
 
     async def read(self, name: SnapshotName) -> State:
-        """The state of one. Raises `Unusable`, `LogUnavailable`."""
+        """The state of a snapshot. Raises Unusable, LogUnavailable."""
         fact = await self.stated(name)
         if fact is None:
-            raise Unusable("the ledger says nothing of it")
+            raise Unusable("the ledger has no fact about it")
         try:
             data = await self.objects.get(str(name))
             if sha256(data).hexdigest() != fact.digest:
-                raise Unusable("its digest is not the one that the ledger says")
+                raise Unusable("its digest differs from the one in the ledger")
             state = await asyncio.to_thread(_load, data)
         except (ObjectDamaged, snapshot.SnapshotError) as error:
             raise Unusable(str(error)) from error
         if state.sequence != fact.sequence:
-            raise Unusable(f"it holds the state behind record {state.sequence}, and says {fact.sequence}")
+            raise Unusable(f"it has the state after record {state.sequence}, and its fact says {fact.sequence}")
         if not await self.ends_as_the_ledger(state):
-            raise Unusable(f"its last record, {state.sequence}, is not the one that the ledger has there")
+            raise Unusable(f"its last record, {state.sequence}, differs from the one in the ledger")
         return state
 
     async def ends_as_the_ledger(self, state: State) -> bool:
-        """Whether the last record that was folded is the one that the ledger has, or no longer has, there. Raises `LogError`."""
+        """True if the last folded record is the one that the ledger has, or once had, there. Raises LogError."""
         # Not `get`: that may be answered by the server in doubt; this is answered by the leader.
         there = await self._log.following(state.sequence - 1)
         if there is None:
-            raise LogUnavailable(f"the ledger does not say what stands at {state.sequence}, which has been read")
+            raise LogUnavailable(f"the ledger does not return record {state.sequence}, which has been read")
         return there.sequence > state.sequence or (there.sequence, record_digest(there.payload)) in state.writers.values()
 
     async def stated(self, name: SnapshotName) -> SnapshotTakenV1 | None:
-        """The fact by which *audit* has stated it; None where there is none."""
+        """The fact by which *audit* has stated the snapshot; None without one."""
         after = name.sequence
         for _ in range(RECORDS_LOOKED_AT):
             message = await self._log.next(ledger(AUDIT), after)
@@ -163,9 +164,9 @@ class Snapshots:
 
 
 async def beginning(snapshots: Snapshots, before: int | None = None) -> State:
-    """What a fold begins with, however long the ledger is away meanwhile.
+    """The initial state of a fold; waits while the ledger does not answer.
 
-    Whatever keeps snapshots from being read, the ledger is there: where they alone are away they are asked for `TRIES` times.
+    If only the snapshots do not answer, they are asked for `TRIES` times.
     """
     tries, told = 0, ""
     while True:
@@ -191,7 +192,7 @@ async def beginning(snapshots: Snapshots, before: int | None = None) -> State:
 
 
 def _load(data: bytes) -> State:
-    """Nothing becomes garbage meanwhile, so nobody looks for any."""
+    """Decode a state without garbage collection, which would find nothing."""
     collects = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""Several loops of one service, of which none may end alone."""
+"""Several loops of one service, which end together."""
 
 from __future__ import annotations
 

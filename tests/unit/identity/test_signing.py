@@ -89,7 +89,7 @@ def test_a_damaged_key_is_named(keys, tmp_path, text):
     keys.rotate()
     (file,) = files(tmp_path)
     file.write_bytes(text)
-    with pytest.raises(SigningError, match="is no key; remove it"):
+    with pytest.raises(SigningError, match="is not a key; remove it"):
         keys.sign(grant())
 
 

@@ -95,7 +95,7 @@ async def test_an_answer_of_somebody_else_is_handed_on_as_it_is(bus):
         (
             "ehco",
             "NOT_FOUND",
-            "there is no question 'ehco'; there are echo, fail, fail-later, later, liveness, misnamed, refuse, status, typed, whole",
+            "unknown query 'ehco'; use one of echo, fail, fail-later, later, liveness, misnamed, refuse, status, typed, whole",
             None,
         ),
     ],
@@ -169,7 +169,7 @@ async def test_of_too_many_slow_questions_the_last_are_refused_with_word_when_to
     ((reply, payload),) = bus.published
     answer = decode(payload, Answer)
     assert (reply, answer.code) == ("_INBOX.second", "UNAVAILABLE")
-    assert answer.error == "feed has 1 questions to answer already; try again in 1 s"
+    assert answer.error == "feed already answers 1 requests, its maximum; try again in 1 s"
     gate.set()
     await until(lambda: len(bus.published) == 2)
 
@@ -188,7 +188,7 @@ async def test_one_tenant_does_not_take_all_the_room_for_slow_questions(monkeypa
     ((reply, payload),) = bus.published
     assert (reply, decode(payload, Answer).error) == (
         "_INBOX.2",
-        "feed has 1 questions of tenant acme to answer already; try again in 1 s",
+        "feed already answers 1 requests of tenant acme, its maximum; try again in 1 s",
     )
     gate.set()
     await until(lambda: len(bus.published) == 3)

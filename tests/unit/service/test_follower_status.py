@@ -39,7 +39,7 @@ async def test_it_holds_while_it_follows_and_says_what_is_wrong_else():
     story.caught_up = False
     assert await lag.holds() == "still reading: 1001 records to go"
     story.away = True
-    assert await lag.holds() == "where the ledger ends is not known: NATS is away"
+    assert await lag.holds() == "the end of the ledger is unknown: NATS is away"
 
 
 async def test_it_shows_how_far_it_is_and_what_was_void():

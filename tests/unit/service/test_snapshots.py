@@ -24,7 +24,7 @@ def bus():
 async def two(bus):
     """Two snapshots, behind the records 2 and 4."""
     keeper = Snapshotter(
-        bus.ledger, LedgerFold(), bus.over(None), LedgerWriter(bus.ledger), pace=SnapshotPolicy(facts=1, every=1, least=1)
+        bus.ledger, LedgerFold(), bus.over(None), LedgerWriter(bus.ledger), policy=SnapshotPolicy(facts=1, every=1, least=1)
     )
     bus.hall("n1")
     for _ in range(2):

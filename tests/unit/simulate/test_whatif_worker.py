@@ -99,7 +99,12 @@ async def test_what_lies_before_a_snapshot_is_not_read_and_the_answer_is_the_sam
     ledger = Counting(world.log)
     snapshots = Snapshots(MemoryObjects(), ledger)
     keeper = Snapshotter(
-        ledger, LedgerFold(), snapshots, LedgerWriter(ledger), pace=SnapshotPolicy(facts=1, every=1, least=1), steady=lambda: 0
+        ledger,
+        LedgerFold(),
+        snapshots,
+        LedgerWriter(ledger),
+        policy=SnapshotPolicy(facts=1, every=1, least=1),
+        steady=lambda: 0,
     )
     tip, messages = await ledger.tip(), ledger.messages_after(0)
     await keeper.take_in(messages[: tip // 2])

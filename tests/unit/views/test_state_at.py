@@ -122,7 +122,7 @@ async def long(hall):
     pen = LedgerWriter(hall.log)
     steady = [0]
     keeper = Snapshotter(
-        hall.log, LedgerFold(), snapshots, pen, pace=SnapshotPolicy(facts=1, every=1, least=1), steady=lambda: steady[0]
+        hall.log, LedgerFold(), snapshots, pen, policy=SnapshotPolicy(facts=1, every=1, least=1), steady=lambda: steady[0]
     )
     for number in range(1, 5):
         hall.pass_time()

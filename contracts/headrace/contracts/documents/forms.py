@@ -51,7 +51,7 @@ class Form(ABC, Generic[T]):
     def write(self, value: T) -> object:
         """The inverse: text, numbers, lists and mappings as a person would write them."""
 
-    def identity(self, written: object) -> Hashable:  # noqa: ARG002  # noqa: ARG002  # most forms have no identity
+    def identity(self, written: object) -> Hashable:  # noqa: ARG002  # most forms have no identity
         """What elements of one list must not share; None if they may be equal."""
         return None
 
@@ -80,7 +80,7 @@ class Scalar(Form[T]):
         self.example = example
         self.show = show
 
-    def read(self, written: object, at: Path, reading: Reading) -> T:  # noqa: ARG002  # noqa: ARG002  # a word needs no path
+    def read(self, written: object, at: Path, reading: Reading) -> T:  # noqa: ARG002  # a word needs no path
         """The result of `parse` for the text."""
         if not isinstance(written, str):
             raise FormError(f"write {self.example}, not {_sort_of(written)}")

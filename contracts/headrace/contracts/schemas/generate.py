@@ -45,7 +45,7 @@ PLAIN = (
 
 _COMPONENTS = "#/components/schemas/"
 _PARAMETER = re.compile(r"\{(\w+)\}")
-_TOKEN_TEXT = "1 to 63 of a-z, 0-9 and '-'"  # noqa: S105  # noqa: S105  # a token is one part of a subject, not a secret
+_TOKEN_TEXT = "1 to 63 of a-z, 0-9 and '-'"  # noqa: S105  # a token is one part of a subject, not a secret
 
 
 def generate() -> dict[str, str]:

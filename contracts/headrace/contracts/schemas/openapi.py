@@ -27,7 +27,7 @@ Field = FieldDescriptorProto
 
 OURS = "headrace.v1"
 _REF = "#/components/schemas/"
-_TOKEN = "[a-z0-9-]{1,63}"  # noqa: S105  # noqa: S105  # a part of a name, not a secret
+_TOKEN = "[a-z0-9-]{1,63}"  # noqa: S105  # a part of a name, not a secret
 _VARIABLE = re.compile(r"\{([\w.]+)(?:=([^}]*))?\}")
 
 _SCALARS: dict[int, Schema] = {
