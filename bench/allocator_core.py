@@ -25,8 +25,8 @@ from headrace.contracts.values.amounts import GPU, GPU_UNITS
 from headrace.contracts.values.ids import job_key, make_job_id
 from headrace.domain.fold.apply import apply
 from headrace.domain.model.jobs import JobRecord
-from headrace.domain.model.state import State
 from headrace.domain.model.time_rules import TimeRules
+from headrace.domain.state.state import State
 
 GPUS = (GPU_UNITS // 4, GPU_UNITS // 2, GPU_UNITS, 4 * GPU_UNITS, 8 * GPU_UNITS)
 CPU_MEMORY = ((1_000, 8_192), (2_000, 8_192), (4_000, 16_384), (1_000, 32_768))

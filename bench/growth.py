@@ -18,7 +18,7 @@ from bench.memory import BATCH, Stored, Tape, _resident
 from headrace.audit.verify import LedgerVerifier
 from headrace.contracts.values.durations import HOUR, MINUTE, SECOND
 from headrace.domain.fold.ledger import FoldedLedger
-from headrace.domain.model.state import State
+from headrace.domain.state.state import State
 
 RATE = 20
 LOOK_EVERY = 30 * MINUTE

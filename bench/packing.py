@@ -43,9 +43,9 @@ from headrace.domain.fold.apply import apply
 from headrace.domain.indexes.fragmentation import Fragmentation
 from headrace.domain.indexes.gpu_model_balance import Steering
 from headrace.domain.indexes.node_classes import NodeClass, Rating
-from headrace.domain.model.state import State
 from headrace.domain.model.time_rules import TimeRules
 from headrace.domain.placement.placement import find_places
+from headrace.domain.state.state import State
 from tests.replacing import is_compiled, replaced
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from headrace.contracts.values.amounts import CPU, GPU, GPU_UNITS, JOB
 from headrace.contracts.values.durations import HOUR, MINUTE
 from headrace.contracts.values.ids import job_key, make_job_id
 from headrace.domain.fold.apply import apply
-from headrace.domain.model.state import State
 from headrace.domain.model.time_rules import TimeRules
 from headrace.domain.preemption.victims import NoPlan, VictimPlan, search
+from headrace.domain.state.state import State
 
 TENANTS = 25
 SPAN = 72 * HOUR

@@ -36,8 +36,8 @@ from headrace.contracts.values.amounts import GPU, GPU_UNITS
 from headrace.contracts.values.ids import job_key, make_job_id
 from headrace.contracts.values.mig import best_start, charge, idle_of, open_starts
 from headrace.domain.fold.apply import apply
-from headrace.domain.model.state import State
 from headrace.domain.placement.placement import find_places
+from headrace.domain.state.state import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable

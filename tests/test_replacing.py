@@ -86,7 +86,7 @@ class TestCalls:
                 "headrace.domain.placement.placement.may_hold",
                 "headrace.domain.placement.placement.model_allowed",
             ]
-            assert placement.may_hold(None, None)
+            assert placement.may_hold(None, None, None)
             assert patch.never_called() == ["headrace.domain.placement.placement.model_allowed"]
         finally:
             patch.undo()

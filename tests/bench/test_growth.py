@@ -7,8 +7,8 @@ from bench.memory import BATCH, Tape
 from headrace.contracts.transport.codec import decode_record
 from headrace.contracts.values.durations import HOUR, MINUTE
 from headrace.domain.fold.ledger import FoldedLedger
-from headrace.domain.model.state import ENDED_KEPT, IDS_REMEMBERED
 from headrace.domain.snapshots.snapshot import dump
+from headrace.domain.state.state import ENDED_KEPT, IDS_REMEMBERED
 from headrace.views.history import History
 from headrace.views.job_index import JobIndex, jobs_of
 

@@ -50,7 +50,7 @@ from headrace.contracts.transport.codec import decode, decode_record, encode
 from headrace.contracts.transport.subjects import LEDGER_STREAM, query
 from headrace.contracts.values.amounts import GPU_UNITS
 from headrace.contracts.values.durations import HOUR, SECOND
-from headrace.domain.model.state import State
+from headrace.domain.state.state import State
 from headrace.service.answering import Refused, serve
 from headrace.service.fold import LedgerFold
 from headrace.simulate.scenario import read_scenario

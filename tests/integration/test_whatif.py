@@ -15,7 +15,7 @@ from headrace.contracts.api import audit_pb2 as pb
 from headrace.contracts.documents.yaml_text import read_tree
 from headrace.contracts.messages.whatif import MEMORY
 from headrace.contracts.values.durations import SECOND
-from headrace.domain.model.state import State
+from headrace.domain.state.state import State
 from headrace.governance.api.context import ApiContext, CallContext
 from headrace.governance.api.errors import ApiError
 from headrace.governance.api.whatif_service import WhatIfService

@@ -18,18 +18,19 @@ from headrace.contracts.facts.fact import Place
 from headrace.domain.backfill.backfill_placement import awaited_places
 from headrace.domain.backfill.holds import OutOfReach, as_seen_by, rank_in_line
 from headrace.domain.indexes.pending import JobGroup
-from headrace.domain.model import capacity
 from headrace.domain.model.jobs import JobRecord
 from headrace.domain.model.preemption_state import MOVED, Hold
-from headrace.domain.model.quota import BOTH, IS_HELD, WILL_BE, over_capacity, over_limit, scopes_of
-from headrace.domain.model.search_backoff import is_resting, is_worthwhile, was_searched
-from headrace.domain.model.state import PoolState, State
 from headrace.domain.placement.placement import find_places
 from headrace.domain.preemption.eligibility import RECLAIM, causes, lends, may_take_from
 from headrace.domain.queueing.access import may_enter
 from headrace.domain.queueing.gates import may_start
 from headrace.domain.queueing.ranking import Rank, is_inside, may_hold_inside, rank
 from headrace.domain.snapshots.snapshot import copy_of
+from headrace.domain.state import capacity
+from headrace.domain.state.pools import PoolState
+from headrace.domain.state.quota import BOTH, IS_HELD, WILL_BE, over_capacity, over_limit, scopes_of
+from headrace.domain.state.search_backoff import is_resting, is_worthwhile, was_searched
+from headrace.domain.state.state import State
 
 
 class Candidate(NamedTuple):

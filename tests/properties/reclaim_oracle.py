@@ -14,8 +14,10 @@ from headrace.contracts.facts.fact import DeviceShare
 from headrace.contracts.values.amounts import CPU, GPU, GPU_UNITS, MEMORY
 from headrace.contracts.values.mig import FAMILIES, Family
 from headrace.domain.model.job_states import JobState
-from headrace.domain.model.jobs import JobRecord, LeaseState
-from headrace.domain.model.state import NodeState, PolicyState, PoolState, State
+from headrace.domain.model.jobs import JobRecord, LeaseState, PolicyState
+from headrace.domain.model.nodes import NodeState
+from headrace.domain.state.pools import PoolState
+from headrace.domain.state.state import State
 
 SECOND = 1_000_000
 Side = list[tuple[dict[str, int], dict[str, int]]]

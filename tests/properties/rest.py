@@ -12,7 +12,7 @@ from headrace.contracts.facts import (
     PreemptionNoneV1,
     ReclaimOpenedV1,
 )
-from headrace.domain.model.search_backoff import REST_MAX
+from headrace.domain.state.search_backoff import REST_MAX
 
 TURNS = (HoldPlacedV1, HoldLiftedV1)
 """Units are kept, and after a rest kept again, for as long as a job waits (R16)."""

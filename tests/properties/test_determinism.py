@@ -18,8 +18,8 @@ from headrace.allocator.decide import Allocator
 from headrace.contracts.facts import AnyFact
 from headrace.contracts.facts.writers import ALLOCATOR, PREEMPTION
 from headrace.domain.indexes.pending import JobGroup, Pending
-from headrace.domain.model.state import State
 from headrace.domain.snapshots.snapshot import copy_of
+from headrace.domain.state.state import State
 from headrace.preemption.decide import PreemptionWatch
 from headrace.simulate.world import World
 from tests.properties.campaign import histories, some

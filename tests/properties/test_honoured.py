@@ -17,11 +17,11 @@ from headrace.contracts.values.durations import HOUR
 from headrace.domain.backfill.holds import OutOfReach, holds_before
 from headrace.domain.model.job_states import JobState
 from headrace.domain.model.jobs import JobRecord
-from headrace.domain.model.search_backoff import REST_MAX
-from headrace.domain.model.state import PoolState
 from headrace.domain.queueing.admissible import open_pools
 from headrace.domain.queueing.gates import may_start
 from headrace.domain.queueing.ranking import is_inside
+from headrace.domain.state.pools import PoolState
+from headrace.domain.state.search_backoff import REST_MAX
 from headrace.simulate.world import World
 from tests.properties.auditor import Auditor
 from tests.properties.campaign import histories

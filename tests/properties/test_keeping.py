@@ -22,8 +22,8 @@ from headrace.contracts.values.mig import FAMILIES
 from headrace.domain.backfill.holds import rank_in_line
 from headrace.domain.model.job_states import JobState
 from headrace.domain.model.jobs import JobRecord, LeaseState
+from headrace.domain.model.nodes import NodeState
 from headrace.domain.model.preemption_state import Hold
-from headrace.domain.model.state import NodeState
 from headrace.simulate.scenario import Expect, Moment, Nodes, Scenario, Submit
 from headrace.simulate.world import World
 from tests.properties.campaign import histories

@@ -17,8 +17,9 @@ from headrace.contracts.values.durations import MINUTE
 from headrace.domain.backfill.holds import as_seen_by
 from headrace.domain.model.job_states import JobState
 from headrace.domain.model.jobs import JobRecord
-from headrace.domain.model.state import PoolState, State
 from headrace.domain.preemption.victims import LEAVING, ROOM, NoPlan, VictimPlan, review, search
+from headrace.domain.state.pools import PoolState
+from headrace.domain.state.state import State
 from headrace.simulate.scenario import Expect, Moment, Nodes, Scenario, Submit
 from headrace.simulate.timeline_events import happen
 from headrace.simulate.world import World

@@ -11,8 +11,8 @@ from headrace.contracts import facts as f
 from headrace.contracts.facts.fact import Ladder
 from headrace.domain.fold.apply import make_true
 from headrace.domain.fold.ledger import FoldedLedger
-from headrace.domain.model.state import State
 from headrace.domain.snapshots.snapshot import copy_of
+from headrace.domain.state.state import State
 from headrace.simulate.world import World
 from tests.properties.auditor import Auditor
 from tests.properties.campaign import histories

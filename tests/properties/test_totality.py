@@ -10,7 +10,7 @@ from headrace.contracts.facts import AnyFact
 from headrace.contracts.facts.records import Record
 from headrace.domain.explain.explain import explain
 from headrace.domain.fold.apply import apply
-from headrace.domain.model.state import State
+from headrace.domain.state.state import State
 from headrace.simulate.world import START, World
 from tests.properties.campaign import histories
 from tests.properties.histories import scenarios

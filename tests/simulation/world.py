@@ -34,7 +34,7 @@ from headrace.contracts.facts.writers import GOVERNANCE
 from headrace.contracts.transport.codec import encode
 from headrace.contracts.transport.subjects import FEED_STREAM, LEDGER_STREAM, ledger
 from headrace.contracts.values.ids import lease_id
-from headrace.domain.model.state import State
+from headrace.domain.state.state import State
 from headrace.feed import service as feed
 from headrace.governance import service as governance
 from headrace.health.health import Health

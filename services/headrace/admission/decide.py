@@ -27,10 +27,10 @@ from headrace.contracts.values.durations import SECOND
 from headrace.contracts.values.ids import IdError, is_job_id, job_key
 from headrace.contracts.values.reasons import REJECT_SENTENCES, RejectReason
 from headrace.domain.fold.record_size import RecordRoom
-from headrace.domain.model.account_numbers import next_number
 from headrace.domain.model.job_states import FINAL, JobState
-from headrace.domain.model.used_ids import ID_OF_ANOTHER, is_of_another, known_digest
 from headrace.domain.queueing.access import may_act
+from headrace.domain.state.account_numbers import next_number
+from headrace.domain.state.used_ids import ID_OF_ANOTHER, is_of_another, known_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from headrace.contracts.facts import AnyFact
     from headrace.domain.fold.ledger import StoredMessage
     from headrace.domain.model.jobs import JobRecord
-    from headrace.domain.model.state import State
+    from headrace.domain.state.state import State
 
 
 REQUEUED_FROM = (JobState.STARTING, JobState.RUNNING, JobState.SUSPENDED)

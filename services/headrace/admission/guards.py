@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from headrace.contracts.values.durations import MILLISECOND, format_duration
 from headrace.contracts.values.reasons import RejectReason
-from headrace.domain.model.rate_limit import JOB, left, rate_of, wait_for
 from headrace.domain.queueing.admissible import Rejection
+from headrace.domain.state.rate_limit import JOB, left, rate_of, wait_for
 
 if TYPE_CHECKING:
     from headrace.contracts.documents.model import Group
     from headrace.contracts.messages.submissions import JobWish
-    from headrace.domain.model.state import State
+    from headrace.domain.state.state import State
 
 
 def against_rules(group: Group | None, wish: JobWish) -> Rejection | None:

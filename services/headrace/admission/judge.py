@@ -16,10 +16,11 @@ from headrace.contracts.values.digests import submission_digest
 from headrace.contracts.values.durations import DAY, MINUTE, DurationError, parse_duration
 from headrace.contracts.values.ids import job_id_time, job_key
 from headrace.contracts.values.reasons import REJECT_SENTENCES, RejectReason
-from headrace.domain.model.requests import asked_by, make_request
+from headrace.domain.model.requests import make_request
 from headrace.domain.queueing.access import is_member, may_act
 from headrace.domain.queueing.admissible import Rejection, never_fits, open_pools
 from headrace.domain.queueing.freeze_drain import GOING, pool_closing, queue_closing, sentence
+from headrace.domain.state.supply import asked_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     from headrace.contracts.documents.model import PolicyProfile, Profile
     from headrace.contracts.messages.submissions import JobText, JobWish
     from headrace.contracts.values.amounts import Amounts
-    from headrace.domain.model.state import PolicyState, State
+    from headrace.domain.model.jobs import PolicyState
+    from headrace.domain.state.state import State
 
     Queue = tuple[PolicyState, Profile]
 

@@ -36,18 +36,19 @@ from headrace.contracts.transport.subjects import asker_of, parse_cancel, parse_
 from headrace.contracts.values.durations import SECOND
 from headrace.contracts.values.ids import IdError, job_key
 from headrace.contracts.values.reasons import RejectReason
-from headrace.domain.model.account_numbers import next_number
 from headrace.domain.model.job_states import FINAL
-from headrace.domain.model.requests import asked_by
-from headrace.domain.model.used_ids import is_of_another, known_digest
 from headrace.domain.queueing.admissible import Rejection
+from headrace.domain.state.account_numbers import next_number
+from headrace.domain.state.supply import asked_by
+from headrace.domain.state.used_ids import is_of_another, known_digest
 
 if TYPE_CHECKING:
     from headrace.contracts.documents.model import Profile
     from headrace.contracts.facts import AnyFact
     from headrace.contracts.facts.records import Record
     from headrace.contracts.values.amounts import Amounts
-    from headrace.domain.model.state import PolicyState, State
+    from headrace.domain.model.jobs import PolicyState
+    from headrace.domain.state.state import State
 
 EARLIER = frozenset({RejectReason.UNKNOWN_TENANT, RejectReason.UNKNOWN_QUEUE, RejectReason.QUEUE_DELETED})
 """Reasons that depend on asker and queue only."""

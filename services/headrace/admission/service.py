@@ -20,7 +20,7 @@ from headrace.contracts.messages.queries import TrialAnswer, TrialRequest
 from headrace.contracts.messages.submissions import JobText
 from headrace.contracts.transport.codec import decode, encode
 from headrace.contracts.transport.subjects import SUBMIT_STREAM
-from headrace.domain.model.required_keys import needs_key
+from headrace.domain.state.required_keys import needs_key
 from headrace.health.health import Health
 from headrace.health.metrics import QUICK
 from headrace.service.answering import Handler
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from headrace.bus.log import Message
-    from headrace.domain.model.state import State
+    from headrace.domain.state.state import State
 
 WAITING_MAX, WAITING_BYTES = 5_000, 32 * 1024 * 1024
 """Maximum number of messages, and of their bytes, in memory; further messages stay in the stream until these are judged."""

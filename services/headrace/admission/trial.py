@@ -12,11 +12,11 @@ from headrace.contracts.transport.codec import decode_submit
 from headrace.contracts.values.digests import submission_digest
 from headrace.contracts.values.ids import is_job_id, job_key
 from headrace.contracts.values.reasons import REJECT_SENTENCES, RejectReason
-from headrace.domain.model.used_ids import ID_OF_ANOTHER, is_of_another, known_digest
+from headrace.domain.state.used_ids import ID_OF_ANOTHER, is_of_another, known_digest
 
 if TYPE_CHECKING:
     from headrace.contracts.messages.queries import TrialRequest
-    from headrace.domain.model.state import State
+    from headrace.domain.state.state import State
 
 
 def try_message(state: State, request: TrialRequest, now: int) -> TrialAnswer:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from headrace.allocator.request_classes import PoolCandidates
     from headrace.contracts.facts.fact import Place
     from headrace.domain.model.jobs import JobRecord
-    from headrace.domain.model.state import State
     from headrace.domain.queueing.ranking import Rank
+    from headrace.domain.state.state import State
 
 Stage = tuple[str, ...]
 """The jobs whose holds are out of reach, in the order of their rank."""

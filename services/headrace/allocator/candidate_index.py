@@ -21,8 +21,9 @@ from headrace.domain.queueing.ranking import ranks_by_firm, static_rank
 if TYPE_CHECKING:
     from headrace.contracts.documents.model import Profile
     from headrace.domain.indexes.pending import JobGroup
-    from headrace.domain.model.jobs import JobRecord
-    from headrace.domain.model.state import PolicyState, PoolState, State
+    from headrace.domain.model.jobs import JobRecord, PolicyState
+    from headrace.domain.state.pools import PoolState
+    from headrace.domain.state.state import State
 
 REQUESTS_KEPT = 64
 """Requests that nobody waits for any more are forgotten when they are more than this, and more than the live ones."""

@@ -24,13 +24,13 @@ from headrace.contracts.facts import JobDismissedV1, JobEndedV1, JobRequeuedV1, 
 from headrace.domain.backfill.hold_policy import next_turn
 from headrace.domain.fold.record_size import RecordRoom
 from headrace.domain.model.job_states import JobState
-from headrace.domain.model.search_backoff import next_worthwhile
+from headrace.domain.state.search_backoff import next_worthwhile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from headrace.contracts.facts import AnyFact
-    from headrace.domain.model.state import State
+    from headrace.domain.state.state import State
 
 SETTLED_MAX = 500
 """Facts that settle jobs in one record: half of it, so that grants find room in it too."""

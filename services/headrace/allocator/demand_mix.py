@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from headrace.contracts import facts as f
 
 if TYPE_CHECKING:
-    from headrace.domain.model.state import State
+    from headrace.domain.state.state import State
 
 
 class Learning:

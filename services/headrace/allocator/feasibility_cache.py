@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from headrace.contracts.facts.fact import Place
     from headrace.domain.model.jobs import JobRecord
     from headrace.domain.model.preemption_state import Hold
-    from headrace.domain.model.state import PoolState, State
     from headrace.domain.queueing.ranking import Rank
+    from headrace.domain.state.pools import PoolState
+    from headrace.domain.state.state import State
 
 
 class Rooms:

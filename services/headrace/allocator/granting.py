@@ -15,14 +15,14 @@ from headrace.allocator.relocation import Moving, move, nomination_of
 from headrace.allocator.request_bitsets import bits_of
 from headrace.allocator.suspend_resume import Resuming, resume
 from headrace.contracts import facts as f
-from headrace.domain.model import capacity
 from headrace.domain.model.job_states import JobState
 from headrace.domain.model.preemption_state import MOVED
-from headrace.domain.model.quota import over_capacity, over_limit, scopes_of, to_start, unbounded
 from headrace.domain.placement.placement import find_places
 from headrace.domain.preemption.eligibility import RECLAIM
 from headrace.domain.queueing.gates import may_start, must_borrow
 from headrace.domain.queueing.ranking import is_inside
+from headrace.domain.state import capacity
+from headrace.domain.state.quota import over_capacity, over_limit, scopes_of, to_start, unbounded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,10 +36,12 @@ if TYPE_CHECKING:
     from headrace.contracts.values.amounts import Amounts
     from headrace.domain.fold.record_size import RecordRoom
     from headrace.domain.indexes.pending import JobGroup
-    from headrace.domain.model.jobs import JobRecord
-    from headrace.domain.model.preemption_state import Hold, Preemption
-    from headrace.domain.model.state import NodeState, PoolState, State
+    from headrace.domain.model.jobs import JobRecord, Preemption
+    from headrace.domain.model.nodes import NodeState
+    from headrace.domain.model.preemption_state import Hold
     from headrace.domain.queueing.ranking import Rank
+    from headrace.domain.state.pools import PoolState
+    from headrace.domain.state.state import State
 
 GRANTS_MAX = 400
 """Leases in one round, unless one gang has more: bounds the time until the next look."""
@@ -274,9 +276,10 @@ class _Round:
         for job, pool, place, charged in reversed(self._tried):
             capacity.try_on(self.state, job, pool, place, charged, -1)
         for node in self._on_probation:
-            if node.probation is not None and node.pool is not None:
+            home = self.state.pool_of(node)
+            if node.probation is not None and home is not None:
                 node.probation.job = ""
-                node.pool.index.put(node)
+                home.index.put(node)
         for kept in self._moved:
             self._yield(kept, -1)
         for preemption in self._lifted:

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from headrace.contracts.facts import AnyFact
     from headrace.domain.indexes.pending import JobGroup
     from headrace.domain.model.jobs import JobRecord, LeaseState
-    from headrace.domain.model.state import NodeState, State
+    from headrace.domain.model.nodes import NodeState
+    from headrace.domain.state.state import State
 
     Due = tuple[JobRecord, *tuple[Sequence[AnyFact], ...]]
     """A job, and what is to be stated about it, in units."""

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from headrace.domain.indexes.pending import JobGroup, Place
-    from headrace.domain.model.jobs import JobRecord
-    from headrace.domain.model.state import PolicyState, PoolState, State
+    from headrace.domain.model.jobs import JobRecord, PolicyState
     from headrace.domain.queueing.ranking import Rank, StaticRank
+    from headrace.domain.state.pools import PoolState
+    from headrace.domain.state.state import State
 
 PLACEABLE_KEPT = 4_096
 """Sets of shapes for which it is remembered which requests they are."""

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 
     from headrace.contracts.facts import AnyFact
     from headrace.domain.fold.record_size import RecordRoom
-    from headrace.domain.model.jobs import JobRecord
-    from headrace.domain.model.preemption_state import Preemption, Proposal, Search
-    from headrace.domain.model.state import PoolState, State
+    from headrace.domain.model.jobs import JobRecord, Preemption
+    from headrace.domain.model.preemption_state import Proposal, Search
+    from headrace.domain.state.pools import PoolState
+    from headrace.domain.state.state import State
 
 SEARCH_MAX = 2 * SECOND
 """How long a search may keep others waiting (R19)."""

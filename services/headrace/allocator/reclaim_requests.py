@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from headrace.allocator.request_bitsets import EVERY, bits_of
 from headrace.contracts import facts as f
 from headrace.domain.indexes.pending import place_in_line
-from headrace.domain.model.search_backoff import is_resting, is_worthwhile, was_searched
 from headrace.domain.preemption.eligibility import causes
 from headrace.domain.queueing.ranking import compose
+from headrace.domain.state.search_backoff import is_resting, is_worthwhile, was_searched
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from headrace.allocator.pool_queue import PoolQueue
     from headrace.allocator.request_classes import PoolCandidates
     from headrace.domain.model.jobs import JobRecord
-    from headrace.domain.model.state import State
     from headrace.domain.queueing.ranking import Rank
+    from headrace.domain.state.state import State
 
 
 class Searching:

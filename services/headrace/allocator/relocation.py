@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING
 from headrace.allocator.job_lifecycle import stop, why_never
 from headrace.contracts import facts as f
 from headrace.domain.indexes.pending import avoided
-from headrace.domain.model import capacity
-from headrace.domain.model.preemption_state import MOVED, Preemption
-from headrace.domain.model.quota import over_capacity, over_limit, scopes_of, to_grant
+from headrace.domain.model.jobs import Preemption
+from headrace.domain.model.preemption_state import MOVED
 from headrace.domain.placement.placement import find_places
 from headrace.domain.preemption.holdings import hold, holding_of, let_go
 from headrace.domain.queueing.admissible import open_pools
 from headrace.domain.queueing.gates import may_borrow, may_start
 from headrace.domain.queueing.ranking import is_inside, may_hold_inside, rank
+from headrace.domain.state import capacity
+from headrace.domain.state.quota import over_capacity, over_limit, scopes_of, to_grant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,8 +33,9 @@ if TYPE_CHECKING:
     from headrace.contracts.facts.fact import Place
     from headrace.contracts.values.amounts import Amounts
     from headrace.domain.model.jobs import JobRecord
-    from headrace.domain.model.state import PoolState, State
     from headrace.domain.queueing.ranking import Rank
+    from headrace.domain.state.pools import PoolState
+    from headrace.domain.state.state import State
 
     Show = Callable[[PoolState, Rank], None]
     """Puts out of reach what is kept in a pool for jobs that rank before a rank (R16)."""

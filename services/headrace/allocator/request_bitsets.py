@@ -10,14 +10,15 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from headrace.contracts.values.amounts import GPU
-from headrace.domain.model.quota import free_of, is_bounded
+from headrace.domain.state.quota import free_of, is_bounded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from headrace.contracts.values.amounts import Amounts
+    from headrace.domain.model.jobs import Scope
     from headrace.domain.model.requests import Request
-    from headrace.domain.model.state import PoolState, Scope
+    from headrace.domain.state.pools import PoolState
 
 NO_KEYS: frozenset[str] = frozenset()
 EVERY = -1

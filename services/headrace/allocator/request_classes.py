@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.allocator.request_bitsets import EVERY, NO_KEYS, Gauges, Needs
 from headrace.domain.indexes.pending import place_in_line
-from headrace.domain.model.quota import lending_side, policy_scope, policy_side
 from headrace.domain.queueing.gates import must_borrow
 from headrace.domain.queueing.ranking import compose
+from headrace.domain.state.quota import lending_side, policy_scope, policy_side
 
 if TYPE_CHECKING:
     from headrace.allocator.pool_queue import BorrowerQueue, InsideEntry, PoolQueue
     from headrace.domain.indexes.pending import JobGroup, Place
-    from headrace.domain.model.jobs import JobRecord
-    from headrace.domain.model.state import PolicyState, PoolState, Scope, State
+    from headrace.domain.model.jobs import JobRecord, PolicyState, Scope
     from headrace.domain.queueing.ranking import Rank, StaticRank
+    from headrace.domain.state.pools import PoolState
+    from headrace.domain.state.state import State
 
 
 LENDS_NOTHING = False, False

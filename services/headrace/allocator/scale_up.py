@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.contracts import facts as f
-from headrace.domain.model.quota import scopes_of, with_reservation
 from headrace.domain.placement.pool_growth import GrowthRequest, closed_for, due_at, may_hold, nodes_for, room_to_grow
 from headrace.domain.queueing.access import may_enter
 from headrace.domain.queueing.gates import may_borrow, may_start
 from headrace.domain.queueing.ranking import may_hold_inside
+from headrace.domain.state.quota import scopes_of, with_reservation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from headrace.contracts.facts import AnyFact
     from headrace.contracts.values.amounts import Amounts
     from headrace.domain.indexes.pending import JobGroup
-    from headrace.domain.model.state import PoolState, Scope, State
+    from headrace.domain.model.jobs import Scope
+    from headrace.domain.state.pools import PoolState
+    from headrace.domain.state.state import State
 
 NAMED_MAX = 100
 """Jobs that a request names, of those that ask."""

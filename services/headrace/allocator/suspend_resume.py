@@ -12,11 +12,11 @@ from headrace.allocator.job_lifecycle import doubled
 from headrace.contracts import facts as f
 from headrace.contracts.values.amounts import CPU, GPU, MEMORY, add_to
 from headrace.domain.indexes.pending import place_in_line
-from headrace.domain.model import capacity
 from headrace.domain.model.dedication import may_use
-from headrace.domain.model.quota import over_capacity, over_limit, over_reservation, scopes_of, to_grant, with_reservation
 from headrace.domain.queueing.gates import may_borrow, may_start, must_borrow
 from headrace.domain.queueing.ranking import compose, dominant_share, ranks_by_firm, static_rank
+from headrace.domain.state import capacity
+from headrace.domain.state.quota import over_capacity, over_limit, over_reservation, scopes_of, to_grant, with_reservation
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from headrace.contracts.facts.fact import DeviceShare, Place
     from headrace.contracts.values.amounts import Amounts
     from headrace.domain.model.jobs import JobRecord
-    from headrace.domain.model.state import PoolState, State
     from headrace.domain.queueing.ranking import Rank
+    from headrace.domain.state.pools import PoolState
+    from headrace.domain.state.state import State
 
 
 def frees_enough(state: State, job: JobRecord, pool: PoolState, places: tuple[Place, ...]) -> bool:
@@ -84,7 +85,8 @@ class Resuming:
             if not node.grantable or lease.pool == job.barred_from:
                 return False
             devices.setdefault(node.name, []).extend(lease.devices)
-            if node.pool is None or not may_use(node.pool.document, node, job.policy.key):
+            home = self._state.pool_of(node)
+            if home is None or not may_use(home.document, node, job.policy.key):
                 return False
         if not all(capacity.is_open(self._state.nodes[name], shares) for name, shares in devices.items()):
             return False

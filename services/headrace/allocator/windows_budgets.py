@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from headrace.contracts.facts import AnyFact
-    from headrace.domain.model.state import PolicyState, State
+    from headrace.domain.model.jobs import PolicyState
+    from headrace.domain.state.state import State
 
 
 class _Look(NamedTuple):

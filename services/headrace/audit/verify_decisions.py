@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from headrace.contracts.facts import AnyFact
     from headrace.contracts.facts.records import Record
     from headrace.domain.fold.ledger import StoredMessage
-    from headrace.domain.model.state import State
+    from headrace.domain.state.state import State
 
 AHEAD = 1_000
 """Messages read ahead of the fold. A writer appends at once what it has decided, so others state little between."""

@@ -20,7 +20,7 @@ from headrace.contracts.transport.codec import Malformed, decode_record
 from headrace.contracts.transport.subjects import ledger
 from headrace.domain.fold.apply import apply
 from headrace.domain.fold.installation import beyond_us
-from headrace.domain.model.state import State
+from headrace.domain.state.state import State
 from headrace.identity.pii import People
 
 SUBJECT = ledger(GOVERNANCE)

@@ -15,7 +15,7 @@ from headrace.bus.nats.permissions import CONNECTIONS
 from headrace.callout.connection_limits import connected
 from headrace.callout.permits import ConnectionTag
 from headrace.contracts.messages.tokens import NODE_TENANT
-from headrace.domain.model.state import State
+from headrace.domain.state.state import State
 from headrace.identity.caller import Unauthenticated
 from headrace.identity.principals import Ours, resolve
 

@@ -19,7 +19,7 @@ from headrace.contracts.facts import (
 )
 from headrace.contracts.values.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS
 from headrace.domain.explain.availability import stocks
-from headrace.domain.model.quota import borrowed
+from headrace.domain.state.quota import borrowed
 from headrace.health.metrics import LONG, Histogram
 
 if TYPE_CHECKING:
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
     from headrace.contracts.facts import AnyFact
     from headrace.contracts.values.amounts import Amounts
-    from headrace.domain.model.state import PolicyState, State
+    from headrace.domain.model.jobs import PolicyState
+    from headrace.domain.state.state import State
     from headrace.feed.queue_heads import Heads
     from headrace.health.metrics import Figures, Labels
     from headrace.views.job_index import JobIndex

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from headrace.contracts.facts import AnyFact
     from headrace.contracts.messages.submissions import JobText
     from headrace.domain.model.jobs import JobRecord, LeaseState
-    from headrace.domain.model.state import NodeState, State
+    from headrace.domain.model.nodes import NodeState
+    from headrace.domain.state.state import State
 
     TextOf = Callable[[JobRecord], JobText | None]
     """Opened text of a job; None if its key is missing."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from headrace.contracts.documents.model import Pool
     from headrace.contracts.facts import AnyFact
     from headrace.contracts.facts.records import Record
-    from headrace.domain.model.state import State
+    from headrace.domain.state.state import State
     from headrace.feed.outgoing_message import JobStarted
     from headrace.feed.queue_heads import QueueHead
     from headrace.views.job_index import Queue
@@ -274,7 +274,7 @@ class Projector:
         """A fact of a node, for tenants that see it."""
         node = self._state.nodes.get(name)
         for tenant in tenants_of(self._state) if node is not None else ():
-            if node is not None and sees_node(tenant, node):
+            if node is not None and sees_node(self._state, tenant, node):
                 yield PublicFact(tenant, "node", verb, name, {"node": name, **public, **_authored(fact, tenant)})
 
 

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from nats.aio.subscription import Subscription
 
     from headrace.bus.nats.connection import Connection
-    from headrace.domain.model.state import State
+    from headrace.domain.state.state import State
     from headrace.health.health import Health
     from headrace.health.metrics import Figures, Labels
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from headrace.contracts.values.reasons import RejectReason
 from headrace.domain.model.job_states import FINAL, JobState
 from headrace.domain.model.jobs import JobRecord
-from headrace.domain.model.state import State
 from headrace.domain.queueing.admissible import never_fits
+from headrace.domain.state.state import State
 from headrace.governance.objects import ObjectName
 from headrace.governance.validation.diagnostics import Diagnostics
 

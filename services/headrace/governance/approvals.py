@@ -17,7 +17,7 @@ from headrace.governance.objects import REASON_MAX
 from headrace.governance.validation.diagnostics import unknown
 
 if TYPE_CHECKING:
-    from headrace.domain.model.state import State
+    from headrace.domain.state.state import State
 
 LABELS_MAX = 64
 LABEL_MAX = 127

@@ -9,7 +9,7 @@ from headrace.contracts import facts as f
 from headrace.contracts.documents.model import Document, Policy
 from headrace.contracts.facts import AnyFact
 from headrace.contracts.values.durations import DAY, SECOND
-from headrace.domain.model.state import State
+from headrace.domain.state.state import State
 from headrace.governance.objects import PlacedDocument
 from headrace.governance.validation.diagnostics import Diagnostics, unknown
 

@@ -10,7 +10,7 @@ from headrace.governance.decide import Decision
 from headrace.identity.principals import is_stated
 
 if TYPE_CHECKING:
-    from headrace.domain.model.state import State
+    from headrace.domain.state.state import State
     from headrace.governance.decide import Operation
     from headrace.identity.caller import Caller
 

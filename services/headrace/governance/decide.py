@@ -17,7 +17,7 @@ from headrace.contracts.documents.model import Documents
 from headrace.contracts.facts import AnyFact
 from headrace.contracts.facts.writers import GOVERNANCE
 from headrace.contracts.messages.queries import ApplyAnswer, DeleteRequest
-from headrace.domain.model.state import State
+from headrace.domain.state.state import State
 from headrace.governance.calendars import Zones, next_renewal, renewed
 from headrace.governance.drain import DrainTracker
 from headrace.governance.plan import make_plan

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from headrace.contracts.documents.model import KINDS
 from headrace.domain.model.job_states import FINAL, JobState
 from headrace.domain.model.jobs import JobRecord
-from headrace.domain.model.state import State
+from headrace.domain.state.state import State
 from headrace.governance.objects import ObjectName, names
 
 # ---- jobs ----

@@ -16,9 +16,9 @@ from headrace.contracts import facts as f
 from headrace.contracts.documents.model import Document, Documents, Policy, Profile, Tenant
 from headrace.contracts.facts import AnyFact
 from headrace.domain.fold.record_size import RecordRoom
-from headrace.domain.model.state import State
 from headrace.domain.model.time_rules import Closing
 from headrace.domain.queueing.freeze_drain import GOING, holding_under, waiting_under
+from headrace.domain.state.state import State
 from headrace.governance.dependents import naming_party
 from headrace.governance.objects import PLURALS, ObjectName, deleted, name_of, names
 from headrace.governance.plan import make_plan

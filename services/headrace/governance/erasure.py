@@ -7,7 +7,7 @@ from headrace.contracts.documents.model import DEFAULT_TENANT
 from headrace.contracts.messages.queries import ApplyAnswer, Change, EraseRequest
 from headrace.contracts.values.ids import is_token
 from headrace.domain.model.job_states import FINAL
-from headrace.domain.model.state import State
+from headrace.domain.state.state import State
 from headrace.governance.decide import Decision, Operation
 from headrace.governance.objects import REASON_MAX, objects_of
 

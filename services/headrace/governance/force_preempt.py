@@ -12,7 +12,7 @@ from headrace.governance.objects import REASON_MAX
 
 if TYPE_CHECKING:
     from headrace.domain.model.jobs import JobRecord
-    from headrace.domain.model.state import State
+    from headrace.domain.state.state import State
     from headrace.governance.decide import Operation
 
 HOLDS = frozenset({JobState.STARTING, JobState.RUNNING})

@@ -13,7 +13,7 @@ import structlog
 
 from headrace.contracts import facts as f
 from headrace.contracts.messages.queries import ApplyAnswer
-from headrace.domain.model.required_keys import waiting_for_key, who_needs_keys
+from headrace.domain.state.required_keys import waiting_for_key, who_needs_keys
 from headrace.governance.decide import Decision
 from headrace.service.answering import Refused
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from headrace.bus.text_encryption import Keyring
     from headrace.contracts.facts import AnyFact
-    from headrace.domain.model.state import State
+    from headrace.domain.state.state import State
     from headrace.governance.decide import Operation
     from headrace.service.deciding import Deciding
 

@@ -12,7 +12,7 @@ from headrace.contracts.values.durations import MINUTE, SECOND
 from headrace.governance.decide import Decision
 
 if TYPE_CHECKING:
-    from headrace.domain.model.state import State
+    from headrace.domain.state.state import State
     from headrace.governance.decide import Operation
 
 BYTES_AT_ONCE, BYTES_PER_SECOND = 16 * 1024 * 1024, 128 * 1024

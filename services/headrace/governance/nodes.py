@@ -5,7 +5,8 @@ from __future__ import annotations
 from headrace.contracts import facts as f
 from headrace.contracts.facts import AnyFact
 from headrace.contracts.messages.queries import ApplyAnswer, Change, NodeRequest
-from headrace.domain.model.state import NodeState, State
+from headrace.domain.model.nodes import NodeState
+from headrace.domain.state.state import State
 from headrace.governance.decide import Decision, Operation
 from headrace.governance.objects import REASON_MAX
 from headrace.governance.validation.diagnostics import unknown

@@ -19,7 +19,9 @@ from headrace.contracts.documents.model import (
     User,
 )
 from headrace.contracts.facts import AnyFact
-from headrace.domain.model.state import GovernanceObject, PolicyState, PoolState, State
+from headrace.domain.model.jobs import PolicyState
+from headrace.domain.state.pools import PoolState
+from headrace.domain.state.state import GovernanceObject, State
 
 PLURALS = dict(zip(KINDS, Documents.__struct_fields__, strict=True))
 """Kind to the key under which files and the fold have its documents; in the order in which kinds depend on each other."""

@@ -12,7 +12,8 @@ from headrace.contracts.facts import AnyFact, UserAppliedV1
 from headrace.contracts.facts.records import RECORD_BYTES_MAX, RECORD_FACTS_MAX
 from headrace.contracts.messages.queries import Change
 from headrace.contracts.transport.codec import encode
-from headrace.domain.model.state import PolicyState, State
+from headrace.domain.model.jobs import PolicyState
+from headrace.domain.state.state import State
 from headrace.governance.affected_jobs import AffectedJobs, affected_jobs
 from headrace.governance.calendars import Zones, calendars_for
 from headrace.governance.changes import changed_fields

@@ -10,8 +10,10 @@ from collections.abc import Iterable
 
 from headrace.contracts.facts import AnyFact
 from headrace.domain.fold.governance import HANDLERS
-from headrace.domain.model.state import NodeState, PoolState, State
-from headrace.domain.model.supply import recount
+from headrace.domain.model.nodes import NodeState
+from headrace.domain.state.pools import PoolState
+from headrace.domain.state.state import State
+from headrace.domain.state.supply import recount
 
 
 def preview(state: State, facts: Iterable[AnyFact]) -> State:
@@ -51,6 +53,6 @@ def _with_nodes(state: State, changed: dict[str, PoolState]) -> dict[str, PoolSt
 
 def _home(node: NodeState, pools: dict[str, PoolState]) -> PoolState | None:
     """The node's pool as the fold (`join_pool`) chooses it: unchanged while it holds leases, else the first pool that selects it."""
-    if node.pool is not None and node.leases:
-        return pools[node.pool.document.name]
+    if node.pool and node.leases:
+        return pools[node.pool]
     return next((pools[name] for name in sorted(pools) if pools[name].document.selector.items() <= node.labels.items()), None)

@@ -10,9 +10,9 @@ from headrace.contracts import facts as f
 from headrace.contracts.documents.model import KINDS
 from headrace.contracts.facts import AnyFact
 from headrace.contracts.messages.queries import Change, DeleteRequest
-from headrace.domain.model.state import State
 from headrace.domain.model.time_rules import Closing
 from headrace.domain.queueing.freeze_drain import holding_under, waiting_under
+from headrace.domain.state.state import State
 from headrace.governance.dependents import jobs_under, referring
 from headrace.governance.drain import NO_CASCADE, cascade
 from headrace.governance.objects import REASON_MAX, ObjectName, current, deleted, full_name, names

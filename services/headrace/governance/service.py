@@ -45,7 +45,7 @@ from headrace.contracts.transport.codec import MESSAGE_BYTES_MAX, decode, encode
 from headrace.contracts.transport.subjects import LEDGER_STREAM
 from headrace.contracts.values.durations import SECOND
 from headrace.contracts.values.ids import ENTROPY_BYTES, make_job_id
-from headrace.domain.model.state import State
+from headrace.domain.state.state import State
 from headrace.governance.api.serve import GovernanceFunctions, host
 from headrace.governance.approvals import approving
 from headrace.governance.calendars import Zones

@@ -13,7 +13,7 @@ from headrace.governance.decide import Decision
 
 if TYPE_CHECKING:
     from headrace.contracts.messages.tokens import StorageReport
-    from headrace.domain.model.state import State
+    from headrace.domain.state.state import State
     from headrace.governance.decide import Operation
 
 SCARCE_FROM, AMPLE_BELOW = 90, 85

@@ -20,8 +20,13 @@ from headrace.contracts.messages.tokens import (
 )
 from headrace.contracts.values.durations import SECOND, format_duration
 from headrace.contracts.values.ids import is_token
-from headrace.domain.model.state import State
-from headrace.governance.approvals import claims_error, claims_or_none, not_yet_possible, with_token
+from headrace.domain.state.state import State
+from headrace.governance.approvals import (
+    claims_error,
+    claims_or_none,
+    not_yet_possible,
+    with_token,
+)
 from headrace.governance.decide import Decision, Operation
 from headrace.governance.objects import REASON_MAX
 from headrace.governance.validation.diagnostics import unknown

@@ -15,7 +15,7 @@ from headrace.bus.text_encryption import Keyring, SealError
 from headrace.contracts.documents.model import User
 from headrace.contracts.facts import AnyFact, UserAppliedV1
 from headrace.contracts.facts.records import Record
-from headrace.domain.model.state import GovernanceObject, State
+from headrace.domain.state.state import GovernanceObject, State
 
 
 class People:

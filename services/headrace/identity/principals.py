@@ -14,8 +14,8 @@ from headrace.identity.caller import Caller, Denied, Role, Unauthenticated
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from headrace.domain.model.state import State
     from headrace.domain.model.tokens import Token
+    from headrace.domain.state.state import State
 
 REVOKED = "the token has been revoked; ask an administrator for another"
 UNVOUCHED = (

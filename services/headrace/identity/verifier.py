@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from headrace.bus.variables import JOBS_TOGETHER
 from headrace.contracts.messages.tokens import ISSUER
-from headrace.domain.model.state import State
+from headrace.domain.state.state import State
 from headrace.identity.caller import Caller, Role, Unauthenticated, only_the_owner
 from headrace.identity.jwks import Fetch, Jwks
 from headrace.identity.jwt_verify import BAD, NO_TOKEN, NOT_OURS, heading, verified, verified_ours

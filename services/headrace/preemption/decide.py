@@ -9,16 +9,18 @@ from headrace.contracts import facts as f
 from headrace.contracts.values.durations import SECOND
 from headrace.domain.fold.record_size import RecordRoom
 from headrace.domain.model.deadlines import Deadlines
-from headrace.domain.model.job_deadlines import walking
 from headrace.domain.model.job_states import JobState
 from headrace.domain.preemption.victims import NoPlan, VictimPlan, search
+from headrace.domain.state.job_deadlines import walking
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from headrace.contracts.facts import AnyFact
-    from headrace.domain.model.preemption_state import Preemption, Search
-    from headrace.domain.model.state import NodeState, State
+    from headrace.domain.model.jobs import Preemption
+    from headrace.domain.model.nodes import NodeState
+    from headrace.domain.model.preemption_state import Search
+    from headrace.domain.state.state import State
 
 NODE_TIMEOUT = 60 * SECOND
 """Silence after which a node counts as lost (R32)."""

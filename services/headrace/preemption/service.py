@@ -13,7 +13,7 @@ from headrace.contracts.messages.orders import Heartbeat
 from headrace.contracts.transport.codec import Malformed, decode
 from headrace.contracts.transport.subjects import telemetry
 from headrace.contracts.values.durations import SECOND
-from headrace.domain.model.state import State
+from headrace.domain.state.state import State
 from headrace.preemption.decide import PreemptionWatch
 from headrace.service.deciding import Deciding
 from headrace.service.task_group import together

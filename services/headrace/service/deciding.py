@@ -19,7 +19,7 @@ from headrace.contracts.facts import AnyFact
 from headrace.contracts.facts.levels import at_level
 from headrace.contracts.messages.queries import ServiceView
 from headrace.contracts.transport.subjects import LEDGER_STREAM
-from headrace.domain.model.state import State
+from headrace.domain.state.state import State
 from headrace.health.metrics import QUICK, Labels
 from headrace.service.answering import Handler, serve, status
 from headrace.service.engine_version import ENGINE

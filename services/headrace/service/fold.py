@@ -10,7 +10,7 @@ import structlog
 from headrace.bus.log import LogBroken, Message
 from headrace.contracts.facts.records import Record
 from headrace.domain.fold.ledger import FoldedLedger, LedgerBroken
-from headrace.domain.model.state import State
+from headrace.domain.state.state import State
 
 _log = structlog.get_logger("headrace.fold")
 

@@ -23,8 +23,8 @@ from headrace.contracts.facts.records import digest as record_digest
 from headrace.contracts.facts.writers import AUDIT
 from headrace.contracts.transport.codec import Malformed, decode_record
 from headrace.contracts.transport.subjects import SNAPSHOT_BUCKET, ledger
-from headrace.domain.model.state import State
 from headrace.domain.snapshots import snapshot
+from headrace.domain.state.state import State
 
 if TYPE_CHECKING:
     from headrace.bus.nats.connection import Connection

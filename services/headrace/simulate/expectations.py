@@ -10,14 +10,14 @@ from headrace.contracts.values.durations import format_duration
 from headrace.domain.explain.availability import stocks
 from headrace.domain.explain.wait_reasons import wait_of
 from headrace.domain.model.job_states import JobState
-from headrace.domain.model.quota import borrowed
+from headrace.domain.state.quota import borrowed
 from headrace.simulate.names import find_policy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from headrace.domain.model.jobs import JobRecord
-    from headrace.domain.model.state import State
+    from headrace.domain.state.state import State
     from headrace.simulate.scenario import Expect
     from headrace.simulate.world import World
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from headrace.contracts.messages.whatif import Difference
     from headrace.domain.fold.ledger import StoredMessage
-    from headrace.domain.model.state import State
+    from headrace.domain.state.state import State
     from headrace.simulate.changes import WhatIfChanges
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from headrace.domain.model.state import PolicyState, State
+    from headrace.domain.model.jobs import PolicyState
+    from headrace.domain.state.state import State
 
 
 def find_policy(state: State, name: str, tenant: str = "") -> PolicyState | None:

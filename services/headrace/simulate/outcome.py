@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from headrace.contracts.facts import AnyFact
     from headrace.domain.model.jobs import JobRecord
-    from headrace.domain.model.state import State
+    from headrace.domain.state.state import State
 
 Queue = tuple[str, str, str]
 """(tenant, policy, profile) of a job."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from headrace.contracts.facts.records import Record
     from headrace.domain.explain.expected_ends import Queue
     from headrace.domain.model.jobs import JobRecord
-    from headrace.domain.model.state import State
+    from headrace.domain.state.state import State
 
 _WISHES: tuple[type[Fact], ...] = (
     f.JobAdmittedV1,

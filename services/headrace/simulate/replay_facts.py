@@ -17,8 +17,9 @@ from headrace.contracts import facts as f
 from headrace.contracts.facts.writers import ADMISSION
 from headrace.contracts.values.reasons import RejectReason
 from headrace.domain.model.job_states import HOLDING
-from headrace.domain.model.requests import asked_by, make_request
+from headrace.domain.model.requests import make_request
 from headrace.domain.queueing.admissible import Rejection, never_fits
+from headrace.domain.state.supply import asked_by
 from headrace.governance.objects import ObjectName, name_of
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from headrace.contracts.documents.model import Profile
     from headrace.contracts.facts import AnyFact
     from headrace.contracts.facts.fact import Fact
-    from headrace.domain.model.state import PolicyState
+    from headrace.domain.model.jobs import PolicyState
     from headrace.simulate.world import World
 
 WRITTEN: dict[type[Fact], str] = {

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from headrace.contracts.facts import AnyFact
-    from headrace.domain.model.jobs import LeaseState
-    from headrace.domain.model.state import PolicyState, State
+    from headrace.domain.model.jobs import LeaseState, PolicyState
+    from headrace.domain.state.state import State
 
 SETTLE_EVERY = 4_000
 """Number of leases that begin or end between two settlements."""

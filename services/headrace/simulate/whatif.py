@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from headrace.contracts.messages.whatif import Difference
     from headrace.domain.explain.expected_ends import ExpectedEnds
     from headrace.domain.model.jobs import JobRecord, LeaseState
-    from headrace.domain.model.state import State
+    from headrace.domain.state.state import State
     from headrace.simulate.changes import WhatIfChanges
 
 FOR = 7 * DAY

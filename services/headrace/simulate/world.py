@@ -27,10 +27,10 @@ from headrace.contracts.values.durations import format_duration
 from headrace.contracts.values.ids import job_key, make_job_id
 from headrace.domain.fold.apply import make_true
 from headrace.domain.fold.ledger import FoldedLedger
-from headrace.domain.model.requests import asked_by
-from headrace.domain.model.state import State
 from headrace.domain.model.time_rules import TimeRules
 from headrace.domain.snapshots.snapshot import copy_of
+from headrace.domain.state.state import State
+from headrace.domain.state.supply import asked_by
 from headrace.governance.calendars import Zones
 from headrace.governance.decide import Governance
 from headrace.governance.objects import applied, full_name, placed

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from headrace.contracts.facts import AnyFact
     from headrace.contracts.facts.records import Record
-    from headrace.domain.model.state import State
+    from headrace.domain.state.state import State
 
 TYPES = frozenset(f.fact_type(kind) for kind in get_args(f.AnyFact))
 """Every type of fact."""
@@ -113,7 +113,7 @@ def may_read(fact: AnyFact, tenant: str, state: State) -> bool:
         return sees_pool(tenant, fact.pool)
     node = state.nodes.get(getattr(fact, "node", ""))
     if node is not None:
-        return sees_node(tenant, node)
+        return sees_node(state, tenant, node)
     return _owner(fact) == tenant
 
 

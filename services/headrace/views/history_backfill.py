@@ -19,7 +19,7 @@ from headrace.views.job_index import jobs_of
 
 if TYPE_CHECKING:
     from headrace.bus.log import Log
-    from headrace.domain.model.state import State
+    from headrace.domain.state.state import State
     from headrace.service.snapshots import Snapshots
 
 PIECE = 50

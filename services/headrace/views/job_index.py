@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from headrace.contracts.facts.records import Record
     from headrace.domain.model.jobs import JobRecord
-    from headrace.domain.model.state import State
+    from headrace.domain.state.state import State
 
 REJECTED_KEPT = 10_000
 

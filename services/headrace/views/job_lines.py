@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from headrace.contracts.facts import AnyFact
     from headrace.contracts.facts.records import Record
-    from headrace.domain.model.state import State
+    from headrace.domain.state.state import State
 
     Line = tuple[str, str]
     """What happened, and the rule."""

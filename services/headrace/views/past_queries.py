@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from headrace.bus.log import Log
     from headrace.contracts.messages.history import LedgerPoint
-    from headrace.domain.model.state import State
+    from headrace.domain.state.state import State
     from headrace.service.answering import Handler
     from headrace.views.state_at import Past
 

@@ -17,7 +17,7 @@ from headrace.contracts.transport.subjects import asker_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from headrace.domain.model.state import State
+    from headrace.domain.state.state import State
 
 T = TypeVar("T")
 

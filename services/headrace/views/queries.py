@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from headrace.bus.log import Log
     from headrace.domain.model.attempts import Attempt
     from headrace.domain.model.jobs import JobRecord
-    from headrace.domain.model.state import State
+    from headrace.domain.state.state import State
     from headrace.service.answering import Handler
     from headrace.service.snapshots import Snapshots
     from headrace.views.history import History

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from headrace.domain.model.jobs import JobRecord, LeaseState
-    from headrace.domain.model.state import State
+    from headrace.domain.state.state import State
 
 LIMIT_MAX = 5_000
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from headrace.bus.log import LogError, LogRefused
 from headrace.contracts.values.durations import format_time
 from headrace.domain.fold.ledger import FoldedLedger, LedgerBroken
-from headrace.domain.model.state import State
+from headrace.domain.state.state import State
 from headrace.service.answering import Refused
 from headrace.service.concurrency_limit import ConcurrencyLimit, LimitReached
 

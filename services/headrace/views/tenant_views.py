@@ -27,11 +27,11 @@ from headrace.domain.explain.explain import explain
 from headrace.domain.explain.wait_reasons import wait_of
 from headrace.domain.model.dedication import owner_of
 from headrace.domain.model.job_states import HOLDING, JobState
-from headrace.domain.model.meters import hours, name_of, used
 from headrace.domain.model.node_claims import beyond
-from headrace.domain.model.quota import borrowed
 from headrace.domain.queueing.freeze_drain import queue_closing
 from headrace.domain.queueing.gates import opens_at
+from headrace.domain.state.meters import hours, name_of, used
+from headrace.domain.state.quota import borrowed
 from headrace.views.job_index import QueueCounts, Rejected
 from headrace.views.visibility import ALL_TENANTS, OTHER_TENANT, hide_others, sees_node, sees_pool
 
@@ -41,8 +41,10 @@ if TYPE_CHECKING:
     from headrace.domain.indexes.pending import JobGroup
     from headrace.domain.model.attempts import Attempt
     from headrace.domain.model.devices import DeviceState
-    from headrace.domain.model.jobs import JobRecord
-    from headrace.domain.model.state import NodeState, PolicyState, PoolState, Scope, State
+    from headrace.domain.model.jobs import JobRecord, PolicyState, Scope
+    from headrace.domain.model.nodes import NodeState
+    from headrace.domain.state.pools import PoolState
+    from headrace.domain.state.state import State
     from headrace.views.job_index import Queue
 
 LOOKS_MAX = 100
@@ -288,7 +290,7 @@ def node_views(state: State, heard: Mapping[str, int], tenant: str) -> Iterator[
     """The nodes a tenant sees, by name. `heard`: when each was last heard of, microseconds since 1970."""
     for name in sorted(state.nodes):
         node = state.nodes[name]
-        if sees_node(tenant, node):
+        if sees_node(state, tenant, node):
             yield node_view(state, node, heard.get(name, 0), tenant)
 
 
@@ -309,7 +311,7 @@ def node_view(state: State, node: NodeState, heard: int, tenant: str) -> NodeVie
     """View of a node for a tenant; `heard`: when it was last heard of."""
     return NodeView(
         name=node.name,
-        pool=node.pool.document.name if node.pool is not None else "",
+        pool=node.pool,
         state=_node_state(state, node),
         labels=node.labels,
         model=node.model,
@@ -322,7 +324,7 @@ def node_view(state: State, node: NodeState, heard: int, tenant: str) -> NodeVie
         leases=sum(tenant in (ALL_TENANTS, lease.job.tenant) for lease in node.leases.values()),
         last_heard=heard,
         slices={device.name: _slices(device) for device in node.devices if device.mig},
-        dedicated_to=_owner(node, tenant),
+        dedicated_to=_owner(state, node, tenant),
         isolation=told(node.levels),
         unfit={device.name: device.unfit for device in node.devices if device.unfit},
         unapproved=beyond(node.said, state.approvals.get(node.name)) if node.said is not None else (),
@@ -330,9 +332,10 @@ def node_view(state: State, node: NodeState, heard: int, tenant: str) -> NodeVie
     )
 
 
-def _owner(node: NodeState, tenant: str) -> str:
+def _owner(state: State, node: NodeState, tenant: str) -> str:
     """Owner of a node, as the tenant may know it."""
-    owner = owner_of(node.pool.document, node.labels) if node.pool is not None else ""
+    pool = state.pool_of(node)
+    owner = owner_of(pool.document, node.labels) if pool is not None else ""
     return owner if not owner or tenant in (ALL_TENANTS, owner.partition("/")[0]) else OTHER_TENANT
 
 

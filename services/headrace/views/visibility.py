@@ -12,7 +12,8 @@ from headrace.domain.queueing.access import may_act
 
 if TYPE_CHECKING:
     from headrace.domain.model.jobs import JobRecord
-    from headrace.domain.model.state import NodeState, State
+    from headrace.domain.model.nodes import NodeState
+    from headrace.domain.state.state import State
 
 _JOB_KEY = re.compile(r"\b([a-z0-9-]{1,63})\.[a-z0-9-]{1,63}\.[0-7][0-9a-hjkmnp-tv-z]{25}\b")
 
@@ -59,9 +60,10 @@ def is_known(state: State, tenant: str, handle: str) -> bool:
     )
 
 
-def sees_node(tenant: str, node: NodeState) -> bool:
+def sees_node(state: State, tenant: str, node: NodeState) -> bool:
     """True if the tenant sees the node's pool; all tenants see a node without a pool."""
-    return node.pool is None or sees_pool(tenant, node.pool.document)
+    pool = state.pool_of(node)
+    return pool is None or sees_pool(tenant, pool.document)
 
 
 def _is_own(tenant: str, owner: Owner) -> bool:

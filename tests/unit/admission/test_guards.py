@@ -5,7 +5,7 @@ import pytest
 from headrace.admission.guards import against_rules, too_fast
 from headrace.contracts.documents.model import Group, RuntimeRules, SubmitRate, Tenant
 from headrace.contracts.messages.submissions import JobWish
-from headrace.domain.model.state import GovernanceObject, State
+from headrace.domain.state.state import GovernanceObject, State
 
 NOW = 1_000_000_000
 

@@ -17,7 +17,7 @@ from headrace.contracts.values.account_numbers import FIRST
 from headrace.contracts.values.amounts import GPU, GPU_UNITS
 from headrace.contracts.values.durations import DAY, HOUR
 from headrace.contracts.values.ids import make_job_id
-from headrace.domain.model.account_numbers import next_number
+from headrace.domain.state.account_numbers import next_number
 from tests.unit.allocator.history import START, History, gpus, policy
 from tests.unit.domain.snapshot import differences, snapshot
 

@@ -15,7 +15,7 @@ from headrace.contracts.facts import JobAdmittedV1, WishesJudgedV1, WishRefusedV
 from headrace.contracts.messages.submissions import JobText, JobWish
 from headrace.contracts.transport.codec import decode, encode
 from headrace.contracts.transport.subjects import cancel, submit
-from headrace.domain.model.state import State
+from headrace.domain.state.state import State
 from headrace.service import deciding
 from tests.unit.service.bus import JOB, JOB_ID, Bus, running, until
 

@@ -15,8 +15,8 @@ from headrace.contracts.values.durations import SECOND
 from headrace.contracts.values.ids import make_job_id
 from headrace.domain.fold.apply import apply
 from headrace.domain.model.jobs import JobRecord
-from headrace.domain.model.state import State
 from headrace.domain.model.time_rules import TimeRules
+from headrace.domain.state.state import State
 from headrace.simulate.world import as_law
 
 START = 1_767_225_600 * SECOND

@@ -14,7 +14,7 @@ from headrace.contracts.values.amounts import GPU, GPU_UNITS, JOB
 from headrace.contracts.values.durations import MINUTE, SECOND
 from headrace.domain.fold.record_size import RecordRoom
 from headrace.domain.indexes.pending import group_key
-from headrace.domain.model.search_backoff import Fruitless
+from headrace.domain.state.pools import Fruitless
 from tests.unit.allocator.history import HALL, History, gpus, granted, place, policy, profile, stopped, terms
 from tests.unit.domain.snapshot import differences, snapshot
 

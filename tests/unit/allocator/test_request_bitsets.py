@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from headrace.allocator.request_bitsets import EVERY, Ceiling, Gauges, Needs, bits_of
 from headrace.contracts.values.amounts import CPU, GPU, JOB, MEMORY
-from headrace.domain.model.quota import BOTH, over_capacity, over_limit, over_reservation
+from headrace.domain.model.jobs import Scope
 from headrace.domain.model.requests import intern_request
-from headrace.domain.model.state import PoolState, Scope
+from headrace.domain.state.pools import PoolState
+from headrace.domain.state.quota import BOTH, over_capacity, over_limit, over_reservation
 
 KEYS = st.sampled_from([GPU, CPU, MEMORY, JOB, "license/x"])
 AMOUNTS = st.dictionaries(KEYS, st.integers(0, 6), max_size=4)

@@ -12,8 +12,8 @@ from headrace.contracts.facts.records import Record
 from headrace.contracts.values.amounts import GPU, GPU_UNITS, JOB
 from headrace.contracts.values.durations import SECOND
 from headrace.domain.fold.apply import apply
-from headrace.domain.model.state import State
 from headrace.domain.model.time_rules import TimeRules
+from headrace.domain.state.state import State
 
 START = 1_800_000_000 * SECOND
 

@@ -17,8 +17,8 @@ from headrace.contracts.values.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, JO
 from headrace.contracts.values.durations import SECOND
 from headrace.domain.fold.apply import apply
 from headrace.domain.model.jobs import JobRecord
-from headrace.domain.model.state import State
 from headrace.domain.model.time_rules import TimeRules
+from headrace.domain.state.state import State
 
 START = 1_000_000 * SECOND
 GIB = 1024

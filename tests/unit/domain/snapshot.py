@@ -17,16 +17,17 @@ import msgspec
 from headrace.contracts.facts.fact import Place
 from headrace.contracts.values.amounts import CPU, GPU, GPU_UNITS, MEMORY, add_to, take_from
 from headrace.domain.indexes.pending import Pending
-from headrace.domain.indexes.running_index import RunningIndex, grant_of, last_lease, loses_since, may_yield, shelves_of
-from headrace.domain.model.capacity import held_by
+from headrace.domain.indexes.running_index import RunningIndex, grant_of, last_lease, loses_since, may_yield
 from headrace.domain.model.deadlines import Deadlines
-from headrace.domain.model.jobs import JobRecord
-from headrace.domain.model.preemption_state import Preemption
+from headrace.domain.model.jobs import JobRecord, PolicyState, Preemption, Scope
+from headrace.domain.model.nodes import NodeState
 from headrace.domain.model.requests import Request
-from headrace.domain.model.state import NodeState, PolicyState, PoolState, Scope, State
+from headrace.domain.state.capacity import held_by
+from headrace.domain.state.pools import PoolState
+from headrace.domain.state.state import State
 
 ATOMS = {bool, int, str, NoneType}
-AIDS = {"share_base", "census", "totals", "by_name", "stale", "index", "heap", "lines", "avoiding", "shelves", "job_ids"}
+AIDS = {"share_base", "census", "totals", "by_name", "stale", "index", "heap", "lines", "avoiding", "running", "job_ids"}
 
 
 def snapshot(state: State) -> dict[str, Any]:
@@ -122,27 +123,27 @@ def kept(state: State) -> dict[str, Any]:
         },
         "pending": {policy.key: policy.pending for policy in state.policies.values()},
         "holding": {policy.key: sorted(policy.jobs) for policy in state.policies.values()},
-        "shelves": {policy.key: _standing(shelves_of(policy)) for policy in state.policies.values()},
+        "running": {policy.key: _running(index) for policy, index in state.running.items()},
         "charged": {
             policy.key: {name: meter.held for name, meter in policy.meters.items()} for policy in state.policies.values()
         },
     }
 
 
-def _standing(shelves: RunningIndex) -> dict[Any, list[Any]]:
+def _running(index: RunningIndex) -> dict[Any, list[Any]]:
     """By pool and request: when each job was granted, which it is, since when it loses, where it stands alone, what guards it."""
     return {
         (pool, request.order): [
             (grant, job.key, since, site, grant in block.guarded)
-            for block in shelf.blocks
+            for block in bucket.blocks
             for grant, job, since, site in zip(block.grants, block.jobs, block.sinces, block.sites, strict=True)
         ]
-        for pool, shelf_of in shelves.by_pool.items()
-        for request, shelf in shelf_of.items()
+        for pool, buckets in index.by_pool.items()
+        for request, bucket in buckets.items()
     }
 
 
-def _shelved(state: State, policy: PolicyState) -> dict[Any, list[Any]]:
+def _running_anew(state: State, policy: PolicyState) -> dict[Any, list[Any]]:
     found: dict[Any, list[Any]] = {}
     for job in state.jobs.values():
         if job.policy is policy and may_yield(job):
@@ -214,7 +215,11 @@ def naive(state: State) -> dict[str, Any]:  # noqa: C901, PLR0912  # one loop fo
             policy.key: sorted(job.key for job in state.jobs.values() if job.policy is policy and job.leases)
             for policy in state.policies.values()
         },
-        "shelves": {policy.key: _shelved(state, policy) for policy in state.policies.values()},
+        "running": {
+            policy.key: found
+            for policy in {job.policy for job in state.jobs.values()}
+            if (found := _running_anew(state, policy))
+        },
         "charged": {
             policy.key: {name: _charged(state, policy, meter.key) for name, meter in policy.meters.items()}
             for policy in state.policies.values()

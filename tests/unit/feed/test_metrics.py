@@ -64,9 +64,7 @@ def test_what_is_idle_on_a_cordoned_node_is_unusable_and_not_free(hall, seen):
 
     def pool(figures):
         words = ("capacity", "leased", "kept", "free", "unusable")
-        labels = (
-            '{{key="gpu",pool="{}",what="{}"}}'.format(hall.state.nodes["gpu01"].pool.document.name, word) for word in words
-        )
+        labels = ('{{key="gpu",pool="{}",what="{}"}}'.format(hall.state.nodes["gpu01"].pool, word) for word in words)
         return [figures[label] for label in labels]
 
     assert (pool(before), pool(after)) == ([4, 0, 0, 4, 0], [4, 0, 0, 0, 4])

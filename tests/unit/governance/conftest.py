@@ -18,7 +18,7 @@ from headrace.contracts.facts.records import Record
 from headrace.contracts.values.amounts import GPU, GPU_UNITS, JOB
 from headrace.contracts.values.ids import make_job_id
 from headrace.domain.fold.apply import apply
-from headrace.domain.model.state import State
+from headrace.domain.state.state import State
 from headrace.governance.objects import applied, placed
 from headrace.governance.plan import ApplyPlan, make_plan
 
@@ -82,7 +82,7 @@ class Installation:
                 job=key,
                 attempt=1,
                 node=on,
-                pool=node.pool.document.name,
+                pool=node.pool,
                 devices=tuple(DeviceShare(device=device, units=GPU_UNITS) for device in free),
                 amounts={**amounts, JOB: 1},
             )

@@ -50,7 +50,7 @@ def approved(node, labels, gpus, isolation, *, joins=True, reason="seen"):
 
 def stands(site, node):
     there = site.state.nodes[node]
-    return (there.pool.document.name if there.pool else "", len(there.devices), there.isolation)
+    return (there.pool, len(there.devices), there.isolation)
 
 
 def test_a_token_without_claims_lets_a_node_into_no_pool_until_it_is_approved(raised):

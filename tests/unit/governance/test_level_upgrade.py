@@ -7,7 +7,7 @@ import pytest
 
 from headrace.contracts.messages.queries import ApplyAnswer, Presence
 from headrace.contracts.transport.codec import encode
-from headrace.domain.model.state import State
+from headrace.domain.state.state import State
 from headrace.governance import level_upgrade, levels
 from headrace.governance.level_upgrade import HELD, HOLD, LevelUpgrade
 from headrace.service.answering import Refused

@@ -188,7 +188,7 @@ def _picture(state):
         {key: (policy.document, policy.wide.limit, dict(policy.wide.use)) for key, policy in state.policies.items()},
         dict(state.shares),
         dict(state.tenants),
-        {name: node.pool.document.name for name, node in state.nodes.items()},
+        {name: node.pool for name, node in state.nodes.items()},
     )
 
 

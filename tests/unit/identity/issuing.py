@@ -13,7 +13,7 @@ from headrace.contracts.documents.model import Group, Tenant, User
 from headrace.contracts.facts.records import Record
 from headrace.contracts.messages.tokens import Grant, TokenRole
 from headrace.domain.fold.apply import apply
-from headrace.domain.model.state import State
+from headrace.domain.state.state import State
 from headrace.identity.providers import TokenProvider
 
 NOW = 1_800_000_000

@@ -9,7 +9,7 @@ from headrace.contracts.documents.model import Tenant, User
 from headrace.contracts.facts import TenantAppliedV1, UserAppliedV1
 from headrace.contracts.facts.records import Record
 from headrace.contracts.transport.codec import encode
-from headrace.domain.model.state import GovernanceObject, State
+from headrace.domain.state.state import GovernanceObject, State
 from headrace.identity.pii import People
 
 ALICE = User(tenant="acme", handle="alice", subject="oidc|7", email="alice@acme.example")

@@ -8,8 +8,8 @@ from headrace.contracts.facts.preemption import Victim
 from headrace.contracts.values.durations import MINUTE, SECOND
 from headrace.domain.fold.nominations import lift_bar
 from headrace.domain.fold.record_size import RecordRoom
-from headrace.domain.model.job_deadlines import OVERRUN_MAX
 from headrace.domain.model.jobs import JobRecord
+from headrace.domain.state.job_deadlines import OVERRUN_MAX
 from headrace.preemption.decide import NODE_TIMEOUT, PreemptionWatch
 from tests.unit.allocator.history import History, place, policy, terms
 from tests.unit.domain.snapshot import differences, snapshot

@@ -6,7 +6,7 @@ from headrace.contracts import facts as f
 from headrace.contracts.documents.model import Group, Policy
 from headrace.contracts.facts.records import Record
 from headrace.domain.fold.apply import apply
-from headrace.domain.model.state import State
+from headrace.domain.state.state import State
 from headrace.simulate.names import entitled_member, find_policy, numbered
 
 

@@ -6,7 +6,7 @@ from headrace.contracts import facts as f
 from headrace.contracts.facts.preemption import Victim
 from headrace.contracts.values.amounts import GPU, GPU_UNITS
 from headrace.contracts.values.durations import SECOND
-from headrace.domain.model.state import State
+from headrace.domain.state.state import State
 from headrace.simulate.outcome import Outcome
 from tests.unit.domain.site import START, Site, place, policy
 

@@ -11,7 +11,7 @@ from headrace.contracts.documents.model import User
 from headrace.contracts.facts import JobEndedV1, PreemptionOrderedV1, RefusalsCountedV1, UserAppliedV1, WishRefusedV1, fact_type
 from headrace.contracts.facts.records import Record
 from headrace.contracts.transport.codec import decode_record, encode
-from headrace.domain.model.state import State
+from headrace.domain.state.state import State
 from headrace.views.audit_lines import TYPES, about, body, jobs_in, lines_of, may_read, tell
 from headrace.views.visibility import ALL_TENANTS
 

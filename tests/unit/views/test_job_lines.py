@@ -12,7 +12,7 @@ from headrace.contracts.facts.preemption import Victim
 from headrace.contracts.facts.records import Record
 from headrace.contracts.messages.queries import FactView
 from headrace.contracts.values.durations import MILLISECOND, SECOND
-from headrace.domain.model.state import State
+from headrace.domain.state.state import State
 from headrace.views.job_lines import lines_of
 
 ALICE = "acme.alice.01k00000000000000000000001"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.contracts.messages.audit import AuditLine
-from headrace.domain.model.state import State
+from headrace.domain.state.state import State
 from headrace.views.pseudonyms import meant, name, seen, shown, told, written
 
 JOB = "01jd3v8k5w2m4x6z8b0c2e4g6h"

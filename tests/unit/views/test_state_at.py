@@ -15,8 +15,8 @@ from headrace.bus.memory import MemoryLog
 from headrace.bus.nats.object_store import MemoryObjects
 from headrace.contracts.messages.history import LedgerPoint
 from headrace.contracts.transport.codec import encode
-from headrace.domain.model.state import State
 from headrace.domain.snapshots.snapshot import dump
+from headrace.domain.state.state import State
 from headrace.service.answering import Refused
 from headrace.service.fold import LedgerFold
 from headrace.service.snapshots import Snapshots

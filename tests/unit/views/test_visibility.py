@@ -30,12 +30,12 @@ def test_a_tenant_sees_the_pools_it_may_use(pool, seen):
 
 def test_a_node_is_seen_by_who_sees_its_pool_and_without_a_pool_by_everybody(hall):
     node = hall.state.nodes["gpu01"]
-    assert sees_node("acme", node)
+    assert sees_node(hall.state, "acme", node)
     closed = Pool(name="hall", selector={"site": "hq"}, access=Access(allow=("rival",)))
     hall.say("governance", f.PoolAppliedV1(author="a.b", pool=closed))
-    assert (sees_node("acme", node), sees_node("rival", node)) == (False, True)
-    node.pool = None
-    assert sees_node("acme", node)
+    assert (sees_node(hall.state, "acme", node), sees_node(hall.state, "rival", node)) == (False, True)
+    node.pool = ""
+    assert sees_node(hall.state, "acme", node)
 
 
 def test_everybody_is_the_tenants_there_are_and_the_default_one(hall):

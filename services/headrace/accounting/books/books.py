@@ -42,7 +42,7 @@ from headrace.contracts.values.durations import SECOND
 from headrace.domain.fold.ledger import StoredMessage
 from headrace.domain.model.job_states import FINAL, JobState
 from headrace.domain.model.jobs import JobRecord
-from headrace.domain.model.state import State
+from headrace.domain.state.state import State
 
 MEMORY = 10 * SECOND
 """How far back the meters remember, in log time; a release that becomes known later than that is looked up in the database."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from headrace.accounting.books.rows import PLACES, PreemptionRow, RowChanges, SettlementRow, UnusedRow, VictimRow, plain
 from headrace.contracts import facts as f
-from headrace.domain.model.state import State
+from headrace.domain.state.state import State
 
 
 def _ordered(state: State, changes: RowChanges, fact: f.PreemptionOrderedV1, number: int) -> None:

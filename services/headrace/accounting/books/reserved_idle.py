@@ -20,7 +20,8 @@ from headrace.contracts.facts.fact import DeviceShare, Place
 from headrace.contracts.values.amounts import CPU, GPU, JOB, MEMORY, Amounts
 from headrace.contracts.values.mig import open_starts
 from headrace.domain.model.jobs import JobRecord
-from headrace.domain.model.state import NodeState, State
+from headrace.domain.model.nodes import NodeState
+from headrace.domain.state.state import State
 
 OPENS = frozenset({f.PreemptionOrderedV1, f.MoveOrderedV1, f.HoldPlacedV1})
 """Facts from which on units may be kept for their job."""

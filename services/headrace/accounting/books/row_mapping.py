@@ -13,7 +13,8 @@ from headrace.contracts.facts.fact import Fact
 from headrace.contracts.transport.subjects import asker_of
 from headrace.domain.model.job_states import FINAL, JobState
 from headrace.domain.model.jobs import JobRecord
-from headrace.domain.model.state import NodeState, State
+from headrace.domain.model.nodes import NodeState
+from headrace.domain.state.state import State
 
 ABOUT_MAX = 200
 """Maximum length in characters; a node may send any name, and an index of the database has a limit."""
@@ -160,7 +161,7 @@ def node_row(node: NodeState) -> NodeRow:
     """A node as the fold has it now."""
     return NodeRow(
         node=node.name,
-        pool=node.pool.document.name if node.pool is not None else "",
+        pool=node.pool,
         state=node.status,
         cordoned=plain(node.cordoned),
         labels=plain_map(node.labels),

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from headrace.accounting.books.row_mapping import node_row
 from headrace.accounting.books.rows import CapacityRow, NodeRow
 from headrace.contracts import facts as f
-from headrace.domain.model.state import NodeState, State
+from headrace.domain.model.nodes import NodeState
+from headrace.domain.state.state import State
 
 CHANGES_SUPPLY = frozenset(
     {

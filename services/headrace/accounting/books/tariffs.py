@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from headrace.contracts.documents.model import Pool, Share, Tenant
-from headrace.domain.model.state import State
+from headrace.domain.state.state import State
 
 MILLION = 1_000_000
 

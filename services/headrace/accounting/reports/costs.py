@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from headrace.accounting.books.tariffs import MILLION, NO_TARIFF, PriceRow, TariffRow, Tariffs
 from headrace.contracts.values.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, MEMORY
 from headrace.contracts.values.durations import HOUR
-from headrace.domain.model.state import State
+from headrace.domain.state.state import State
 
 ONE = {GPU: GPU_UNITS, CPU: CPU_UNITS, MEMORY: 1024}
 """Units that a price is for: an hour of a GPU, a core, a GiB; of other keys one."""

@@ -15,7 +15,7 @@ from headrace.contracts.messages.audit import AuditAnswer, AuditLine, AuditReque
 from headrace.contracts.transport.codec import decode_record
 from headrace.contracts.values.durations import SECOND
 from headrace.contracts.values.ids import IdError, is_job_id, is_token, split_job_key
-from headrace.domain.model.state import State
+from headrace.domain.state.state import State
 from headrace.views import audit_lines
 from headrace.views.causes import Ref, StatedFact, around, causes, relatives
 from headrace.views.pseudonyms import meant
@@ -68,7 +68,7 @@ async def _check_names(connection: Connection, tenant: str, question: AuditReque
     node, user = question.node, question.user
     if node:
         there = state.nodes.get(node)
-        is_seen = sees_node(tenant, there) if there is not None else await connection.fetchval(_SQL["is_named"], [node])
+        is_seen = sees_node(state, tenant, there) if there is not None else await connection.fetchval(_SQL["is_named"], [node])
         if not is_seen:
             raise BadQuestion(f"node: no record speaks of a node {node}; `headrace nodes` lists them")
     if user and not await _is_known(connection, tenant, user, state):

@@ -15,12 +15,12 @@ from headrace.contracts.facts.fact import DeviceShare, Place
 from headrace.contracts.values.amounts import CPU, GPU, GPU_UNITS, MEMORY, add_to
 from headrace.contracts.values.mig import EMPTY, FAMILIES, open_starts, put, room, run
 from headrace.domain.backfill.candidate_nodes import UNKNOWN, Wait, offers
-from headrace.domain.model.capacity import held_by
 from headrace.domain.model.devices import HeldDevices, change, counted
-from headrace.domain.model.job_deadlines import limit_of, walking
 from headrace.domain.model.job_states import JobState
 from headrace.domain.model.jobs import JobRecord
 from headrace.domain.placement.placement import may_hold
+from headrace.domain.state.capacity import held_by
+from headrace.domain.state.job_deadlines import limit_of, walking
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -28,8 +28,10 @@ if TYPE_CHECKING:
     from headrace.contracts.values.amounts import Amounts
     from headrace.domain.model.devices import Charges, DeviceState
     from headrace.domain.model.jobs import LeaseState
+    from headrace.domain.model.nodes import NodeState
     from headrace.domain.model.requests import Shape
-    from headrace.domain.model.state import NodeState, PoolState, State
+    from headrace.domain.state.pools import PoolState
+    from headrace.domain.state.state import State
 
     Occupancy = Callable[[NodeState], Iterable["Occupant"]]
     """Who holds what on a node."""
@@ -137,7 +139,7 @@ class _Best:
 
     def _look_at(self, name: str) -> None:
         node, shape = self._pool.nodes[name], self._job.request.shape
-        if may_hold(node, self._job):
+        if may_hold(self._pool, node, self._job):
             self.add(name, (_Sliced if shape.mig else _Prospect)(node, shape, tuple(self._on(node))))
 
     def add(self, name: str, prospect: _Prospect) -> None:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from headrace.domain.indexes.node_classes import NodeClass
     from headrace.domain.model.requests import Shape
-    from headrace.domain.model.state import PoolState, State
+    from headrace.domain.state.pools import PoolState
+    from headrace.domain.state.state import State
 
 UNKNOWN = 2**62
 """The end of what may end at any time, or never: after all that are known."""

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from headrace.contracts.values.amounts import Amounts
     from headrace.domain.backfill.backfill_placement import Occupancy, Occupant
     from headrace.domain.model.devices import HeldDevices
-    from headrace.domain.model.jobs import JobRecord
-    from headrace.domain.model.state import NodeState, PolicyState, PoolState, State
+    from headrace.domain.model.jobs import JobRecord, PolicyState
+    from headrace.domain.model.nodes import NodeState
+    from headrace.domain.state.pools import PoolState
+    from headrace.domain.state.state import State
 
     Takes = Mapping[PolicyState, tuple[str, ...]]
     """Policies from which a job may take, and the keys on which they are above their reservation."""

@@ -19,19 +19,20 @@ from headrace.domain.backfill.certain_placement import (
     surely_awaited,
     surely_awaited_places,
 )
-from headrace.domain.model.quota import is_above, policy_side
 from headrace.domain.queueing.fairness_sides import lends_as, share_side, side_below, stays_within
 from headrace.domain.queueing.gates import may_borrow, must_borrow
 from headrace.domain.queueing.ranking import may_hold_inside
+from headrace.domain.state.quota import is_above, policy_side
 
 if TYPE_CHECKING:
     from headrace.contracts.documents.model import Pool
     from headrace.contracts.facts.fact import Place
     from headrace.domain.backfill.backfill_placement import Occupancy
     from headrace.domain.backfill.certain_placement import Takes
-    from headrace.domain.model.jobs import JobRecord
+    from headrace.domain.model.jobs import JobRecord, PolicyState
     from headrace.domain.model.preemption_state import Hold
-    from headrace.domain.model.state import PolicyState, PoolState, State
+    from headrace.domain.state.pools import PoolState
+    from headrace.domain.state.state import State
 
 REST_MAX = DAY
 NOT_LENT = 0

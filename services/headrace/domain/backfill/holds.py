@@ -14,10 +14,10 @@ import msgspec
 from headrace.contracts.facts.fact import Place
 from headrace.contracts.values.amounts import CPU, GPU, MEMORY
 from headrace.domain.backfill.hold_policy import is_lent_to
-from headrace.domain.model import capacity
-from headrace.domain.model.quota import over_capacity
 from headrace.domain.placement.placement import find_places
 from headrace.domain.queueing.ranking import is_inside, rank
+from headrace.domain.state import capacity
+from headrace.domain.state.quota import over_capacity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,9 +25,11 @@ if TYPE_CHECKING:
     from headrace.contracts.facts.fact import DeviceShare
     from headrace.domain.model.devices import DeviceState
     from headrace.domain.model.jobs import JobRecord
+    from headrace.domain.model.nodes import NodeState
     from headrace.domain.model.preemption_state import Hold
-    from headrace.domain.model.state import NodeState, PoolState, State
     from headrace.domain.queueing.ranking import Rank
+    from headrace.domain.state.pools import PoolState
+    from headrace.domain.state.state import State
 
 
 HOLDS_MAX = 8

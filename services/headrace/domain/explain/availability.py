@@ -18,15 +18,18 @@ from headrace.contracts.messages.explanation import UnusableView
 from headrace.contracts.values.amounts import CPU, GPU_UNITS, MEMORY, format_amount, format_amounts, gpus_first
 from headrace.contracts.values.durations import format_time
 from headrace.domain.backfill.holds import OutOfReach, holds_before
+from headrace.domain.model.census import HARDWARE
 from headrace.domain.model.dedication import may_use
-from headrace.domain.model.quota import UNGOVERNED, free_of
-from headrace.domain.model.supply import HARDWARE, new_nodes
 from headrace.domain.placement.placement import may_hold, model_allowed
+from headrace.domain.state.quota import UNGOVERNED, free_of
+from headrace.domain.state.supply import new_nodes
 
 if TYPE_CHECKING:
     from headrace.domain.model.jobs import JobRecord
+    from headrace.domain.model.nodes import NodeState
     from headrace.domain.model.preemption_state import Hold
-    from headrace.domain.model.state import NodeState, PoolState, State
+    from headrace.domain.state.pools import PoolState
+    from headrace.domain.state.state import State
 
 SHOWN_MAX = 3
 """Causes that a message names; of others it says how many more there are."""
@@ -84,7 +87,7 @@ def stocks(state: State, pool: PoolState, keys: Iterable[str]) -> dict[str, Stoc
 def stocks_for(state: State, job: JobRecord, pool: PoolState, keys: Iterable[str]) -> dict[str, Stock]:
     """What there is of these keys for one job that waits: what is kept for jobs that rank behind it is free for it (R16)."""
     holds = holds_before(state, job, pool, state.now) if state.holds else []
-    return _stocks(state, pool, keys, holds, lambda node: unsuitable(node, job))
+    return _stocks(state, pool, keys, holds, lambda node: unsuitable(pool, node, job))
 
 
 def sums_fit(state: State, job: JobRecord, pool: PoolState) -> bool:
@@ -113,15 +116,15 @@ def _cordon_of(node: NodeState) -> str:
     return CORDONED if node.cordoned_by else REFUSING
 
 
-def unsuitable(node: NodeState, job: JobRecord) -> Cause | None:
+def unsuitable(pool: PoolState, node: NodeState, job: JobRecord) -> Cause | None:
     """Why a job may not go to a node now; None: it may. The counterpart of `may_hold`."""
-    if may_hold(node, job):
+    if may_hold(pool, node, job):
         return None
     shape = job.request.shape
     away = out_of_service(node)
     if away is not None:
         return away
-    if node.pool is not None and not may_use(node.pool.document, node, job.policy.key):
+    if not may_use(pool.document, node, job.policy.key):
         return Cause(DEDICATED)
     if not model_allowed(node.model, shape):
         return Cause(MODEL, detail=node.model)
@@ -147,7 +150,7 @@ def free_for(state: State, job: JobRecord, pool: PoolState) -> str:
 def away_from(pool: PoolState, job: JobRecord) -> str:
     """`n-1 is lost since 2026-…; n-2 is cordoned by acme.olga since 2026-…`: the first few nodes to which the job may not go, and why."""
     nodes = (node for _, node in sorted(pool.nodes.items()))
-    return _first_few([f"{node.name} is {said(cause)}" for node in nodes if (cause := unsuitable(node, job)) is not None])
+    return _first_few([f"{node.name} is {said(cause)}" for node in nodes if (cause := unsuitable(pool, node, job)) is not None])
 
 
 def named(causes: Iterable[UnusableView]) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.contracts.values.durations import format_time
-from headrace.domain.model.meters import ceiling, hours, name_of, used
+from headrace.domain.state.meters import ceiling, hours, name_of, used
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from headrace.contracts.documents.model import Budget
-    from headrace.domain.model.state import PolicyState
+    from headrace.domain.model.jobs import PolicyState
 
 NEAR_PERCENT = 80
 """A budget of which so much is used is near its end, whatever goes on now."""

@@ -21,14 +21,15 @@ from headrace.contracts.values.durations import MINUTE
 from headrace.contracts.values.reasons import WaitReason
 from headrace.domain.explain.availability import out_of_service, said
 from headrace.domain.explain.wait_reasons import pools_of, wait_in
-from headrace.domain.model.requests import asked_by, make_request
-from headrace.domain.model.state import SELF
+from headrace.domain.model.nodes import SELF
+from headrace.domain.model.requests import make_request
 from headrace.domain.preemption.eligibility import RECLAIM, causes
 from headrace.domain.preemption.holdings import hold, holding_of, let_go
 from headrace.domain.preemption.victims import VictimPlan, search
 from headrace.domain.queueing.access import is_member
 from headrace.domain.queueing.admissible import never_fits
 from headrace.domain.queueing.queue_position import groups_ahead
+from headrace.domain.state.supply import asked_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,8 +37,10 @@ if TYPE_CHECKING:
     from headrace.contracts.documents.model import Profile
     from headrace.domain.explain.forecast import Forecast
     from headrace.domain.explain.wait_reasons import Wait
-    from headrace.domain.model.jobs import JobRecord
-    from headrace.domain.model.state import NodeState, PolicyState, PoolState, State
+    from headrace.domain.model.jobs import JobRecord, PolicyState
+    from headrace.domain.model.nodes import NodeState
+    from headrace.domain.state.pools import PoolState
+    from headrace.domain.state.state import State
 
 A_LITTLE = 5 * MINUTE
 """To wait so long costs less than any change."""

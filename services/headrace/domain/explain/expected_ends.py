@@ -9,7 +9,7 @@ from headrace.domain.model.job_states import JobState
 
 if TYPE_CHECKING:
     from headrace.domain.model.jobs import JobRecord
-    from headrace.domain.model.state import State
+    from headrace.domain.state.state import State
 
 RUNS_LOOKED_AT = 2_000
 """The last ended jobs from which run times are taken; the fold keeps them for an hour (R14)."""

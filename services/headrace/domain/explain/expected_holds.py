@@ -13,8 +13,8 @@ from headrace.domain.backfill.candidate_nodes import UNKNOWN
 from headrace.domain.backfill.hold_policy import ends_at, is_still_kept, keep_of, next_turn, places_to_keep
 from headrace.domain.backfill.holds import HOLDS_MAX, OutOfReach
 from headrace.domain.model.preemption_state import Hold
-from headrace.domain.model.quota import over_capacity
 from headrace.domain.placement.placement import find_places
+from headrace.domain.state.quota import over_capacity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from headrace.contracts.facts.fact import Place
     from headrace.domain.model.devices import HeldDevices
     from headrace.domain.model.jobs import JobRecord
+    from headrace.domain.model.nodes import NodeState
     from headrace.domain.model.requests import Request
-    from headrace.domain.model.state import NodeState, PoolState, State
     from headrace.domain.queueing.queue_projection import ProjectedEntry, QueueProjection, Standing
+    from headrace.domain.state.pools import PoolState
+    from headrace.domain.state.state import State
 
 
 class Occupancy:

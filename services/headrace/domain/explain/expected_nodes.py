@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING
 from headrace.contracts.values.amounts import CPU_UNITS, GPU_UNITS
 from headrace.contracts.values.isolation import LEVELS, Ranks
 from headrace.domain.model.devices import DeviceState
-from headrace.domain.model.state import NodeState
-from headrace.domain.model.supply import recount
+from headrace.domain.model.nodes import NodeState
 from headrace.domain.placement.pool_growth import GrowthRequest, may_hold, nodes_for, open_growth
+from headrace.domain.state.supply import recount
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from headrace.contracts.documents.model import Burst
     from headrace.domain.model.requests import Request
-    from headrace.domain.model.state import PoolState, State
+    from headrace.domain.state.pools import PoolState
+    from headrace.domain.state.state import State
 
 ENOUGH = 1 << 40
 """What a created node has of that of which its document says nothing."""
@@ -87,7 +88,7 @@ class ExpectedNodes:
     def undo(self) -> None:
         """They were never there."""
         for node in reversed(self._nodes):
-            pool = node.pool
+            pool = self._pools.get(node.pool)
             if pool is not None:
                 pool.index.remove(node)
                 del pool.nodes[node.name], self._state.nodes[node.name]
@@ -104,7 +105,8 @@ class ExpectedNodes:
         devices = [DeviceState(f"{number}", said.gpu_model, 0, GPU_UNITS) for number in range(said.gpus)]
         cpu, memory = said.cpus * CPU_UNITS or ENOUGH, said.memory or ENOUGH
         labels = dict(pool.document.selector)
-        node = NodeState(name, labels, devices, cpu, memory, cpu, memory, self._now, pool, model=said.gpu_model, levels=PROVED)
+        node = NodeState(name, labels, devices, cpu, memory, cpu, memory, self._now, model=said.gpu_model, levels=PROVED)
+        node.pool = pool.document.name
         self._state.nodes[name] = pool.nodes[name] = node
         self._nodes.append(node)
         pool.index.put(node)

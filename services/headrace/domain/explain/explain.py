@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from headrace.contracts.messages.explanation import Holder, ReclaimView
     from headrace.domain.explain.wait_reasons import Wait
     from headrace.domain.model.jobs import JobRecord
-    from headrace.domain.model.state import PoolState, State
+    from headrace.domain.state.pools import PoolState
+    from headrace.domain.state.state import State
 
 FOR_CAPACITY = frozenset({WaitReason.FRAGMENTED, WaitReason.WOULD_EXCEED_RESERVATION, WaitReason.NO_FREE_CAPACITY})
 """Reasons for which whoever holds something in the pool is in the way."""

@@ -20,21 +20,21 @@ from headrace.domain.backfill.hold_policy import ends_at
 from headrace.domain.explain.expected_ends import ExpectedEnds
 from headrace.domain.explain.expected_holds import ExpectedHolds, Occupancy
 from headrace.domain.explain.expected_nodes import ExpectedNodes
-from headrace.domain.model.meters import name_of
-from headrace.domain.model.quota import over_capacity
 from headrace.domain.placement.placement import find_places
 from headrace.domain.preemption.holdings import JobHolding, hold, holding_of, let_go
 from headrace.domain.queueing.gates import gated, opens_at, spent_for
 from headrace.domain.queueing.queue_projection import ProjectedEntry, QueueProjection
+from headrace.domain.state.meters import name_of
+from headrace.domain.state.quota import over_capacity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from headrace.contracts.facts.fact import Place
-    from headrace.domain.model.jobs import JobRecord
-    from headrace.domain.model.preemption_state import Preemption
+    from headrace.domain.model.jobs import JobRecord, Preemption
     from headrace.domain.model.requests import Request
-    from headrace.domain.model.state import PoolState, State
+    from headrace.domain.state.pools import PoolState
+    from headrace.domain.state.state import State
 
 EFFORT_MAX = 3_000
 """Groups ranked, requests and ends looked at in one forecast: some 15 ms."""

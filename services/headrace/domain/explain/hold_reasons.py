@@ -13,7 +13,8 @@ from headrace.domain.explain.wait_reasons import named, shown
 if TYPE_CHECKING:
     from headrace.domain.model.jobs import JobRecord
     from headrace.domain.model.preemption_state import Hold
-    from headrace.domain.model.state import PoolState, State
+    from headrace.domain.state.pools import PoolState
+    from headrace.domain.state.state import State
 
 
 FOR_ROOM = frozenset({WaitReason.FRAGMENTED, WaitReason.WOULD_EXCEED_RESERVATION, WaitReason.NO_FREE_CAPACITY})

@@ -15,10 +15,10 @@ from headrace.domain.backfill.holds import has_room
 from headrace.domain.explain.availability import stocks_for, sums_fit
 from headrace.domain.explain.wait_reasons import wait_in
 from headrace.domain.indexes.pending import place_in_line
-from headrace.domain.model.quota import Shortfall, over_limit, over_reservation, scopes_of, to_grant, with_reservation
-from headrace.domain.model.supply import HARDWARE
+from headrace.domain.model.census import HARDWARE
 from headrace.domain.placement.placement import may_hold, pick_now
 from headrace.domain.queueing.queue_position import groups_ahead
+from headrace.domain.state.quota import Shortfall, over_limit, over_reservation, scopes_of, to_grant, with_reservation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from headrace.domain.explain.wait_reasons import Wait
     from headrace.domain.model.jobs import JobRecord
     from headrace.domain.model.requests import Request
-    from headrace.domain.model.state import PoolState, State
+    from headrace.domain.state.pools import PoolState
+    from headrace.domain.state.state import State
 
 SHOWN_MAX = 10
 """Jobs listed by name; of the others it is told how many more there are."""
@@ -96,10 +97,10 @@ def _fit(state: State, job: JobRecord, pool: PoolState, now: int) -> str:
     if not sums_fit(state, job, pool):
         return "sum"
     shape = job.request.shape
-    nodes = [node for node in pool.nodes.values() if may_hold(node, job)]
+    nodes = [node for node in pool.nodes.values() if may_hold(pool, node, job)]
     if shape.whole != 1 and not (shape.fraction or shape.mig):
         return "node"
-    found = any(pick_now(node, job.request) for node in nodes)
+    found = any(pick_now(pool, node, job.request) for node in nodes)
     return "node" if found else "device"
 
 
@@ -184,8 +185,9 @@ def _holding(state: State, job: JobRecord, pool: PoolState, wait: Wait) -> Itera
 
 def _is_out_of_reach(state: State, job: JobRecord, holder: JobRecord) -> bool:
     """Whether nothing would be free for the job if `holder` ended: all its nodes are healthy, and the job may go to none of them."""
-    nodes = [state.nodes[lease.node] for lease in holder.leases.values() if lease.node in state.nodes]
-    return bool(nodes) and all(node.healthy and not may_hold(node, job) for node in nodes)
+    there = [lease for lease in holder.leases.values() if lease.node in state.nodes]
+    nodes = [(state.pools[lease.pool], state.nodes[lease.node]) for lease in there]
+    return bool(nodes) and all(node.healthy and not may_hold(pool, node, job) for pool, node in nodes)
 
 
 def _missing(state: State, job: JobRecord, pool: PoolState) -> list[str]:

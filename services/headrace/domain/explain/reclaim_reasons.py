@@ -10,15 +10,16 @@ from headrace.domain.backfill.holds import has_room
 from headrace.domain.explain.needs import shown_holders
 from headrace.domain.explain.wait_reasons import numbers_of
 from headrace.domain.model.preemption_state import MOVED
-from headrace.domain.model.quota import over_limit, over_reservation, policy_side, scopes_of, to_grant
 from headrace.domain.preemption.eligibility import anybody_above, causes
 from headrace.domain.preemption.victims import NoPlan, VictimPlan, search
 from headrace.domain.queueing.gates import may_start
+from headrace.domain.state.quota import over_limit, over_reservation, policy_side, scopes_of, to_grant
 
 if TYPE_CHECKING:
     from headrace.domain.explain.expected_ends import ExpectedEnds
     from headrace.domain.model.jobs import JobRecord
-    from headrace.domain.model.state import PoolState, State
+    from headrace.domain.state.pools import PoolState
+    from headrace.domain.state.state import State
 
 HAS_ROOM = "it has room without"
 NOT_YET = "it could not start if it had what it needs"

@@ -9,18 +9,19 @@ from headrace.contracts.values.amounts import GPU
 from headrace.contracts.values.durations import format_time
 from headrace.domain.explain.expected_ends import ExpectedEnds
 from headrace.domain.explain.wait_reasons import KEY_MISSING, NEXT_LOOK, named, numbers_of, shown
-from headrace.domain.model import capacity
 from headrace.domain.model.dedication import may_use
-from headrace.domain.model.job_deadlines import phase_ends
 from headrace.domain.model.job_states import JobState
-from headrace.domain.model.quota import over_limit, over_reservation, scopes_of, to_grant, with_reservation
 from headrace.domain.queueing.freeze_drain import pool_closing, queue_closing, sentence
 from headrace.domain.queueing.gates import budget_exhausted, may_borrow, outside_window
+from headrace.domain.state import capacity
+from headrace.domain.state.job_deadlines import phase_ends
+from headrace.domain.state.quota import over_limit, over_reservation, scopes_of, to_grant, with_reservation
 
 if TYPE_CHECKING:
     from headrace.contracts.values.amounts import Amounts
     from headrace.domain.model.jobs import JobRecord, LeaseState
-    from headrace.domain.model.state import PoolState, State
+    from headrace.domain.state.pools import PoolState
+    from headrace.domain.state.state import State
 
 BY_ENDS = "the jobs on its devices end by then, and no job that ranks before it takes them"
 AT_THE_LATEST = "nothing lets it go on before; it is stopped then, and waits in line from its last checkpoint on"
@@ -121,7 +122,8 @@ def _on_nodes(state: State, job: JobRecord, pool: PoolState) -> _Obstacle:
         if not node.grantable:
             why = node.cordoned or ("its node has stopped" if not node.healthy else "it is tried by one job after its refusals")
             return _Obstacle(f"nothing is granted on {node.name}: {why}")
-        if node.pool is None or not may_use(node.pool.document, node, job.policy.key):
+        home = state.pool_of(node)
+        if home is None or not may_use(home.document, node, job.policy.key):
             return _Obstacle(f"{node.name} is dedicated to others")
     holders = tuple(dict.fromkeys(other.job for lease in job.leases.values() for other in _on_its_devices(state, lease)))
     if holders:

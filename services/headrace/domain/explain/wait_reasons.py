@@ -18,20 +18,21 @@ from headrace.contracts.values.reasons import WAIT_SENTENCES, WaitReason
 from headrace.domain.backfill.holds import has_room, has_room_beside_holds, holds_before, rank_in_line
 from headrace.domain.explain.availability import away_from, free_for, sums_fit
 from headrace.domain.indexes.pending import group_key
-from headrace.domain.model import capacity
 from headrace.domain.model.jobs import JobRecord
-from headrace.domain.model.quota import Shortfall, over_limit, over_reservation, scopes_of, to_grant, with_reservation
-from headrace.domain.model.state import PoolState, State
 from headrace.domain.placement.placement import suits
 from headrace.domain.placement.pool_growth import growing_for
 from headrace.domain.preemption.eligibility import anybody_above, causes, may_reclaim
 from headrace.domain.queueing.admissible import open_pools
 from headrace.domain.queueing.freeze_drain import pool_closing, queue_closing, sentence
 from headrace.domain.queueing.gates import budget_exhausted, may_borrow, outside_window
+from headrace.domain.state import capacity
+from headrace.domain.state.pools import PoolState
+from headrace.domain.state.quota import Shortfall, over_limit, over_reservation, scopes_of, to_grant, with_reservation
+from headrace.domain.state.state import State
 
 if TYPE_CHECKING:
     from headrace.contracts.values.amounts import Amounts
-    from headrace.domain.model.preemption_state import Preemption
+    from headrace.domain.model.jobs import Preemption
 
 BLOCKERS_SHOWN = 10
 NEXT_LOOK = "nothing is in its way now: the allocator has yet to look at it"
@@ -327,9 +328,9 @@ def _no_healthy_node(case: WaitCase) -> Grounds | None:
         )
     if _waiting_for_capacity(case) is not None:
         return None
-    if any(node.grantable and suits(node, case.job) for node in case.pool.nodes.values()):
+    if any(node.grantable and suits(case.pool, node, case.job) for node in case.pool.nodes.values()):
         return None
-    fitting = sum(suits(node, case.job) for node in case.pool.nodes.values())
+    fitting = sum(suits(case.pool, node, case.job) for node in case.pool.nodes.values())
     numbers = f"{fitting} nodes of pool {case.name} have what it takes, none is in service"
     away = away_from(case.pool, case.job)
     return Grounds(f"{numbers}: {away}" if away else numbers)

@@ -22,17 +22,17 @@ from headrace.domain.fold import (
     suspension,
     tokens,
 )
-from headrace.domain.model import used_ids
 from headrace.domain.model.attempts import PastJob
-from headrace.domain.model.meters import turn
-from headrace.domain.model.state import ENDED_KEPT, IDS_REMEMBERED
+from headrace.domain.state import used_ids
+from headrace.domain.state.meters import turn
+from headrace.domain.state.state import ENDED_KEPT, IDS_REMEMBERED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from headrace.contracts.facts import AnyFact
     from headrace.contracts.facts.records import Record
-    from headrace.domain.model.state import State
+    from headrace.domain.state.state import State
 
     Handler = Callable[[State, Any, int, int], None]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.contracts import facts as f
 
 if TYPE_CHECKING:
-    from headrace.domain.model.state import State
+    from headrace.domain.state.state import State
 
 
 def _told(_state: State, _fact: f.LedgerSealedV1 | f.SnapshotTakenV1, _sequence: int, _place: int) -> None:

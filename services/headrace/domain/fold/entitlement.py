@@ -17,7 +17,7 @@ from headrace.contracts.values.durations import SECOND
 
 if TYPE_CHECKING:
     from headrace.contracts.facts.records import Record
-    from headrace.domain.model.state import State
+    from headrace.domain.state.state import State
 
 CLOCK_AHEAD_MAX = 2 * SECOND
 DEVICES_MAX = 1_024

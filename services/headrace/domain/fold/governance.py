@@ -7,17 +7,22 @@ from typing import TYPE_CHECKING, Any
 from headrace.contracts import facts as f
 from headrace.contracts.documents.model import DEFAULT_TENANT
 from headrace.domain.fold.tokens import outdate
-from headrace.domain.model.account_numbers import retire
-from headrace.domain.model.job_deadlines import watch
-from headrace.domain.model.meters import set_meters
-from headrace.domain.model.quota import policy_scope
-from headrace.domain.model.state import SELF, GovernanceObject, PolicyState, PoolState, Scope
-from headrace.domain.model.supply import recount
-from headrace.domain.model.time_rules import Calendar, Closing, Growth, PolicyGate
+from headrace.domain.model.jobs import PolicyState, Scope
+from headrace.domain.model.nodes import SELF
+from headrace.domain.model.policy_gate import PolicyGate
+from headrace.domain.model.time_rules import Calendar, Closing, Growth
+from headrace.domain.state.account_numbers import retire
+from headrace.domain.state.job_deadlines import watch
+from headrace.domain.state.meters import set_meters
+from headrace.domain.state.pools import PoolState
+from headrace.domain.state.quota import policy_scope
+from headrace.domain.state.state import GovernanceObject
+from headrace.domain.state.supply import recount
 
 if TYPE_CHECKING:
     from headrace.contracts.documents.model import Policy, Tenant
-    from headrace.domain.model.state import NodeState, State
+    from headrace.domain.model.nodes import NodeState
+    from headrace.domain.state.state import State
 
 
 def _tenant_applied(state: State, fact: f.TenantAppliedV1, sequence: int, _place: int) -> None:
@@ -93,7 +98,7 @@ def _pool_applied(state: State, fact: f.PoolAppliedV1, sequence: int, _place: in
     if pool is None:
         pool = state.pools[fact.pool.name] = PoolState(fact.pool, sequence)
         pool.index.weigh((), amended=state.terms.amended)
-    pool.document, pool.revision = fact.pool, sequence
+    pool.set_document(fact.pool, sequence)
     for node in state.nodes.values():
         join_pool(state, node)
     for node in pool.nodes.values():
@@ -111,14 +116,15 @@ def _pool_deleted(state: State, fact: f.PoolDeletedV1, sequence: int, _place: in
     _open(state, "pool", "", fact.name)
     for node in list(pool.nodes.values()):
         pool.index.remove(node)
-        node.pool = None
+        node.pool = ""
         join_pool(state, node)
     _changed(state, sequence)
 
 
 def join_pool(state: State, node: NodeState) -> None:
     """Put a node into the pool whose selector matches its labels; the first by name where several do. A node that holds leases stays."""
-    if node.pool is not None and node.leases:
+    before = state.pool_of(node)
+    if before is not None and node.leases:
         return
     approval = state.approvals.get(node.name)
     wanted = next(
@@ -130,14 +136,15 @@ def join_pool(state: State, node: NodeState) -> None:
         ),
         None,
     )
-    if wanted is node.pool:
+    if wanted is before:
         return
-    if node.pool is not None:
-        node.pool.index.remove(node)
-        del node.pool.nodes[node.name]
-        recount(node.pool, node)
-    node.pool = wanted
+    if before is not None:
+        before.index.remove(node)
+        del before.nodes[node.name]
+        recount(before, node)
+    node.pool = ""
     if wanted is not None:
+        node.pool = wanted.document.name
         wanted.nodes[node.name] = node
         wanted.index.put(node)
         recount(wanted, node)
@@ -312,10 +319,11 @@ def cordon(state: State, name: str, reason: str, *, by: str = "") -> None:
     if node is not None:
         node.cordoned = reason
         node.cordoned_by, node.cordoned_at = (by, state.now) if reason else ("", 0)
-        if node.pool is not None:
-            node.pool.index.put(node)
+        pool = state.pool_of(node)
+        if pool is not None:
+            pool.index.put(node)
             state.stir()
-            node.pool.openings += 1
+            pool.openings += 1
 
 
 def _changed(state: State, sequence: int) -> None:

@@ -9,7 +9,7 @@ from headrace.domain.model.job_states import JobState
 from headrace.domain.model.preemption_state import Hold
 
 if TYPE_CHECKING:
-    from headrace.domain.model.state import State
+    from headrace.domain.state.state import State
 
 
 def end_hold(state: State, job: str) -> None:

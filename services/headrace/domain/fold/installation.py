@@ -8,11 +8,11 @@ from headrace.contracts import facts as f
 from headrace.contracts.facts.levels import LEVEL, RELEASES
 from headrace.contracts.facts.writers import GOVERNANCE
 from headrace.domain.fold.nodes import keep_claims
-from headrace.domain.model.account_numbers import keep_former
+from headrace.domain.state.account_numbers import keep_former
 
 if TYPE_CHECKING:
     from headrace.contracts.facts.records import Record
-    from headrace.domain.model.state import State
+    from headrace.domain.state.state import State
 
 
 def beyond_us(record: Record) -> str:

@@ -12,20 +12,21 @@ from headrace.domain.fold.governance import cordon
 from headrace.domain.fold.holds import end_hold
 from headrace.domain.fold.nodes import held, release
 from headrace.domain.fold.nominations import end_nomination, lift_bar
-from headrace.domain.model import capacity, rate_limit, used_ids
 from headrace.domain.model.attempts import PastJob, new_attempt, new_ending
 from headrace.domain.model.derived import NOTHING
-from headrace.domain.model.job_deadlines import watch
 from headrace.domain.model.job_states import BY_NAME, FINAL, HOLDING, JobState
 from headrace.domain.model.jobs import new_job, new_lease
-from headrace.domain.model.meters import charge
+from headrace.domain.model.nodes import Probation
 from headrace.domain.model.requests import intern_request
-from headrace.domain.model.state import IDS_REMEMBERED, Probation
+from headrace.domain.state import capacity, rate_limit, used_ids
+from headrace.domain.state.job_deadlines import watch
+from headrace.domain.state.meters import charge
+from headrace.domain.state.state import IDS_REMEMBERED
 
 if TYPE_CHECKING:
     from headrace.contracts.documents.model import Profile
     from headrace.domain.model.jobs import JobRecord
-    from headrace.domain.model.state import State
+    from headrace.domain.state.state import State
 
 
 def _account_numbered(state: State, fact: f.AccountNumberedV1, _sequence: int, _place: int) -> None:

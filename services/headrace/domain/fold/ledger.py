@@ -18,7 +18,8 @@ from headrace.domain.fold.apply import apply
 from headrace.domain.fold.entitlement import objection
 from headrace.domain.fold.governance import end_probation
 from headrace.domain.fold.installation import beyond_us
-from headrace.domain.model.state import SELF, State
+from headrace.domain.model.nodes import SELF
+from headrace.domain.state.state import State
 
 
 class LedgerBroken(Exception):
@@ -100,5 +101,6 @@ class FoldedLedger:
             end_probation(state, node.name)  # what it says is not to be trusted: only an operator lets it in again
             node.cordoned = f"its record {message.sequence} was void: {reason}"
             node.cordoned_by, node.cordoned_at = SELF, state.now
-            if node.pool is not None:
-                node.pool.index.put(node)
+            pool = state.pool_of(node)
+            if pool is not None:
+                pool.index.put(node)

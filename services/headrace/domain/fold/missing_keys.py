@@ -9,7 +9,7 @@ from headrace.domain.fold.holds import end_hold
 from headrace.domain.model.job_states import FINAL, JobState
 
 if TYPE_CHECKING:
-    from headrace.domain.model.state import State
+    from headrace.domain.state.state import State
 
 
 def _locked(state: State, fact: f.TextsLockedV1, sequence: int, _place: int) -> None:

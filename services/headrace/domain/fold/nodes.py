@@ -12,21 +12,21 @@ from headrace.contracts.values.isolation import ranks
 from headrace.contracts.values.mig import family_of
 from headrace.domain.fold.governance import cordon, end_probation, join_pool
 from headrace.domain.fold.nominations import lift_bar
-from headrace.domain.indexes.running_index import shelve
-from headrace.domain.model import capacity
+from headrace.domain.indexes.running_index import note_running
 from headrace.domain.model.attempts import DISPUTED, new_ending
 from headrace.domain.model.devices import DeviceState
-from headrace.domain.model.job_deadlines import watch
 from headrace.domain.model.job_states import JobState
-from headrace.domain.model.meters import charge, uncharge
 from headrace.domain.model.node_claims import FIRST_IS_APPROVED, Approval, NodeClaimsState, approval_of, believed, with_unfit
-from headrace.domain.model.state import NodeState
-from headrace.domain.model.supply import recount
+from headrace.domain.model.nodes import NodeState
+from headrace.domain.state import capacity
+from headrace.domain.state.job_deadlines import watch
+from headrace.domain.state.meters import charge, uncharge
+from headrace.domain.state.supply import recount
 
 if TYPE_CHECKING:
     from headrace.domain.model.attempts import Ending
     from headrace.domain.model.jobs import JobRecord, LeaseState
-    from headrace.domain.model.state import State
+    from headrace.domain.state.state import State
 
 
 URI_MAX = 1_024
@@ -38,9 +38,9 @@ def _node_registered(state: State, fact: f.NodeRegisteredV1, sequence: int, _pla
     is_new = node is None
     if node is None:
         node = state.nodes[fact.node] = NodeState(fact.node, {}, [], 0, 0, 0, 0, state.now)
-    elif node.pool is not None:
-        node.pool.index.remove(node)
-    capacity.tally(node, -1)
+    else:
+        _leave_index(state, node)
+    capacity.tally(state, node, -1)
     node.status, node.registered_at = "ready", state.now
     said = NodeClaimsState(dict(fact.labels), fact.devices, fact.isolation, ranks(fact.isolation, fact.levels))
     node.said = said if state.terms.amended else None
@@ -53,8 +53,8 @@ def _node_registered(state: State, fact: f.NodeRegisteredV1, sequence: int, _pla
     node.memory_free += fact.memory - node.memory
     node.cpu, node.memory = fact.cpu, fact.memory
     _take_for_true(state, node, believed(said, approval), sequence)
-    if is_new and node.pool is not None:
-        growth = state.terms.growths.get(node.pool.document.name)
+    if is_new and node.pool:
+        growth = state.terms.growths.get(node.pool)
         if growth is not None and growth.open:
             growth.came += 1
 
@@ -67,12 +67,8 @@ def _take_for_true(state: State, node: NodeState, claims: NodeClaimsState, seque
         if lease.suspended_at:  # its devices may be gone
             state.unsettled[lease.job.key] = lease.job
     join_pool(state, node)
-    capacity.tally(node, 1)
-    if node.pool is not None:
-        node.pool.index.put(node)
-        recount(node.pool, node)
-        state.stir()
-        node.pool.openings += 1
+    capacity.tally(state, node, 1)
+    _count_again(state, node)
     state.documents_sequence = sequence
     for policy in state.policies.values():
         policy.forget()
@@ -115,9 +111,8 @@ def _node_approved(state: State, fact: f.NodeApprovedV1, sequence: int, _place: 
     node = state.nodes.get(fact.node)
     if node is None or node.said is None:
         return
-    if node.pool is not None:
-        node.pool.index.remove(node)
-    capacity.tally(node, -1)
+    _leave_index(state, node)
+    capacity.tally(state, node, -1)
     _take_for_true(state, node, believed(node.said, approval), sequence)
 
 
@@ -153,11 +148,7 @@ def _set_unfit(state: State, name: str, device: str, why: str) -> None:
         return
     mine.unfit, mine.unfit_at = why, state.now if why else 0
     node.has_apart = any(one.is_apart for one in node.devices)
-    if node.pool is not None:
-        node.pool.index.put(node)
-        recount(node.pool, node)
-        state.stir()
-        node.pool.openings += 1
+    _count_again(state, node)
 
 
 def _node_stopped(state: State, fact: f.NodeStoppedV1, _sequence: int, _place: int) -> None:
@@ -186,11 +177,7 @@ def set_status(state: State, name: str, status: str) -> None:
     if node is None:
         return
     node.status, node.status_at = status, state.now
-    if node.pool is not None:
-        node.pool.index.put(node)
-        recount(node.pool, node)
-        state.stir()
-        node.pool.openings += 1
+    _count_again(state, node)
     for lease in node.leases.values():
         state.unsettled[lease.job.key] = lease.job
 
@@ -205,7 +192,7 @@ def _lease_started(state: State, fact: f.LeaseStartedV1, _sequence: int, _place:
     _starts_again(state, node)
     if node.probation is not None and node.probation.job == job.key:
         end_probation(state, node.name)
-        _reopen(node)
+        _reopen(state, node)
     if all(other.started_at for other in job.leases.values()) and len(job.leases) == job.request.replicas:
         job.started_at = job.attempts[-1].started_at = state.now
         if job.state is JobState.STARTING:
@@ -243,7 +230,7 @@ def _checkpoint_registered(state: State, fact: f.CheckpointRegisteredV1, _sequen
     if all(ending.outcome != "revoked" for ending in job.endings):
         job.checkpoint, job.checkpoint_at, job.checkpoint_attempt = fact.uri, state.now, fact.attempt
         job.paused_saved = job.paused
-        shelve(job)
+        note_running(state.running, job)
 
 
 def _lease_ended(state: State, fact: f.LeaseEndedV1, _sequence: int, _place: int) -> None:
@@ -269,11 +256,29 @@ def _lease_ended(state: State, fact: f.LeaseEndedV1, _sequence: int, _place: int
     release(state, lease, ending, state.now - max(0, fact.at - fact.exited_at))
 
 
-def _reopen(node: NodeState) -> None:
+def _leave_index(state: State, node: NodeState) -> None:
+    """Removes the node from the index of its pool, before it becomes another."""
+    pool = state.pool_of(node)
+    if pool is not None:
+        pool.index.remove(node)
+
+
+def _count_again(state: State, node: NodeState) -> None:
+    """Works out the capacity of its pool anew: the node brings something else now, and reclaims may have become possible."""
+    pool = state.pool_of(node)
+    if pool is not None:
+        pool.index.put(node)
+        recount(pool, node)
+        state.stir()
+        pool.openings += 1
+
+
+def _reopen(state: State, node: NodeState) -> None:
     """Whether anything may be granted on it has changed."""
-    if node.pool is not None:
-        node.pool.index.put(node)
-        node.pool.openings += 1
+    pool = state.pool_of(node)
+    if pool is not None:
+        pool.index.put(node)
+        pool.openings += 1
 
 
 def release(state: State, lease: LeaseState, ending: Ending, exited_at: int) -> None:
@@ -291,7 +296,7 @@ def release(state: State, lease: LeaseState, ending: Ending, exited_at: int) -> 
         node.leases.pop(f"{job.key}/{lease.rank}", None)
         if node.probation is not None and node.probation.job == job.key:  # it never ran: the next one is tried
             node.probation.job = ""
-            _reopen(node)
+            _reopen(state, node)
     del job.leases[lease.rank]
     job.endings += (ending,)
     if not job.leases:

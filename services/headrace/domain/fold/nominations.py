@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.domain.model import capacity
+from headrace.domain.state import capacity
 
 if TYPE_CHECKING:
     from collections.abc import Container
 
-    from headrace.domain.model.jobs import JobRecord
-    from headrace.domain.model.preemption_state import Preemption
-    from headrace.domain.model.state import State
+    from headrace.domain.model.jobs import JobRecord, Preemption
+    from headrace.domain.state.state import State
 
 
 def end_nomination(state: State, job: JobRecord) -> None:

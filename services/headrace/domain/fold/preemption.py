@@ -9,15 +9,16 @@ from headrace.contracts.values.amounts import add_to
 from headrace.domain.fold.holds import end_hold
 from headrace.domain.fold.nodes import held, set_status
 from headrace.domain.fold.nominations import end_nomination, lift_bar, lift_late
-from headrace.domain.model import capacity
-from headrace.domain.model.job_deadlines import watch
 from headrace.domain.model.job_states import JobState
-from headrace.domain.model.preemption_state import RAN_OUT, Preemption, Proposal, Search
-from headrace.domain.model.search_backoff import note_fruitful, note_fruitless
+from headrace.domain.model.jobs import Preemption
+from headrace.domain.model.preemption_state import RAN_OUT, Proposal, Search
+from headrace.domain.state import capacity
+from headrace.domain.state.job_deadlines import watch
+from headrace.domain.state.search_backoff import note_fruitful, note_fruitless
 
 if TYPE_CHECKING:
     from headrace.domain.model.jobs import JobRecord
-    from headrace.domain.model.state import State
+    from headrace.domain.state.state import State
 
 
 def _reclaim_opened(state: State, fact: f.ReclaimOpenedV1, sequence: int, _place: int) -> None:

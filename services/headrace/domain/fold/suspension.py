@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Any
 from headrace.contracts import facts as f
 from headrace.contracts.values.amounts import add_to
 from headrace.domain.fold.nodes import held, note_left
-from headrace.domain.model import capacity
-from headrace.domain.model.job_deadlines import watch
 from headrace.domain.model.job_states import JobState
-from headrace.domain.model.meters import charge
-from headrace.domain.model.preemption_state import MOVED, Preemption
+from headrace.domain.model.jobs import Preemption
+from headrace.domain.model.preemption_state import MOVED
+from headrace.domain.state import capacity
+from headrace.domain.state.job_deadlines import watch
+from headrace.domain.state.meters import charge
 
 if TYPE_CHECKING:
     from headrace.domain.model.jobs import JobRecord
-    from headrace.domain.model.state import State
+    from headrace.domain.state.state import State
 
 
 def _lease_suspended(state: State, fact: f.LeaseSuspendedV1, _sequence: int, _place: int) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from headrace.contracts import facts as f
-from headrace.domain.model.account_numbers import retire
 from headrace.domain.model.tokens import REVOCATION_KEPT, GroupClaims, Token
+from headrace.domain.state.account_numbers import retire
 
 if TYPE_CHECKING:
-    from headrace.domain.model.state import State
+    from headrace.domain.state.state import State
 
 
 def _created(state: State, fact: f.TokenCreatedV1, sequence: int, _place: int) -> None:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from headrace.contracts.values.amounts import Amounts
+    from headrace.domain.model.nodes import NodeState
     from headrace.domain.model.requests import Shape
-    from headrace.domain.model.state import NodeState
 
 _DIGITS = 6
 _REMEMBERED = 10_000

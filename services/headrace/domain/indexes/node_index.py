@@ -20,19 +20,24 @@ from headrace.domain.model.dedication import COMMON, owner_of
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
+    from headrace.contracts.documents.model import Pool
     from headrace.contracts.values.amounts import Amounts
     from headrace.domain.indexes.expected_use import Site
     from headrace.domain.indexes.slice_packing import SliceMix
+    from headrace.domain.model.nodes import NodeState
     from headrace.domain.model.requests import Shape
-    from headrace.domain.model.state import NodeState
 
 
 class NodeIndex:
-    """The nodes of one pool on which something may be granted."""
+    """The nodes of one pool on which something may be granted.
 
-    __slots__ = ("_mix", "_moved", "_numbers", "_seats", "_sections", "_shapes", "_steering", "_supply", "_touched")
+    `document`: the pool's own, which says whose its nodes are (R21); None: they are common.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_mix", "_moved", "_numbers", "_seats", "_sections", "_shapes", "_steering", "_supply", "_touched", "document")
+
+    def __init__(self, document: Pool | None = None) -> None:
+        self.document = document
         self._mix = Fragmentation()
         self._steering = Steering()
         self._supply: dict[Site, Amount] | None = None
@@ -70,17 +75,20 @@ class NodeIndex:
         if not node.grantable:
             self._remove(node)
             return
-        seat, has, owner = self._seats.get(node.name), Amount(len(node.devices) * GPU_UNITS, node.cpu), _owner(node)
+        seat, has, owner = self._seats.get(node.name), Amount(len(node.devices) * GPU_UNITS, node.cpu), self._owner(node)
         apart = (node.model, owner, node.levels)
         if seat is None or seat.has != has or (seat.section.tag.site.model, *seat.section.tag[1:]) != apart:
             self._remove(node)
-            tag = _tag(node)
+            tag = SectionTag(site_of(node), owner, node.levels)
             section = self._sections.get(tag)
             if section is None:
                 section = self._sections[tag] = Section(tag, self._shapes, self._mix)
             seat = self._seats[node.name] = section.enter(node.name, has)
             self._supply = None
         seat.section.move(seat, _key(node))
+
+    def _owner(self, node: NodeState) -> str:
+        return owner_of(self.document, node.labels) if self.document is not None else COMMON
 
     def remove(self, node: NodeState) -> None:
         """Forget the node."""
@@ -180,14 +188,6 @@ class NodeIndex:
     def hold(self, node: NodeState, shape: Shape, amounts: Amounts, sign: int) -> None:
         """A replica holds these amounts on the node now, or with sign -1 no more: for steering, which compares that with its plan."""
         self._steering.hold(node, shape, amounts, sign)
-
-
-def _tag(node: NodeState) -> SectionTag:
-    return SectionTag(site_of(node), _owner(node), node.levels)
-
-
-def _owner(node: NodeState) -> str:
-    return owner_of(node.pool.document, node.labels) if node.pool is not None else COMMON
 
 
 def _key(node: NodeState) -> ClassKey:

@@ -19,9 +19,8 @@ from headrace.domain.model.job_states import JobState
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from headrace.domain.model.jobs import JobRecord
+    from headrace.domain.model.jobs import JobRecord, PolicyState
     from headrace.domain.model.requests import Request
-    from headrace.domain.model.state import PolicyState
 
 
 STALE_MAX = 10_000

@@ -1,8 +1,8 @@
 """The jobs of a policy that might yield (R24), kept in the order of their grants, so that a search looks at those in front alone.
 
 Strategy: what a job loses (R25) grows with time, but since when it loses does not move until it starts, resumes or registers a checkpoint.
-So jobs of one request in one pool stand on a shelf by their last grant, cut into short blocks, of each of which is known since when its
-jobs lose at the earliest and at the latest: whoever asks for one bucket of losses passes over blocks that have nobody in it. What orders
+So jobs of one request in one pool are kept in a request bucket by their last grant, cut into short blocks. Of each is known since when its
+jobs lose at the earliest and at the latest: a search for one range of losses passes over blocks that have no job in it. What orders
 jobs lies in arrays beside them, so that a search over thousands reads those from one end to the other, and not the jobs themselves,
 which lie all over the memory.
 """
@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING
 from headrace.domain.model.job_states import JobState
 
 if TYPE_CHECKING:
-    from headrace.domain.model.jobs import JobRecord, LeaseState
+    from headrace.domain.model.jobs import JobRecord, LeaseState, PolicyState
     from headrace.domain.model.requests import Request
-    from headrace.domain.model.state import PolicyState
 
     Grant = int
     """Where it stands in the log: sequence of a record, and a place in it, as one number."""
@@ -97,7 +96,7 @@ class GrantBlock:
         return other
 
 
-class Shelf:
+class RequestBucket:
     """Jobs of one policy with one request in one pool, in blocks that follow each other, none of them empty."""
 
     __slots__ = ("blocks",)
@@ -126,13 +125,18 @@ class Shelf:
 
 
 class RunningIndex:
-    """All shelves of a policy, by pool and request; a job stands on one while it starts or runs and is preemptible."""
+    """The running jobs of one policy, by pool and request; a job is in it while it starts or runs and is preemptible."""
 
     __slots__ = ("_places", "by_pool")
 
     def __init__(self) -> None:
-        self.by_pool: dict[str, dict[Request, Shelf]] = {}
+        self.by_pool: dict[str, dict[Request, RequestBucket]] = {}
         self._places: dict[str, tuple[str, Grant]] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        """True while none of the policy's jobs might yield."""
+        return not self._places
 
     def put(self, job: JobRecord) -> None:
         """The job where it belongs as it is now, or nowhere."""
@@ -147,32 +151,28 @@ class RunningIndex:
         if before is not None and before != after:
             self._drop(job, *before)
         self._places[job.key] = after
-        shelves = self.by_pool.setdefault(lease.pool, {})
-        if job.request not in shelves:
-            shelves[job.request] = Shelf()
-        shelves[job.request].put(after[1], job)
+        buckets = self.by_pool.setdefault(lease.pool, {})
+        if job.request not in buckets:
+            buckets[job.request] = RequestBucket()
+        buckets[job.request].put(after[1], job)
 
     def _drop(self, job: JobRecord, pool: str, grant: Grant) -> None:
-        shelf = self.by_pool[pool][job.request]
-        shelf.drop(grant)
-        if not shelf.blocks:
+        bucket = self.by_pool[pool][job.request]
+        bucket.drop(grant)
+        if not bucket.blocks:
             del self.by_pool[pool][job.request]
 
 
-def shelves_of(policy: PolicyState) -> RunningIndex:
-    """Those of a policy, made the first time that somebody asks; from then on the fold keeps them."""
-    if policy.shelves is None:
-        policy.shelves = RunningIndex()
-        for job in policy.jobs.values():
-            policy.shelves.put(job)
-    return policy.shelves
-
-
-def shelve(job: JobRecord) -> None:
-    """Note what has changed about a job, if anybody has ever asked."""
-    shelves = job.policy.shelves
-    if shelves is not None:
-        shelves.put(job)
+def note_running(running: dict[PolicyState, RunningIndex], job: JobRecord) -> None:
+    """Keeps the job where it belongs as it is now. `running`: the indexes of all policies with jobs that might yield."""
+    index = running.get(job.policy)
+    if index is None:
+        if not may_yield(job):
+            return
+        index = running[job.policy] = RunningIndex()
+    index.put(job)
+    if index.is_empty:
+        del running[job.policy]
 
 
 def may_yield(job: JobRecord) -> bool:

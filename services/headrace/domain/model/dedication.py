@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from headrace.contracts.documents.model import Owner, Pool
-    from headrace.domain.model.state import NodeState
+    from headrace.domain.model.nodes import NodeState
 
 COMMON = ""
 """The owner of nodes that are dedicated to nobody."""

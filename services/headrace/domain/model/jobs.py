@@ -1,6 +1,7 @@
-"""A job and its leases, from its admission until an hour after its end.
+"""What refers to each other by nature: a policy and its accounts, its jobs, their leases, and the preemptions that make room for them.
 
-They are made by functions that are written out: the constructors that dataclasses write are not compiled, and took a tenth of the fold.
+Jobs and leases are made by functions that are written out: the constructors that dataclasses write are not compiled, and took a tenth of
+the fold.
 """
 
 from __future__ import annotations
@@ -8,19 +9,100 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from headrace.contracts.documents.model import Policy
+from headrace.contracts.values.amounts import plus
 from headrace.domain.model.derived import AID, NOTHING, nothing
 from headrace.domain.model.job_states import JobState
 
-# Not for the checker alone: machine code looks these two up for the annotations of fields, and ends where nobody has imported them.
+# Not for the checker alone: machine code looks these up for the annotations of fields, and ends where they are not imported.
 from headrace.domain.model.requests import Request
-from headrace.domain.model.state import PolicyState
 
 if TYPE_CHECKING:
     from headrace.contracts.facts import LeaseGrantedV1
-    from headrace.contracts.facts.fact import DeviceShare, Ladder
+    from headrace.contracts.facts.fact import DeviceShare, Ladder, Place
+    from headrace.contracts.facts.preemption import Victim
     from headrace.contracts.values.amounts import Amounts
     from headrace.domain.model.attempts import Attempt, Ending
-    from headrace.domain.model.preemption_state import Preemption
+    from headrace.domain.model.policy_gate import BudgetMeter, PolicyGate
+
+
+@dataclass(slots=True, eq=False)
+class Scope:
+    """One account of use: a policy over all pools, a policy in a pool, a tenant's share in a pool (R7).
+
+    `use` is what tests look at (R17): leased + nominated - yielding to a nominated preemptor. `firm` is the part of `use` that is
+    non-preemptible; `apart` is leased - use, and mostly empty. `reservation` None means that the document has no such block.
+    """
+
+    kind: str
+    name: str
+    reservation: Amounts | None = None
+    limit: Amounts = field(default_factory=dict)
+    use: Amounts = field(default_factory=dict)
+    firm: Amounts = field(default_factory=dict)
+    apart: Amounts = field(default_factory=dict)
+
+    @property
+    def leased(self) -> Amounts:
+        """What leases hold."""
+        return plus(self.use, self.apart) if self.apart else self.use
+
+
+@dataclass(slots=True, eq=False)
+class PolicyState:
+    """A policy as written, and what its jobs hold. `scopes` has one account for each pool one of its jobs ever aimed at."""
+
+    document: Policy
+    revision: int
+    wide: Scope
+    scopes: dict[str, Scope] = field(default_factory=dict)
+    jobs: dict[str, JobRecord] = field(default_factory=dict)
+    """Jobs that hold leases, by key, in the order of their grants."""
+    pending: int = 0
+    gate: PolicyGate | None = None
+    meters: dict[str, BudgetMeter] = field(default_factory=dict)
+    share_base: dict[str, int] = field(default_factory=dict, metadata=AID)
+    """Capacity of the pools reached, per key, for the dominant share (R15); emptied when capacity changes."""
+    totals: dict[str, tuple[tuple[Amounts, ...], tuple[Amounts, ...]]] = field(default_factory=dict, metadata=AID)
+    """Pool to where leases count, preemptible ones and others (`scopes.totals_of`); emptied when documents change."""
+
+    def forget(self) -> None:
+        """What was worked out from documents and hardware may be otherwise now."""
+        self.share_base.clear()
+        self.totals.clear()
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """(tenant, name)."""
+        return self.document.tenant, self.document.name
+
+
+@dataclass(slots=True, eq=False)
+class Preemption:
+    """An ordered preemption, until it is settled. While `kept`, its places are nominated for the preemptor (R27).
+
+    The move of a suspended job (R29) is one without victims: the job itself has to leave its place, and there is nothing to settle.
+
+    `all_left_at`: when the last victim left; `overdue_at`: when the last of their leases so far became overdue (R28).
+    """
+
+    id: str
+    job: JobRecord
+    pool: str
+    cause: str
+    victims: tuple[Victim, ...]
+    places: tuple[Place, ...]
+    total: Amounts
+    sequence: int
+    ordered_at: int
+    leaving: set[str]
+    kept: bool = True
+    settled: bool = False
+    all_left_at: int = 0
+    signalled_at: int = 0
+    exited_at: int = 0
+    released_at: int = 0
+    overdue_at: int = 0
 
 
 @dataclass(slots=True, eq=False)

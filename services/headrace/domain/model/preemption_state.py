@@ -10,7 +10,6 @@ from headrace.domain.model.jobs import JobRecord
 if TYPE_CHECKING:
     from headrace.contracts.facts.fact import Place
     from headrace.contracts.facts.preemption import Victim
-    from headrace.contracts.values.amounts import Amounts
 
 
 @dataclass(slots=True, eq=False)
@@ -40,34 +39,6 @@ RAN_OUT = "the preemptor did not start in time"
 """Why a nomination ended whose time was over (R27)."""
 MOVED = "moved"
 """The cause of a nomination for a suspended job that goes on in another place, and of the end of its attempt (R29)."""
-
-
-@dataclass(slots=True, eq=False)
-class Preemption:
-    """An ordered preemption, until it is settled. While `kept`, its places are nominated for the preemptor (R27).
-
-    The move of a suspended job (R29) is one without victims: the job itself has to leave its place, and there is nothing to settle.
-
-    `all_left_at`: when the last victim left; `overdue_at`: when the last of their leases so far became overdue (R28).
-    """
-
-    id: str
-    job: JobRecord
-    pool: str
-    cause: str
-    victims: tuple[Victim, ...]
-    places: tuple[Place, ...]
-    total: Amounts
-    sequence: int
-    ordered_at: int
-    leaving: set[str]
-    kept: bool = True
-    settled: bool = False
-    all_left_at: int = 0
-    signalled_at: int = 0
-    exited_at: int = 0
-    released_at: int = 0
-    overdue_at: int = 0
 
 
 def nomination_time(timeout: int, ran_out: int, *, amended: bool) -> int:

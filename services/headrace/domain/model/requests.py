@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts.values.amounts import CPU, GPU, GPU_UNITS, JOB, MEMORY, times
 from headrace.contracts.values.isolation import rank
-from headrace.contracts.values.mig import charge, family_of
 
 if TYPE_CHECKING:
     from headrace.contracts.documents.model import Profile
     from headrace.contracts.values.amounts import Amounts
     from headrace.contracts.values.isolation import Ranks
-    from headrace.domain.model.state import State
 
 
 class Shape(NamedTuple):
@@ -99,18 +97,6 @@ def make_request(
 ) -> Request:
     """The same for one who only asks about it, and must leave the state alone: equal to no other, of no order."""
     return _make(amounts, replicas, _shape(amounts, _models(profile), mig, _least(profile), contained=contained), -1)
-
-
-def asked_by(state: State, profile: Profile) -> Amounts:
-    """What one replica of the profile takes; of a slice `gpu` is what it is charged (R4).
-
-    Where a slice means less of one model than of another, the dearest counts of those that the profile allows and its pools have.
-    """
-    if not profile.mig:
-        return profile.request
-    here = {family for name in profile.pools if name in state.pools for family in state.pools[name].families}
-    named = {family_of(model) for model in profile.gpu_models}
-    return {**profile.request, GPU: charge(profile.mig, here & named or named or here) or GPU_UNITS}
 
 
 def _models(profile: Profile | None) -> tuple[str, ...]:

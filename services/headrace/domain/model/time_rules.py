@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from headrace.contracts.facts.levels import AMENDED
 
 if TYPE_CHECKING:
-    from headrace.domain.model.state import PolicyState
+    from headrace.domain.model.jobs import PolicyState
 
 
 @dataclass(slots=True, eq=False)
@@ -30,35 +30,6 @@ class Calendar:
     zone: str
     offsets: tuple[tuple[int, int], ...]
     until: int
-
-
-@dataclass(slots=True, eq=False)
-class PolicyGate:
-    """What the allocator found a policy's windows and budgets to say, when it looked last (R33). Where there is none all may start.
-
-    `shut`: no window is open; `stops`: and the one that closed last stops what runs. `spent`: the names of budgets that are used up.
-    """
-
-    shut: bool
-    stops: bool
-    spent: tuple[str, ...]
-
-
-@dataclass(slots=True, eq=False)
-class BudgetMeter:
-    """What a policy has used of a key in the current period, which ends at `ends` (R33). `held`: what its leases are charged now.
-
-    Each lease that begins takes its amount times the time since `origin`, each that ends gives that back, and `held`, times the time
-    until now, is added when it is read. The sum stands in two parts, unit-seconds and unit-microseconds, because it may be larger than
-    snapshots' integers.
-    """
-
-    key: str
-    origin: int
-    ends: int
-    seconds: int = 0
-    rest: int = 0
-    held: int = 0
 
 
 @dataclass(slots=True, eq=False)

@@ -7,19 +7,22 @@ from typing import TYPE_CHECKING
 from headrace.contracts.facts.fact import DeviceShare, Place
 from headrace.contracts.values.amounts import CPU_UNITS, GPU, GPU_UNITS
 from headrace.contracts.values.mig import best_start, most_of, placements_lost
-from headrace.domain.model import capacity
 from headrace.domain.model.dedication import may_use, owner_of_new, reach_in
 from headrace.domain.model.devices import change
-from headrace.domain.model.supply import census_of, new_nodes
+from headrace.domain.state import capacity
+from headrace.domain.state.supply import census_of, new_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from headrace.contracts.values.mig import Layout
+    from headrace.domain.indexes.slice_packing import SliceMix
+    from headrace.domain.model.census import NodeKind
     from headrace.domain.model.jobs import JobRecord
+    from headrace.domain.model.nodes import NodeState
     from headrace.domain.model.requests import Request, Shape
-    from headrace.domain.model.state import NodeState, PoolState, State
-    from headrace.domain.model.supply import NodeKind
+    from headrace.domain.state.pools import PoolState
+    from headrace.domain.state.state import State
 
 MANY = 1_000_000
 """Replicas where nothing bounds them."""
@@ -74,16 +77,17 @@ def _find_place(state: State, pool: PoolState, request: Request, rank: int, owne
         return None
     node = state.nodes[name]
     shape = request.shape
-    devices = pick_now(node, request, pool.index.device(name, shape) if shape.fraction else 0)
+    devices = pick_now(pool, node, request, pool.index.device(name, shape) if shape.fraction else 0)
     if devices is None:
         raise AssertionError(f"the index says that {request.shape} fits on {name}, the devices do not")
     return Place(node=name, devices=devices, amounts=request.lease_amounts(rank))
 
 
-def pick_now(node: NodeState, request: Request, least: int = 0) -> tuple[DeviceShare, ...] | None:
+def pick_now(pool: PoolState, node: NodeState, request: Request, least: int = 0) -> tuple[DeviceShare, ...] | None:
     """The devices one replica takes of a node as it is now; None where none are left for it. Host amounts are not looked at."""
     if request.shape.mig:
-        return pick_slice(node, [device.layout for device in node.devices], request.shape.mig, request.amounts.get(GPU, 0))
+        layouts = [device.layout for device in node.devices]
+        return pick_slice(pool.index.slices, node, layouts, request.shape.mig, request.amounts.get(GPU, 0))
     return pick_devices(node, opens_of(node), request.shape, least)
 
 
@@ -112,12 +116,15 @@ def pick_devices(node: NodeState, opens: Sequence[int], shape: Shape, least: int
     return ()
 
 
-def pick_slice(node: NodeState, layouts: Sequence[Layout | None], name: str, units: int) -> tuple[DeviceShare, ...] | None:
+def pick_slice(
+    mix: SliceMix | None, node: NodeState, layouts: Sequence[Layout | None], name: str, units: int
+) -> tuple[DeviceShare, ...] | None:
     """The slice one replica takes and its charge, given what lies on each device; None in `layouts`: it takes no slices (R4).
+
+    `mix`: how slices are compared in the pool; None: as before the rules were amended.
 
     Of the devices on which it fits, the one where it costs the least of what else could be placed, then the fullest, then the first (R20).
     """
-    mix = node.pool.index.slices if node.pool is not None else None
     if mix is None:
         return _pick_slice_formerly(node, layouts, name, units)
     best: tuple[tuple[int, int, int], DeviceShare] | None = None
@@ -147,16 +154,17 @@ def _pick_slice_formerly(
     return None if best is None else (best[1],)
 
 
-def may_hold(node: NodeState, job: JobRecord) -> bool:
+def may_hold(pool: PoolState, node: NodeState, job: JobRecord) -> bool:
     """Whether a replica of the job may go to the node at all: it is in service, suits the job, and is not avoided (R36)."""
-    return node.grantable and suits(node, job) and node.name not in job.avoiding
+    return node.grantable and suits(pool, node, job) and node.name not in job.avoiding
 
 
-def suits(node: NodeState, job: JobRecord) -> bool:
+def suits(pool: PoolState, node: NodeState, job: JobRecord) -> bool:
     """Whether the node's model is one that the profile names, it isolates well enough, and is dedicated to nobody else (R21)."""
-    is_open = node.pool is None or may_use(node.pool.document, node, job.policy.key)
     shape = job.request.shape
-    return is_open and model_allowed(node.model, shape) and shape.is_isolated_by(node.levels)
+    return (
+        may_use(pool.document, node, job.policy.key) and model_allowed(node.model, shape) and shape.is_isolated_by(node.levels)
+    )
 
 
 def model_allowed(model: str, shape: Shape) -> bool:

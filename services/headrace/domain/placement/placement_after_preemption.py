@@ -14,20 +14,23 @@ from typing import TYPE_CHECKING
 from headrace.contracts.facts.fact import Place
 from headrace.contracts.values.amounts import CPU, GPU, GPU_UNITS, MEMORY
 from headrace.contracts.values.mig import more_of
-from headrace.domain.model.capacity import freed_by
 from headrace.domain.model.devices import counted
-from headrace.domain.model.job_deadlines import walking
-from headrace.domain.model.supply import sums_bind
 from headrace.domain.placement.placement import pick_devices, pick_slice
+from headrace.domain.state.capacity import freed_by
+from headrace.domain.state.job_deadlines import walking
+from headrace.domain.state.supply import sums_bind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from headrace.contracts.facts.fact import DeviceShare
     from headrace.contracts.values.amounts import Amounts
-    from headrace.domain.model.jobs import JobRecord, LeaseState
+    from headrace.domain.indexes.slice_packing import SliceMix
+    from headrace.domain.model.jobs import JobRecord, LeaseState, Scope
+    from headrace.domain.model.nodes import NodeState
     from headrace.domain.model.requests import Request, Shape
-    from headrace.domain.model.state import NodeState, PoolState, Scope, State
+    from headrace.domain.state.pools import PoolState
+    from headrace.domain.state.state import State
 
 
 UNBOUNDED = 1_000_000
@@ -135,7 +138,7 @@ class Clearing:
     make room for one replica has none, and is not looked at device by device before they do.
     """
 
-    __slots__ = ("_absent", "_accounts", "_anyway", "_job", "_least", "_missing", "_nodes", "_opened", "goal", "room")
+    __slots__ = ("_absent", "_accounts", "_anyway", "_job", "_least", "_missing", "_mix", "_nodes", "_opened", "goal", "room")
 
     def __init__(
         self,
@@ -143,7 +146,9 @@ class Clearing:
         nodes: Iterable[NodeState],
         anyway: Mapping[str, Sequence[LeaseState]],
         accounts: Iterable[AccountShortage],
+        mix: SliceMix | None,
     ) -> None:
+        self._mix = mix
         shape = job.request.shape
         self._job = job
         self._nodes = {node.name: node for node in nodes}
@@ -177,7 +182,7 @@ class Clearing:
     def _open(self, name: str) -> Vacated:
         node, absent = self._nodes[name], self._absent
         leaving = [*self._anyway.get(name, ()), *[lease for lease in node.leases.values() if lease.job in absent]]
-        found = self._opened[name] = Vacated(node, self._job.request.shape, leaving)
+        found = self._opened[name] = Vacated(node, self._job.request.shape, leaving, self._mix)
         self.room += found.room
         return found
 
@@ -194,7 +199,7 @@ class Clearing:
     def leave_in_turn(self, victims: Iterable[tuple[JobRecord, str]]) -> Iterator[int]:
         """Victims leave one after the other; how many have, whenever there may be more room by it, and at the end.
 
-        With each comes the node on which it stands alone (`shelves.site_of`). Thousands may have to leave before any node has room: who
+        With each comes the node on which it stands alone (`site_of`). Thousands may have to leave before any node has room: who
         leaves one that is known to be too full is only noted, what it holds is not looked at, and accounts hear of them together.
         """
         left, goal, missing, absent = 0, self.goal, self._missing, self._absent
@@ -289,6 +294,7 @@ class Vacated:
         "_fraction",
         "_memory",
         "_memory_each",
+        "_mix",
         "_node",
         "_open",
         "_parts",
@@ -297,7 +303,8 @@ class Vacated:
         "room",
     )
 
-    def __init__(self, node: NodeState, shape: Shape, leaving: Iterable[LeaseState]) -> None:
+    def __init__(self, node: NodeState, shape: Shape, leaving: Iterable[LeaseState], mix: SliceMix | None) -> None:
+        self._mix = mix
         self._node = node
         self._shape = shape
         self._whole, self._fraction, self._cpu_each, self._memory_each = shape.whole, shape.fraction, shape.cpu, shape.memory
@@ -378,7 +385,7 @@ class Vacated:
         devices = self._node.devices
         if self._shape.mig:
             layouts = [self._cut[device.name].layout if device.mig else None for device in devices]
-            return pick_slice(self._node, layouts, self._shape.mig, units)
+            return pick_slice(self._mix, self._node, layouts, self._shape.mig, units)
         return pick_devices(self._node, [max(0, self._open.get(device.name, 0)) for device in devices], self._shape)
 
     def _take(self, devices: tuple[DeviceShare, ...]) -> None:

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from headrace.domain.model.requests import Shape
-    from headrace.domain.model.state import PoolState, State
     from headrace.domain.model.time_rules import Growth
+    from headrace.domain.state.pools import PoolState
+    from headrace.domain.state.state import State
 
 CLOSED_FIRST = 10 * MINUTE
 DOUBLINGS_MAX = 10

@@ -8,20 +8,21 @@ from typing import TYPE_CHECKING
 from headrace.contracts.values.amounts import GPU, GPU_UNITS
 from headrace.contracts.values.durations import SECOND
 from headrace.domain.model.job_states import JobState
-from headrace.domain.model.quota import is_above, lending_side, policy_side
-from headrace.domain.model.state import PolicyState
-from headrace.domain.model.supply import left_for
+from headrace.domain.model.jobs import PolicyState
 from headrace.domain.queueing.fairness_sides import lends, lends_as, share_side, side_below, stays_within
 from headrace.domain.queueing.gates import may_borrow, must_borrow
 from headrace.domain.queueing.ranking import may_hold_inside
+from headrace.domain.state.quota import is_above, lending_side, policy_side
+from headrace.domain.state.supply import left_for
 
 if TYPE_CHECKING:
     from collections.abc import Container
 
     from headrace.contracts.values.amounts import Amounts
-    from headrace.domain.model.jobs import JobRecord
+    from headrace.domain.model.jobs import JobRecord, Scope
     from headrace.domain.model.requests import Request
-    from headrace.domain.model.state import PoolState, Scope, State
+    from headrace.domain.state.pools import PoolState
+    from headrace.domain.state.state import State
 
 RECLAIM = "reclaim"
 PRIORITY = "priority"

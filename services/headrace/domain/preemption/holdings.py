@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.domain.model import capacity
 from headrace.domain.model.jobs import JobRecord
-from headrace.domain.model.state import PoolState
+from headrace.domain.state import capacity
+from headrace.domain.state.pools import PoolState
 
 if TYPE_CHECKING:
     from headrace.domain.model.devices import HeldDevices
-    from headrace.domain.model.preemption_state import Preemption
-    from headrace.domain.model.state import State
+    from headrace.domain.model.jobs import Preemption
+    from headrace.domain.state.state import State
 
 
 class JobHolding(NamedTuple):

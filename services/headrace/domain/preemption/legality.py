@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from headrace.contracts.values.amounts import Amounts
-    from headrace.domain.model.state import Scope
+    from headrace.domain.model.jobs import Scope
     from headrace.domain.preemption.eligibility import VictimGroup
 
 

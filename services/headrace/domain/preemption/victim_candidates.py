@@ -1,9 +1,9 @@
 """Everybody who may be taken (R24), in the order in which they are (R25), drawn only as far as somebody looks.
 
 Strategy: what stands first in the order belongs to policies: shelter and priority. So the policies of one priority are gone through
-together, bucket of lost work by bucket. Jobs stand on shelves by their grants (`shelves`): of those the blocks are looked at, from the
-newest on, that may have somebody in the bucket, and only as far as candidates are asked for. A search that finds its victims among the
-first looks at few others, however many jobs run.
+together, bucket of lost work by bucket. Jobs are kept in the order of their grants (`running_index`): of those the
+blocks are looked at, from the newest on, that may have a job in the bucket, and only as far as candidates are needed. A search that finds
+its victims among the first looks at few others, however many jobs run.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts.values.amounts import GPU_UNITS
 from headrace.contracts.values.durations import SECOND
-from headrace.domain.indexes.running_index import grant_of, last_lease, shelves_of, site_of
+from headrace.domain.indexes.running_index import grant_of, last_lease, site_of
 from headrace.domain.model.jobs import JobRecord
 from headrace.domain.preemption.eligibility import (
     VictimGroup,
@@ -32,9 +32,11 @@ from headrace.domain.preemption.eligibility import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from headrace.domain.indexes.running_index import GrantBlock, Shelf
+    from headrace.domain.indexes.running_index import GrantBlock, RequestBucket
+    from headrace.domain.model.jobs import PolicyState
     from headrace.domain.model.requests import Request
-    from headrace.domain.model.state import PolicyState, PoolState, State
+    from headrace.domain.state.pools import PoolState
+    from headrace.domain.state.state import State
 
 FRONT = 256
 """So many are drawn one by one; who asks for more gets all the others, bucket by bucket and sorted at once."""
@@ -167,11 +169,12 @@ class Yielders:
             yield from self._tiers_of(those)
 
     def _rows(self, policy: PolicyState) -> Iterator[_Row]:
-        for request, shelf in shelves_of(policy).by_pool.get(self._pool.document.name, {}).items():
+        index = self._state.running.get(policy)
+        for request, jobs in index.by_pool.get(self._pool.document.name, {}).items() if index is not None else ():
             kind = self._kind(policy, request)
             if kind.lends:
                 is_guarded = bool(self._away or policy.document.preemption.min_runtime)
-                yield _Row(kind, shelf, self._now, self._stays, is_guarded=is_guarded)
+                yield _Row(kind, jobs, self._now, self._stays, is_guarded=is_guarded)
 
     def _tiers_of(self, rows: list[_Row]) -> Iterator[list[VictimCandidate]]:
         """Bucket by bucket, each in order, those in front of all first; none is empty."""
@@ -191,7 +194,7 @@ class Yielders:
             yield tier
 
     def _stays(self, victim: JobRecord) -> bool:
-        """Whether a job on a shelf may not be taken now: nobody would hear the order, or it is protected.
+        """Whether a running job may not be taken now: nobody would hear the order, or it is protected.
 
         Not to be asked about one that has no minimum run time while no node is away.
         """
@@ -210,18 +213,18 @@ class Yielders:
 
 
 class _Row:
-    """The jobs of one kind on their shelf. Each block is thrown into buckets when it is first looked at; each job is looked at once.
+    """The running jobs of one kind. Each block is thrown into buckets when it is first looked at; each job is looked at once.
 
     `stays` is asked about all if `is_guarded`, else about those that have a minimum run time of their own.
     """
 
-    __slots__ = ("_is_guarded", "_now", "_stays", "_thrown", "kind", "shelf")
+    __slots__ = ("_is_guarded", "_now", "_stays", "_thrown", "jobs", "kind")
 
     def __init__(
-        self, kind: VictimGroup, shelf: Shelf, now: int, stays: Callable[[JobRecord], bool], *, is_guarded: bool
+        self, kind: VictimGroup, jobs: RequestBucket, now: int, stays: Callable[[JobRecord], bool], *, is_guarded: bool
     ) -> None:
         self.kind = kind
-        self.shelf = shelf
+        self.jobs = jobs
         self._now = now
         self._stays = stays
         self._is_guarded = is_guarded
@@ -229,13 +232,13 @@ class _Row:
 
     def span(self) -> tuple[int, int]:
         """The first and the last bucket in which there may be somebody."""
-        earliest = min(block.span[0] for block in self.shelf.blocks)
-        latest = max(block.span[1] for block in self.shelf.blocks)
+        earliest = min(block.span[0] for block in self.jobs.blocks)
+        latest = max(block.span[1] for block in self.jobs.blocks)
         return self._bucket(latest), self._bucket(earliest)
 
     def draw(self, bucket: int) -> Iterator[VictimCandidate]:
         """Those in a bucket, the newest grant first."""
-        thrown, blocks = self._thrown, self.shelf.blocks
+        thrown, blocks = self._thrown, self.jobs.blocks
         for number in range(len(blocks) - 1, -1, -1):
             found = thrown.get(number)
             if found is None:

@@ -18,28 +18,29 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts.values.amounts import GPU
-from headrace.domain.model.supply import sums_bind
 from headrace.domain.placement.placement import may_hold
 from headrace.domain.placement.placement_after_preemption import Clearing, accounts_of, leaving_anyway
 from headrace.domain.preemption.legality import Taken
+from headrace.domain.state.supply import sums_bind
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from headrace.contracts.facts.fact import Place
     from headrace.contracts.values.amounts import Amounts
-    from headrace.domain.model.jobs import JobRecord
-    from headrace.domain.model.state import NodeState, PoolState, Scope, State
+    from headrace.domain.model.jobs import JobRecord, Scope
+    from headrace.domain.model.nodes import NodeState
     from headrace.domain.preemption.eligibility import VictimGroup
     from headrace.domain.preemption.victim_candidates import VictimCandidate, Yielders
+    from headrace.domain.state.pools import PoolState
+    from headrace.domain.state.state import State
 
 EFFORT_MAX = 50_000
 """Jobs that leave a clearing in one search before it is given up, which shows in the reason (R26)."""
 GROWTH = 16  # a gang's prefix of the candidates grows by this part of them while not enough of it may legally be taken
 DROPS_AMONG = 256  # in a prefix no longer than this, the first candidates are dropped one by one before it grows
 
-_job_of = attrgetter("job")
-_job_and_site_of = attrgetter("job", "site")
+_job_of, _job_and_site_of = attrgetter("job"), attrgetter("job", "site")
 
 
 class VictimSet(NamedTuple):
@@ -69,18 +70,17 @@ class Ground:
 
     def clearing(self, nodes: Iterable[NodeState], *, alone: bool = False) -> Clearing:
         """A trial on these nodes; `alone`: whatever the accounts say that belong to no node."""
-        return Clearing(self.job, nodes, self._anyway, () if alone else self.accounts)
+        return Clearing(self.job, nodes, self._anyway, () if alone else self.accounts, self.pool.index.slices)
 
     def is_of_nodes(self) -> bool:
         """Whether what is missing belongs to nodes: then a set that makes room on one of them does so by those who are there alone."""
-        if self.job.request.replicas > 1:
-            return False
         lacks = [(account.tenant, key) for account in self.accounts for key in account.lacks]
-        return not any(tenant or key != GPU for tenant, key in lacks) and not (lacks and sums_bind(self.pool))
+        is_of_gpus = self.job.request.replicas == 1 and all(not tenant and key == GPU for tenant, key in lacks)
+        return is_of_gpus and not (lacks and sums_bind(self.pool))
 
     def usable(self) -> list[NodeState]:
         """Nodes on which the job may be placed."""
-        return [node for node in self.pool.nodes.values() if may_hold(node, self.job)]
+        return [node for node in self.pool.nodes.values() if may_hold(self.pool, node, self.job)]
 
     def places(self, gone: Iterable[JobRecord], nodes: Iterable[NodeState]) -> tuple[Place, ...] | None:
         """Where the preemptor would go on these nodes without the jobs in `gone`; None: its replicas do not all fit."""

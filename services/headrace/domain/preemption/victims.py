@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from headrace.contracts.facts.preemption import Victim
 from headrace.contracts.values.amounts import GPU_UNITS, add_to, plus
 from headrace.domain.backfill.holds import as_seen_by, has_room_beside_holds
-from headrace.domain.model.capacity import held_by
 from headrace.domain.model.job_states import JobState
-from headrace.domain.model.quota import over_limit, policy_scope, scopes_of
 from headrace.domain.placement.placement import may_hold
 from headrace.domain.preemption.eligibility import (
     can_leave,
@@ -29,14 +27,17 @@ from headrace.domain.preemption.eligibility import (
 )
 from headrace.domain.preemption.victim_candidates import Yielders
 from headrace.domain.preemption.victim_search import Ground, find
+from headrace.domain.state.capacity import held_by
+from headrace.domain.state.quota import over_limit, policy_scope, scopes_of
 
 if TYPE_CHECKING:
     from headrace.contracts.facts.fact import Place
     from headrace.contracts.values.amounts import Amounts
-    from headrace.domain.model.jobs import JobRecord
-    from headrace.domain.model.state import PolicyState, PoolState, State
+    from headrace.domain.model.jobs import JobRecord, PolicyState
     from headrace.domain.preemption.eligibility import VictimGroup
     from headrace.domain.preemption.victim_search import VictimSet
+    from headrace.domain.state.pools import PoolState
+    from headrace.domain.state.state import State
 
 VICTIMS_MAX = 3_000
 """Jobs that yield to one preemptor: they and its places stand in one record (R26)."""
@@ -197,7 +198,7 @@ def _review(state: State, job: JobRecord, pool: PoolState, plan: VictimPlan, now
         return ROOM
     ground = Ground(state, job, pool, plan.cause)
     names = dict.fromkeys(place.node for place in plan.places)
-    nodes = [pool.nodes[name] for name in names if name in pool.nodes and may_hold(pool.nodes[name], job)]
+    nodes = [pool.nodes[name] for name in names if name in pool.nodes and may_hold(pool, pool.nodes[name], job)]
     places = ground.places(gone, nodes) if len(nodes) == len(names) else None
     if places is None:
         return "it is no longer sufficient"

@@ -11,15 +11,17 @@ from headrace.contracts.values.amounts import CPU, MEMORY, format_amount, gpus_f
 from headrace.contracts.values.isolation import LEVELS
 from headrace.contracts.values.mig import slices_of
 from headrace.contracts.values.reasons import RejectReason
-from headrace.domain.model.quota import scopes_of, with_reservation
-from headrace.domain.model.supply import capacity_of, is_known
 from headrace.domain.placement.placement import replicas_if_empty
 from headrace.domain.queueing.access import may_enter
+from headrace.domain.state.quota import scopes_of, with_reservation
+from headrace.domain.state.supply import capacity_of, is_known
 
 if TYPE_CHECKING:
     from headrace.contracts.documents.model import Profile
+    from headrace.domain.model.jobs import PolicyState
     from headrace.domain.model.requests import Request
-    from headrace.domain.model.state import PolicyState, PoolState, State
+    from headrace.domain.state.pools import PoolState
+    from headrace.domain.state.state import State
 
 
 class Rejection(NamedTuple):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.domain.model.quota import is_above, lending_side, over_reservation, policy_side
+from headrace.domain.state.quota import is_above, lending_side, over_reservation, policy_side
 
 if TYPE_CHECKING:
-    from headrace.domain.model.jobs import JobRecord
-    from headrace.domain.model.state import PolicyState, PoolState, Scope, State
+    from headrace.domain.model.jobs import JobRecord, PolicyState, Scope
+    from headrace.domain.state.pools import PoolState
+    from headrace.domain.state.state import State
 
 
 def side_below(state: State, policy: PolicyState, other: PolicyState, pool: PoolState) -> tuple[Scope, ...]:

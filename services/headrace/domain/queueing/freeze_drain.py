@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from headrace.domain.indexes.pending import JobGroup
-    from headrace.domain.model.jobs import JobRecord
-    from headrace.domain.model.state import PolicyState, State
+    from headrace.domain.model.jobs import JobRecord, PolicyState
     from headrace.domain.model.time_rules import Closing
+    from headrace.domain.state.state import State
 
 GOING = ("drain", "cancel")
 """The modes after which the object is deleted: nothing new is admitted there."""

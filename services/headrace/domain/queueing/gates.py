@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 from headrace.contracts.values.durations import format_time
 from headrace.contracts.values.reasons import WaitReason
 from headrace.domain.model import calendar as c
-from headrace.domain.model.meters import ceiling, hours, name_of, used
-from headrace.domain.model.time_rules import PolicyGate
+from headrace.domain.model.policy_gate import PolicyGate
 from headrace.domain.queueing.freeze_drain import is_closed
+from headrace.domain.state.meters import ceiling, hours, name_of, used
 
 if TYPE_CHECKING:
     from headrace.contracts.documents.model import Budget, Window
     from headrace.domain.indexes.pending import JobGroup
-    from headrace.domain.model.jobs import JobRecord
-    from headrace.domain.model.state import PolicyState, State
+    from headrace.domain.model.jobs import JobRecord, PolicyState
     from headrace.domain.model.time_rules import Calendar
+    from headrace.domain.state.state import State
 
 PREEMPT = "preempt"
 WAIT = "wait"

@@ -10,18 +10,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.domain.indexes.pending import JobGroup, place_in_line
-from headrace.domain.model.quota import over_limit, over_reservation, scopes_of, to_grant, with_reservation
 from headrace.domain.queueing.access import may_enter
 from headrace.domain.queueing.freeze_drain import pool_closing, queue_closing
 from headrace.domain.queueing.gates import gated, must_borrow
 from headrace.domain.queueing.ranking import StaticRank, compose, dominant_share, ranks_by_firm, static_rank
+from headrace.domain.state.quota import over_limit, over_reservation, scopes_of, to_grant, with_reservation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from headrace.domain.model.jobs import JobRecord
-    from headrace.domain.model.state import PolicyState, PoolState, Scope, State
+    from headrace.domain.model.jobs import JobRecord, PolicyState, Scope
     from headrace.domain.queueing.ranking import GroupRank
+    from headrace.domain.state.pools import PoolState
+    from headrace.domain.state.state import State
 
 
 class _Queue(NamedTuple):

@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from headrace.domain.indexes.pending import JobGroup
+    from headrace.domain.model.jobs import PolicyState
     from headrace.domain.model.requests import Request
-    from headrace.domain.model.state import PolicyState, PoolState, State
+    from headrace.domain.state.pools import PoolState
+    from headrace.domain.state.state import State
 
 
 class ProjectedEntry(NamedTuple):

@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.domain.indexes.pending import place_in_line
-from headrace.domain.model.quota import over_reservation, policy_scope, with_reservation
-from headrace.domain.model.supply import known_to
 from headrace.domain.queueing.gates import must_borrow
+from headrace.domain.state.quota import over_reservation, policy_scope, with_reservation
+from headrace.domain.state.supply import known_to
 
 if TYPE_CHECKING:
     from headrace.contracts.documents.model import Profile
     from headrace.contracts.values.amounts import Amounts
     from headrace.domain.indexes.pending import JobGroup
-    from headrace.domain.model.jobs import JobRecord
-    from headrace.domain.model.state import PolicyState, PoolState, State
+    from headrace.domain.model.jobs import JobRecord, PolicyState
+    from headrace.domain.state.pools import PoolState
+    from headrace.domain.state.state import State
 
 SHARE_STEPS = 32
 """The dominant share is a fraction of 2^32 (R15)."""

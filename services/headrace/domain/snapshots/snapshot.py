@@ -18,17 +18,17 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from headrace.contracts.facts.levels import LEVEL
-from headrace.domain.model.state import State
 from headrace.domain.snapshots import state_schema
 from headrace.domain.snapshots.columnar_codec import ColumnReader, ColumnWriter
 from headrace.domain.snapshots.state_copy import Copier
+from headrace.domain.state.state import State
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 MAGIC = b"headrace snapshot 1\n"
-FOLD = 2
-"""Raised whenever a fact comes to mean something else to the fold."""
+FOLD = 3
+"""Raised whenever a fact comes to mean something else to the fold, or a field holds something of another kind."""
 _DIGEST = 32
 _LEVEL = 1  # of zlib: half the time of its default, for a twentieth more bytes
 

@@ -25,20 +25,19 @@ from headrace.domain.indexes.node_index import NodeIndex
 from headrace.domain.indexes.pending import Pending
 from headrace.domain.model import (
     attempts,
-    capacity,
     demand_mix,
     devices,
-    job_deadlines,
     job_states,
     jobs,
     node_claims,
+    policy_gate,
     preemption_state,
     requests,
-    search_backoff,
-    state,
     time_rules,
     tokens,
 )
+from headrace.domain.model import nodes as machines
+from headrace.domain.state import capacity, job_deadlines, pools, state
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -55,7 +54,9 @@ MODULES = (
     devices,
     demand_mix,
     requests,
-    search_backoff,
+    machines,
+    policy_gate,
+    pools,
     job_states,
     jobs,
     state,
@@ -85,16 +86,22 @@ _MODULE_IN_SNAPSHOTS = {
     "model": "documents",
     "node_claims": "claims",
     "preemption_state": "takings",
-    "search_backoff": "searches",
     "time_rules": "terms",
 }
 _NAME_IN_SNAPSHOTS = {
     "attempts.PastJob": "attempts.Answered",
     "demand_mix.DemandMix": "mix.Mix",
+    "jobs.PolicyState": "state.PolicyState",
+    "jobs.Preemption": "takings.Preemption",
+    "jobs.Scope": "state.Scope",
     "node_claims.NodeClaimsState": "claims.Claims",
+    "nodes.NodeState": "state.NodeState",
+    "nodes.Probation": "state.Probation",
+    "policy_gate.BudgetMeter": "terms.Meter",
+    "policy_gate.PolicyGate": "terms.Gate",
+    "pools.Fruitless": "searches.Fruitless",
+    "pools.PoolState": "state.PoolState",
     "state.GovernanceObject": "state.Written",
-    "time_rules.BudgetMeter": "terms.Meter",
-    "time_rules.PolicyGate": "terms.Gate",
     "time_rules.TimeRules": "terms.Terms",
     "tokens.GroupClaims": "tokens.Claims",
 }
@@ -176,7 +183,7 @@ def _maker(field: Any) -> Callable[[], Iterable[Any]] | None:
 _NEVER = object()
 
 
-def _used_scopes(scopes: dict[str, state.Scope]) -> dict[str, state.Scope]:
+def _used_scopes(scopes: dict[str, jobs.Scope]) -> dict[str, jobs.Scope]:
     """Accounts come into being when somebody looks; one that says nothing is not told from one that is not there."""
     return {
         pool: scope
@@ -185,7 +192,7 @@ def _used_scopes(scopes: dict[str, state.Scope]) -> dict[str, state.Scope]:
     }
 
 
-_SHOWN: dict[tuple[type, str], Callable[[Any], Any]] = {(state.PolicyState, "scopes"): _used_scopes}
+_SHOWN: dict[tuple[type, str], Callable[[Any], Any]] = {(jobs.PolicyState, "scopes"): _used_scopes}
 
 
 def values_of(objects: list[Any], kind: type, name: str) -> list[Any]:
@@ -230,12 +237,13 @@ def stands(blank: Any, name: str) -> Any:
 def rebuild(made: state.State) -> None:
     """The aids of a state whose truth is complete: the classes of nodes in each pool, the line of pending jobs, and what is due."""
     for pool in made.pools.values():
-        pool.index = NodeIndex()
+        pool.index = NodeIndex(pool.document)
         pool.index.weigh(pool.mix.stated, amended=made.terms.amended)
     for node in made.nodes.values():
-        if node.pool is not None:
-            node.pool.index.put(node)
-            capacity.tally(node, 1)
+        pool_of_node = made.pool_of(node)
+        if pool_of_node is not None:
+            pool_of_node.index.put(node)
+            capacity.tally(made, node, 1)
     made.pending = Pending()
     made.pending.refill(made.jobs.values(), made.now)
     for job in made.jobs.values():

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from headrace.contracts.messages.queries import ApplyAnswer
-    from headrace.domain.model.state import State
+    from headrace.domain.state.state import State
     from headrace.governance.api.context import CallContext
 
 PATTERN = "tenants/*/serviceAccounts/*"

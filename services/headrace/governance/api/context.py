@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from headrace.bus.text_encryption import Keyring
     from headrace.contracts.documents.model import Documents
     from headrace.contracts.messages.tokens import Grant
-    from headrace.domain.model.state import State
+    from headrace.domain.state.state import State
     from headrace.governance.api.admission_watermark import AdmissionWatermark
     from headrace.governance.calendars import Zones
     from headrace.governance.decide import Operation

@@ -24,7 +24,7 @@ from headrace.views.visibility import ALL_TENANTS, sees_node
 if TYPE_CHECKING:
     from headrace.contracts.messages.history import LeaseView, PastJob, PastView
     from headrace.contracts.messages.queries import StoredRecord
-    from headrace.domain.model.state import State
+    from headrace.domain.state.state import State
     from headrace.governance.api.context import CallContext
 
 
@@ -131,7 +131,7 @@ def _fill_state(answer: pb.PastState, state: State, tenant: str, now: int, view:
     (kind,) = (kind for kind in KINDS if kind.kind == "pool")
     found = sorted(everything(state, kind, tenant, None), key=lambda one: one.name)
     answer.pools.extend(message_of(state, kind, one) for one in found)  # type: ignore[misc]
-    seen = (name for name in sorted(state.nodes) if sees_node(tenant, state.nodes[name]))
+    seen = (name for name in sorted(state.nodes) if sees_node(state, tenant, state.nodes[name]))
     answer.nodes.extend(nodes.message_of(state, name, {}, tenant) for name in seen)
     for owner in sorted({owner for owner, _ in state.policies}) if tenant == ALL_TENANTS else [tenant]:
         answer.queues.extend(queues.messages(state, lines, owner, now))

@@ -31,7 +31,7 @@ from headrace.identity.verifier import bearer
 from headrace.service.concurrency_limit import ConcurrencyLimit, LimitReached
 
 if TYPE_CHECKING:
-    from headrace.domain.model.state import State
+    from headrace.domain.state.state import State
     from headrace.identity.caller import Caller
 
 SEQUENCE = "headrace-sequence"

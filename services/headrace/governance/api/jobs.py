@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from headrace.contracts.messages.queries import JobView
     from headrace.domain.model.jobs import JobRecord
-    from headrace.domain.model.state import State
+    from headrace.domain.state.state import State
     from headrace.governance.api.context import ApiContext, CallContext
     from headrace.governance.api.filters import Filter
 

@@ -21,7 +21,7 @@ from headrace.views.visibility import sees_node
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from headrace.domain.model.state import State
+    from headrace.domain.state.state import State
     from headrace.governance.api.context import CallContext
     from headrace.governance.decide import Operation
 
@@ -33,7 +33,7 @@ async def list_nodes(request: Any, call: CallContext) -> pb.ListNodesResponse:
     passes = filters.parse(request.filter, pb.Node.DESCRIPTOR.fields_by_name)
     answer = pb.ListNodesResponse(sequence=str(backend.state.sequence))
     for name in paging.after(sorted(backend.state.nodes), page.last):
-        if not sees_node(call.tenant, backend.state.nodes[name]):
+        if not sees_node(backend.state, call.tenant, backend.state.nodes[name]):
             continue
         message = message_of(backend.state, name, backend.heard, call.tenant)
         if passes is not None and not passes(look_into(message)):
@@ -48,7 +48,7 @@ async def list_nodes(request: Any, call: CallContext) -> pb.ListNodesResponse:
 async def get_node(request: Any, call: CallContext) -> pb.Node:
     (name,) = names.parts_of(request.name, "nodes/*")
     node = call.backend.state.nodes.get(name)
-    if node is None or not sees_node(call.tenant, node):
+    if node is None or not sees_node(call.backend.state, call.tenant, node):
         raise not_found("node", request.name)
     return message_of(call.backend.state, name, call.backend.heard, call.tenant)
 

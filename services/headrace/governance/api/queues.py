@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from headrace.contracts.messages.queries import BudgetView, QueueView, ScopeView
-    from headrace.domain.model.state import State
+    from headrace.domain.state.state import State
     from headrace.governance.api.context import CallContext
     from headrace.views.job_index import Queue, QueueCounts
 

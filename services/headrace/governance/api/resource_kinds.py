@@ -18,7 +18,7 @@ from headrace.views.visibility import ALL_TENANTS, document_seen_by
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
-    from headrace.domain.model.state import State
+    from headrace.domain.state.state import State
 
 ANSWERED = frozenset({"name", "etag", "closed", "sequence", "warnings", "keys", "nodes"})
 """Fields of resources that documents do not have."""

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from grpc import StatusCode
 
 from headrace.contracts.values.reasons import REJECT_SENTENCES, RejectReason
-from headrace.domain.model.used_ids import ID_OF_ANOTHER, is_of_another, known_digest
+from headrace.domain.state.used_ids import ID_OF_ANOTHER, is_of_another, known_digest
 from headrace.governance.api.errors import ApiError, Violation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from headrace.domain.model.state import State
+    from headrace.domain.state.state import State
 
 
 class _Claim(NamedTuple):

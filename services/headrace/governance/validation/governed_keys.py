@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from headrace.contracts.documents.model import Policy, Tenant
 from headrace.contracts.values.amounts import JOB
-from headrace.domain.model.state import State
+from headrace.domain.state.state import State
 from headrace.governance.objects import ObjectName, name_of
 from headrace.governance.validation.diagnostics import Diagnostics, listed
 from headrace.governance.validation.supply import governed_in, pools_reached

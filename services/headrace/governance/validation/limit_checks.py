@@ -6,10 +6,12 @@ from collections.abc import Iterator, Mapping
 
 from headrace.contracts.documents.model import Policy, Profile, Tenant
 from headrace.contracts.values.amounts import Amounts, format_amount
-from headrace.domain.model.requests import asked_by, make_request
-from headrace.domain.model.state import PolicyState, State
-from headrace.domain.model.supply import PolicyKey, capacity_of
+from headrace.domain.model.census import PolicyKey
+from headrace.domain.model.jobs import PolicyState
+from headrace.domain.model.requests import make_request
 from headrace.domain.queueing.admissible import never_fits
+from headrace.domain.state.state import State
+from headrace.domain.state.supply import asked_by, capacity_of
 from headrace.governance.objects import ObjectName
 from headrace.governance.validation.diagnostics import Diagnostics, listed
 from headrace.governance.validation.supply import governed_in, pools_reached

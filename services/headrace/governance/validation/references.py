@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from headrace.contracts.documents.model import DEFAULT_TENANT, Group, Owner, Policy, Pool, Profile, Tenant, User
-from headrace.domain.model.state import State
 from headrace.domain.queueing.access import may_enter
+from headrace.domain.state.state import State
 from headrace.governance.objects import ObjectName, PlacedDocument, name_of, names
 from headrace.governance.validation.diagnostics import Diagnostics, listed, unknown
 from headrace.governance.validation.supply import pools_reached

@@ -14,9 +14,10 @@ from typing import NamedTuple
 from headrace.contracts.documents.model import Documents
 from headrace.contracts.values.amounts import format_amount
 from headrace.domain.model.dedication import COMMON, has_owners, reach_in
-from headrace.domain.model.state import PolicyState, State
-from headrace.domain.model.supply import capacity_of
+from headrace.domain.model.jobs import PolicyState
 from headrace.domain.queueing.reservation_feasibility import Overbooked, Promise, overbooked
+from headrace.domain.state.state import State
+from headrace.domain.state.supply import capacity_of
 from headrace.governance.objects import ObjectName, name_of, placed
 from headrace.governance.validation.diagnostics import Diagnostics, listed
 from headrace.governance.validation.supply import parts, pools_reached

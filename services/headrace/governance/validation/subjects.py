@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from headrace.contracts.documents.model import User
-from headrace.domain.model.state import State
+from headrace.domain.state.state import State
 from headrace.governance.objects import PlacedDocument, current
 from headrace.governance.validation.diagnostics import Diagnostics
 

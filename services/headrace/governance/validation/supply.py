@@ -6,9 +6,11 @@ from collections.abc import Iterable
 
 from headrace.contracts.documents.model import KEEP_FOR, Policy, Pool
 from headrace.contracts.facts.levels import AMENDED, release_of
+from headrace.domain.model.census import HARDWARE
 from headrace.domain.model.dedication import COMMON, has_owners, owner_of_new
-from headrace.domain.model.state import PoolState, State
-from headrace.domain.model.supply import HARDWARE, by_owner, capacity_of
+from headrace.domain.state.pools import PoolState
+from headrace.domain.state.state import State
+from headrace.domain.state.supply import by_owner, capacity_of
 from headrace.governance.objects import ObjectName, PlacedDocument
 from headrace.governance.validation.diagnostics import Diagnostics
 

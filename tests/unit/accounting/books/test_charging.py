@@ -5,7 +5,7 @@ from headrace.accounting.books.meters import Meters
 from headrace.accounting.books.rollups import Sums
 from headrace.accounting.books.rows import LeaseRow, SuspensionRow
 from headrace.accounting.books.tariffs import Tariffs
-from headrace.domain.model.state import State
+from headrace.domain.state.state import State
 
 
 class Charged:

@@ -4,7 +4,7 @@ from headrace.accounting.books.meters import MeterKey, Meters
 from headrace.accounting.books.rollups import Sums
 from headrace.accounting.books.rows import LeaseRow, ReservationRow
 from headrace.accounting.books.tariffs import Tariffs
-from headrace.domain.model.state import State
+from headrace.domain.state.state import State
 
 
 def lease(number: int, **more: bool) -> LeaseRow:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from headrace.accounting.books.preemptions import NOTED
 from headrace.accounting.books.rows import NOWHERE, RowChanges, SettlementRow, UnusedRow
 from headrace.contracts import facts as f
-from headrace.domain.model.state import State
+from headrace.domain.state.state import State
 
 
 def noted(fact: object) -> RowChanges:

@@ -4,7 +4,7 @@ from headrace.accounting.books.meter import Closed
 from headrace.accounting.books.rollups import NodeSumRow, RollupAccount, Summed, SumRow, Sums
 from headrace.accounting.books.tariffs import TariffRow, Tariffs
 from headrace.contracts.values.durations import DAY, HOUR
-from headrace.domain.model.state import State
+from headrace.domain.state.state import State
 
 ME = RollupAccount("acme", "rnd", "p", "any", "alice", False, "hq")
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from headrace.accounting.books.rows import CapacityRow
 from headrace.accounting.books.supply import Supply
-from headrace.domain.model.state import State
+from headrace.domain.state.state import State
 
 
 def test_what_was_noted_last_and_is_there_no_more_becomes_nothing_once() -> None:

@@ -9,7 +9,7 @@ import pytest
 from headrace.accounting.books.tariffs import NO_TARIFF, PriceRow, Rates, TariffRow, Tariffs, millionths, rates_of
 from headrace.contracts import facts as f
 from headrace.contracts.documents.model import Burst, BurstNode, Pool, Share, Tenant
-from headrace.domain.model.state import State
+from headrace.domain.state.state import State
 
 if TYPE_CHECKING:
     from tests.unit.accounting.conftest import Story, Tables

@@ -5,7 +5,7 @@ import pytest
 from headrace.accounting.reports.history import _check_names, _names, check
 from headrace.accounting.reports.usage import BadQuestion
 from headrace.contracts.messages.audit import AuditRequest
-from headrace.domain.model.state import State
+from headrace.domain.state.state import State
 
 
 @pytest.mark.parametrize(

@@ -174,7 +174,7 @@ def by_looking_at_all(job, hall):
     offers = {
         node.name: backfill_placement._Prospect(node, job.request.shape, tuple(occupants(node)))
         for node in hall.nodes.values()
-        if backfill_placement.may_hold(node, job)
+        if backfill_placement.may_hold(hall, node, job)
     }
     places = []
     for rank in range(job.request.replicas):

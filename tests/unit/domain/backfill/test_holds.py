@@ -8,7 +8,7 @@ from headrace.contracts import facts as f
 from headrace.contracts.documents import model as d
 from headrace.contracts.values.amounts import GPU, GPU_UNITS
 from headrace.domain.backfill.holds import OutOfReach, as_seen_by, holds_before, rank_in_line
-from headrace.domain.model.capacity import take
+from headrace.domain.state.capacity import take
 from tests.unit.domain.site import HALF, Site, place, policy, pool, profile, slice_at
 from tests.unit.domain.snapshot import differences, snapshot
 

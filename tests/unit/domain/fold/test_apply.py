@@ -10,7 +10,7 @@ from headrace.contracts.transport.codec import decode_record
 from headrace.contracts.values.durations import HOUR, SECOND
 from headrace.domain.fold.apply import HANDLERS, apply
 from headrace.domain.model.job_states import JobState
-from headrace.domain.model.state import ENDED_KEPT, IDS_REMEMBERED, State
+from headrace.domain.state.state import ENDED_KEPT, IDS_REMEMBERED, State
 from tests.unit.domain.hall import Hall
 
 GOLDEN = sorted((Path(__file__).parents[3] / "golden/facts").glob("*.json"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headrace.contracts.facts import SnapshotTakenV1
 from headrace.domain.fold.apply import HANDLERS
-from headrace.domain.model.state import State
+from headrace.domain.state.state import State
 from tests.unit.domain.snapshot import snapshot
 
 

@@ -63,7 +63,7 @@ def test_a_pool_that_is_held_stays_although_it_was_deleted_meanwhile():
     assert "hall" in hall.state.pools
     hall.end(job)
     hall.say("governance", f.PoolDeletedV1(author="a.b", name="hall"))
-    assert (hall.state.pools, hall.state.nodes["n1"].pool) == ({}, None)
+    assert (hall.state.pools, hall.state.nodes["n1"].pool) == ({}, "")
 
 
 def test_a_job_admitted_while_its_policy_was_being_deleted_is_not_lost():

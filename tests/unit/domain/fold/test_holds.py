@@ -6,8 +6,8 @@ import pytest
 
 from headrace.contracts import facts as f
 from headrace.contracts.values.durations import SECOND
-from headrace.domain.model.search_backoff import is_worthwhile, note_fruitless
-from headrace.domain.model.state import State
+from headrace.domain.state.search_backoff import is_worthwhile, note_fruitless
+from headrace.domain.state.state import State
 from tests.unit.domain.site import Site, place
 
 

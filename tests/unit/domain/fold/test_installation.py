@@ -6,8 +6,8 @@ from headrace.contracts.facts.levels import AMENDED, FIRST, LEVEL, RELEASES
 from headrace.contracts.facts.records import Record
 from headrace.contracts.values.amounts import GPU
 from headrace.domain.fold.installation import HANDLERS, beyond_us
-from headrace.domain.model.state import State
 from headrace.domain.placement.placement import find_places
+from headrace.domain.state.state import State
 from tests.unit.domain.site import HALF, PROFILES, Site, policy, pool, profile
 
 

@@ -19,7 +19,7 @@ from headrace.contracts.values.amounts import CPU_UNITS
 from headrace.contracts.values.durations import SECOND
 from headrace.domain.fold.ledger import FoldedLedger, LedgerBroken
 from headrace.domain.model.requests import Shape
-from headrace.domain.model.state import State
+from headrace.domain.state.state import State
 from tests.unit.domain.site import GIB, Site, gpus, policy, pool
 from tests.unit.domain.snapshot import snapshot
 

@@ -3,7 +3,7 @@
 from headrace.contracts import facts as f
 from headrace.contracts.values.amounts import GPU, GPU_UNITS
 from headrace.domain.model.job_states import JobState
-from headrace.domain.model.search_backoff import is_worthwhile
+from headrace.domain.state.search_backoff import is_worthwhile
 from tests.unit.domain.hall import Hall
 
 

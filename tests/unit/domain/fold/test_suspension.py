@@ -9,9 +9,9 @@ from headrace.contracts.documents.model import Policy, PolicyProfile, Preemption
 from headrace.contracts.facts.fact import DeviceShare, Place
 from headrace.contracts.values.amounts import CPU, GPU, GPU_UNITS, JOB
 from headrace.contracts.values.durations import HOUR, MINUTE, SECOND
-from headrace.domain.model.job_deadlines import START_TIMEOUT, limit_of, walking
 from headrace.domain.model.job_states import JobState
 from headrace.domain.preemption.eligibility import lost_work, protected_until
+from headrace.domain.state.job_deadlines import START_TIMEOUT, limit_of, walking
 from tests.unit.domain.fold.suspension_scene import Scene
 from tests.unit.domain.hall import gpus
 

@@ -8,8 +8,9 @@ from headrace.contracts.values.amounts import CPU, GPU, GPU_UNITS
 from headrace.domain.indexes import gpu_model_balance as module
 from headrace.domain.indexes.expected_use import Amount, Site
 from headrace.domain.indexes.gpu_model_balance import Steering, site_of
+from headrace.domain.model.devices import DeviceState
+from headrace.domain.model.nodes import NodeState
 from headrace.domain.model.requests import Shape
-from headrace.domain.model.state import DeviceState, NodeState
 
 ANY, ONLY_T4 = Shape(1, 0, 0, 0, ()), Shape(1, 0, 0, 0, ("T4",))
 T4, G2 = Site("T4", 3), Site("G2", 3)

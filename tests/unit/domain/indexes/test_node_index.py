@@ -21,9 +21,10 @@ from headrace.domain.indexes.fragmentation import Room
 from headrace.domain.indexes.gpu_model_balance import Steering, site_of
 from headrace.domain.indexes.node_index import NodeIndex
 from headrace.domain.model.devices import DeviceState
+from headrace.domain.model.nodes import NodeState
 from headrace.domain.model.requests import Shape
-from headrace.domain.model.state import NodeState, PoolState
 from headrace.domain.placement.placement import pick_slice
+from headrace.domain.state.pools import PoolState
 from tests.unit.domain.indexes.definitions import after, by_definition, loss
 from tests.unit.domain.site import pool
 
@@ -264,7 +265,6 @@ def test_slices_go_where_a_look_at_every_device_sends_them(steps, often):  # R20
     hall, lying = PoolState(pool(), 1), []
     index = hall.index
     for one in nodes.values():
-        one.pool = hall
         index.put(one)
     mix = [(Shape(0, 0, 0, 0, (), name), weight) for name, weight in often.items()]
     index.weigh(mix, amended=True)
@@ -273,7 +273,7 @@ def test_slices_go_where_a_look_at_every_device_sends_them(steps, often):  # R20
         assert index.find(asked) == (best[-1].name if best is not None else None)
         if best is not None:
             one = best[-1]
-            (share,) = pick_slice(one, [device.layout for device in one.devices], asked.mig, 1)
+            (share,) = pick_slice(index.slices, one, [device.layout for device in one.devices], asked.mig, 1)
             assert [device.name for device in one.devices].index(share.device) == best[-2]
             lying.append((one, share, asked.cpu))
             hold(index, *lying[-1], 1)
@@ -341,7 +341,6 @@ def test_the_nodes_of_an_owner_come_first_and_are_nobody_elses():  # R21
     common, own = node("a", GPU_UNITS), node("b", GPU_UNITS, GPU_UNITS, labels={"for": "ops"})
     hall = PoolState(pool(dedicated=(Dedication(selector={"for": "ops"}, to=Owner(tenant="ops")),)), 1)
     for one in (common, own):
-        one.pool = hall
         hall.index.put(one)
     asked = shape(1)
     assert [hall.index.find(asked, owners) for owners in (("",), ("ops", ""), ("ops",), ("other",))] == ["a", "b", "b", None]
@@ -354,8 +353,7 @@ def test_the_nodes_of_an_owner_come_first_and_are_nobody_elses():  # R21
 
 def test_a_node_whose_owner_has_changed_is_found_as_whose_it_is_now():  # R21
     one, hall = node("a", GPU_UNITS), PoolState(pool(), 1)
-    one.pool = hall
     hall.index.put(one)
-    hall.document = pool(dedicated_to=Owner(tenant="ops"))
+    hall.set_document(pool(dedicated_to=Owner(tenant="ops")), 2)
     hall.index.put(one)
     assert [hall.index.find(shape(1), owners) for owners in (("",), ("ops",))] == [None, "a"]

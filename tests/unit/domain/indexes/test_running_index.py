@@ -2,54 +2,61 @@
 
 from headrace.contracts import facts as f
 from headrace.domain.indexes import running_index
-from headrace.domain.indexes.running_index import Shelf, shelves_of
+from headrace.domain.indexes.running_index import RequestBucket, RunningIndex, note_running
 from tests.unit.domain.hall import Hall
 
 
-def standing(policy):
+def rows_of(index):
     """(grant, job, since, site) of each, by pool and request."""
     return {
         (pool, request.order): [
             row
-            for block in shelf.blocks
+            for block in bucket.blocks
             for row in zip(block.grants, [job.key for job in block.jobs], block.sinces, block.sites, strict=True)
         ]
-        for pool, there in shelves_of(policy).by_pool.items()
-        for request, shelf in there.items()
+        for pool, there in index.by_pool.items()
+        for request, bucket in there.items()
     }
+
+
+def standing(hall, policy):
+    """The rows that the state keeps of a policy."""
+    return rows_of(hall.state.running[policy])
 
 
 def anew(policy):
     """The same, made from the policy's jobs as they are now."""
-    kept, policy.shelves = policy.shelves, None
-    found = standing(policy)
-    policy.shelves = kept
-    return found
+    index = RunningIndex()
+    for job in policy.jobs.values():
+        index.put(job)
+    return rows_of(index)
 
 
 def lending(jobs=4):
     hall = Hall(devices=jobs)
     hall.policy("lender", size=1)
     policy = hall.state.policies["acme", "lender"]
-    shelves_of(policy)
     return hall, policy, [hall.run("lender", f"v{number}", ("n1", number, 1)) for number in range(jobs)]
 
 
-def test_nothing_is_kept_of_a_policy_of_which_nobody_has_asked():
+def test_a_policy_has_an_index_while_a_job_of_it_might_yield():
     hall = Hall(devices=1)
     hall.policy("lender", size=1)
-    hall.run("lender", "v", ("n1", 0, 1))
-    assert hall.state.policies["acme", "lender"].shelves is None
+    seen = [dict(hall.state.running)]
+    job = hall.run("lender", "v", ("n1", 0, 1))
+    seen.append({policy.key: rows_of(index) != {} for policy, index in hall.state.running.items()})
+    hall.end(job)
+    assert [*seen, hall.state.running] == [{}, {("acme", "lender"): True}, {}]
 
 
 def test_what_is_kept_is_what_would_be_made_anew():
     hall, policy, (first, saved, ended, stopped) = lending()
-    assert standing(policy) == anew(policy)
+    assert standing(hall, policy) == anew(policy)
     hall.later(5)
     hall.say("node.n1", f.CheckpointRegisteredV1(job=saved.key, attempt=1, uri="u", at=hall.now))
     hall.end(ended)
-    assert standing(policy) == anew(policy)
-    (rows,) = standing(policy).values()
+    assert standing(hall, policy) == anew(policy)
+    (rows,) = standing(hall, policy).values()
     assert [row[1:] for row in rows] == [
         (first.key, first.started_at, "n1"),
         (saved.key, hall.now, "n1"),
@@ -63,11 +70,11 @@ def test_a_job_that_has_not_started_has_nothing_to_lose_and_one_that_may_not_yie
         hall.end(job)
     waiting = hall.admit("lender", "w")
     hall.grant(waiting, ("n1", 1, 1))
-    (rows,) = standing(policy).values()
+    (rows,) = standing(hall, policy).values()
     assert rows[-1][1:] == (waiting.key, running_index.NOTHING_YET, "n1")
     waiting.preemptible = False
-    running_index.shelve(waiting)
-    assert standing(policy) == anew(policy)
+    note_running(hall.state.running, waiting)
+    assert standing(hall, policy) == anew(policy)
     assert running_index.may_yield(waiting) is False
 
 
@@ -85,28 +92,28 @@ def test_it_is_known_who_has_a_minimum_run_time_of_its_own_also_when_a_block_is_
     monkeypatch.setattr(running_index, "BLOCK_MAX", 4)
     _, _, (free, guarded) = lending(2)
     guarded.min_runtime = 1
-    shelf = Shelf()
+    bucket = RequestBucket()
     for grant in range(12):
-        shelf.put(grant, guarded if grant % 3 else free)
-    assert [sorted(block.guarded) for block in shelf.blocks] == [
-        [grant for grant in block.grants if grant % 3] for block in shelf.blocks
+        bucket.put(grant, guarded if grant % 3 else free)
+    assert [sorted(block.guarded) for block in bucket.blocks] == [
+        [grant for grant in block.grants if grant % 3] for block in bucket.blocks
     ]
-    shelf.put(1, free)
-    shelf.drop(2)
-    assert set().union(*(block.guarded for block in shelf.blocks)) == {4, 5, 7, 8, 10, 11}
+    bucket.put(1, free)
+    bucket.drop(2)
+    assert set().union(*(block.guarded for block in bucket.blocks)) == {4, 5, 7, 8, 10, 11}
 
 
 def test_blocks_stay_short_in_order_and_are_never_empty(monkeypatch):
     monkeypatch.setattr(running_index, "BLOCK_MAX", 4)
     _, _, jobs = lending(1)
-    shelf, grants = Shelf(), [number * 7 % 30 for number in range(30)]
+    bucket, grants = RequestBucket(), [number * 7 % 30 for number in range(30)]
     for grant in grants:
-        shelf.put(grant, jobs[0])
-    assert [grant for block in shelf.blocks for grant in block.grants] == sorted(grants)
-    assert max(len(block.jobs) for block in shelf.blocks) <= 4
-    assert {block.span for block in shelf.blocks} == {(jobs[0].started_at, jobs[0].started_at)}
+        bucket.put(grant, jobs[0])
+    assert [grant for block in bucket.blocks for grant in block.grants] == sorted(grants)
+    assert max(len(block.jobs) for block in bucket.blocks) <= 4
+    assert {block.span for block in bucket.blocks} == {(jobs[0].started_at, jobs[0].started_at)}
     for grant in grants[:-1]:
-        shelf.drop(grant)
-    assert [list(block.grants) for block in shelf.blocks] == [grants[-1:]]
-    shelf.drop(grants[-1])
-    assert shelf.blocks == []
+        bucket.drop(grant)
+    assert [list(block.grants) for block in bucket.blocks] == [grants[-1:]]
+    bucket.drop(grants[-1])
+    assert bucket.blocks == []

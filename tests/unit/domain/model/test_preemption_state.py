@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from headrace.contracts.facts.preemption import Victim
 from headrace.contracts.values.amounts import GPU, GPU_UNITS, JOB
-from headrace.domain.model.preemption_state import Preemption, Proposal, Search
+from headrace.domain.model.jobs import Preemption
+from headrace.domain.model.preemption_state import Proposal, Search
 from tests.unit.domain.site import Site, place, policy
 
 

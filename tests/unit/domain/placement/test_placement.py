@@ -17,8 +17,8 @@ from headrace.contracts.facts.fact import DeviceShare
 from headrace.contracts.values.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, JOB, MEMORY
 from headrace.domain.indexes.node_index import NodeIndex
 from headrace.domain.model.devices import DeviceState
+from headrace.domain.model.nodes import NodeState
 from headrace.domain.model.requests import Shape
-from headrace.domain.model.state import NodeState
 from headrace.domain.placement.placement import find_places, model_allowed, pick_devices, pick_slice, replicas_if_empty
 from tests.unit.domain.site import GIB, HALF, Site, gpus, place, policy, pool, profile
 from tests.unit.domain.snapshot import differences, snapshot
@@ -314,7 +314,7 @@ def cut(*layouts: tuple[tuple[int, str], ...] | None) -> NodeState:
 def test_the_slice_one_replica_took_before_the_rules_were_amended(layouts, name, picked):  # R4, R20
     one = cut(*layouts)
     share = None if picked is None else (DeviceShare(device=f"gpu{picked[0]}", units=7, mig=name, start=picked[1]),)
-    assert pick_slice(one, [device.layout for device in one.devices], name, 7) == share
+    assert pick_slice(None, one, [device.layout for device in one.devices], name, 7) == share
 
 
 @pytest.mark.parametrize(
@@ -333,9 +333,9 @@ def test_the_slice_one_replica_takes(layouts, name, picked):  # R4, R20
     site = Site(pools=(pool(),))
     site.node("n1", 0)
     one = cut(*layouts)
-    one.pool = site.state.pools["hall"]
     share = None if picked is None else (DeviceShare(device=f"gpu{picked[0]}", units=7, mig=name, start=picked[1]),)
-    assert pick_slice(one, [device.layout for device in one.devices], name, 7) == share
+    mix = site.state.pools["hall"].index.slices
+    assert pick_slice(mix, one, [device.layout for device in one.devices], name, 7) == share
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,9 @@ def full(size=4, replicas=1, **pool):
 def clearing(hall, job):
     anyway = leaving_anyway(hall.state, hall.pool)
     leases = [lease for those in anyway.values() for lease in those]
-    return Clearing(job, hall.state.nodes.values(), anyway, accounts_of(hall.state, job, hall.pool, leases))
+    return Clearing(
+        job, hall.state.nodes.values(), anyway, accounts_of(hall.state, job, hall.pool, leases), hall.pool.index.slices
+    )
 
 
 def places(hall, job, gone):
@@ -140,7 +142,7 @@ def test_slices_leave_room_by_their_geometry():  # R4, R26
     hall = site.state.pools["hall"]
 
     def without(*gone):
-        trial = Clearing(job, site.state.nodes.values(), {}, accounts_of(site.state, job, hall, ()))
+        trial = Clearing(job, site.state.nodes.values(), {}, accounts_of(site.state, job, hall, ()), hall.index.slices)
         before = trial.open_all()
         for victim in gone:
             trial.leave(victim)
@@ -173,7 +175,7 @@ def test_under_a_ceiling_a_cut_gpu_frees_no_more_than_it_counted():  # R4, R6
     assert hall.use[GPU] == GPU_UNITS
 
     def suffices(job, *gone):
-        trial = Clearing(job, site.state.nodes.values(), {}, accounts_of(site.state, job, hall, ()))
+        trial = Clearing(job, site.state.nodes.values(), {}, accounts_of(site.state, job, hall, ()), hall.index.slices)
         trial.open_all()
         for victim in gone:
             trial.leave(victim)

@@ -3,9 +3,9 @@
 import pytest
 
 from headrace.contracts.documents.model import Access, Group
-from headrace.domain.model.state import GovernanceObject, State
 from headrace.domain.model.tokens import GroupClaims
 from headrace.domain.queueing.access import is_member, may_act, may_enter
+from headrace.domain.state.state import GovernanceObject, State
 from tests.unit.domain.hall import Hall
 
 DEV = Group(tenant="acme", name="dev", members=("alice",), service_accounts=("ci", "cd"), on_behalf=("ci",))

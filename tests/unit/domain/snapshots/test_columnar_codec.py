@@ -12,8 +12,8 @@ from headrace.contracts.documents.model import PreemptionTerms
 from headrace.contracts.facts.fact import DeviceShare, Ladder, Place
 from headrace.domain.model.derived import NOTHING
 from headrace.domain.model.job_states import JobState
+from headrace.domain.model.jobs import Scope
 from headrace.domain.model.requests import Shape
-from headrace.domain.model.state import Scope
 from headrace.domain.snapshots import columnar_codec as c
 from headrace.domain.snapshots import state_schema
 

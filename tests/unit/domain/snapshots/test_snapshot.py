@@ -12,11 +12,11 @@ import pytest
 from headrace.contracts.documents import model as d
 from headrace.contracts.facts.admission import Dependency
 from headrace.contracts.facts.levels import LEVEL
-from headrace.domain.model import capacity
-from headrace.domain.model.quota import policy_scope
-from headrace.domain.model.state import State
 from headrace.domain.snapshots import state_schema
 from headrace.domain.snapshots.snapshot import MAGIC, SnapshotError, copy_of, dump, load
+from headrace.domain.state import capacity
+from headrace.domain.state.quota import policy_scope
+from headrace.domain.state.state import State
 from tests.unit.domain.site import Site, gpus, place, policy
 from tests.unit.domain.snapshot import differences, kept, snapshot
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.domain.model.state import Scope
+from headrace.domain.model.jobs import Scope
 from headrace.domain.snapshots.state_copy import Copier
 from headrace.domain.snapshots.state_schema import UnknownSort
 from tests.unit.domain.site import Site, policy

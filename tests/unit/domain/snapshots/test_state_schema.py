@@ -8,10 +8,11 @@ from dataclasses import dataclass, fields
 import pytest
 
 from headrace.domain.indexes.node_index import NodeIndex
-from headrace.domain.model.jobs import JobRecord
+from headrace.domain.model.jobs import JobRecord, PolicyState
 from headrace.domain.model.requests import Request
-from headrace.domain.model.state import PolicyState, PoolState, State
 from headrace.domain.snapshots import state_schema
+from headrace.domain.state.pools import PoolState
+from headrace.domain.state.state import State
 from tests.unit.domain.site import Site, policy
 
 BUILT_IN = {

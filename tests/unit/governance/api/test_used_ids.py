@@ -5,7 +5,7 @@ from grpc import StatusCode
 
 from headrace.domain.model.attempts import PastJob
 from headrace.domain.model.job_states import JobState
-from headrace.domain.model.state import State
+from headrace.domain.state.state import State
 from headrace.governance.api.errors import ApiError, Violation
 from headrace.governance.api.used_ids import UsedIds
 

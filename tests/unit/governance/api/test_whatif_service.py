@@ -13,7 +13,7 @@ from headrace.contracts.api import audit_pb2 as pb
 from headrace.contracts.messages.whatif import Difference, Moved, OutcomeNumbers, Sides, WhatIfAnswer
 from headrace.contracts.transport.codec import encode
 from headrace.contracts.values.durations import HOUR, SECOND
-from headrace.domain.model.state import State
+from headrace.domain.state.state import State
 from headrace.governance.api.context import ApiContext, CallContext
 from headrace.governance.api.errors import ApiError
 from headrace.governance.api.slots import Slots

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.contracts.values.amounts import GPU_UNITS
-from headrace.domain.model.supply import capacity_of
+from headrace.domain.state.supply import capacity_of
 from headrace.governance.validation.supply import pools_reached
 
 

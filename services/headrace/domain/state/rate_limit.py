@@ -13,7 +13,7 @@ from headrace.domain.model.time_rules import Allowance
 
 if TYPE_CHECKING:
     from headrace.contracts.documents.model import SubmitRate
-    from headrace.domain.model.state import State
+    from headrace.domain.state.state import State
 
 JOB = SECOND
 """Drops."""

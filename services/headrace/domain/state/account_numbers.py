@@ -16,7 +16,7 @@ from headrace.contracts.values.account_numbers import COUNT, FIRST, former_numbe
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from headrace.domain.model.state import State
+    from headrace.domain.state.state import State
 
     User = tuple[str, str]
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.contracts.values.durations import MINUTE, SECOND
-from headrace.domain.indexes.running_index import shelve
+from headrace.domain.indexes.running_index import note_running
 from headrace.domain.model.job_states import JobState
 
 if TYPE_CHECKING:
     from headrace.domain.model.jobs import JobRecord, LeaseState
-    from headrace.domain.model.state import State
+    from headrace.domain.state.state import State
 
 START_TIMEOUT = 10 * MINUTE
 """By then all replicas have started, or the attempt is over (R35)."""
@@ -23,7 +23,7 @@ OVERRUN_MAX = 30 * SECOND
 
 def watch(state: State, job: JobRecord) -> None:
     """Note when the phase that the job is in now will be over, and whether it might yield in it."""
-    shelve(job)
+    note_running(state.running, job)
     ends = phase_ends(job)
     if ends is None:
         state.deadlines.clear(job.key)

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from headrace.contracts.facts import LeaseOverdueV1
 from headrace.contracts.values.durations import MILLISECOND, SECOND
 from headrace.domain.indexes.pending import group_key
-from headrace.domain.model import search_backoff
 from headrace.domain.model.jobs import JobRecord
-from headrace.domain.model.state import PoolState
+from headrace.domain.state import search_backoff
+from headrace.domain.state.pools import PoolState
 from tests.unit.domain.site import Site, place, policy, pool
 
 MS = MILLISECOND

@@ -7,8 +7,8 @@ from headrace.contracts.documents.model import Budget
 from headrace.contracts.facts.levels import FIRST, LEVEL, RELEASES
 from headrace.contracts.values.amounts import GPU
 from headrace.contracts.values.durations import DAY, HOUR, SECOND, parse_time
-from headrace.domain.model.meters import ceiling, hours, name_of, used
 from headrace.domain.snapshots.snapshot import copy_of, dump, load
+from headrace.domain.state.meters import ceiling, hours, name_of, used
 from tests.unit.domain.site import Site, place, policy
 
 DAILY = Budget(key=GPU, hours=10, per="day")

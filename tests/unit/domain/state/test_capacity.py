@@ -4,8 +4,8 @@ import pytest
 
 from headrace.contracts.facts.fact import Place
 from headrace.contracts.values.amounts import CPU, GPU, GPU_UNITS, JOB, MEMORY
-from headrace.domain.model import capacity
-from headrace.domain.model.quota import scopes_of
+from headrace.domain.state import capacity
+from headrace.domain.state.quota import scopes_of
 from tests.unit.domain.hall import Hall, gpus, shares
 
 

@@ -3,8 +3,8 @@
 from headrace.contracts import facts as f
 from headrace.contracts.documents.model import Group, Tenant, User
 from headrace.contracts.values.account_numbers import FIRST, former_number
-from headrace.domain.model.account_numbers import next_number, retire
-from headrace.domain.model.state import State
+from headrace.domain.state.account_numbers import next_number, retire
+from headrace.domain.state.state import State
 from tests.unit.domain.hall import Hall
 
 ALIKE = ("u6772", "u21864")

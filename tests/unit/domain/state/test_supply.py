@@ -8,7 +8,7 @@ from headrace.contracts import facts as f
 from headrace.contracts.documents import model as d
 from headrace.contracts.values.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, JOB, MEMORY
 from headrace.contracts.values.durations import SECOND
-from headrace.domain.model.supply import by_owner, capacity_of, is_known, known_to, left_for, new_nodes, recount, sums_bind
+from headrace.domain.state.supply import by_owner, capacity_of, is_known, known_to, left_for, new_nodes, recount, sums_bind
 from tests.unit.domain.hall import Hall, gpus
 from tests.unit.domain.site import GIB, HALF, Site, place, policy, pool
 
@@ -49,9 +49,9 @@ def rack(site: Site, name: str, label: str, count: int = 2) -> None:
     site.node(name, count)
     node = site.state.nodes[name]
     node.labels["rack"] = label
-    assert node.pool is not None
-    node.pool.index.put(node)
-    recount(node.pool)
+    pool = site.state.pools[node.pool]
+    pool.index.put(node)
+    recount(pool)
 
 
 @pytest.mark.parametrize(
@@ -128,25 +128,3 @@ def test_what_a_pool_creates_is_its_owners():
 def test_how_the_gpus_of_a_pool_are_cut_is_known():  # R4
     hall = Hall()
     assert hall.pool.families == frozenset()
-
-
-def test_nodes_are_counted_by_kind_and_one_that_comes_goes_or_changes_without_the_others():  # R13
-    site = Site(pools=(pool(**OWN),))
-    for name in ("n1", "n2", "n3"):
-        site.node(name, 2)
-    site.node("m", 1, model="H100-80GB", mig=True)
-    rack(site, "o", "ops")
-    hall, seen = site.state.pools["hall"], []
-    for count in (2, 4):
-        site.node("n3", count)
-        assert hall.census is not None
-        incremental, hall.census = hall.census.kinds, None
-        recount(hall)
-        seen.append([(kind.owner, kind.model, kind.whole, kind.families, many) for kind, many in sorted(incremental.items())])
-        assert incremental == hall.census.kinds
-
-    others = [("", "H100-80GB", 0, ("H100-80GB",), 1), ("default/ops", "H100", 2, (), 1)]
-    assert seen == [[("", "H100", 2, (), 3), *others], [("", "H100", 2, (), 2), ("", "H100", 4, (), 1), *others]]
-    assert hall.census is not None
-    assert sum(many for _, many in hall.census.of(DEV)) == 4
-    assert sum(many for _, many in hall.census.of(OPS)) == 5

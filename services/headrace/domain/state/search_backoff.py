@@ -9,27 +9,18 @@ same: one may have something kept for it (R16), or be barred from a pool (R27).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.contracts.values.durations import MILLISECOND, SECOND
 from headrace.domain.indexes.pending import group_key
+from headrace.domain.state.pools import Fruitless
 
 if TYPE_CHECKING:
     from headrace.domain.model.jobs import JobRecord
-    from headrace.domain.model.state import PoolState
+    from headrace.domain.state.pools import PoolState
 
 REST_FIRST = 10 * MILLISECOND
 REST_MAX = 1 * SECOND
-
-
-@dataclass(slots=True, eq=False)
-class Fruitless:
-    """The last search for a policy's request found nobody, when the pool stood at `epoch`. `retry_at`: a victim's protection ends."""
-
-    epoch: int
-    protected: int
-    retry_at: int | None
 
 
 def note_fruitless(pool: PoolState, job: JobRecord, now: int, protected: int = 0, retry_at: int | None = None) -> None:

@@ -1,7 +1,7 @@
 """Whose texts have to be readable."""
 
 from headrace.contracts import facts as f
-from headrace.domain.model.required_keys import needs_key, waiting_for_key, who_needs_keys
+from headrace.domain.state.required_keys import needs_key, waiting_for_key, who_needs_keys
 from tests.unit.allocator.history import History, policy
 
 

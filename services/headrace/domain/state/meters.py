@@ -13,13 +13,13 @@ from headrace.contracts.values.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, ME
 from headrace.contracts.values.durations import HOUR, SECOND
 from headrace.domain.model.calendar import period_of
 from headrace.domain.model.derived import NOTHING
-from headrace.domain.model.time_rules import BudgetMeter
+from headrace.domain.model.policy_gate import BudgetMeter
 
 if TYPE_CHECKING:
     from headrace.contracts.documents.model import Budget
     from headrace.contracts.values.amounts import Amounts
-    from headrace.domain.model.jobs import LeaseState
-    from headrace.domain.model.state import PolicyState, State
+    from headrace.domain.model.jobs import LeaseState, PolicyState
+    from headrace.domain.state.state import State
 
 _ONE = {GPU: GPU_UNITS, CPU: CPU_UNITS, MEMORY: 1024}
 """What an hour of a key is an hour of: a GPU, a core, a GiB; of other keys one."""

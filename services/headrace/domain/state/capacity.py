@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from headrace.contracts.facts.fact import Place
 from headrace.contracts.values.amounts import CPU, GPU, GPU_UNITS, MEMORY
 from headrace.domain.model.devices import counted
-from headrace.domain.model.quota import scopes_of, totals_of
+from headrace.domain.state.quota import scopes_of, totals_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -19,14 +19,15 @@ if TYPE_CHECKING:
     from headrace.contracts.facts.fact import DeviceShare
     from headrace.contracts.values.amounts import Amounts
     from headrace.domain.model.devices import HeldDevices
-    from headrace.domain.model.jobs import JobRecord, LeaseState
-    from headrace.domain.model.preemption_state import Preemption
-    from headrace.domain.model.state import NodeState, PoolState, State
+    from headrace.domain.model.jobs import JobRecord, LeaseState, Preemption
+    from headrace.domain.model.nodes import NodeState
+    from headrace.domain.state.pools import PoolState
+    from headrace.domain.state.state import State
 
 
 def take(state: State, job: JobRecord, pool: PoolState, place: HeldDevices) -> None:
     """A lease of `job` now holds `place`."""
-    _occupy(state.nodes[place.node], job, place, 1)
+    _occupy(state, state.nodes[place.node], job, place, 1)
     _charge(state, job, pool, place, 1, place.amounts)
 
 
@@ -34,7 +35,7 @@ def give_back(state: State, job: JobRecord, pool: PoolState, place: HeldDevices)
     """The inverse of `take`. A node that has vanished has nothing to give back to, its accounts still do."""
     node = state.nodes.get(place.node)
     if node is not None:
-        _occupy(node, job, place, -1)
+        _occupy(state, node, job, place, -1)
     _charge(state, job, pool, place, -1, place.amounts)
 
 
@@ -43,18 +44,18 @@ def try_on(state: State, job: JobRecord, pool: PoolState, place: HeldDevices, ch
 
     That may leave out what nothing bounds anywhere (`scopes.unbounded`).
     """
-    _occupy(state.nodes[place.node], job, place, sign)
+    _occupy(state, state.nodes[place.node], job, place, sign)
     _charge(state, job, pool, place, sign, charged)
 
 
-def _occupy(node: NodeState, job: JobRecord, place: HeldDevices, sign: int) -> None:
+def _occupy(state: State, node: NodeState, job: JobRecord, place: HeldDevices, sign: int) -> None:
     """Count the place as taken on its node, or as free again."""
     amounts = place.amounts
     _take_units(node, place.devices, sign)
     node.cpu_free -= sign * amounts.get(CPU, 0)
     node.memory_free -= sign * amounts.get(MEMORY, 0)
-    if node.pool is not None:
-        index = node.pool.index
+    if node.pool:
+        index = state.pools[node.pool].index
         index.touch(node)
         index.hold(node, job.request.shape, amounts, sign)
 
@@ -95,11 +96,12 @@ def freed_by(lease: LeaseState) -> HeldDevices:
     return gpu_part(lease) if not lease.suspended_at else Place(node=lease.node)
 
 
-def tally(node: NodeState, sign: int) -> None:
+def tally(state: State, node: NodeState, sign: int) -> None:
     """Tell its pool's index of all that is held on the node, or with sign -1 of no such thing: before and after it becomes another."""
-    if node.pool is not None:
+    pool = state.pool_of(node)
+    if pool is not None:
         for lease in node.leases.values():
-            node.pool.index.hold(node, lease.job.request.shape, held_by(lease).amounts, sign)
+            pool.index.hold(node, lease.job.request.shape, held_by(lease).amounts, sign)
 
 
 def _charge(state: State, job: JobRecord, pool: PoolState, place: HeldDevices, sign: int, charged: Amounts) -> None:
@@ -232,8 +234,8 @@ def keep(state: State, places: Iterable[Place], sign: int) -> None:
                 device.keep(shares[device.name], sign)
         node.cpu_nominated += sign * place.amounts.get(CPU, 0)
         node.memory_nominated += sign * place.amounts.get(MEMORY, 0)
-        if node.pool is not None:
-            node.pool.index.touch(node)
+        if node.pool:
+            state.pools[node.pool].index.touch(node)
 
 
 def _take_units(node: NodeState, devices: tuple[DeviceShare, ...], sign: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from headrace.domain.model.state import State
+    from headrace.domain.state.state import State
 
 ID_OF_ANOTHER = "this id names a job of somebody else in this tenant; make a new ULID"
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from headrace.contracts import facts as f
 from headrace.contracts.documents import model as d
-from headrace.contracts.values.amounts import GPU_UNITS
-from headrace.domain.model.devices import DeviceState
 from headrace.domain.model.job_states import FINAL, HOLDING, JobState
-from headrace.domain.model.state import NodeState, State
+from headrace.domain.state.state import State
 from tests.unit.domain.site import Site, gpus, place, policy, profile
 
 
@@ -18,30 +14,13 @@ def test_every_job_waits_holds_leases_or_is_out():
     assert (JobState.PENDING in HOLDING | FINAL, HOLDING & FINAL) == (False, frozenset())
 
 
-@pytest.mark.parametrize(
-    ("free", "nominated", "units"),
-    [
-        pytest.param(GPU_UNITS, 0, GPU_UNITS, id="all of it"),
-        pytest.param(GPU_UNITS, 1, GPU_UNITS - 1, id="what is kept is not open"),
-        pytest.param(5, 9, 0, id="more is kept than is free yet: nothing is open, and not less"),
-    ],
-)
-def test_the_units_of_a_device_that_anybody_may_be_granted(free, nominated, units):  # R27
-    assert DeviceState("gpu0", "H100", 80, free, nominated).open == units
-
-
-@pytest.mark.parametrize(
-    ("status", "cordoned", "healthy", "grantable"),
-    [
-        pytest.param("ready", "", True, True, id="ready"),
-        pytest.param("ready", "new fans", True, False, id="cordoned: it counts as capacity, and takes nothing new"),
-        pytest.param("lost", "", False, False, id="lost"),
-        pytest.param("stopped", "", False, False, id="stopped"),
-    ],
-)
-def test_which_nodes_count_and_which_take_work(status, cordoned, healthy, grantable):  # R6
-    node = NodeState("n1", {}, [], 0, 0, 0, 0, 0, status=status, cordoned=cordoned)
-    assert (node.healthy, node.grantable) == (healthy, grantable)
+def test_a_node_knows_the_name_of_its_pool_and_the_state_has_the_pool():
+    site = Site()
+    site.node("n1", 1)
+    node = site.state.nodes["n1"]
+    there = [(node.pool, site.state.pool_of(node) is site.state.pools["hall"])]
+    site.say(f.PoolDeletedV1(author="a.b", name="hall"))
+    assert [*there, (node.pool, site.state.pool_of(node))] == [("hall", True), ("", None)]
 
 
 def test_two_states_share_nothing():

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from headrace.contracts.documents import model as d
 from headrace.contracts.documents.model import SubmitRate
-from headrace.domain.model.rate_limit import JOB, left, rate_of, wait_for
 from headrace.domain.snapshots.snapshot import dump, load
+from headrace.domain.state.rate_limit import JOB, left, rate_of, wait_for
 from tests.unit.domain.site import Site
 
 RATE = SubmitRate(per_second=3, burst=4)

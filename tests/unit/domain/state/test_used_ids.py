@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 from headrace.contracts import facts as f
-from headrace.domain.model.state import IDS_REMEMBERED
-from headrace.domain.model.used_ids import job_with, known_digest
 from headrace.domain.snapshots.snapshot import copy_of
+from headrace.domain.state.state import IDS_REMEMBERED
+from headrace.domain.state.used_ids import job_with, known_digest
 from tests.unit.domain.hall import Hall
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts.values.amounts import CPU, JOB, MEMORY
-from headrace.domain.model.state import Scope
+from headrace.domain.model.jobs import Scope
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from headrace.contracts.values.amounts import Amounts
-    from headrace.domain.model.state import PolicyState, PoolState, State
+    from headrace.domain.model.jobs import PolicyState
+    from headrace.domain.state.pools import PoolState
+    from headrace.domain.state.state import State
 
 UNGOVERNED = frozenset({CPU, MEMORY, JOB})
 """Keys that bind nothing here unless the pool's `capacity` names them (R5); any other key then has capacity 0."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from headrace.domain.model.job_states import FINAL
 
 if TYPE_CHECKING:
-    from headrace.domain.model.state import State
+    from headrace.domain.state.state import State
 
 
 def who_needs_keys(state: State) -> dict[tuple[str, str], int]:

@@ -2,7 +2,7 @@
 
 from headrace.contracts import facts as f
 from headrace.contracts.values.durations import MINUTE, SECOND
-from headrace.domain.model.job_deadlines import OVERRUN_MAX, START_TIMEOUT, limit_of, walking
+from headrace.domain.state.job_deadlines import OVERRUN_MAX, START_TIMEOUT, limit_of, walking
 from tests.unit.domain.hall import Hall
 
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from headrace.contracts.documents import model as d
 from headrace.contracts.facts.levels import FIRST
 from headrace.contracts.values.amounts import CPU, GPU, JOB, MEMORY, take_from
-from headrace.domain.model import quota
-from headrace.domain.model.quota import Shortfall
-from headrace.domain.model.state import PolicyState, Scope
+from headrace.domain.model.jobs import PolicyState, Scope
+from headrace.domain.state import quota
+from headrace.domain.state.quota import Shortfall
 from tests.unit.domain.site import Site, gpus, policy, pool
 
 GOVERNED = frozenset({GPU, CPU})
