@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.architecture.tree import files, imported
+import tomllib
+
+from tests.architecture.tree import files, imported, text
 
 
 def is_test(module: str) -> bool:
@@ -17,3 +19,9 @@ def test_modules_import_no_test() -> None:
             modules = {name for name in imported(path) if is_test(name) and f"{name.replace('.', '/')}.py" in files()}
             importing |= {path: " ".join(sorted(modules))} if modules else {}
     assert importing == {}
+
+
+def test_folders_that_make_test_skips_are_named_by_their_whole_path() -> None:
+    """A bare name such as `api` skips every folder of that name, among them the unit tests of a package."""
+    skipped = tomllib.loads(text("pyproject.toml"))["tool"]["pytest"]["ini_options"]["norecursedirs"]
+    assert [name for name in skipped if "/" not in name and name not in (".*", "__pycache__")] == []

@@ -67,7 +67,7 @@ async def test_who_was_never_there_is_taken_for_misspelt(office, call, site):
 
 async def test_whom_documents_name_and_what_is_nobody_stay(office, call, site):
     site.write("groups: [{name: ops, members: [mia]}]")
-    with pytest.raises(ApiError, match="is no name of this kind; it looks like tenants"):
+    with pytest.raises(ApiError, match="does not match this kind of name; it looks like tenants"):
         await erase_user(forgotten("zoe/groups/x", force=True), call("EraseUser"))
     with pytest.raises(Refused, match="group ops still names mia"):
         await erase_user(forgotten("mia", force=True), call("EraseUser"))

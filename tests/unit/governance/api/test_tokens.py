@@ -63,7 +63,7 @@ async def test_who_only_tries_is_given_none(make, call, office):
         ("user", "ann", "tenants/default", {"lifetime": "367d"}, "token.lifetime: a token lives for 1s to 366d"),
         ("user", "ann", "", {}, "token.role: tokens of this role are made under /v1/tenants/acme/tokens"),
         ("node", "gpu01", "tenants/default", {}, "token.role: tokens of this role are made under /v1/tokens"),
-        ("user", "ann", "pools/x", {}, "parent: 'pools/x' is not a name of this kind"),
+        ("user", "ann", "pools/x", {}, "parent: 'pools/x' does not match this kind of name"),
     ],
 )
 async def test_what_is_wrong_is_told_by_its_field(make, role, handle, parent, more, complaint):
