@@ -15,6 +15,7 @@ from tests.architecture.tree import ROOT, sources
 CLEAN: tuple[str, ...] = (
     "accounting/",
     "admission/",
+    "allocator/",
     "archive/",
     "audit/",
     "bus/",

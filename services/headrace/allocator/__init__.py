@@ -1,4 +1,4 @@
-"""Who runs where, and now: the only service that grants, revokes, orders stops and ends jobs.
+"""Allocation of resources to jobs: the only service that grants and revokes leases, orders stops and ends jobs.
 
 The question it answers: *given the ledger so far, what has to be stated next?*
 
@@ -7,9 +7,13 @@ Facts read: all. Facts written: `lease.granted`, `lease.revoked`, `stop.ordered`
 `policy.gated`, `growth.requested`, `growth.ended`, `node.set_aside`, `node.check_ordered`,
 `move.ordered`.
 
-`decide` is the round: `settlement` answers what has happened to jobs, `proposals` judges what preemption found, `granting` hands out what
-is free, `learning` notes what is asked for, `gating` what windows and budgets say (R33), `growing` asks for nodes (R38). All are pure.
-`service` connects them to the bus.
+`decide` is the round: `job_lifecycle` settles events of jobs, `proposals` judges what preemption found, `granting` grants free units,
+`demand_mix` states what is usually requested, `windows_budgets` opens and closes policies' gates (R33), `scale_up` requests nodes (R38).
+All are pure. `service` connects them to the bus.
 
-It never searches for victims (preemption does), never speaks to a node (feed does), never looks at a clock.
+For `granting`: `candidate_index` keeps all pending jobs by pool (`request_classes`, `pool_queue`, `request_bitsets`); `feasibility_cache`
+has what fits in one round; `backfill_candidates` and `backfill_reservations` keep units for jobs that have waited too long (R16);
+`reclaim_requests` opens searches for victims (R19, R23); `suspend_resume` and `relocation` resume and move suspended jobs (R29).
+
+It never searches for victims (preemption does), never sends to a node (feed does), never reads a clock.
 """

@@ -1,10 +1,10 @@
-"""One round of the allocator: everything it has to state at this moment, given the ledger so far. Pure.
+"""One round of the allocator: the facts to state now, given the ledger so far. Pure.
 
-Naive meaning: answer what has happened to jobs; judge proposals; end what is kept too long; then grant until nothing more can be.
-Two departures. Orders and their ends change what is free, and what is learnt changes which place is good, in ways a grant of the same
-round would have to see, so when there are any, grants wait for the next round, which follows at once; and so do those in line while
-somebody goes back into it, who may be first. And pending jobs are looked over (R10) only when documents or hardware have changed since
-they last were, or somebody was admitted who was judged before they had; looking again would find nothing.
+Naive meaning: settle events of jobs; judge proposals; end holds and nominations that are over; then grant until nothing more fits.
+Two departures. Orders and their ends change free capacity, and learnt mixes change which place is best, in ways that grants of the same
+round would have to consider, so if there are any, grants wait for the next round, which follows at once; and so do grants to waiting jobs
+while a job is being requeued, which may rank first. And pending jobs are reviewed (R10) only when documents or hardware have changed since
+the last review, or a job was admitted that was judged before that change; another review would find nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from itertools import chain, islice
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from headrace.allocator.candidate_index import Standings
+from headrace.allocator.candidate_index import CandidateIndex
 from headrace.allocator.demand_mix import Learning
 from headrace.allocator.granting import grant
 from headrace.allocator.job_lifecycle import next_check, review_pending, set_aside, settle
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from headrace.domain.state.state import State
 
 SETTLED_MAX = 500
-"""Facts that settle jobs in one record: half of it, so that grants find room in it too."""
+"""Maximum facts that settle jobs in one record: half of it, so that it has space for grants too."""
 
 _search_of = attrgetter("search")
 _WAITS = (JobState.PENDING, JobState.SUSPENDED)
@@ -41,22 +41,22 @@ _ABOUT_A_JOB = (JobDismissedV1, JobEndedV1, JobRequeuedV1, LeaseRevokedV1, StopO
 
 
 class Allocator:
-    """The rules of the allocator over one state. All it remembers are memos, not truths: forgetting them costs time only.
+    """The rules of the allocator over one state. Its own attributes are caches: losing them costs time only.
 
-    `reviewed`: the documents for which pending jobs were looked over; `looked_at`: the time of the last look, up to which time alone
-    brings nothing new.
+    `reviewed`: the documents for which pending jobs were reviewed; `looked_at`: the time of the last round, up to which time alone changes
+    nothing.
     """
 
     def __init__(self, state: State) -> None:
         self.state = state
         self.reviewed = -1
         self.looked_at = 0
-        self.standings = Standings(state)
+        self.index = CandidateIndex(state)
         self.learning = Learning()
         self.gates = Gates(state)
 
     def decide(self, now: int) -> tuple[AnyFact, ...]:
-        """The facts to state at log time `now`; empty when there is nothing to say."""
+        """The facts to state at log time `now`; may be empty."""
         state, room, self.looked_at = self.state, RecordRoom(), now
         first = self._before_grants(now, room)
         if first:
@@ -64,7 +64,7 @@ class Allocator:
         settled: list[AnyFact] = []
         for unit in settle(state, now):
             if len(settled) + len(unit) > SETTLED_MAX or not room.takes(unit):
-                break  # the next record has room for it, and it stays whole
+                break  # the next record has space for it, and it is not split
             settled += unit
         skip = {fact.job for fact in settled if isinstance(fact, _ABOUT_A_JOB)}
         if self.reviewed != state.documents_sequence and len(settled) < SETTLED_MAX:
@@ -76,13 +76,13 @@ class Allocator:
             skip |= {fact.job for fact in dismissed}
         skip |= {key for key, job in state.cancels.items() if job.state in _WAITS}  # those that the next record ends
         line_stands = not any(isinstance(fact, JobRequeuedV1) for fact in settled)
-        facts = (*settled, *grant(state, self.standings, now, skip, room, in_line=line_stands))
+        facts = (*settled, *grant(state, self.index, now, skip, room, in_line=line_stands))
         if facts or not any(pool.document.burst for pool in state.pools.values()):
             return facts
         return tuple(room.fill(ask_for_growth(state, now)))
 
     def _before_grants(self, now: int, room: RecordRoom) -> tuple[AnyFact, ...]:
-        """What grants have to wait for: gates, orders, what is learnt."""
+        """Facts that grants have to wait for: gates, orders, learnt mixes."""
         state = self.state
         if state.terms.timed and (gates := tuple(room.fill(self.gates.changes(now)))):
             return gates
@@ -96,10 +96,10 @@ class Allocator:
         return tuple(room.fill(learned)) if learned else ()
 
     def next_wakeup(self) -> int | None:
-        """The log time, after that of the last look, at which something is due although nothing new is read (R34)."""
+        """Log time after the last round at which facts are due without new records (R34)."""
         state, looked_at = self.state, max(self.state.now, self.looked_at)
         moments = [state.deadlines.next(looked_at), state.pending.next_ripe()]
-        moments += [self.gates.next_look(looked_at), self.standings.next_due(looked_at)]
+        moments += [self.gates.next_look(looked_at), self.index.next_due(looked_at)]
         moments += [pool.search.opened_at + SEARCH_MAX for pool in state.pools.values() if pool.search is not None]
         moments += [next_worthwhile(pool, looked_at) for pool in state.pools.values()]
         moments += [next_growth(state, looked_at), next_check(state)]

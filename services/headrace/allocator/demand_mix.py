@@ -1,4 +1,4 @@
-"""Stating what pools are usually asked for, when it has changed (R20): by counts, never by time."""
+"""States pools' usual demand when it has changed (R20): by counts, independent of time."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 
 class Learning:
-    """Which pools' mixes have to be stated anew. It remembers how long each certainly holds; forgetting that costs time only."""
+    """Pools whose demand mix has to be stated again. It caches how long each mix surely holds; losing the cache costs time only."""
 
     def __init__(self) -> None:
         self._holds: dict[str, tuple[int, int]] = {}
 
     def news(self, state: State) -> list[f.MixLearnedV1]:
-        """A fact for each pool whose mix is another now, by name."""
+        """A fact for each pool whose mix has changed, by name."""
         news = []
         for name, pool in state.pools.items():
             mix = pool.mix

@@ -1,7 +1,7 @@
-"""What fits where in one round, and for whom: the same for everybody in a pool, but for what is kept for better-ranked jobs (R16, R18).
+"""Requests that fit in each pool during one round, with the holds for better-ranked jobs (R16, R18).
 
-Strategy: what fits is a set of requests for each pool and stage (`holding`), worked out when somebody asks and kept until something is
-granted there. Within a round use only grows and free amounts only shrink, so what was found not to fit is not asked for again.
+Strategy: the feasible requests are one set for each pool and stage (`backfill_reservations`), computed on demand and kept until a grant in
+the pool. Within a round use only grows and free amounts only shrink, so a request that did not fit is not tried again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from headrace.allocator.backfill_reservations import Stage
-    from headrace.allocator.candidate_index import Standings
+    from headrace.allocator.candidate_index import CandidateIndex
     from headrace.allocator.pool_queue import PoolCandidate, PoolQueue
     from headrace.allocator.relocation import Found, Moving
     from headrace.allocator.request_classes import PoolCandidates
@@ -30,211 +30,213 @@ if TYPE_CHECKING:
     from headrace.domain.state.state import State
 
 
-class Rooms:
-    """The pools during one round. `moves` counts changes after which a pool that had nobody might have somebody.
+class FeasibilityCache:
+    """The pools during one round. `moves` counts changes after which a pool without a candidate might have one.
 
-    `lifted`: pools in which a preemptor has found room in this round, so that what was nominated for it may be anybody's.
+    `lifted`: pools in which a preemptor has started in this round, so that units nominated for it may be free.
     """
 
-    def __init__(self, state: State, standings: Standings, now: int) -> None:
-        self.keeping: dict[str, PoolHolds] = {}
+    def __init__(self, state: State, index: CandidateIndex, now: int) -> None:
+        self.pool_holds: dict[str, PoolHolds] = {}
         self.lifted: set[str] = set()
         self.moves = 0
         self._state = state
-        self._standings = standings
+        self._index = index
         self._now = now
         self._seen = -1
         self._fits: dict[str, dict[Stage, int]] = {}
         self._whole: set[tuple[str, Stage, int]] = set()
         self._failed: dict[str, list[tuple[frozenset[str], int]]] = {}
 
-    def keep(self, hold: Hold, board: PoolQueue) -> None:
-        """From now on the places of the hold are out of reach for those who rank below its job."""
-        keeping = self.keeping.get(board.name)
-        if keeping is None:
-            keeping = self.keeping[board.name] = PoolHolds(self._state, self._standings, board, self._now)
-        keeping.add(hold)
-        self._fits.pop(board.name, None)
+    def keep(self, hold: Hold, queue: PoolQueue) -> None:
+        """Reserve the places of the hold against jobs that rank below its job."""
+        pool_holds = self.pool_holds.get(queue.name)
+        if pool_holds is None:
+            pool_holds = self.pool_holds[queue.name] = PoolHolds(self._state, self._index, queue, self._now)
+        pool_holds.add(hold)
+        self._fits.pop(queue.name, None)
 
-    def fits(self, board: PoolQueue, stage: Stage = ()) -> int:
-        """The requests of which one replica could be placed in the pool now, as far as the pool goes."""
-        known = self._fits.setdefault(board.name, {})
+    def fits(self, queue: PoolQueue, stage: Stage = ()) -> int:
+        """Requests with one replica that could be placed in the pool now, as far as the pool's capacity goes."""
+        known = self._fits.setdefault(queue.name, {})
         fits = known.get(stage)
         if fits is None:
-            self._show(board, stage)
-            fits = board.ceiling.read(self._standings.needs)
+            self._show(queue, stage)
+            fits = queue.ceiling.read(self._index.needs)
             if fits:
-                fits &= board.placeable()
-            for kept, number in self._failed.get(board.name, ()):
+                fits &= queue.placeable()
+            for kept, number in self._failed.get(queue.name, ()):
                 if kept.issubset(stage):
                     fits &= ~(1 << number)
             known[stage] = fits
         return fits
 
-    def _show(self, board: PoolQueue, stage: Stage) -> None:
-        keeping = self.keeping.get(board.name) if self.keeping else None
-        if keeping is not None:
-            keeping.show(stage)
+    def _show(self, queue: PoolQueue, stage: Stage) -> None:
+        pool_holds = self.pool_holds.get(queue.name) if self.pool_holds else None
+        if pool_holds is not None:
+            pool_holds.show(stage)
 
-    def show_to(self, post: PoolCandidates, number: int) -> Stage:
-        """Have the pool look as it does to the head of a request that waits, to which nothing is lent; the stage."""
-        keeping = self.keeping.get(post.board.name)
-        stage = () if keeping is None else keeping.before(post.rank(number))
-        self._show(post.board, stage)
+    def show_to(self, candidates: PoolCandidates, number: int) -> Stage:
+        """Apply the stage of a request's waiting head, to which nothing is lent; returns the stage."""
+        pool_holds = self.pool_holds.get(candidates.queue.name)
+        stage = () if pool_holds is None else pool_holds.before(candidates.rank(number))
+        self._show(candidates.queue, stage)
         return stage
 
-    def kept(self, board: PoolQueue, stage: Stage) -> tuple[tuple[Place, ...], ...]:
-        """The places that are out of reach at a stage: the same jobs may keep others another time."""
-        keeping = self.keeping.get(board.name)
-        return () if keeping is None else keeping.places(stage)
+    def kept(self, queue: PoolQueue, stage: Stage) -> tuple[tuple[Place, ...], ...]:
+        """The places reserved at a stage: the same jobs may hold others another time."""
+        pool_holds = self.pool_holds.get(queue.name)
+        return () if pool_holds is None else pool_holds.places(stage)
 
-    def find(self, board: PoolQueue, stage: Stage, job: JobRecord) -> tuple[Place, ...] | None:
-        """Where the job would go, as it is seen at this stage."""
-        self._show(board, stage)
-        return find_places(self._state, job, board.pool)
+    def find(self, queue: PoolQueue, stage: Stage, job: JobRecord) -> tuple[Place, ...] | None:
+        """Places for the job, at this stage."""
+        self._show(queue, stage)
+        return find_places(self._state, job, queue.pool)
 
-    def best(self, board: PoolQueue, allowed: Callable[[PoolCandidates, int], int]) -> tuple[PoolCandidate, Stage] | None:
-        """The best-ranked candidate of a pool that fits, and the stage at which it does."""
-        keeping = self.keeping.get(board.name) if self.keeping else None
-        if keeping is None:
-            fits = self.fits(board)
-            best = board.best(fits, allowed) if fits else None
+    def best(self, queue: PoolQueue, allowed: Callable[[PoolCandidates, int], int]) -> tuple[PoolCandidate, Stage] | None:
+        """The best-ranked candidate of a pool that fits, and its stage."""
+        pool_holds = self.pool_holds.get(queue.name) if self.pool_holds else None
+        if pool_holds is None:
+            fits = self.fits(queue)
+            best = queue.best(fits, allowed) if fits else None
             return None if best is None else (best, ())
-        line = keeping.line()
-        for length in range(len(line) + 1):
-            stage = tuple(key for _, key in line[:length])
-            best = self._best_at(board, keeping, stage, allowed)
+        holders = pool_holds.holders()
+        for length in range(len(holders) + 1):
+            stage = tuple(key for _, key in holders[:length])
+            best = self._best_at(queue, pool_holds, stage, allowed)
             if best is None:
                 return None
-            if length == len(line) or best.rank <= line[length][0]:
-                return best, keeping.not_lent(stage, ends_at(self._state, best.job, self._now))
+            if length == len(holders) or best.rank <= holders[length][0]:
+                return best, pool_holds.not_lent(stage, ends_at(self._state, best.job, self._now))
         return None
 
     def _best_at(
-        self, board: PoolQueue, keeping: PoolHolds, stage: Stage, allowed: Callable[[PoolCandidates, int], int]
+        self, queue: PoolQueue, pool_holds: PoolHolds, stage: Stage, allowed: Callable[[PoolCandidates, int], int]
     ) -> PoolCandidate | None:
         """The best-ranked candidate that fits beside these holds, or beside those of them that are not lent to it."""
-        fits = self.fits(board, stage)
-        best = board.best(fits, allowed)
-        if not self.fits(board) & ~fits:
+        fits = self.fits(queue, stage)
+        best = queue.best(fits, allowed)
+        if not self.fits(queue) & ~fits:
             return best
-        for until in keeping.loans(stage):
-            more = self.fits(board, keeping.not_lent(stage, until)) & ~fits
+        for until in pool_holds.loans(stage):
+            more = self.fits(queue, pool_holds.not_lent(stage, until)) & ~fits
             if not more:
                 continue
-            found = board.best(more, self._ended_by(until, allowed))
+            found = queue.best(more, self._ended_by(until, allowed))
             if found is not None and (best is None or found.rank < best.rank):
                 best = found
         return best
 
     def _ended_by(self, until: int, allowed: Callable[[PoolCandidates, int], int]) -> Callable[[PoolCandidates, int], int]:
-        """As `allowed`, but only requests whose heads, if they were granted now, would have ended by a moment."""
+        """As `allowed`, but only requests whose heads, if granted now, would have ended by `until`."""
 
-        def ended(post: PoolCandidates, requests: int) -> int:
+        def ended(candidates: PoolCandidates, requests: int) -> int:
             for number in bits_of(requests):
-                end = ends_at(self._state, post.strand.heads[number][1], self._now)
+                end = ends_at(self._state, candidates.pending_class.heads[number][1], self._now)
                 if end is None or end > until:
                     requests &= ~(1 << number)
-            return allowed(post, requests)
+            return allowed(candidates, requests)
 
         return ended
 
     @staticmethod
-    def _stage_of(keeping: PoolHolds, post: PoolCandidates, number: int) -> Stage:
-        return keeping.stage_of(post.rank(number), post.strand.heads[number][1])
+    def _stage_of(pool_holds: PoolHolds, candidates: PoolCandidates, number: int) -> Stage:
+        return pool_holds.stage_of(candidates.rank(number), candidates.pending_class.heads[number][1])
 
     def best_suspended(self, pool: PoolState, resuming: Resuming) -> tuple[Rank, JobRecord] | None:
-        """The best-ranked suspended job that could go on in a pool, for which nothing of its own is kept from it (R29)."""
-        keeping = self.keeping.get(pool.document.name)
-        line = keeping.line() if keeping is not None else []
-        for length in range(len(line) + 1):
-            if keeping is not None:
-                keeping.show(tuple(key for _, key in line[:length]))
+        """The best-ranked suspended job that can be resumed in a pool beside the holds of better-ranked jobs (R29)."""
+        pool_holds = self.pool_holds.get(pool.document.name)
+        holders = pool_holds.holders() if pool_holds is not None else []
+        for length in range(len(holders) + 1):
+            if pool_holds is not None:
+                pool_holds.show(tuple(key for _, key in holders[:length]))
             found = resuming.best(pool)
-            if found is None or length == len(line) or found[0] <= line[length][0]:
+            if found is None or length == len(holders) or found[0] <= holders[length][0]:
                 return found
         return None
 
     def best_moving(self, pool: PoolState, moving: Moving, resuming: Resuming) -> Found | None:
-        """The best-ranked suspended job that moves to a pool, beside what is kept in each from it (R16, R29)."""
+        """The best-ranked suspended job that moves to a pool beside the holds of better-ranked jobs (R16, R29)."""
 
         def show(there: PoolState, rank: Rank) -> None:
-            keeping = self.keeping.get(there.document.name)
-            if keeping is not None:
-                keeping.show(keeping.before(rank))
+            pool_holds = self.pool_holds.get(there.document.name)
+            if pool_holds is not None:
+                pool_holds.show(pool_holds.before(rank))
 
         def goes_on(job: JobRecord) -> bool:
             own = self._state.pools[next(iter(job.leases.values())).pool]
-            keeping = self.keeping.get(own.document.name)
-            if keeping is not None:
-                keeping.show(())
+            pool_holds = self.pool_holds.get(own.document.name)
+            if pool_holds is not None:
+                pool_holds.show(())
             mine = resuming.rank(job)
-            if mine is None or keeping is None:
+            if mine is None or pool_holds is None:
                 return mine is not None
-            keeping.show(keeping.before(mine))
+            pool_holds.show(pool_holds.before(mine))
             return resuming.rank(job) is not None
 
         return moving.best(pool, goes_on, show)
 
-    def room(self, post: PoolCandidates, requests: int) -> int:
-        """Of the requests of a post those that could be granted there now."""
-        return self.placeable(post, requests & (post.inside | post.borrowing))
+    def room(self, candidates: PoolCandidates, requests: int) -> int:
+        """The requests that could be granted there now."""
+        return self.placeable(candidates, requests & (candidates.inside | candidates.borrowing))
 
-    def surely_fits(self, board: PoolQueue) -> int:
-        """The requests that could be placed in the pool now by anybody; perhaps others as well."""
-        return 0 if self.keeping.get(board.name) is not None else self.fits(board) & ~self._standings.needs.uncertain
+    def surely_fits(self, queue: PoolQueue) -> int:
+        """Requests that any job could place in the pool now; may omit some."""
+        return 0 if self.pool_holds.get(queue.name) is not None else self.fits(queue) & ~self._index.needs.uncertain
 
-    def placeable(self, post: PoolCandidates, requests: int) -> int:
-        """The same, whatever accounts say."""
-        keeping = self.keeping.get(post.board.name)
-        if keeping is None:
-            return self._sure(post, (), requests)
-        requests &= self.fits(post.board)
-        return sum(self._sure(post, self._stage_of(keeping, post, number), 1 << number) for number in bits_of(requests))
+    def placeable(self, candidates: PoolCandidates, requests: int) -> int:
+        """The requests that could be placed there now, regardless of quotas."""
+        pool_holds = self.pool_holds.get(candidates.queue.name)
+        if pool_holds is None:
+            return self._sure(candidates, (), requests)
+        requests &= self.fits(candidates.queue)
+        return sum(
+            self._sure(candidates, self._stage_of(pool_holds, candidates, number), 1 << number) for number in bits_of(requests)
+        )
 
-    def _sure(self, post: PoolCandidates, stage: Stage, requests: int) -> int:
-        """Where one replica finds a place, all of a gang need not, nor one that avoids some nodes (R36): those are tried."""
-        board = post.board
-        requests &= self.fits(board, stage)
-        for number in bits_of(requests & self._standings.needs.uncertain):
-            if (board.name, stage, number) in self._whole:
+    def _sure(self, candidates: PoolCandidates, stage: Stage, requests: int) -> int:
+        """Check requests of gangs and of jobs that avoid nodes (R36): they may not fit although one replica does."""
+        queue = candidates.queue
+        requests &= self.fits(queue, stage)
+        for number in bits_of(requests & self._index.needs.uncertain):
+            if (queue.name, stage, number) in self._whole:
                 continue
-            if self.find(board, stage, post.strand.heads[number][1]) is None:
-                self.fail(board, stage, number)
+            if self.find(queue, stage, candidates.pending_class.heads[number][1]) is None:
+                self.fail(queue, stage, number)
                 requests &= ~(1 << number)
             else:
-                self._whole.add((board.name, stage, number))
+                self._whole.add((queue.name, stage, number))
         return requests
 
-    def fail(self, board: PoolQueue, stage: Stage, number: int) -> None:
-        """What seemed to fit does not, or no record could hold it: nobody who sees no more asks for that there again in this round."""
-        self._failed.setdefault(board.name, []).append((frozenset(stage), number))
-        for seen, fits in self._fits.get(board.name, {}).items():
+    def fail(self, queue: PoolQueue, stage: Stage, number: int) -> None:
+        """Record that a request did not fit, or its facts exceed a record: in this round it is tried only at less strict stages."""
+        self._failed.setdefault(queue.name, []).append((frozenset(stage), number))
+        for seen, fits in self._fits.get(queue.name, {}).items():
             if set(stage).issubset(seen):
-                self._fits[board.name][seen] = fits & ~(1 << number)
+                self._fits[queue.name][seen] = fits & ~(1 << number)
         self.moves += 1
 
-    def granted(self, board: PoolQueue, job: JobRecord) -> None:
-        """Something was granted in the pool, and the standings have heard of it."""
-        for keeping in self.keeping.values():
-            keeping.end(job.key)
-        before, moves = self._fits.get(board.name, {}).get(()), self._standings.moves
-        self._forget(board)
-        if self.keeping or self._seen != moves or before != self.fits(board):
+    def granted(self, queue: PoolQueue, job: JobRecord) -> None:
+        """Update after a grant in the pool, once the index is refreshed."""
+        for pool_holds in self.pool_holds.values():
+            pool_holds.end(job.key)
+        before, moves = self._fits.get(queue.name, {}).get(()), self._index.moves
+        self._forget(queue)
+        if self.pool_holds or self._seen != moves or before != self.fits(queue):
             self._seen = moves
             self.moves += 1
 
-    def resumed(self, board: PoolQueue) -> None:
-        """A suspended job goes on in the pool."""
-        self._forget(board)
+    def resumed(self, queue: PoolQueue) -> None:
+        """Update after a suspended job was resumed in the pool."""
+        self._forget(queue)
         self.moves += 1
 
-    def _forget(self, board: PoolQueue) -> None:
-        self._fits.pop(board.name, None)
+    def _forget(self, queue: PoolQueue) -> None:
+        self._fits.pop(queue.name, None)
         if self._whole:
-            self._whole = {entry for entry in self._whole if entry[0] != board.name}
+            self._whole = {entry for entry in self._whole if entry[0] != queue.name}
 
     def leave(self) -> None:
-        """What was put out of reach is within it again."""
-        for keeping in self.keeping.values():
-            keeping.show(())
+        """Release all reserved places."""
+        for pool_holds in self.pool_holds.values():
+            pool_holds.show(())

@@ -1,7 +1,8 @@
-"""Handing out what is free (R15-R19): the best-ranked candidate of each pool, one grant, then look again.
+"""Grants free units (R15-R19): the best-ranked candidate of each pool, one grant, then the next.
 
-Strategy: grants are tried on the state and undone at the end of the round (`capacity`), so that the round sees its own effects. Who is
-best is kept from round to round (`standings`), what fits where during the round (`rooms`), and both are sets of requests.
+Strategy: grants are tried on the state and undone at the end of the round (`capacity`), so that the round sees its own effects. The order
+of candidates is kept from round to round (`candidate_index`), what fits where during the round (`feasibility_cache`); both are sets of
+requests.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.allocator.backfill_reservations import Placing, lapsed
-from headrace.allocator.feasibility_cache import Rooms
-from headrace.allocator.reclaim_requests import Searching
+from headrace.allocator.feasibility_cache import FeasibilityCache
+from headrace.allocator.reclaim_requests import ReclaimRequests
 from headrace.allocator.relocation import Moving, move, nomination_of
 from headrace.allocator.request_bitsets import bits_of
 from headrace.allocator.suspend_resume import Resuming, resume
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from collections.abc import Set as AbstractSet
 
-    from headrace.allocator.candidate_index import Standings
+    from headrace.allocator.candidate_index import CandidateIndex
     from headrace.allocator.pool_queue import PoolQueue
     from headrace.allocator.request_classes import PoolCandidates
     from headrace.contracts.facts import AnyFact
@@ -44,15 +45,15 @@ if TYPE_CHECKING:
     from headrace.domain.state.state import State
 
 GRANTS_MAX = 400
-"""Leases in one round, unless one gang has more: bounds the time until the next look."""
+"""Maximum leases of one round, unless one gang has more: bounds the time until the next round."""
 
 
 class _Round:
     """One round on one state."""
 
-    def __init__(self, state: State, standings: Standings, now: int, skip: AbstractSet[str], room: RecordRoom) -> None:
+    def __init__(self, state: State, index: CandidateIndex, now: int, skip: AbstractSet[str], room: RecordRoom) -> None:
         self.state = state
-        self.standings = standings
+        self.index = index
         self.now = now
         self.skip = skip
         self.passed_over = {key for key in skip if state.jobs[key].state is JobState.PENDING} if skip else frozenset()
@@ -67,12 +68,12 @@ class _Round:
         self._lifted: list[Preemption] = []
         self._moved: list[Preemption] = []
         self._on_probation: list[NodeState] = []
-        self._rooms = Rooms(state, standings, now)
-        self.searching = Searching(state, standings, self._rooms, now, skip)
+        self._feasibility = FeasibilityCache(state, index, now)
+        self.reclaims = ReclaimRequests(state, index, self._feasibility, now, skip)
         self._idle: dict[str, int] = {}
 
     def grant_nominated(self) -> None:
-        """Preemptors first, as they were ordered: what they wait for is kept for them, so nobody's turn is taken (R27)."""
+        """Grant to preemptors first, in the order of their preemptions: their places are reserved, so no other job loses its turn (R27)."""
         if not self.state.preemptions:
             return
         for preemption in sorted(self.state.preemptions.values(), key=lambda one: (one.sequence, one.id)):
@@ -89,95 +90,98 @@ class _Round:
                 capacity.nominate(self.state, preemption)
                 continue
             self._lifted.append(preemption)
-            self._rooms.lifted.add(preemption.pool)
+            self._feasibility.lifted.add(preemption.pool)
 
     def keep(self) -> None:
-        """Lift holds that have lapsed, and keep units for who has waited too long, before anybody is granted anything (R16)."""
-        self.standings.refresh()
+        """Lift holds that have lapsed, and place holds for jobs that have waited too long, before any grant (R16)."""
+        self.index.refresh()
         if self.state.holds:
             self._keep_on()
-        boards = self.standings.in_order()
-        for board in boards:
-            board.ripen(self.now)
-        for board in boards:
-            for hold in self._new_holds(board) if board.turns.due or board.turns.resting else ():
+        queues = self.index.in_order()
+        for queue in queues:
+            queue.advance(self.now)
+        for queue in queues:
+            for hold in self._new_holds(queue) if queue.backfill.due or queue.backfill.resting else ():
                 placed = f.HoldPlacedV1(job=hold.job.key, pool=hold.pool, places=hold.places)
                 if not self.room.takes((placed,)):
                     return
                 self.facts.append(placed)
-                self._rooms.keep(hold, board)
+                self._feasibility.keep(hold, queue)
 
     def _keep_on(self) -> None:
-        lifted = list(self.room.fill(lapsed(self.state, self.standings, self.now, self.skip)))
+        lifted = list(self.room.fill(lapsed(self.state, self.index, self.now, self.skip)))
         self.facts += lifted
         gone = {fact.job for fact in lifted} | self.skip
         for hold in self.state.holds.values():
             if hold.job.key not in gone:
-                self._rooms.keep(hold, self.standings.boards[hold.pool])
+                self._feasibility.keep(hold, self.index.queues[hold.pool])
 
-    def _new_holds(self, board: PoolQueue) -> Iterator[Hold]:
-        placing = Placing(self.state, self.standings, self._rooms, board, self.now, self.skip)
+    def _new_holds(self, queue: PoolQueue) -> Iterator[Hold]:
+        placing = Placing(self.state, self.index, self._feasibility, queue, self.now, self.skip)
         while (hold := placing.next()) is not None:
             yield hold
 
     def grant_pending(self) -> None:
-        """The best of each pool, pools by name, until nothing more fits or the round is full; then searches for who found no room."""
-        boards = self.standings.in_order()
-        while len(self._tried) < GRANTS_MAX and not self.is_full and (self.standings.has_line or self.state.suspended):
-            for board in boards:
-                if self._idle.get(board.name) != self._rooms.moves and self._grant_best(board):
+        """Grant the best of each pool, pools by name, until nothing more fits or the round is full; then open searches."""
+        queues = self.index.in_order()
+        while len(self._tried) < GRANTS_MAX and not self.is_full and (self.index.has_line or self.state.suspended):
+            for queue in queues:
+                if self._idle.get(queue.name) != self._feasibility.moves and self._grant_best(queue):
                     break
             else:
                 break
         for name in sorted({*self.resuming.pools(), *self.moving.pools()}) if self.state.suspended else ():
-            while name not in self.standings.boards and self._resume_before(self.state.pools[name], None):
+            while name not in self.index.queues and self._resume_before(self.state.pools[name], None):
                 pass
-        for board in boards:
-            self.searching.open(board)
+        for queue in queues:
+            self.reclaims.open(queue)
 
-    def _grant_best(self, board: PoolQueue) -> bool:
-        """Grant the pool's best candidate; False when it has none that fits."""
+    def _grant_best(self, queue: PoolQueue) -> bool:
+        """Grant the pool's best candidate. Returns False if none fits."""
         while True:
-            found = self._rooms.best(board, self._allowed)
-            if self.state.suspended and self._resume_before(board.pool, None if found is None else found[0].rank, board):
-                self._rooms.resumed(board)
+            found = self._feasibility.best(queue, self._allowed)
+            if self.state.suspended and self._resume_before(queue.pool, None if found is None else found[0].rank, queue):
+                self._feasibility.resumed(queue)
                 return True
             if found is None:
-                self._idle[board.name] = self._rooms.moves
+                self._idle[queue.name] = self._feasibility.moves
                 return False
-            if self.searching.keeps_from(board, found[0].rank):
-                found = self._rooms.best(board, self._beside_the_search(board))
+            if self.reclaims.keeps_from(queue, found[0].rank):
+                found = self._feasibility.best(queue, self._beside_the_search(queue))
                 if found is None:
                     return False
             best, stage = found
             job = best.job
-            places, inside = self._rooms.find(board, stage, job), best.inside or not job.preemptible  # R17
-            if places is None or not self._hold(job, board.pool, places, inside=inside, rule="R15"):
+            places, inside = self._feasibility.find(queue, stage, job), best.inside or not job.preemptible  # R17
+            if places is None or not self._hold(job, queue.pool, places, inside=inside, rule="R15"):
                 if self.is_full:
                     return False
-                self._rooms.fail(board, stage, best.number)
+                self._feasibility.fail(queue, stage, best.number)
                 continue
-            self._leave_line(best.post.strand.groups[best.number], job)
-            self.standings.refresh()
-            self._rooms.granted(board, job)
+            self._leave_line(best.candidates.pending_class.groups[best.number], job)
+            self.index.refresh()
+            self._feasibility.granted(queue, job)
             return True
 
-    def _resume_before(self, pool: PoolState, rank: Rank | None, board: PoolQueue | None = None) -> bool:
-        """Let the best-ranked suspended job go on, here or where it was, if it ranks before `rank`; False when there is none (R29)."""
-        found = self._rooms.best_suspended(pool, self.resuming)
-        moves = self._rooms.best_moving(pool, self.moving, self.resuming) if self.moving else None
-        if moves is not None and (found is None or moves[0] < found[0]):
-            return self._goes_first(moves[0], rank, board) and self._move(moves[1], pool, moves[2])
-        return found is not None and self._goes_first(found[0], rank, board) and self._resume(found[1], pool)
+    def _resume_before(self, pool: PoolState, rank: Rank | None, queue: PoolQueue | None = None) -> bool:
+        """Resume the best-ranked suspended job, here or where it was, if it ranks before `rank`.
 
-    def _goes_first(self, mine: Rank, rank: Rank | None, board: PoolQueue | None) -> bool:
-        """Whether a suspended job of the rank `mine` is next in a pool, before the candidate of `rank`."""
+        Returns False if none was resumed (R29).
+        """
+        found = self._feasibility.best_suspended(pool, self.resuming)
+        moves = self._feasibility.best_moving(pool, self.moving, self.resuming) if self.moving else None
+        if moves is not None and (found is None or moves[0] < found[0]):
+            return self._goes_first(moves[0], rank, queue) and self._move(moves[1], pool, moves[2])
+        return found is not None and self._goes_first(found[0], rank, queue) and self._resume(found[1], pool)
+
+    def _goes_first(self, mine: Rank, rank: Rank | None, queue: PoolQueue | None) -> bool:
+        """True if a suspended job of the rank `mine` is next in a pool, before the candidate of `rank`."""
         if (rank is not None and rank < mine) or self.is_full:
             return False
-        return board is None or not self.searching.keeps_from(board, mine)
+        return queue is None or not self.reclaims.keeps_from(queue, mine)
 
     def _resume(self, job: JobRecord, pool: PoolState) -> bool:
-        """It goes on where it was; False if this record has no room for it."""
+        """Resume the job where it was. Returns False if this record has no space for it."""
         fact = resume(job)
         if not self.room.takes((fact,)):
             self.is_full = not self.room.untouched
@@ -188,7 +192,7 @@ class _Round:
         return True
 
     def _move(self, job: JobRecord, pool: PoolState, places: tuple[Place, ...]) -> bool:
-        """It goes on in another place; False if this record has no room for it."""
+        """Move the job to other places. Returns False if this record has no space for it."""
         facts = move(job, pool, places)
         if not self.room.takes(facts):
             self.is_full = not self.room.untouched
@@ -203,37 +207,37 @@ class _Round:
         self.resuming.take(job)
         self.moving.take(job)
         self.facts += facts
-        self.standings.refresh()
+        self.index.refresh()
 
     def _yield(self, kept: Preemption, sign: int) -> None:
-        """Count the places of a job that moves as kept, and what it holds as yielding, or, with -1, no more (R17, R29)."""
+        """Count the places of a moving job as kept, and its leases as yielding; with `sign` -1, undo that (R17, R29)."""
         for lease in kept.job.leases.values():
             capacity.yield_use(self.state, kept.job, self.state.pools[lease.pool], capacity.held_by(lease), sign)
         (capacity.nominate if sign > 0 else capacity.lift)(self.state, kept)
 
-    def _allowed(self, post: PoolCandidates, requests: int) -> int:
-        """Of the requests of a post those whose head does not go elsewhere: to an earlier pool of its order (R18, R19)."""
-        if not self.passed_over and not post.earlier:
+    def _allowed(self, candidates: PoolCandidates, requests: int) -> int:
+        """The requests whose head does not go to an earlier pool of its order (R18, R19)."""
+        if not self.passed_over and not candidates.earlier:
             return requests
         if self.passed_over:
             for number in bits_of(requests):
-                if post.strand.heads[number][1].key in self.passed_over:
+                if candidates.pending_class.heads[number][1].key in self.passed_over:
                     requests &= ~(1 << number)
-        for earlier in post.earlier:
+        for earlier in candidates.earlier:
             if not requests:
                 break
-            requests &= ~self._rooms.room(earlier, requests)
-            requests &= ~self.searching.spills_not(earlier, requests)
+            requests &= ~self._feasibility.room(earlier, requests)
+            requests &= ~self.reclaims.waits_for(earlier, requests)
         return requests
 
-    def _beside_the_search(self, board: PoolQueue) -> Callable[[PoolCandidates, int], int]:
-        """As `_allowed`, but only requests that go to other GPU models than the job may for which victims are looked for."""
-        first, beside = self.searching.job_in(board), 0
+    def _beside_the_search(self, queue: PoolQueue) -> Callable[[PoolCandidates, int], int]:
+        """As `_allowed`, but only requests for other GPU models than those of the job for which victims are searched."""
+        first, beside = self.reclaims.job_in(queue), 0
         models = frozenset(first.request.shape.models) if first is not None else frozenset()
-        for number, request in enumerate(self.standings.needs.requests):
+        for number, request in enumerate(self.index.needs.requests):
             if models and request.shape.models and models.isdisjoint(request.shape.models):
                 beside |= 1 << number
-        return lambda post, requests: self._allowed(post, requests & beside)
+        return lambda candidates, requests: self._allowed(candidates, requests & beside)
 
     def _places(self, job: JobRecord, pool: PoolState) -> tuple[Place, ...] | None:
         total = job.request.total
@@ -250,7 +254,7 @@ class _Round:
         self._taken.append((group, job))
 
     def _hold(self, job: JobRecord, pool: PoolState, places: tuple[Place, ...], *, inside: bool, rule: str) -> bool:
-        """Grant, on trial; False where this record has no room for it: nobody else goes first then, unless no record ever has."""
+        """Grant on trial. Returns False if this record has no space for it; then the round is full, unless the record is empty."""
         facts = leases(job, pool, places, inside=inside, rule=rule)
         if not self.room.takes(facts):
             self.is_full = not self.room.untouched
@@ -262,7 +266,7 @@ class _Round:
 
     def _try(self, job: JobRecord, pool: PoolState, place: Place) -> None:
         node = self.state.nodes[place.node]
-        if node.probation is not None and not node.probation.job:  # no other one before this one runs (R36)
+        if node.probation is not None and not node.probation.job:  # only one job runs on probation (R36)
             node.probation.job = job.key
             pool.index.put(node)
             self._on_probation.append(node)
@@ -271,8 +275,8 @@ class _Round:
         self._tried.append((job, pool, place, charged))
 
     def undo(self) -> None:
-        """Leave the state as it was found."""
-        self._rooms.leave()
+        """Restore the state as it was before the round."""
+        self._feasibility.leave()
         for job, pool, place, charged in reversed(self._tried):
             capacity.try_on(self.state, job, pool, place, charged, -1)
         for node in self._on_probation:
@@ -290,7 +294,7 @@ class _Round:
 
 
 def leases(job: JobRecord, pool: PoolState, places: tuple[Place, ...], *, inside: bool, rule: str) -> list[AnyFact]:
-    """The facts by which the job's next attempt begins: one lease for each replica."""
+    """The facts that begin the job's next attempt: one lease for each replica."""
     over_budget = must_borrow(job.policy)
     return [
         f.LeaseGrantedV1(
@@ -311,16 +315,17 @@ def leases(job: JobRecord, pool: PoolState, places: tuple[Place, ...], *, inside
 
 
 def grant(
-    state: State, standings: Standings, now: int, skip: AbstractSet[str], room: RecordRoom, *, in_line: bool = True
+    state: State, index: CandidateIndex, now: int, skip: AbstractSet[str], room: RecordRoom, *, in_line: bool = True
 ) -> list[AnyFact]:
-    """All grants of one round, and the searches that open because somebody found no room; none where nobody is in line.
+    """All grants of one round, and the searches that it opens; empty if no job waits.
 
-    `skip`: jobs that this record settles; `room`: what it still holds; without `in_line` only to those for whom places are kept (R27).
+    `skip`: jobs that this record settles; `room`: the record's capacity left; without `in_line` only jobs with reserved places get grants
+    (R27).
     """
     state.pending.ripen(now)
     if not (state.pending.groups or state.preemptions or state.holds or state.suspended):
         return []
-    turn = _Round(state, standings, now, skip, room)
+    turn = _Round(state, index, now, skip, room)
     try:
         turn.grant_nominated()
         if in_line:
@@ -328,5 +333,5 @@ def grant(
             turn.grant_pending()
     finally:
         turn.undo()
-    opened = turn.searching.facts(state)
+    opened = turn.reclaims.facts(state)
     return [*turn.facts, *room.fill(opened)]

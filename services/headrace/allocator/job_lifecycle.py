@@ -1,7 +1,7 @@
-"""What follows from what has happened to jobs: an attempt ended, a wish to cancel or requeue, a limit reached, documents changed.
+"""Consequences of events of jobs: an ended attempt, a request to cancel or requeue, a limit reached, changed documents.
 
-Each function returns facts about jobs that need an answer, in the order in which the need arose. Nothing here looks at who else waits.
-What is yielded together stands in one record, or in none.
+Each function yields facts about jobs that need an answer, in the order in which the need arose, independent of other waiting jobs.
+Facts that are yielded together are in one record, or in none.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ if TYPE_CHECKING:
     from headrace.domain.state.state import State
 
     Due = tuple[JobRecord, *tuple[Sequence[AnyFact], ...]]
-    """A job, and what is to be stated about it, in units."""
+    """A job, and the facts to state about it, in units."""
 
 MIN_RUNTIME_FIRST = 60 * SECOND
 MIN_RUNTIME_MAX = 1 * HOUR
 BACK_OFF_FIRST = 1 * SECOND
 BACK_OFF_MAX = 5 * MINUTE
 AVOIDED_FOR = 10 * MINUTE
-"""How long a job is kept away from a node that did not start it (R36)."""
+"""Time for which a job avoids a node that refused its start (R36)."""
 REASON_MAX = 256
 REFUSALS_MAX = 3
 """Refused starts of different jobs in a row, after which a node is set aside (R36)."""
 ASIDE_FIRST, ASIDE_MAX = 10 * MINUTE, 24 * HOUR
-"""How long it is set aside the first time, which doubles each time in a row, and at most."""
+"""Time for which a node is set aside first, which doubles each time in a row, and its maximum."""
 _OVERTIME = {JobState.STARTING: "start_timeout", JobState.RUNNING: "time_limit", JobState.SUSPENDED: "suspend_max"}
 _LOSSES = ("node_lost", "node_stopped", "start_timeout")
 _STOPPABLE = (JobState.STARTING, JobState.RUNNING, JobState.SUSPENDED)
 
 
 def settle(state: State, now: int) -> Iterator[Sequence[AnyFact]]:
-    """Everything that is due, each job by one source at most, in units that belong together."""
+    """All facts that are due, each job by at most one source, in units that belong together."""
     terms, seen = state.terms, set[str]()
     sources = (
         (state.unsettled, _endings),
@@ -67,7 +67,7 @@ def settle(state: State, now: int) -> Iterator[Sequence[AnyFact]]:
 
 
 def _endings(state: State, now: int) -> Iterator[Due]:
-    """Jobs that wait for the end of an attempt on a lost node to be confirmed stay among the unsettled, and are looked at each time."""
+    """Ends of attempts. Jobs whose attempt on a lost node is not confirmed as ended remain unsettled, and are checked each time."""
     for job in list(state.unsettled.values()):
         if not job.leases:
             yield job, _settle_job(state, job, now)
@@ -76,7 +76,7 @@ def _endings(state: State, now: int) -> Iterator[Due]:
 
 
 def _settle_leases(state: State, job: JobRecord) -> list[AnyFact]:
-    """News of a job that still holds leases: some on nodes that are gone (R32), or a gang that has lost a member (R35)."""
+    """Facts about a job that still holds leases: some on lost nodes (R32), or a gang that has lost a member (R35)."""
     facts: list[AnyFact] = [
         f.LeaseRevokedV1(job=job.key, attempt=job.attempt, rank=lease.rank, cause=cause)
         for lease in job.leases.values()
@@ -90,7 +90,7 @@ def _settle_leases(state: State, job: JobRecord) -> list[AnyFact]:
 
 
 def _end_suspension(state: State, job: JobRecord) -> list[AnyFact]:
-    """A gang of which one node could not suspend its part is requeued as a whole (R35), and so is what has lost its devices (R29)."""
+    """Requeue a gang if one node could not suspend its part (R35), and a suspended job that has lost its devices (R29)."""
     if job.state is JobState.STOPPING and job.endings and job.stop is not None and job.stop.then == "suspend":
         return [stop(job, job.stop.cause, preemptor=job.stop.preemptor, then="requeue")]
     if job.state is not JobState.SUSPENDED:
@@ -103,7 +103,7 @@ def _end_suspension(state: State, job: JobRecord) -> list[AnyFact]:
 
 
 def _why_gone(state: State, job: JobRecord, lease: LeaseState) -> str:
-    """Why a lease is to be taken back without a word about it (R32); empty where it is not."""
+    """Reason to revoke a lease without an end reported by its node (R32); empty to keep it."""
     status = state.nodes[lease.node].status
     if lease.empty and (lease.overdue or status != "ready"):
         return "confirmed_empty"
@@ -114,7 +114,7 @@ def _why_gone(state: State, job: JobRecord, lease: LeaseState) -> str:
 
 
 def _settle_job(state: State, job: JobRecord, now: int) -> list[AnyFact]:
-    """What becomes of the job; one that could never run again, because documents have changed since its grant, is dismissed at once."""
+    """The job's next state; a job that can never run again, because documents changed since its grant, is dismissed at once."""
     settled = _settle_attempt(job, now)
     if isinstance(settled, f.JobRequeuedV1) and job.attempts[-1].sequence < state.documents_sequence:
         rejection = why_never(state, job)
@@ -124,7 +124,7 @@ def _settle_job(state: State, job: JobRecord, now: int) -> list[AnyFact]:
 
 
 def _settle_attempt(job: JobRecord, now: int) -> AnyFact:
-    """All leases of the attempt have ended: the job goes on, or has reached its end (R29, R30, R32)."""
+    """All leases of the attempt have ended: the job continues, or has ended (R29, R30, R32)."""
     if job.state is not JobState.SUSPENDED and all(ending.is_plain for ending in job.endings):
         return _ended(job, "succeeded", "exited", 0)
     exit_code = next((ending.exit_code for ending in job.endings if ending.exit_code), None)
@@ -150,7 +150,7 @@ def _settle_attempt(job: JobRecord, now: int) -> AnyFact:
 
 
 def _node_cause(job: JobRecord) -> str:
-    """By which fault of a node the attempt ended (R32, R36); empty where it was the job's own. A stop that came first is no fault."""
+    """The node's fault that ended the attempt (R32, R36); empty if the job itself ended it. An earlier stop is not a fault."""
     outcomes = {ending.outcome for ending in job.endings}
     if outcomes & {"lost", "revoked"}:
         told = {ending.message for ending in job.endings if ending.outcome == "revoked"}
@@ -159,7 +159,7 @@ def _node_cause(job: JobRecord) -> str:
 
 
 def _after_ladder(job: JobRecord, ladder: Ladder, exit_code: int | None, now: int) -> AnyFact:
-    """The job was made to stop; what then is the ladder's `then` (R29)."""
+    """Next state of a job that was stopped: the ladder's `then` (R29)."""
     if ladder.cause == "time_limit":
         return _ended(job, "failed", "time_limit", exit_code)
     if ladder.cause == "preempted" and _is_preempted_too_often(job):
@@ -175,7 +175,7 @@ def _is_preempted_too_often(job: JobRecord) -> bool:
 
 
 def doubled(job: JobRecord) -> int:
-    """Its own minimum run time after one more preemption (R29)."""
+    """The job's own minimum run time after one more preemption (R29)."""
     served = max(job.min_runtime, job.policy.document.preemption.min_runtime, MIN_RUNTIME_FIRST)
     return min(2 * served, max(MIN_RUNTIME_MAX, served))
 
@@ -185,7 +185,7 @@ def _back_off(job: JobRecord) -> int:
 
 
 def _requeued(job: JobRecord, cause: str, now: int) -> f.JobRequeuedV1:
-    """Back into line: after a loss not at once (R32), not to a node that did not start it (R36); preempted once more, or before (R29)."""
+    """Requeue: delayed after a loss (R32), avoiding a node that refused the start (R36), counting preemptions (R29)."""
     disputed = cause == "refused" and all(ending.outcome != "refused" for ending in job.endings)
     disputed = disputed and any(ending.outcome == DISPUTED for ending in job.endings)
     blamed = {"refused": ("refused",), "start_timeout": ("refused", "never_started")}.get(cause, ())
@@ -207,7 +207,7 @@ def _ended(job: JobRecord, final: str, cause: str, exit_code: int | None) -> f.J
 
 
 def stop(job: JobRecord, cause: str, *, preemptor: str = "", then: str = "") -> f.StopOrderedV1:
-    """The order to stop, with the whole ladder the policy gives (R28)."""
+    """The order to stop, with the whole ladder of the policy (R28)."""
     terms = job.policy.document.preemption
     then = then or {
         "preempted": _after_preemption(job),
@@ -222,13 +222,13 @@ def stop(job: JobRecord, cause: str, *, preemptor: str = "", then: str = "") -> 
 
 
 def _after_preemption(job: JobRecord) -> str:
-    """What the policy wants (R29); what is preempted once too often is not suspended first."""
+    """The policy's choice (R29); a job that exceeds its maximum number of preemptions is not suspended."""
     wanted = job.policy.document.preemption.on_preempt
     return "cancel" if wanted == "suspend" and _is_preempted_too_often(job) else wanted
 
 
 def _cancels(state: State, _now: int) -> Iterator[Due]:
-    """What waits ends first: of a whole sweep nothing may start in what the rest of it lets go of."""
+    """Cancellations. Waiting jobs end first, so that none of them starts on units that the others release."""
     for job in sorted(state.cancels.values(), key=lambda job: job.state is not JobState.PENDING):
         if job.state is JobState.PENDING:
             yield job, [_ended(job, "cancelled", "cancelled", None)]
@@ -237,14 +237,14 @@ def _cancels(state: State, _now: int) -> Iterator[Due]:
 
 
 def _forced(state: State, _now: int) -> Iterator[Due]:
-    """Whatever an operator takes by force, inside a reservation or not (R24)."""
+    """Stops forced by an operator, inside a reservation or not (R24)."""
     for job in list(state.forced.values()):
         if job.state in _STOPPABLE:
             yield job, [stop(job, "preempted")]
 
 
 def _requeues(state: State, _now: int) -> Iterator[Due]:
-    """What its owner has sent back into line (R29), unless it is leaving already."""
+    """Requeues requested by the owner (R29), except of jobs that are being stopped."""
     for job in list(state.requeues.values()):
         if job.state in _STOPPABLE:
             yield job, [stop(job, "requeued")]
@@ -264,7 +264,7 @@ def _overtime(state: State, now: int) -> Iterator[Due]:
 
 
 def _drains(state: State, _now: int) -> Iterator[Due]:
-    """Whatever is on a node that is drained (R28)."""
+    """Jobs on nodes that are drained (R28)."""
     for _, node in sorted(state.draining.items()):
         for job in dict.fromkeys(lease.job for lease in node.leases.values()):
             if job.state in _STOPPABLE:
@@ -272,9 +272,9 @@ def _drains(state: State, _now: int) -> Iterator[Due]:
 
 
 def set_aside(state: State, now: int) -> Iterator[AnyFact]:
-    """Nodes that refuse whatever comes (R36), and those that were set aside and whose time to check themselves has come.
+    """Nodes that refuse starts in a row (R36), and nodes set aside whose time to check themselves has come.
 
-    On probation one refusal is enough.
+    On probation one refusal suffices.
     """
     for _, node in sorted(state.refusing.items()):
         enough = 1 if node.probation is not None else REFUSALS_MAX
@@ -295,7 +295,7 @@ def set_aside(state: State, now: int) -> Iterator[AnyFact]:
 
 
 def _aside(state: State, node: NodeState, reason: str, now: int) -> f.NodeSetAsideV1:
-    """It is kept for a while that doubles with each time in a row (R36)."""
+    """The node is set aside for a time that doubles with each time in a row (R36)."""
     if not state.terms.amended:
         return f.NodeSetAsideV1(node=node.name, reason=reason[:REASON_MAX])
     times = node.probation.times if node.probation is not None else 0
@@ -305,7 +305,7 @@ def _aside(state: State, node: NodeState, reason: str, now: int) -> f.NodeSetAsi
 
 
 def next_check(state: State) -> int | None:
-    """When the next node that was set aside is to check itself; None: none is."""
+    """Time at which the next node that was set aside checks itself; None if no node is set aside."""
     waiting = [node.probation.until for node in state.set_aside.values() if node.probation is not None and _waits(node)]
     return min(waiting, default=None)
 
@@ -315,9 +315,9 @@ def _waits(node: NodeState) -> bool:
 
 
 def _closed(state: State, _now: int) -> Iterator[Due]:
-    """What is deleted with its jobs (R11): those that wait are cancelled, those that run walk the ladder.
+    """Jobs under objects deleted with their jobs (R11): waiting jobs are cancelled, running ones are stopped by their ladder.
 
-    A pool's jobs are stopped there only, and wait for another pool.
+    A pool's jobs are stopped only there, and wait for another pool.
     """
     for closing in state.terms.closings.values():
         if closing.mode != "cancel":
@@ -330,7 +330,7 @@ def _closed(state: State, _now: int) -> Iterator[Due]:
 
 
 def _windows(state: State, _now: int) -> Iterator[Due]:
-    """What runs on although the window that closed stops it (R33)."""
+    """Running jobs that a closed window stops (R33)."""
     for policy in state.terms.timed.values():
         if policy.gate is not None and policy.gate.stops:
             for job in policy.jobs.values():
@@ -339,10 +339,10 @@ def _windows(state: State, _now: int) -> Iterator[Due]:
 
 
 def review_pending(state: State) -> list[f.JobDismissedV1]:
-    """After documents or capacity have changed: pending jobs that can now never run are dismissed (R10).
+    """Dismissals of pending jobs that can never run after changes of documents or capacity (R10).
 
-    One question for each group, and one for each job that stands aside. In the order of their keys: whoever has begun with a snapshot
-    finds the groups in another order.
+    One check for each group, and one for each job outside a group. In the order of their keys, because the order of groups differs after
+    starting from a snapshot.
     """
     found: list[f.JobDismissedV1] = []
     for group in state.pending.groups.values():
@@ -361,7 +361,7 @@ def _dismissed(job: JobRecord, rejection: Rejection) -> f.JobDismissedV1:
 
 
 def why_never(state: State, group: JobGroup | JobRecord) -> Rejection | None:
-    """Why the job, or no job of the group, can ever run; None: it may."""
+    """Reason why the job, or all jobs of the group, can never run; None if they may."""
     policy = group.policy
     profile = state.profile(policy.document.tenant, group.profile)
     if (

@@ -1,4 +1,4 @@
-"""Judging what preemption found, and ending what is kept for too long (R26, R27). Plan is not apply: a plan is looked at again here."""
+"""Judges preemption's proposals, and ends nominations that are over (R26, R27). A plan is checked again before it is applied."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from headrace.domain.state.state import State
 
 SEARCH_MAX = 2 * SECOND
-"""How long a search may keep others waiting (R19)."""
+"""Maximum time for which a search delays other jobs (R19)."""
 
 
 def judge_proposals(state: State, now: int, room: RecordRoom) -> Iterator[AnyFact]:
-    """Orders for proposals that are still legal and sufficient; dismissals for the rest, and for searches without an answer.
+    """Orders for proposals that are still legal and sufficient; dismissals for the others, and for searches without an answer.
 
-    After an order no other proposal is judged in the same record: what was ordered changes what is legal.
+    After an order no other proposal is judged in the same record: the order changes which proposals are legal.
     """
     for name in sorted(state.pools):
         search = state.pools[name].search
@@ -43,7 +43,7 @@ def judge_proposals(state: State, now: int, room: RecordRoom) -> Iterator[AnyFac
             judged = _judge(state, search, search.proposal, now)
             if not room.takes(judged):
                 if not room.untouched:
-                    return  # the next record has room
+                    return  # the next record has space
                 judged = _in_short(judged)
                 if not room.takes(judged):
                     judged = [_dismissed(search, "it is too large for one record")]
@@ -79,7 +79,7 @@ def _judge(state: State, search: Search, proposal: Proposal, now: int) -> list[A
 
 
 def _stop(victim: JobRecord, preemptor: JobRecord, suffices: bool) -> f.StopOrderedV1:
-    """Who would be suspended, but has to give more than its devices, is requeued (R29)."""
+    """The stop of a victim; a victim to be suspended that has to give more than its devices is requeued (R29)."""
     order = stop(victim, "preempted", preemptor=preemptor.key)
     return (
         order
@@ -89,7 +89,7 @@ def _stop(victim: JobRecord, preemptor: JobRecord, suffices: bool) -> f.StopOrde
 
 
 def _in_short(judged: Iterable[AnyFact]) -> list[AnyFact]:
-    """An order that carries its victims' ladders instead of the stops behind it; each ladder once."""
+    """An order that contains its victims' ladders instead of separate stops; each ladder once."""
     ordered, *stops = judged
     if not isinstance(ordered, f.PreemptionOrderedV1):
         return [ordered]
@@ -105,7 +105,7 @@ def _dismissed(search: Search, why: str) -> AnyFact:
 
 
 def end_nominations(state: State, now: int) -> Iterator[AnyFact]:
-    """Nominations whose place has become unusable, or whose preemptor has not started in time after the last victim left (R27)."""
+    """Nominations with an unusable place, or whose preemptor has not started in time after the last victim left (R27)."""
     for preemption in state.preemptions.values():
         if preemption.kept:
             why = _why_over(state, preemption, now)
@@ -132,7 +132,7 @@ def _is_usable(pool: PoolState, preemption: Preemption, name: str) -> bool:
 
 
 def nomination_end(state: State, preemption: Preemption) -> int | None:
-    """When the nomination runs out, counted from when the last victim left or became overdue; None while some leave in time (R27)."""
+    """End of a nomination, from when the last victim left or became overdue; None while some may leave in time (R27)."""
     leases = [lease for key in preemption.leaving for lease in state.jobs[key].leases.values()]
     if not all(lease.overdue for lease in leases):
         return None

@@ -1,11 +1,11 @@
-"""Moving suspended jobs (R29): which of them goes on in another place, from its checkpoint, and the facts that say so.
+"""Moves suspended jobs (R29): a job continues elsewhere from its checkpoint; chooses the job and makes the facts.
 
-A suspended job that has a checkpoint and cannot go on where it is, is a candidate like a pending job of its queue with its admission time
-(R15): it aims at the first pool of its order that has room for it. What it holds where it was suspended counts as gone in every test,
-because it has left when it starts anew. It never has victims looked for, and nothing is kept for it (R16, R19).
+A suspended job that has a checkpoint and cannot be resumed where it is, is a candidate like a pending job of its queue with its admission
+time (R15): it goes to the first pool of its order where it fits. Its held amounts count as free in every test, because they are released
+when it starts anew. It never has victims searched for it, and gets no holds (R16, R19).
 
-Naive meaning: rank all of them in the pool, and take the first that has a place. Places are looked for in the order of rank, once for all
-jobs that differ in nothing that a place depends on.
+Naive meaning: rank all of them in the pool, and take the first that has a place. Places are searched in the order of rank, once for all
+jobs that do not differ in anything that a place depends on.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ if TYPE_CHECKING:
     from headrace.domain.state.state import State
 
     Show = Callable[[PoolState, Rank], None]
-    """Puts out of reach what is kept in a pool for jobs that rank before a rank (R16)."""
+    """Reserves the holds in a pool of jobs that rank before a rank (R16)."""
     GoesOn = Callable[[JobRecord], bool]
-    """Whether a suspended job could go on where it is."""
+    """True if a suspended job could be resumed where it is."""
 
     Found = tuple[Rank, JobRecord, tuple[Place, ...]]
     """A job that could move, its rank in a pool, and its places there."""
 
 
 class Moving:
-    """The suspended jobs that could move, as one round at log time `now` finds them. `skip`: jobs that this record settles."""
+    """Suspended jobs that could move in one round at log time `now`. `skip`: jobs that this record settles."""
 
     def __init__(self, state: State, now: int, skip: AbstractSet[str]) -> None:
         self._state = state
@@ -59,11 +59,11 @@ class Moving:
         return bool(self._jobs)
 
     def pools(self) -> list[str]:
-        """Those that any of them could go to as documents have it, by name."""
+        """Pools that any of them could go to by the documents, by name."""
         return sorted({pool.document.name for job in self._jobs for pool in self._pools_of(job)})
 
     def best(self, pool: PoolState, goes_on: GoesOn, show: Show) -> Found | None:
-        """The best-ranked job that moves to the pool now; None while a search is under way there: what is free is kept (R19)."""
+        """The best-ranked job that moves to the pool now; None while a search is under way there, for which free units are kept (R19)."""
         if pool.search is not None:
             return None
         ranked = [
@@ -73,17 +73,17 @@ class Moving:
         ]
         for mine, job in sorted(ranked, key=lambda entry: entry[0]):
             places = self._places(job, pool, mine, show)
-            if places is None or self._goes_elsewhere(job, pool, show) or why_never(self._state, job) is not None:
+            if places is None or self._fits_in_other_pool(job, pool, show) or why_never(self._state, job) is not None:
                 continue
             return mine, job, places
         return None
 
     def take(self, job: JobRecord) -> None:
-        """It moves, or goes on where it is."""
+        """Remove a job that was moved or resumed."""
         self._jobs = [other for other in self._jobs if other is not job]
 
     def _may_move(self, job: JobRecord) -> bool:
-        """Whether it has a checkpoint, and nothing has happened to it that is still to be settled (R32, R35)."""
+        """True if it has a checkpoint, and no event of it is still to be settled (R32, R35)."""
         nodes = [self._state.nodes.get(lease.node) for lease in job.leases.values()]
         is_whole = len(nodes) == job.request.replicas and not job.endings and not job.yields_to
         return bool(job.checkpoint) and is_whole and all(node is not None and node.healthy for node in nodes)
@@ -98,8 +98,8 @@ class Moving:
             pool for pool in pools if pool.document.name != job.barred_from and may_start(self._state, job, pool.document.name)
         ]
 
-    def _goes_elsewhere(self, job: JobRecord, pool: PoolState, show: Show) -> bool:
-        """Whether an earlier pool of its order has room for it (R18)."""
+    def _fits_in_other_pool(self, job: JobRecord, pool: PoolState, show: Show) -> bool:
+        """True if it fits in an earlier pool of its order (R18)."""
         for earlier in self._pools_of(job):
             if earlier is pool:
                 return False
@@ -109,7 +109,7 @@ class Moving:
         return False
 
     def _rank(self, job: JobRecord, pool: PoolState) -> Rank | None:
-        """What it is ordered by in the pool; None where a limit or its reservation is in its way now."""
+        """Rank of the job in the pool; None if a limit or its reservation prevents it now."""
         held = holding_of(self._state, job)
         if held is None:
             return None
@@ -120,7 +120,7 @@ class Moving:
             hold(self._state, held)
 
     def _rank_without(self, job: JobRecord, pool: PoolState) -> Rank | None:
-        """The same, with what it holds out of the accounts."""
+        """Rank of the job with its held amounts removed from the scopes."""
         state, request = self._state, job.request
         scopes = scopes_of(state, job.policy, pool.document.name)
         if over_limit(scopes, pool.governed, request.total, beyond=job.beyond, against=to_grant(state)) is not None:
@@ -131,7 +131,7 @@ class Moving:
         return rank(state, job, job, pool, inside=inside)
 
     def _places(self, job: JobRecord, pool: PoolState, mine: Rank, show: Show) -> tuple[Place, ...] | None:
-        """Where it would go in the pool, beside what is kept there for jobs that rank before it; not on a node on probation (R36)."""
+        """Places in the pool beside the holds of better-ranked jobs; not on a node on probation (R36)."""
         away = tuple(sorted({*avoided(job, self._now), *self._state.set_aside}))
         nodes = tuple(lease.node for lease in job.leases.values())
         alike = (job.policy.key, job.request, job.preemptible, away, nodes)
@@ -154,13 +154,13 @@ class Moving:
 
 
 def move(job: JobRecord, pool: PoolState, places: tuple[Place, ...]) -> list[AnyFact]:
-    """The decision, of two facts that stand in one record: the places are nominated, and the suspended attempt is stopped."""
+    """The decision, two facts of one record: the places are nominated, and the suspended attempt is stopped."""
     ordered = f.MoveOrderedV1(job=job.key, attempt=job.attempt, pool=pool.document.name, places=places)
     return [ordered, stop(job, MOVED, then="requeue")]
 
 
 def nomination_of(state: State, job: JobRecord, pool: PoolState, places: tuple[Place, ...]) -> Preemption:
-    """What the fold will keep for it, for this round to count with."""
+    """The nomination as the fold will have it, for use in this round."""
     total: Amounts = {}
     for place in places:
         capacity.add((total,), place.amounts, 1)

@@ -1,7 +1,7 @@
-"""Which requests still fit under a ceiling, all at once: a set of requests is one integer with a bit for each (R7, R15).
+"""Requests that fit under a bound, all at once: a set of requests is one integer with a bit for each (R7, R15).
 
-Strategy: for each key the distinct needs of all requests stand sorted, and beside them the set of requests that need no more. What fits
-into some room is then one bisection for each key, whatever the number of requests.
+Strategy: for each key the distinct amounts of all requests are sorted, with the set of requests that need at most each amount. The
+requests that fit into free units are then found by one bisection for each key, whatever the number of requests.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NO_KEYS: frozenset[str] = frozenset()
 EVERY = -1
 """The set of all requests, known or not."""
 FAR = 1 << 62
-"""More room than anybody ever needs."""
+"""More units than any request needs."""
 
 
 def bits_of(requests: int) -> Iterator[int]:
@@ -36,9 +36,9 @@ def bits_of(requests: int) -> Iterator[int]:
 
 
 class Needs:
-    """The requests that somebody waits for, numbered. `uncertain`: those that need not fit where one replica does.
+    """The requests of pending jobs, numbered. `uncertain`: those that may not fit although one replica does.
 
-    `cut`: those for slices; they are uncertain too, because what they will count in the pool depends on where they go (R4).
+    `cut`: requests for MIG slices; also uncertain, because the pool's units that they use depend on their place (R4).
     """
 
     def __init__(self) -> None:
@@ -51,10 +51,10 @@ class Needs:
         self._tables: dict[str, tuple[list[int], list[int]]] = {}
 
     def number(self, request: Request, avoiding: tuple[str, ...] = (), owners: tuple[str, ...] = ()) -> int:
-        """The place of the request's bit in every set; a new one is registered, and no set worked out before speaks of it.
+        """Number of the request's bit in every set; a new request is registered, and is in no set computed before.
 
-        One that avoids some nodes (R36), or may use what others may not (`owners`, R21), is a request of its own: it may be placed
-        where the others are not.
+        Requests that avoid nodes (R36), or may use dedicated nodes (`owners`, R21), have their own numbers, because they may be placed
+        elsewhere.
         """
         number = self._numbers.get((request.order, avoiding, owners))
         if number is None:
@@ -69,12 +69,12 @@ class Needs:
         return number
 
     def fitting(self, key: str, room: int) -> int:
-        """The requests that need none of `key`, or no more than `room` of it in all their replicas."""
+        """The requests that need at most `room` of `key` in all their replicas."""
         steps, fitting = self._tables.get(key) or self._sorted(key)
         return fitting[bisect_right(steps, room)]
 
     def around(self, key: str, room: int) -> tuple[int, int, int]:
-        """The same, and from which room on, and below which, it would be the same; less than nothing is apart from nothing."""
+        """As `fitting`, with the bounds of `room` between which the result is the same; negative room is distinct from zero."""
         steps, fitting = self._tables.get(key) or self._sorted(key)
         if room < 0:
             return fitting[0], -FAR, 0
@@ -90,7 +90,7 @@ class Needs:
 
 
 class Ceiling:
-    """Which requests fit into what the sums of a pool leave: `over_capacity` for all of them."""
+    """The requests that fit into the sums that a pool has left: `over_capacity` for all of them."""
 
     __slots__ = ("_bounded", "_governed", "_pool", "_version")
 
@@ -116,13 +116,13 @@ class Ceiling:
 _PLANNED, _INSIDE, _FIRM = range(3)
 
 
-class Gauges:
-    """Which requests fit the room that some accounts leave: under their limits, and inside their reservations (R7).
+class QuotaFits:
+    """The requests that fit into what scopes have left: under their limits, and inside their reservations (R7).
 
-    `limit`: what may be granted; `planned`: what a reclaim may be planned for, once those who yield have left (R17). They differ while
-    leases hold more than will be used, and only where `holds`, for before the amendment limits looked at what will be alone.
-    `inside` by all use, `firm` by what cannot be preempted. `above`: the keys on which all `lending` accounts are above what is reserved
-    (R24). Of each account it is known between which uses no answer changes, so that mostly nothing has to be worked out.
+    `limit`: requests that may be granted; `planned`: requests for which a reclaim may be planned, once yielding leases have ended (R17).
+    They differ while leases hold more than will be used, and only with `holds`: before the amendment limits counted only future use.
+    `inside` by all use, `firm` by non-preemptible use. `above`: the keys on which all `lending` scopes are above their reservation (R24).
+    The ranges of use within which the results are constant are stored, so that mostly nothing has to be computed.
     """
 
     __slots__ = (
@@ -163,7 +163,7 @@ class Gauges:
         self.above = NO_KEYS
 
     def read(self, needs: Needs) -> int:
-        """Look at the accounts again; the requests for which an answer has changed."""
+        """Read the scopes again. Returns the requests for which a result has changed."""
         is_apart = False
         for one in self._limited:
             if one.apart:
@@ -180,11 +180,11 @@ class Gauges:
         return changed | (before[2] ^ self.inside) | (before[3] ^ self.firm)
 
     def _is_between(self) -> bool:
-        """Whether all accounts are between the uses at which an answer changes."""
+        """True if all scopes are within the ranges of use in which the results are constant."""
         return all(over < use.get(key, 0) <= most for use, key, over, most in self._bands)
 
     def _held(self, needs: Needs) -> int:
-        """The requests for which the limits have room beside all that leases hold now, those that yield included (R17)."""
+        """The requests that fit under the limits beside all leases, including the yielding ones (R17)."""
         fitting = EVERY
         for one in self._limited:
             for key, apart in one.apart.items():

@@ -1,4 +1,4 @@
-"""Asking for nodes (R38): once nothing more can be granted, who could be held by a pool after it has grown asks for the fewest nodes."""
+"""Requests for nodes (R38): after the last grant, jobs that a pool could run after it has grown request the fewest nodes."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from headrace.domain.state.state import State
 
 NAMED_MAX = 100
-"""Jobs that a request names, of those that ask."""
+"""Maximum jobs that a request names."""
 
 
 def end_growth(state: State, now: int) -> Iterator[AnyFact]:
-    """Growth that has come, or has taken too long: then the pool is closed for growth for a while."""
+    """Ends of growth that has arrived, or has taken too long: then the pool is closed for growth for a while."""
     for name, growth in sorted(state.terms.growths.items()):
         pool = state.pools.get(name)
         if not growth.open:
@@ -39,7 +39,7 @@ def end_growth(state: State, now: int) -> Iterator[AnyFact]:
 
 
 def next_growth(state: State, now: int) -> int | None:
-    """When growth is given up, or a pool may be asked again."""
+    """Time at which growth is given up, or a pool may be asked again."""
     moments = []
     for name, growth in state.terms.growths.items():
         pool = state.pools.get(name)
@@ -48,7 +48,7 @@ def next_growth(state: State, now: int) -> int | None:
 
 
 def ask_for_growth(state: State, now: int) -> Iterator[AnyFact]:
-    """A request for each pool in which somebody asks for nodes; called when nothing more can be granted."""
+    """A request for each pool in which jobs need nodes; called after the last grant."""
     room = {name: room_to_grow(state, pool, now) for name, pool in state.pools.items()}
     if not any(room.values()):
         return
@@ -73,7 +73,7 @@ def _ask(group: JobGroup, count: int) -> GrowthRequest:
 
 
 def _asks_in(state: State, group: JobGroup, room: dict[str, int]) -> PoolState | None:
-    """The first pool of the order in which growth would help; none while one is growing for it, or victims are being looked for."""
+    """The first pool of the order in which growth would help; None while one grows for it, or victims are searched."""
     profile = state.profile(group.policy.document.tenant, group.profile)
     for name in profile.pools if profile is not None else ():
         pool = state.pools.get(name)
@@ -97,7 +97,7 @@ def _is_open_to(state: State, group: JobGroup, pool: PoolState) -> bool:
 
 
 def _within(state: State, group: JobGroup, pool: PoolState) -> int:
-    """How many jobs of the group fit under every limit, and in its reservation where it may not borrow."""
+    """Number of jobs of the group that fit under every limit, and in its reservation if it may not borrow."""
     counts = [len(group.members)]
     for scope in scopes_of(state, group.policy, pool.document.name):
         if not (group.beyond and scope.kind == "policy"):

@@ -1,4 +1,4 @@
-"""The allocator on the bus: nothing but its decider in the one service loop."""
+"""The allocator on the bus: its decider in the service loop."""
 
 from __future__ import annotations
 
@@ -9,5 +9,4 @@ from headrace.service.deciding import Deciding
 
 
 async def main(service: Service) -> None:
-    """Run until cancelled."""
     await (await Deciding.begin(service, ALLOCATOR, Allocator)).run()

@@ -1,7 +1,7 @@
-"""Suspending and resuming (R29): whether suspended victims give a preemptor enough, and which suspended job goes on next.
+"""Suspending and resuming (R29): whether suspended victims free enough for a preemptor, and which suspended job is resumed next.
 
-A suspended job needs nothing to go on but the devices it had: the rest it never gave up. It is ranked like a pending job of its queue with
-its admission time (R15), by what it would be charged again. All suspended jobs are looked at once in a round, which host memory bounds.
+To resume, a suspended job needs only the devices that it had: it kept all the rest. It is ranked like a pending job of its queue with its
+admission time (R15), by what it would be charged again. All suspended jobs are checked once in a round; host memory bounds their number.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def frees_enough(state: State, job: JobRecord, pool: PoolState, places: tuple[Place, ...]) -> bool:
-    """Whether the job can start at `places` though its victims there keep all but their devices: suspended, not gone."""
+    """True if the job can start at `places` although its suspended victims there keep everything except their devices."""
     asked: dict[str, Amounts] = {}
     for place in places:
         add_to(asked.setdefault(place.node, {}), place.amounts)
@@ -44,7 +44,7 @@ def frees_enough(state: State, job: JobRecord, pool: PoolState, places: tuple[Pl
 
 
 class Resuming:
-    """The suspended jobs that could go on, by pool, as one round finds them."""
+    """Suspended jobs that could be resumed in one round, by pool."""
 
     def __init__(self, state: State, skip: AbstractSet[str]) -> None:
         self._state = state
@@ -54,11 +54,11 @@ class Resuming:
                 self._by_pool.setdefault(next(iter(job.leases.values())).pool, []).append(job)
 
     def pools(self) -> list[str]:
-        """Those in which somebody could go on, by name."""
+        """Names of the pools in which a job could be resumed, sorted."""
         return sorted(self._by_pool)
 
     def best(self, pool: PoolState) -> tuple[Rank, JobRecord] | None:
-        """The best-ranked job that may go on in a pool now. None while a search is under way there: what is free is kept (R19)."""
+        """The best-ranked job that may be resumed in a pool; None while a search keeps the free units there (R19)."""
         if pool.search is not None:
             return None
         ranked = [
@@ -67,18 +67,18 @@ class Resuming:
         return min(ranked, key=lambda entry: entry[0], default=None)
 
     def take(self, job: JobRecord) -> None:
-        """It goes on, here or elsewhere."""
+        """Remove a job that was resumed or moved."""
         there = self._by_pool.get(next(iter(job.leases.values())).pool, [])
         if job in there:
             there.remove(job)
 
     def rank(self, job: JobRecord) -> Rank | None:
-        """What a suspended job is ordered by where it was; None where it cannot go on there now."""
+        """Rank of a suspended job where it was; None if it cannot be resumed there now."""
         pool = self._state.pools[next(iter(job.leases.values())).pool]
         return self._rank(job, pool) if job in self._by_pool.get(pool.document.name, ()) else None
 
     def _could(self, job: JobRecord) -> bool:
-        """Whether all its devices are there, free for all its replicas, and on nodes in service, and nobody goes first there (R27)."""
+        """True if all its devices exist and are free on nodes in service, and no nomination goes first there (R27)."""
         devices: dict[str, list[DeviceShare]] = {}
         for lease in job.leases.values():
             node = self._state.nodes[lease.node]
@@ -93,7 +93,7 @@ class Resuming:
         return may_start(self._state, job, next(iter(job.leases.values())).pool)
 
     def _rank(self, job: JobRecord, pool: PoolState) -> Rank | None:
-        """What it is ordered by; None where its devices, a limit or its reservation is in its way now."""
+        """Rank of a suspended job; None if its devices, a limit or its reservation prevent resuming it now."""
         asked = resumed(job)
         if not self._could(job) or over_capacity(pool, asked) is not None:
             return None
@@ -108,13 +108,13 @@ class Resuming:
         return (*compose(static, share, inside=inside), *place_in_line(job))
 
     def _fits(self, job: JobRecord, pool: PoolState, asked: Amounts, *, firm: bool) -> bool:
-        """Whether what it is charged again fits in its unused reservation, by all use or by what cannot be preempted (R17)."""
+        """True if its renewed charge fits in its unused reservation, by all use or by non-preemptible use (R17)."""
         looked_at = with_reservation(self._state, job.policy, pool.document.name)
         return over_reservation(looked_at, pool.governed, asked, firm=firm) is None and not must_borrow(job.policy)
 
 
 def kept_by(job: JobRecord) -> Amounts:
-    """What a suspended job has held all along, and is charged for."""
+    """Amounts that a suspended job keeps, and is charged for."""
     kept: Amounts = {}
     for lease in job.leases.values():
         add_to(kept, capacity.without_gpus(lease))
@@ -122,11 +122,11 @@ def kept_by(job: JobRecord) -> Amounts:
 
 
 def resumed(job: JobRecord) -> Amounts:
-    """What the job is charged again when it goes on."""
+    """Amounts that the job is charged again when it is resumed."""
     return {GPU: sum(lease.amounts.get(GPU, 0) for lease in job.leases.values())}
 
 
 def resume(job: JobRecord) -> f.ResumeOrderedV1:
-    """The order to go on; where it was a preemption, it counts as one (R29)."""
+    """The order to resume; a suspension by preemption counts as one (R29)."""
     own = doubled(job) if job.suspended_by == "preempted" else job.min_runtime
     return f.ResumeOrderedV1(job=job.key, attempt=job.attempt, min_runtime=own)

@@ -1,4 +1,4 @@
-"""Opening and shutting the gates of policies that have windows or budgets (R33): a fact whenever what they say has changed."""
+"""Opens and closes the gates of policies with windows or budgets (R33): a fact whenever a gate has changed."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 
 class _Look(NamedTuple):
-    """What a policy's gate was found to depend on, and until when it stays as it is if that does."""
+    """Inputs of a policy's gate, and the time until which it is unchanged for the same inputs."""
 
     seen: tuple[object, ...]
     until: int | None
 
 
 class Gates:
-    """The gates of one state. `_looks` are a memo, not a truth: forgetting them costs time only."""
+    """The gates of one state. `_looks` is a cache: losing it costs time only."""
 
     def __init__(self, state: State) -> None:
         self._state = state
         self._looks: dict[tuple[str, str], _Look] = {}
 
     def changes(self, now: int) -> Iterator[AnyFact]:
-        """What gates have come to say by log time `now`. Before that is in the log nothing is to be granted."""
+        """Changes of gates up to log time `now`. Grants have to wait until these are in the log."""
         for policy in self._state.terms.timed.values():
             seen = self._seen(policy)
             last = self._looks.get(policy.key)
@@ -45,7 +45,7 @@ class Gates:
                 yield f.PolicyGatedV1(tenant=tenant, policy=name, shut=gate.shut, stops=gate.stops, spent=gate.spent)
 
     def next_look(self, now: int) -> int | None:
-        """When the next gate may open or shut, if nothing starts or ends before."""
+        """Time at which the next gate may open or close, if nothing starts or ends before."""
         looks = (self._next_look(policy, now) for policy in self._state.terms.timed.values())
         return min((look for look in looks if look is not None), default=None)
 
@@ -56,6 +56,6 @@ class Gates:
         return next_look(self._state, policy, now)
 
     def _seen(self, policy: PolicyState) -> tuple[object, ...]:
-        """What is charged goes up and comes back to what it was; the meters have run on meanwhile."""
+        """Inputs of a gate. Use may return to an earlier value while the meters have run on."""
         ran = ((meter.held, meter.seconds, meter.rest) for meter in policy.meters.values())
         return self._state.documents_sequence, self._state.terms.period_ends, *ran

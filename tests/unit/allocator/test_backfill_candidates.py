@@ -10,25 +10,25 @@ from tests.unit.allocator.history import History, policy
 
 
 def posts_of(told: History) -> tuple[object, object, int]:
-    """The pool's turns, and the post and bit of a job that waits for room."""
+    """The pool's backfill, and the candidates and bit of a job that waits for room."""
     told.node("n1", 1)
     told.run("a/one")
     waiting = told.admit("a/two")
-    told.allocator.standings.refresh()
-    post, number = told.allocator.standings.post_of(waiting, "hall")
-    return post.board.turns, post, 1 << number
+    told.allocator.index.refresh()
+    candidates, number = told.allocator.index.candidates_of(waiting, "hall")
+    return candidates.queue.backfill, candidates, 1 << number
 
 
-def sets(turns, post) -> tuple[int, int, int, int]:
-    return turns.due, post.due, turns.resting, post.resting
+def sets(backfill, candidates) -> tuple[int, int, int, int]:
+    return backfill.due, candidates.due, backfill.resting, candidates.resting
 
 
 def test_a_head_is_due_then_it_rests_and_is_due_again():
     told = History(policy("a"))
-    turns, post, bit = posts_of(told)
+    backfill, candidates, bit = posts_of(told)
     since = told.now
     due, resting = (bit, bit, 0, 0), (0, 0, bit, bit)
-    assert (turns.come(since), sets(turns, post), turns.next()) == (False, (0, 0, 0, 0), since + 10 * MINUTE)
+    assert (backfill.advance(since), sets(backfill, candidates), backfill.next()) == (False, (0, 0, 0, 0), since + 10 * MINUTE)
 
     for after, expected, then in (
         (10 * MINUTE, due, 70 * MINUTE),
@@ -36,47 +36,47 @@ def test_a_head_is_due_then_it_rests_and_is_due_again():
         (130 * MINUTE, due, 190 * MINUTE),
         (190 * MINUTE, resting, 310 * MINUTE),
     ):
-        assert turns.come(since + after)
-        assert (sets(turns, post), turns.next()) == (expected, since + then)
-    assert not turns.come(since + 191 * MINUTE)
+        assert backfill.advance(since + after)
+        assert (sets(backfill, candidates), backfill.next()) == (expected, since + then)
+    assert not backfill.advance(since + 191 * MINUTE)
 
 
 def test_whoever_looks_for_the_first_time_finds_the_turn_of_that_moment():
     told = History(policy("a"))
-    turns, post, bit = posts_of(told)
-    assert turns.come(told.now + 3 * HOUR + 30 * MINUTE)
-    assert sets(turns, post) == (0, 0, bit, bit)
+    backfill, candidates, bit = posts_of(told)
+    assert backfill.advance(told.now + 3 * HOUR + 30 * MINUTE)
+    assert sets(backfill, candidates) == (0, 0, bit, bit)
 
 
 def test_somebody_new_at_the_head_has_its_own_time():
     told = History(policy("a"))
-    turns, post, bit = posts_of(told)
+    backfill, candidates, bit = posts_of(told)
     told.wait(10 * MINUTE)
-    turns.come(told.now)
-    assert post.due == bit
+    backfill.advance(told.now)
+    assert candidates.due == bit
     urgent = told.admit("a/two", priority=9)
-    told.allocator.standings.refresh()
-    assert (post.strand.heads[bit.bit_length() - 1][1], post.due) == (urgent, 0)
-    assert turns.next() == told.now + 10 * MINUTE
+    told.allocator.index.refresh()
+    assert (candidates.pending_class.heads[bit.bit_length() - 1][1], candidates.due) == (urgent, 0)
+    assert backfill.next() == told.now + 10 * MINUTE
 
 
 @pytest.mark.parametrize("limit", [None, HOUR])
 def test_it_is_known_whether_a_head_has_had_a_time_limit(limit):
     told = History(policy("a"))
-    turns, _, _ = posts_of(told)
-    assert not turns.has_limited
+    backfill, _, _ = posts_of(told)
+    assert not backfill.has_limited
     told.admit("a/half", time_limit=limit)
-    told.allocator.standings.refresh()
-    assert turns.has_limited is (limit is not None)
+    told.allocator.index.refresh()
+    assert backfill.has_limited is (limit is not None)
 
 
 def test_those_who_have_left_are_thrown_out_when_they_are_most(monkeypatch):
     monkeypatch.setattr(module, "WAITING_KEPT", 4)
     told = History(policy("a"))
-    turns, _, _ = posts_of(told)
+    backfill, _, _ = posts_of(told)
     for _ in range(20):
         job = told.admit("a/three")
-        told.allocator.standings.refresh()
+        told.allocator.index.refresh()
         told.cancel(job)
         told.allocate()
-    assert len(turns._waiting) <= 12
+    assert len(backfill._waiting) <= 12

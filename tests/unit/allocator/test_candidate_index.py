@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import HealthCheck, given, settings
 
-from headrace.allocator.candidate_index import REQUESTS_KEPT, Standings
+from headrace.allocator.candidate_index import REQUESTS_KEPT, CandidateIndex
 from headrace.allocator.decide import Allocator
 from headrace.allocator.pool_queue import PoolQueue
 from headrace.allocator.request_bitsets import bits_of
@@ -19,40 +19,48 @@ from tests.properties.histories import scenarios
 from tests.unit.allocator.history import History, policy
 
 
-def everything(standings: Standings) -> dict[str, object]:
-    """All that standings answer, whatever the numbers of requests."""
+def everything(index: CandidateIndex) -> dict[str, object]:
+    """All that index answer, whatever the numbers of requests."""
     told: dict[str, object] = {}
-    for name, board in standings.boards.items():
-        posts = {post for strand in standings._strands.values() for post in strand.posts if post.board is board}
-        for post in posts:
-            for number in bits_of(post.strand.present):
-                sets = [bool(found >> number & 1) for found in (post.inside, post.borrowing, post.asking, post.reclaiming)]
-                told[name, post.strand.heads[number][1].key] = (sets, post.rank(number))
-        told[name] = order_of(board, (1 << len(standings.needs.requests)) - 1)
-        policies = [policy for _, policy in sorted(standings._state.policies.items())]
-        told[name, "lends"] = [(board.lends_within(policy), board.lends_across(policy)) for policy in policies]
+    for name, queue in index.queues.items():
+        pool_candidates = {
+            candidates
+            for pending_class in index._classes.values()
+            for candidates in pending_class.pool_candidates
+            if candidates.queue is queue
+        }
+        for candidates in pool_candidates:
+            for number in bits_of(candidates.pending_class.present):
+                sets = [
+                    bool(found >> number & 1)
+                    for found in (candidates.inside, candidates.borrowing, candidates.asking, candidates.reclaiming)
+                ]
+                told[name, candidates.pending_class.heads[number][1].key] = (sets, candidates.rank(number))
+        told[name] = order_of(queue, (1 << len(index.needs.requests)) - 1)
+        policies = [policy for _, policy in sorted(index._state.policies.items())]
+        told[name, "lends"] = [(queue.lends_within(policy), queue.lends_across(policy)) for policy in policies]
     return told
 
 
-def order_of(board: PoolQueue, every: int) -> list[tuple[str, bool]]:
+def order_of(queue: PoolQueue, every: int) -> list[tuple[str, bool]]:
     """(job, inside) of all candidates, best first: each is passed over once it has been named."""
     named: set[tuple[object, int]] = set()
     order = []
 
-    def allowed(post: object, requests: int) -> int:
-        return sum(1 << number for number in bits_of(requests) if (post, number) not in named)
+    def allowed(candidates: object, requests: int) -> int:
+        return sum(1 << number for number in bits_of(requests) if (candidates, number) not in named)
 
-    while (best := board.best(every, allowed)) is not None:
-        named.add((best.post, best.number))
+    while (best := queue.best(every, allowed)) is not None:
+        named.add((best.candidates, best.number))
         order.append((best.job.key, best.inside))
     return order
 
 
 def test_nobody_is_known_where_nobody_waits():
     told = History(policy("a"))
-    told.allocator.standings.refresh()
+    told.allocator.index.refresh()
 
-    assert told.allocator.standings.boards == {}
+    assert told.allocator.index.queues == {}
 
 
 def test_where_a_job_stands_is_known_while_it_is_in_line():
@@ -62,23 +70,23 @@ def test_where_a_job_stands_is_known_while_it_is_in_line():
     aside.not_before = told.now + SECOND
     told.state.pending.remove(aside)
     told.state.pending.add(aside, told.now)
-    standings = told.allocator.standings
-    standings.refresh()
+    index = told.allocator.index
+    index.refresh()
 
-    assert standings.post_of(aside, "hall") is None
-    assert standings.post_of(job, "elsewhere") is None
-    post, number = standings.post_of(job, "hall")
-    assert post.rank(number) < standings.post_of(borrower, "hall")[0].rank(number)
+    assert index.candidates_of(aside, "hall") is None
+    assert index.candidates_of(job, "elsewhere") is None
+    candidates, number = index.candidates_of(job, "hall")
+    assert candidates.rank(number) < index.candidates_of(borrower, "hall")[0].rank(number)
 
 
 def test_a_queue_whose_profile_is_gone_stands_nowhere():
     told = History(policy("a"))
     job = told.admit("a/one")
     del told.state.profiles["", "one"]
-    told.allocator.standings.refresh()
+    told.allocator.index.refresh()
 
-    assert told.allocator.standings.boards == {}
-    assert told.allocator.standings.post_of(job, "hall") is None
+    assert told.allocator.index.queues == {}
+    assert told.allocator.index.candidates_of(job, "hall") is None
 
 
 def test_requests_that_nobody_waits_for_are_forgotten_in_time():
@@ -89,8 +97,8 @@ def test_requests_that_nobody_waits_for_are_forgotten_in_time():
         told.cancel(job)
         told.allocate()
 
-    told.allocator.standings.refresh()
-    assert len(told.allocator.standings.needs.requests) <= REQUESTS_KEPT + 1
+    told.allocator.index.refresh()
+    assert len(told.allocator.index.needs.requests) <= REQUESTS_KEPT + 1
 
 
 class Doubted(World):
@@ -100,9 +108,9 @@ class Doubted(World):
         super().settle()
         allocator = self.deciders[ALLOCATOR]
         assert isinstance(allocator, Allocator)
-        kept = allocator.standings
+        kept = allocator.index
         kept.refresh()
-        again = Standings(self.state)
+        again = CandidateIndex(self.state)
         again.refresh()
         kept.refresh()
         found, expected = everything(kept), everything(again)

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from headrace.allocator import granting
-from headrace.allocator.candidate_index import Standings
-from headrace.allocator.feasibility_cache import Rooms
+from headrace.allocator.candidate_index import CandidateIndex
+from headrace.allocator.feasibility_cache import FeasibilityCache
 from headrace.allocator.granting import GRANTS_MAX, grant, leases
 from headrace.contracts import facts as f
 from headrace.contracts.documents import model as d
@@ -22,7 +22,7 @@ from tests.unit.domain.snapshot import differences, snapshot
 def round_of(told: History, *, skip: frozenset[str] = frozenset(), room: RecordRoom | None = None) -> list[object]:
     """One round, by somebody who remembers nothing; it leaves the state as it found it."""
     before = snapshot(told.state)
-    facts = grant(told.state, Standings(told.state), told.now, skip, room or RecordRoom())
+    facts = grant(told.state, CandidateIndex(told.state), told.now, skip, room or RecordRoom())
     assert differences(snapshot(told.state), before) == []
     return facts
 
@@ -51,9 +51,13 @@ def test_where_nobody_is_in_line_nothing_is_looked_at(monkeypatch):
 
 
 def test_nobody_is_looked_for_once_everybody_in_line_has_been_granted_something(monkeypatch):
-    told, looks, best = hall(policy("ml")), [], Rooms.best
+    told, looks, best = hall(policy("ml")), [], FeasibilityCache.best
     jobs = [told.admit("ml/one"), told.admit("ml/half")]
-    monkeypatch.setattr(Rooms, "best", lambda rooms, board, allowed: looks.append(board.name) or best(rooms, board, allowed))
+    monkeypatch.setattr(
+        FeasibilityCache,
+        "best",
+        lambda feasibility, queue, allowed: looks.append(queue.name) or best(feasibility, queue, allowed),
+    )
 
     assert order(round_of(told)) == [(job.key, "hall") for job in jobs]
     assert looks == ["hall", "hall"]
@@ -295,8 +299,8 @@ def test_by_priority_a_job_beyond_its_reservation_searches_too():
 def test_while_a_search_is_open_nobody_who_ranks_lower_takes_what_is_free():
     told = hall(policy("ml", 2), policy("other"), policy("first", 1, priority=1), count=3)
     told.run("other/two")
-    searching = told.admit("ml/two")
-    assert told.allocate() == (opened(searching),)
+    reclaims = told.admit("ml/two")
+    assert told.allocate() == (opened(reclaims),)
 
     told.admit("other/one", priority=9)
     assert round_of(told) == []

@@ -526,7 +526,7 @@ def test_a_job_that_documents_have_overtaken_while_it_ran_is_dismissed_as_soon_a
 
 
 def suspended(told: History, job, *ranks: int) -> None:
-    """Replicas stand still."""
+    """Replicas policy_in_pool still."""
     for rank in ranks or tuple(job.leases):
         told.say(
             f.LeaseSuspendedV1(job=job.key, attempt=job.attempt, rank=rank, at=told.now), by=f"node.{job.leases[rank].node}"
@@ -791,7 +791,7 @@ def test_what_a_node_stopped_with_is_revoked_and_what_it_was_granted_since_waits
 
 
 def test_a_start_that_was_refused_for_another_lease_goes_back_into_line_and_may_come_to_the_same_node():
-    """R36: nobody is to blame. A second later, so that node and ledger have time to agree."""
+    """R36: none_before is to blame. A second later, so that node and ledger have time to agree."""
     told = history()
     job = told.admit("ml/one")
     told.allocate()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.allocator.candidate_index import Standings
+from headrace.allocator.candidate_index import CandidateIndex
 from headrace.allocator.pool_queue import PoolQueue
 from headrace.contracts.documents import model as d
 from headrace.contracts.values.amounts import GPU, GPU_UNITS
@@ -13,24 +13,24 @@ from tests.unit.allocator.history import History, gpus, policy, profile
 
 
 def board_of(told: History) -> PoolQueue:
-    standings = Standings(told.state)
-    standings.refresh()
-    return standings.boards["hall"]
+    index = CandidateIndex(told.state)
+    index.refresh()
+    return index.queues["hall"]
 
 
-def order(board: PoolQueue, feasible: int = -1) -> list[str]:
+def order(queue: PoolQueue, feasible: int = -1) -> list[str]:
     """All candidates, best first: each is passed over once it has been named."""
     named: list[tuple[object, int]] = []
     found = []
 
-    def allowed(post, requests):
+    def allowed(candidates, requests):
         for other, number in named:
-            requests &= ~(1 << number) if other is post else -1
+            requests &= ~(1 << number) if other is candidates else -1
         return requests
 
     every = feasible & (1 << 20) - 1
-    while (best := board.best(every, allowed)) is not None:
-        named.append((best.post, best.number))
+    while (best := queue.best(every, allowed)) is not None:
+        named.append((best.candidates, best.number))
         found.append(best.job.key)
     return found
 
@@ -69,26 +69,26 @@ def test_only_candidates_whose_request_is_feasible_are_named():
     told.admit("a/two")
     told.admit("b/two")
     small, other = told.admit("b/one"), told.admit("a/one")
-    standings = Standings(told.state)
-    standings.refresh()
-    number = 1 << standings.needs.number(small.request)
+    index = CandidateIndex(told.state)
+    index.refresh()
+    number = 1 << index.needs.number(small.request)
 
-    assert order(standings.boards["hall"], number) == [other.key, small.key]
-    assert order(standings.boards["hall"], 0) == []
+    assert order(index.queues["hall"], number) == [other.key, small.key]
+    assert order(index.queues["hall"], 0) == []
 
 
 def test_what_nobody_waits_for_any_more_is_passed_over_at_once():
     told = History(policy("a"))
     told.node(count=1)
     told.admit("a/one")
-    standings = told.allocator.standings
-    standings.refresh()
-    board = standings.boards["hall"]
-    assert board.best(1, lambda _post, _requests: 0) is None
+    index = told.allocator.index
+    index.refresh()
+    queue = index.queues["hall"]
+    assert queue.best(1, lambda _post, _requests: 0) is None
     told.allocate()
-    standings.refresh()
+    index.refresh()
 
-    assert board.best(1, lambda _post, requests: requests) is None
+    assert queue.best(1, lambda _post, requests: requests) is None
 
 
 def test_what_is_placeable_is_what_some_node_takes():
@@ -97,31 +97,31 @@ def test_what_is_placeable_is_what_some_node_takes():
     told.admit("a/one")
     told.admit("a/two")
     told.admit("a/half", replicas=3)
-    standings = Standings(told.state)
-    standings.refresh()
-    board = standings.boards["hall"]
+    index = CandidateIndex(told.state)
+    index.refresh()
+    queue = index.queues["hall"]
 
-    assert [board.placeable() for _ in range(2)] == [0b101, 0b101]
+    assert [queue.placeable() for _ in range(2)] == [0b101, 0b101]
     told.state.nodes["n1"].devices[0].free -= GPU_UNITS // 2
     told.state.pools["hall"].index.put(told.state.nodes["n1"])
-    assert board.placeable() == 0b100
+    assert queue.placeable() == 0b100
 
 
 def test_who_asks_for_what_was_asked_for_before_changes_nothing_about_what_is_placeable():
     told = History(policy("a"))
     told.node(count=1)
     first = told.admit("a/one")
-    standings = Standings(told.state)
-    standings.refresh()
-    board = standings.boards["hall"]
-    board.placeable()
-    remembered = {owners: dict(known) for owners, known in board._placeable.items()}
+    index = CandidateIndex(told.state)
+    index.refresh()
+    queue = index.queues["hall"]
+    queue.placeable()
+    remembered = {owners: dict(known) for owners, known in queue._placeable.items()}
     told.state.pending.remove(first)
-    standings.refresh()
+    index.refresh()
     told.admit("a/one")
-    standings.refresh()
+    index.refresh()
 
-    assert board._placeable == remembered
+    assert queue._placeable == remembered
 
 
 SHARES = (d.Share(pool="hall", reservation=gpus(2)),)
@@ -144,10 +144,10 @@ def test_to_whom_something_is_lent(holder, tenants, lends):  # R23, R24
     told.run(f"{holder}/two", tenant="acme" if holder == "theirs" else "default")
     for queue in ("a/one", "b/one"):
         told.admit(queue)
-    board = board_of(told)
+    queue = board_of(told)
     asking = [told.state.policies["default", name] for name in ("a", "b")]
 
-    assert [by.document.name for by in asking if board.lends_within(by) or board.lends_across(by)] == lends
+    assert [by.document.name for by in asking if queue.lends_within(by) or queue.lends_across(by)] == lends
 
 
 def test_a_tenant_above_its_share_lends_to_other_tenants():

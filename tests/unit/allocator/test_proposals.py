@@ -21,7 +21,7 @@ def judged(told: History, room: RecordRoom | None = None) -> list[object]:
     return list(judge_proposals(told.state, told.now, room or RecordRoom()))
 
 
-def searching(**more: object) -> tuple[History, JobRecord, JobRecord]:
+def reclaims(**more: object) -> tuple[History, JobRecord, JobRecord]:
     """`other` has borrowed the only GPU, and `ml`, which has it reserved, searches; told, victim, preemptor."""
     told = History(policy("ml", 1), policy("other", **more))
     told.node("n1", 1)
@@ -63,7 +63,7 @@ def order(told: History) -> None:
 
 
 def test_a_proposal_becomes_an_order_with_the_stops_of_all_victims():
-    told, victim, preemptor = searching()
+    told, victim, preemptor = reclaims()
 
     answer = propose(told)
 
@@ -94,21 +94,21 @@ def test_a_victim_is_suspended_unless_it_has_to_give_more_than_its_devices(cpu, 
 
 
 def test_while_the_answer_is_awaited_nothing_is_said():
-    told, _, _ = searching()
+    told, _, _ = reclaims()
     told.wait(2 * SECOND - 1)
 
     assert judged(told) == []
 
 
 def test_a_search_without_an_answer_is_dismissed_after_two_seconds():
-    told, _, _ = searching()
+    told, _, _ = reclaims()
     told.wait(2 * SECOND)
 
     assert judged(told) == [dismissed(told, "no answer within 2 s")]
 
 
 def test_a_search_for_a_job_that_waits_no_longer_is_dismissed():
-    told, _, preemptor = searching()
+    told, _, preemptor = reclaims()
     ended = f.JobEndedV1(job=preemptor.key, attempt=0, state="cancelled", cause="cancelled")
     told.say(ended, by="allocator")
 
@@ -167,7 +167,7 @@ def node_is_lost(told: History, _victim: JobRecord, _: JobRecord) -> None:
     ],
 )
 def test_a_plan_is_looked_at_again_before_it_is_carried_out(event, why):
-    told, victim, preemptor = searching()
+    told, victim, preemptor = reclaims()
     propose(told)
 
     event(told, victim, preemptor)
@@ -229,7 +229,7 @@ def test_of_two_plans_for_the_rest_of_one_reservation_the_second_is_dropped_alth
 
 
 def test_a_plan_that_does_not_fit_this_record_waits_and_one_that_fits_none_is_dismissed():
-    told, _, _ = searching()
+    told, _, _ = reclaims()
     propose(told)
     begun = RecordRoom(facts=2)
     begun.takes((dismissed(told, "another"),))
@@ -239,7 +239,7 @@ def test_a_plan_that_does_not_fit_this_record_waits_and_one_that_fits_none_is_di
 
 
 def test_an_order_with_too_many_stops_for_one_record_carries_the_ladders_and_says_the_same():
-    told, victim, preemptor = searching()
+    told, victim, preemptor = reclaims()
     propose(told)
     order, stop = judged(told)
 
@@ -257,7 +257,7 @@ def test_an_order_with_too_many_stops_for_one_record_carries_the_ladders_and_say
 
 
 def test_a_nomination_does_not_run_out_while_victims_leave_in_time():
-    told, _, preemptor = searching()
+    told, _, preemptor = reclaims()
     order(told)
     told.wait(10 * MINUTE)
 
@@ -269,7 +269,7 @@ def ended(preemptor: JobRecord, why: str) -> f.NominationEndedV1:
 
 
 def test_a_nomination_ends_when_the_preemptor_has_not_started_in_time_after_the_last_victim_left():
-    told, victim, preemptor = searching()
+    told, victim, preemptor = reclaims()
     order(told)
     told.wait(MINUTE)
     told.end(victim, 143)
@@ -284,7 +284,7 @@ def test_a_nomination_ends_when_the_preemptor_has_not_started_in_time_after_the_
 
 
 def test_a_victim_that_is_overdue_is_waited_for_no_longer_than_one_that_has_left():
-    told, victim, preemptor = searching()
+    told, victim, preemptor = reclaims()
     order(told)
     told.wait(2 * MINUTE)
     told.say(f.LeaseOverdueV1(job=victim.key, attempt=1, node="n1"), by="preemption")
@@ -297,7 +297,7 @@ def test_a_victim_that_is_overdue_is_waited_for_no_longer_than_one_that_has_left
 
 @pytest.mark.parametrize("event", [node_is_cordoned, node_is_lost])
 def test_a_nomination_ends_when_a_place_in_it_has_become_unusable(event):
-    told, victim, preemptor = searching()
+    told, victim, preemptor = reclaims()
     order(told)
 
     event(told, victim, preemptor)
@@ -306,7 +306,7 @@ def test_a_nomination_ends_when_a_place_in_it_has_become_unusable(event):
 
 
 def test_an_ended_nomination_is_not_ended_twice_and_its_job_stands_in_line_again():
-    told, victim, preemptor = searching()
+    told, victim, preemptor = reclaims()
     order(told)
     node_is_cordoned(told, victim, preemptor)
     told.say(*end_nominations(told.state, told.now), by="allocator")
@@ -316,7 +316,7 @@ def test_an_ended_nomination_is_not_ended_twice_and_its_job_stands_in_line_again
 
 
 def test_a_plan_for_a_job_to_which_nothing_may_be_granted_any_more_is_dropped():
-    told, _, _ = searching()
+    told, _, _ = reclaims()
     propose(told)
     told.say(f.ObjectClosedV1(author="a.b", kind="policy", tenant="default", name="ml", mode="freeze"))
 
@@ -324,7 +324,7 @@ def test_a_plan_for_a_job_to_which_nothing_may_be_granted_any_more_is_dropped():
 
 
 def test_what_is_kept_for_a_job_to_which_nothing_may_be_granted_is_given_back():
-    told, _, _ = searching()
+    told, _, _ = reclaims()
     order(told)
     told.say(f.ObjectClosedV1(author="a.b", kind="pool", name="hall", mode="drain"))
 

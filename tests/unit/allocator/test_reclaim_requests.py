@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from headrace.allocator.feasibility_cache import Rooms
+from headrace.allocator.feasibility_cache import FeasibilityCache
 from headrace.allocator.pool_queue import PoolQueue
-from headrace.allocator.reclaim_requests import Searching
+from headrace.allocator.reclaim_requests import ReclaimRequests
 from headrace.allocator.request_classes import PoolCandidates
 from headrace.contracts import facts as f
 from headrace.contracts.values.durations import MINUTE, SECOND
@@ -14,25 +14,25 @@ from tests.unit.allocator.history import History, policy, terms
 
 def opened(told: History, *, fitting: int = 0, skip: frozenset[str] = frozenset()) -> list[tuple[str, str]]:
     """(job, cause) of the searches that a round would open if only `fitting` requests fitted."""
-    standings = told.allocator.standings
-    standings.refresh()
-    searching = Searching(told.state, standings, Fitting(told, fitting), told.now, skip)
-    for board in standings.boards.values():
-        searching.open(board)
-    return [(fact.job, fact.cause) for fact in searching.facts(told.state)]
+    index = told.allocator.index
+    index.refresh()
+    reclaims = ReclaimRequests(told.state, index, Fitting(told, fitting), told.now, skip)
+    for queue in index.queues.values():
+        reclaims.open(queue)
+    return [(fact.job, fact.cause) for fact in reclaims.facts(told.state)]
 
 
-class Fitting(Rooms):
+class Fitting(FeasibilityCache):
     """Pools in which only these requests fit."""
 
     def __init__(self, told: History, fitting: int) -> None:
-        super().__init__(told.state, told.allocator.standings, told.now)
+        super().__init__(told.state, told.allocator.index, told.now)
         self.fitting = fitting
 
-    def placeable(self, post: PoolCandidates, requests: int) -> int:
+    def placeable(self, candidates: PoolCandidates, requests: int) -> int:
         return requests & self.fitting
 
-    def surely_fits(self, board: PoolQueue) -> int:
+    def surely_fits(self, queue: PoolQueue) -> int:
         return self.fitting
 
 
@@ -62,8 +62,8 @@ def test_the_best_ranked_of_those_without_room_searches():
 def test_who_finds_room_or_leaves_with_this_record_does_not():
     told = crowded(policy("a", 2))
     large, small = told.admit("a/two"), told.admit("a/one")
-    told.allocator.standings.refresh()
-    fits = 1 << told.allocator.standings.needs.number(large.request)
+    told.allocator.index.refresh()
+    fits = 1 << told.allocator.index.needs.number(large.request)
 
     assert opened(told, fitting=fits) == [(small.key, "reclaim")]
     assert opened(told, fitting=fits, skip=frozenset({small.key})) == []

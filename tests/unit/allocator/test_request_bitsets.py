@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.allocator.request_bitsets import EVERY, Ceiling, Gauges, Needs, bits_of
+from headrace.allocator.request_bitsets import EVERY, Ceiling, Needs, QuotaFits, bits_of
 from headrace.contracts.values.amounts import CPU, GPU, JOB, MEMORY
 from headrace.domain.model.jobs import Scope
 from headrace.domain.model.requests import intern_request
@@ -59,7 +59,7 @@ def test_a_new_request_is_in_the_sets_that_are_worked_out_after_it():
 
 
 def test_where_nothing_is_limited_everything_fits():
-    gauges = Gauges((), (), (), frozenset({GPU}), holds=True)
+    gauges = QuotaFits((), (), (), frozenset({GPU}), holds=True)
 
     assert gauges.read(Needs()) == 0
     assert (gauges.limit, gauges.inside, gauges.firm, gauges.above) == (EVERY, EVERY, EVERY, frozenset())
@@ -67,7 +67,7 @@ def test_where_nothing_is_limited_everything_fits():
 
 def test_what_was_read_is_read_again_when_use_or_the_requests_have_changed():
     known, needs, scope = {}, Needs(), Scope("policy", "a", limit={GPU: 4, CPU: 1}, use={GPU: 1})
-    gauges = Gauges((scope,), (), (), frozenset({GPU}), holds=True)
+    gauges = QuotaFits((scope,), (), (), frozenset({GPU}), holds=True)
     needs.number(intern_request(known, {GPU: 3}, 1, None))
     seen = [(gauges.read(needs) & 1, gauges.limit)]
     scope.use[GPU] = 2
@@ -90,7 +90,7 @@ def test_what_was_read_is_read_again_when_use_or_the_requests_have_changed():
 )
 def test_on_which_keys_accounts_are_over_their_reservations(uses, over):  # R24
     scopes = [Scope("policy", "a", {GPU: 2}, use=use) for use in uses]
-    gauges = Gauges((), scopes, scopes, frozenset({GPU, CPU}), holds=True)
+    gauges = QuotaFits((), scopes, scopes, frozenset({GPU, CPU}), holds=True)
     gauges.read(Needs())
 
     assert gauges.above == over
@@ -98,7 +98,7 @@ def test_on_which_keys_accounts_are_over_their_reservations(uses, over):  # R24
 
 def test_borrowed_is_what_is_above_in_the_lending_accounts_alone():  # R24
     wide, here = Scope("policy", "a", {GPU: 9}, use={GPU: 3}), Scope("policy", "a here", {GPU: 2}, use={GPU: 3})
-    gauges = Gauges((), (wide, here), (here,), frozenset({GPU}), holds=True)
+    gauges = QuotaFits((), (wide, here), (here,), frozenset({GPU}), holds=True)
     gauges.read(Needs())
 
     assert gauges.above == {GPU}
@@ -111,7 +111,7 @@ def test_what_yields_counts_until_it_has_left_for_a_grant_and_no_more_for_a_plan
     known, needs = {}, Needs()
     needs.number(intern_request(known, {GPU: 2}, 1, None))
     scope = Scope("policy", "a", limit={GPU: 4}, use={GPU: 2}, apart={GPU: 2})
-    gauges = Gauges((scope,), (), (), frozenset({GPU}), holds=holds)
+    gauges = QuotaFits((scope,), (), (), frozenset({GPU}), holds=holds)
     gauges.read(needs)
     seen = [gauges.limit & 1]
     del scope.apart[GPU]
@@ -126,7 +126,7 @@ def test_accounts_are_tested_for_all_requests_as_for_each(asked, limiting, reser
     needs, requests = numbered(asked)
     for scope, amounts in zip(limiting, apart, strict=False):
         scope.apart = amounts
-    gauges = Gauges(limiting, reserving, reserving, governed, holds=True)
+    gauges = QuotaFits(limiting, reserving, reserving, governed, holds=True)
     gauges.read(needs)
 
     for number, request in enumerate(requests):

@@ -1,10 +1,10 @@
-"""Where the jobs of a queue stand in a pool: inside, among the borrowers, asking to take back, or nowhere."""
+"""Where the jobs of a queue policy_in_pool in a pool: inside, among the borrowers, asking to take back, or nowhere."""
 
 from __future__ import annotations
 
 import pytest
 
-from headrace.allocator.candidate_index import Standings
+from headrace.allocator.candidate_index import CandidateIndex
 from headrace.allocator.request_classes import PoolCandidates
 from headrace.contracts.documents import model as d
 from headrace.contracts.values.durations import SECOND
@@ -13,17 +13,17 @@ from tests.unit.allocator.history import History, gpus, policy, profile, terms
 
 
 def posts_of(told: History, job, pool: str = "hall") -> tuple[PoolCandidates, int]:
-    standings = Standings(told.state)
-    standings.refresh()
-    found = standings.post_of(job, pool)
+    index = CandidateIndex(told.state)
+    index.refresh()
+    found = index.candidates_of(job, pool)
     assert found is not None
     return found
 
 
-def stands(told: History, job) -> list[str]:
-    """In which sets of its post the job's request is."""
-    post, number = posts_of(told, job)
-    return [name for name in ("inside", "borrowing", "asking") if getattr(post, name) >> number & 1]
+def policies(told: History, job) -> list[str]:
+    """In which sets of its candidates the job's request is."""
+    candidates, number = posts_of(told, job)
+    return [name for name in ("inside", "borrowing", "asking") if getattr(candidates, name) >> number & 1]
 
 
 TENANT = d.Tenant(name="acme", shares=(d.Share(pool="hall", reservation=gpus(2), limit=gpus(2)),))
@@ -55,7 +55,7 @@ TENANT = d.Tenant(name="acme", shares=(d.Share(pool="hall", reservation=gpus(2),
 def test_where_a_request_stands(written, queue, said, where):  # R7, R12, R17, R23
     told = History(policy("ml", **written))
 
-    assert stands(told, told.admit(queue, **said)) == where
+    assert policies(told, told.admit(queue, **said)) == where
 
 
 def test_who_is_at_its_tenants_limit_is_granted_nothing_but_may_take_back_from_its_own():  # R23
@@ -63,23 +63,23 @@ def test_who_is_at_its_tenants_limit_is_granted_nothing_but_may_take_back_from_i
     told.node()
     told.run("b/two", tenant="acme")
 
-    assert stands(told, told.admit("a/one", tenant="acme")) == ["asking"]
+    assert policies(told, told.admit("a/one", tenant="acme")) == ["asking"]
 
 
 def test_what_one_policy_uses_of_its_tenants_share_moves_the_jobs_of_the_others():  # R7
     told = History(policy("a", 2, tenant="acme"), policy("b", 2, tenant="acme"), tenants=(TENANT,))
     told.node()
     waiting = told.admit("a/two", tenant="acme")
-    standings = Standings(told.state)
-    standings.refresh()
-    post, number = standings.post_of(waiting, "hall")
-    before = post.inside >> number & 1
+    index = CandidateIndex(told.state)
+    index.refresh()
+    candidates, number = index.candidates_of(waiting, "hall")
+    before = candidates.inside >> number & 1
     other = told.admit("b/one", tenant="acme", priority=9)
     told.say(*told.allocator.decide(told.now)[:1], by="allocator")
-    standings.refresh()
+    index.refresh()
 
     assert other.state == "starting"
-    assert (before, post.inside >> number & 1, post.borrowing >> number & 1) == (1, 0, 0)
+    assert (before, candidates.inside >> number & 1, candidates.borrowing >> number & 1) == (1, 0, 0)
 
 
 def test_the_rank_of_a_post_is_that_of_the_comparator():  # R15
@@ -90,23 +90,23 @@ def test_the_rank_of_a_post_is_that_of_the_comparator():  # R15
     waiting = [told.admit(queue, priority=priority) for queue, priority in (("a/one", 0), ("a/two", 2), ("b/one", 5))]
 
     for job in waiting:
-        post, number = posts_of(told, job)
+        candidates, number = posts_of(told, job)
         group, pool = told.state.pending.group_of(job), told.state.pools["hall"]
-        assert post.rank(number) == rank(told.state, group, job, pool, inside=is_inside(told.state, group, pool))
+        assert candidates.rank(number) == rank(told.state, group, job, pool, inside=is_inside(told.state, group, pool))
 
 
 def test_a_post_moves_when_another_is_the_head():
     told = History(policy("a", 5))
     first = told.admit("a/one")
-    standings = Standings(told.state)
-    standings.refresh()
-    post, number = standings.post_of(first, "hall")
+    index = CandidateIndex(told.state)
+    index.refresh()
+    candidates, number = index.candidates_of(first, "hall")
     told.wait(SECOND)
     urgent = told.admit("a/one", priority=1)
-    standings.refresh()
+    index.refresh()
 
-    assert post.strand.heads[number][1] is urgent
-    assert post.board.best(1 << number, lambda _post, requests: requests).job is urgent
+    assert candidates.pending_class.heads[number][1] is urgent
+    assert candidates.queue.best(1 << number, lambda _post, requests: requests).job is urgent
 
 
 def test_a_post_knows_those_before_it_in_the_order_of_pools():
@@ -115,6 +115,6 @@ def test_a_post_knows_those_before_it_in_the_order_of_pools():
         pools=(d.Pool(name="west", selector={"site": "w"}), d.Pool(name="east", selector={"site": "e"})),
         profiles=(profile("both", pools=("west", "gone", "east")),),
     )
-    post, _ = posts_of(told, told.admit("ml/both"), "east")
+    candidates, _ = posts_of(told, told.admit("ml/both"), "east")
 
-    assert [earlier.board.name for earlier in post.earlier] == ["west"]
+    assert [earlier.queue.name for earlier in candidates.earlier] == ["west"]
