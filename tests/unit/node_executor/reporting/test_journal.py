@@ -36,6 +36,22 @@ TEXTS: dict[str, object] = {
 }
 
 
+WRITTEN_BEFORE = """\
+{"step":"stored","count":0,"sequence":0}
+{"step":"open","order":{"lease":"JOB/1/0","job":"JOB","attempt":1,"granted":5,"devices":[{"device":"gpu0","units":126000}],\
+"amounts":{"gpu":126000},"name":"train","queue":"ai-dev/one","command":["true"]},\
+"started":false,"suspended":false,"ended":false,"ladder":null,"told_at":0}
+{"step":"said","fact":{"type":"lease.started.v1","job":"JOB","attempt":1,"at":5}}
+{"step":"told","lease":"JOB/1/0","ladder":{"cause":"preempted","callback_grace":60,"term_grace":30},"at":7}
+{"step":"sending","count":1,"last":0,"now":6,"as_of":3,"engine":"headrace-node/0.1.0","level":1}
+{"step":"stored","count":1,"sequence":9}
+{"step":"open","order":{"lease":"JOB/2/0","job":"JOB","attempt":2,"granted":5,"amounts":{"gpu":126000},"command":["true"]},\
+"started":false,"suspended":false,"ended":false,"ladder":null,"told_at":0}
+{"step":"forgotten","lease":"JOB/2/0"}
+""".replace("JOB", JOB)
+"""A journal of an executor before its classes were renamed: the words of its steps never change."""
+
+
 def over(attempt: int) -> StartOrder:
     """What is known of an order that is over."""
     return msgspec.structs.replace(order(attempt=attempt), name="", queue="", command=())
@@ -54,6 +70,14 @@ def reopened(path) -> Journal:
     journal = Journal(str(path))
     journal.close()
     return journal
+
+
+def test_a_journal_of_an_earlier_release_is_read(tmp_path) -> None:
+    path = tmp_path / "journal"
+    path.write_text(WRITTEN_BEFORE)
+    journal = reopened(path)
+    assert journal.open == {LEASE: Open(order(), started=True, ladder=LADDER, told_at=7)}
+    assert (list(journal.unsent), journal.sending, journal.last) == ([], None, 9)
 
 
 def test_it_remembers_what_was_begun_how_far_it_came_and_what_was_not_stored(tmp_path) -> None:
