@@ -23,7 +23,7 @@ from headrace.contracts.documents.yaml_text import read_tree
 from headrace.contracts.values.durations import SECOND
 from headrace.simulate.changes import read_changes
 from headrace.simulate.ledger_window import LedgerPoint, LedgerWindow
-from headrace.simulate.run_pair import seldom_collected
+from headrace.simulate.run_pair import rarely_collected
 from headrace.simulate.scenario import Moment, Submit, read_scenario
 from headrace.simulate.whatif import FREEZE_AFTER
 from headrace.simulate.world import World
@@ -78,7 +78,7 @@ def measure(ledger: list[Message], *, progress: bool) -> dict[str, Any]:
     load, began, spent = os.getloadavg()[0], time.perf_counter(), _spent()
     first = next(number for number, record in enumerate(ledger) if b"job.admitted" in record.payload)
     period = LedgerWindow(LedgerPoint(sequence=first), LedgerPoint(sequence=len(ledger)), ledger[-1].stamped)
-    with seldom_collected(FREEZE_AFTER):
+    with rarely_collected(FREEZE_AFTER):
         for record in ledger:
             period.read(record)
     period.end(len(ledger))

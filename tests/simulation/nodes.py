@@ -81,10 +81,10 @@ class Hands:
         at = self.now()
         self.handle(v.Halted(at=at, deadline=at + int(STOP_GRACE * SECOND)))
 
-    def carry_on(self, left: Open) -> None:
+    def adopt(self, left: Open) -> None:
         """Take over a lease of a former executor."""
         order, lease = left.order, left.order.lease
-        self.node.carry(order, started=left.started, suspended=left.suspended, ladder=left.ladder, told_at=left.told_at)
+        self.node.adopt(order, started=left.started, suspended=left.suspended, ladder=left.ladder, told_at=left.told_at)
         one = self.machine.running.get(lease)
         if one is not None:
             self.handle(v.Started(self.now(), lease, "watchdog"))
@@ -97,7 +97,7 @@ class Hands:
         elif left.started:
             self.handle(v.Exited(self.now(), lease, None, seen=self.now()))
         else:
-            self.node.uncarry(lease)
+            self.node.forget_adopted(lease)
             self.journal.forgotten(lease)
             self._release(v.Release(lease))
 
@@ -239,7 +239,7 @@ async def serve(machine: Machine, network: Network) -> None:
     hands = Hands(node, machine, journal, ledger.state, now, link.ask_now)
     machine.executor = hands
     for left in [left for left in journal.open.values() if not left.ended]:
-        hands.carry_on(left)
+        hands.adopt(left)
     hears = BusListener(
         pushed=lambda orders: hands.handle(v.Pushed(now(), orders)),
         answered=lambda answer: hands.handle(v.Answered(now(), answer)),

@@ -81,23 +81,23 @@ async def whatif(args: argparse.Namespace) -> int:
     """Read the changes and the ledger, simulate, print the difference. The services only deliver records."""
     from headrace.simulate.difference import as_text  # noqa: PLC0415
     from headrace.simulate.ledger_window import LedgerPoint, LedgerWindow, NoPeriod  # noqa: PLC0415
-    from headrace.simulate.run_pair import PlayLost, seldom_collected  # noqa: PLC0415 - the other commands do not need it
+    from headrace.simulate.run_pair import PlayLost, rarely_collected  # noqa: PLC0415 - the other commands do not need it
     from headrace.simulate.timeline_events import Refused  # noqa: PLC0415
     from headrace.simulate.whatif import FREEZE_AFTER  # noqa: PLC0415
-    from headrace.simulate.world import Unrest  # noqa: PLC0415
+    from headrace.simulate.world import Unsettled  # noqa: PLC0415
 
     changes = _changes(args.file)
     try:
         until = None if args.to is None else LedgerPoint(*args.to)
         period = LedgerWindow(LedgerPoint(*args.since), until, time.time_ns() // 1_000)
-        with seldom_collected(FREEZE_AFTER):
+        with rarely_collected(FREEZE_AFTER):
             await _read(args, period)
             found = period.compare(changes, span=args.span, progress=_bar("playing both"))
     except NoPeriod as wrong:
         raise Failed(f"--{wrong}") from None
     except PlayLost as lost:
         raise Failed(str(lost)) from None
-    except (Refused, Unrest) as stop:
+    except (Refused, Unsettled) as stop:
         lines = str(stop).splitlines()
         print("\n".join(f"headrace: {line}" for line in lines), file=sys.stderr)
         raise Failed from None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from headrace.contracts.documents.forms import Several, Shape, read_as
 from headrace.contracts.documents.model import Documents
 from headrace.contracts.documents.reader import DOCUMENTS
-from headrace.simulate.scenario import DELETE, NODES, SUBMIT, Delete, Nodes, Part, Submit, named_anew
+from headrace.simulate.scenario import DELETE, NODES, SUBMIT, Delete, Nodes, Part, Submit, check_new_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,9 +38,9 @@ def _check(file: _File) -> Iterator[Complaint]:
     nodes: set[str] = set()
     jobs: set[str] = set()
     for place, row in enumerate(file.nodes):
-        yield from named_anew("node", row, nodes, ("nodes", place, "name"))
+        yield from check_new_names("node", row, nodes, ("nodes", place, "name"))
     for place, job in enumerate(file.submit):
-        yield from named_anew("job", job, jobs, ("submit", place, "name"))
+        yield from check_new_names("job", job, jobs, ("submit", place, "name"))
     if not any(getattr(file, name) for name in file.__struct_fields__):
         yield (), f"nothing is changed; write one of {', '.join(file.__struct_fields__)}"
 

@@ -19,7 +19,7 @@ from headrace.simulate.expectations import differences, state_of
 from headrace.simulate.scenario import read_scenario
 from headrace.simulate.timeline_events import Refused
 from headrace.simulate.whatif import FOR, compare
-from headrace.simulate.world import START, Unrest, World
+from headrace.simulate.world import START, Unsettled, World
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -52,11 +52,11 @@ def what_if(path: str, changes_path: str, *, at: int | None = None, span: int = 
             for _ in world.play(at):
                 pass
             world.pass_to(max(world.now, world.start + at))
-    except (Unrest, Refused) as stop:
+    except (Unsettled, Refused) as stop:
         return _complain(path, str(stop))
     try:
         found = compare(world, changes, span=span)
-    except (Unrest, Refused) as stop:
+    except (Unsettled, Refused) as stop:
         return _complain(changes_path, str(stop))
     print(encode(found).decode() if as_json else as_text(found, f"{path} at {format_duration(found.at)}, with {changes_path}"))
     return 0
@@ -77,7 +77,7 @@ def why(path: str, name: str, show: Callable[[WhyView], str], *, at: int | None 
             pass
         if at is not None:
             world.pass_to(max(world.now, world.start + at))
-    except (Unrest, Refused) as stop:
+    except (Unsettled, Refused) as stop:
         return _complain(path, str(stop))
     job = world.state.jobs.get(world.names.get(name, ""))
     if job is None:
@@ -130,7 +130,7 @@ def _play(path: str, *, as_json: bool) -> int:
         for at, expect in world.run():
             checked += 1
             failed += differences(world, at, expect)
-    except (Unrest, Refused) as stop:
+    except (Unsettled, Refused) as stop:
         failed += (_with_line(tree, line) for line in str(stop).splitlines())
     for line in failed:
         print(f"{path}: {line}", file=sys.stderr)

@@ -14,10 +14,10 @@ from headrace.simulate.usage_cost import Tally
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from headrace.simulate.outcome import Tale
+    from headrace.simulate.outcome import JobOutcome
     from headrace.simulate.usage_cost import Used
 
-    _Part = tuple[list[Tale], list[Used]]
+    _Part = tuple[list[JobOutcome], list[Used]]
     """The jobs of a group or policy, and what was used on its name."""
 
 MOVED_MAX = 1_000
@@ -30,7 +30,7 @@ _GPU_SECOND = GPU_UNITS * SECOND
 class Side(NamedTuple):
     """One of the two runs: its outcome, its use, and the name of each job, by its key."""
 
-    tales: Mapping[str, Tale]
+    job_outcomes: Mapping[str, JobOutcome]
     tally: Tally
     names: Mapping[str, str]
 
@@ -38,10 +38,10 @@ class Side(NamedTuple):
         """Return the part that a tenant may see: its own jobs, and the pools that they used. All of it if `tenant` is empty."""
         if not tenant:
             return self
-        tales = {key: tale for key, tale in self.tales.items() if tale.queue[0] == tenant}
+        job_outcomes = {key: job_outcome for key, job_outcome in self.job_outcomes.items() if job_outcome.queue[0] == tenant}
         used = {place: used for place, used in self.tally.used.items() if place.tenant == tenant}
         pools = {place.pool for place in used}
-        return Side(tales, Tally(used, {name: had for name, had in self.tally.had.items() if name in pools}), self.names)
+        return Side(job_outcomes, Tally(used, {name: had for name, had in self.tally.had.items() if name in pools}), self.names)
 
 
 def difference(before: Side, after: Side, moment: tuple[int, int], at: int) -> Difference:
@@ -62,8 +62,8 @@ def difference(before: Side, after: Side, moment: tuple[int, int], at: int) -> D
     )
 
 
-def _by_name(side: Side) -> dict[str, Tale]:
-    return {side.names.get(key, key): tale for key, tale in side.tales.items()}
+def _by_name(side: Side) -> dict[str, JobOutcome]:
+    return {side.names.get(key, key): job_outcome for key, job_outcome in side.job_outcomes.items()}
 
 
 def _group_of(tenant: str, policy: str, group: str) -> str:
@@ -91,8 +91,8 @@ def _each(before: Side, after: Side, name_of: Callable[[str, str, str], str]) ->
 
 def _parted(side: Side, name_of: Callable[[str, str, str], str]) -> dict[str, _Part]:
     parts: dict[str, _Part] = {}
-    for tale in side.tales.values():
-        parts.setdefault(name_of(*tale.queue[:2], tale.group), ([], []))[0].append(tale)
+    for job_outcome in side.job_outcomes.values():
+        parts.setdefault(name_of(*job_outcome.queue[:2], job_outcome.group), ([], []))[0].append(job_outcome)
     for place, used in side.tally.used.items():
         parts.setdefault(name_of(place.tenant, place.policy, place.group), ([], []))[1].append(used)
     return parts
@@ -118,52 +118,56 @@ def _pool(name: str, tally: Tally) -> PoolNumbers:
 
 def numbers_of(side: Side) -> OutcomeNumbers:
     """Return the totals over all jobs of one side."""
-    return _numbers(list(side.tales.values()), list(side.tally.used.values()))
+    return _numbers(list(side.job_outcomes.values()), list(side.tally.used.values()))
 
 
-def _numbers(told: list[Tale], used: list[Used]) -> OutcomeNumbers:
-    waits = sorted(tale.started_at - tale.admitted_at for tale in told if tale.started_at is not None)
+def _numbers(told: list[JobOutcome], used: list[Used]) -> OutcomeNumbers:
+    waits = sorted(
+        job_outcome.started_at - job_outcome.admitted_at for job_outcome in told if job_outcome.started_at is not None
+    )
     return OutcomeNumbers(
-        starts=sum(tale.starts for tale in told),
-        waiting=sum(_is_waiting(tale) for tale in told),
-        refused=sum(bool(tale.refused) for tale in told),
+        starts=sum(job_outcome.starts for job_outcome in told),
+        waiting=sum(_is_waiting(job_outcome) for job_outcome in told),
+        refused=sum(bool(job_outcome.refused) for job_outcome in told),
         wait_mean=sum(waits) // max(1, len(waits)) // SECOND,
         wait_p95=waits[len(waits) * 95 // 100] // SECOND if waits else 0,
         wait_max=waits[-1] // SECOND if waits else 0,
-        preemptions=sum(tale.preemptions for tale in told),
-        lost=sum(tale.lost for tale in told) // _GPU_SECOND,
-        used=sum(tale.used for tale in told) // _GPU_SECOND,
+        preemptions=sum(job_outcome.preemptions for job_outcome in told),
+        lost=sum(job_outcome.lost for job_outcome in told) // _GPU_SECOND,
+        used=sum(job_outcome.used for job_outcome in told) // _GPU_SECOND,
         reserved=sum(one.reserved for one in used) // _GPU_SECOND,
         borrowed=sum(one.borrowed for one in used) // _GPU_SECOND,
         cost=decimal(sum(one.cost for one in used)),
     )
 
 
-def _is_waiting(tale: Tale) -> bool:
-    return tale.started_at is None and not tale.had_started and not tale.over
+def _is_waiting(job_outcome: JobOutcome) -> bool:
+    return job_outcome.started_at is None and not job_outcome.had_started and not job_outcome.over
 
 
-def _moved(name: str, old: Tale | None, new: Tale | None, at: int) -> Moved | None:
-    tale = old or new
-    if tale is None or (old is not None and old.had_started):
+def _moved(name: str, old: JobOutcome | None, new: JobOutcome | None, at: int) -> Moved | None:
+    job_outcome = old or new
+    if job_outcome is None or (old is not None and old.had_started):
         return None
     before, after = _start(old, at), _start(new, at)
     before_is, after_is = _instead(old), _instead(new)
     if (before, before_is) == (after, after_is):
         return None
-    return Moved(job=name, queue="/".join(tale.queue[1:]), before=before, after=after, before_is=before_is, after_is=after_is)
+    return Moved(
+        job=name, queue="/".join(job_outcome.queue[1:]), before=before, after=after, before_is=before_is, after_is=after_is
+    )
 
 
-def _start(tale: Tale | None, at: int) -> int | None:
-    return None if tale is None or tale.started_at is None else tale.started_at - at
+def _start(job_outcome: JobOutcome | None, at: int) -> int | None:
+    return None if job_outcome is None or job_outcome.started_at is None else job_outcome.started_at - at
 
 
-def _instead(tale: Tale | None) -> str:
-    if tale is None:
+def _instead(job_outcome: JobOutcome | None) -> str:
+    if job_outcome is None:
         return "not there"
-    if tale.started_at is not None:
+    if job_outcome.started_at is not None:
         return "started"
-    return tale.refused or ("cancelled" if tale.over else "waiting")
+    return job_outcome.refused or ("cancelled" if job_outcome.over else "waiting")
 
 
 def _distance(row: Moved, span: int) -> int:

@@ -24,7 +24,7 @@ PREEMPTED, SUCCEEDED = "preempted", "succeeded"
 
 
 @dataclass(slots=True, eq=False)
-class Tale:
+class JobOutcome:
     """Outcome of one job. Moments in log time; `started_at` is of its first start, None if it has not started by the end.
 
     `lost` and `used` in GPU units x microseconds; lost is the work of interrupted attempts since they last saved it.
@@ -52,10 +52,10 @@ class _Held(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Outcome:
-    """The tales of all jobs that existed at the beginning, or came later, by job key. `state`: the fold, which has read the noted facts."""
+    """Outcomes of all jobs that existed at the beginning, or came later, by job key. `state`: the fold, which has read noted facts."""
 
     state: State
-    tales: dict[str, Tale] = field(default_factory=dict)
+    job_outcomes: dict[str, JobOutcome] = field(default_factory=dict)
     _held: dict[tuple[str, int], _Held] = field(default_factory=dict)
     _parked: dict[tuple[str, int], int] = field(default_factory=dict)
     """GPU units of the suspended leases."""
@@ -71,7 +71,7 @@ class Outcome:
                 continue
             started = any(past.started_at for past in job.attempts)
             group = job.policy.document.group
-            self.tales[job.key] = Tale((*job.policy.key, job.profile), group, job.admitted_at, had_started=started)
+            self.job_outcomes[job.key] = JobOutcome((*job.policy.key, job.profile), group, job.admitted_at, had_started=started)
             for rank, lease in job.leases.items():
                 units = lease.amounts.get(GPU, 0)
                 if lease.suspended_at:
@@ -119,23 +119,23 @@ class Outcome:
         for job, rank in list(self._held):
             self._release(job, rank, at)
 
-    def _tale(self, fact: f.JobAdmittedV1 | f.JobRejectedV1, at: int) -> Tale:
+    def _outcome_of(self, fact: f.JobAdmittedV1 | f.JobRejectedV1, at: int) -> JobOutcome:
         tenant = fact.job.split(".")[0]
         policy = self.state.policies.get((tenant, fact.policy))
-        return Tale((tenant, fact.policy, fact.profile), "" if policy is None else policy.document.group, at)
+        return JobOutcome((tenant, fact.policy, fact.profile), "" if policy is None else policy.document.group, at)
 
     def _admitted(self, fact: f.JobAdmittedV1, at: int) -> None:
-        self.tales[fact.job] = self._tale(fact, at)
+        self.job_outcomes[fact.job] = self._outcome_of(fact, at)
 
     def _left(self, fact: f.LeaseEndedV1 | f.LeaseRevokedV1, at: int) -> None:
         self._parked.pop((fact.job, fact.rank), None)
         self._release(fact.job, fact.rank, at)
 
     def _release(self, job: str, rank: int, at: int) -> None:
-        held, tale = self._held.pop((job, rank), None), self.tales.get(job)
-        if held is None or tale is None:
+        held, job_outcome = self._held.pop((job, rank), None), self.job_outcomes.get(job)
+        if held is None or job_outcome is None:
             return
-        tale.used += held.units * (at - held.since)
+        job_outcome.used += held.units * (at - held.since)
         self._undone[job] += held.units * max(0, at - max(held.since, self._unsaved_since.get(job, at)))
 
     def _suspended(self, fact: f.LeaseSuspendedV1, at: int) -> None:
@@ -155,19 +155,19 @@ class Outcome:
 
     def _cut_short(self, job: str) -> None:
         """The attempt is to be repeated, or never will be: its unsaved work is lost."""
-        if job in self.tales:
-            self.tales[job].lost += self._undone.pop(job, 0)
+        if job in self.job_outcomes:
+            self.job_outcomes[job].lost += self._undone.pop(job, 0)
             self._to_start.pop(job, None)
 
     def _rejected(self, fact: f.JobRejectedV1, at: int) -> None:
-        if fact.job not in self.tales:
-            tale = self.tales[fact.job] = self._tale(fact, at)
-            tale.refused, tale.over = fact.reason, True
+        if fact.job not in self.job_outcomes:
+            job_outcome = self.job_outcomes[fact.job] = self._outcome_of(fact, at)
+            job_outcome.refused, job_outcome.over = fact.reason, True
 
     def _dismissed(self, fact: f.JobDismissedV1, _at: int) -> None:
-        tale = self.tales.get(fact.job)
-        if tale is not None:
-            tale.refused, tale.over = fact.reason, True
+        job_outcome = self.job_outcomes.get(fact.job)
+        if job_outcome is not None:
+            job_outcome.refused, job_outcome.over = fact.reason, True
 
     def _granted(self, fact: f.LeaseGrantedV1, at: int) -> None:
         self._held[fact.job, fact.rank] = _Held(fact.amounts.get(GPU, 0), at)
@@ -176,15 +176,15 @@ class Outcome:
         self._unsaved_since.pop(fact.job, None)
 
     def _started(self, fact: f.LeaseStartedV1, at: int) -> None:
-        tale, missing = self.tales.get(fact.job), self._to_start.get(fact.job, 0) - 1
-        if tale is None or missing < 0:
+        job_outcome, missing = self.job_outcomes.get(fact.job), self._to_start.get(fact.job, 0) - 1
+        if job_outcome is None or missing < 0:
             return
         self._to_start[fact.job] = missing
         if not missing:
-            tale.starts += 1
+            job_outcome.starts += 1
             self._unsaved_since[fact.job] = at
-            if tale.started_at is None and not tale.had_started:
-                tale.started_at = at
+            if job_outcome.started_at is None and not job_outcome.had_started:
+                job_outcome.started_at = at
 
     def _saved(self, fact: f.CheckpointRegisteredV1, at: int) -> None:
         if fact.job in self._unsaved_since:
@@ -192,13 +192,13 @@ class Outcome:
             self._undone.pop(fact.job, None)
 
     def _ended(self, fact: f.JobEndedV1, _at: int) -> None:
-        tale = self.tales.get(fact.job)
-        if tale is not None:
-            tale.over = True
+        job_outcome = self.job_outcomes.get(fact.job)
+        if job_outcome is not None:
+            job_outcome.over = True
             if fact.cause == PREEMPTED and fact.state != SUCCEEDED:
                 self._cut_short(fact.job)
 
     def _ordered(self, fact: f.PreemptionOrderedV1, _at: int) -> None:
         for victim in fact.victims:
-            if victim.job in self.tales:
-                self.tales[victim.job].preemptions += 1
+            if victim.job in self.job_outcomes:
+                self.job_outcomes[victim.job].preemptions += 1

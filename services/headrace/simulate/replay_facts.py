@@ -89,7 +89,7 @@ def _again(world: World, fact: AnyFact) -> Iterator[AnyFact]:
             world.machines.lose(fact.node)
             yield fact
         case f.NodeRegisteredV1():
-            world.machines.return_of(fact.node, world.now)
+            world.machines.bring_up(fact.node, world.now)
             yield structs.replace(fact, holding=())
         case _:
             if object_of(fact) not in world.otherwise:

@@ -117,7 +117,7 @@ def _play_there(play: Play[Any], until: int, pipe: Connection) -> None:
 
 
 @contextmanager
-def seldom_collected(objects: int) -> Iterator[None]:
+def rarely_collected(objects: int) -> Iterator[None]:
     """Collect cyclic garbage only after `objects` allocations, and never among existing objects."""
     before = gc.get_threshold()
     gc.freeze()

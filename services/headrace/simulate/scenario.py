@@ -219,15 +219,15 @@ def _check_names(file: _File) -> Iterator[Complaint]:
     nodes: set[str] = set()
     jobs: set[str] = set()
     for place, row in enumerate(file.nodes):
-        yield from named_anew("node", row, nodes, ("nodes", place, "name"))
+        yield from check_new_names("node", row, nodes, ("nodes", place, "name"))
     for place, moment in sorted(enumerate(file.timeline), key=lambda entry: entry[1].at):
         if moment.submit is not None:
             for name in moment.submit.after:
                 if name not in jobs:
                     yield ("timeline", place, "submit", "after"), NOT_YET.format(name)
-            yield from named_anew("job", moment.submit, jobs, ("timeline", place, "submit", "name"))
+            yield from check_new_names("job", moment.submit, jobs, ("timeline", place, "submit", "name"))
         if moment.node_joins is not None:
-            yield from named_anew("node", moment.node_joins, nodes, ("timeline", place, "node_joins", "name"))
+            yield from check_new_names("node", moment.node_joins, nodes, ("timeline", place, "node_joins", "name"))
         for what, name in _named_jobs(moment):
             if name not in jobs:
                 yield ("timeline", place, what), NOT_YET.format(name)
@@ -254,7 +254,7 @@ def _too_much(file: _File) -> Complaint | None:
     return (("timeline",), f"{jobs} jobs are too many; write at most {COUNT_MAX}") if jobs > COUNT_MAX else None
 
 
-def named_anew(sort: str, row: Nodes | Submit, taken: set[str], at: Path) -> Iterator[Complaint]:
+def check_new_names(sort: str, row: Nodes | Submit, taken: set[str], at: Path) -> Iterator[Complaint]:
     """Yield a complaint if a node or job of the row is in `taken` already; then add them to it."""
     names = numbered(row.name, row.count)
     again = next((name for name in names if name in taken), None)

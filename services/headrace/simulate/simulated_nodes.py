@@ -64,7 +64,7 @@ def _next_end(behaviour: Submit, ended: int) -> tuple[int | None, int]:
 
 
 @dataclass(slots=True, eq=False)
-class Machines:
+class SimulatedNodes:
     """All simulated nodes. `behaviours`: behaviour of each job, by key; set by the world.
 
     `troubles`: nodes that do not start jobs: `refuse` or `stall`.
@@ -109,7 +109,7 @@ class Machines:
         ends = None if duration is None else now + max(0, duration - done)
         run = Run(fact.job, fact.attempt, fact.rank, fact.node, behaviour, now, ends, exit_code, done_before=done)
         if self.troubles.get(fact.node) == "refuse":
-            self._say_ended(run, now, "refused", message="it was told to refuse")
+            self._state_ended(run, now, "refused", message="it was told to refuse")
             return
         self._add(run)
         if self.troubles.get(fact.node) == "stall":
@@ -148,7 +148,7 @@ class Machines:
             return
         if run.stalled:
             self._remove(run)
-            self._say_ended(run, now, "never_started")
+            self._state_ended(run, now, "never_started")
             return
         run.stopping = True
         told = f.LeaseRungV1(job=run.job, attempt=run.attempt, rank=run.rank, rung="told", at=now, took=0, result="ok")
@@ -187,7 +187,7 @@ class Machines:
     def _kill(self, run: Run, now: int) -> None:
         """Kill a suspended job: it has had its grace, and has no devices to save from."""
         self._remove(run)
-        self._say_ended(run, now, "killed", stopping=True)
+        self._state_ended(run, now, "killed", stopping=True)
 
     def finish(self, job: str, now: int, exit_code: int) -> None:
         """End the job's processes by themselves now."""
@@ -205,7 +205,7 @@ class Machines:
     def register(self, nodes: Nodes, name: str, now: int) -> AnyFact:
         """Return the node's registration; leases that ran when it was lost are stated as lost after it."""
         self.nodes[name] = nodes
-        self.return_of(name, now)
+        self.bring_up(name, now)
         devices = tuple(
             Device(device=f"gpu{number}", model=nodes.gpu_model, memory=80 * 1024, mig=nodes.mig)
             for number in range(nodes.gpus)
@@ -223,12 +223,12 @@ class Machines:
             at=now,
         )
 
-    def return_of(self, name: str, now: int) -> None:
+    def bring_up(self, name: str, now: int) -> None:
         """Bring a lost node up: leases that ran then are lost."""
         for run in self.lost.pop(name, ()):
-            self._say_ended(run, now, "lost")
+            self._state_ended(run, now, "lost")
 
-    def copy(self) -> Machines:
+    def copy(self) -> SimulatedNodes:
         """Return an independent copy."""
         runs: dict[int, Run] = {}
 
@@ -306,7 +306,7 @@ class Machines:
         )
         self._state(run, ended)
 
-    def _say_ended(self, run: Run, now: int, outcome: str, **more: Any) -> None:
+    def _state_ended(self, run: Run, now: int, outcome: str, **more: Any) -> None:
         key: dict[str, Any] = {"job": run.job, "attempt": run.attempt, "rank": run.rank}
         self._state(run, f.LeaseEndedV1(outcome=outcome, exited_at=now, at=now, **key, **more))
 
@@ -317,7 +317,7 @@ class Machines:
         self._order += 1
         heapq.heappush(self._due, (moment, self._order, what, run, run.stint))
 
-    def take_stated(self) -> list[tuple[str, AnyFact]]:
+    def take_facts(self) -> list[tuple[str, AnyFact]]:
         """Return (writer, fact) of everything the nodes have stated since the last call."""
         stated, self._stated = self._stated, []
         return stated

@@ -19,7 +19,7 @@ from headrace.simulate.difference import Side, called, difference
 from headrace.simulate.names import numbered
 from headrace.simulate.outcome import Outcome
 from headrace.simulate.recorded_inputs import KnownEnds, RecordedInputs
-from headrace.simulate.run_pair import run_pair, seldom_collected
+from headrace.simulate.run_pair import rarely_collected, run_pair
 from headrace.simulate.scenario import Scenario
 from headrace.simulate.simulated_nodes import Run
 from headrace.simulate.timeline_events import Refused
@@ -101,8 +101,8 @@ class _Player:
         self._outcome.end(end)
         self._usage_cost.end(end)
         named = {key: name for name, key in self.world.names.items()}
-        names = {key: named.get(key) or called(key) for key in self._outcome.tales}
-        return Side(self._outcome.tales, self._usage_cost.tally(), names)
+        names = {key: named.get(key) or called(key) for key in self._outcome.job_outcomes}
+        return Side(self._outcome.job_outcomes, self._usage_cost.tally(), names)
 
 
 def compare(
@@ -116,14 +116,14 @@ def compare(
 ) -> Difference:
     """Apply the changes at the world's moment; both go on for `span` at most.
 
-    Raises `Refused` and `Unrest`; the world is left unchanged.
+    Raises `Refused` and `Unsettled`; the world is left unchanged.
 
     `to_the_end`: leases count until the end of the span, even if nothing more can happen before. `tenant`: only its jobs are in the
     answer, empty: all.
     """
-    _look_for_clashes(world, changes)
+    _check_clashes(world, changes)
     parting = world.now
-    with seldom_collected(FREEZE_AFTER):
+    with rarely_collected(FREEZE_AFTER):
         keys = priced_keys(_documents(world, changes))
         as_is, changed = (_Player(world.fork(), keys) for _ in range(2))
         changed.world.change(changes)
@@ -144,7 +144,7 @@ def _documents(world: World, changes: WhatIfChanges) -> Iterator[object]:
             yield getattr(fact, "pool", None) or getattr(fact, "tenant", None)
 
 
-def _look_for_clashes(world: World, changes: WhatIfChanges) -> None:
+def _check_clashes(world: World, changes: WhatIfChanges) -> None:
     """Raise if hypothetical names clash with names that exist, or will."""
     rows = (*(moment.submit for moment in world.scenario.timeline if moment.submit is not None),)
     jobs = {name for row in rows for name in numbered(row.name, row.count)}
@@ -177,7 +177,7 @@ def compare_from(
     """
     came = RecordedInputs(now) if inputs is None else inputs
     ends = KnownEnds(state, now, came)
-    with seldom_collected(FREEZE_AFTER):
+    with rarely_collected(FREEZE_AFTER):
         world = _world_of(state, ends, now, came)
     to_the_end = inputs is not None
     found = compare(world, changes, span=span, to_the_end=to_the_end, tenant=tenant, progress=progress)

@@ -29,10 +29,10 @@ from headrace.domain.fold.ledger import LedgerBroken
 from headrace.service.snapshots import Snapshots
 from headrace.simulate.changes import read_changes
 from headrace.simulate.ledger_window import NOW, LedgerPoint, LedgerWindow, NoPeriod
-from headrace.simulate.run_pair import PlayLost, seldom_collected
+from headrace.simulate.run_pair import PlayLost, rarely_collected
 from headrace.simulate.timeline_events import Refused
 from headrace.simulate.whatif import FOR, FREEZE_AFTER, Progress
-from headrace.simulate.world import Unrest
+from headrace.simulate.world import Unsettled
 from headrace.views.state_at import Past
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ async def answer(question: WhatIfQuestion, ledger: Log, clock: int, snapshots: S
             _point("since", question.since), _point("until", question.until) if question.until else None, clock
         )
         span = _span(question.span)
-        with seldom_collected(FREEZE_AFTER):
+        with rarely_collected(FREEZE_AFTER):
             await read(ledger, period, snapshots)
             found = period.compare(changes, span=span, tenant=question.tenant, progress=lambda _: None)
     except DocumentErrors as wrong:
@@ -119,7 +119,7 @@ async def answer(question: WhatIfQuestion, ledger: Log, clock: int, snapshots: S
         return _no("INVALID", *(f"changes.{line}" for line in str(refused).splitlines()))
     except PlayLost:
         raise MemoryError from None
-    except (Unrest, LedgerBroken) as stop:
+    except (Unsettled, LedgerBroken) as stop:
         return _no("REFUSED", str(stop))
     sequence, since = period.start
     return WhatIfAnswer(found=found, since=since, sequence=sequence)

@@ -41,7 +41,7 @@ from headrace.governance.validation.reservation_feasibility import infeasible_re
 from headrace.preemption.decide import PreemptionWatch
 from headrace.simulate.names import entitled_member, find_policy, numbered
 from headrace.simulate.replay_facts import Never
-from headrace.simulate.simulated_nodes import HEARD, Machines
+from headrace.simulate.simulated_nodes import HEARD, SimulatedNodes
 from headrace.simulate.timeline_events import AUTHOR, Refused, happen
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ HYPOTHETICAL = 1 << 79
 ZONES = Zones(offsets_of, known_zones)
 
 
-class Unrest(Exception):
+class Unsettled(Exception):
     """The deciders did not come to rest (R31)."""
 
 
@@ -125,7 +125,7 @@ class World:
         }
         self._rests: dict[str, tuple[int, int]] = {}
         """By decider the record and time at which it had nothing to state: until one of these changes, it need not be asked."""
-        self.machines = Machines()
+        self.machines = SimulatedNodes()
         self.otherwise: frozenset[ObjectName] = frozenset()
         """Objects that changes have written or removed: recorded writes to them are skipped."""
         self.former: dict[tuple[str, str], Amounts] = {}
@@ -220,7 +220,7 @@ class World:
         """
         state, rests = self.state, self._rests
         for _ in range(ROUNDS_MAX):
-            spoken = self._nodes_speak()
+            spoken = self._let_nodes_act()
             if self.admission.waiting and self.append(ADMISSION, self.admission.decide(self.now)):
                 spoken = True
             for by, decider in self.deciders.items():
@@ -234,11 +234,11 @@ class World:
                     rests[by] = rest
             if not spoken:
                 return
-        raise Unrest(f"no rest after {ROUNDS_MAX} rounds at {format_duration(self.now - self.start)}")
+        raise Unsettled(f"no rest after {ROUNDS_MAX} rounds at {format_duration(self.now - self.start)}")
 
-    def _nodes_speak(self) -> bool:
+    def _let_nodes_act(self) -> bool:
         by_writer: dict[str, list[AnyFact]] = {}
-        stated = self.machines.take_stated()
+        stated = self.machines.take_facts()
         if not stated:
             return False
         for writer, fact in stated:

@@ -9,7 +9,7 @@ from headrace.contracts.messages.whatif import Moved, OutcomeNumbers, PoolNumber
 from headrace.contracts.values.amounts import GPU_UNITS
 from headrace.contracts.values.durations import HOUR, MINUTE, SECOND
 from headrace.simulate.difference import MOVED_MAX, SHOWN_MAX, Side, as_text, called, difference
-from headrace.simulate.outcome import Tale
+from headrace.simulate.outcome import JobOutcome
 from headrace.simulate.usage_cost import Tally, Used, UsePlace
 
 DEV = ("default", "dev", "one")
@@ -23,8 +23,8 @@ def compared(before, after, span=HOUR, tallies=(UNUSED, UNUSED)):
     return difference(Side(before, tallies[0], {}), Side(after, tallies[1], {}), (AT, AT + span), 0)
 
 
-def tale(start=None, **more):
-    return Tale(
+def job_outcome(start=None, **more):
+    return JobOutcome(
         more.pop("queue", DEV),
         more.pop("group", ""),
         AT,
@@ -36,8 +36,12 @@ def tale(start=None, **more):
 
 def test_numbers_are_of_each_policy_and_of_all():
     found = compared(
-        {"a": tale(10 * SECOND), "b": tale(20 * SECOND, preemptions=2, lost=HOUR * GPU_UNITS)},
-        {"a": tale(MINUTE), "b": tale(), "c": tale(queue=("acme", "ops", "two"), refused="NOT_ALLOWED", over=True)},
+        {"a": job_outcome(10 * SECOND), "b": job_outcome(20 * SECOND, preemptions=2, lost=HOUR * GPU_UNITS)},
+        {
+            "a": job_outcome(MINUTE),
+            "b": job_outcome(),
+            "c": job_outcome(queue=("acme", "ops", "two"), refused="NOT_ALLOWED", over=True),
+        },
     )
     assert found.policies["dev"].before == OutcomeNumbers(
         starts=2, wait_mean=15, wait_p95=20, wait_max=20, preemptions=2, lost=3_600
@@ -54,7 +58,7 @@ def test_use_and_cost_are_of_each_group_policy_and_pool():
         Tally({dev: Used(gpu_hour, gpu_hour, 7_500_000)}, {"hall": 4 * gpu_hour}),
         Tally({dev: Used(gpu_hour, 0, 2_500_000), ops: Used(0, gpu_hour, 4_100_000)}, {"hall": 3 * gpu_hour, "cloud": 0}),
     )
-    found = compared({"a": tale(5, group="lab")}, {"a": tale(5, group="lab")}, tallies=tallies)
+    found = compared({"a": job_outcome(5, group="lab")}, {"a": job_outcome(5, group="lab")}, tallies=tallies)
     assert list(found.groups) == ["lab"]
     assert found.groups["lab"].before == OutcomeNumbers(starts=1, reserved=3_600, borrowed=3_600, cost="7.500000")
     assert found.groups["lab"].after == OutcomeNumbers(starts=1, reserved=3_600, borrowed=3_600, cost="6.600000")
@@ -69,7 +73,9 @@ def test_use_and_cost_are_of_each_group_policy_and_pool():
 
 
 def test_what_the_ledger_says_stands_beside_what_came_of_it_again():
-    found = structs.replace(compared({"a": tale(MINUTE)}, {"a": tale(MINUTE)}), recorded=OutcomeNumbers(starts=2, wait_mean=61))
+    found = structs.replace(
+        compared({"a": job_outcome(MINUTE)}, {"a": job_outcome(MINUTE)}), recorded=OutcomeNumbers(starts=2, wait_mean=61)
+    )
     assert as_text(found, "what if").endswith(
         "in brackets those of its unchanged replay: starts 2 (1), mean wait 1m1s (1m), preempted 0 (0), used GPU-h 0.00 (0.00)."
     )
@@ -77,14 +83,20 @@ def test_what_the_ledger_says_stands_beside_what_came_of_it_again():
 
 def test_the_jobs_whose_start_moved_most_come_first_and_never_is_far():
     found = compared(
-        {"a": tale(10 * SECOND), "b": tale(10 * SECOND), "c": tale(MINUTE), "d": tale(5), "e": tale(had_started=True)},
         {
-            "a": tale(),
-            "b": tale(20 * SECOND),
-            "c": tale(SECOND),
-            "d": tale(5),
-            "e": tale(),
-            "f": tale(refused="NOT_ALLOWED", over=True),
+            "a": job_outcome(10 * SECOND),
+            "b": job_outcome(10 * SECOND),
+            "c": job_outcome(MINUTE),
+            "d": job_outcome(5),
+            "e": job_outcome(had_started=True),
+        },
+        {
+            "a": job_outcome(),
+            "b": job_outcome(20 * SECOND),
+            "c": job_outcome(SECOND),
+            "d": job_outcome(5),
+            "e": job_outcome(),
+            "f": job_outcome(refused="NOT_ALLOWED", over=True),
         },
     )
     assert [row.job for row in found.moved] == ["a", "c", "b", "f"]
@@ -95,14 +107,14 @@ def test_the_jobs_whose_start_moved_most_come_first_and_never_is_far():
 
 
 def test_only_the_first_of_very_many_are_shown():
-    many = {f"j{number}": tale(SECOND) for number in range(MOVED_MAX + 5)}
-    found = compared(many, {name: tale() for name in many})
+    many = {f"j{number}": job_outcome(SECOND) for number in range(MOVED_MAX + 5)}
+    found = compared(many, {name: job_outcome() for name in many})
     assert (len(found.moved), found.moved_in_all) == (MOVED_MAX, MOVED_MAX + 5)
     assert f"\nand {MOVED_MAX + 5 - SHOWN_MAX} more; --json" in as_text(found, "what if")
 
 
 def test_where_nothing_moves_that_is_said():
-    same = {"a": tale(10 * SECOND)}
+    same = {"a": job_outcome(10 * SECOND)}
     assert as_text(compared(same, same), "what if").endswith("\n\nNo start moves.")
 
 

@@ -28,25 +28,30 @@ def ended(attempt=1, rank=0):
 
 
 def told(*news, end=100, state=None):
-    """The tale of the one job after facts at seconds."""
+    """The job_outcome of the one job after facts at seconds."""
     outcome = Outcome(state or State())
     outcome.begin(0)
     for second, fact in news:
         outcome.note(fact, second * SECOND)
     outcome.end(end * SECOND)
-    return outcome.tales[JOB]
+    return outcome.job_outcomes[JOB]
 
 
 def test_a_job_that_waits_starts_and_ends():
-    tale = told(
+    job_outcome = told(
         (5, ADMITTED),
         (20, granted()),
         (21, started()),
         (50, ended()),
         (50, f.JobEndedV1(job=JOB, attempt=1, state="succeeded", cause="")),
     )
-    assert (tale.admitted_at, tale.started_at, tale.starts, tale.over) == (5 * SECOND, 21 * SECOND, 1, True)
-    assert (tale.used, tale.lost, tale.preemptions) == (30 * GPU_SECOND, 0, 0)
+    assert (job_outcome.admitted_at, job_outcome.started_at, job_outcome.starts, job_outcome.over) == (
+        5 * SECOND,
+        21 * SECOND,
+        1,
+        True,
+    )
+    assert (job_outcome.used, job_outcome.lost, job_outcome.preemptions) == (30 * GPU_SECOND, 0, 0)
 
 
 def test_what_is_still_held_at_the_end_was_used_until_then():
@@ -69,7 +74,7 @@ def test_work_that_was_not_saved_is_lost_when_the_job_is_to_start_again():  # R2
         places=(),
         rule="R25",
     )
-    tale = told(
+    job_outcome = told(
         (0, ADMITTED),
         (0, granted()),
         (0, started()),
@@ -80,8 +85,8 @@ def test_work_that_was_not_saved_is_lost_when_the_job_is_to_start_again():  # R2
         (70, granted(attempt=2)),
         (70, started(attempt=2)),
     )
-    assert (tale.preemptions, tale.lost, tale.starts, tale.started_at) == (1, 30 * GPU_SECOND, 2, 0)
-    assert tale.used == 90 * GPU_SECOND
+    assert (job_outcome.preemptions, job_outcome.lost, job_outcome.starts, job_outcome.started_at) == (1, 30 * GPU_SECOND, 2, 0)
+    assert job_outcome.used == 90 * GPU_SECOND
 
 
 def test_a_victim_that_is_cancelled_loses_what_it_had_not_saved():  # R29
@@ -105,9 +110,9 @@ def test_what_is_there_at_the_beginning_counts_from_then_on_and_loses_what_it_di
     outcome.note(f.LeaseEndedV1(job=running.key, attempt=1, outcome="exited", exited_at=0, at=0), START + 30 * SECOND)
     outcome.note(f.JobRequeuedV1(job=running.key, attempt=1, cause="preempted"), START + 30 * SECOND)
     outcome.end(START + 60 * SECOND)
-    tale = outcome.tales[running.key]
-    assert (tale.had_started, tale.used, tale.lost) == (True, 20 * GPU_SECOND, 30 * GPU_SECOND)
-    assert (outcome.tales[waiting.key].admitted_at, outcome.tales[waiting.key].used) == (START, 0)
+    job_outcome = outcome.job_outcomes[running.key]
+    assert (job_outcome.had_started, job_outcome.used, job_outcome.lost) == (True, 20 * GPU_SECOND, 30 * GPU_SECOND)
+    assert (outcome.job_outcomes[waiting.key].admitted_at, outcome.job_outcomes[waiting.key].used) == (START, 0)
 
 
 def test_a_job_that_comes_is_told_of_its_group():
@@ -115,7 +120,7 @@ def test_a_job_that_comes_is_told_of_its_group():
     outcome = Outcome(site.state)
     outcome.note(ADMITTED, START)
     outcome.note(f.JobRejectedV1(job=f"{JOB}x", policy="gone", profile="one", reason="UNKNOWN_QUEUE", message=""), START)
-    assert [tale.group for tale in outcome.tales.values()] == ["all", ""]
+    assert [job_outcome.group for job_outcome in outcome.job_outcomes.values()] == ["all", ""]
 
 
 def test_facts_about_jobs_that_nobody_knows_change_nothing():
@@ -123,7 +128,7 @@ def test_facts_about_jobs_that_nobody_knows_change_nothing():
     for fact in (granted(), started(), ended(), f.JobRequeuedV1(job=JOB, attempt=1, cause="failed")):
         outcome.note(fact, 0)
     outcome.end(10)
-    assert outcome.tales == {}
+    assert outcome.job_outcomes == {}
 
 
 def test_what_is_suspended_is_charged_to_nobody_and_loses_its_work_only_if_it_never_goes_on():  # R29

@@ -9,7 +9,7 @@ import signal
 
 import pytest
 
-from headrace.simulate.run_pair import PlayLost, run_pair, seldom_collected
+from headrace.simulate.run_pair import PlayLost, rarely_collected, run_pair
 
 
 class Play:
@@ -68,6 +68,6 @@ def test_a_play_that_ends_without_a_word_is_told():
 
 def test_garbage_is_looked_for_as_before_when_it_is_over():
     before = gc.get_threshold()
-    with seldom_collected(12_345):
+    with rarely_collected(12_345):
         assert gc.get_threshold() == (12_345, 50, 1_000)
     assert gc.get_threshold() == before

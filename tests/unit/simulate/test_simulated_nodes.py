@@ -8,7 +8,7 @@ from headrace.contracts.facts.levels import LEVEL
 from headrace.contracts.facts.nodes import Device
 from headrace.contracts.values.amounts import GPU, GPU_UNITS
 from headrace.simulate.scenario import Nodes, Submit
-from headrace.simulate.simulated_nodes import Machines, Run
+from headrace.simulate.simulated_nodes import Run, SimulatedNodes
 
 JOB = "default.ann.01k00000000000000000000000"
 PREEMPTED = Ladder(cause="preempted", callback_grace=60, term_grace=30, then="requeue")
@@ -18,7 +18,7 @@ class Hall:
     """Simulated nodes and one job that behaves as told."""
 
     def __init__(self, **behaviour):
-        self.machines = Machines()
+        self.machines = SimulatedNodes()
         self.machines.behaviours[JOB] = Submit(name="j", queue="q/one", **behaviour)
 
     def grant(self, now, rank=0, node="n", attempt=1, resume_from=""):
@@ -37,7 +37,7 @@ class Hall:
     def said(self, now):
         """What the nodes have to say by `now`, without who says it."""
         self.machines.pass_time(now)
-        return [fact for _, fact in self.machines.take_stated()]
+        return [fact for _, fact in self.machines.take_facts()]
 
 
 def started(at, rank=0, attempt=1):
@@ -64,7 +64,7 @@ def hall():
 def test_a_lease_starts_at_once_on_its_node_and_ends_when_its_duration_is_over(hall):
     hall = hall(duration=50)
     hall.grant(100, node="gpu01")
-    assert hall.machines.take_stated() == [("node.gpu01", started(100))]
+    assert hall.machines.take_facts() == [("node.gpu01", started(100))]
     assert (hall.said(149), hall.machines.next_due()) == ([], 150)
     assert (hall.said(150), hall.machines.next_due(), hall.machines.runs) == ([ended(150)], None, {})
 
@@ -81,7 +81,7 @@ def test_every_replica_is_a_run_of_its_own(hall):
     hall = hall(duration=50)
     hall.grant(100, rank=0, node="a")
     hall.grant(100, rank=1, node="b")
-    assert hall.machines.take_stated() == [("node.a", started(100)), ("node.b", started(100, rank=1))]
+    assert hall.machines.take_facts() == [("node.a", started(100)), ("node.b", started(100, rank=1))]
     hall.machines.finish(JOB, 120, 1)
     assert hall.said(120) == [ended(120, exit_code=1), ended(120, exit_code=1, rank=1)]
     assert hall.said(10**9) == []
@@ -90,7 +90,7 @@ def test_every_replica_is_a_run_of_its_own(hall):
 def test_checkpoints_come_one_after_the_other_until_the_end(hall):
     hall = hall(duration=50, checkpoint_every=20)
     hall.grant(100)
-    hall.machines.take_stated()
+    hall.machines.take_facts()
     points = [
         f.CheckpointRegisteredV1(job=JOB, attempt=1, uri=f"sim:{JOB}/1/{step}", step=step, at=100 + 20 * step)
         for step in (1, 2)
@@ -250,7 +250,7 @@ class TestLoss:
         hall = hall(duration=50, checkpoint_every=20)
         hall.grant(100, rank=0, node="a")
         hall.grant(100, rank=1, node="b")
-        hall.machines.take_stated()
+        hall.machines.take_facts()
         hall.machines.lose("a")
         assert [fact.rank for fact in hall.said(150) if isinstance(fact, f.LeaseEndedV1)] == [1]
 
@@ -266,7 +266,7 @@ class TestLoss:
 
 def test_a_node_says_what_it_has_when_it_comes_up():
     nodes = Nodes(name="hq", count=2, labels={"site": "a"}, gpus=2, gpu_model="H100-80GB", cpus=4, memory=1_024, mig=True)
-    assert Machines().register(nodes, "hq-1", 7) == f.NodeRegisteredV1(
+    assert SimulatedNodes().register(nodes, "hq-1", 7) == f.NodeRegisteredV1(
         node="hq-1",
         labels={"site": "a"},
         devices=tuple(Device(device=device, model="H100-80GB", memory=81_920, mig=True) for device in ("gpu0", "gpu1")),

@@ -11,7 +11,7 @@ from headrace.domain.snapshots.snapshot import dump
 from headrace.simulate import world
 from headrace.simulate.scenario import read_scenario
 from headrace.simulate.timeline_events import Refused
-from headrace.simulate.world import START, Unrest
+from headrace.simulate.world import START, Unsettled
 
 
 def test_everything_of_a_moment_happens_before_the_deciders_look(play):
@@ -178,7 +178,7 @@ def test_a_node_with_more_to_say_than_a_record_holds_says_it_in_several(play):
 
 def test_deciders_that_never_come_to_rest_are_stopped(play, monkeypatch):
     monkeypatch.setattr(world, "ROUNDS_MAX", 2)
-    with pytest.raises(Unrest, match="^no rest after 2 rounds at 3s$"):
+    with pytest.raises(Unsettled, match="^no rest after 2 rounds at 3s$"):
         play("""
           - {at: 3s, submit: {name: j, queue: q/one}}
         """)
