@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.contracts import facts as f
-from headrace.contracts.facts.derived_facts import spelled_out
+from headrace.contracts.facts.derived_facts import with_implied_facts
 from headrace.contracts.transport.subjects import asker_of, feed, split_by
 from headrace.contracts.values.amounts import GPU
 from headrace.domain.model.node_claims import as_believed
@@ -155,7 +155,7 @@ class Projector:
     def messages(self, record: Record, sequence: int, started: Iterable[JobStarted] = ()) -> list[Outgoing]:
         """FEED messages of a record; `started` are the jobs whose last replica started with it."""
         told = []
-        for _, fact in spelled_out(record.facts):
+        for _, fact in with_implied_facts(record.facts):
             kind = type(fact)
             shown, tag = OF_A_JOB.get(kind), f.fact_type(kind)
             if shown is not None:

@@ -32,7 +32,7 @@ from headrace.bus.process import Service, settle
 from headrace.bus.telemetry import span
 from headrace.bus.text_encryption import KEYS, Keyring
 from headrace.contracts.facts import JobAdmittedV1
-from headrace.contracts.facts.derived_facts import spelled_out
+from headrace.contracts.facts.derived_facts import with_implied_facts
 from headrace.contracts.messages.orders import Orders, StartOrder
 from headrace.contracts.messages.queries import ServiceView
 from headrace.contracts.transport.codec import MESSAGE_BYTES_MAX, encode
@@ -177,7 +177,7 @@ class Feed:
         changes = self._job_index.note(record, jobs)
         self._history.note(jobs, message.sequence)
         self._heads.touch(changes.queues)
-        for _, fact in spelled_out(record.facts):
+        for _, fact in with_implied_facts(record.facts):
             news.note(fact, message.sequence)
             if self.active:
                 self._counted.note(fact)

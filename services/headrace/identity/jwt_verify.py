@@ -38,7 +38,7 @@ class TokenHeader(NamedTuple):
     algorithm: str
 
 
-def heading(token: str) -> TokenHeader:
+def read_header(token: str) -> TokenHeader:
     """Issuer, key and algorithm of a token. Raises Unauthenticated if malformed."""
     if len(token) > TOKEN_BYTES_MAX or token.count(".") != 2 or not token.isascii():
         raise Unauthenticated(NO_TOKEN)
@@ -50,7 +50,7 @@ def heading(token: str) -> TokenHeader:
     return TokenHeader(issuer, key, algorithm)
 
 
-def verified(token: str, key: Any, algorithms: Sequence[str], issuer: str, audience: str) -> dict[str, Any]:
+def verify(token: str, key: Any, algorithms: Sequence[str], issuer: str, audience: str) -> dict[str, Any]:
     """The claims of a valid token. Raises Unauthenticated."""
     try:
         claims: dict[str, Any] = jwt.decode(
@@ -73,9 +73,9 @@ def verified(token: str, key: Any, algorithms: Sequence[str], issuer: str, audie
     return claims
 
 
-def verified_ours(token: str, key: Any) -> dict[str, Any]:
+def verify_own(token: str, key: Any) -> dict[str, Any]:
     """The claims of a valid token of the embedded issuer. Raises Unauthenticated."""
-    return verified(token, key, ("EdDSA",), ISSUER, AUDIENCE)
+    return verify(token, key, ("EdDSA",), ISSUER, AUDIENCE)
 
 
 def _object(part: str) -> dict[str, Any]:

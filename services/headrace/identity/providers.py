@@ -115,7 +115,7 @@ def is_trustworthy(url: str) -> bool:
     return bool(parts.hostname) and (parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOCAL))
 
 
-def theirs(provider: TokenProvider, claims: dict[str, Any], *, only: bool) -> Theirs:
+def interpret_claims(provider: TokenProvider, claims: dict[str, Any], *, only: bool) -> Theirs:
     """The interpretation of verified claims. `only`: there is one provider, so documents may name its subjects without its name."""
     subject = claims["sub"]
     if not isinstance(subject, str) or not subject:

@@ -15,9 +15,9 @@ from headrace.contracts.messages.tokens import ISSUER
 from headrace.domain.state.state import State
 from headrace.identity.caller import Caller, Role, Unauthenticated, only_the_owner
 from headrace.identity.jwks import Fetch, Jwks
-from headrace.identity.jwt_verify import BAD, NO_TOKEN, NOT_OURS, heading, verified, verified_ours
+from headrace.identity.jwt_verify import BAD, NO_TOKEN, NOT_OURS, read_header, verify, verify_own
 from headrace.identity.principals import Ours, Theirs, resolve
-from headrace.identity.providers import ISSUERS, TokenProvider, read_providers, theirs
+from headrace.identity.providers import ISSUERS, TokenProvider, interpret_claims, read_providers
 from headrace.identity.signing import IDENTITY, SigningKeys
 
 REMEMBERED_FOR = 60.0
@@ -79,12 +79,12 @@ class Verifier:
         return said
 
     async def _check(self, token: str) -> Ours | Theirs:
-        named = heading(token)
+        named = read_header(token)
         if named.issuer == ISSUER:
             key = self._keys.public(named.key)
             if key is None:
                 raise Unauthenticated(BAD)
-            claims = verified_ours(token, key)
+            claims = verify_own(token, key)
             name = claims.get("jti")
             if not isinstance(name, str):
                 raise Unauthenticated(BAD)
@@ -95,8 +95,8 @@ class Verifier:
         provider, published = known
         if named.algorithm not in provider.algorithms:
             raise Unauthenticated(BAD)
-        claims = verified(token, await published.key(named.key), provider.algorithms, provider.issuer, provider.audience)
-        return theirs(provider, claims, only=len(self._providers) == 1)
+        claims = verify(token, await published.key(named.key), provider.algorithms, provider.issuer, provider.audience)
+        return interpret_claims(provider, claims, only=len(self._providers) == 1)
 
 
 def bearer(header: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
 
-from headrace.contracts.facts.derived_facts import spelled_out
+from headrace.contracts.facts.derived_facts import with_implied_facts
 from headrace.contracts.values.durations import format_time
 from headrace.domain.fold.ledger import FoldedLedger
 from headrace.domain.snapshots.snapshot import copy_of
@@ -110,7 +110,7 @@ class LedgerWindow:
         folded = self._ledger.read(record)
         if self._came is not None and self._recorded is not None and folded is not None:
             self._came.note(folded, self._ledger.state)
-            for _, fact in spelled_out(folded.facts):
+            for _, fact in with_implied_facts(folded.facts):
                 self._recorded.note(fact, self._ledger.now)
 
     def _set_out(self) -> None:

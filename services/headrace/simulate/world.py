@@ -15,7 +15,7 @@ from headrace.bus.memory import MemoryLog
 from headrace.contracts.documents.model import DEFAULT_TENANT, Profile
 from headrace.contracts.documents.tree import path_of
 from headrace.contracts.facts import InstallationLevelV1
-from headrace.contracts.facts.derived_facts import spelled_out
+from headrace.contracts.facts.derived_facts import with_implied_facts
 from headrace.contracts.facts.levels import LEVEL, RELEASES
 from headrace.contracts.facts.records import RECORD_FACTS_MAX, Record
 from headrace.contracts.facts.writers import ADMISSION, ALLOCATOR, GOVERNANCE, PREEMPTION
@@ -254,7 +254,7 @@ class World:
         stated = tuple(facts)
         if not stated:
             return False
-        state, now, said = self.state, self.now, tuple(spelled_out(stated))
+        state, now, said = self.state, self.now, tuple(with_implied_facts(stated))
         if self.long:
             sequence = state.sequence + 1
             state.writers[by] = (sequence, "")

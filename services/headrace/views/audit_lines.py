@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import msgspec
 
 from headrace.contracts import facts as f
-from headrace.contracts.facts.derived_facts import spelled_out
+from headrace.contracts.facts.derived_facts import with_implied_facts
 from headrace.contracts.messages.audit import AuditLine
 from headrace.contracts.transport.codec import encode
 from headrace.contracts.transport.subjects import asker_of
@@ -40,7 +40,7 @@ _LONG = 120
 
 def lines_of(record: Record, sequence: int, tenant: str, state: State) -> Iterator[AuditLine]:
     """Every fact of a record that `tenant` may read, and the facts that it implies; `state` says which nodes and pools it sees."""
-    for place, fact in spelled_out(record.facts):
+    for place, fact in with_implied_facts(record.facts):
         if may_read(fact, tenant, state):
             text, rule = tell(fact, tenant)
             yield AuditLine(

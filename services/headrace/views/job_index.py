@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts.facts import JobRejectedV1
-from headrace.contracts.facts.derived_facts import spelled_out
+from headrace.contracts.facts.derived_facts import with_implied_facts
 from headrace.domain.model.job_states import FINAL, HOLDING, JobState
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class IndexChanges(NamedTuple):
 
 def jobs_of(record: Record) -> dict[str, None]:
     """Keys of all jobs that a record is about, in order. A victim has its own `stop.ordered` beside the preemption's fact."""
-    return dict.fromkeys(fact.job for _, fact in spelled_out(record.facts) if hasattr(fact, "job"))
+    return dict.fromkeys(fact.job for _, fact in with_implied_facts(record.facts) if hasattr(fact, "job"))
 
 
 def queue_counts(state: State) -> dict[Queue, QueueCounts]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from headrace.contracts import facts as f
-from headrace.contracts.facts.derived_facts import spelled_out
+from headrace.contracts.facts.derived_facts import with_implied_facts
 from headrace.contracts.messages.queries import FactView
 from headrace.contracts.values.amounts import JOB, format_amounts
 from headrace.contracts.values.durations import format_duration, format_time
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def lines_of(record: Record, sequence: int, job: str, state: State) -> Iterator[FactView]:
     """Lines of one record that are about `job`, in order; erased people appear under their pseudonym."""
-    for _, fact in spelled_out(record.facts):
+    for _, fact in with_implied_facts(record.facts):
         said = say(fact, job)
         if said is not None:
             text, rule = said

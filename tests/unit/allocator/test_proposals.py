@@ -6,7 +6,7 @@ import pytest
 from headrace.allocator.proposals import end_nominations, judge_proposals, nomination_end
 from headrace.contracts import facts as f
 from headrace.contracts.documents import model as d
-from headrace.contracts.facts.derived_facts import spelled_out
+from headrace.contracts.facts.derived_facts import with_implied_facts
 from headrace.contracts.facts.fact import Place
 from headrace.contracts.facts.preemption import Victim
 from headrace.contracts.values.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS
@@ -246,7 +246,7 @@ def test_an_order_with_too_many_stops_for_one_record_carries_the_ladders_and_say
     (short,) = judged(told, RecordRoom(facts=1))
 
     assert short == msgspec.structs.replace(order, ladders=(stop.ladder,))
-    assert [fact for _, fact in spelled_out([short])] == [short, stop]
+    assert [fact for _, fact in with_implied_facts([short])] == [short, stop]
     told.say(short, by="allocator")
     assert (victim.state, victim.stop, victim.yields_to, preemptor.nomination.id) == (
         "stopping",

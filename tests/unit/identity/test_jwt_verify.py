@@ -11,7 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from headrace.identity.caller import Unauthenticated
-from headrace.identity.jwt_verify import TokenHeader, heading, verified
+from headrace.identity.jwt_verify import TokenHeader, read_header, verify
 from tests.unit.identity.issuing import CORP, OTHER_RSA, RSA, claims, signed
 
 PUBLIC = RSA.public_key()
@@ -28,7 +28,7 @@ def now(**more):
 
 
 def check(token, algorithms=("RS256",)):
-    return verified(token, PUBLIC, algorithms, CORP.issuer, CORP.audience)
+    return verify(token, PUBLIC, algorithms, CORP.issuer, CORP.audience)
 
 
 def part(value):
@@ -101,7 +101,7 @@ def test_a_token_is_never_verified_with_an_algorithm_that_is_not_on_the_list():
 
 
 def test_a_heading_says_where_to_look_for_the_key():
-    assert heading(signed()) == TokenHeader(CORP.issuer, "k1", "RS256")
+    assert read_header(signed()) == TokenHeader(CORP.issuer, "k1", "RS256")
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_a_heading_says_where_to_look_for_the_key():
 )
 def test_what_has_not_the_form_of_a_token_has_no_heading(text):
     with pytest.raises(Unauthenticated):
-        heading(text)
+        read_header(text)
 
 
 def test_a_sentence_about_a_token_never_holds_the_token():

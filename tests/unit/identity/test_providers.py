@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from headrace.identity.caller import Role, Unauthenticated
-from headrace.identity.providers import ProviderError, TokenProvider, is_trustworthy, read_providers, theirs
+from headrace.identity.providers import ProviderError, TokenProvider, interpret_claims, is_trustworthy, read_providers
 from tests.unit.identity.issuing import CORP, NOW, SECOND, claims
 
 ONE = "issuers: [{name: corp, issuer: 'https://login.example', audience: headrace%s}]"
@@ -83,7 +83,7 @@ def test_keys_are_fetched_over_tls_or_from_this_machine_only(url, trusted):
 
 
 def test_claims_are_read_as_the_settings_say():
-    said = theirs(CORP, claims(groups=["vision", 7, "operators"]), only=False)
+    said = interpret_claims(CORP, claims(groups=["vision", 7, "operators"]), only=False)
     assert said._asdict() == {
         "subjects": ("corp|4711",),
         "tenant": "acme",
@@ -98,7 +98,7 @@ def test_claims_are_read_as_the_settings_say():
 
 def test_claimed_membership_and_tenant_are_read_where_the_settings_say_so():
     provider = structs.replace(CORP, tenant="", tenant_claim="org", membership="claims", groups_claim="teams")
-    said = theirs(provider, claims(org="other", teams=["a", "b"]), only=True)
+    said = interpret_claims(provider, claims(org="other", teams=["a", "b"]), only=True)
     assert (said.tenant, said.groups, said.subjects) == ("other", ("a", "b"), ("corp|4711", "4711"))
 
 
@@ -115,15 +115,15 @@ def test_claimed_membership_and_tenant_are_read_where_the_settings_say_so():
     ],
 )
 def test_the_providers_groups_give_the_strongest_role_they_name(groups, role):
-    assert theirs(CORP, claims(groups=groups), only=True).role is role
+    assert interpret_claims(CORP, claims(groups=groups), only=True).role is role
 
 
 @pytest.mark.parametrize("subject", ["", 5, ["a"]])
 def test_a_subject_that_is_no_text_is_nobody(subject):
     with pytest.raises(Unauthenticated):
-        theirs(CORP, {**claims(), "sub": subject}, only=True)
+        interpret_claims(CORP, {**claims(), "sub": subject}, only=True)
 
 
 @pytest.mark.parametrize("handle", [5, ["ann"], {"a": 1}, None])
 def test_a_handle_that_is_no_text_is_none(handle):
-    assert theirs(CORP, claims(preferred_username=handle), only=True).handle == ""
+    assert interpret_claims(CORP, claims(preferred_username=handle), only=True).handle == ""

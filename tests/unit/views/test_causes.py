@@ -8,7 +8,7 @@ import pytest
 
 from headrace.contracts import facts as f
 from headrace.contracts.documents.yaml_text import read_tree
-from headrace.contracts.facts.derived_facts import spelled_out
+from headrace.contracts.facts.derived_facts import with_implied_facts
 from headrace.contracts.transport.codec import decode_record
 from headrace.simulate.scenario import read_scenario
 from headrace.simulate.world import World
@@ -28,7 +28,7 @@ class Told:
         self.stated = [
             StatedFact((message.sequence, place), fact)
             for message in world.log.messages_after(0)
-            for place, fact in spelled_out(decode_record(message.payload).facts)
+            for place, fact in with_implied_facts(decode_record(message.payload).facts)
         ]
         self.links = causes(self.stated)
 

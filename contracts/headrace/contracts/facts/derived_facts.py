@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from headrace.contracts.facts import AnyFact
 
 
-def spelled_out(facts: Iterable[AnyFact]) -> Iterator[tuple[int, AnyFact]]:
+def with_implied_facts(facts: Iterable[AnyFact]) -> Iterator[tuple[int, AnyFact]]:
     """Every fact with its index in the record, each followed by the facts that it implies, at the same index."""
     facts = tuple(facts)
     return _with_implied(facts) if PreemptionOrderedV1 in map(type, facts) else enumerate(facts)

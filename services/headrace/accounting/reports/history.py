@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from headrace.accounting.reports.usage import BadQuestion
 from headrace.accounting.storage.database import Connection
 from headrace.accounting.storage.sql_statements import statements
-from headrace.contracts.facts.derived_facts import spelled_out
+from headrace.contracts.facts.derived_facts import with_implied_facts
 from headrace.contracts.facts.records import Record
 from headrace.contracts.messages.audit import AuditAnswer, AuditLine, AuditRequest
 from headrace.contracts.transport.codec import decode_record
@@ -195,7 +195,7 @@ async def _causes(connection: Connection, tenant: str, user: str, text: str, sta
         wanted = await _records(connection, [int(record)])
         if not wanted:
             raise BadQuestion(f"causes: record {record} does not exist; the books reach to {through}")
-        facts = [fact for number, fact in spelled_out(wanted[0][1].facts) if not place or number == int(place)]
+        facts = [fact for number, fact in with_implied_facts(wanted[0][1].facts) if not place or number == int(place)]
         if not facts:
             raise BadQuestion(f"causes: record {record} has facts 0 to {len(wanted[0][1].facts) - 1}, not {place}")
         jobs = [job for fact in facts for job in audit_lines.jobs_in(fact)]
@@ -209,7 +209,7 @@ async def _causes(connection: Connection, tenant: str, user: str, text: str, sta
     stated = [
         StatedFact((sequence, number), fact)
         for sequence, each in sorted(records.items())
-        for number, fact in spelled_out(each.facts)
+        for number, fact in with_implied_facts(each.facts)
     ]
     links = causes(stated)
     focus = [each.ref for each in stated if _is_meant(each, record if by_place else "", place, jobs)]
@@ -243,7 +243,7 @@ async def _stories(connection: Connection, jobs: Sequence[str], also: Sequence[i
             sequences = await _fetch(connection, "of_job", job, 0, through, STORY_MAX - len(records))
             for sequence, record in await _records(connection, [each for each in sequences if each not in records]):
                 records[sequence] = record
-                for _, fact in spelled_out(record.facts):
+                for _, fact in with_implied_facts(record.facts):
                     if job in audit_lines.jobs_in(fact):
                         following += relatives(fact)
                         nodes |= {getattr(fact, "node", "")} if generation == 0 else set()

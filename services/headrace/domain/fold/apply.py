@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from headrace.contracts.facts import JobAdmittedV1
-from headrace.contracts.facts.derived_facts import spelled_out
+from headrace.contracts.facts.derived_facts import with_implied_facts
 from headrace.domain.fold import (
     audit,
     governance,
@@ -53,7 +53,7 @@ HANDLERS: dict[type, Handler] = {
 
 def apply(state: State, record: Record, sequence: int) -> None:
     """Make every fact of a record true. The record has been found well-formed, entitled and chained (`ledger`)."""
-    make_true(state, spelled_out(record.facts), record.now, sequence)
+    make_true(state, with_implied_facts(record.facts), record.now, sequence)
     if record.as_of < state.documents_sequence and any(isinstance(fact, JobAdmittedV1) for fact in record.facts):
         state.documents_sequence = sequence  # judged by what was there before: the allocator has to look at those jobs again
 

@@ -1,7 +1,7 @@
 """What a fact says by implication is heard as facts of their own."""
 
 from headrace.contracts import facts as f
-from headrace.contracts.facts.derived_facts import spelled_out
+from headrace.contracts.facts.derived_facts import with_implied_facts
 from headrace.contracts.facts.fact import Ladder
 from headrace.contracts.facts.preemption import Victim
 
@@ -18,7 +18,7 @@ def ordered(*ladders: Ladder) -> f.PreemptionOrderedV1:
 
 def test_an_order_that_carries_ladders_stands_for_the_stops_of_its_victims():
     order = ordered(QUICK, SLOW)
-    assert list(spelled_out([order, ENDED])) == [
+    assert list(with_implied_facts([order, ENDED])) == [
         (0, order),
         (0, f.StopOrderedV1(job="a.b.v1", attempt=1, ladder=SLOW)),
         (0, f.StopOrderedV1(job="a.b.v2", attempt=2, ladder=QUICK)),
@@ -28,4 +28,4 @@ def test_an_order_that_carries_ladders_stands_for_the_stops_of_its_victims():
 
 def test_any_other_fact_says_what_it_says():
     order = ordered()
-    assert list(spelled_out([ENDED, order])) == [(0, ENDED), (1, order)]
+    assert list(with_implied_facts([ENDED, order])) == [(0, ENDED), (1, order)]
