@@ -623,7 +623,7 @@ async def test_of_two_that_write_the_same_books_one_goes(postgres: Postgres) -> 
     ("sql", "text"),
     [
         ("CREATE SCHEMA headrace", "has a schema 'headrace' that is not the books'"),
-        ("CREATE SCHEMA headrace; CREATE TABLE headrace.migrations (id int)", "is somebody else's"),
+        ("CREATE SCHEMA headrace; CREATE TABLE headrace.migrations (id int)", "is not the books'"),
     ],
 )
 async def test_a_schema_of_somebody_else_is_left_alone(postgres: Postgres, sql: str, text: str) -> None:
