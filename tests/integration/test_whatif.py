@@ -59,7 +59,7 @@ async def test_a_question_that_takes_more_memory_than_its_limit_is_told_so_and_t
     for name, value in {URL: nats_server.url, USER: governance.name, PASSWORD: governance.password, MEMORY: "160MiB"}.items():
         monkeypatch.setenv(name, value)
     peak = tmp_path / "peak"
-    says = f"from headrace.simulate import asked; asked.main(); open({str(peak)!r}, 'w').write(str(asked._peak()))"
+    says = f"from headrace.simulate import whatif_worker as w; w.main(); open({str(peak)!r}, 'w').write(str(w._peak()))"
     supposing = WhatIfService((sys.executable, "-c", says))
     with pytest.raises(ApiError) as too_large:
         await supposing.what_if(asking(200_000), call)
