@@ -14,7 +14,7 @@ COVERING ?= tests/unit tests/scenarios tests/properties
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up down demo docs test test-api test-compiled test-deploy check coverage properties sim scenarios schemas format lock
+.PHONY: help setup up down demo docs test test-api test-compiled test-deploy test-pythons check check-quick coverage hooks properties sim scenarios schemas format lock
 .PHONY: chaos durability load rolling
 .PHONY: bench bench-api bench-failover bench-kai bench-kueue bench-kueue-large bench-packing bench-peers bench-slices bench-storm bench-trace bench-whatif
 
@@ -44,6 +44,9 @@ test-api: $(INSTALLED) ## several thousand made-up requests against the served A
 test-deploy: $(INSTALLED) ## every service by the commands of the systemd units, against a NATS and a PostgreSQL of their own, and a job through it
 	@$(BIN)/pytest tests/deploy
 
+test-pythons: ## unit tests and scenarios under each Python from 3.11 to 3.14 that is found; PYTHONS="3.12 3.13", TESTING="tests/unit/domain"
+	@.ci/pythons $(or $(TESTING),tests/unit tests/scenarios)
+
 test-compiled: $(INSTALLED) ## the rules as machine code decide what they decide as they are written: the same seeds, the scenarios, histories
 	@$(MAKE) --no-print-directory setup COMPILED=1
 	@$(BIN)/pytest tests/compiled
@@ -56,6 +59,16 @@ check: $(INSTALLED) ## format, lint, types, import rules, generated files, the s
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m headrace.contracts.schemas --check
 	$(BIN)/pytest --quiet tests/architecture
+
+check-quick: $(INSTALLED) ## the part of `make check` that takes seconds: format, lint, generated files
+	@$(BIN)/ruff format --check --quiet || { echo "Files are not in the one format; make format brings them into it" >&2; exit 1; }
+	@$(BIN)/ruff check --quiet
+	@$(BIN)/python -m headrace.contracts.schemas --check
+
+hooks: ## install a git hook that runs `make check-quick` before each commit; downloads nothing
+	@hook=$$(git rev-parse --git-path hooks/pre-commit) && { ! test -e "$$hook" || cmp -s .ci/pre-commit "$$hook" || \
+		{ echo "$$hook exists and is another hook; move it away first" >&2; exit 1; }; } && \
+		mkdir -p "$$(dirname "$$hook")" && install -m 755 .ci/pre-commit "$$hook" && echo "installed $$hook"
 
 docs: $(INSTALLED) ## build the documentation as a site in .site, with references made from the sources; a broken link is an error
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
