@@ -36,16 +36,16 @@ def next_release(folder: Path) -> str:
     for tree in TREES:
         shutil.copytree(ROOT / tree / "headrace", folder / tree / "headrace", ignore=shutil.ignore_patterns("__pycache__"))
     contracts = folder / "contracts" / "headrace" / "contracts"
-    for path in (*(folder / "services").rglob("*.py"), contracts / "writers.py"):
+    for path in (*(folder / "services").rglob("*.py"), contracts / "facts" / "writers.py"):
         text = path.read_text("utf-8")
         if "NodeCordonedV1" in text:
             path.write_text(text.replace("NodeCordonedV1", "NodeCordonedV2"), "utf-8")
     _append(contracts / "facts" / "governance.py", _FACT)
     _replace(contracts / "facts" / "__init__.py", "    NodeCordonedV1,\n", "    NodeCordonedV1,\n    NodeCordonedV2,\n")
     _replace(contracts / "facts" / "__init__.py", "    | NodeCordonedV1\n", "    | NodeCordonedV1\n    | NodeCordonedV2\n")
-    _replace(contracts / "levels.py", '= ("0.1.0", "0.2.0")', '= ("0.1.0", "0.2.0", "0.3.0")')
-    _append(contracts / "levels.py", _LEVEL)
-    _append(contracts / "upcasters.py", _UPCASTER)
+    _replace(contracts / "facts" / "levels.py", '= ("0.1.0", "0.2.0")', '= ("0.1.0", "0.2.0", "0.3.0")')
+    _append(contracts / "facts" / "levels.py", _LEVEL)
+    _append(contracts / "facts" / "upcasters.py", _UPCASTER)
     return path_of(folder)
 
 

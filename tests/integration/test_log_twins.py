@@ -315,7 +315,7 @@ async def test_an_object_is_read_as_it_was_put_until_it_is_removed(objects: Obje
     await objects.delete("b")
     await objects.delete("b")
     assert await objects.names() == ["a", "c"]
-    with pytest.raises(ObjectDamaged, match="there is no b"):
+    with pytest.raises(ObjectDamaged, match="b does not exist"):
         await objects.get("b")
 
 
