@@ -36,7 +36,7 @@ from headrace.contracts.facts import (
     LeaseStartedV1,
     PreemptionOrderedV1,
 )
-from headrace.contracts.facts.derived_facts import spelled_out
+from headrace.contracts.facts.derived_facts import with_implied_facts
 from headrace.contracts.messages.queries import QueueView, ServiceView
 from headrace.contracts.messages.usage import UsageAnswer, UsageRequest
 from headrace.contracts.transport.codec import decode_record
@@ -144,7 +144,7 @@ class Stage:
             while not is_enough(self.stories):
                 for message in await reader.batch(wait=1.0):
                     self._position = message.sequence
-                    for _, fact in spelled_out(decode_record(message.payload).facts):
+                    for _, fact in with_implied_facts(decode_record(message.payload).facts):
                         self.stories.take(fact, message.stamped)
                 if time.monotonic() > deadline:
                     raise RuntimeError(f"{what}: it has not come to that in {PATIENCE:.0f} s")
