@@ -106,8 +106,10 @@ def test_jobs_the_keys_of_which_were_lost_wait_and_run_once_those_are_put_back(p
     place.up()
     place.done("apply", "-f", place.documents)
     jobs = [place.submit(place.goes_on_until_released) for _ in range(2)]
-    for job in jobs:  # one that waited could be granted what the first leaves, before the node has said that it stops
+    for job in jobs:
         place.until_state(job, "running")
+    (node,) = (one["name"] for one in json.loads(place.done("nodes", "--json")))
+    place.done("node", "cordon", node)  # else they could be granted something before it is known that the keys are missing
     place.done("down", "--now")
     (place.data / "keys").rename(place.data / "away")
 
@@ -116,6 +118,7 @@ def test_jobs_the_keys_of_which_were_lost_wait_and_run_once_those_are_put_back(p
     place.until(lambda: [place.job(job)["state"] for job in jobs] == ["pending"] * 2)
     for job in jobs:
         place.until(lambda job=job: "is missing, so what it runs cannot be read" in place.done("why", job))
+    place.done("node", "uncordon", node)
     shutil.copytree(place.data / "away", place.data / "keys", dirs_exist_ok=True)
 
     place.released.touch()

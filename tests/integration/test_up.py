@@ -200,7 +200,7 @@ async def test_a_program_submits_watches_and_waits(shared: Machine) -> None:
         view = await hr.wait(job.id)
     assert (view.state, view.exit_code, view.name) == ("succeeded", 0, "watched")
     assert story[-1] == "job.ended.v1"
-    assert {"lease.started.v1", "lease.ended.v1"} <= set(story)
+    assert "lease.ended.v1" in story  # the start may have come before the watch, which tells what happens from then on
 
 
 async def test_a_submit_waits_for_a_nats_server_that_is_started_again(shared: Machine) -> None:
