@@ -21,7 +21,7 @@ PLAIN = (
     "__main__.py",
     "allocator/service.py",  # what waits for messages gains nothing
     "preemption/service.py",
-    "domain/explain/",  # asked by people; mypyc writes C that is none for one of its rooms
+    "domain/explain/",  # answers questions of people, so speed matters less; mypyc writes invalid C for one of its modules
     "domain/fold/ledger.py",  # services have readers of their own made from it
     "domain/snapshots/",  # these look at classes from outside, and set fields that no source names
 )

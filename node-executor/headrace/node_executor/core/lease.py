@@ -58,7 +58,7 @@ from headrace.node_executor.core.vocabulary import (
 )
 
 REVOKED = Ladder(cause="revoked", callback_grace=0, term_grace=5 * SECOND)
-"""Ladder of a lease that is no longer this node's: the job may already run elsewhere, so it gets only a moment to leave."""
+"""Ladder of a lease that was revoked while this node ran it: the job may already run elsewhere, so its grace is short."""
 
 LOOK_AGAIN, LOOK_SELDOM = 10 * MILLISECOND, 500 * MILLISECOND
 """First and longest delay before devices that were in use are looked at again. In between, the delay is as long as it has taken so far."""

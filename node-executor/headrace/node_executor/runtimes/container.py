@@ -38,7 +38,7 @@ TRY_EVERY = 1.0
 """Seconds between two tries to kill or remove a container while its engine does not answer."""
 ANSWERS_WITHIN = 10.0
 KILLED_WITHIN = 5.0
-"""Seconds in which a killed callback has to end; after that it is no longer waited for."""
+"""Maximum wait in seconds for a killed callback to end."""
 
 
 CALLS_AT_ONCE = 4

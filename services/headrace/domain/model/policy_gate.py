@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True, eq=False)
 class PolicyGate:
-    """What the allocator found a policy's windows and budgets to say, when it looked last (R33). Where there is none all may start.
+    """Whether a policy's windows and budgets let its jobs start, as the allocator stated it last (R33). Without a gate all jobs may start.
 
     `shut`: no window is open; `stops`: and the one that closed last stops what runs. `spent`: the names of budgets that are used up.
     """

@@ -36,7 +36,7 @@ class Proposal:
 
 
 RAN_OUT = "the preemptor did not start in time"
-"""Why a nomination ended whose time was over (R27)."""
+"""Why a nomination ended whose time was over (R27). The fold recognizes it in ledgers by this text, so it is never reworded."""
 MOVED = "moved"
 """The cause of a nomination for a suspended job that goes on in another place, and of the end of its attempt (R29)."""
 

@@ -130,7 +130,7 @@ def may_take_from(state: State, job: JobRecord, theirs: PolicyState, pool: PoolS
 
 
 def can_leave(victim: JobRecord, away: Container[str]) -> bool:
-    """Whether it would go if told to: none of its nodes is away, where nobody would hear the order (R32)."""
+    """True if all nodes of the job are ready, so that an order to stop reaches them (R32)."""
     return not any(lease.node in away for lease in victim.leases.values())
 
 

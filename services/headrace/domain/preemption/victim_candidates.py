@@ -194,7 +194,7 @@ class Yielders:
             yield tier
 
     def _stays(self, victim: JobRecord) -> bool:
-        """Whether a running job may not be taken now: nobody would hear the order, or it is protected.
+        """True if a running job may not be taken now: one of its nodes cannot receive the order, or it is protected.
 
         Not to be asked about one that has no minimum run time while no node is away.
         """
