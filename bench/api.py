@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from bench.installation import cpu_seconds, headrace, installation
 from headrace.client import connect
-from headrace.client.submissions import make_wish
+from headrace.client.submissions import make_submission
 
 BATCHES, BATCH = 20, 1_000
 RATE = 500
@@ -107,9 +107,9 @@ def figures(took: list[float], seconds: float) -> dict[str, float]:
 async def batched(folder: Path) -> float:
     """Jobs a second that are durable, sent a thousand in a message, one message behind the other."""
     async with connect(data=folder, user="bench") as hr:
-        wishes = [[make_wish(["true"]) for _ in range(BATCH)] for _ in range(BATCHES)]
+        submissions = [[make_submission(["true"]) for _ in range(BATCH)] for _ in range(BATCHES)]
         began = time.perf_counter()
-        for batch in wishes:
+        for batch in submissions:
             await hr.submit_many("bench/one", batch)
         return BATCHES * BATCH / (time.perf_counter() - began)
 

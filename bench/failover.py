@@ -26,7 +26,7 @@ from headrace.client import connect
 from headrace.client.client import Client
 from headrace.client.endpoint import read_login
 from headrace.client.errors import HeadraceError
-from headrace.client.submissions import make_wish
+from headrace.client.submissions import make_submission
 from headrace.contracts.facts import JobEndedV1, LeaseGrantedV1
 from headrace.contracts.messages.queries import ServiceView
 from headrace.contracts.transport.codec import decode_record
@@ -69,7 +69,7 @@ async def _load(client: Client, submitted: list[str]) -> None:
     """One job after the other; what is answered counts."""
     while True:
         began = time.monotonic()
-        done = await client.submit_many("bench/one", [make_wish(["true"])])
+        done = await client.submit_many("bench/one", [make_submission(["true"])])
         submitted += [job.id for job in done]
         await asyncio.sleep(max(0.0, 1 / RATE - (time.monotonic() - began)))
 

@@ -16,7 +16,7 @@ from typing import Any
 from bench.fleet import Group
 from bench.stage import Stage, done, perform, progress, quantile, stage
 from headrace.admission.decide import REFUSALS_STATED
-from headrace.client.submissions import make_wish
+from headrace.client.submissions import make_submission
 
 NODES, GPUS = 500, 8
 GANG = 250
@@ -77,7 +77,7 @@ async def play(nodes: int, gang: int, samples: int) -> dict[str, Any]:
 async def _fill(here: Stage, jobs: int) -> float:
     began = time.time_ns() // 1_000
     for start in range(0, jobs, SUBMIT_AT_ONCE):
-        await here.client.submit_many("low/one", [make_wish(FOREVER) for _ in range(min(SUBMIT_AT_ONCE, jobs - start))])
+        await here.client.submit_many("low/one", [make_submission(FOREVER) for _ in range(min(SUBMIT_AT_ONCE, jobs - start))])
     stories = await here.hear(lambda stories: stories.started >= jobs, "fill")
     return (max(story.started for story in stories.jobs.values()) - began) / 1e6
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from bench.fleet import Group
 from bench.stage import Stage, perform, progress, quantile, stage
-from headrace.client.submissions import make_wish
+from headrace.client.submissions import make_submission
 
 NOMINAL, BORROW = 20, 100
 
@@ -161,9 +161,9 @@ async def submit(here: Stage, workloads: list[Due], began: float) -> dict[str, t
     asking: set[asyncio.Task[Any]] = set()
     many = asyncio.Semaphore(256)
 
-    async def send(queue: str, one: Class, wishes: list[Any]) -> None:
+    async def send(queue: str, one: Class, submissions: list[Any]) -> None:
         async with many:
-            await here.client.submit_many(queue, wishes)
+            await here.client.submit_many(queue, submissions)
 
     position, total, told = 0, len(workloads), 0.0
     while position < total:
@@ -174,10 +174,10 @@ async def submit(here: Stage, workloads: list[Due], began: float) -> dict[str, t
             together[workloads[position].queue].append(workloads[position])
             position += 1
         for queue, some in together.items():
-            wishes = [make_wish(["sleep", str(one.what.lasts)]) for one in some]
-            for wish, one in zip(wishes, some, strict=True):
-                made[f"default.bench.{wish.id}"] = one.at, one.what
-            asking.add(task := asyncio.create_task(send(queue, some[0].what, wishes)))
+            submissions = [make_submission(["sleep", str(one.what.lasts)]) for one in some]
+            for submission, one in zip(submissions, some, strict=True):
+                made[f"default.bench.{submission.id}"] = one.at, one.what
+            asking.add(task := asyncio.create_task(send(queue, some[0].what, submissions)))
             task.add_done_callback(asking.discard)
         while len(asking) > 1_000:
             await asyncio.sleep(0.01)

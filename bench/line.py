@@ -15,7 +15,7 @@ from bench.installation import cpu_seconds, installation
 from bench.stage import booked
 from headrace.client import connect
 from headrace.client.client import Client
-from headrace.client.submissions import make_wish
+from headrace.client.submissions import make_submission
 from headrace.contracts.messages.queries import QueueView
 
 GPUS = 64
@@ -28,7 +28,7 @@ async def throughput(client: Client, jobs: int) -> float:
     began = time.perf_counter()
     for start in range(0, jobs, SUBMIT_AT_ONCE):
         submitted = await client.submit_many(
-            "bench/one", [make_wish(["true"]) for _ in range(min(SUBMIT_AT_ONCE, jobs - start))]
+            "bench/one", [make_submission(["true"]) for _ in range(min(SUBMIT_AT_ONCE, jobs - start))]
         )
     await client.wait(submitted[-1].id)
     while await _unfinished(client):

@@ -14,7 +14,7 @@ from typing import Any
 
 from bench.fleet import Group
 from bench.stage import done, perform, progress, stage
-from headrace.client.submissions import make_wish
+from headrace.client.submissions import make_submission
 
 VICTIMS, GPUS, EACH = 39_000, 100, 100
 SUBMIT_AT_ONCE = 1_000
@@ -71,7 +71,7 @@ def _counted(have: int, of: int, what: str) -> bool:
 
 async def _submit(client: Any, queue: str, jobs: int) -> None:
     for start in range(0, jobs, SUBMIT_AT_ONCE):
-        await client.submit_many(queue, [make_wish(FOREVER) for _ in range(min(SUBMIT_AT_ONCE, jobs - start))])
+        await client.submit_many(queue, [make_submission(FOREVER) for _ in range(min(SUBMIT_AT_ONCE, jobs - start))])
 
 
 def show(runs: list[dict[str, Any]]) -> None:

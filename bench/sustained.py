@@ -26,7 +26,7 @@ from bench.fleet import Group
 from bench.installation import DOCUMENTS
 from bench.stage import Stage, Stories, done, progress, quantile, spent, stage
 from headrace.client.errors import Refused, Unreachable
-from headrace.client.submissions import make_wish
+from headrace.client.submissions import make_submission
 
 NODES, GPUS = 8, 64
 SECONDS, LATENCY_SECONDS = 300.0, 30.0
@@ -44,7 +44,7 @@ async def throughput(here: Stage, seconds: float) -> dict[str, Any]:
     last: deque[str] = deque()
     submitted, began, before = 0, time.monotonic(), here.cpu()
     while (passed := time.monotonic() - began) < seconds:
-        jobs = await here.client.submit_many("bench/one", [make_wish(["true"]) for _ in range(AT_ONCE)])
+        jobs = await here.client.submit_many("bench/one", [make_submission(["true"]) for _ in range(AT_ONCE)])
         submitted += AT_ONCE
         last.append(jobs[-1].id)
         if len(last) * AT_ONCE >= IN_LINE:
@@ -87,9 +87,9 @@ async def latency(here: Stage, rate: int, seconds: float) -> dict[str, Any]:
     for number in range(int(rate * seconds)):
         at = began + number / rate
         await asyncio.sleep(max(0.0, at - time.perf_counter()))
-        wish = make_wish(["true"])
-        due[f"default.bench.{wish.id}"] = int((at + offset) * 1e6)
-        asking.add(task := asyncio.create_task(here.client.submit_many("bench/one", [wish])))
+        submission = make_submission(["true"])
+        due[f"default.bench.{submission.id}"] = int((at + offset) * 1e6)
+        asking.add(task := asyncio.create_task(here.client.submit_many("bench/one", [submission])))
         task.add_done_callback(asking.discard)
         if number % rate == 0:
             progress(f"P6: {number // rate} of {seconds:.0f} s")

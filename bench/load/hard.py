@@ -34,7 +34,7 @@ from bench.load.rolling import DOCUMENTS
 from headrace.client import HeadraceError, connect
 from headrace.client.client import Client
 from headrace.client.endpoint import read_login
-from headrace.client.submissions import make_wish
+from headrace.client.submissions import make_submission
 from headrace.contracts.messages.queries import ServiceView
 from headrace.contracts.messages.tokens import FEED_SUFFIX
 from headrace.supervisor.installation import Installation
@@ -65,7 +65,7 @@ class Steady:
     async def _one(self, client: Client) -> None:
         began = time.monotonic()
         try:
-            (job,) = await client.submit_many("bench/one", [make_wish(["true"])])
+            (job,) = await client.submit_many("bench/one", [make_submission(["true"])])
         except HeadraceError as error:
             self.refused[str(error)[:160]] += 1
         else:

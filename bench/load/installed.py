@@ -162,7 +162,7 @@ class Count:
         self.hints: Counter[str] = Counter()
         """Refusals that say when to try again, by reason."""
         self.counted: Counter[str] = Counter()
-        self.wishes: Counter[str] = Counter()
+        self.submissions: Counter[str] = Counter()
         self.messages: dict[str, str] = {}
         self.ended: Counter[str] = Counter()
         self.states: Counter[str] = Counter()
@@ -197,7 +197,7 @@ class Count:
                 self.counted[fact.reason] += fact.count
                 self.counted_of[f"{fact.tenant}.{fact.user}"] += fact.count
             case f.WishRefusedV1():
-                self.wishes[fact.reason] += 1
+                self.submissions[fact.reason] += 1
                 self.messages[fact.reason] = fact.message
             case f.WishesJudgedV1():
                 self.judged = fact.through

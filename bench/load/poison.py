@@ -36,8 +36,8 @@ def _id(age_s: float = 0.0) -> str:
     return make_job_id(int((time.time() - age_s) * 1_000), secrets.token_bytes(ENTROPY_BYTES))
 
 
-def wishes() -> list[tuple[str, bytes]]:
-    """Subject and bytes of wishes that are none, or may not be, or not twice."""
+def submissions() -> list[tuple[str, bytes]]:
+    """Subject and bytes of submissions that are none, or may not be, or not twice."""
     known = _id()
     good = json.dumps({"id": known, "command": ["true"]}).encode()
     return [
@@ -79,8 +79,8 @@ async def poisoned(folder: Path) -> AsyncIterator[list[str]]:
     owner, operator = await bus(folder, "owner"), await bus(folder)
     async with counted(folder) as (count, _):
         node = await _as_node(folder, made)
-        before = count.wishes.total() + count.rejected.total() + count.counted.total()
-        stored = [await _ask(owner, subject, payload) for subject, payload in wishes()]
+        before = count.submissions.total() + count.rejected.total() + count.counted.total()
+        stored = [await _ask(owner, subject, payload) for subject, payload in submissions()]
         stored.append(await _ask(owner, QUEUE, b"x" * (1024 * 1024 + 8_000)))
         others = [await _ask(owner, "hr.ledger.allocator", b"{}"), await _ask(node, "hr.ledger.node.vm", b"{}")]
         records = [await _ask(node, "hr.ledger.node.poison", payload) for payload in NONSENSE]
@@ -99,16 +99,16 @@ async def poisoned(folder: Path) -> AsyncIterator[list[str]]:
         questions = ("feed.jobs", "feed.nonsense", "governance.apply", "accounting.usage", "admission.judge", "audit.verified")
         answers = [await _ask(owner, f"hr.query.{what}.default.bench", payload) for what in questions for payload in NONSENSE]
         yield told
-        refused = count.wishes.total() + count.rejected.total() + count.counted.total() - before
+        refused = count.submissions.total() + count.rejected.total() + count.counted.total() - before
         told.append(
             f"SUBMIT: {len(stored)} sent, {stored.count('stored')} stored, {refused} refused in the ledger"
-            f" ({dict(count.wishes)}, {dict(count.rejected)})"
+            f" ({dict(count.submissions)}, {dict(count.rejected)})"
         )
         told.append(f"another's subject: {len(others)} sent, {others.count('stored')} stored")
         told.append(f"a node's records: {len(records)} sent, {records.count('stored')} stored, void and counted")
         told.append(f"questions: {len(answers)} asked, {len(answers) - answers.count('LogUnavailable')} answered")
         log = (await asyncio.to_thread(headrace, "audit", "log", "--data", str(folder), *AUDIT)).stdout
-        told.append(f"`headrace audit log` tells of {log.count('is refused: ')} wishes that were refused")
+        told.append(f"`headrace audit log` tells of {log.count('is refused: ')} submissions that were refused")
         status = json.loads((await asyncio.to_thread(headrace, "status", "--data", str(folder), "--json")).stdout)
         told.append(
             "restarts: "

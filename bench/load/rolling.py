@@ -23,7 +23,7 @@ from typing import Any
 from bench.load.installed import Count, counted, headrace, is_verified, say, site, until, violations
 from headrace.client import HeadraceError, connect
 from headrace.client.client import Client
-from headrace.client.submissions import make_wish, new_job_id
+from headrace.client.submissions import make_submission, new_job_id
 
 RATE = 10
 """Jobs a second, by either way."""
@@ -49,7 +49,7 @@ class Load:
         while True:
             began = time.monotonic()
             try:
-                self.acknowledged += [job.key for job in await client.submit_many("bench/one", [make_wish(["true"])])]
+                self.acknowledged += [job.key for job in await client.submit_many("bench/one", [make_submission(["true"])])]
             except HeadraceError as error:
                 self.failed[f"NATS: {type(error).__name__}"] += 1
             await asyncio.sleep(max(0.0, 1 / RATE - (time.monotonic() - began)))
@@ -99,7 +99,7 @@ async def measure(folder: Path, rounds: int) -> dict[str, Any]:
     gate = folder / "gate"
     async with counted(folder) as (count, _), connect(data=folder, user="bench") as client:
         wait = ["sh", "-c", f"while [ ! -e {gate} ]; do sleep 0.2; done"]
-        held = await client.submit_many("bench/one", [make_wish(wait) for _ in range(RUNNING)])
+        held = await client.submit_many("bench/one", [make_submission(wait) for _ in range(RUNNING)])
         await until(lambda: all(job.key in count.granted for job in held), lambda: "ten jobs are being started")
         work = [asyncio.create_task(load.over_nats(client)), asyncio.create_task(load.over_http())]
         await asyncio.sleep(2.0)

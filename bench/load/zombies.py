@@ -29,7 +29,7 @@ from bench.load.installed import Count, counted, headrace, is_verified, pid, res
 from bench.load.rolling import DOCUMENTS, Load
 from headrace.bus.process import DEPOSED
 from headrace.client import HeadraceError, connect
-from headrace.client.submissions import make_wish
+from headrace.client.submissions import make_submission
 from headrace.contracts.facts.writers import ADMISSION, ALLOCATOR, AUDIT, GOVERNANCE, PREEMPTION
 from headrace.contracts.messages.queries import ServiceView
 
@@ -131,7 +131,7 @@ async def node(folder: Path, client: Client, count: Count) -> dict[str, Any]:
     """A node that sleeps for so long that its job is given to another, and wakes up with it."""
     pids = folder / "pids"
     command = ["sh", "-c", f"echo $$ >> {pids}; while [ ! -e {folder / 'gate'} ]; do sleep 0.2; done"]
-    (job,) = await client.submit_many("bench/one", [make_wish(command, retries=3)])
+    (job,) = await client.submit_many("bench/one", [make_submission(command, retries=3)])
     await until(lambda: pids.exists() and bool(pids.read_text().strip()), lambda: "a job is being started")
     where = (await client.job(job.id)).attempts[-1].nodes[0]
     process = pid(folder, f"node-{where}")

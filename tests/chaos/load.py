@@ -15,8 +15,8 @@ from typing import NamedTuple
 from headrace.client import connect
 from headrace.client.client import Client
 from headrace.client.errors import HeadraceError
-from headrace.client.submissions import make_wish
-from headrace.contracts.messages.submissions import JobWish
+from headrace.client.submissions import make_submission
+from headrace.contracts.messages.submissions import JobSubmission
 from tests.chaos.place import Place
 
 WAITING_MOST = 150
@@ -64,7 +64,7 @@ class Load:
         self.repeated = 0
         self.wrong: list[str] = []
         self._exits: dict[str, int] = {}
-        self._recent: dict[Kind, deque[JobWish]] = {kind: deque(maxlen=RECENT) for kind in KINDS}
+        self._recent: dict[Kind, deque[JobSubmission]] = {kind: deque(maxlen=RECENT) for kind in KINDS}
         self.open: set[str] = set()
         self._ended: set[str] = set()
         self._place = place
@@ -109,35 +109,37 @@ class Load:
 
     async def _submit(self, kind: Kind, seconds: float, exits: int, *, over_api: bool) -> None:
         command = [str(self._place.job), f"{seconds:.2f}", str(exits)]
-        new, recent = make_wish(command, env={"WITNESS": str(self._place.witness)}), self._recent[kind]
-        wishes = [new]
+        new, recent = make_submission(command, env={"WITNESS": str(self._place.witness)}), self._recent[kind]
+        submissions = [new]
         if recent and self._chance.random() < AGAIN:
-            wishes.insert(self._chance.randrange(2), self._chance.choice(recent))
+            submissions.insert(self._chance.randrange(2), self._chance.choice(recent))
         self._exits[_key(kind, new)] = exits
         for attempt in range(TRIES):
-            self.repeated += attempt > 0 or len(wishes) > 1
+            self.repeated += attempt > 0 or len(submissions) > 1
             try:
                 async with asyncio.timeout(WITHIN):
-                    await self._ask(kind, wishes, over_api=over_api)
+                    await self._ask(kind, submissions, over_api=over_api)
             except (HeadraceError, OSError, TimeoutError, ValueError):
                 self.unanswered += 1
                 over_api = not over_api
                 continue
-            for key in (_key(kind, wish) for wish in wishes):
+            for key in (_key(kind, submission) for submission in submissions):
                 self.acknowledged[key] = self._exits[key]
                 self.admitted(key)
             break
         recent.append(new)
 
-    async def _ask(self, kind: Kind, wishes: list[JobWish], *, over_api: bool) -> None:
+    async def _ask(self, kind: Kind, submissions: list[JobSubmission], *, over_api: bool) -> None:
         """Returns when the answer has come that these are submitted."""
         if over_api:
-            told = await asyncio.to_thread(self._by_http, kind, wishes)
+            told = await asyncio.to_thread(self._by_http, kind, submissions)
             self.over_api += 1
         else:
-            told = {job.id for job in await (await self._client(kind.user)).submit_many(kind.queue, wishes)}
-        if told != {wish.id for wish in wishes}:
-            self.wrong.append(f"asked to submit {sorted(wish.id for wish in wishes)}, answered about {sorted(told)}")
+            told = {job.id for job in await (await self._client(kind.user)).submit_many(kind.queue, submissions)}
+        if told != {submission.id for submission in submissions}:
+            self.wrong.append(
+                f"asked to submit {sorted(submission.id for submission in submissions)}, answered about {sorted(told)}"
+            )
 
     async def _client(self, user: str) -> Client:
         client = self._clients.get(user)
@@ -147,8 +149,8 @@ class Load:
             self._clients[user] = client
         return client
 
-    def _by_http(self, kind: Kind, wishes: list[JobWish]) -> set[str]:
-        jobs = [{"id": wish.id, "command": wish.command, "env": wish.env} for wish in wishes]
+    def _by_http(self, kind: Kind, submissions: list[JobSubmission]) -> set[str]:
+        jobs = [{"id": submission.id, "command": submission.command, "env": submission.env} for submission in submissions]
         body = json.dumps({"queue": kind.queue, "user": kind.user, "jobs": jobs}).encode()
         head = {"Authorization": f"Bearer {self._place.token}", "Content-Type": "application/json"}
         request = urllib.request.Request(f"{self._place.api}/v1/tenants/default/jobs:submit", body, head)
@@ -156,5 +158,5 @@ class Load:
             return {job["name"].rpartition("/")[2] for job in json.loads(answer.read())["jobs"]}
 
 
-def _key(kind: Kind, wish: JobWish) -> str:
-    return f"default.{kind.user}.{wish.id}"
+def _key(kind: Kind, submission: JobSubmission) -> str:
+    return f"default.{kind.user}.{submission.id}"

@@ -110,8 +110,8 @@ class Api:
         return said.body
 
     def submit(self, who: str, tenant: str, *commands: list[str], queue: str = "dev/half", **more: object) -> list[Any]:
-        wish = {"queue": queue, "jobs": [{"command": command} for command in commands], "wait": True} | more
-        return self.done(who, "POST", f"/v1/tenants/{tenant}/jobs:submit", wish)["jobs"]
+        submission = {"queue": queue, "jobs": [{"command": command} for command in commands], "wait": True} | more
+        return self.done(who, "POST", f"/v1/tenants/{tenant}/jobs:submit", submission)["jobs"]
 
     def until(self, who: str, job: str, state: str) -> Any:
         deadline = time.monotonic() + PATIENCE

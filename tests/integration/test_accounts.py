@@ -144,9 +144,9 @@ async def test_an_answer_sent_elsewhere_writes_nothing(core: Connection, login: 
 
 async def test_a_consumer_cannot_be_made_to_deliver_into_the_ledger(core: Connection, login: Logins) -> None:
     alice = await login("acme-alice")
-    wish = {"stream_name": "SUBMIT", "config": {"deliver_subject": "hr.ledger.allocator", "ack_policy": "none", "name": "x"}}
+    request = {"stream_name": "SUBMIT", "config": {"deliver_subject": "hr.ledger.allocator", "ack_policy": "none", "name": "x"}}
     with pytest.raises(LogRefused):
-        await alice.ask("$JS.API.CONSUMER.CREATE.SUBMIT.x", json.dumps(wish).encode())
+        await alice.ask("$JS.API.CONSUMER.CREATE.SUBMIT.x", json.dumps(request).encode())
     await acknowledged(alice, SUBMIT)
     await _settled(alice, core)
     assert await subjects(core, LEDGER_STREAM) == {}

@@ -384,8 +384,8 @@ def test_a_job_is_submitted_followed_explained_told_and_read(api: Api) -> None:
 
 def test_the_same_id_is_the_same_job(api: Api) -> None:
     spec = {"id": new_job_id(), "command": ["true"]}
-    wish = {"queue": "dev/half", "jobs": [spec], "wait": True}
-    first, second = (api.done("alice", "POST", "/v1/tenants/acme/jobs:submit", wish)["jobs"] for _ in range(2))
+    submission = {"queue": "dev/half", "jobs": [spec], "wait": True}
+    first, second = (api.done("alice", "POST", "/v1/tenants/acme/jobs:submit", submission)["jobs"] for _ in range(2))
     assert first[0]["name"] == second[0]["name"] == f"tenants/acme/jobs/{spec['id']}"
 
 
@@ -440,8 +440,8 @@ def test_a_service_account_submits_for_a_user_only_where_a_group_trusts_it(api: 
 
 def test_a_submit_that_is_only_tried_says_what_would_come_of_it_and_stores_nothing(api: Api) -> None:
     jobs = [{"command": ["true"], "name": "tried"}, {"command": ["true"], "request": {"gpu": "8"}}, {"command": ["true"]}]
-    wish = {"queue": "dev/half", "jobs": jobs, "validate_only": True}
-    tried = api.done("alice", "POST", "/v1/tenants/acme/jobs:submit", wish)["jobs"]
+    submission = {"queue": "dev/half", "jobs": jobs, "validate_only": True}
+    tried = api.done("alice", "POST", "/v1/tenants/acme/jobs:submit", submission)["jobs"]
     assert [(job["state"], job.get("reason", "")) for job in tried] == [
         ("pending", ""),
         ("rejected", "BEYOND_PROFILE"),
@@ -449,7 +449,7 @@ def test_a_submit_that_is_only_tried_says_what_would_come_of_it_and_stores_nothi
     ]
     assert "profile half gives 0.5" in tried[1]["message"]
     assert api.ask("alice", "GET", f"/v1/{tried[0]['name']}").status == 404
-    nowhere = api.done("alice", "POST", "/v1/tenants/acme/jobs:submit", wish | {"queue": "dev/none"})["jobs"]
+    nowhere = api.done("alice", "POST", "/v1/tenants/acme/jobs:submit", submission | {"queue": "dev/none"})["jobs"]
     assert {job["reason"] for job in nowhere} == {"UNKNOWN_QUEUE"}
     (job,) = api.submit("alice", "acme", ["sleep", "60"])
     api.done("alice", "POST", f"/v1/{job['name']}:cancel", {"validate_only": True})

@@ -281,9 +281,9 @@ async def test_the_id_of_somebody_elses_job_makes_no_second_job_that_its_name_co
     while json.loads(api.run("status", "--json"))["level"]["stated"] < 2:
         assert time.monotonic() < deadline
     job = new_job_id()
-    wish = {"queue": "dev/half", "jobs": [{"id": job, "command": ["sleep", "600"]}], "wait": True}
-    (hers,) = api.done("alice", "POST", "/v1/tenants/acme/jobs:submit", wish)["jobs"]
-    said = api.ask("boss", "POST", "/v1/tenants/acme/jobs:submit", wish)
+    submission = {"queue": "dev/half", "jobs": [{"id": job, "command": ["sleep", "600"]}], "wait": True}
+    (hers,) = api.done("alice", "POST", "/v1/tenants/acme/jobs:submit", submission)["jobs"]
+    said = api.ask("boss", "POST", "/v1/tenants/acme/jobs:submit", submission)
     assert (said.status, said.reason) == (409, "ID_REUSED")
     assert "names a job of somebody else in this tenant" in said.body["message"]
     url = json.loads((api.data / "endpoint.json").read_text())["url"]

@@ -1,4 +1,4 @@
-"""Headers of NATS that a user publishes with a wish: they have no effect, and tell nothing about other tenants. On a real server."""
+"""Headers of NATS that a user publishes with a submission: they have no effect, and tell nothing about other tenants. On a real server."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ async def test_a_user_hears_of_a_message_that_the_stream_refuses_in_the_words_of
         }
 
 
-async def test_one_intake_of_several_is_enough_and_each_wish_is_stored_once(tmp_path: Path) -> None:
+async def test_one_intake_of_several_is_enough_and_each_submission_is_stored_once(tmp_path: Path) -> None:
     async with site(tmp_path) as here:
         alice, second = await here.user("alice"), await here.open_intake()
         assert [await said(alice, MINE) for _ in range(20)] == [STORED] * 20

@@ -128,9 +128,9 @@ async def test_an_answer_to_a_stranger_goes_into_the_strangers_account_only(tmp_
             await alice.publish("hr.submit.acme.alice.rnd.one", b"{}", reply=reply)
             await alice.publish("hr.query.feed.jobs.acme.alice", b"{}", reply=reply)
             await node.publish("hr.telemetry.gpu01.heartbeat", b"{}", reply=reply)
-        wish = {"stream_name": "SUBMIT", "config": {"deliver_subject": "hr.ledger.allocator", "name": "x"}}
+        request = {"stream_name": "SUBMIT", "config": {"deliver_subject": "hr.ledger.allocator", "name": "x"}}
         with pytest.raises(LogRefused):
-            await alice.ask("$JS.API.CONSUMER.CREATE.SUBMIT.x", json.dumps(wish).encode())
+            await alice.ask("$JS.API.CONSUMER.CREATE.SUBMIT.x", json.dumps(request).encode())
         for connection in (alice, node, feed, here.core) * 2:
             await connection.flush()
         assert await here.ledger.tip() == before

@@ -27,7 +27,7 @@ from headrace.client import Unreachable
 from headrace.client import client as client_module
 from headrace.client.client import Client
 from headrace.client.endpoint import ConnectionTarget, Login
-from headrace.client.submissions import make_wish
+from headrace.client.submissions import make_submission
 from headrace.contracts.transport import subjects
 from headrace.contracts.transport.codec import decode_submit
 from headrace.contracts.transport.subjects import FEED_STREAM, LEDGER_STREAM, SNAPSHOT_BUCKET, SNAPSHOT_STREAM, SUBMIT_STREAM
@@ -178,11 +178,11 @@ async def test_submits_wait_within_their_deadline_for_servers_that_are_away(
             monkeypatch.setattr(client._link, "ask", Counted(client._link.ask, Unreachable))
             for server in others:
                 server.kill()
-            wishes = [make_wish(["true"]) for _ in range(2)]
+            submissions = [make_submission(["true"]) for _ in range(2)]
             storing = asyncio.create_task(
-                gathering.store(gateway, subjects.submit("acme", "bob", "dev", "one"), wishes[:1], PATIENCE)
+                gathering.store(gateway, subjects.submit("acme", "bob", "dev", "one"), submissions[:1], PATIENCE)
             )
-            submitting = asyncio.create_task(client.submit_many("dev/one", wishes[1:]))
+            submitting = asyncio.create_task(client.submit_many("dev/one", submissions[1:]))
             async with asyncio.timeout(PATIENCE):
                 while gateway.append.failed < 3 or client._link.ask.failed < 4:
                     await asyncio.sleep(AGAIN)
@@ -192,8 +192,8 @@ async def test_submits_wait_within_their_deadline_for_servers_that_are_away(
         reader = await log.read(0)
         stored: set[str] = set()
         async with asyncio.timeout(PATIENCE):
-            while stored != {wish.id for wish in wishes}:
-                stored |= {wish.id for message in await reader.batch() for wish in decode_submit(message.payload)}
+            while stored != {submission.id for submission in submissions}:
+                stored |= {submission.id for message in await reader.batch() for submission in decode_submit(message.payload)}
         await reader.close()
     finally:
         await connection.close()

@@ -146,8 +146,8 @@ async def test_people_ask_for_jobs_their_story_and_their_output(login, writers, 
     assert (answer.code, "node gpu01, which has the output, is away" in answer.error) == ("UNAVAILABLE", True)
 
     async def output(message):
-        wish = decode(message.data, LogsRequest)
-        await message.respond(encode(LogsAnswer(data=f"{wish.job} {wish.attempt}", next_offset=7)))
+        request = decode(message.data, LogsRequest)
+        await message.respond(encode(LogsAnswer(data=f"{request.job} {request.attempt}", next_offset=7)))
 
     await node.subscribe(node_logs("gpu01"), cb=output)
     await node.flush()

@@ -241,7 +241,7 @@ def _published(subject: bytes, headers: bytes | None = None) -> bytes:
     return b"HPUB %b %d %d\r\n%bhi\r\n" % (subject, len(headers), len(headers) + 2, headers)
 
 
-WISH = b"hr.submit.acme.alice.dev.half"
+QUEUE = b"hr.submit.acme.alice.dev.half"
 NO_TOKENS = (b"\xff", b"a\x0cb", b"\x0b", b"\x85", b"\x00", b"A_B")
 NO_HEADERS = (
     b"NATS/1.0 \xff\xff\xff bad\r\n\r\n",
@@ -255,7 +255,7 @@ NO_HEADERS = (
 )
 POISON = (
     *(_published(b"hr.submit.acme.alice.%b.half" % token) for token in NO_TOKENS),
-    *(_published(WISH, h) for h in NO_HEADERS),
+    *(_published(QUEUE, h) for h in NO_HEADERS),
 )
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 CAP = 3
 ALLOCATOR, ADMISSION = "hr.ledger.allocator", "hr.ledger.admission"
-WISH, OTHER_WISH = "hr.submit.acme.alice.dev.half", "hr.submit.acme.bob.dev.half"
+QUEUE, OTHER_QUEUE = "hr.submit.acme.alice.dev.half", "hr.submit.acme.bob.dev.half"
 SOON = 0.05
 """Seconds to wait for what must not come."""
 
@@ -147,23 +147,23 @@ async def test_the_log_tells_the_time_it_stamps_with(twin: Twin) -> None:
 
 
 async def test_a_message_that_is_repeated_is_stored_again(twin: Twin) -> None:
-    assert [await twin.submit.append(WISH, b"a", None) for _ in range(3)] == [1, 2, 3]
+    assert [await twin.submit.append(QUEUE, b"a", None) for _ in range(3)] == [1, 2, 3]
     assert await twin.submit.tip() == 3
 
 
 async def test_a_full_subject_refuses_itself_and_no_other(twin: Twin) -> None:
     for _ in range(CAP):
-        await twin.submit.append(WISH, b"a", None)
+        await twin.submit.append(QUEUE, b"a", None)
     with pytest.raises(LogRefused, match="per subject"):
-        await twin.submit.append(WISH, b"a", None)
-    assert await twin.submit.append(OTHER_WISH, b"a", None) == CAP + 1
+        await twin.submit.append(QUEUE, b"a", None)
+    assert await twin.submit.append(OTHER_QUEUE, b"a", None) == CAP + 1
     await twin.submit.purge_through(1)
-    assert await twin.submit.append(WISH, b"a", None) == CAP + 2
+    assert await twin.submit.append(QUEUE, b"a", None) == CAP + 2
 
 
 async def test_a_purged_stream_begins_at_the_first_message_there_is(twin: Twin) -> None:
     for n in range(3):
-        await twin.submit.append(WISH, b"%d" % n, None)
+        await twin.submit.append(QUEUE, b"%d" % n, None)
     await twin.submit.purge_through(2)
     reader = await twin.submit.read(0)
     assert [(m.sequence, m.payload) for m in await _take(reader, 1)] == [(3, b"2")]
@@ -173,32 +173,32 @@ async def test_a_purged_stream_begins_at_the_first_message_there_is(twin: Twin) 
 
 async def test_the_first_message_behind_a_hole_is_found_on_whichever_subject(twin: Twin) -> None:
     for n in range(3):
-        await twin.submit.append(f"{WISH}{n}", b"%d" % n, None)
+        await twin.submit.append(f"{QUEUE}{n}", b"%d" % n, None)
     await twin.submit.purge_through(2)
     found = [await twin.submit.following(after) for after in (0, 2, 3)]
     assert [message and (message.sequence, message.payload) for message in found] == [(3, b"2"), (3, b"2"), None]
 
 
 async def test_purging_beyond_the_end_skips_no_sequence(twin: Twin) -> None:
-    await twin.submit.append(WISH, b"a", None)
+    await twin.submit.append(QUEUE, b"a", None)
     await twin.submit.purge_through(1_000)
     await twin.submit.purge_through(1_000)
     assert await twin.submit.tip() == 1
-    assert await twin.submit.last(WISH) is None
+    assert await twin.submit.last(QUEUE) is None
     reader = await twin.submit.read(1)
     assert await reader.batch(wait=SOON) == []
-    assert await twin.submit.append(WISH, b"b", 0) == 2
+    assert await twin.submit.append(QUEUE, b"b", 0) == 2
     assert [m.sequence for m in await _take(reader, 1)] == [2]
     await reader.close()
 
 
 async def test_a_reader_that_is_overtaken_by_a_purge_goes_on_at_the_front(twin: Twin) -> None:
-    await twin.submit.append(WISH, b"a", None)
+    await twin.submit.append(QUEUE, b"a", None)
     reader = await twin.submit.read(0)
     assert [m.sequence for m in await _take(reader, 1)] == [1]
     await reader.close()
-    await twin.submit.append(WISH, b"b", None)
-    await twin.submit.append(WISH, b"c", None)
+    await twin.submit.append(QUEUE, b"b", None)
+    await twin.submit.append(QUEUE, b"c", None)
     await twin.submit.purge_through(2)
     late = await twin.submit.read(1)
     assert [m.sequence for m in await _take(late, 1)] == [3]

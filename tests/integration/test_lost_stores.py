@@ -58,21 +58,21 @@ def goes_on(place: Machine, *before: str) -> None:
 
 
 def refused(place: Machine, *said: str) -> None:
-    """It does not come up, and says why; and nothing is left running that could acknowledge a wish."""
+    """It does not come up, and says why; and nothing is left running that could acknowledge a submission."""
     ran = place.run("up", "--detach", "--gpus", "2")
     assert ran.returncode != 0
     assert [words for words in said if words not in ran.stderr + ran.stdout] == [], ran.stderr + ran.stdout
     assert [process.name() for process in place.processes()] == []
 
 
-def test_a_lost_store_of_wishes_is_named_and_repaired_and_no_new_wish_is_taken_for_an_old_one(begun: Begun) -> None:
+def test_a_lost_store_of_submissions_is_named_and_repaired_and_no_new_submission_is_taken_for_an_old_one(begun: Begun) -> None:
     place, job, _ = begun
     shutil.rmtree(place.data / STREAMS / "SUBMIT")
 
-    refused(place, "stream SUBMIT is gone, and wishes through 1 were judged", "`headrace repair`")
+    refused(place, "stream SUBMIT is gone, and submissions through 1 were judged", "`headrace repair`")
     looked = json.loads(place.run("repair", "--look", "--json").stdout)
     assert [trouble.partition(":")[0] for trouble in looked["troubles"]] == [
-        "stream SUBMIT is gone, and wishes through 1 were judged"
+        "stream SUBMIT is gone, and submissions through 1 were judged"
     ]
     place.done("repair")
 

@@ -77,7 +77,7 @@ def test_every_admitted_job_ends_once_and_nothing_is_left_over(scenario) -> None
     assert {key: told for key, told in why.items() if None in told or told.isdisjoint(NOT_FOR_ROOM)} == {}
 
     for job in left:
-        world.wish(cancel(*job.key.split(".")), b"{}")
+        world.publish(cancel(*job.key.split(".")), b"{}")
     world.settle()
     facts = [fact for stated in world.history for fact in stated.facts]
     ends = Counter(fact.job for fact in facts if isinstance(fact, JobEndedV1 | JobDismissedV1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from headrace.contracts.messages.submissions import JobWish
+from headrace.contracts.messages.submissions import JobSubmission
 from headrace.contracts.transport.codec import encode
 from headrace.contracts.transport.subjects import cancel, submit
 from headrace.contracts.values.amounts import GPU, add_to, format_amount
@@ -105,7 +105,7 @@ def test_to_be_asked_changes_nothing_names_no_other_tenant_and_the_advised_chang
     job_id = make_job_id(world.now // 1_000, b"advised!!!")
     key = job_key(job.tenant, job.user, job_id)
     world.machines.behaviours[key] = Submit(name="advised", queue=f"{policy}/{profile}")
-    wish = JobWish(
+    submission = JobSubmission(
         id=job_id,
         command=("advised",),
         preemptible=job.preemptible or change.kind == "preemptible",
@@ -116,7 +116,7 @@ def test_to_be_asked_changes_nothing_names_no_other_tenant_and_the_advised_chang
             if name != GPU or not world.state.profile(job.tenant, profile).mig
         },
     )
-    world.wish(cancel(*job.key.split(".")), b"{}")
-    world.wish(submit(job.tenant, job.user, policy, profile), encode(wish))
+    world.publish(cancel(*job.key.split(".")), b"{}")
+    world.publish(submit(job.tenant, job.user, policy, profile), encode(submission))
     world.settle()
     assert world.state.jobs[key].state is not JobState.PENDING, (job.key, change)

@@ -581,11 +581,11 @@ class Network:
     def _stream_api(self, action: str, log: MemoryLog, payload: bytes) -> dict[str, Any]:
         if action == "INFO":
             return {"state": {"first_seq": log.first, "last_seq": log.last_sequence}, "ts": written(self.clock())}
-        wish = _decode(payload)
+        request = _decode(payload)
         if action == "PURGE":
-            log.purge_now(wish["seq"] - 1)
+            log.purge_now(request["seq"] - 1)
             return {"success": True}
-        found = log.last_of(wish["last_by_subj"]) if "last_by_subj" in wish else log.get_now(wish["seq"])
+        found = log.last_of(request["last_by_subj"]) if "last_by_subj" in request else log.get_now(request["seq"])
         if found is None:
             return _NOT_FOUND
         message = {"subject": found.subject, "seq": found.sequence, "time": written(found.stamped)}

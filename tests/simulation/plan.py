@@ -74,10 +74,10 @@ class Act(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Job(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One wish for a job, and how the job will behave. `gateway`: it is submitted through the gateway, and not over the bus."""
+    """One submission for a job, and how the job will behave. `gateway`: it is submitted through the gateway, and not over the bus."""
 
     at: int
-    wish: Submit
+    submission: Submit
     behaviour: Behaviour
     on_abort: bool = False
     gateway: bool = False
@@ -92,7 +92,7 @@ class Again(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One run. Faults, wishes and acts come before `until`; then all is mended, and everything has to come to its end."""
+    """One run. Faults, submissions and acts come before `until`; then all is mended, and everything has to come to its end."""
 
     seed: str
     until: int
@@ -199,8 +199,8 @@ def _jobs(chance: Drawn, law, links, until: int, features: set[str], *, many: bo
                 checkpoint_every=min(row.checkpoint_every or 0, MINUTE),
                 lingers=chance.among([0, 0, 500_000, 5 * SECOND]),
             )
-            wish = msgspec.structs.replace(row, name=name, count=1)
-            found.append(Job(at, wish, behaviour, on_abort="hooks" in features and chance.coin()))
+            submission = msgspec.structs.replace(row, name=name, count=1)
+            found.append(Job(at, submission, behaviour, on_abort="hooks" in features and chance.coin()))
     return sorted(found, key=lambda job: job.at)
 
 
@@ -217,12 +217,12 @@ def _repeated(chance: Drawn, jobs: list[Job]) -> tuple[list[Job], tuple[Again, .
         gateway = chance.coin()
         for _ in range(chance.among([1, 1, 3])):  # several callers at one moment
             named = chance.order([first, *chance.order(others)[: chance.number(0, 3)]])
-            again.append(Again(at, tuple(job.wish.name for job in named), gateway))
+            again.append(Again(at, tuple(job.submission.name for job in named), gateway))
     return jobs, tuple(again)
 
 
 def _who(job: Job) -> tuple[str, str, str]:
-    return job.wish.tenant, job.wish.user, job.wish.queue
+    return job.submission.tenant, job.submission.user, job.submission.queue
 
 
 def _acts(chance: Drawn, features: set[str], law, pools, rows, machines, jobs, until: int) -> list[Act]:  # type: ignore[no-untyped-def]
@@ -241,7 +241,7 @@ def _acts(chance: Drawn, features: set[str], law, pools, rows, machines, jobs, u
             acts.append(Act(at, what, f"new-{place}", node=joins(chance, rows, f"new-{place}", at)[0].node_joins))
         else:
             job = chance.among(jobs)
-            acts.append(Act(max(at, job.at + chance.number(0, 60) * SECOND), what, job.wish.name))
+            acts.append(Act(max(at, job.at + chance.number(0, 60) * SECOND), what, job.submission.name))
     return sorted((act for act in acts if act.at < until), key=lambda act: act.at)
 
 

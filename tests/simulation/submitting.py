@@ -15,7 +15,7 @@ import msgspec
 from headrace.bus.log import LogError
 from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.client.submissions import pack
-from headrace.contracts.messages.submissions import JobWish
+from headrace.contracts.messages.submissions import JobSubmission
 from headrace.contracts.transport.subjects import SUBMIT_STREAM, submit
 from headrace.contracts.values.durations import format_duration
 from headrace.contracts.values.ids import job_key, make_job_id
@@ -47,8 +47,8 @@ class Submitting:
         self._world = world
         self._connected = connected
         self._do = do
-        self._wishes: dict[str, JobWish] = {}
-        self._jobs = {job.wish.name: job for job in world.plan.jobs}
+        self._submissions: dict[str, JobSubmission] = {}
+        self._jobs = {job.submission.name: job for job in world.plan.jobs}
         self._gathering = SubmitBatcher()
 
     def begin(self) -> None:
@@ -60,7 +60,7 @@ class Submitting:
             loop.call_at(again.at / 1_000_000, self._repeat, again)
 
     def _submit(self, job: Job) -> None:
-        if job.wish.name not in self.keys:  # else a request that repeats others has brought it already
+        if job.submission.name not in self.keys:  # else a request that repeats others has brought it already
             self._request([job], job.gateway)
 
     def _repeat(self, again: Again) -> None:
@@ -73,48 +73,48 @@ class Submitting:
 
     def _request(self, jobs: list[Job], gateway: bool) -> None:
         """One request of one caller for jobs of one queue."""
-        wishes = {self._key(job): self._wishes[job.wish.name] for job in jobs}
-        row = jobs[0].wish
+        submissions = {self._key(job): self._submissions[job.submission.name] for job in jobs}
+        row = jobs[0].submission
         subject = submit(row.tenant, row.user, *row.queue.split("/"))
-        self._do(self._insist(self._by_gateway if gateway else self._by_bus, subject, wishes))
+        self._do(self._insist(self._by_gateway if gateway else self._by_bus, subject, submissions))
 
     def _key(self, job: Job) -> str:
         """The job's key; its id is made when somebody submits it for the first time."""
-        row = job.wish
+        row = job.submission
         if row.name not in self.keys:
             job_id = make_job_id(self._world.network.clock() // 1_000, (len(self.keys) + 1).to_bytes(10, "big"))
             self.keys[row.name] = job_key(row.tenant, row.user, job_id)
-            self._wishes[row.name] = _wish(job_id, job)
+            self._submissions[row.name] = _submission(job_id, job)
         return self.keys[row.name]
 
     async def _insist(
-        self, ask: Callable[[str, list[JobWish]], Awaitable[int]], subject: str, wishes: dict[str, JobWish]
+        self, ask: Callable[[str, list[JobSubmission]], Awaitable[int]], subject: str, submissions: dict[str, JobSubmission]
     ) -> None:
         """Ask until it is acknowledged."""
         for _ in range(TRIES):
             try:
-                place = await ask(subject, list(wishes.values()))
+                place = await ask(subject, list(submissions.values()))
             except (LogError, TimeoutError):
                 await asyncio.sleep(1.0)
                 continue
-            for key in wishes:
+            for key in submissions:
                 self.acknowledged.setdefault(key, place)
             return
 
-    async def _by_bus(self, subject: str, wishes: list[JobWish]) -> int:
+    async def _by_bus(self, subject: str, submissions: list[JobSubmission]) -> int:
         log = JetStreamLog(await self._connected(), SUBMIT_STREAM)
-        ((_, payload),) = pack(wishes)
+        ((_, payload),) = pack(submissions)
         return await log.append(subject, payload, None)
 
-    async def _by_gateway(self, subject: str, wishes: list[JobWish]) -> int:
+    async def _by_gateway(self, subject: str, submissions: list[JobSubmission]) -> int:
         log = JetStreamLog(await self._connected(), SUBMIT_STREAM)
         async with asyncio.timeout(PATIENCE):
-            return await self._gathering.store(log, subject, wishes, STORED_WITHIN)
+            return await self._gathering.store(log, subject, submissions, STORED_WITHIN)
 
 
-def _wish(job_id: str, job: Job) -> JobWish:
-    row = job.wish
-    return JobWish(
+def _submission(job_id: str, job: Job) -> JobSubmission:
+    row = job.submission
+    return JobSubmission(
         id=job_id,
         command=("run", msgspec.json.encode(job.behaviour).decode()),
         name=row.name,

@@ -73,8 +73,8 @@ def test_a_plan_out_of_a_file_is_the_same_run(tmp_path, capsys):
 
 def one_job(seconds, *faults):
     """One that begins after two seconds, and a machine for it."""
-    wish = Submit(name="job", queue="ml/one", tenant="default", user="ann")
-    job = Job(2 * SECOND, wish, Behaviour(duration=seconds * SECOND))
+    submission = Submit(name="job", queue="ml/one", tenant="default", user="ann")
+    job = Job(2 * SECOND, submission, Behaviour(duration=seconds * SECOND))
     node = Nodes(name="n1", labels={"site": "hall"}, gpus=1, gpu_model="H100-80GB", cpus=4)
     return Plan(seed="one", until=12 * SECOND, documents=HALL, nodes=(node,), jobs=(job,), faults=faults)
 
@@ -125,9 +125,9 @@ def crash_of_everything(seed):
     """Four jobs run and two wait when everything dies; others come while it rises again, and all are there for five minutes."""
     jobs = []
     for number in range(14):
-        wish = Submit(name=f"job-{number}", queue="ml/one", tenant="default", user="ann")
+        submission = Submit(name=f"job-{number}", queue="ml/one", tenant="default", user="ann")
         at = 2 * SECOND + number * SECOND // 10 if number < 6 else 48 * SECOND + number * SECOND // 2
-        jobs.append(Job(at, wish, Behaviour(duration=300 * SECOND, term_takes=number % 4 * 2 * SECOND)))
+        jobs.append(Job(at, submission, Behaviour(duration=300 * SECOND, term_takes=number % 4 * 2 * SECOND)))
     node = Nodes(name="n1", labels={"site": "hall"}, gpus=4, gpu_model="H100-80GB", cpus=16)
     crash = Fault(20 * SECOND, "everything", "nats", 25 * SECOND)
     return Plan(seed, until=90 * SECOND, documents=LAW, nodes=(node,), jobs=tuple(jobs), faults=(crash,))
@@ -188,7 +188,7 @@ class TestWhatIsFound:
         monkeypatch.setitem(life.RULES, (life.Phase.TOLD, life.Told), lambda lease, event, out: life.kill(lease, event.at, out))
         assert "was promised" in found(3).violations[0]
 
-    def test_an_admission_that_passes_over_a_wish(self, monkeypatch):
+    def test_an_admission_that_passes_over_a_submission(self, monkeypatch):
         honest = Admission._judge_message
 
         def careless(self, message, now):

@@ -1,4 +1,4 @@
-"""What the watch makes of what it is shown: times as they are in the ledger, and wishes that are counted and not named."""
+"""What the watch makes of what it is shown: times as they are in the ledger, and submissions that are counted and not named."""
 
 from __future__ import annotations
 
@@ -91,16 +91,18 @@ FLOOD = REFUSALS_STATED + 2
 
 @pytest.fixture
 def flood():
-    wish = {"queue": "none/one", "tenant": "default", "user": "ann"}
-    jobs = tuple(Job(2 * SECOND, Submit(name=f"j{number}", **wish), Behaviour(duration=MINUTE)) for number in range(FLOOD))
+    submission = {"queue": "none/one", "tenant": "default", "user": "ann"}
+    jobs = tuple(
+        Job(2 * SECOND, Submit(name=f"j{number}", **submission), Behaviour(duration=MINUTE)) for number in range(FLOOD)
+    )
     return Plan(seed="flood", until=5 * SECOND, documents=HALL, nodes=(), jobs=jobs)
 
 
-def test_a_wish_that_is_counted_in_a_flood_of_refusals_is_judged(flood):
+def test_a_submission_that_is_counted_in_a_flood_of_refusals_is_judged(flood):
     assert play(flood).violations == []
 
 
-def test_a_wish_that_is_passed_over_in_a_flood_of_refusals_is_missed(flood, monkeypatch):
+def test_a_submission_that_is_passed_over_in_a_flood_of_refusals_is_missed(flood, monkeypatch):
     honest = Admission._judge_message
     monkeypatch.setattr(
         Admission, "_judge_message", lambda self, message, now: message.sequence == FLOOD or honest(self, message, now)

@@ -11,7 +11,7 @@ import msgspec
 from headrace.bus.log import LogError, LogRefused
 from headrace.contracts.documents.writer import write_documents
 from headrace.contracts.messages.queries import Answer, ApplyRequest, DeleteRequest, ForceRequest, JobRequest, NodeRequest
-from headrace.contracts.messages.submissions import CancelManyWish
+from headrace.contracts.messages.submissions import CancelManyRequest
 from headrace.contracts.transport.codec import encode
 from headrace.contracts.transport.subjects import cancel, cancel_many, query, requeue
 from headrace.domain.model.job_states import FINAL
@@ -60,7 +60,7 @@ class Users:
         if not task.cancelled() and task.exception() is not None and not self.world.over:
             self.world.watch.wrong(f"a user is told something that makes no sense: {task.exception()!r}")
 
-    async def _wish(self, subject: str, payload: bytes = b"{}") -> None:
+    async def _request(self, subject: str, payload: bytes = b"{}") -> None:
         for _ in range(TRIES):
             try:
                 answer = await (await self._connected()).ask(subject, payload)
@@ -75,7 +75,7 @@ class Users:
         self.world.counts[f"act: {act.kind}"] += 1
         if act.kind in ("cancel", "requeue") and key:
             made = cancel if act.kind == "cancel" else requeue
-            self._do(self._wish(made(*key.split("."))))
+            self._do(self._request(made(*key.split("."))))
         elif act.kind in ("finish", "fail") and key:
             self._end(key, 0 if act.kind == "finish" else 3)
         elif act.kind == "join" and act.node is not None and act.target not in self.world.machines:
@@ -140,4 +140,4 @@ class Users:
                 tenant, user, job_id = key.split(".")
                 left.setdefault((tenant, user), []).append(job_id)
         for owner, ids in left.items():
-            self._do(self._wish(cancel_many(*owner), encode(CancelManyWish(jobs=tuple(ids)))))
+            self._do(self._request(cancel_many(*owner), encode(CancelManyRequest(jobs=tuple(ids)))))

@@ -116,7 +116,7 @@ class Watch:
         self._hear(message.sequence, record)
 
     def _note_verdicts(self, facts: list[dict[str, Any]]) -> None:
-        """Who is judged by name; of a flood of refusals what is beyond is counted, by user, up to the record's last wish (R14)."""
+        """Who is judged by name; of a flood of refusals what is beyond is counted, by user, up to the record's last submission (R14)."""
         self.judged |= {fact["job"] for fact in facts if "job" in fact}
         through = next((fact["through"] for fact in facts if fact["type"] == "wishes.judged.v1"), None)
         counts: Counter[str] = Counter()
@@ -148,7 +148,7 @@ class Watch:
     def at_rest(
         self, messages: list[Message], acknowledged: dict[str, int], folds: dict[str, Any], machines: dict[str, Any]
     ) -> None:
-        """All has had its time: everything is over, and everybody agrees. `acknowledged`: wishes, and where they stand in SUBMIT."""
+        """All has had its time: everything is over, and everybody agrees. `acknowledged`: submissions, and where they stand in SUBMIT."""
         self.finish()
         state = self.state
         open_jobs = {key: job.state for key, job in state.jobs.items() if job.state not in FINAL}
@@ -157,8 +157,8 @@ class Watch:
             self.wrong(f"{key} is {stands} and does not end")
         if self.auditor.leases:
             self.wrong(f"leases that do not end: {sorted(self.auditor.leases)}")
-        for wish in self._never_judged(acknowledged):
-            self.wrong(f"{wish} was acknowledged and was never judged")
+        for submission in self._never_judged(acknowledged):
+            self.wrong(f"{submission} was acknowledged and was never judged")
         for machine in machines.values():
             for lease in sorted(machine.running):
                 self.wrong(f"{lease} still runs on {machine.name}")
@@ -176,17 +176,17 @@ class Watch:
                 self.wrong(f"{name} believes something else than the ledger says")
 
     def _never_judged(self, acknowledged: dict[str, int]) -> list[str]:
-        """Wishes that no verdict names, and that are not among those that were counted when their turn was."""
+        """Submissions that no verdict names, and that are not among those that were counted when their turn was."""
         left, missing = [(through, Counter(counts)) for through, counts in self.counted], []
-        for wish, place in sorted(acknowledged.items()):
-            user = wish.rpartition(".")[0]
-            if wish in self.judged:
+        for submission, place in sorted(acknowledged.items()):
+            user = submission.rpartition(".")[0]
+            if submission in self.judged:
                 continue
             counts = next((counts for through, counts in left if place <= through), Counter[str]())
             if counts[user]:
                 counts[user] -= 1
             else:
-                missing.append(wish)
+                missing.append(submission)
         return missing
 
     def _see_nothing_taken(self) -> None:

@@ -15,7 +15,7 @@ from headrace.client.endpoint import find
 from headrace.client.errors import HeadraceError, Refused, Unreachable
 from headrace.client.feed import FeedFact, read_fact
 from headrace.client.link import ANSWER_WITHIN, Link
-from headrace.client.submissions import Wish, make_wish, pack, parse_queue
+from headrace.client.submissions import SubmissionOptions, make_submission, pack, parse_queue
 from headrace.contracts.documents.model import DEFAULT_TENANT
 from headrace.contracts.messages.explanation import WhyView
 from headrace.contracts.messages.orders import LogsAnswer
@@ -29,12 +29,18 @@ from headrace.contracts.messages.queries import (
     PoolView,
     QueueView,
 )
-from headrace.contracts.messages.submissions import CANCELS_MAX, CancelManyWish, CancelWish, JobWish, RequeueWish
+from headrace.contracts.messages.submissions import CANCELS_MAX, CancelManyRequest, CancelRequest, JobSubmission, RequeueRequest
 from headrace.contracts.transport import subjects
 from headrace.contracts.transport.codec import Malformed, decode, encode
 from headrace.contracts.values.digests import submission_digest
 from headrace.contracts.values.ids import IdError, JobKey, is_job_id, is_token, job_key, split_job_key
-from headrace.nats_client.acknowledgement import DUPLICATE, TOO_MANY_AT_ONCE, TOO_MANY_WISHES, TRY_AGAIN_AFTER, Acknowledgement
+from headrace.nats_client.acknowledgement import (
+    DUPLICATE,
+    TOO_MANY_AT_ONCE,
+    TOO_MANY_SUBMISSIONS,
+    TRY_AGAIN_AFTER,
+    Acknowledgement,
+)
 
 T = TypeVar("T")
 
@@ -109,23 +115,23 @@ class Client:
     async def __aexit__(self, *_: object) -> None:
         await self._link.close()
 
-    async def submit(self, queue: str, command: Sequence[str], **options: Unpack[Wish]) -> SubmittedJob:
-        """Submit one job; returns once it is durable. `options` has the fields of `submissions.Wish`. The job may still be rejected."""
-        return (await self.submit_many(queue, [make_wish(command, **options)]))[0]
+    async def submit(self, queue: str, command: Sequence[str], **options: Unpack[SubmissionOptions]) -> SubmittedJob:
+        """Submit one job; returns once it is durable. `options`: fields of `SubmissionOptions`. The job may still be rejected."""
+        return (await self.submit_many(queue, [make_submission(command, **options)]))[0]
 
-    async def submit_many(self, queue: str, wishes: Iterable[JobWish]) -> tuple[SubmittedJob, ...]:
-        """Submit any number of jobs (`submissions.make_wish`) to one queue, up to 1,000 per message; returns once all are durable.
+    async def submit_many(self, queue: str, submissions: Iterable[JobSubmission]) -> tuple[SubmittedJob, ...]:
+        """Submit any number of jobs (`submissions.make_submission`) to one queue, up to 1,000 per message; returns once all are durable.
 
         All of them may be submitted again with the same ids, also in other groups: the same id is the same job.
         """
         policy, profile = parse_queue(queue)
         subject = subjects.submit(self.tenant, self.user, policy, profile)
         submitted: list[SubmittedJob] = []
-        for jobs, payload in pack(wishes):
+        for jobs, payload in pack(submissions):
             await self._publish(subject, payload)
-            for wish in jobs:
-                key = job_key(self.tenant, wish.on_behalf_of or self.user, wish.id)
-                submitted.append(SubmittedJob(wish.id, key, submission_digest(policy, profile, wish)))
+            for submission in jobs:
+                key = job_key(self.tenant, submission.on_behalf_of or self.user, submission.id)
+                submitted.append(SubmittedJob(submission.id, key, submission_digest(policy, profile, submission)))
         return tuple(submitted)
 
     async def cancel(self, job: str, reason: str = "", *, on_behalf_of: str = "") -> None:
@@ -135,7 +141,7 @@ class Client:
         """
         tenant, user, job_id = self._owner_of(job, on_behalf_of)
         await self._publish(
-            subjects.cancel(tenant, user, job_id), _encode(CancelWish(reason=reason, on_behalf_of=on_behalf_of))
+            subjects.cancel(tenant, user, job_id), _encode(CancelRequest(reason=reason, on_behalf_of=on_behalf_of))
         )
 
     async def cancel_many(self, jobs: Iterable[str], reason: str = "", *, on_behalf_of: str = "") -> None:
@@ -147,8 +153,8 @@ class Client:
         for (tenant, user), ids in found.items():
             for start in range(0, len(ids), CANCELS_MAX):
                 some = tuple(ids[start : start + CANCELS_MAX])
-                wish = CancelManyWish(jobs=some, reason=reason, on_behalf_of=on_behalf_of)
-                await self._publish(subjects.cancel_many(tenant, user), _encode(wish))
+                request = CancelManyRequest(jobs=some, reason=reason, on_behalf_of=on_behalf_of)
+                await self._publish(subjects.cancel_many(tenant, user), _encode(request))
 
     async def requeue(self, job: str, reason: str = "", *, on_behalf_of: str = "") -> None:
         """Ask that a job releases its resources and waits again (R29), otherwise as `cancel`.
@@ -157,7 +163,7 @@ class Client:
         """
         tenant, user, job_id = self._owner_of(job, on_behalf_of)
         await self._publish(
-            subjects.requeue(tenant, user, job_id), _encode(RequeueWish(reason=reason, on_behalf_of=on_behalf_of))
+            subjects.requeue(tenant, user, job_id), _encode(RequeueRequest(reason=reason, on_behalf_of=on_behalf_of))
         )
 
     async def job(self, job: str | SubmittedJob) -> JobView:
@@ -317,7 +323,7 @@ def _check_stored(acknowledgement: Acknowledgement) -> None:
             raise Refused("UNAVAILABLE", f"{DUPLICATE}; submit it again")
         return
     if fault.is_full:
-        raise Refused("TOO_FAST", TOO_MANY_WISHES, retry_after=TRY_AGAIN_AFTER)
+        raise Refused("TOO_FAST", TOO_MANY_SUBMISSIONS, retry_after=TRY_AGAIN_AFTER)
     if acknowledgement.is_busy:
         raise Refused("TOO_FAST", TOO_MANY_AT_ONCE, retry_after=TRY_AGAIN_AFTER)
     if fault.disk_error:

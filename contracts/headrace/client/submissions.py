@@ -11,14 +11,14 @@ from typing import TypedDict, Unpack
 import msgspec
 
 from headrace.client.errors import Refused
-from headrace.contracts.messages.submissions import COMMAND_MAX, JOBS_MAX, After, JobWish, JobWishes
-from headrace.contracts.transport.codec import WISH_BYTES_MAX, encode
+from headrace.contracts.messages.submissions import COMMAND_MAX, JOBS_MAX, After, JobSubmission, JobSubmissions
+from headrace.contracts.transport.codec import SUBMISSION_BYTES_MAX, encode
 from headrace.contracts.values.amounts import AmountError, parse_amount
 from headrace.contracts.values.durations import DurationError, parse_duration
 from headrace.contracts.values.ids import ENTROPY_BYTES, JobId, is_job_id, is_token, make_job_id
 
 
-class Wish(TypedDict, total=False):
+class SubmissionOptions(TypedDict, total=False):
     """Fields of a job besides its queue and command; all are optional.
 
     `after` names jobs of the same user that have to end first: `"<id>"` or `"<id>:ok"` (with success), `"<id>:any"`. `request` lowers the
@@ -66,7 +66,7 @@ def new_trace() -> str:
     return f"00-{secrets.token_hex(16)}-{secrets.token_hex(8)}-01"
 
 
-def make_wish(command: Sequence[str], **options: Unpack[Wish]) -> JobWish:
+def make_submission(command: Sequence[str], **options: Unpack[SubmissionOptions]) -> JobSubmission:
     """The submission. Raises Refused (`INVALID`) with the name of an invalid field."""
     for field, words in (("command", command), *((name, options.get(name)) for name in ("on_abort", "secret_env", "after"))):
         if isinstance(words, (str, bytes)):
@@ -77,11 +77,11 @@ def make_wish(command: Sequence[str], **options: Unpack[Wish]) -> JobWish:
     if "request" in options:
         fields["request"] = {key: str(amount) for key, amount in options["request"].items()}
     try:
-        wish = msgspec.convert(msgspec.to_builtins(fields), JobWish)
+        submission = msgspec.convert(msgspec.to_builtins(fields), JobSubmission)
     except (msgspec.ValidationError, TypeError) as error:
         raise _invalid("", str(error)) from None
-    _check(wish)
-    return wish
+    _check(submission)
+    return submission
 
 
 def parse_queue(queue: str) -> tuple[str, str]:
@@ -92,67 +92,71 @@ def parse_queue(queue: str) -> tuple[str, str]:
     return policy, profile
 
 
-def pack(wishes: Iterable[JobWish]) -> list[tuple[tuple[JobWish, ...], bytes]]:
+def pack(submissions: Iterable[JobSubmission]) -> list[tuple[tuple[JobSubmission, ...], bytes]]:
     """The submissions in as few messages as possible, each with its jobs: up to 1,000 jobs and 1 MiB per message."""
-    messages: list[tuple[tuple[JobWish, ...], bytes]] = []
-    group: list[JobWish] = []
+    messages: list[tuple[tuple[JobSubmission, ...], bytes]] = []
+    group: list[JobSubmission] = []
     size = 0
-    for wish in wishes:
-        length = len(encode(wish)) + 1
-        if length > WISH_BYTES_MAX - 16:
-            raise _invalid("", f"a job is at most {WISH_BYTES_MAX} bytes, this has {length}; put large input into files")
-        if group and (len(group) == JOBS_MAX or size + length > WISH_BYTES_MAX - 16):
+    for submission in submissions:
+        length = len(encode(submission)) + 1
+        if length > SUBMISSION_BYTES_MAX - 16:
+            raise _invalid("", f"a job is at most {SUBMISSION_BYTES_MAX} bytes, this has {length}; put large input into files")
+        if group and (len(group) == JOBS_MAX or size + length > SUBMISSION_BYTES_MAX - 16):
             messages.append(_message(group))
             group, size = [], 0
-        group.append(wish)
+        group.append(submission)
         size += length
     if group:
         messages.append(_message(group))
     return messages
 
 
-def _message(group: list[JobWish]) -> tuple[tuple[JobWish, ...], bytes]:
+def _message(group: list[JobSubmission]) -> tuple[tuple[JobSubmission, ...], bytes]:
     jobs = tuple(group)
-    return jobs, encode(jobs[0] if len(jobs) == 1 else JobWishes(jobs=jobs))
+    return jobs, encode(jobs[0] if len(jobs) == 1 else JobSubmissions(jobs=jobs))
 
 
 def _after(text: str) -> dict[str, str]:
     job, _, when = text.partition(":")
-    wish = After(job=job.rpartition(".")[2], when=when or "ok")
-    if not is_job_id(wish.job) or wish.when not in {"ok", "any"}:
+    submission = After(job=job.rpartition(".")[2], when=when or "ok")
+    if not is_job_id(submission.job) or submission.when not in {"ok", "any"}:
         raise _invalid("after", f"invalid dependency {text!r}: use <job id>, <job id>:ok or <job id>:any")
-    return {"job": wish.job, "when": wish.when}
+    return {"job": submission.job, "when": submission.when}
 
 
-def _check(wish: JobWish) -> None:
-    if not is_job_id(wish.id):
-        raise _invalid("id", f"invalid job id {wish.id!r}: use a lower-case ULID of 26 characters")
-    for field, words in (("command", wish.command), ("on_abort", wish.on_abort)):
+def _check(submission: JobSubmission) -> None:
+    if not is_job_id(submission.id):
+        raise _invalid("id", f"invalid job id {submission.id!r}: use a lower-case ULID of 26 characters")
+    for field, words in (("command", submission.command), ("on_abort", submission.on_abort)):
         if len(words) > COMMAND_MAX:
             raise _invalid(field, f"at most {COMMAND_MAX} words, this has {len(words)}; put them into a script")
-    if not wish.command or not wish.command[0]:
+    if not submission.command or not submission.command[0]:
         raise _invalid("command", "write what is to run")
-    for field, text in _texts(wish):
+    for field, text in _texts(submission):
         _check_text(field, text)
     try:
-        if wish.time_limit:
-            parse_duration(wish.time_limit)
+        if submission.time_limit:
+            parse_duration(submission.time_limit)
     except DurationError as error:
         raise _invalid("time_limit", str(error)) from None
-    for key, amount in wish.request.items():
+    for key, amount in submission.request.items():
         try:
             parse_amount(key, str(amount))
         except AmountError as error:
             raise _invalid(f"request.{key}", str(error)) from None
 
 
-def _texts(wish: JobWish) -> Iterator[tuple[str, str]]:
+def _texts(submission: JobSubmission) -> Iterator[tuple[str, str]]:
     """Every text of a job, with its field."""
     for field in ("name", "image", "workdir", "time_limit", "trace", "on_behalf_of"):
-        yield field, getattr(wish, field)
-    for field, words in (("command", wish.command), ("on_abort", wish.on_abort), ("secret_env", wish.secret_env)):
+        yield field, getattr(submission, field)
+    for field, words in (
+        ("command", submission.command),
+        ("on_abort", submission.on_abort),
+        ("secret_env", submission.secret_env),
+    ):
         yield from ((field, word) for word in words)
-    for field, table in (("env", wish.env), ("labels", wish.labels)):
+    for field, table in (("env", submission.env), ("labels", submission.labels)):
         for name, value in table.items():
             yield field, name
             yield f"{field}.{name}", value

@@ -15,9 +15,9 @@ TOO_MANY_REQUESTS = 10_167
 
 TRY_AGAIN_AFTER = 5
 """Seconds after which to try again."""
-TOO_MANY_WISHES = f"too many wishes of this queue are not judged yet; try again in {TRY_AGAIN_AFTER} s"
+TOO_MANY_SUBMISSIONS = f"too many submissions of this queue are not judged yet; try again in {TRY_AGAIN_AFTER} s"
 TOO_MANY_AT_ONCE = (
-    f"too many wishes of this tenant, or of all, are being stored at this moment; try again in {TRY_AGAIN_AFTER} s"
+    f"too many submissions of this tenant, or of all, are being stored at this moment; try again in {TRY_AGAIN_AFTER} s"
 )
 
 DUPLICATE = "NATS took it for the repetition of another message with the same Nats-Msg-Id, and did not store it"

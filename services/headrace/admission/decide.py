@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from headrace.admission.judge import acting, asker_of_submit, judge
 from headrace.contracts import facts as f
 from headrace.contracts.facts.records import RECORD_FACTS_MAX
-from headrace.contracts.messages.submissions import JobText, JobWish
+from headrace.contracts.messages.submissions import JobSubmission, JobText
 from headrace.contracts.transport.codec import Malformed, decode_cancel, decode_cancel_many, decode_requeue, decode_submit
 from headrace.contracts.transport.subjects import (
     asker_of,
@@ -112,7 +112,7 @@ class Admission:
                 )
             if message.subject.startswith("hr.requeue."):
                 return self._judge_requeue(message, now)
-            asker, wishes = asker_of_submit(message.subject), decode_submit(message.payload)
+            asker, submissions = asker_of_submit(message.subject), decode_submit(message.payload)
         except (IdError, Malformed) as error:
             return self._refuse(message, RejectReason.MALFORMED, str(error))
         except _NotTrusted as error:
@@ -120,29 +120,29 @@ class Admission:
         except _NotYet:
             return False
         refused: dict[RejectReason, list[str]] = {}
-        for wish in wishes:
-            if not is_job_id(wish.id):
+        for submission in submissions:
+            if not is_job_id(submission.id):
                 refused.setdefault(RejectReason.MALFORMED, []).append(
-                    f"id: {wish.id[:40]!r} is not a lower-case ULID of 26 characters"
+                    f"id: {submission.id[:40]!r} is not a lower-case ULID of 26 characters"
                 )
                 continue
-            whose = acting(self.state, asker, wish.on_behalf_of, now)
-            known = self._known_digest(key := job_key(whose.tenant, whose.user, wish.id))
+            whose = acting(self.state, asker, submission.on_behalf_of, now)
+            known = self._known_digest(key := job_key(whose.tenant, whose.user, submission.id))
             if self._is_of_another(key):
-                refused.setdefault(RejectReason.ID_REUSED, []).append(f"{wish.id}: {ID_OF_ANOTHER}")
+                refused.setdefault(RejectReason.ID_REUSED, []).append(f"{submission.id}: {ID_OF_ANOTHER}")
             elif known is None:
-                if not self._judge_new(whose, wish, now):
+                if not self._judge_new(whose, submission, now):
                     return False
-            elif known != submission_digest(whose.policy, whose.profile, wish):
-                text = f"{wish.id}: {REJECT_SENTENCES[RejectReason.ID_REUSED]}"
+            elif known != submission_digest(whose.policy, whose.profile, submission):
+                text = f"{submission.id}: {REJECT_SENTENCES[RejectReason.ID_REUSED]}"
                 refused.setdefault(RejectReason.ID_REUSED, []).append(text)
         return all(self._refuse(message, reason, *texts) for reason, texts in refused.items())
 
-    def _judge_new(self, asker: Asker, wish: JobWish, now: int) -> bool:
+    def _judge_new(self, asker: Asker, submission: JobSubmission, now: int) -> bool:
         """Judge a job that is not known yet. Returns False if the record has no space for it."""
         policy = f"{asker.tenant}/{asker.policy}"
         pending, fresh = self._admitted.get(policy, 0), self._admitted.get(asker.tenant, 0)
-        fact = judge(self.state, asker, wish, now, pending=pending, fresh=fresh, batch=self._known, seal=self._seal)
+        fact = judge(self.state, asker, submission, now, pending=pending, fresh=fresh, batch=self._known, seal=self._seal)
         if isinstance(fact, f.JobRejectedV1):
             if not self._state_refusal((asker.tenant, asker.user), fact):
                 return False
@@ -152,7 +152,7 @@ class Admission:
             self._numbers.update({(one.tenant, one.user): one.number for one in numbered})
             self._admitted[policy], self._admitted[asker.tenant] = pending + 1, fresh + 1
         self._known[fact.job] = fact.digest
-        self._ids.setdefault((asker.tenant, wish.id), fact.job)
+        self._ids.setdefault((asker.tenant, submission.id), fact.job)
         return True
 
     def _numbered(self, asker: Asker) -> tuple[f.AccountNumberedV1, ...]:
@@ -177,11 +177,11 @@ class Admission:
     def _judge_cancel(self, message: StoredMessage, now: int) -> bool:
         subject, by = split_by(message.subject)
         tenant, user, job_id = parse_cancel(subject)
-        wish = decode_cancel(message.payload)
-        key = self._key(tenant, user, job_id, wish.on_behalf_of, now)
+        request = decode_cancel(message.payload)
+        key = self._key(tenant, user, job_id, request.on_behalf_of, now)
         job = self.state.jobs.get(key)
         if key in self._known or (job is not None and job.state not in FINAL):
-            return self._state_all((f.JobCancelRequestedV1(job=key, by=by or f"{tenant}.{user}", reason=wish.reason[:256]),))
+            return self._state_all((f.JobCancelRequestedV1(job=key, by=by or f"{tenant}.{user}", reason=request.reason[:256]),))
         if job is None and key not in self.state.answered:
             return self._refuse(message, RejectReason.NOT_ALLOWED, f"{user} has no job {job_id}")
         return True
@@ -190,19 +190,19 @@ class Admission:
         """Cancel several jobs in one record: pending jobs first, so that none of them starts when the running ones end."""
         subject, by = split_by(message.subject)
         tenant, user = parse_cancel_many(subject)
-        wish = decode_cancel_many(message.payload)
+        request = decode_cancel_many(message.payload)
         waiting: list[AnyFact] = []
         holding: list[AnyFact] = []
         unknown: list[str] = []
-        for job_id in dict.fromkeys(wish.jobs):
+        for job_id in dict.fromkeys(request.jobs):
             if not is_job_id(job_id):
                 raise Malformed(f"jobs: {job_id[:40]!r} is not a lower-case ULID of 26 characters")
-            key = self._key(tenant, user, job_id, wish.on_behalf_of, now)
+            key = self._key(tenant, user, job_id, request.on_behalf_of, now)
             job = self.state.jobs.get(key)
             if job is None and key not in self._known:
                 unknown += [] if key in self.state.answered else [f"{user} has no job {job_id}"]
             elif job is None or not (job.state in FINAL or key in self.state.cancels or _is_cancelled(job)):
-                fact = f.JobCancelRequestedV1(job=key, by=by or f"{tenant}.{user}", reason=wish.reason[:256])
+                fact = f.JobCancelRequestedV1(job=key, by=by or f"{tenant}.{user}", reason=request.reason[:256])
                 (waiting if job is None or job.state is JobState.PENDING else holding).append(fact)
         facts = (*waiting, *holding)
         if facts and not self._state_all(facts) and (self._facts or not all(self._state_all((fact,)) for fact in facts)):
@@ -228,8 +228,8 @@ class Admission:
         """Requeue a job that holds leases and is not being stopped (R29); refuse it otherwise, with the reason."""
         subject, by = split_by(message.subject)
         tenant, user, job_id = parse_requeue(subject)
-        wish = decode_requeue(message.payload)
-        key = self._key(tenant, user, job_id, wish.on_behalf_of, now)
+        request = decode_requeue(message.payload)
+        key = self._key(tenant, user, job_id, request.on_behalf_of, now)
         job, answered = self.state.jobs.get(key), self.state.answered.get(key)
         if job is None:
             ended = answered.state if answered is not None else None
@@ -237,7 +237,7 @@ class Admission:
                 return self._refuse(message, RejectReason.NOT_ALLOWED, f"{user} has no job {job_id}")
         elif job.state in REQUEUED_FROM:
             by = by or f"{tenant}.{user}"
-            return self._state_all((f.JobRequeueRequestedV1(job=key, attempt=job.attempt, by=by, reason=wish.reason[:256]),))
+            return self._state_all((f.JobRequeueRequestedV1(job=key, attempt=job.attempt, by=by, reason=request.reason[:256]),))
         else:
             ended = job.state if job.state in FINAL else None
         if ended is not None:

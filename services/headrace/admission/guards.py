@@ -16,20 +16,20 @@ from headrace.domain.state.rate_limit import JOB, left, rate_of, wait_for
 
 if TYPE_CHECKING:
     from headrace.contracts.documents.model import Group
-    from headrace.contracts.messages.submissions import JobWish
+    from headrace.contracts.messages.submissions import JobSubmission
     from headrace.domain.state.state import State
 
 
-def against_rules(group: Group | None, wish: JobWish) -> Rejection | None:
+def against_rules(group: Group | None, submission: JobSubmission) -> Rejection | None:
     """Rejection by the group's runtime rules, or None. A deny pattern beats an allow pattern; an empty allow list allows everything."""
     if group is None:
         return None
-    if (forbidden := against_image(group, wish.image)) is not None:
+    if (forbidden := against_image(group, submission.image)) is not None:
         return forbidden
-    rules, command = group.runtime, wish.command[0]
+    rules, command = group.runtime, submission.command[0]
     if (rule := _violated(command, rules.allow_commands, rules.deny_commands)) is not None:
         return Rejection(RejectReason.RUNTIME_RULE, f"command: group {group.name} does not allow {command[:200]}: {rule}")
-    return _forbidden_names(group, wish)
+    return _forbidden_names(group, submission)
 
 
 def against_image(group: Group | None, image: str) -> Rejection | None:
@@ -52,15 +52,15 @@ def has_rules(group: Group | None) -> bool:
     return bool(images or commands or rules.deny_env or rules.secrets)
 
 
-def _forbidden_names(group: Group, wish: JobWish) -> Rejection | None:
+def _forbidden_names(group: Group, submission: JobSubmission) -> Rejection | None:
     """Rejection of a variable that the group denies, or of a secret that the group does not have; None if all are allowed."""
     rules = group.runtime
-    for name in wish.env:
+    for name in submission.env:
         pattern = next((pattern for pattern in rules.deny_env if fnmatchcase(name, pattern)), None)
         if pattern is not None:
             message = f"env: group {group.name} does not allow {name[:200]} to be set: it denies {pattern}"
             return Rejection(RejectReason.RUNTIME_RULE, message)
-    for name in wish.secret_env:
+    for name in submission.secret_env:
         if rules.secrets and name not in rules.secrets:
             has = ", ".join(sorted(rules.secrets)[:8])
             return Rejection(

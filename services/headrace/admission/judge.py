@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
     from headrace.contracts.documents.model import PolicyProfile, Profile
-    from headrace.contracts.messages.submissions import JobText, JobWish
+    from headrace.contracts.messages.submissions import JobSubmission, JobText
     from headrace.contracts.values.amounts import Amounts
     from headrace.domain.model.jobs import PolicyState
     from headrace.domain.state.state import State
@@ -107,7 +107,7 @@ class _Read(NamedTuple):
 def judge(
     state: State,
     asker: Asker,
-    wish: JobWish,
+    submission: JobSubmission,
     now: int,
     *,
     pending: int,
@@ -120,25 +120,25 @@ def judge(
     `pending`: jobs of the policy admitted already in this record, `fresh`: of the tenant; `batch`: keys of jobs admitted in it, on which
     others may depend; `seal(tenant, job, text)` returns the job's text as the record contains it.
     """
-    key, digest = job_key(asker.tenant, asker.user, wish.id), submission_digest(asker.policy, asker.profile, wish)
-    if isinstance(read := _read(state, asker, wish, now, batch), Rejection):
-        return _rejected(key, asker, wish, digest, Turned(read))
+    key, digest = job_key(asker.tenant, asker.user, submission.id), submission_digest(asker.policy, asker.profile, submission)
+    if isinstance(read := _read(state, asker, submission, now, batch), Rejection):
+        return _rejected(key, asker, submission, digest, Turned(read))
     if isinstance(queue := queue_of(state, asker, now), Rejection):
-        return _rejected(key, asker, wish, digest, Turned(queue))
+        return _rejected(key, asker, submission, digest, Turned(queue))
     policy, profile = queue
     group = state.group(asker.tenant, policy.document.group)
-    wish = with_defaults(rules := rules_of(group), wish)
-    forbidden = not_on_behalf(asker, wish.on_behalf_of) or against_rules(group, wish)
+    submission = with_defaults(rules := rules_of(group), submission)
+    forbidden = not_on_behalf(asker, submission.on_behalf_of) or against_rules(group, submission)
     if forbidden is not None:
-        return _rejected(key, asker, wish, digest, Turned(forbidden))
+        return _rejected(key, asker, submission, digest, Turned(forbidden))
     wanted = read.request or default_request(rules, dict(asked_by(state, profile)))
-    asked = Asked(wanted, wish.preemptible, contained=bool(wish.image))
+    asked = Asked(wanted, submission.preemptible, contained=bool(submission.image))
     amounts = amounts_of(state, asker, queue, asked)
     if isinstance(amounts, Turned):
-        return _rejected(key, asker, wish, digest, amounts, asked)
+        return _rejected(key, asker, submission, digest, amounts, asked)
     if (crowded := too_many(state, policy, now, pending=pending, fresh=fresh)) is not None:
-        return _rejected(key, asker, wish, digest, crowded, asked)
-    text = text_of(rules, wish)
+        return _rejected(key, asker, submission, digest, crowded, asked)
+    text = text_of(rules, submission)
     return f.JobAdmittedV1(
         job=key,
         policy=asker.policy,
@@ -146,18 +146,18 @@ def judge(
         request=amounts,
         mig=profile.mig,
         replicas=profile.replicas,
-        preemptible=wish.preemptible,
-        priority=wish.priority,
-        max_retries=wish.retries,
+        preemptible=submission.preemptible,
+        priority=submission.priority,
+        max_retries=submission.retries,
         time_limit=read.time_limit,
         after=read.after,
-        name=wish.name,
-        labels=wish.labels,
+        name=submission.name,
+        labels=submission.labels,
         digest=digest,
         text=seal(asker.tenant, key, text),
-        trace=wish.trace if len(wish.trace) <= TRACE_MAX else "",
+        trace=submission.trace if len(submission.trace) <= TRACE_MAX else "",
         submitted_by=asker.by,
-        rules=uses(rules, wish, text),
+        rules=uses(rules, submission, text),
         contained=asked.contained,
     )
 
@@ -201,7 +201,7 @@ def not_on_behalf(asker: Asker, user: str) -> Rejection | None:
 
 
 def _rejected(
-    key: str, asker: Asker, wish: JobWish, digest: str, turned: Turned, asked: Asked | None = None
+    key: str, asker: Asker, submission: JobSubmission, digest: str, turned: Turned, asked: Asked | None = None
 ) -> f.JobRejectedV1:
     (reason, message), retry_after = turned
     return f.JobRejectedV1(
@@ -210,11 +210,11 @@ def _rejected(
         profile=asker.profile,
         reason=reason,
         message=message[:MESSAGE_MAX],
-        name=wish.name[:NAME_MAX],
+        name=submission.name[:NAME_MAX],
         digest=digest,
         retry_after=retry_after,
         submitted_by=asker.by,
-        on_behalf_of=wish.on_behalf_of[:63] if not_on_behalf(asker, wish.on_behalf_of) is not None else "",
+        on_behalf_of=submission.on_behalf_of[:63] if not_on_behalf(asker, submission.on_behalf_of) is not None else "",
         request=None if asked is None else asked.request,
         preemptible=asked is None or asked.preemptible,
         contained=asked is not None and asked.contained,
@@ -225,13 +225,13 @@ def _malformed(message: str) -> Rejection:
     return Rejection(RejectReason.MALFORMED, message)
 
 
-def _read(state: State, asker: Asker, wish: JobWish, now: int, batch: Collection[str]) -> _Read | Rejection:
+def _read(state: State, asker: Asker, submission: JobSubmission, now: int, batch: Collection[str]) -> _Read | Rejection:
     """Parse a submission. Returns a rejection if a field is malformed or the id is not recent (R14)."""
-    wrong = _wrong_text(wish)
+    wrong = _wrong_text(submission)
     if wrong:
         return _malformed(wrong)
     request: Amounts = {}
-    for name, written in wish.request.items():
+    for name, written in submission.request.items():
         try:
             if not is_key(name):
                 return _malformed(f"request: {name!r} is not a resource; write gpu, cpu, memory or a key of the pool")
@@ -239,15 +239,15 @@ def _read(state: State, asker: Asker, wish: JobWish, now: int, batch: Collection
         except AmountError as error:
             return _malformed(f"request.{name}: {error}")
     try:
-        time_limit = parse_duration(wish.time_limit) if wish.time_limit else None
+        time_limit = parse_duration(submission.time_limit) if submission.time_limit else None
     except DurationError as error:
         return _malformed(f"time_limit: {error}")
-    if (too_old := id_too_old(wish.id, now)) is not None:
+    if (too_old := id_too_old(submission.id, now)) is not None:
         return too_old
-    if len(wish.after) > AFTER_MAX:
+    if len(submission.after) > AFTER_MAX:
         return _malformed(f"after: at most {AFTER_MAX} jobs")
     after = []
-    for dependency in wish.after:
+    for dependency in submission.after:
         other = dependency.job if "." in dependency.job else f"{asker.tenant}.{asker.user}.{dependency.job}"
         known = other in state.jobs or other in state.answered or other in batch
         if not known or not other.startswith(asker.tenant + "."):
@@ -265,36 +265,36 @@ def id_too_old(job_id: str, now: int) -> Rejection | None:
     return Rejection(RejectReason.ID_TOO_OLD, f"id: {REJECT_SENTENCES[RejectReason.ID_TOO_OLD]}; make a new ULID")
 
 
-def _wrong_text(wish: JobWish) -> str:
+def _wrong_text(submission: JobSubmission) -> str:
     """The first error in the plain fields; empty if they are valid."""
-    if not wish.command or not wish.command[0]:
+    if not submission.command or not submission.command[0]:
         return "command: it is empty; give the program and its arguments as a list of strings"
-    if len(wish.command) > COMMAND_MAX or sum(map(len, wish.command)) > TEXT_MAX:
+    if len(submission.command) > COMMAND_MAX or sum(map(len, submission.command)) > TEXT_MAX:
         return f"command: at most {COMMAND_MAX} words and {TEXT_MAX} characters; put more into a script"
-    if nul := next((field for field, words in _texts(wish) if any("\0" in word for word in words)), ""):
+    if nul := next((field for field, words in _texts(submission) if any("\0" in word for word in words)), ""):
         return f"{nul}: a NUL character cannot stand here; leave it out"
-    if any(not name or "=" in name for name in (*wish.env, *wish.secret_env)):
+    if any(not name or "=" in name for name in (*submission.env, *submission.secret_env)):
         return "env: a variable's name is not empty and has no '='"
-    if sum(len(name) + len(value) for name, value in wish.env.items()) > TEXT_MAX:
+    if sum(len(name) + len(value) for name, value in submission.env.items()) > TEXT_MAX:
         return f"env: at most {TEXT_MAX} characters in all"
-    if len(encode(text_of(NO_RULES, wish))) > 3 * TEXT_MAX:
+    if len(encode(text_of(NO_RULES, submission))) > 3 * TEXT_MAX:
         return f"command, env, secret_env, image, workdir, on_abort: at most {3 * TEXT_MAX} bytes in all"
-    return wrong_fields(wish.labels, wish.name, wish.priority, wish.retries)
+    return wrong_fields(submission.labels, submission.name, submission.priority, submission.retries)
 
 
-def _texts(wish: JobWish) -> tuple[tuple[str, Iterable[str]], ...]:
+def _texts(submission: JobSubmission) -> tuple[tuple[str, Iterable[str]], ...]:
     """Texts of a submission that facts contain or that a process gets, by field."""
     return (
-        ("name", (wish.name,)),
-        ("labels", (*wish.labels, *wish.labels.values())),
-        ("command", wish.command),
-        ("on_abort", wish.on_abort),
-        ("env", (*wish.env, *wish.env.values())),
-        ("secret_env", wish.secret_env),
-        ("image", (wish.image,)),
-        ("workdir", (wish.workdir,)),
-        ("trace", (wish.trace,)),
-        ("on_behalf_of", (wish.on_behalf_of,)),
+        ("name", (submission.name,)),
+        ("labels", (*submission.labels, *submission.labels.values())),
+        ("command", submission.command),
+        ("on_abort", submission.on_abort),
+        ("env", (*submission.env, *submission.env.values())),
+        ("secret_env", submission.secret_env),
+        ("image", (submission.image,)),
+        ("workdir", (submission.workdir,)),
+        ("trace", (submission.trace,)),
+        ("on_behalf_of", (submission.on_behalf_of,)),
     )
 
 

@@ -91,7 +91,7 @@ class Review:
         self._fresh: Counter[str] = Counter()
         self._refused: Counter[tuple[str, str]] = Counter()
         self._kinds: dict[tuple[object, ...], Turned | _Made] = {}
-        self._wish = state.judged
+        self._last_refused = state.judged
         self._counts = any(isinstance(fact, f.RefusalsCountedV1) for fact in record.facts)
         for fact in record.facts:
             self._judge(fact)
@@ -115,7 +115,7 @@ class Review:
                 self._counted(fact)
             case f.WishesJudgedV1():
                 if fact.through <= self._state.judged:
-                    self._object(fact, f"wishes through {self._state.judged} had been judged already")
+                    self._object(fact, f"submissions through {self._state.judged} had been judged already")
             case _:
                 return
         self.judged += sum(self.unverifiable.values()) == before
@@ -272,10 +272,10 @@ class Review:
 
     def _wish_refused(self, fact: f.WishRefusedV1) -> None:
         self._refuse(asker_of(fact.subject), fact)
-        if fact.wish <= self._state.judged or fact.wish < self._wish:
-            self._object(fact, f"wish {fact.wish} had been judged already")
+        if fact.wish <= self._state.judged or fact.wish < self._last_refused:
+            self._object(fact, f"submission {fact.wish} had been judged already")
             return
-        self._wish = fact.wish
+        self._last_refused = fact.wish
         key = _unknown_job(fact)
         if not key or self._counts:
             self.unverifiable[fact.reason] += 1

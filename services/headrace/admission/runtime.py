@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from headrace.contracts.documents.model import Group
-    from headrace.contracts.messages.submissions import JobWish
+    from headrace.contracts.messages.submissions import JobSubmission
     from headrace.contracts.values.amounts import Amounts
 
 NO_RULES = RuntimeRules()
@@ -27,9 +27,11 @@ def rules_of(group: Group | None) -> RuntimeRules:
     return NO_RULES if group is None else group.runtime
 
 
-def with_defaults(rules: RuntimeRules, wish: JobWish) -> JobWish:
+def with_defaults(rules: RuntimeRules, submission: JobSubmission) -> JobSubmission:
     """The submission with the rules' default image if it names no image."""
-    return structs.replace(wish, image=rules.default_image) if rules.default_image and not wish.image else wish
+    return (
+        structs.replace(submission, image=rules.default_image) if rules.default_image and not submission.image else submission
+    )
 
 
 def default_request(rules: RuntimeRules, profile: Amounts) -> Amounts:
@@ -37,24 +39,24 @@ def default_request(rules: RuntimeRules, profile: Amounts) -> Amounts:
     return {key: min(amount, profile[key]) for key, amount in rules.default_request.items() if profile.get(key)}
 
 
-def text_of(rules: RuntimeRules, wish: JobWish) -> JobText:
+def text_of(rules: RuntimeRules, submission: JobSubmission) -> JobText:
     """Text that the node runs: the submission under the rules."""
-    secret_env = (*wish.secret_env, *(name for name in rules.give_secrets if name not in wish.secret_env))
+    secret_env = (*submission.secret_env, *(name for name in rules.give_secrets if name not in submission.secret_env))
     return JobText(
-        command=wish.command,
-        env={**wish.env, **rules.env},
+        command=submission.command,
+        env={**submission.env, **rules.env},
         secret_env=secret_env,
-        image=wish.image,
-        workdir=wish.workdir,
-        on_abort=wish.on_abort,
+        image=submission.image,
+        workdir=submission.workdir,
+        on_abort=submission.on_abort,
         secrets={name: rules.secrets[name] for name in secret_env if name in rules.secrets},
         mounts=rules.mounts,
     )
 
 
-def uses(rules: RuntimeRules, wish: JobWish, text: JobText) -> tuple[str, ...]:
+def uses(rules: RuntimeRules, submission: JobSubmission, text: JobText) -> tuple[str, ...]:
     """Uses of the rules by a job, one line each, for the record; contains no value of a variable."""
-    image = (_image(rules),) if rules.default_image and wish.image == rules.default_image else ()
+    image = (_image(rules),) if rules.default_image and submission.image == rules.default_image else ()
     return (*image, *_variables(rules), *_secrets(text.secrets), *_mounts(rules))
 
 

@@ -26,14 +26,17 @@ def try_message(state: State, request: TrialRequest, now: int) -> TrialAnswer:
     batch: dict[str, str] = {}
     ids: dict[str, str] = {}  # id to the key that came first in the message
     verdicts: list[Verdict] = []
-    for wish in decode_submit(bytes(request.message)):
-        if not is_job_id(wish.id):
-            message = f"id: {wish.id[:40]!r} is not a lower-case ULID of 26 characters"
+    for submission in decode_submit(bytes(request.message)):
+        if not is_job_id(submission.id):
+            message = f"id: {submission.id[:40]!r} is not a lower-case ULID of 26 characters"
             verdicts.append(Verdict(job="", reason=RejectReason.MALFORMED, message=message))
             continue
-        whose = acting(state, asker, wish.on_behalf_of, now)
-        key, digest = job_key(whose.tenant, whose.user, wish.id), submission_digest(whose.policy, whose.profile, wish)
-        if is_of_another(state, key) or (ids.setdefault(wish.id, key) != key and state.terms.amended):
+        whose = acting(state, asker, submission.on_behalf_of, now)
+        key, digest = (
+            job_key(whose.tenant, whose.user, submission.id),
+            submission_digest(whose.policy, whose.profile, submission),
+        )
+        if is_of_another(state, key) or (ids.setdefault(submission.id, key) != key and state.terms.amended):
             verdicts.append(Verdict(job=key, reason=RejectReason.ID_REUSED, message=ID_OF_ANOTHER))
             continue
         known = known_digest(state, key) or batch.get(key)
@@ -43,7 +46,7 @@ def try_message(state: State, request: TrialRequest, now: int) -> TrialAnswer:
             continue
         policy = f"{whose.tenant}/{whose.policy}"
         pending, fresh = admitted[policy], admitted[whose.tenant]
-        fact = judge(state, whose, wish, now, pending=pending, fresh=fresh, batch=batch, seal=lambda *_: "")
+        fact = judge(state, whose, submission, now, pending=pending, fresh=fresh, batch=batch, seal=lambda *_: "")
         if isinstance(fact, f.JobRejectedV1):
             verdicts.append(Verdict(job=key, reason=fact.reason, message=fact.message))
             continue

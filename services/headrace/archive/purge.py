@@ -49,8 +49,8 @@ async def readers(connection: Connection, stream: str) -> dict[str, int]:
     """Sequence that each reader of a stream has been sent."""
     found: dict[str, int] = {}
     while True:
-        wish = msgspec.json.encode({"offset": len(found)})
-        answer: dict[str, Any] = msgspec.json.decode((await connection.ask(f"$JS.API.CONSUMER.LIST.{stream}", wish)).data)
+        request = msgspec.json.encode({"offset": len(found)})
+        answer: dict[str, Any] = msgspec.json.decode((await connection.ask(f"$JS.API.CONSUMER.LIST.{stream}", request)).data)
         page = answer.get("consumers") or ()
         found |= {f"reader {each['name']}": each["delivered"]["stream_seq"] for each in page}
         if not page or len(found) >= answer.get("total", 0):
@@ -113,8 +113,8 @@ async def _subjects(connection: Connection, stream: str) -> list[str]:
         found |= page
 
 
-async def _request(connection: Connection, what: str, wish: dict[str, Any]) -> bytes:
-    data = (await connection.ask(f"$JS.API.{what}", msgspec.json.encode(wish), within=WITHIN)).data
+async def _request(connection: Connection, what: str, request: dict[str, Any]) -> bytes:
+    data = (await connection.ask(f"$JS.API.{what}", msgspec.json.encode(request), within=WITHIN)).data
     error = msgspec.json.decode(data).get("error")
     if error is not None:
         raise LogRefused(f"{what}: {error.get('description')}")

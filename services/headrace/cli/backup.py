@@ -29,7 +29,7 @@ def add(nouns: Nouns) -> None:
         headrace backup /mnt/vault                       the same there
         headrace backup before-the-upgrade.tar --json
 
-        In it: the ledger and all wishes not yet judged, the books, the archive, keys, logins, settings. Not in it: what nodes keep of
+        In it: the ledger and all submissions not yet judged, the books, the archive, keys, logins, settings. Not in it: what nodes keep of
         their jobs, and logs. It opens everything, so keep it as you keep keys; after `tenant erase` destroy the backups from before.""",
     )
     parser.add_argument("file", nargs="?", default=".", metavar="FILE|DIR", help="where to (default: a new file here)")

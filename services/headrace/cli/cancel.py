@@ -36,7 +36,7 @@ def add(nouns: Nouns) -> None:
     parser.add_argument("--owner", default="", metavar="USER", help="this user's jobs (default: those of who asks)")
     parser.add_argument("--everybody", action="store_true", help="the jobs of all users of the tenant")
     parser.add_argument("--yes", action="store_true", help="do not ask before the jobs that the flags select are cancelled")
-    parser.add_argument("--reason", default="", help="kept with the wish")
+    parser.add_argument("--reason", default="", help="stored with the request")
     add_login_options(parser, json=False)
 
 

@@ -102,7 +102,7 @@ def _add_requeue(nouns: Nouns, example: str) -> None:
         f'headrace requeue {example}\nheadrace requeue {example} --reason "slow node"',
     )
     parser.add_argument("jobs", nargs="+", metavar="ID")
-    parser.add_argument("--reason", default="", help="kept with the wish")
+    parser.add_argument("--reason", default="", help="stored with the request")
     add_login_options(parser, json=False)
 
 

@@ -21,14 +21,14 @@ def add(nouns: Nouns) -> None:
         nouns,
         "repair",
         repair,
-        "find what is damaged in the streams; put the right records into the ledger, and new wishes behind those that were judged",
+        "find what is damaged in the streams; put the right records into the ledger, and new submissions behind those that were judged",
         """headrace repair --look                       say what is wrong, and change nothing
         headrace repair                              the same, and repair it; what was there before is kept beside it
         headrace repair --without-void               the same without records that were written by others in a service's name
 
         The installation has to be down. Every record comes back with its sequence, its time and its bytes, and the server itself reads
         all of them before it counts. They come from the archive and from the books' copy, or from one of them where the other is damaged as
-        well. Where the store of SUBMIT was lost, wishes that were not judged are gone; new ones are numbered behind those that were.
+        well. Where the store of SUBMIT was lost, submissions that were not judged are gone; new ones are numbered behind those that were.
         Where two sources that both vouch for a record differ, nothing is changed: a person has to look.""",
     )
     parser.add_argument("--look", action="store_true", help="say what is wrong, and change nothing; exit 1 where something is")
@@ -73,7 +73,7 @@ async def repair(args: argparse.Namespace) -> int:
         print("\n".join(mended.troubles))
         if mended.kept is None and not args.look:
             print(
-                f"repaired: the ledger is whole through record {mended.through}, and new wishes come behind those that were judged"
+                f"repaired: the ledger is whole through record {mended.through}, and new submissions come behind those that were judged"
             )
         elif mended.kept is not None:
             print(f"repaired: the ledger is whole through record {mended.through}; what was there before lies in {mended.kept}")

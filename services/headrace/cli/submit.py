@@ -14,9 +14,9 @@ from pathlib import Path
 from headrace.cli.arguments import Failed, Nouns, add_command, add_login_options, client, key_value, natural, positive
 from headrace.cli.formatting import plain
 from headrace.client import Client, SubmittedJob
-from headrace.client.submissions import Wish, make_wish
+from headrace.client.submissions import SubmissionOptions, make_submission
 from headrace.contracts.messages.queries import JobView
-from headrace.contracts.messages.submissions import JobWish
+from headrace.contracts.messages.submissions import JobSubmission
 
 WAITS_AT_ONCE = 50
 SAID_MAX = 10
@@ -92,9 +92,9 @@ def callback(command: str) -> tuple[str, ...]:
 
 async def submit(args: argparse.Namespace) -> int:
     """Print ids at once; then the last job's rejection, if any, and with --wait the end of all."""
-    wishes = _wishes(args)
+    submissions = _submissions(args)
     async with client(args) as hr:
-        submitted = await hr.submit_many(args.queue, wishes)
+        submitted = await hr.submit_many(args.queue, submissions)
         if not args.json:
             print("\n".join(job.id for job in submitted), flush=True)
         views = await _ends(hr, submitted) if args.wait else [view for view in [await hr.judged(submitted[-1])] if view]
@@ -106,10 +106,10 @@ async def submit(args: argparse.Namespace) -> int:
     return code
 
 
-def _wishes(args: argparse.Namespace) -> list[JobWish]:
+def _submissions(args: argparse.Namespace) -> list[JobSubmission]:
     if args.id and args.count > 1:
         raise Failed("--id names one job: leave out --count, or submit them one by one")
-    said: Wish = {
+    said: SubmissionOptions = {
         "env": dict(_variable(text) for text in args.env),
         "secret_env": args.secret_env,
         **({"on_behalf_of": args.on_behalf_of} if args.on_behalf_of else {}),
@@ -128,11 +128,11 @@ def _wishes(args: argparse.Namespace) -> list[JobWish]:
     names = (
         [args.name] if args.count == 1 or not args.name else [f"{args.name}-{number}" for number in range(1, args.count + 1)]
     )
-    wishes: list[JobWish] = []
+    submissions: list[JobSubmission] = []
     for number in range(args.count):
         said["name"] = names[number % len(names)]
-        wishes.append(make_wish(args.command, **said))
-    return wishes
+        submissions.append(make_submission(args.command, **said))
+    return submissions
 
 
 def _variable(text: str) -> tuple[str, str]:

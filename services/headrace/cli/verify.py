@@ -35,8 +35,8 @@ def add_verify(verbs: Nouns) -> None:
 
         Looks at every record: that none is missing or there twice, that each record of a service names the one before it, and that all
         are those that were sealed. Then folds them, decides again what this version of the allocator, of preemption and of admission
-        decided, on the records that it was decided on, and shows what differs. What jobs run is sealed, and a wish that could not be
-        read is gone: admission is judged by the rest, and what only the wish could tell is counted. Where the installation is on this
+        decided, on the records that it was decided on, and shows what differs. What jobs run is sealed, and a submission that could not be
+        read is gone: admission is judged by the rest, and what only the submission could tell is counted. Where the installation is on this
         machine its files are read, whether or not it runs; else an administrator's login asks for the records.
         Exit code 0: nothing found; 1: something is not as it was written, or not as it would be decided.""",
     )
@@ -110,9 +110,9 @@ def _decisions(report: VerifyReport) -> list[str]:
     lines = [f"decisions  {report.recomputed} made again, {report.decision_facts} of {report.facts} facts"]
     if report.judged or report.untold:
         told = ", ".join(f"{reason}: {count}" for reason, count in report.untold.items())
-        rest = f"; {sum(report.untold.values())} that only the wish itself could tell ({told})" if told else ""
+        rest = f"; {sum(report.untold.values())} that only the submission itself could tell ({told})" if told else ""
         lines.append(
-            f"           of them {report.judged} verdicts of admission, as far as the ledger says what was wished{rest}"
+            f"           of them {report.judged} verdicts of admission, as far as the ledger says what was submitted{rest}"
         )
     lines += [
         f"           {count} by {engine}: not to be made again by {ENGINE}" for engine, count in report.other_engines.items()

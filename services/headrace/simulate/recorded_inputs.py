@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from headrace.domain.model.jobs import JobRecord
     from headrace.domain.state.state import State
 
-_WISHES: tuple[type[Fact], ...] = (
+_REQUESTED: tuple[type[Fact], ...] = (
     f.JobAdmittedV1,
     f.JobRejectedV1,
     f.JobCancelRequestedV1,
@@ -53,7 +53,7 @@ _SUPPLY: tuple[type[Fact], ...] = (
     f.DeviceDrainedV1,
     f.DeviceReturnedV1,
 )
-STATED: frozenset[type[Fact]] = frozenset((*_WISHES, *_SUPPLY, *WRITTEN, *REMOVED))
+STATED: frozenset[type[Fact]] = frozenset((*_REQUESTED, *_SUPPLY, *WRITTEN, *REMOVED))
 """Facts that are stated again. The end of a drained object is not among them: it follows."""
 _LOOKED_AT = (f.LeaseGrantedV1, f.CheckpointRegisteredV1, f.LeaseSuspendedV1, f.LeaseEndedV1)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from headrace.contracts import facts as f
 from headrace.contracts.facts.writers import PREEMPTION
 from headrace.contracts.messages.queries import ForceRequest, NodeRequest
-from headrace.contracts.messages.submissions import CancelManyWish
+from headrace.contracts.messages.submissions import CancelManyRequest
 from headrace.contracts.transport.codec import encode
 from headrace.contracts.transport.subjects import cancel, cancel_many, node_writer, requeue
 from headrace.governance.force_preempt import forcing
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 AUTHOR = "default.scenario"
 
-_NODE_WISHES: dict[str, Callable[[NodeRequest, str], Operation]] = {
+_NODE_OPERATIONS: dict[str, Callable[[NodeRequest, str], Operation]] = {
     "cordon": partial(cordoning, cordon=True),
     "uncordon": partial(cordoning, cordon=False),
     "drain": draining,
@@ -57,7 +57,7 @@ def _carry_out(world: World, moment: Moment) -> None:
         restate(world, moment.stated, moment.by)
     if moment.submit is not None:
         world.submit(moment.submit)
-    _wish_of_jobs(world, moment)
+    _request_about_jobs(world, moment)
     if moment.finish:
         world.machines.finish(world.names[moment.finish], world.now, 0)
     if moment.fail:
@@ -82,19 +82,19 @@ def _carry_out(world: World, moment: Moment) -> None:
     world.machines.pass_time(world.now)
 
 
-def _wish_of_jobs(world: World, moment: Moment) -> None:
+def _request_about_jobs(world: World, moment: Moment) -> None:
     for name, subject in ((moment.cancel, cancel), (moment.requeue, requeue)):
         if name:
-            world.wish(subject(*world.names[name].split(".")), b"{}")
+            world.publish(subject(*world.names[name].split(".")), b"{}")
     keys = [world.names[name].split(".") for name in moment.cancel_many]
     for tenant, user in dict.fromkeys((tenant, user) for tenant, user, _ in keys):
         ids = tuple(job_id for *owner, job_id in keys if owner == [tenant, user])
-        world.wish(cancel_many(tenant, user), encode(CancelManyWish(jobs=ids)))
+        world.publish(cancel_many(tenant, user), encode(CancelManyRequest(jobs=ids)))
 
 
 def _happen_to_node(world: World, moment: Moment) -> None:
     """Apply an event of a node: an administrator's command, or a fault."""
-    for name, made in _NODE_WISHES.items():
+    for name, made in _NODE_OPERATIONS.items():
         if node := getattr(moment, name):
             world.decided(made(NodeRequest(node=node), AUTHOR)(world.state, world.now))
     for name, trouble in _TROUBLES.items():

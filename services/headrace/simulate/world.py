@@ -20,7 +20,7 @@ from headrace.contracts.facts.levels import LEVEL, RELEASES
 from headrace.contracts.facts.records import RECORD_FACTS_MAX, Record
 from headrace.contracts.facts.writers import ADMISSION, ALLOCATOR, GOVERNANCE, PREEMPTION
 from headrace.contracts.messages.queries import DeleteRequest
-from headrace.contracts.messages.submissions import After, JobWish
+from headrace.contracts.messages.submissions import After, JobSubmission
 from headrace.contracts.transport.codec import encode
 from headrace.contracts.transport.subjects import ledger, node_writer, submit
 from headrace.contracts.values.durations import format_duration
@@ -288,7 +288,9 @@ class World:
     def change(self, changes: WhatIfChanges) -> None:
         """Apply changes from now on: documents, deletions, nodes, jobs. Raises `Refused` if governance refuses them."""
         written = [place.name for place in placed(changes.documents)]
-        self.otherwise = frozenset((*written, *(full_name(wish.kind, wish.name, _owner(wish)) for wish in changes.delete)))
+        self.otherwise = frozenset(
+            (*written, *(full_name(deletion.kind, deletion.name, _owner(deletion)) for deletion in changes.delete))
+        )
         for one in written:
             profile = self.state.profiles.get((one.tenant, one.name)) if one.kind == "profile" else None
             if profile is not None and isinstance(profile.document, Profile):
@@ -299,8 +301,8 @@ class World:
                 self.append(node_writer(name), [self.machines.register(nodes, name, self.now)])
         if any(getattr(changes.documents, kind) for kind in changes.documents.__struct_fields__):
             self.apply(changes.documents)
-        for wish in changes.delete:
-            self.delete(wish)
+        for deletion in changes.delete:
+            self.delete(deletion)
         submitted, self._submitted = self._submitted, HYPOTHETICAL
         for row in changes.submit:
             self.submit(row)
@@ -325,9 +327,9 @@ class World:
             raise Refused("\n".join(f"{where}{error}" if path_of(error) else error for error in plan.errors))
         self.append(GOVERNANCE, [*first, *plan.facts])
 
-    def delete(self, wish: Delete) -> None:
+    def delete(self, deletion: Delete) -> None:
         """Delete an object as governance would."""
-        request = DeleteRequest(kind=wish.kind, name=wish.name, tenant=_owner(wish), mode=wish.mode)
+        request = DeleteRequest(kind=deletion.kind, name=deletion.name, tenant=_owner(deletion), mode=deletion.mode)
         removal = remove(self.state, request, AUTHOR)
         if removal.error and not self.judged:
             return
@@ -346,7 +348,7 @@ class World:
             job_id = make_job_id(self.now // 1_000, self._submitted.to_bytes(10, "big"))
             self.names[name] = job_key(tenant, user, job_id)
             self.machines.behaviours[self.names[name]] = jobs
-            wish = JobWish(
+            submission = JobSubmission(
                 id=job_id,
                 command=jobs.command,
                 image=jobs.image,
@@ -358,9 +360,9 @@ class World:
                 after=tuple(After(job=self.names.get(other, other)) for other in jobs.after),
                 request=dict(jobs.request),
             )
-            self.wish(submit(tenant, user, policy, profile), encode(wish))
+            self.publish(submit(tenant, user, policy, profile), encode(submission))
 
-    def wish(self, subject: str, payload: bytes) -> None:
+    def publish(self, subject: str, payload: bytes) -> None:
         """Publish a message on SUBMIT."""
         sequence = self.submits.append_now(subject, payload, None)
         self.admission.waiting += self.submits.messages_after(sequence - 1)
@@ -371,6 +373,6 @@ def as_law(documents: Documents) -> list[AnyFact]:
     return [applied(place.document, AUTHOR, "") for place in placed(documents)]
 
 
-def _owner(wish: Delete) -> str:
+def _owner(deletion: Delete) -> str:
     """Return the object's tenant; pools and tenants have none, and a scenario's profiles are the provider's."""
-    return wish.tenant if wish.kind in ("policy", "group") else ""
+    return deletion.tenant if deletion.kind in ("policy", "group") else ""

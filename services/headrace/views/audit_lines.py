@@ -60,7 +60,7 @@ def lines_of(record: Record, sequence: int, tenant: str, state: State) -> Iterat
 
 
 def about(fact: AnyFact) -> str:
-    """The job, else the node, else the object that the fact is about; of a wish without a job, its user."""
+    """The job, else the node, else the object that the fact is about; of a submission without a job, its user."""
     if (asker := _asker(fact)) is not None:
         return ".".join(asker)
     for name in ("job", "node"):
@@ -71,7 +71,7 @@ def about(fact: AnyFact) -> str:
 
 
 def _asker(fact: AnyFact) -> tuple[str, str] | None:
-    """(tenant, user) whose wishes were refused; None if the fact is not about wishes."""
+    """(tenant, user) whose submissions were refused; None if the fact is not about submissions."""
     if isinstance(fact, f.WishRefusedV1):
         tenant, user = asker_of(fact.subject)
         return (tenant, user) if tenant else None
@@ -118,7 +118,7 @@ def may_read(fact: AnyFact, tenant: str, state: State) -> bool:
 
 
 def _owner(fact: AnyFact) -> str:
-    """The tenant whose wish or object a fact is about; "" without an owner."""
+    """The tenant whose submission or object a fact is about; "" without an owner."""
     return (_asker(fact) or _named(fact))[0]
 
 
@@ -235,10 +235,16 @@ _WORDS: dict[type, Callable[[Any], tuple[str, str]]] = {
     f.PreemptionProposedV1: _proposed,
     f.GrowthRequestedV1: lambda fact: (f"pool {fact.pool} is to grow by {fact.nodes} nodes", "R38"),
     f.GrowthEndedV1: lambda fact: (f"growth of pool {fact.pool} is over: {fact.outcome}, {fact.nodes} nodes have come", "R38"),
-    f.RefusalsCountedV1: lambda fact: (f"{fact.count} wishes of {fact.tenant}.{fact.user} are refused: {fact.reason}", "R14"),
-    f.WishRefusedV1: lambda fact: (f"wish {fact.wish} on {fact.subject} is refused: {fact.reason}: {fact.message}", "R13"),
+    f.RefusalsCountedV1: lambda fact: (
+        f"{fact.count} submissions of {fact.tenant}.{fact.user} are refused: {fact.reason}",
+        "R14",
+    ),
+    f.WishRefusedV1: lambda fact: (
+        f"submission {fact.wish} on {fact.subject} is refused: {fact.reason}: {fact.message}",
+        "R13",
+    ),
     f.AccountNumberedV1: lambda fact: (f"jobs of {fact.tenant}.{fact.user} run under the number {fact.number} on nodes", ""),
-    f.WishesJudgedV1: lambda fact: (f"every wish through {fact.through} is judged", "R13"),
+    f.WishesJudgedV1: lambda fact: (f"every submission through {fact.through} is judged", "R13"),
     f.CalendarStatedV1: lambda fact: (f"clocks in {fact.zone} are known until {format_time(fact.until)}", "R33"),
     f.InstallationLevelV1: lambda fact: (f"the installation is at level {fact.level}: release {fact.release} reads it", ""),
     f.StorageStatedV1: lambda fact: (

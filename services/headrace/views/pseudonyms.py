@@ -56,7 +56,7 @@ def told(state: State, text: str) -> str:
 
 
 def told_of(state: State, text: str, fact: object) -> str:
-    """A text about a fact, in which people of its job or wish may be named by their handle alone."""
+    """A text about a fact, in which people of its job or submission may be named by their handle alone."""
     if not state.tokens.erased:
         return text
     said = {name: getattr(fact, name, "") for name in _NAMING}
@@ -126,7 +126,7 @@ def _sentence(erased: Erased, text: str, said: Mapping[str, Any], tenant: str) -
 
 
 def _tenant_in(said: Mapping[str, Any]) -> str:
-    """Tenant of the job or the wish."""
+    """Tenant of the job or the submission."""
     return str(said.get("job", "")).partition(".")[0] or asker_of(str(said.get("subject", "")))[0]
 
 

@@ -215,9 +215,9 @@ class Queries:
                 "INVALID", f"rank: attempt {attempt.number} has replicas 0 to {len(attempt.nodes) - 1}, not {request.rank}"
             )
         node = attempt.nodes[request.rank]
-        wish = LogsRequest(job=job.key, attempt=attempt.number, rank=request.rank, offset=max(0, request.offset))
+        query = LogsRequest(job=job.key, attempt=attempt.number, rank=request.rank, offset=max(0, request.offset))
         try:
-            answer = decode((await self._from.wire.ask(node_logs(node), encode(wish), within=LOGS_TIMEOUT)).data, LogsAnswer)
+            answer = decode((await self._from.wire.ask(node_logs(node), encode(query), within=LOGS_TIMEOUT)).data, LogsAnswer)
         except LogUnavailable:
             raise Refused(
                 "UNAVAILABLE", f"node {node}, which has the output, is away ({self._status(node)}); try again later"

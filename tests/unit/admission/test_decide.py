@@ -16,12 +16,12 @@ from headrace.contracts.facts.records import RECORD_BYTES_MAX, RECORD_FACTS_MAX,
 from headrace.contracts.messages.submissions import (
     CANCELS_MAX,
     After,
-    CancelManyWish,
-    CancelWish,
+    CancelManyRequest,
+    CancelRequest,
+    JobSubmission,
+    JobSubmissions,
     JobText,
-    JobWish,
-    JobWishes,
-    RequeueWish,
+    RequeueRequest,
 )
 from headrace.contracts.transport.codec import encode
 from headrace.contracts.transport.subjects import by, cancel, cancel_many, requeue, submit
@@ -41,8 +41,8 @@ def job_id(number: int) -> str:
     return make_job_id(START // 1_000, number.to_bytes(10, "big"))
 
 
-def wish(number: int, **said: object) -> JobWish:
-    return JobWish(**{"id": job_id(number), "command": ("train.py",), **said})
+def submission(number: int, **said: object) -> JobSubmission:
+    return JobSubmission(**{"id": job_id(number), "command": ("train.py",), **said})
 
 
 def key(number: int, user: str = "ann") -> str:
@@ -50,7 +50,7 @@ def key(number: int, user: str = "ann") -> str:
 
 
 class Judging:
-    """Admission over a history, and the stream of wishes that it reads."""
+    """Admission over a history, and the stream of submissions that it reads."""
 
     def __init__(self, told: History) -> None:
         self.told = told
@@ -71,14 +71,14 @@ class Judging:
         sequence = self.stream.append_now(subject, payload, None)
         self.admission.waiting += self.stream.messages_after(sequence - 1)
 
-    def submit(self, *wishes: JobWish, to: str = QUEUE) -> None:
-        self.hear(to, encode(wishes[0]) if len(wishes) == 1 else encode(JobWishes(jobs=wishes)))
+    def submit(self, *submissions: JobSubmission, to: str = QUEUE) -> None:
+        self.hear(to, encode(submissions[0]) if len(submissions) == 1 else encode(JobSubmissions(jobs=submissions)))
 
     def cancel(self, number: int, reason: str = "", user: str = "ann") -> None:
-        self.hear(cancel("default", user, job_id(number)), encode(CancelWish(reason=reason)) if reason else b"")
+        self.hear(cancel("default", user, job_id(number)), encode(CancelRequest(reason=reason)) if reason else b"")
 
     def requeue(self, number: int, reason: str = "", user: str = "ann") -> None:
-        self.hear(requeue("default", user, job_id(number)), encode(RequeueWish(reason=reason)) if reason else b"")
+        self.hear(requeue("default", user, job_id(number)), encode(RequeueRequest(reason=reason)) if reason else b"")
 
     def judged(self) -> tuple[object, ...]:
         """What is stated next becomes law; deciding leaves the state alone, and is the same when it is done again."""
@@ -110,7 +110,7 @@ def admitted(number: int, asker: Asker = ANN, **said: object) -> f.JobAdmittedV1
         policy=asker.policy,
         profile=asker.profile,
         request=gpus(1),
-        digest=submission_digest(asker.policy, asker.profile, wish(number, **said)),
+        digest=submission_digest(asker.policy, asker.profile, submission(number, **said)),
         text="train.py",
         **said,
     )
@@ -133,8 +133,8 @@ def test_without_messages_there_is_nothing_to_say_and_time_brings_nothing(judgin
 
 
 def test_messages_are_judged_in_order_and_the_position_stands_with_their_effect(judging):
-    judging.submit(wish(1, name="first"))
-    judging.submit(wish(2), wish(3, priority=1))
+    judging.submit(submission(1, name="first"))
+    judging.submit(submission(2), submission(3, priority=1))
 
     assert judging.judged() == (admitted(1, name="first"), admitted(2), admitted(3, priority=1), judged_through(2))
     assert judging.judged() == ()
@@ -142,7 +142,7 @@ def test_messages_are_judged_in_order_and_the_position_stands_with_their_effect(
 
 
 def test_a_message_that_is_read_again_after_it_was_judged_has_no_second_effect(judging):
-    judging.submit(wish(1))
+    judging.submit(submission(1))
     judging.judged()
 
     judging.admission.waiting += judging.stream.messages_after(0)
@@ -152,40 +152,40 @@ def test_a_message_that_is_read_again_after_it_was_judged_has_no_second_effect(j
 
 
 def test_the_same_id_with_the_same_content_is_the_same_job(judging):
-    judging.submit(wish(1))
-    judging.submit(wish(1))
+    judging.submit(submission(1))
+    judging.submit(submission(1))
     assert judging.judged() == (admitted(1), judged_through(2))
 
-    judging.submit(wish(1, trace="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"))
+    judging.submit(submission(1, trace="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"))
 
     assert judging.judged() == (judged_through(3),)
 
 
 @pytest.mark.parametrize("apart", [False, True])
 def test_the_same_id_with_other_content_is_refused(judging, apart):
-    judging.submit(wish(1))
+    judging.submit(submission(1))
     if apart:
         judging.judged()
 
-    judging.submit(wish(1, name="other"))
+    judging.submit(submission(1, name="other"))
 
     message = f"{job_id(1)}: this id already names a job with other content; make a new ULID, or repeat the job as it was"
     assert judging.judged()[-2:] == (refused(2, "ID_REUSED", message), judged_through(2))
 
 
 def test_a_rejected_job_is_answered_once_too(judging):
-    judging.submit(wish(1, retries=0), to=submit(*ANN._replace(profile="none")[:4]))
+    judging.submit(submission(1, retries=0), to=submit(*ANN._replace(profile="none")[:4]))
     (rejected, _) = judging.judged()
     assert (rejected.job, rejected.reason) == (key(1), "UNKNOWN_QUEUE")
 
-    judging.submit(wish(1), to=submit(*ANN._replace(profile="none")[:4]))
+    judging.submit(submission(1), to=submit(*ANN._replace(profile="none")[:4]))
 
     assert judging.judged() == (judged_through(2),)
 
 
 def test_a_job_may_depend_on_another_of_the_same_message(judging):
-    judging.submit(wish(1), wish(2, after=(After(job=job_id(1)),)))
-    judging.submit(wish(3, after=(After(job=job_id(9)),)))
+    judging.submit(submission(1), submission(2, after=(After(job=job_id(1)),)))
+    judging.submit(submission(3, after=(After(job=job_id(9)),)))
 
     facts = judging.judged()
 
@@ -199,7 +199,7 @@ def test_a_job_may_depend_on_another_of_the_same_message(judging):
 
 def test_the_cap_on_pending_jobs_counts_those_of_the_same_record(judging):
     tight = ANN._replace(policy="tight")
-    judging.submit(*(wish(number) for number in range(4)), to=submit(*tight[:4]))
+    judging.submit(*(submission(number) for number in range(4)), to=submit(*tight[:4]))
 
     facts = judging.judged()
 
@@ -211,8 +211,8 @@ def test_the_cap_on_pending_jobs_counts_those_of_the_same_record(judging):
 
 
 def test_a_thousand_jobs_in_one_message_are_all_admitted_once_over_several_records(judging):
-    judging.submit(*(wish(number) for number in range(1_000)))
-    judging.submit(wish(1_000))
+    judging.submit(*(submission(number) for number in range(1_000)))
+    judging.submit(submission(1_000))
 
     rounds = []
     while facts := judging.judged():
@@ -227,7 +227,7 @@ def test_a_thousand_jobs_in_one_message_are_all_admitted_once_over_several_recor
 def test_a_record_holds_so_many_bytes_however_large_the_texts_are(judging):
     judging.sealed = lambda text: "x" * len(text.command[0])
     for number in range(12):
-        judging.submit(wish(number, command=("x" * 60_000,)))
+        judging.submit(submission(number, command=("x" * 60_000,)))
 
     rounds = []
     while facts := judging.judged():
@@ -238,9 +238,9 @@ def test_a_record_holds_so_many_bytes_however_large_the_texts_are(judging):
 
 def test_a_record_holds_so_many_bytes_however_large_labels_and_messages_are(judging):
     labels = {f"{n:063}": "\1" * 256 for n in range(64)}
-    judging.submit(wish(0, labels=labels))
-    judging.submit(wish(1, labels=labels), wish(2, labels=labels), wish(3, labels=labels))
-    judging.submit(*(wish(number, name="\1" * 256) for number in range(4, 400)))
+    judging.submit(submission(0, labels=labels))
+    judging.submit(submission(1, labels=labels), submission(2, labels=labels), submission(3, labels=labels))
+    judging.submit(*(submission(number, name="\1" * 256) for number in range(4, 400)))
 
     jobs = []
     while facts := judging.judged():
@@ -278,7 +278,7 @@ def test_hostile_bytes_are_one_refusal(judging, payload):
 
 
 def test_ids_that_are_none_are_one_refusal_for_the_message_and_the_other_jobs_are_admitted(judging):
-    judging.submit(wish(1), wish(2, id="Z" * 60_000), *(wish(3, id=f"x{n}") for n in range(40)))
+    judging.submit(submission(1), submission(2, id="Z" * 60_000), *(submission(3, id=f"x{n}") for n in range(40)))
 
     message = f"id: '{'Z' * 40}' is not a lower-case ULID of 26 characters (and 40 more like it)"
     assert judging.judged() == (admitted(1), refused(1, "MALFORMED", message), judged_through(1))
@@ -297,7 +297,7 @@ def test_a_subject_that_is_none_is_refused(judging, subject):
 
 
 def test_a_cancel_that_cannot_be_read_is_refused(judging):
-    judging.submit(wish(1))
+    judging.submit(submission(1))
     subject = cancel("default", "ann", job_id(1))
     judging.hear(subject, b"[")
 
@@ -313,7 +313,7 @@ def wanted(number: int, reason: str = "") -> f.JobCancelRequestedV1:
 
 
 def test_the_cancel_of_a_pending_job_is_asked_for(judging):
-    judging.submit(wish(1))
+    judging.submit(submission(1))
     judging.judged()
 
     judging.cancel(1, reason="typo" * 100)
@@ -322,7 +322,7 @@ def test_the_cancel_of_a_pending_job_is_asked_for(judging):
 
 
 def test_who_speaks_for_a_user_is_recorded_beside_the_user(judging):
-    judging.hear(by(QUEUE, "default", "ci"), encode(wish(1)))
+    judging.hear(by(QUEUE, "default", "ci"), encode(submission(1)))
     judging.hear(by(cancel("default", "ann", job_id(1)), "acme", "boss"), b"{}")
 
     admitted_by, wanted_by, _ = judging.judged()
@@ -343,21 +343,21 @@ OF_CI = submit("default", "ci", "ml", "one")
 
 def test_what_a_trusted_service_account_submits_for_a_member_is_the_members_job(judging):
     trusting(judging)
-    judging.submit(wish(1, on_behalf_of="ann"), to=OF_CI)
-    judging.submit(wish(1), to=QUEUE)  # the member's own submit of the same id is the same job
+    judging.submit(submission(1, on_behalf_of="ann"), to=OF_CI)
+    judging.submit(submission(1), to=QUEUE)  # the member's own submit of the same id is the same job
     made, _ = judging.judged()
     assert (made.job, made.submitted_by, made.on_behalf_of) == (key(1), "default.ci", "")
 
 
 def test_who_is_not_trusted_submits_and_cancels_in_nobodys_name(judging):
     trusting(judging)
-    judging.submit(wish(1))
+    judging.submit(submission(1))
     judging.judged()
-    judging.submit(wish(2, on_behalf_of="ann"), to=submit("default", "cd", "ml", "one"))
-    judging.hear(cancel("default", "cd", job_id(1)), encode(CancelWish(on_behalf_of="ann")))
-    judging.hear(requeue("default", "bob", job_id(1)), encode(RequeueWish(on_behalf_of="ann")))
-    judging.hear(cancel("default", "ci", job_id(9)), encode(CancelWish(on_behalf_of="ann")))
-    judging.hear(cancel("default", "ci", job_id(1)), encode(CancelWish(on_behalf_of="Ann.*")))
+    judging.submit(submission(2, on_behalf_of="ann"), to=submit("default", "cd", "ml", "one"))
+    judging.hear(cancel("default", "cd", job_id(1)), encode(CancelRequest(on_behalf_of="ann")))
+    judging.hear(requeue("default", "bob", job_id(1)), encode(RequeueRequest(on_behalf_of="ann")))
+    judging.hear(cancel("default", "ci", job_id(9)), encode(CancelRequest(on_behalf_of="ann")))
+    judging.hear(cancel("default", "ci", job_id(1)), encode(CancelRequest(on_behalf_of="Ann.*")))
     rejected, *refusals, _ = judging.judged()
     assert (rejected.job, rejected.reason) == (key(2, "cd"), "NOT_ALLOWED")
     assert [one.reason for one in refusals] == ["NOT_ALLOWED"] * 4
@@ -365,9 +365,9 @@ def test_who_is_not_trusted_submits_and_cancels_in_nobodys_name(judging):
 
 def test_a_trusted_service_account_cancels_for_a_member_even_right_behind_the_submit(judging):
     trusting(judging)
-    judging.submit(wish(1, on_behalf_of="ann"), to=OF_CI)
-    judging.hear(cancel("default", "ci", job_id(1)), encode(CancelWish(on_behalf_of="ann")))
-    judging.hear(cancel("default", "ci", job_id(1)), encode(CancelWish(on_behalf_of="ci")))
+    judging.submit(submission(1, on_behalf_of="ann"), to=OF_CI)
+    judging.hear(cancel("default", "ci", job_id(1)), encode(CancelRequest(on_behalf_of="ann")))
+    judging.hear(cancel("default", "ci", job_id(1)), encode(CancelRequest(on_behalf_of="ci")))
     assert judging.judged()[-1] == judged_through(1)  # who is trusted with it is read when it is there
     wanted_by, others, _ = judging.judged()
     assert wanted_by == f.JobCancelRequestedV1(job=key(1), by="default.ci")
@@ -375,7 +375,7 @@ def test_a_trusted_service_account_cancels_for_a_member_even_right_behind_the_su
 
 
 def test_a_job_may_be_cancelled_in_the_record_that_admits_it(judging):
-    judging.submit(wish(1))
+    judging.submit(submission(1))
     judging.cancel(1)
 
     assert judging.judged() == (admitted(1), wanted(1), judged_through(2))
@@ -383,7 +383,7 @@ def test_a_job_may_be_cancelled_in_the_record_that_admits_it(judging):
 
 
 def test_the_cancel_of_an_unknown_job_is_refused_and_so_is_that_of_somebody_elses(judging):
-    judging.submit(wish(1))
+    judging.submit(submission(1))
     judging.cancel(2)
     judging.cancel(1, user="bob")
 
@@ -396,11 +396,11 @@ def test_the_cancel_of_an_unknown_job_is_refused_and_so_is_that_of_somebody_else
 
 
 def cancels(*numbers: int, **said: object) -> bytes:
-    return encode(CancelManyWish(jobs=tuple(map(job_id, numbers)), **said))
+    return encode(CancelManyRequest(jobs=tuple(map(job_id, numbers)), **said))
 
 
 def test_of_several_that_are_cancelled_those_that_wait_come_first_and_what_has_ended_is_passed_over(judging):
-    judging.submit(*(wish(number) for number in range(1, 8)))
+    judging.submit(*(submission(number) for number in range(1, 8)))
     judging.judged()
     judging.told.allocate()
     judging.told.say(f.JobEndedV1(job=key(5), attempt=0, state="cancelled", cause="cancelled"), by="allocator")
@@ -413,10 +413,10 @@ def test_of_several_that_are_cancelled_those_that_wait_come_first_and_what_has_e
 
 def test_several_that_are_cancelled_stand_in_one_record_behind_what_had_no_room_for_them(judging):
     count = CANCELS_MAX
-    judging.submit(*(wish(number) for number in range(count)), to=submit("default", "ann", "ml", "one"))
+    judging.submit(*(submission(number) for number in range(count)), to=submit("default", "ann", "ml", "one"))
     while judging.judged():
         pass
-    others = [wish(number) for number in range(count, count + 200)]
+    others = [submission(number) for number in range(count, count + 200)]
     judging.submit(*others)
     judging.hear(cancel_many("default", "ann"), cancels(*range(count)))
     judging.hear(cancel_many("default", "ann"), cancels(*range(count)))
@@ -428,7 +428,7 @@ def test_several_that_are_cancelled_stand_in_one_record_behind_what_had_no_room_
 
 
 def test_more_text_than_a_record_holds_goes_into_two_and_none_is_asked_for_twice(judging):
-    judging.submit(*(wish(number) for number in range(CANCELS_MAX)))
+    judging.submit(*(submission(number) for number in range(CANCELS_MAX)))
     while judging.judged():
         pass
     judging.hear(cancel_many("default", "ann"), cancels(*range(CANCELS_MAX), reason="\u2620" * 256))
@@ -439,10 +439,10 @@ def test_more_text_than_a_record_holds_goes_into_two_and_none_is_asked_for_twice
 
 
 def test_of_several_those_that_are_unknown_are_refused_at_once_and_the_others_are_cancelled(judging):
-    judging.submit(wish(1))
+    judging.submit(submission(1))
     judging.hear(cancel_many("default", "ann"), cancels(7, 1, 8))
     judging.hear(cancel_many("default", "bob"), cancels(1))
-    judging.hear(cancel_many("default", "ann"), encode(CancelManyWish(jobs=(job_id(1), "x"))))
+    judging.hear(cancel_many("default", "ann"), encode(CancelManyRequest(jobs=(job_id(1), "x"))))
 
     text = f"ann has no job {job_id(7)} (and 1 more like it)"
     assert judging.judged() == (
@@ -457,7 +457,7 @@ def test_of_several_those_that_are_unknown_are_refused_at_once_and_the_others_ar
 
 @pytest.mark.parametrize("forgotten", [False, True])
 def test_the_cancel_of_a_job_that_has_ended_does_nothing(judging, forgotten):
-    judging.submit(wish(1))
+    judging.submit(submission(1))
     judging.judged()
     judging.told.say(f.JobEndedV1(job=key(1), attempt=0, state="cancelled", cause="cancelled"), by="allocator")
     if forgotten:
@@ -471,7 +471,7 @@ def test_the_cancel_of_a_job_that_has_ended_does_nothing(judging, forgotten):
 
 
 def running(judging):
-    judging.submit(wish(1))
+    judging.submit(submission(1))
     judging.judged()
     judging.told.allocate()
     job = judging.told.state.jobs[key(1)]
@@ -503,7 +503,7 @@ def test_the_requeue_of_what_runs_or_is_suspended_is_asked_for(judging):
 
 
 def test_what_waits_is_not_requeued_and_what_has_only_just_come_neither(judging):
-    judging.submit(wish(1))
+    judging.submit(submission(1))
     judging.requeue(1)
     said = refused(2, "NOT_ALLOWED", f"job {job_id(1)} is waiting already", requeue("default", "ann", job_id(1)))
     assert judging.judged() == (admitted(1), said, judged_through(2))
@@ -519,7 +519,7 @@ def test_what_is_leaving_already_is_not_requeued_too(judging):
 
 @pytest.mark.parametrize("forgotten", [False, True])
 def test_what_has_ended_is_to_be_submitted_again(judging, forgotten):
-    judging.submit(wish(1))
+    judging.submit(submission(1))
     judging.judged()
     judging.told.say(f.JobEndedV1(job=key(1), attempt=0, state="cancelled", cause="cancelled"), by="allocator")
     if forgotten:
@@ -545,7 +545,7 @@ def test_nobody_requeues_what_is_not_there_or_not_his(judging):
 def test_the_text_is_sealed_for_its_tenant_and_job(judging):
     sealed = []
     judging.admission = Admission(judging.told.state, lambda *asked: str(sealed.append(asked)))
-    judging.submit(wish(1, env={"A": "b"}, image="img", workdir="/w", on_abort=("save",), secret_env=("TOKEN",)))
+    judging.submit(submission(1, env={"A": "b"}, image="img", workdir="/w", on_abort=("save",), secret_env=("TOKEN",)))
 
     judging.admission.decide(judging.told.now)
 
@@ -553,13 +553,13 @@ def test_the_text_is_sealed_for_its_tenant_and_job(judging):
     assert sealed == [("default", key(1), text)]
 
 
-def test_a_wish_with_everything_at_its_largest_fits_in_a_record(judging):
+def test_a_submission_with_everything_at_its_largest_fits_in_a_record(judging):
     judging.sealed = lambda text: "x" * (len(encode(text)) * 4 // 3 + 100)
     for number in range(100):
-        judging.submit(wish(number))
+        judging.submit(submission(number))
     while judging.judged():
         pass
-    largest = wish(
+    largest = submission(
         200,
         command=("x" * 65_000,),
         env={"A": "x" * 65_000},
@@ -605,10 +605,10 @@ def test_the_next_second_is_stated_again_and_another_user_always_was(judging):
 
 def test_the_id_of_somebody_elses_job_in_the_tenant_is_refused_and_names_no_second_job(judging):
     to_bob = submit("default", "bob", "ml", "one")
-    judging.submit(wish(1), wish(2))
-    judging.submit(wish(1), to=to_bob)  # in the same record
+    judging.submit(submission(1), submission(2))
+    judging.submit(submission(1), to=to_bob)  # in the same record
     judging.judged()
-    judging.submit(wish(2, name="mine"), wish(3), to=to_bob)
+    judging.submit(submission(2, name="mine"), submission(3), to=to_bob)
     message = f"{job_id(2)}: this id names a job of somebody else in this tenant; make a new ULID"
     bob = Asker("default", "bob", "ml", "one")
 
@@ -619,9 +619,9 @@ def test_the_id_of_somebody_elses_job_in_the_tenant_is_refused_and_names_no_seco
 
 def test_the_id_of_somebody_elses_rejected_job_is_refused_as_well(judging):
     to_bob = submit("default", "bob", "ml", "one")
-    judging.submit(wish(1, request={"gpu": "64"}))
+    judging.submit(submission(1, request={"gpu": "64"}))
     judging.judged()
-    judging.submit(wish(1), to=to_bob)
+    judging.submit(submission(1), to=to_bob)
     message = f"{job_id(1)}: this id names a job of somebody else in this tenant; make a new ULID"
 
     assert judging.judged() == (refused(2, "ID_REUSED", message, to_bob), judged_through(2))
@@ -630,8 +630,8 @@ def test_the_id_of_somebody_elses_rejected_job_is_refused_as_well(judging):
 def test_an_id_that_another_tenant_has_is_good_here(judging):
     judging.told.say(f.TenantAppliedV1(author="a.b", tenant=d.Tenant(name="acme")), by="governance")
     judging.told.say(f.PolicyAppliedV1(author="a.b", policy=policy("ml", tenant="acme")), by="governance")
-    judging.submit(wish(1))
-    judging.submit(wish(1), to=submit("acme", "ann", "ml", "one"))
+    judging.submit(submission(1))
+    judging.submit(submission(1), to=submit("acme", "ann", "ml", "one"))
     judging.judged()
 
     assert list(judging.told.state.jobs) == [key(1), f"acme.ann.{job_id(1)}"]
@@ -640,16 +640,16 @@ def test_an_id_that_another_tenant_has_is_good_here(judging):
 def test_a_users_account_is_numbered_with_the_first_job_and_never_again(judging):
     to_dora, to_eve = (submit("default", user, "ml", "one") for user in ("dora", "eve"))
     dora, eve = (Asker("default", user, "ml", "one") for user in ("dora", "eve"))
-    judging.submit(wish(1, request={"gpu": "64"}), to=to_dora)  # what is rejected runs nowhere
-    judging.submit(wish(2), wish(3), to=to_dora)
-    judging.submit(wish(4), to=to_eve)
+    judging.submit(submission(1, request={"gpu": "64"}), to=to_dora)  # what is rejected runs nowhere
+    judging.submit(submission(2), submission(3), to=to_dora)
+    judging.submit(submission(4), to=to_eve)
     first = len(KNOWN)
     stated = judging.judged()
     assert stated[1:] == (
         *(numbered("dora", first), admitted(2, dora), admitted(3, dora)),
         *(numbered("eve", first + 1), admitted(4, eve), judged_through(3)),
     )
-    judging.submit(wish(5), to=to_eve)
+    judging.submit(submission(5), to=to_eve)
     assert judging.judged() == (admitted(5, eve), judged_through(4))
     accounts = judging.told.state.accounts
     assert (accounts["default", "dora"], accounts["default", "eve"]) == (FIRST + first, FIRST + first + 1)
@@ -657,8 +657,8 @@ def test_a_users_account_is_numbered_with_the_first_job_and_never_again(judging)
 
 def test_below_level_2_two_users_may_have_the_same_id_as_before(judging):
     judging.told.state.terms.level = 1
-    judging.submit(wish(1))
-    judging.submit(wish(1), to=submit("default", "bob", "ml", "one"))
+    judging.submit(submission(1))
+    judging.submit(submission(1), to=submit("default", "bob", "ml", "one"))
     judging.judged()
 
     assert list(judging.told.state.jobs) == [key(1), key(1, "bob")]

@@ -4,21 +4,21 @@ import pytest
 
 from headrace.admission.guards import against_rules, too_fast
 from headrace.contracts.documents.model import Group, RuntimeRules, SubmitRate, Tenant
-from headrace.contracts.messages.submissions import JobWish
+from headrace.contracts.messages.submissions import JobSubmission
 from headrace.domain.state.state import GovernanceObject, State
 
 NOW = 1_000_000_000
 
 
 def told(image: str = "", command: str = "python3", **rules: tuple[str, ...]) -> str | None:
-    wish = JobWish(id="x", command=(command, "train.py"), image=image)
-    rejection = against_rules(Group(name="ml", runtime=RuntimeRules(**rules)), wish)
+    submission = JobSubmission(id="x", command=(command, "train.py"), image=image)
+    rejection = against_rules(Group(name="ml", runtime=RuntimeRules(**rules)), submission)
     return None if rejection is None else f"{rejection.reason} {rejection.message}"
 
 
 def test_without_rules_and_without_a_group_everything_may_run():
     assert told("anything:latest") is None
-    assert against_rules(None, JobWish(id="x", command=("rm",))) is None
+    assert against_rules(None, JobSubmission(id="x", command=("rm",))) is None
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_commands_by_their_first_word():
     ],
 )  # fmt: skip
 def test_variables_and_secrets_are_those_that_the_group_allows(said, rules, why):
-    rejection = against_rules(Group(name="ml", runtime=RuntimeRules(**rules)), JobWish(id="x", command=("a",), **said))
+    rejection = against_rules(Group(name="ml", runtime=RuntimeRules(**rules)), JobSubmission(id="x", command=("a",), **said))
     assert (None if rejection is None else rejection.message) == why
 
 

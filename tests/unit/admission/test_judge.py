@@ -9,7 +9,7 @@ from headrace.contracts import facts as f
 from headrace.contracts.documents import model as d
 from headrace.contracts.facts.admission import Dependency
 from headrace.contracts.facts.records import Record
-from headrace.contracts.messages.submissions import After, JobText, JobWish
+from headrace.contracts.messages.submissions import After, JobSubmission, JobText
 from headrace.contracts.values.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS
 from headrace.contracts.values.digests import submission_digest
 from headrace.contracts.values.durations import DAY, HOUR, MINUTE
@@ -19,7 +19,7 @@ from tests.unit.domain.snapshot import differences, snapshot
 
 ID = make_job_id(START // 1_000, bytes(10))
 ANN = Asker("default", "ann", "ml", "two")
-WISH = JobWish(id=ID, command=("train.py", "--fast"))
+SUBMISSION = JobSubmission(id=ID, command=("train.py", "--fast"))
 
 POOLS = (
     d.Pool(name="hall", selector={"site": "hall"}),
@@ -71,10 +71,12 @@ def seal(tenant: str, job: str, text: JobText) -> str:
     return f"{tenant}|{job}|{' '.join(text.command)}"
 
 
-def judged(told: History, asker: Asker = ANN, *, pending: int = 0, batch: tuple[str, ...] = (), **wished: object):
-    """The fact about a wish, which leaves the state alone; who judges it again by the fact alone has no objection."""
+def judged(told: History, asker: Asker = ANN, *, pending: int = 0, batch: tuple[str, ...] = (), **changed: object):
+    """The fact about a submission, which leaves the state alone; who judges it again by the fact alone has no objection."""
     before = snapshot(told.state)
-    fact = judge(told.state, asker, msgspec.structs.replace(WISH, **wished), told.now, pending=pending, batch=batch, seal=seal)
+    fact = judge(
+        told.state, asker, msgspec.structs.replace(SUBMISSION, **changed), told.now, pending=pending, batch=batch, seal=seal
+    )
     if not (pending or batch):
         assert Review(told.state, Record(by="admission", now=told.now, engine="", as_of=0, facts=(fact,))).objections == []
     assert differences(snapshot(told.state), before) == []
@@ -87,7 +89,7 @@ def told_of(fact: f.JobAdmittedV1 | f.JobRejectedV1) -> tuple[str, str] | None:
 
 def test_what_is_admitted_says_all_that_the_allocator_has_to_know(told):
     other = told.admit("ml/one")
-    wished = {
+    changed = {
         "name": "night",
         "labels": {"paper": "7"},
         "preemptible": True,
@@ -99,7 +101,7 @@ def test_what_is_admitted_says_all_that_the_allocator_has_to_know(told):
         "trace": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
     }
 
-    assert judged(told, **wished) == f.JobAdmittedV1(
+    assert judged(told, **changed) == f.JobAdmittedV1(
         job=f"default.ann.{ID}",
         policy="ml",
         profile="two",
@@ -112,7 +114,7 @@ def test_what_is_admitted_says_all_that_the_allocator_has_to_know(told):
         after=(Dependency(job=other.key, when="any"), Dependency(job=other.key, when="ok")),
         name="night",
         labels={"paper": "7"},
-        digest=submission_digest(ANN.policy, ANN.profile, msgspec.structs.replace(WISH, **wished)),
+        digest=submission_digest(ANN.policy, ANN.profile, msgspec.structs.replace(SUBMISSION, **changed)),
         text=f"default|default.ann.{ID}|train.py --fast",
         trace="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
     )
@@ -126,24 +128,24 @@ def test_a_rejection_says_which_job_and_queue_it_was_and_what_to_do(told):
         reason="MALFORMED",
         message="name: at most 256 characters",
         name="x" * 256,
-        digest=submission_digest(ANN.policy, ANN.profile, msgspec.structs.replace(WISH, name="x" * 300)),
+        digest=submission_digest(ANN.policy, ANN.profile, msgspec.structs.replace(SUBMISSION, name="x" * 300)),
     )
 
 
 def test_each_test_is_made_only_when_those_before_it_have_passed(told):
-    """One wish with everything wrong; what is wrong first is put right, again and again (R13)."""
+    """One submission with everything wrong; what is wrong first is put right, again and again (R13)."""
     asker = Asker("nobody", "zoe", "none", "none")
-    wished = {"command": (), "preemptible": False, "request": {"gpu": 200}, "id": make_job_id(0, bytes(10))}
+    changed = {"command": (), "preemptible": False, "request": {"gpu": 200}, "id": make_job_id(0, bytes(10))}
     pending, reasons = 2, []
 
     def look() -> None:
-        fact = judged(told, asker, pending=pending, **wished)
+        fact = judged(told, asker, pending=pending, **changed)
         reasons.append(fact.reason if isinstance(fact, f.JobRejectedV1) else "")
 
     look()
-    wished["command"] = ("train.py",)
+    changed["command"] = ("train.py",)
     look()
-    wished["id"] = ID
+    changed["id"] = ID
     look()
     asker = asker._replace(tenant="default")
     look()
@@ -151,13 +153,13 @@ def test_each_test_is_made_only_when_those_before_it_have_passed(told):
     look()
     asker = asker._replace(user="ann")
     look()
-    wished["request"] = {}
+    changed["request"] = {}
     look()
     asker = asker._replace(profile="gang")
     look()
-    wished["request"] = {"gpu": 2}
+    changed["request"] = {"gpu": 2}
     look()
-    wished["preemptible"] = True
+    changed["preemptible"] = True
     look()
     pending = 1
     look()
@@ -178,7 +180,7 @@ def test_each_test_is_made_only_when_those_before_it_have_passed(told):
 
 
 @pytest.mark.parametrize(
-    ("wished", "message"),
+    ("changed", "message"),
     [
         ({"command": ()}, "command: it is empty; give the program and its arguments as a list of strings"),
         ({"command": ("",)}, "command: it is empty; give the program and its arguments as a list of strings"),
@@ -224,8 +226,8 @@ def test_each_test_is_made_only_when_those_before_it_have_passed(told):
         ({"request": {"gpu": "1.25"}}, "request.gpu: 1.25 is no whole number of GPUs; from one up it has to be (R3)"),
     ],
 )
-def test_a_wish_that_cannot_be_understood_is_malformed_and_the_message_says_where(told, wished, message):
-    assert told_of(judged(told, **wished)) == ("MALFORMED", message)
+def test_a_submission_that_cannot_be_understood_is_malformed_and_the_message_says_where(told, changed, message):
+    assert told_of(judged(told, **changed)) == ("MALFORMED", message)
 
 
 def test_a_dependency_has_to_be_known_of_the_same_tenant_and_with_a_condition_that_is_one(told):
@@ -251,8 +253,8 @@ def test_a_dependency_may_stand_in_the_same_batch_or_have_been_answered_long_ago
 
 
 def test_hostile_words_are_cut_before_they_go_into_a_fact(told):
-    for wished in ({"after": (After(job="x" * 100_000),)}, {"time_limit": "x" * 100_000}, {"request": {"x" * 100_000: 1}}):
-        fact = judged(told, **wished)
+    for changed in ({"after": (After(job="x" * 100_000),)}, {"time_limit": "x" * 100_000}, {"request": {"x" * 100_000: 1}}):
+        fact = judged(told, **changed)
         assert (fact.reason, len(fact.message) <= 512) == ("MALFORMED", True)
 
 
@@ -294,7 +296,7 @@ def test_an_id_is_usable_from_a_day_ago_to_five_minutes_ahead(told, before, usab
         ),
     ],
 )
-def test_a_wish_that_is_understood_may_be_rejected_for_its_queue_and_for_its_size(told, asker, reason, message):
+def test_a_submission_that_is_understood_may_be_rejected_for_its_queue_and_for_its_size(told, asker, reason, message):
     assert told_of(judged(told, asker)) == (reason, message)
 
 
@@ -337,8 +339,10 @@ def test_the_groups_rules_are_checked_applied_and_on_record(told):
     rules = {"env": {"HF_HOME": "/data"}, "secrets": {"HF": "file:hf"}, "give_secrets": ("HF",), "default_image": "base:1"}
     ruled(told, **rules, deny_images=("evil*",), deny_env=("LD_*",))
     sealed = []
-    wish = msgspec.structs.replace(WISH, env={"A": "b"})
-    fact = judge(told.state, ANN, wish, told.now, pending=0, batch=(), seal=lambda *said: sealed.append(said[2]) or "sealed")
+    submission = msgspec.structs.replace(SUBMISSION, env={"A": "b"})
+    fact = judge(
+        told.state, ANN, submission, told.now, pending=0, batch=(), seal=lambda *said: sealed.append(said[2]) or "sealed"
+    )
     assert fact.rules == ("image base:1 by default", "env HF_HOME set", "secret HF from file:hf")
     assert (sealed[0].env, sealed[0].secrets, sealed[0].image) == ({"A": "b", "HF_HOME": "/data"}, {"HF": "file:hf"}, "base:1")
     assert told_of(judged(told, image="evil:1"))[0] == "RUNTIME_RULE"

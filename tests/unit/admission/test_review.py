@@ -1,4 +1,4 @@
-"""Verdicts judged again by the ledger alone: what was forged does not follow, and what only the wish could tell is not guessed."""
+"""Verdicts judged again by the ledger alone: what was forged does not follow, and what only the submission could tell is not guessed."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_what_the_profile_and_the_group_give_is_made_again(told, forged, names, 
     assert objection.instead == structs.replace(fact, **instead)
 
 
-def test_a_secret_that_the_wish_may_have_asked_for_is_no_objection(told):
+def test_a_secret_that_the_submission_may_have_asked_for_is_no_objection(told):
     assert whys(told, admitted(rules=(*GIVEN, "secret KEY from env:K"))) == []
 
 
@@ -204,7 +204,7 @@ def test_how_long_too_many_have_to_wait_is_judged_again(told):
         f.WishRefusedV1(wish=3, subject=submit(*ANN[:4]), reason="ID_REUSED", message="another content"),
     ],
 )
-def test_what_only_the_wish_could_tell_is_counted_and_not_guessed(told, fact):
+def test_what_only_the_submission_could_tell_is_counted_and_not_guessed(told, fact):
     review = reviewed(told, fact)
     assert (review.objections, review.judged, dict(review.unverifiable)) == ([], 0, {fact.reason: 1})
 
@@ -235,9 +235,9 @@ def test_what_is_to_be_stopped_has_to_be_there(told):
 
 def test_a_position_only_goes_forward(told):
     told.say(f.WishesJudgedV1(through=5), by="admission")
-    assert whys(told, f.WishesJudgedV1(through=5)) == ["wishes through 5 had been judged already"]
+    assert whys(told, f.WishesJudgedV1(through=5)) == ["submissions through 5 had been judged already"]
     late = f.WishRefusedV1(wish=5, subject=submit(*ANN[:4]), reason="MALFORMED", message="no JSON")
-    assert whys(told, late) == ["wish 5 had been judged already"]
+    assert whys(told, late) == ["submission 5 had been judged already"]
 
 
 def test_refusals_are_stated_one_by_one_to_a_number_and_counted_from_there(told):

@@ -6,7 +6,7 @@ import pytest
 
 from headrace.admission.runtime import default_request, rules_of, text_of, uses, with_defaults
 from headrace.contracts.documents.model import Group, Mount, RuntimeRules
-from headrace.contracts.messages.submissions import JobText, JobWish
+from headrace.contracts.messages.submissions import JobSubmission, JobText
 
 RULES = RuntimeRules(
     env={"HF_HOME": "/data/hf", "MODE": "team"},
@@ -18,12 +18,14 @@ RULES = RuntimeRules(
 )
 
 
-def wish(**said):
-    return JobWish(id="x", command=("python",), **said)
+def submission(**said):
+    return JobSubmission(id="x", command=("python",), **said)
 
 
 def test_a_job_gets_what_the_rules_give_and_keeps_its_own_else():
-    said = with_defaults(RULES, wish(env={"MODE": "mine", "SEED": "7"}, secret_env=("KEY",), workdir="/w", on_abort=("save",)))
+    said = with_defaults(
+        RULES, submission(env={"MODE": "mine", "SEED": "7"}, secret_env=("KEY",), workdir="/w", on_abort=("save",))
+    )
     assert text_of(RULES, said) == JobText(
         command=("python",),
         env={"MODE": "team", "SEED": "7", "HF_HOME": "/data/hf"},
@@ -37,7 +39,7 @@ def test_a_job_gets_what_the_rules_give_and_keeps_its_own_else():
 
 
 def test_what_is_used_is_named_without_a_value():
-    said = with_defaults(RULES, wish(secret_env=("KEY",)))
+    said = with_defaults(RULES, submission(secret_env=("KEY",)))
     told = uses(RULES, said, text_of(RULES, said))
     assert told == (
         "image base:1 by default",
@@ -52,11 +54,11 @@ def test_what_is_used_is_named_without_a_value():
 
 
 def test_a_job_that_names_an_image_keeps_it():
-    assert with_defaults(RULES, wish(image="mine:2")).image == "mine:2"
+    assert with_defaults(RULES, submission(image="mine:2")).image == "mine:2"
 
 
 def test_a_group_without_rules_changes_nothing():
-    said = wish(env={"A": "b"}, secret_env=("X",))
+    said = submission(env={"A": "b"}, secret_env=("X",))
     rules = rules_of(None)
     assert rules_of(Group(name="g")) == rules
     assert with_defaults(rules, said) is said

@@ -12,7 +12,7 @@ from headrace.bus.log import LogUnavailable, Message
 from headrace.bus.memory import MemoryLog
 from headrace.bus.text_encryption import KEYS, Keyring
 from headrace.contracts.facts import JobAdmittedV1, WishesJudgedV1, WishRefusedV1
-from headrace.contracts.messages.submissions import JobText, JobWish
+from headrace.contracts.messages.submissions import JobSubmission, JobText
 from headrace.contracts.transport.codec import decode, encode
 from headrace.contracts.transport.subjects import cancel, submit
 from headrace.domain.state.state import State
@@ -82,9 +82,9 @@ class TestTheService:
         monkeypatch.setattr(deciding, "settle", lambda: None)
         return bus
 
-    async def test_a_wish_is_judged_its_text_sealed_and_the_message_forgotten(self, bus, tmp_path):
-        wish = JobWish(id=JOB_ID, command=("train", "it"), env={"A": "b"})
-        bus.submits.append_now(QUEUE, encode(wish), None)
+    async def test_a_submission_is_judged_its_text_sealed_and_the_message_forgotten(self, bus, tmp_path):
+        submission = JobSubmission(id=JOB_ID, command=("train", "it"), env={"A": "b"})
+        bus.submits.append_now(QUEUE, encode(submission), None)
         async with running(service.main(bus.service("admission", tmp_path))):
             await until(lambda: bus.submits.first == 2)
         admitted, judged = bus.stated("admission")
@@ -93,9 +93,9 @@ class TestTheService:
             command=("train", "it"), env={"A": "b"}
         )
 
-    async def test_a_restart_goes_on_behind_the_last_wish_judged(self, bus, tmp_path):
+    async def test_a_restart_goes_on_behind_the_last_submission_judged(self, bus, tmp_path):
         for _ in range(3):
-            bus.submits.append_now(QUEUE, b"no wish", None)
+            bus.submits.append_now(QUEUE, b"no submission", None)
         bus.state("admission", WishesJudgedV1(through=2))
         async with running(service.main(bus.service("admission", tmp_path))):
             await until(lambda: bus.submits.first == 4)
@@ -114,7 +114,7 @@ class TestTheService:
         ]
 
 
-class TestReadingWishes:
+class TestReadingSubmissions:
     async def test_nothing_is_read_before_the_ledger_has_been(self):
         submits, fake = Submits(messages=1), FakeDeciding()
         fake.caught_up.clear()
@@ -161,7 +161,7 @@ class TestReadingWishes:
             assert len(submits._readers) == 1
         assert len(submits._readers) == 0
 
-    async def test_wishes_are_read_for_admission_only(self):
+    async def test_submissions_are_read_for_admission_only(self):
         fake = FakeDeciding()
         fake.decider = object()
         with pytest.raises(TypeError, match="admission reads submissions for its own decider only"):

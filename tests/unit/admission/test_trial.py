@@ -9,7 +9,7 @@ from headrace.admission.judge import Asker
 from headrace.admission.trial import try_message
 from headrace.contracts import facts as f
 from headrace.contracts.messages.queries import TrialRequest
-from headrace.contracts.messages.submissions import JobWish, JobWishes
+from headrace.contracts.messages.submissions import JobSubmission, JobSubmissions
 from headrace.contracts.transport.codec import Malformed, encode
 from headrace.contracts.transport.subjects import by, submit
 from headrace.contracts.values.amounts import GPU, GPU_UNITS
@@ -20,11 +20,11 @@ from tests.unit.domain.snapshot import differences, snapshot
 
 ANN = Asker("default", "ann", "ml", "one")
 QUEUE = submit(*ANN[:4])
-KNOWN = JobWish(id=make_job_id(START // 1_000, bytes(10)), command=("a",))
+KNOWN = JobSubmission(id=make_job_id(START // 1_000, bytes(10)), command=("a",))
 
 
-def wish(number: int, **said: object) -> JobWish:
-    return JobWish(**{"id": make_job_id(START // 1_000, bytes([0] * 9 + [number])), "command": ("a",), **said})
+def submission(number: int, **said: object) -> JobSubmission:
+    return JobSubmission(**{"id": make_job_id(START // 1_000, bytes([0] * 9 + [number])), "command": ("a",), **said})
 
 
 @pytest.fixture
@@ -42,17 +42,17 @@ def told() -> History:
     return history
 
 
-def verdicts(told: History, *wishes: JobWish, subject: str = QUEUE) -> list[tuple[str, str]]:
+def verdicts(told: History, *submissions: JobSubmission, subject: str = QUEUE) -> list[tuple[str, str]]:
     """(handle and id, reason) of each; the state is left alone."""
     before = snapshot(told.state)
-    message = encode(wishes[0]) if len(wishes) == 1 else encode(JobWishes(jobs=wishes))
+    message = encode(submissions[0]) if len(submissions) == 1 else encode(JobSubmissions(jobs=submissions))
     answer = try_message(told.state, TrialRequest(subject=subject, message=msgspec.Raw(message)), told.now)
     assert differences(snapshot(told.state), before) == []
     return [(one.job.partition(".")[2], one.reason) for one in answer.verdicts]
 
 
-def test_each_wish_is_judged_as_if_those_before_it_had_been_admitted(told):
-    asked = [wish(1), wish(2), wish(3, request={"gpu": "64"})]
+def test_each_submission_is_judged_as_if_those_before_it_had_been_admitted(told):
+    asked = [submission(1), submission(2), submission(3, request={"gpu": "64"})]
     assert verdicts(told, *asked) == [
         (f"ann.{asked[0].id}", ""),
         (f"ann.{asked[1].id}", "TOO_MANY_PENDING"),  # one waits, and the first would
@@ -62,17 +62,19 @@ def test_each_wish_is_judged_as_if_those_before_it_had_been_admitted(told):
 
 def test_a_job_that_is_there_is_one_already_and_its_id_good_for_nothing_else(told):
     other = msgspec.structs.replace(KNOWN, name="other")
-    twice = (wish(1), wish(1), wish(1, name="another"))
+    twice = (submission(1), submission(1), submission(1, name="another"))
     assert verdicts(told, KNOWN) == [(f"ann.{KNOWN.id}", "")]
     assert verdicts(told, other) == [(f"ann.{KNOWN.id}", "ID_REUSED")]
     assert [reason for _, reason in verdicts(told, *twice)] == ["", "", "ID_REUSED"]
-    assert verdicts(told, wish(1, id="x")) == [("", "MALFORMED")]
+    assert verdicts(told, submission(1, id="x")) == [("", "MALFORMED")]
 
 
 def test_who_speaks_for_whom_is_judged_alike(told):
-    first = wish(1)
+    first = submission(1)
     assert verdicts(told, first, subject=by(QUEUE, "acme", "boss")) == [(f"ann.{first.id}", "")]
-    assert verdicts(told, wish(2, on_behalf_of="ann"), subject=submit("default", "ci", "ml", "one"))[0][1] == "NOT_ALLOWED"
+    assert (
+        verdicts(told, submission(2, on_behalf_of="ann"), subject=submit("default", "ci", "ml", "one"))[0][1] == "NOT_ALLOWED"
+    )
 
 
 def test_what_cannot_be_read_is_refused_as_a_whole(told):

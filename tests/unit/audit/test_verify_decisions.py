@@ -78,7 +78,7 @@ def test_other_software_is_counted_and_not_judged(written):
     assert (decisions.recomputed, dict(decisions.others), found(decisions)) == (0, {ENGINE: decided}, [])
 
 
-def test_what_people_wished_is_counted_by_who_took_it_down(written):
+def test_what_people_submitted_is_counted_by_who_took_it_down(written):
     assert made_again(written).observed == {"governance": len(of(written, "governance"))}
 
 

@@ -42,20 +42,20 @@ class Tally:
         return self._last.get(writer, (0, ""))
 
 
-class Wishes:
-    """A decider that states one wished node a round, and says what it saw when it was asked."""
+class Nodes:
+    """A decider that states one of its nodes a round, and says what it saw when it was asked."""
 
-    def __init__(self, fold: Tally, wishes: Iterable[str] = (), wakeup: int | None = None) -> None:
+    def __init__(self, fold: Tally, nodes: Iterable[str] = (), wakeup: int | None = None) -> None:
         self.fold = fold
-        self.wishes = list(wishes)
+        self.nodes = list(nodes)
         self.wakeup = wakeup
         self.asked: list[tuple[int, int]] = []
         self.idle = asyncio.Event()
 
     def decide(self, now: int) -> Draft | None:
         self.asked.append((self.fold.sequence, now))
-        if self.wishes:
-            return Draft((_fact(self.wishes.pop(0)),), cause="a wish")
+        if self.nodes:
+            return Draft((_fact(self.nodes.pop(0)),), cause="a node")
         self.idle.set()
         return None
 
@@ -97,13 +97,13 @@ async def _running(loop: ServiceLoop) -> AsyncIterator[asyncio.Task[None]]:
     await asyncio.gather(task, return_exceptions=True)
 
 
-def _loop(log: MemoryLog, decider: Wishes, clock: Callable[[], int] = _clock, **hooks: Callable[..., None]) -> ServiceLoop:
+def _loop(log: MemoryLog, decider: Nodes, clock: Callable[[], int] = _clock, **hooks: Callable[..., None]) -> ServiceLoop:
     return ServiceLoop(log, decider.fold, clock, chain=Chain(log, WRITER, "1"), decider=decider, **hooks)  # type: ignore[arg-type]
 
 
 async def test_what_is_in_the_log_is_folded_before_the_first_decision() -> None:
     log = _log(*(f"n{n}" for n in range(500)))
-    decider = Wishes(Tally())
+    decider = Nodes(Tally())
     async with _running(_loop(log, decider)):
         await decider.settled()
     assert decider.asked == [(500, 100 * SECOND)]
@@ -111,22 +111,22 @@ async def test_what_is_in_the_log_is_folded_before_the_first_decision() -> None:
 
 async def test_each_decision_is_one_record_that_comes_back_before_the_next() -> None:
     log = _log("other")
-    decider = Wishes(Tally(), ["a", "b"])
+    decider = Nodes(Tally(), ["a", "b"])
     async with _running(_loop(log, decider)):
         await decider.settled()
     assert decider.asked == [(1, 100 * SECOND), (2, 100 * SECOND), (3, 100 * SECOND)]
     assert decider.fold.nodes == ["other", "a", "b"]
     records = [decode_record(message.payload) for message in log.messages_after(1)]
     assert [(r.by, r.as_of, r.cause, r.facts) for r in records] == [
-        (WRITER, 1, "a wish", (_fact("a"),)),
-        (WRITER, 2, "a wish", (_fact("b"),)),
+        (WRITER, 1, "a node", (_fact("a"),)),
+        (WRITER, 2, "a node", (_fact("b"),)),
     ]
 
 
 async def test_a_restarted_service_goes_on_behind_its_last_record() -> None:
     log = _log()
-    for wish in ("a", "b"):
-        decider = Wishes(Tally(), [wish])
+    for node in ("a", "b"):
+        decider = Nodes(Tally(), [node])
         async with _running(_loop(log, decider)):
             await decider.settled()
     first, second = log.messages_after(0)
@@ -135,7 +135,7 @@ async def test_a_restarted_service_goes_on_behind_its_last_record() -> None:
 
 async def test_a_message_of_somebody_else_is_folded_and_decided_on() -> None:
     log = _log()
-    decider = Wishes(Tally())
+    decider = Nodes(Tally())
     async with _running(_loop(log, decider)):
         await decider.settled()
         _state(log, Chain(log, "admission", "1"), 1, "x", "y")
@@ -145,15 +145,15 @@ async def test_a_message_of_somebody_else_is_folded_and_decided_on() -> None:
 
 async def test_a_nudge_makes_it_look_again_and_is_not_lost_while_it_works() -> None:
     log = _log()
-    decider = Wishes(Tally())
+    decider = Nodes(Tally())
     loop = _loop(log, decider)
     loop.nudge()  # before it runs: harmless
     async with _running(loop):
         await decider.settled()
-        decider.wishes.append("a")
+        decider.nodes.append("a")
         loop.nudge()
         await decider.settled()
-        decider.wishes.append("b")
+        decider.nodes.append("b")
         loop.nudge()
         loop.nudge()
         await decider.settled()
@@ -162,12 +162,12 @@ async def test_a_nudge_makes_it_look_again_and_is_not_lost_while_it_works() -> N
 
 async def test_it_decides_again_when_the_next_wakeup_is_reached() -> None:
     now = [100 * SECOND]
-    decider = Wishes(Tally(), wakeup=100 * SECOND + 2_000)
+    decider = Nodes(Tally(), wakeup=100 * SECOND + 2_000)
     async with _running(_loop(_log(), decider, lambda: now[0])):
         await decider.settled()
         now[0] += 2_000
         decider.wakeup = None
-        decider.wishes.append("late")
+        decider.nodes.append("late")
         await decider.settled()
     assert decider.asked[0] == (0, 100 * SECOND)
     assert (decider.asked[-1], decider.fold.nodes) == ((1, 100 * SECOND + 2_000), ["late"])
@@ -176,7 +176,7 @@ async def test_it_decides_again_when_the_next_wakeup_is_reached() -> None:
 async def test_time_never_runs_backwards_where_the_fold_is_ahead_of_the_clock() -> None:
     log = _log()
     _state(log, Chain(log, "admission", "1"), 101 * SECOND, "x")
-    decider = Wishes(Tally(), ["a"])
+    decider = Nodes(Tally(), ["a"])
     async with _running(_loop(log, decider)):
         await decider.settled()
     assert decode_record(log.messages_after(1)[0].payload).now == 101 * SECOND
@@ -184,7 +184,7 @@ async def test_time_never_runs_backwards_where_the_fold_is_ahead_of_the_clock() 
 
 async def test_a_clock_far_ahead_of_the_logs_is_not_believed() -> None:
     log = _log(clock=lambda: 50 * SECOND)
-    decider = Wishes(Tally(), ["a", "b"])
+    decider = Nodes(Tally(), ["a", "b"])
     async with _running(_loop(log, decider, steady=lambda: 7 * SECOND)):
         await decider.settled()
     assert [decode_record(message.payload).now for message in log.messages_after(0)] == [50 * SECOND, 50 * SECOND]
@@ -193,12 +193,12 @@ async def test_a_clock_far_ahead_of_the_logs_is_not_believed() -> None:
 async def test_a_clock_that_is_set_far_ahead_later_is_not_believed_for_a_single_record() -> None:  # R34
     now = [50 * SECOND]
     log = _log(clock=lambda: 50 * SECOND)
-    decider = Wishes(Tally())
+    decider = Nodes(Tally())
     loop = _loop(log, decider, lambda: now[0], steady=lambda: 7 * SECOND)
     async with _running(loop):
         await decider.settled()
         now[0] = 55 * SECOND
-        decider.wishes += ["a", "b"]
+        decider.nodes += ["a", "b"]
         loop.nudge()
         await decider.settled()
     assert [decode_record(message.payload).now for message in log.messages_after(0)] == [50 * SECOND, 50 * SECOND]
@@ -206,12 +206,12 @@ async def test_a_clock_that_is_set_far_ahead_later_is_not_believed_for_a_single_
 
 async def test_the_log_is_asked_for_its_time_again_before_a_decision_that_comes_much_later() -> None:  # R34
     time = {"log": 50 * SECOND, "clock": 50 * SECOND, "steady": 7 * SECOND}
-    log, decider = _log(clock=lambda: time["log"]), Wishes(Tally())
+    log, decider = _log(clock=lambda: time["log"]), Nodes(Tally())
     loop = _loop(log, decider, lambda: time["clock"], steady=lambda: time["steady"])
     async with _running(loop):
         await decider.settled()
         time |= {"log": 4_000 * SECOND, "clock": 4_005 * SECOND, "steady": 3_962 * SECOND}  # both our clocks go too fast
-        decider.wishes.append("a")
+        decider.nodes.append("a")
         loop.nudge()
         await decider.settled()
     assert [decode_record(message.payload).now for message in log.messages_after(0)] == [4_000 * SECOND]
@@ -219,7 +219,7 @@ async def test_the_log_is_asked_for_its_time_again_before_a_decision_that_comes_
 
 async def test_somebody_else_writing_in_this_name_deposes_it_though_it_has_nothing_to_say() -> None:
     log = _log("other")
-    decider = Wishes(Tally(), ["a"])
+    decider = Nodes(Tally(), ["a"])
     async with _running(_loop(log, decider)) as task:
         await decider.settled()
         other = Chain(log, WRITER, "1")
@@ -232,7 +232,7 @@ async def test_somebody_else_writing_in_this_name_deposes_it_though_it_has_nothi
 
 async def test_somebody_else_being_faster_in_this_name_deposes_it() -> None:
     log = _log()
-    decider = Wishes(Tally(), ["a"])
+    decider = Nodes(Tally(), ["a"])
     decide = decider.decide
 
     def slowly(now: int) -> Draft | None:
@@ -249,12 +249,12 @@ async def test_a_gap_in_the_log_stops_it() -> None:
     log = _log("a", "b")
     await log.purge_through(1)
     with pytest.raises(LogBroken):
-        await _loop(log, Wishes(Tally())).run()
+        await _loop(log, Nodes(Tally())).run()
 
 
 async def test_the_hooks_hear_of_the_tip_of_each_message_and_of_each_append() -> None:
     log = _log("x", "y")
-    decider = Wishes(Tally(), ["a"])
+    decider = Nodes(Tally(), ["a"])
     heard: list[object] = []
     loop = _loop(
         log,
@@ -277,7 +277,7 @@ async def test_without_a_decider_it_only_follows() -> None:
         await asyncio.wait_for(reached.wait(), PATIENCE)
     assert fold.nodes == ["x", "y"]
     with pytest.raises(ValueError, match="pass both or neither"):
-        ServiceLoop(log, fold, _clock, decider=Wishes(fold))
+        ServiceLoop(log, fold, _clock, decider=Nodes(fold))
 
 
 async def test_following_gives_batches_and_with_a_wait_also_the_silence() -> None:
@@ -302,7 +302,7 @@ class Waits:
 async def test_who_waits_for_its_turn_folds_along_and_goes_on_behind_who_decided_before() -> None:
     log, turn = _log("other"), Waits()
     before = Chain(log, WRITER, "1")
-    decider = Wishes(Tally(), ["b"])
+    decider = Nodes(Tally(), ["b"])
     loop = _loop(log, decider, turn=turn)  # type: ignore[arg-type]
     async with _running(loop):
         _state(log, before, 1, "a")

@@ -37,7 +37,7 @@ def terminal(monkeypatch):
     return types
 
 
-def test_a_cancel_is_a_wish_about_the_job_whoever_owns_it(headrace):
+def test_a_cancel_is_a_request_about_the_job_whoever_owns_it(headrace):
     ran = headrace(["cancel", ID, "--reason", "wrong data"], judged=view("running", "bob"), cancel_many=None)
     assert ran[:3] == (0, f"{ID} will end\n", "")
     assert cancelled(ran) == [([f"acme.bob.{ID}"], "wrong data")]

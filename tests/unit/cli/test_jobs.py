@@ -179,7 +179,7 @@ def test_following_outlives_a_node_that_is_away(headrace):
 
 
 @pytest.mark.parametrize("state", ["running", "suspended"])
-def test_a_requeue_is_a_wish_about_what_runs_or_is_suspended(headrace, state):
+def test_a_requeue_is_a_request_about_what_runs_or_is_suspended(headrace, state):
     ran = headrace(["requeue", ID, "--reason", "slow node"], judged=view(state), requeue=None)
     assert ran[:3] == (0, f"{ID} will leave by its ladder and wait again\n", "")
     assert ran.said[1] == ("requeue", (KEY, "slow node"), {})

@@ -1,4 +1,4 @@
-"""`headrace submit`: what is typed becomes wishes, and what becomes of them is told."""
+"""`headrace submit`: what is typed becomes submissions, and what becomes of them is told."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ def view(state, job=JOB, **more):
 
 
 def submitted(ran):
-    """(queue, wishes) of what was submitted."""
-    ((_, (queue, wishes), _),) = [call for call in ran.said if call[0] == "submit_many"]
-    return queue, wishes
+    """(queue, submissions) of what was submitted."""
+    ((_, (queue, submissions), _),) = [call for call in ran.said if call[0] == "submit_many"]
+    return queue, submissions
 
 
 def test_a_submit_prints_the_id_and_is_done_when_it_was_admitted(headrace):
     ran = headrace("submit --queue ai-dev/half -- python train.py --epochs 3", submit_many=(JOB,), judged=view("pending"))
     assert ran[:3] == (0, f"{ID}\n", "")
-    queue, (wish,) = submitted(ran)
-    assert (queue, wish.command) == ("ai-dev/half", ("python", "train.py", "--epochs", "3"))
+    queue, (submission,) = submitted(ran)
+    assert (queue, submission.command) == ("ai-dev/half", ("python", "train.py", "--epochs", "3"))
     assert ran.said[1] == ("judged", (JOB,), {})
 
 
@@ -67,8 +67,8 @@ def test_bytes_that_are_not_utf_8_are_told_by_their_field(headrace, monkeypatch)
 
 
 def test_an_id_that_is_given_makes_a_submit_one_that_may_be_repeated(headrace):
-    _, (wish,) = submitted(headrace(f"submit --queue a/b --id {OTHER} -- true", submit_many=(JOB,), judged=None))
-    assert wish.id == OTHER
+    _, (submission,) = submitted(headrace(f"submit --queue a/b --id {OTHER} -- true", submit_many=(JOB,), judged=None))
+    assert submission.id == OTHER
     ran = headrace(f"submit --queue a/b --id {OTHER} --count 2 -- true")
     assert ran[:3] == (1, "", "headrace: --id names one job: leave out --count, or submit them one by one\n")
 
@@ -79,7 +79,7 @@ def test_an_id_that_is_another_jobs_is_told_and_fails(headrace):
     assert (ran.code, ran.err) == (1, "headrace: id: this id already names a job with other content\n")
 
 
-def test_every_flag_is_a_field_of_the_wish(headrace, monkeypatch, tmp_path):
+def test_every_flag_is_a_field_of_the_submission(headrace, monkeypatch, tmp_path):
     monkeypatch.setenv("SEED", "7")
     monkeypatch.chdir(tmp_path)
     line = [
@@ -88,17 +88,21 @@ def test_every_flag_is_a_field_of_the_wish(headrace, monkeypatch, tmp_path):
         *("--after", f"{OTHER}:any", "--on-abort", "python save.py 'a b'", "--retries", "2", "--request", "gpu=0.25"),
         *("--label", "team=vision", "--", "sh", "-c", "echo -- x"),
     ]
-    _, (wish,) = submitted(headrace(line, submit_many=(JOB,), judged=None))
-    assert (wish.name, wish.env, wish.secret_env, wish.image) == (
+    _, (submission,) = submitted(headrace(line, submit_many=(JOB,), judged=None))
+    assert (submission.name, submission.env, submission.secret_env, submission.image) == (
         "train",
         {"A": "b=c", "SEED": "7"},
         ("TOKEN",),
         "registry/image",
     )
-    assert (wish.workdir, wish.preemptible, wish.priority) == (str(tmp_path / "work"), False, 5)
-    assert (wish.time_limit, wish.after, wish.retries) == ("8h", (After(job=OTHER, when="any"),), 2)
-    assert (wish.on_abort, wish.request, wish.labels) == (("python", "save.py", "a b"), {"gpu": "0.25"}, {"team": "vision"})
-    assert wish.command == ("sh", "-c", "echo -- x")
+    assert (submission.workdir, submission.preemptible, submission.priority) == (str(tmp_path / "work"), False, 5)
+    assert (submission.time_limit, submission.after, submission.retries) == ("8h", (After(job=OTHER, when="any"),), 2)
+    assert (submission.on_abort, submission.request, submission.labels) == (
+        ("python", "save.py", "a b"),
+        {"gpu": "0.25"},
+        {"team": "vision"},
+    )
+    assert submission.command == ("sh", "-c", "echo -- x")
 
 
 @pytest.mark.parametrize(
@@ -113,10 +117,10 @@ def test_every_flag_is_a_field_of_the_wish(headrace, monkeypatch, tmp_path):
     ],
 )
 def test_a_callback_with_shell_syntax_in_it_is_run_by_a_shell(headrace, command, words):
-    _, (wish,) = submitted(
+    _, (submission,) = submitted(
         headrace(["submit", "--queue", "a/b", "--on-abort", command, "--", "true"], submit_many=(JOB,), judged=None)
     )
-    assert wish.on_abort == words
+    assert submission.on_abort == words
 
 
 def test_a_callback_with_half_a_quotation_is_refused(headrace):
@@ -128,9 +132,9 @@ def test_a_callback_with_half_a_quotation_is_refused(headrace):
 def test_several_of_the_same_are_numbered(headrace):
     ran = headrace("submit --queue a/b --name r --count 2 -- true", submit_many=TWO, judged=None)
     assert ran.out == f"{ID}\n{OTHER}\n"
-    _, wishes = submitted(ran)
-    assert [wish.name for wish in wishes] == ["r-1", "r-2"]
-    assert wishes[0].id != wishes[1].id
+    _, submissions = submitted(ran)
+    assert [submission.name for submission in submissions] == ["r-1", "r-2"]
+    assert submissions[0].id != submissions[1].id
 
 
 @pytest.mark.parametrize(

@@ -123,8 +123,8 @@ def test_everything_that_a_report_says_is_told_to_people():
         "void       2 records of nodes count for nothing (n1: 2)",
         "decisions  3 made again, 5 of 20 facts",
         (
-            "           of them 2 verdicts of admission, as far as the ledger says what was wished; "
-            "4 that only the wish itself could tell (MALFORMED: 3, RUNTIME_RULE: 1)"
+            "           of them 2 verdicts of admission, as far as the ledger says what was submitted; "
+            "4 that only the submission itself could tell (MALFORMED: 3, RUNTIME_RULE: 1)"
         ),
         f"           4 by headrace/9: not to be made again by {ENGINE}",
         "           1 that follow from more than the ledger holds (governance: 1)",

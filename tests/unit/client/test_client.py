@@ -13,11 +13,11 @@ from headrace.client import HeadraceError, Refused, SubmittedJob, Unreachable
 from headrace.client import client as client_module
 from headrace.client.client import Client
 from headrace.client.endpoint import ConnectionTarget, Login
-from headrace.client.submissions import make_wish, new_job_id
+from headrace.client.submissions import make_submission, new_job_id
 from headrace.contracts.messages.explanation import WhyView
 from headrace.contracts.messages.orders import LogsAnswer
 from headrace.contracts.messages.queries import Answer, JobRequest, JobsRequest, JobView, QueueView
-from headrace.contracts.messages.submissions import CANCELS_MAX, CancelManyWish
+from headrace.contracts.messages.submissions import CANCELS_MAX, CancelManyRequest
 from headrace.contracts.transport.codec import decode, decode_cancel_many, decode_submit, encode
 from headrace.contracts.values.digests import submission_digest
 
@@ -87,16 +87,16 @@ def test_a_client_speaks_as_its_login_or_as_whom_it_is_told_to(make):
         make(user="Bob Smith")
 
 
-async def test_a_submit_is_a_wish_on_the_queue_of_the_user_without_a_message_id(make):
+async def test_a_submit_is_a_request_on_the_queue_of_the_user_without_a_message_id(make):
     hr = make(ACK)
     job = await hr.submit("ai-dev/half", ["python", "train.py"], id=ID, name="train", trace="")
     assert job == SubmittedJob(
-        ID, KEY, submission_digest("ai-dev", "half", make_wish(["python", "train.py"], id=ID, name="train"))
+        ID, KEY, submission_digest("ai-dev", "half", make_submission(["python", "train.py"], id=ID, name="train"))
     )
     ((subject, payload, headers),) = hr._link.asked
     assert subject == "hr.submit.acme.alice.ai-dev.half"
     assert headers is None
-    assert decode_submit(payload) == (make_wish(["python", "train.py"], id=ID, name="train", trace=""),)
+    assert decode_submit(payload) == (make_submission(["python", "train.py"], id=ID, name="train", trace=""),)
 
 
 async def test_a_submit_whose_acknowledgement_is_lost_is_repeated_with_the_same_id(make):
@@ -128,7 +128,7 @@ async def test_a_submit_that_the_stream_does_not_take_is_refused_with_the_way_ou
 
 async def test_a_submit_beyond_the_cap_of_its_queue_is_refused_with_word_when_to_try_again(make):
     hr = make(b'{"error": {"code": 503, "err_code": 10077, "description": "maximum messages per subject exceeded"}}')
-    with pytest.raises(Refused, match="^too many wishes of this queue are not judged yet; try again in 5 s$") as refused:
+    with pytest.raises(Refused, match="^too many submissions of this queue are not judged yet; try again in 5 s$") as refused:
         await hr.submit("ai-dev/half", ["true"])
     assert (refused.value.code, refused.value.retry_after) == ("TOO_FAST", 5)
 
@@ -144,7 +144,9 @@ async def test_a_submit_among_too_many_is_repeated_with_the_same_id(make):
 
 async def test_a_submit_for_which_there_is_no_room_all_the_time_is_refused_with_word_when_to_try_again(make):
     hr = make(BUSY)
-    with pytest.raises(Refused, match="^too many wishes of this tenant, or of all, are being stored .* in 5 s$") as refused:
+    with pytest.raises(
+        Refused, match="^too many submissions of this tenant, or of all, are being stored .* in 5 s$"
+    ) as refused:
         await hr.submit("ai-dev/half", ["true"])
     assert (refused.value.code, refused.value.retry_after) == ("TOO_FAST", 5)
     assert len(hr._link.asked) > 3
@@ -157,7 +159,7 @@ async def test_a_full_disk_is_said_in_the_words_of_who_has_seen_it(make):
     assert (caught.value.code, caught.value.retry_after) == ("DISK_FULL", 5)
 
 
-async def test_a_disk_that_takes_no_more_is_not_a_queue_with_too_many_wishes(make):
+async def test_a_disk_that_takes_no_more_is_not_a_queue_with_too_many_submissions(make):
     hr = make(b'{"error": {"code": 503, "err_code": 10077, "description": "write /srv/1.blk: no space left on device"}}')
     with pytest.raises(
         Refused, match=r"^NATS cannot write to its disk \(no space left on device\): .*; try again in 5 s$"
@@ -168,19 +170,19 @@ async def test_a_disk_that_takes_no_more_is_not_a_queue_with_too_many_wishes(mak
 
 async def test_many_jobs_are_few_messages(make):
     hr = make(ACK)
-    wishes = [make_wish(["true"]) for _ in range(1_500)]
-    jobs = await hr.submit_many("ai-dev/half", wishes)
-    assert [job.id for job in jobs] == [wish.id for wish in wishes]
-    assert [[wish.id for wish in decode_submit(payload)] for _, payload, _ in hr._link.asked] == [
-        [wish.id for wish in wishes[:1_000]],
-        [wish.id for wish in wishes[1_000:]],
+    submissions = [make_submission(["true"]) for _ in range(1_500)]
+    jobs = await hr.submit_many("ai-dev/half", submissions)
+    assert [job.id for job in jobs] == [submission.id for submission in submissions]
+    assert [[submission.id for submission in decode_submit(payload)] for _, payload, _ in hr._link.asked] == [
+        [submission.id for submission in submissions[:1_000]],
+        [submission.id for submission in submissions[1_000:]],
     ]
 
 
 @pytest.mark.parametrize(
     ("job", "subject"), [(ID, f"hr.cancel.acme.alice.{ID}"), (f"acme.bob.{ID}", f"hr.cancel.acme.bob.{ID}")]
 )
-async def test_a_cancel_is_a_wish_about_ones_own_job_or_the_one_that_a_key_names(make, job, subject):
+async def test_a_cancel_is_a_request_about_ones_own_job_or_the_one_that_a_key_names(make, job, subject):
     hr = make(ACK)
     await hr.cancel(job, "wrong data")
     assert hr._link.asked == [(subject, b'{"reason":"wrong data"}', None)]
@@ -192,16 +194,16 @@ async def test_many_jobs_are_cancelled_by_one_message_for_each_user(make):
     await hr.cancel_many([ID, f"acme.bob.{ID}", *many], "wrong data")
     asked = [(subject, decode_cancel_many(payload)) for subject, payload, _ in hr._link.asked]
     assert asked == [
-        ("hr.cancel.acme.alice.many", CancelManyWish(jobs=(ID, *many[:-1]), reason="wrong data")),
-        ("hr.cancel.acme.alice.many", CancelManyWish(jobs=(many[-1],), reason="wrong data")),
-        ("hr.cancel.acme.bob.many", CancelManyWish(jobs=(ID,), reason="wrong data")),
+        ("hr.cancel.acme.alice.many", CancelManyRequest(jobs=(ID, *many[:-1]), reason="wrong data")),
+        ("hr.cancel.acme.alice.many", CancelManyRequest(jobs=(many[-1],), reason="wrong data")),
+        ("hr.cancel.acme.bob.many", CancelManyRequest(jobs=(ID,), reason="wrong data")),
     ]
 
 
 @pytest.mark.parametrize(
     ("job", "subject"), [(ID, f"hr.requeue.acme.alice.{ID}"), (f"acme.bob.{ID}", f"hr.requeue.acme.bob.{ID}")]
 )
-async def test_a_requeue_is_such_a_wish_too(make, job, subject):
+async def test_a_requeue_is_also_a_request(make, job, subject):
     hr = make(ACK)
     await hr.requeue(job, "slow node")
     assert hr._link.asked == [(subject, b'{"reason":"slow node"}', None)]

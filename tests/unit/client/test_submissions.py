@@ -1,4 +1,4 @@
-"""What a caller says becomes a wish that admission can read, or one line that names the field."""
+"""What a caller says becomes a submission that admission can read, or one line that names the field."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import re
 import pytest
 
 from headrace.client.errors import Refused
-from headrace.client.submissions import make_wish, new_job_id, new_trace, pack, parse_queue
-from headrace.contracts.messages.submissions import After, JobWish
-from headrace.contracts.transport.codec import WISH_BYTES_MAX, decode_submit
+from headrace.client.submissions import make_submission, new_job_id, new_trace, pack, parse_queue
+from headrace.contracts.messages.submissions import After, JobSubmission
+from headrace.contracts.transport.codec import SUBMISSION_BYTES_MAX, decode_submit
 from headrace.contracts.values.ids import is_job_id
 
 ID = "01jd3v8k5w2m4x6z8b0c2e4g6h"
@@ -22,14 +22,14 @@ def test_ids_are_new_ulids_and_traces_are_w3c_traceparents():
     assert re.fullmatch(r"00-[0-9a-f]{32}-[0-9a-f]{16}-01", new_trace())
 
 
-def test_a_wish_has_an_id_and_a_trace_of_its_own():
-    wish = make_wish(["true"])
-    assert is_job_id(wish.id)
-    assert wish == JobWish(id=wish.id, command=("true",), trace=wish.trace)
+def test_a_submission_has_an_id_and_a_trace_of_its_own():
+    submission = make_submission(["true"])
+    assert is_job_id(submission.id)
+    assert submission == JobSubmission(id=submission.id, command=("true",), trace=submission.trace)
 
 
-def test_everything_that_is_said_stands_in_the_wish():
-    wish = make_wish(
+def test_everything_that_is_said_stands_in_the_submission():
+    submission = make_submission(
         ["python", "train.py"],
         id=ID,
         name="train",
@@ -47,7 +47,7 @@ def test_everything_that_is_said_stands_in_the_wish():
         labels={"team": "vision"},
         trace=TRACE,
     )
-    assert wish == JobWish(
+    assert submission == JobSubmission(
         id=ID,
         command=("python", "train.py"),
         name="train",
@@ -90,7 +90,7 @@ def test_everything_that_is_said_stands_in_the_wish():
 )
 def test_what_cannot_be_is_refused_before_it_travels(command, said, message):
     with pytest.raises(Refused, match=message) as caught:
-        make_wish(command, **said)
+        make_submission(command, **said)
     assert caught.value.code == "INVALID"
 
 
@@ -113,7 +113,7 @@ def test_what_cannot_be_is_refused_before_it_travels(command, said, message):
 )
 def test_a_text_that_cannot_travel_or_reach_a_process_is_refused_by_its_field(field, said, text):
     with pytest.raises(Refused) as caught:
-        make_wish(**({"command": ["true"]} | said(text)))
+        make_submission(**({"command": ["true"]} | said(text)))
     why = "this is not UTF-8; write it as UTF-8, or keep such bytes in a file that the job reads"
     assert (caught.value.code, str(caught.value)) == (
         "INVALID",
@@ -129,25 +129,25 @@ def test_a_queue_is_a_policy_and_a_profile():
 
 
 def test_one_job_is_a_message_by_itself_and_several_are_one_message():
-    one, two = make_wish(["true"]), make_wish(["false"])
+    one, two = make_submission(["true"]), make_submission(["false"])
     assert [decode_submit(payload) for _, payload in pack([one])] == [(one,)]
     assert [decode_submit(payload) for _, payload in pack([one, two])] == [(one, two)]
     assert pack([]) == []
 
 
 def test_no_message_has_more_than_a_thousand_jobs():
-    wishes = [make_wish(["true"], id=ID) for _ in range(2_001)]
-    assert [len(jobs) for jobs, _ in pack(wishes)] == [1_000, 1_000, 1]
+    submissions = [make_submission(["true"], id=ID) for _ in range(2_001)]
+    assert [len(jobs) for jobs, _ in pack(submissions)] == [1_000, 1_000, 1]
 
 
 def test_no_message_is_larger_than_the_bus_takes():
-    wishes = [make_wish(["echo", "x" * 100_000]) for _ in range(25)]
-    messages = pack(wishes)
-    assert [wish for jobs, _ in messages for wish in jobs] == wishes
+    submissions = [make_submission(["echo", "x" * 100_000]) for _ in range(25)]
+    messages = pack(submissions)
+    assert [submission for jobs, _ in messages for submission in jobs] == submissions
     assert [decode_submit(payload) for _, payload in messages] == [jobs for jobs, _ in messages]
-    assert max(len(payload) for _, payload in messages) <= WISH_BYTES_MAX
+    assert max(len(payload) for _, payload in messages) <= SUBMISSION_BYTES_MAX
 
 
 def test_a_job_that_is_too_large_by_itself_is_refused():
     with pytest.raises(Refused, match="a job is at most 1048576 bytes"):
-        pack([make_wish(["echo", "x" * WISH_BYTES_MAX])])
+        pack([make_submission(["echo", "x" * SUBMISSION_BYTES_MAX])])

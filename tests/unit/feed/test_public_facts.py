@@ -287,9 +287,9 @@ def test_what_is_nobodys_business_is_not_told(tell, fact):
 
 def test_who_was_erased_is_heard_of_under_the_name_in_the_place_of_theirs(hall, tell):
     hall.state.tokens.erased["acme", "alice"] = "erased-1"
-    wish = f.WishRefusedV1(wish=3, subject="hr.submit.acme.alice.dev.two", reason="MALFORMED", message="no JSON")
+    submission = f.WishRefusedV1(wish=3, subject="hr.submit.acme.alice.dev.two", reason="MALFORMED", message="no JSON")
     ended = f.JobEndedV1(job=MINE, attempt=1, state="cancelled", cause="cancelled")
-    assert tell(wish, ended, stop("preempted", MINE)) == {
+    assert tell(submission, ended, stop("preempted", MINE)) == {
         "acme.wish.refused.erased-1": {
             "wish": 3,
             "user": "erased-1",

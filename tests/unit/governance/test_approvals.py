@@ -27,9 +27,9 @@ def registered(hall, node, gpus=2, **labels):
     hall.say(fact, by=f"node.{node}")
 
 
-def decided(site, wish):
+def decided(site, operation):
     """The decision; what was stated is law."""
-    decision = wish(site.state, 0)
+    decision = operation(site.state, 0)
     if decision.facts:
         site.say(*decision.facts)
     return decision

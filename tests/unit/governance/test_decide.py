@@ -33,8 +33,8 @@ class Talk:
         self.governance = Governance(installation.state, ZONES)
         self.answers: list[tuple[str, Decision | Exception]] = []
 
-    def ask(self, name, wish):
-        self.governance.ask(wish, lambda outcome: self.answers.append((name, outcome)))
+    def ask(self, name, operation):
+        self.governance.ask(operation, lambda outcome: self.answers.append((name, outcome)))
 
     def decide(self):
         """One round of the loop: decide, append, read back. The facts."""
@@ -102,9 +102,9 @@ def test_what_changes_nothing_is_answered_at_once_and_the_next_has_its_turn(talk
 
 
 def test_an_overtaken_revision_is_refused_with_the_new_plan(talk):
-    wish = applying(documents(groups=[{"name": "all", "members": ["bob"]}]), ADMIN, revisions={"group/default/all": 1})
-    talk.ask("first", wish)
-    talk.ask("again", wish)
+    operation = applying(documents(groups=[{"name": "all", "members": ["bob"]}]), ADMIN, revisions={"group/default/all": 1})
+    talk.ask("first", operation)
+    talk.ask("again", operation)
     while talk.decide():
         pass
     (_, first), (_, again) = talk.answers

@@ -19,7 +19,7 @@ def hall(site):
     return site
 
 
-def wished(site, job, *, force=True, reason="the demo"):
+def decided(site, job, *, force=True, reason="the demo"):
     return forcing(ForceRequest(job=job, force=force, reason=reason), ADMIN)(site.state, 0)
 
 
@@ -27,17 +27,17 @@ def test_it_is_a_fact_with_author_and_reason_by_key_or_by_id(hall):
     job = hall.job("q/one", on="w1")
     fact = f.PreemptionForcedV1(author=ADMIN, reason="the demo", job=job, attempt=1)
     for name in (job, job.rpartition(".")[2]):
-        decision = wished(hall, name)
+        decision = decided(hall, name)
         assert (decision.facts, decision.answer.changes[0].name, decision.error) == ((fact,), job, "")
 
 
 def test_without_force_or_a_reason_or_a_job_that_runs_nothing_is_taken(hall):
     job, waiting = hall.job("q/one", on="w1"), hall.job("q/one")
     asked = [
-        wished(hall, job, force=False),
-        wished(hall, job, reason="  "),
-        wished(hall, waiting),
-        wished(hall, "nobody"),
+        decided(hall, job, force=False),
+        decided(hall, job, reason="  "),
+        decided(hall, waiting),
+        decided(hall, "nobody"),
     ]
     assert [(decision.code, decision.facts) for decision in asked] == [
         ("REFUSED", ()),

@@ -28,7 +28,7 @@ class Bus:
 
 
 class Installation:
-    """Its level is what the wishes say that were decided."""
+    """Its level is what the operations say that were decided."""
 
     def __init__(self, monkeypatch, expected=("feed",)):
         monkeypatch.setattr(level_upgrade, "LOOK_EVERY", 0.001)
@@ -40,11 +40,11 @@ class Installation:
         )
         self.raising = LevelUpgrade(deciding, self.decided, expected, newest=2)
 
-    async def decided(self, wish):
+    async def decided(self, operation):
         self.asked += 1
         if self.asked == 1:
             raise Refused("UNAVAILABLE", "not now")
-        for fact in wish(self.state, 0).facts:
+        for fact in operation(self.state, 0).facts:
             self.state.terms.level = fact.level
         self.raised.set()
         return ApplyAnswer(changes=(), applied=True)

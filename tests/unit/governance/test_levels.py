@@ -66,11 +66,11 @@ def test_of_many_nodes_the_first_are_named(site):
 
 
 def test_the_level_is_raised_once_and_not_past_a_node_that_has_come_meanwhile(site):
-    wish = raising(2)
+    operation = raising(2)
     site.node("gpu09")
-    assert wish(site.state, 0) == KEPT
+    assert operation(site.state, 0) == KEPT
     for name in site.state.nodes:
         site.state.terms.executors[name] = 2
-    assert wish(site.state, 0) == KEPT._replace(facts=(f.InstallationLevelV1(level=2, release="0.2.0"),))
+    assert operation(site.state, 0) == KEPT._replace(facts=(f.InstallationLevelV1(level=2, release="0.2.0"),))
     site.state.terms.level = 2
-    assert wish(site.state, 0) == KEPT
+    assert operation(site.state, 0) == KEPT

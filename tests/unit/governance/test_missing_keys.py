@@ -27,8 +27,8 @@ class Installation:
         deciding = SimpleNamespace(fold=SimpleNamespace(state=self.told.state), caught_up=caught_up)
         self.missing_keys = MissingKeys(deciding, self.decided, self.keys, str(folder))
 
-    async def decided(self, wish):
-        decision = wish(self.told.state, self.told.now)
+    async def decided(self, operation):
+        decision = operation(self.told.state, self.told.now)
         if decision.facts:
             self.said += decision.facts
             self.told.say(*decision.facts)

@@ -55,8 +55,8 @@ async def play(hall, monkeypatch, node, answer=None):
     monkeypatch.setattr(module, "wall_clock", lambda: NOW)
     deciding, stated = FakeDeciding(hall.state, answer), asyncio.Event()
 
-    async def decided(wish):
-        decision = wish(hall.state, 0)
+    async def decided(operation):
+        decision = operation(hall.state, 0)
         if decision.facts:
             hall.say(*decision.facts)
         stated.set()

@@ -22,7 +22,7 @@ def hall(site):
     return site
 
 
-def wished(site, make, node, reason=""):
+def carried_out(site, make, node, reason=""):
     """The facts, and what changes, or the code of the refusal; what was stated is law."""
     decision = make(NodeRequest(node=node, reason=reason), ADMIN)(site.state, 0)
     if decision.facts:
@@ -40,27 +40,27 @@ def overdue(site, job):
 def test_a_node_is_set_aside_and_taken_back_each_once(hall):
     cordon, uncordon = partial(cordoning, cordon=True), partial(cordoning, cordon=False)
     cordoned = f.NodeCordonedV1(author=ADMIN, reason="fan", node="w1")
-    assert wished(hall, cordon, "w1", "fan") == ((cordoned,), [("cordoned: no -> fan",)])
-    assert wished(hall, cordon, "w1", "fan") == ((), ["keep"])
-    assert wished(hall, uncordon, "w1") == ((f.NodeUncordonedV1(author=ADMIN, node="w1"),), [("cordoned: fan -> no",)])
-    assert wished(hall, uncordon, "w1") == ((), ["keep"])
+    assert carried_out(hall, cordon, "w1", "fan") == ((cordoned,), [("cordoned: no -> fan",)])
+    assert carried_out(hall, cordon, "w1", "fan") == ((), ["keep"])
+    assert carried_out(hall, uncordon, "w1") == ((f.NodeUncordonedV1(author=ADMIN, node="w1"),), [("cordoned: fan -> no",)])
+    assert carried_out(hall, uncordon, "w1") == ((), ["keep"])
 
 
 def test_a_cordon_without_a_reason_names_who_did_it(hall):
     cordon = partial(cordoning, cordon=True)
-    assert wished(hall, cordon, "w1")[1] == [("cordoned: no -> cordoned by default.admin",)]
+    assert carried_out(hall, cordon, "w1")[1] == [("cordoned: no -> cordoned by default.admin",)]
     assert hall.state.nodes["w1"].cordoned == "cordoned by default.admin"
-    assert wished(hall, cordon, "w1") == ((), ["keep"])
+    assert carried_out(hall, cordon, "w1") == ((), ["keep"])
 
 
 def test_a_drain_says_how_many_have_to_leave_and_uncordoning_ends_it(hall):
     hall.job("q/one", on="w1")
     drained = f.NodeDrainOrderedV1(author=ADMIN, reason="firmware", node="w1")
-    assert wished(hall, draining, "w1", "firmware") == ((drained,), [("draining: no -> yes, 1 jobs have to leave",)])
-    assert wished(hall, draining, "w1") == ((), ["keep"])
+    assert carried_out(hall, draining, "w1", "firmware") == ((drained,), [("draining: no -> yes, 1 jobs have to leave",)])
+    assert carried_out(hall, draining, "w1") == ((), ["keep"])
     node = hall.state.nodes["w1"]
     assert (node.draining, node.cordoned, hall.state.draining) == (True, "firmware", {"w1": node})
-    wished(hall, partial(cordoning, cordon=False), "w1")
+    carried_out(hall, partial(cordoning, cordon=False), "w1")
     assert (node.draining, node.cordoned, hall.state.draining) == (False, "", {})
 
 
@@ -75,22 +75,22 @@ def test_what_is_overdue_is_confirmed_to_be_gone_and_nothing_else(hall):
     late, well = hall.job("q/one", on="w1"), hall.job("q/one", on="w1")
     overdue(hall, late)
     confirmed = f.NodeConfirmedEmptyV1(author=ADMIN, node="w1")
-    assert wished(hall, confirming_empty, "w1") == ((confirmed,), [("confirmed empty of 1 leases",)])
+    assert carried_out(hall, confirming_empty, "w1") == ((confirmed,), [("confirmed empty of 1 leases",)])
     assert [hall.state.jobs[job].leases[0].empty for job in (late, well)] == [True, False]
 
 
 def test_of_a_node_that_is_away_everything_is_confirmed_to_be_gone_once(hall):
     job = hall.job("q/one", on="w1")
     hall.say(f.NodeLostV1(node="w1", silent_for=60 * SECOND), by="preemption")
-    assert wished(hall, confirming_empty, "w1")[1] == [("confirmed empty of 1 leases",)]
+    assert carried_out(hall, confirming_empty, "w1")[1] == [("confirmed empty of 1 leases",)]
     assert hall.state.jobs[job].leases[0].empty
-    assert wished(hall, confirming_empty, "w1") == ((), ["keep"])
+    assert carried_out(hall, confirming_empty, "w1") == ((), ["keep"])
 
 
 def test_a_node_with_nothing_on_it_is_empty_already(hall):
-    assert wished(hall, confirming_empty, "w2") == ((), ["keep"])
+    assert carried_out(hall, confirming_empty, "w2") == ((), ["keep"])
 
 
 @pytest.mark.parametrize("make", [partial(cordoning, cordon=True), draining, confirming_empty])
 def test_a_node_that_nobody_knows_is_not_found(hall, make):
-    assert wished(hall, make, "w9") == ((), "NOT_FOUND")
+    assert carried_out(hall, make, "w9") == ((), "NOT_FOUND")

@@ -1,4 +1,4 @@
-"""What the intake makes of wishes, of a stream's answers and of their absence; on a connection that is a list. Real ones: integration."""
+"""How the intake handles submissions, a stream's answers and their absence; the connection is a list. Real ones: integration tests."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def taking_in() -> AsyncIterator[Wire]:
                 future.set_result(RawMessage("_INBOX", "", b'{"stream":"SUBMIT","seq":9}'))
 
 
-async def test_a_wish_is_published_on_its_own_subject_without_headers_and_acknowledged_when_it_is_stored() -> None:
+async def test_a_submission_is_published_on_its_own_subject_without_headers_and_acknowledged_when_it_is_stored() -> None:
     async with taking_in() as wire:
         assert wire.listening == ("hr.intake.>", "intake")
         wire.hear(b"a job", raw=b"NATS/1.0\r\nNats-Msg-Id: 1\r\n\r\n")
@@ -111,7 +111,7 @@ async def test_what_the_stream_does_not_store_is_not_acknowledged(said: Any, tol
         assert wire.told == [("_R_.a.b", told, headers)]
 
 
-async def test_a_wish_without_a_reply_subject_is_stored_and_one_whose_answer_would_go_elsewhere_is_dropped() -> None:
+async def test_a_submission_without_a_reply_subject_is_stored_and_one_whose_answer_would_go_elsewhere_is_dropped() -> None:
     async with taking_in() as wire:
         for reply in ("hr.ledger.governance", "$JS.API.STREAM.PURGE.LEDGER", ""):
             wire.hear(reply.encode(), reply=reply)
@@ -181,7 +181,7 @@ async def test_how_many_wait_and_found_no_room_is_shown(monkeypatch: pytest.Monk
     assert "headrace_intake_refused_total 2.0\n" in text
 
 
-async def test_a_service_takes_wishes_in_beside_its_own_work_on_a_connection_of_its_own(
+async def test_a_service_takes_submissions_in_beside_its_own_work_on_a_connection_of_its_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     wire, opened, bus = Wire(), list[tuple[str, str]](), Bus()

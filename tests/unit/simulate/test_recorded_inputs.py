@@ -1,4 +1,4 @@
-"""What really came after a moment: jobs, wishes to cancel, and how long jobs ran."""
+"""What really came after a moment: jobs, requests to cancel, and how long jobs ran."""
 
 from __future__ import annotations
 

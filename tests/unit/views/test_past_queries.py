@@ -28,8 +28,8 @@ async def test_a_tenant_asks_as_itself_and_the_provider_as_everybody(then, hall)
     own = await then.handlers()["state"]("acme", "alice", request)
     everybodys = await then.handlers(ALL_TENANTS)["state"]("acme", "root", request)
     assert ([job.job for job in own.jobs], len(everybodys.jobs)) == ([hall.job(1)], 2)
-    wish = encode(DiffRequest(before=LedgerPoint(sequence=2)))
-    assert {one.kind for one in (await then.handlers()["diff"]("rival", "mallory", wish)).changes} == {"job"}
+    request = encode(DiffRequest(before=LedgerPoint(sequence=2)))
+    assert {one.kind for one in (await then.handlers()["diff"]("rival", "mallory", request)).changes} == {"job"}
 
 
 async def test_the_earlier_point_comes_first(then):

@@ -75,7 +75,7 @@ def test_sentences_about_a_job_name_its_people_by_the_handle_alone(state, value,
     assert shown(state, value)["message"] == message
 
 
-def test_a_subject_of_a_wish_names_who_spoke_for_whom(state):
+def test_a_subject_of_a_submission_names_who_spoke_for_whom(state):
     assert told(state, "on hr.submit.acme.bob.p.q.by.acme.alice") == "on hr.submit.acme.bob.p.q.by.acme.erased-1"
     assert told(state, "on hr.requeue.acme.alice.x") == "on hr.requeue.acme.erased-1.x"
 

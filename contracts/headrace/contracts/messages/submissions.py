@@ -1,8 +1,8 @@
 """What a user publishes: submissions, cancels and requeues, not yet judged (stream SUBMIT). Bytes from outside; `codec` decodes them.
 
-A message on `hr.submit.<tenant>.<user>.<policy>.<profile>` is one `JobWish`, or `{"jobs": [...]}` with up to 1,000 of
-them. A message on `hr.cancel.<tenant>.<user>.<job_id>` is a `CancelWish`, on `hr.requeue.<tenant>.<user>.<job_id>` a `RequeueWish`;
-`{}` is enough. A message on `hr.cancel.<tenant>.<user>.many` is a `CancelManyWish`. Tenant, user and queue are read from the subject
+A message on `hr.submit.<tenant>.<user>.<policy>.<profile>` is one `JobSubmission`, or `{"jobs": [...]}` with up to 1,000 of
+them. A message on `hr.cancel.<tenant>.<user>.<job_id>` is a `CancelRequest`, on `hr.requeue.<tenant>.<user>.<job_id>` a `RequeueRequest`;
+`{}` is enough. A message on `hr.cancel.<tenant>.<user>.many` is a `CancelManyRequest`. Tenant, user and queue are read from the subject
 only, because NATS checks only the subject.
 """
 
@@ -30,7 +30,7 @@ class After(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
     when: str = "ok"
 
 
-class JobWish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class JobSubmission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """One job as submitted.
 
     `id` is a lower-case ULID (R14). `request` may lower the profile's amounts, written as in documents (`gpu: "0.25"`).
@@ -60,21 +60,21 @@ class JobWish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
     on_behalf_of: str = ""
 
 
-class JobWishes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class JobSubmissions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Up to 1,000 jobs for one queue in one message."""
 
-    jobs: tuple[JobWish, ...]
+    jobs: tuple[JobSubmission, ...]
 
 
-class CancelWish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class CancelRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """A request to end a job; it comes after the job's submit. `on_behalf_of`: the owner of the job, for whom a service account acts."""
 
     reason: str = ""
     on_behalf_of: str = ""
 
 
-class CancelManyWish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A request to end several jobs of one user, by their ids, at most `CANCELS_MAX`; otherwise as `CancelWish`.
+class CancelManyRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A request to end several jobs of one user, by their ids, at most `CANCELS_MAX`; otherwise as `CancelRequest`.
 
     Pending jobs end first, and none of them starts meanwhile. Jobs that have ended already are skipped.
     """
@@ -84,8 +84,8 @@ class CancelManyWish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     on_behalf_of: str = ""
 
 
-class RequeueWish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A request that a running or suspended job releases its resources and waits again (R29). `on_behalf_of` as in `CancelWish`."""
+class RequeueRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A request that a running or suspended job releases its resources and waits again (R29). `on_behalf_of` as in `CancelRequest`."""
 
     reason: str = ""
     on_behalf_of: str = ""

@@ -33,7 +33,7 @@ API = "contracts/headrace/contracts/api"
 FACT_TYPES: tuple[type[facts.Fact], ...] = get_args(facts.AnyFact)
 
 PLAIN = (
-    ("wishes", submissions),
+    ("submissions", submissions),
     ("orders", orders),
     ("queries", queries),
     ("queries", audit),
@@ -93,11 +93,12 @@ def _plain_channels() -> Schema:
     ]
     return {
         "submit": _channel(
-            subjects.submit("{tenant}", "{user}", "{policy}", "{profile}"), [submissions.JobWish, submissions.JobWishes]
+            subjects.submit("{tenant}", "{user}", "{policy}", "{profile}"),
+            [submissions.JobSubmission, submissions.JobSubmissions],
         ),
-        "cancel": _channel(subjects.cancel("{tenant}", "{user}", "{job}"), [submissions.CancelWish]),
-        "cancel-many": _channel(subjects.cancel_many("{tenant}", "{user}"), [submissions.CancelManyWish]),
-        "requeue": _channel(subjects.requeue("{tenant}", "{user}", "{job}"), [submissions.RequeueWish]),
+        "cancel": _channel(subjects.cancel("{tenant}", "{user}", "{job}"), [submissions.CancelRequest]),
+        "cancel-many": _channel(subjects.cancel_many("{tenant}", "{user}"), [submissions.CancelManyRequest]),
+        "requeue": _channel(subjects.requeue("{tenant}", "{user}", "{job}"), [submissions.RequeueRequest]),
         "feed": _channel(subjects.feed("{tenant}", "{noun}", "{verb}", "{id}"), FACT_TYPES),
         "orders": _channel(subjects.orders("{node}"), [orders.Orders]),
         "node-logs": _channel(subjects.node_logs("{node}"), [orders.LogsRequest, orders.LogsAnswer]),

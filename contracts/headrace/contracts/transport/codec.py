@@ -16,16 +16,16 @@ from headrace.contracts.facts.upcasters import upcast
 from headrace.contracts.messages.submissions import (
     CANCELS_MAX,
     JOBS_MAX,
-    CancelManyWish,
-    CancelWish,
-    JobWish,
-    JobWishes,
-    RequeueWish,
+    CancelManyRequest,
+    CancelRequest,
+    JobSubmission,
+    JobSubmissions,
+    RequeueRequest,
 )
 
 T = TypeVar("T")
 
-WISH_BYTES_MAX = 1024 * 1024
+SUBMISSION_BYTES_MAX = 1024 * 1024
 MESSAGE_BYTES_MAX = 8 * 1024 * 1024
 REASON_MAX = 300  # an error may quote the message, and goes into facts and logs
 
@@ -35,11 +35,11 @@ _NO_LIST = re.compile(r"Expected `array`, got `str` - at `\$\.([^`]+)`")
 
 _encoder = msgspec.json.Encoder()
 _record_decoder = msgspec.json.Decoder(Record)
-_wish_decoder = msgspec.json.Decoder(JobWish)
-_wishes_decoder = msgspec.json.Decoder(JobWishes)
-_cancel_decoder = msgspec.json.Decoder(CancelWish)
-_cancel_many_decoder = msgspec.json.Decoder(CancelManyWish)
-_requeue_decoder = msgspec.json.Decoder(RequeueWish)
+_submission_decoder = msgspec.json.Decoder(JobSubmission)
+_submissions_decoder = msgspec.json.Decoder(JobSubmissions)
+_cancel_decoder = msgspec.json.Decoder(CancelRequest)
+_cancel_many_decoder = msgspec.json.Decoder(CancelManyRequest)
+_requeue_decoder = msgspec.json.Decoder(RequeueRequest)
 _decoders: dict[object, msgspec.json.Decoder[object]] = {}
 
 
@@ -67,34 +67,34 @@ def decode_written(payload: bytes) -> Record:
     return record
 
 
-def decode_submit(payload: bytes) -> tuple[JobWish, ...]:
+def decode_submit(payload: bytes) -> tuple[JobSubmission, ...]:
     """The jobs in a message on `hr.submit.…`: one job, or `{"jobs": [...]}`. Raises Malformed."""
-    if len(payload) > WISH_BYTES_MAX:
-        raise Malformed(f"a submission is at most {WISH_BYTES_MAX} bytes, this has {len(payload)}")
+    if len(payload) > SUBMISSION_BYTES_MAX:
+        raise Malformed(f"a submission is at most {SUBMISSION_BYTES_MAX} bytes, this has {len(payload)}")
     if _SEVERAL.match(payload) is None:
-        return (_decode(_wish_decoder, payload),)
-    jobs = _decode(_wishes_decoder, payload).jobs
+        return (_decode(_submission_decoder, payload),)
+    jobs = _decode(_submissions_decoder, payload).jobs
     if not 1 <= len(jobs) <= JOBS_MAX:
         raise Malformed(f"a submission is 1 to {JOBS_MAX} jobs, this has {len(jobs)}")
     return jobs
 
 
-def decode_cancel(payload: bytes) -> CancelWish:
+def decode_cancel(payload: bytes) -> CancelRequest:
     """The request in a message on `hr.cancel.…`; the message may be empty. Raises Malformed."""
-    return _decode(_cancel_decoder, payload) if payload.strip() else CancelWish()
+    return _decode(_cancel_decoder, payload) if payload.strip() else CancelRequest()
 
 
-def decode_cancel_many(payload: bytes) -> CancelManyWish:
+def decode_cancel_many(payload: bytes) -> CancelManyRequest:
     """The request in a message on `hr.cancel.<tenant>.<user>.many`. Raises Malformed."""
-    wish = _decode(_cancel_many_decoder, payload)
-    if not 1 <= len(wish.jobs) <= CANCELS_MAX:
-        raise Malformed(f"jobs: cancel 1 to {CANCELS_MAX} in one message, this has {len(wish.jobs)}")
-    return wish
+    request = _decode(_cancel_many_decoder, payload)
+    if not 1 <= len(request.jobs) <= CANCELS_MAX:
+        raise Malformed(f"jobs: cancel 1 to {CANCELS_MAX} in one message, this has {len(request.jobs)}")
+    return request
 
 
-def decode_requeue(payload: bytes) -> RequeueWish:
+def decode_requeue(payload: bytes) -> RequeueRequest:
     """The request in a message on `hr.requeue.…`; the message may be empty. Raises Malformed."""
-    return _decode(_requeue_decoder, payload) if payload.strip() else RequeueWish()
+    return _decode(_requeue_decoder, payload) if payload.strip() else RequeueRequest()
 
 
 def decode(payload: bytes, kind: type[T]) -> T:

@@ -11,9 +11,9 @@ SNAPSHOT_BUCKET = "snapshots"
 SNAPSHOT_STREAM = f"OBJ_{SNAPSHOT_BUCKET}"
 """The stream of an object store, as NATS names it, so that its tools can read it."""
 
-WISH_SUBJECTS = ("hr.submit.*.*.*.*", "hr.cancel.*.*.*", "hr.requeue.*.*.*")
+REQUEST_SUBJECTS = ("hr.submit.*.*.*.*", "hr.cancel.*.*.*", "hr.requeue.*.*.*")
 """Subjects of SUBMIT on which users publish."""
-SUBMIT_SUBJECTS = (*WISH_SUBJECTS, *(f"{subject}.by.*.*" for subject in WISH_SUBJECTS))
+SUBMIT_SUBJECTS = (*REQUEST_SUBJECTS, *(f"{subject}.by.*.*" for subject in REQUEST_SUBJECTS))
 """The second form names in addition the service account that acted for the user; only account `CORE` may publish on it."""
 
 LEDGER_SUBJECTS = ("hr.ledger.*", "hr.ledger.node.*")

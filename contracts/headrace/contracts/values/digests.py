@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from headrace.contracts.transport.codec import encode
 
 if TYPE_CHECKING:
-    from headrace.contracts.messages.submissions import JobWish
+    from headrace.contracts.messages.submissions import JobSubmission
 
 _NO_CONTENT = frozenset({"trace", "on_behalf_of"})
 """Fields that are not content: the trace, and the owner, who is part of the job's key."""
 
 
-def submission_digest(policy: str, profile: str, wish: JobWish) -> str:
+def submission_digest(policy: str, profile: str, submission: JobSubmission) -> str:
     """16 hexadecimal digits over the queue and the content of a job as submitted."""
-    said = tuple(getattr(wish, name) for name in wish.__struct_fields__ if name not in _NO_CONTENT)
+    said = tuple(getattr(submission, name) for name in submission.__struct_fields__ if name not in _NO_CONTENT)
     return blake2b(encode((policy, profile, *said)), digest_size=8).hexdigest()

@@ -26,7 +26,7 @@ _DOCUMENTS = ("tenant", "user", "group", "pool", "profile", "policy")
 def about(fact: Fact) -> str:
     """The subject of a fact: the job key, else the node, else the document's name, `<tenant>/<name>` if it has a tenant.
 
-    Of refused wishes without a job: the user, `<tenant>.<user>`.
+    Of refused submissions without a job: the user, `<tenant>.<user>`.
     """
     describe = _ABOUT.get(type(fact))
     if describe is None:

@@ -120,8 +120,8 @@ class JetStreamLog:
 
     async def get(self, sequence: int) -> Message | None:
         """See `Log.get`. Any replica answers; if it does not have the message, the leader is asked."""
-        wish = b'{"seq":%d}' % sequence
-        answer = await self._connection.ask(f"$JS.API.DIRECT.GET.{self._stream}", wish, within=self._asked_again_after)
+        request = b'{"seq":%d}' % sequence
+        answer = await self._connection.ask(f"$JS.API.DIRECT.GET.{self._stream}", request, within=self._asked_again_after)
         headers = answer.headers
         if "Nats-Sequence" not in headers:
             return await self.at(sequence)
@@ -151,14 +151,14 @@ class JetStreamLog:
 
     async def purge_through(self, sequence: int) -> None:
         keep_from = min(sequence, await self.tip()) + 1  # beyond the end the server would skip sequences
-        wish = b'{"seq":%d}' % keep_from
-        answer = await self._connection.ask(f"$JS.API.STREAM.PURGE.{self._stream}", wish, within=self._timeout)
+        request = b'{"seq":%d}' % keep_from
+        answer = await self._connection.ask(f"$JS.API.STREAM.PURGE.{self._stream}", request, within=self._timeout)
         ack = _ack.decode(answer.data)
         if ack.error is not None:
             raise refusal(ack.error, self._stream)
 
-    async def _look(self, wish: bytes) -> Message | None:
-        answer = await self._connection.ask(f"$JS.API.STREAM.MSG.GET.{self._stream}", wish, within=self._asked_again_after)
+    async def _look(self, request: bytes) -> Message | None:
+        answer = await self._connection.ask(f"$JS.API.STREAM.MSG.GET.{self._stream}", request, within=self._asked_again_after)
         found = _found.decode(answer.data)
         if found.error is not None:
             if found.error.err_code in _NOT_FOUND or found.error.code in _NOT_FOUND:

@@ -248,9 +248,9 @@ class JetStreamReader(Generic[M]):
         self._intact = True
         self._heard = asyncio.get_running_loop().time()
         name = inbox.rpartition(".")[2]
-        wish = msgspec.json.encode({"stream_name": self._stream, "action": "create", "config": self._config(name, inbox)})
+        request = msgspec.json.encode({"stream_name": self._stream, "action": "create", "config": self._config(name, inbox)})
         try:
-            answer = await self._connection.ask(f"$JS.API.CONSUMER.CREATE.{self._stream}.{name}", wish)
+            answer = await self._connection.ask(f"$JS.API.CONSUMER.CREATE.{self._stream}.{name}", request)
             fault = _created.decode(answer.data).error
             if fault is not None:
                 raise LogUnavailable(f"{self._stream}: {fault.description} ({fault.err_code})")

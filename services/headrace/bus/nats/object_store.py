@@ -73,8 +73,8 @@ class JetStreamObjects:
         self._piece = piece
 
     async def names(self) -> list[str]:
-        wish = msgspec.json.encode({"subjects_filter": self._meta_subject(">")})
-        answer = await self._connection.ask(f"$JS.API.STREAM.INFO.{self._stream}", wish)
+        request = msgspec.json.encode({"subjects_filter": self._meta_subject(">")})
+        answer = await self._connection.ask(f"$JS.API.STREAM.INFO.{self._stream}", request)
         info = msgspec.json.decode(answer.data, type=_Info)
         if info.error is not None:
             raise refusal(info.error, self._stream)
@@ -127,8 +127,8 @@ class JetStreamObjects:
             raise ObjectDamaged(f"{name}: what stands beside it cannot be read: {error}") from None
 
     async def _purge(self, subject: str) -> None:
-        wish = msgspec.json.encode({"filter": subject})
-        answer = await self._connection.ask(f"$JS.API.STREAM.PURGE.{self._stream}", wish)
+        request = msgspec.json.encode({"filter": subject})
+        answer = await self._connection.ask(f"$JS.API.STREAM.PURGE.{self._stream}", request)
         info = msgspec.json.decode(answer.data, type=_Info)
         if info.error is not None:
             raise refusal(info.error, self._stream)

@@ -33,10 +33,10 @@ from headrace.contracts.transport.codec import MESSAGE_BYTES_MAX
 from headrace.contracts.transport.subjects import (
     FEED_STREAM,
     LEDGER_STREAM,
+    REQUEST_SUBJECTS,
     SNAPSHOT_STREAM,
     SNAPSHOT_SUBJECTS,
     SUBMIT_STREAM,
-    WISH_SUBJECTS,
     from_intake,
     intake,
     presence,
@@ -117,7 +117,7 @@ SERVICES: dict[str, Rights] = {
             *_FOLDS,
             *_reads(SUBMIT_STREAM),
             f"$JS.API.STREAM.PURGE.{SUBMIT_STREAM}",
-            *(*WISH_SUBJECTS, *_ANSWERS, "_INBOX_governance.>"),
+            *(*REQUEST_SUBJECTS, *_ANSWERS, "_INBOX_governance.>"),
         ),
         ("hr.query.admission.>", _INTAKE),
     ),
@@ -171,7 +171,7 @@ nothing.
 SYSTEM = Rights((*(f"$SYS.REQ.SERVER.PING.{what}" for what in ("CONNZ", "VARZ", "JSZ")), "$SYS.REQ.SERVER.*.KICK"), ())
 """Rights in the servers' own account: sees the servers' state and connections, and ends a connection."""
 
-_FROM_USERS = (*map(intake, WISH_SUBJECTS), "hr.query.*.*.*.*")
+_FROM_USERS = (*map(intake, REQUEST_SUBJECTS), "hr.query.*.*.*.*")
 _ASKING = ("USERS", "FORMER", "ADMINS")
 _FROM_NODES = ("hr.ledger.node.*", "hr.telemetry.*.*", "hr.query.orders.node.*")
 _VIEWS = tuple(f"feed.{what}" for what in ("jobs", "job", "why", "facts", "queues", "pools", "nodes", "state", "diff"))

@@ -101,8 +101,8 @@ async def save(connection: Connection, stream: str, file: BinaryIO, say: Say = l
     inbox = connection.new_inbox()
     subscription = await connection.subscribe(inbox, cb=pieces.put, pending_msgs_limit=0, pending_bytes_limit=0)
     try:
-        wish = {"deliver_subject": inbox, "no_consumers": True, "jsck": True, "chunk_size": CHUNK}
-        answer = await _ask(connection, f"$JS.API.STREAM.SNAPSHOT.{stream}", wish)
+        request = {"deliver_subject": inbox, "no_consumers": True, "jsck": True, "chunk_size": CHUNK}
+        answer = await _ask(connection, f"$JS.API.STREAM.SNAPSHOT.{stream}", request)
         if answer.error is not None:
             raise LogBroken(f"stream {stream} cannot be copied: {answer.error.description}")
         written = 0
@@ -135,8 +135,8 @@ async def _pieces(connection: Connection, stream: str, pieces: asyncio.Queue[Msg
 async def load(connection: Connection, copied: Copied, file: BinaryIO, say: Say = lambda _: None) -> None:
     """Make a stream of what `save` wrote; its name must not exist. Raises `LogRefused`, `LogUnavailable`."""
     stream = str(copied.config["name"])
-    wish = {"config": copied.config, "state": copied.state}
-    answer = await _ask(connection, f"$JS.API.STREAM.RESTORE.{stream}", wish)
+    request = {"config": copied.config, "state": copied.state}
+    answer = await _ask(connection, f"$JS.API.STREAM.RESTORE.{stream}", request)
     _see(answer, stream)
     sent = 0
     while chunk := file.read(CHUNK):
@@ -156,7 +156,7 @@ def _see(answer: _Answer, stream: str) -> None:
         raise LogRefused(f"stream {stream} cannot be restored: {answer.error.description}")
 
 
-async def _ask(connection: Connection, subject: str, wish: dict[str, Any]) -> _Answer:
+async def _ask(connection: Connection, subject: str, request: dict[str, Any]) -> _Answer:
     return msgspec.json.decode(
-        (await connection.ask(subject, msgspec.json.encode(wish), within=BEGINS_WITHIN)).data, type=_Answer
+        (await connection.ask(subject, msgspec.json.encode(request), within=BEGINS_WITHIN)).data, type=_Answer
     )

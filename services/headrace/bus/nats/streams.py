@@ -13,7 +13,7 @@ import msgspec
 from headrace.bus.log import LogError, LogRefused, LogUnavailable
 from headrace.bus.nats.connection import Connection
 from headrace.contracts.facts.records import RECORD_BYTES_MAX
-from headrace.contracts.transport.codec import WISH_BYTES_MAX
+from headrace.contracts.transport.codec import SUBMISSION_BYTES_MAX
 from headrace.contracts.transport.subjects import (
     FEED_STREAM,
     FEED_SUBJECTS,
@@ -94,7 +94,7 @@ STREAMS: dict[str, dict[str, Any]] = {
         "discard_new_per_subject": True,
         "max_msgs_per_subject": SUBMIT_PER_SUBJECT,
         "max_bytes": SUBMIT_BYTES,
-        "max_msg_size": WISH_BYTES_MAX + HEADER_ROOM,
+        "max_msg_size": SUBMISSION_BYTES_MAX + HEADER_ROOM,
         "duplicate_window": NO_DUPLICATES,
         "allow_direct": True,
     },
@@ -115,7 +115,7 @@ STREAMS: dict[str, dict[str, Any]] = {
         "max_msgs": FEED_MESSAGES,
         "max_bytes": FEED_BYTES,
         "max_age": 600 * SECOND,
-        "max_msg_size": WISH_BYTES_MAX,
+        "max_msg_size": SUBMISSION_BYTES_MAX,
         "allow_direct": True,
     },
     SNAPSHOT_STREAM: {

@@ -87,8 +87,8 @@ def _sequence_in(last: str) -> int:
 
 async def diff_states(request: Any, call: CallContext) -> pb.StateDifference:
     """Differences between two points of the ledger, as the caller may see them."""
-    wish = DiffRequest(before=_point(request.before, "before"), after=_point(request.after, "after"))
-    found = await call.backend.past_queries.diff(call.tenant, wish)
+    query = DiffRequest(before=_point(request.before, "before"), after=_point(request.after, "after"))
+    found = await call.backend.past_queries.diff(call.tenant, query)
     return pb.StateDifference(
         before=str(found.before),
         before_time=moment(found.before_now),

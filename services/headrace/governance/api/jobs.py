@@ -11,7 +11,7 @@ from msgspec import structs
 from headrace.contracts.api import jobs_pb2 as pb
 from headrace.contracts.messages.explanation import WhyView
 from headrace.contracts.messages.queries import Answer, ForceRequest, JobRequest
-from headrace.contracts.messages.submissions import CANCELS_MAX, CancelManyWish, CancelWish, RequeueWish
+from headrace.contracts.messages.submissions import CANCELS_MAX, CancelManyRequest, CancelRequest, RequeueRequest
 from headrace.contracts.transport import subjects
 from headrace.contracts.transport.codec import decode, encode
 from headrace.contracts.values.ids import split_job_key
@@ -168,8 +168,8 @@ async def get_job_logs(request: Any, call: CallContext) -> pb.JobLogs:
     for field in ("attempt", "rank", "offset"):
         if getattr(request, field) < 0:
             raise invalid(field, "it must be 0 or greater")
-    wish = JobRequest(job=asked.key, attempt=request.attempt, rank=request.rank, offset=request.offset)
-    said = await call.backend.queries.logs(asked.tenant, asked.user, encode(wish))
+    query = JobRequest(job=asked.key, attempt=request.attempt, rank=request.rank, offset=request.offset)
+    said = await call.backend.queries.logs(asked.tenant, asked.user, encode(query))
     return pb.JobLogs(text=said.data, next_offset=said.next_offset, ended=said.ended, sequence=str(call.backend.state.sequence))
 
 
@@ -180,8 +180,8 @@ async def explain_job(request: Any, call: CallContext) -> pb.Explanation:
     at = microseconds(request.at_time, "at_time") if request.HasField("at_time") else 0
     if at < 0:
         raise invalid("at_time", "write a moment since 1970")
-    wish = JobRequest(job=text, sequence=sequence_of(request.at_sequence, "at_sequence"), at=at)
-    found = call.backend.queries.why(tenant, handle, encode(wish))
+    query = JobRequest(job=text, sequence=sequence_of(request.at_sequence, "at_sequence"), at=at)
+    found = call.backend.queries.why(tenant, handle, encode(query))
     said = await found if asyncio.iscoroutine(found) else found
     if isinstance(said, Answer):
         return explanation(decode(bytes(said.body), WhyView), said.sequence, at)
@@ -192,7 +192,7 @@ async def explain_job(request: Any, call: CallContext) -> pb.Explanation:
 
 async def cancel_job(request: Any, call: CallContext) -> pb.CancelJobResponse:
     """Request a job's end; durable when this returns."""
-    job, sequence = await _request_change(request, call, subjects.cancel, CancelWish(reason=request.reason[:REASON_MAX]))
+    job, sequence = await _request_change(request, call, subjects.cancel, CancelRequest(reason=request.reason[:REASON_MAX]))
     return pb.CancelJobResponse(job=job, sequence=sequence)
 
 
@@ -224,7 +224,7 @@ async def _cancel(going: list[FoundJob], reason: str, call: CallContext) -> None
     for (owner, _), ids in owners.items():
         tenant = going[0].tenant
         subject, for_whom = spoken(partial(subjects.cancel_many, tenant), tenant, owner, call)
-        await _append(subject, encode(CancelManyWish(jobs=tuple(ids), reason=reason, on_behalf_of=for_whom)), call)
+        await _append(subject, encode(CancelManyRequest(jobs=tuple(ids), reason=reason, on_behalf_of=for_whom)), call)
 
 
 def _waits(asked: FoundJob) -> bool:
@@ -240,12 +240,12 @@ async def _append(subject: str, payload: bytes, call: CallContext) -> None:
 
 async def requeue_job(request: Any, call: CallContext) -> pb.RequeueJobResponse:
     """Request that a job is queued again; durable when this returns."""
-    job, sequence = await _request_change(request, call, subjects.requeue, RequeueWish(reason=request.reason[:REASON_MAX]))
+    job, sequence = await _request_change(request, call, subjects.requeue, RequeueRequest(reason=request.reason[:REASON_MAX]))
     return pb.RequeueJobResponse(job=job, sequence=sequence)
 
 
 async def _request_change(
-    request: Any, call: CallContext, subject_of: Callable[[str, str, str], str], wish: CancelWish | RequeueWish
+    request: Any, call: CallContext, subject_of: Callable[[str, str, str], str], change: CancelRequest | RequeueRequest
 ) -> tuple[pb.Job, str]:
     """The job when the request is durable, and the sequence that it reflects."""
     asked = find(request.name, call)
@@ -253,7 +253,7 @@ async def _request_change(
     _, _, job_id = split_job_key(asked.key)
     subject, for_whom = spoken(lambda user: subject_of(asked.tenant, user, job_id), asked.tenant, asked.user, call)
     if not request.validate_only:
-        await _append(subject, encode(structs.replace(wish, on_behalf_of=for_whom)), call)
+        await _append(subject, encode(structs.replace(change, on_behalf_of=for_whom)), call)
     sequence = call.backend.state.sequence
     return job_message(view_of(asked.job, call.backend), sequence), str(sequence)
 

@@ -9,12 +9,12 @@ from google.rpc import error_details_pb2, status_pb2
 from grpc import StatusCode
 
 from headrace.bus.log import LogError, LogFull, NoStorage
-from headrace.client.errors import Refused as NoWish
+from headrace.client.errors import Refused as InvalidSubmission
 from headrace.contracts.messages.queries import ApplyAnswer
 from headrace.contracts.transport.codec import Malformed
 from headrace.governance.api.errors import ApiError, Violation
 from headrace.identity.caller import Denied, Unauthenticated
-from headrace.nats_client.acknowledgement import TOO_MANY_WISHES, TRY_AGAIN_AFTER
+from headrace.nats_client.acknowledgement import TOO_MANY_SUBMISSIONS, TRY_AGAIN_AFTER
 from headrace.service.answering import Refused
 
 DOMAIN = "headrace.dev"
@@ -59,12 +59,12 @@ def of_error(error: BaseException) -> ApiError | None:
             return ApiError(StatusCode.UNAUTHENTICATED, "UNAUTHENTICATED", str(error))
         case Denied():
             return ApiError(StatusCode.PERMISSION_DENIED, "NOT_ALLOWED", str(error))
-        case NoWish():
+        case InvalidSubmission():
             return of_refusal(Refused(error.code, str(error)))
         case Malformed():
             return ApiError(StatusCode.INVALID_ARGUMENT, "MALFORMED", str(error))
         case LogFull():
-            return ApiError(StatusCode.RESOURCE_EXHAUSTED, "TOO_FAST", TOO_MANY_WISHES, retry_after=TRY_AGAIN_AFTER)
+            return ApiError(StatusCode.RESOURCE_EXHAUSTED, "TOO_FAST", TOO_MANY_SUBMISSIONS, retry_after=TRY_AGAIN_AFTER)
         case NoStorage():
             message = f"{error}; try again in {TRY_AGAIN_AFTER} s"
             return ApiError(StatusCode.UNAVAILABLE, "DISK_FULL", message, retry_after=TRY_AGAIN_AFTER)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from headrace.client.errors import Refused as NoWish
-from headrace.client.submissions import make_wish, pack, parse_queue
+from headrace.client.errors import Refused as InvalidSubmission
+from headrace.client.submissions import make_submission, pack, parse_queue
 from headrace.contracts.api import jobs_pb2 as pb
 from headrace.contracts.messages.queries import Answer, TrialAnswer, TrialRequest, Verdict
-from headrace.contracts.messages.submissions import JOBS_MAX, JobWish
+from headrace.contracts.messages.submissions import JOBS_MAX, JobSubmission
 from headrace.contracts.transport import subjects
 from headrace.contracts.transport.codec import decode, encode
 from headrace.contracts.values.digests import submission_digest
@@ -55,27 +55,27 @@ async def submit(request: Any, call: CallContext, batcher: SubmitBatcher, used: 
     (tenant,) = names.parts_of(request.parent, "tenants/*", "parent")
     try:
         policy, profile = parse_queue(request.queue)
-    except NoWish as refusal:
+    except InvalidSubmission as refusal:
         raise invalid("queue", str(refusal).removeprefix("queue: ")) from None
     user = _for_whom(request.user, tenant, policy, call)
     if not 1 <= len(request.jobs) <= JOBS_MAX:
         raise invalid("jobs", f"write 1 to {JOBS_MAX} jobs, this has {len(request.jobs)}")
     subject, for_whom = spoken(lambda name: subjects.submit(tenant, name, policy, profile), tenant, user, call)
-    wishes = [_wish(spec, index, for_whom) for index, spec in enumerate(request.jobs)]
-    messages = pack(wishes)  # an error of size concerns only this caller
-    keys: list[str] = [job_key(tenant, user, wish.id) for wish in wishes]
+    submissions = [_submission(spec, index, for_whom) for index, spec in enumerate(request.jobs)]
+    messages = pack(submissions)  # an error of size concerns only this caller
+    keys: list[str] = [job_key(tenant, user, submission.id) for submission in submissions]
     await call.ready_to_submit()
     if request.validate_only:
-        return await _verdicts(subject, messages, wishes, request.queue, call)
-    digests = [submission_digest(policy, profile, wish) for wish in wishes]
+        return await _verdicts(subject, messages, submissions, request.queue, call)
+    digests = [submission_digest(policy, profile, submission) for submission in submissions]
     with used.claim(keys, digests, call.backend.state) as stored:
-        place = await batcher.store(call.backend.submits, subject, wishes, min(call.within, STORED_WITHIN))
+        place = await batcher.store(call.backend.submits, subject, submissions, min(call.within, STORED_WITHIN))
         stored(place)
     if request.wait:
         await _judged(keys, place, call)
     used.check(keys, digests, call.backend.state)
     sequence = call.backend.state.sequence
-    jobs = [_shown(key, wish, request.queue, call) for key, wish in zip(keys, wishes, strict=True)]
+    jobs = [_shown(key, submission, request.queue, call) for key, submission in zip(keys, submissions, strict=True)]
     return pb.SubmitJobsResponse(jobs=jobs, sequence=str(sequence))
 
 
@@ -94,7 +94,7 @@ def _for_whom(user: str, tenant: str, policy: str, call: CallContext) -> str:
     return user
 
 
-def _wish(spec: pb.JobSpec, index: int, on_behalf_of: str) -> JobWish:
+def _submission(spec: pb.JobSpec, index: int, on_behalf_of: str) -> JobSubmission:
     said: dict[str, Any] = {
         "on_behalf_of": on_behalf_of,
         "name": spec.name,
@@ -114,15 +114,19 @@ def _wish(spec: pb.JobSpec, index: int, on_behalf_of: str) -> JobWish:
         said["preemptible"] = spec.preemptible
     said |= {name: value for name, value in (("id", spec.id), ("trace", spec.trace)) if value}
     try:
-        return make_wish(list(spec.command), **said)
-    except NoWish as refusal:
+        return make_submission(list(spec.command), **said)
+    except InvalidSubmission as refusal:
         field, _, message = str(refusal).partition(": ")
         fault = invalid(f"jobs[{index}].{field}" if message else f"jobs[{index}]", message or str(refusal))
         raise fault from None
 
 
 async def _verdicts(
-    subject: str, messages: list[tuple[tuple[JobWish, ...], bytes]], wishes: list[JobWish], queue: str, call: CallContext
+    subject: str,
+    messages: list[tuple[tuple[JobSubmission, ...], bytes]],
+    submissions: list[JobSubmission],
+    queue: str,
+    call: CallContext,
 ) -> pb.SubmitJobsResponse:
     """Admission's verdict on each submission."""
     backend, verdicts, sequence = call.backend, list[Verdict](), 0
@@ -135,8 +139,8 @@ async def _verdicts(
         verdicts += decode(bytes(answer.body), TrialAnswer).verdicts
         sequence = answer.sequence
     jobs = []
-    for verdict, wish in zip(verdicts, wishes, strict=True):
-        job = _unjudged(verdict.job, wish, queue, sequence)
+    for verdict, submission in zip(verdicts, submissions, strict=True):
+        job = _unjudged(verdict.job, submission, queue, sequence)
         job.state, job.reason, job.message = (
             (REJECTED, verdict.reason, verdict.message) if verdict.reason else (PENDING, "", "")
         )
@@ -155,23 +159,23 @@ async def _judged(keys: list[str], place: int, call: CallContext) -> None:
         return
 
 
-def _shown(key: str, wish: JobWish, queue: str, call: CallContext) -> pb.Job:
+def _shown(key: str, submission: JobSubmission, queue: str, call: CallContext) -> pb.Job:
     backend = call.backend
     job = backend.job_index.find(key)
     if job is not None:
         return job_message(view_of(job, backend), backend.state.sequence)
-    return _unjudged(key, wish, queue, backend.state.sequence)
+    return _unjudged(key, submission, queue, backend.state.sequence)
 
 
-def _unjudged(key: str, wish: JobWish, queue: str, sequence: int) -> pb.Job:
+def _unjudged(key: str, submission: JobSubmission, queue: str, sequence: int) -> pb.Job:
     return pb.Job(
         name=names.job_name(key),
         user=key.split(".")[1],
-        display_name=wish.name,
+        display_name=submission.name,
         queue=queue,
         state=SUBMITTED,
-        preemptible=wish.preemptible,
-        priority=wish.priority,
-        labels=wish.labels,
+        preemptible=submission.preemptible,
+        priority=submission.priority,
+        labels=submission.labels,
         sequence=str(sequence),
     )

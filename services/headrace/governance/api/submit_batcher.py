@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from headrace.bus.log import Log
-    from headrace.contracts.messages.submissions import JobWish
+    from headrace.contracts.messages.submissions import JobSubmission
 
 STORED_WITHIN = 15.0
 """Maximum seconds of retries while the bus is away; the caller's own deadline may be earlier."""
@@ -43,7 +43,7 @@ async def append(log: Log, subject: str, payload: bytes, still_wanted: Callable[
 class _Waiting(NamedTuple):
     """Submissions of one caller. `stored`: the sequence of the last message with any of them; `deadline`: by the loop's clock."""
 
-    wishes: list[JobWish]
+    submissions: list[JobSubmission]
     stored: asyncio.Future[int]
     deadline: float
 
@@ -55,13 +55,13 @@ class SubmitBatcher:
         self._waiting: dict[str, list[_Waiting]] = {}
         self._under_way: set[asyncio.Task[None]] = set()
 
-    async def store(self, log: Log, subject: str, wishes: list[JobWish], within: float) -> int:
+    async def store(self, log: Log, subject: str, submissions: list[JobSubmission], within: float) -> int:
         """Store submissions durably. Returns the sequence of a message up to which all of them are stored.
 
         Retries for `within` seconds while the bus is away. Raises the log's errors, LogUnavailable after that time.
         """
         loop = asyncio.get_running_loop()
-        waiting = _Waiting(wishes, loop.create_future(), loop.time() + within)
+        waiting = _Waiting(submissions, loop.create_future(), loop.time() + within)
         line = self._waiting.get(subject)
         if line is None:
             self._waiting[subject] = [waiting]
@@ -101,7 +101,7 @@ async def _stored(log: Log, subject: str, line: list[_Waiting]) -> int | Excepti
         return any(not waiting.stored.done() and loop.time() + TRY_AGAIN < waiting.deadline for waiting in line)
 
     try:
-        for _, payload in pack(wish for waiting in line for wish in waiting.wishes):
+        for _, payload in pack(submission for waiting in line for submission in waiting.submissions):
             sequence = await append(log, subject, payload, still_wanted)
     except Exception as error:  # noqa: BLE001 - it is raised in every waiting caller
         return error

@@ -122,5 +122,5 @@ async def _number_after_judged(bus: Connection, contents: Contents, ledger: Fold
     """Number new submissions behind all that were judged: some of those came between SUBMIT's copy and the ledger's."""
     (submits,) = (copied for copied in contents.streams if copied.config["name"] == SUBMIT_STREAM)
     if submits.last < ledger.state.judged:
-        wish = msgspec.json.encode({"seq": ledger.state.judged + 1})
-        await bus.ask(f"$JS.API.STREAM.PURGE.{SUBMIT_STREAM}", wish)
+        request = msgspec.json.encode({"seq": ledger.state.judged + 1})
+        await bus.ask(f"$JS.API.STREAM.PURGE.{SUBMIT_STREAM}", request)

@@ -31,7 +31,7 @@ from headrace.supervisor.nats.full_disk import FullDisk
 from headrace.supervisor.nats.leaderless_stream import Leaderless
 from headrace.supervisor.nats.replica import Replicas
 from headrace.supervisor.repair import ledger_extent
-from headrace.supervisor.repair.submissions import WishesLost
+from headrace.supervisor.repair.submissions import SubmissionsLost
 
 API_PORT = 8080
 HEALTH_PATH = "/healthz"
@@ -273,7 +273,7 @@ class Up:
         connection = await connect(self.url, operator.name, operator.password, name="supervisor")
         try:
             await servers.until_streams(connection, self.settings.nats_servers, patience=math.inf)
-        except (WishesLost, StreamMismatch) as error:  # no stream was made, so no submission was acknowledged
+        except (SubmissionsLost, StreamMismatch) as error:  # no stream was made, so no submission was acknowledged
             self._nats[0].trouble = str(error)
             self._write()
         finally:

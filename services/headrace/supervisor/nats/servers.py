@@ -21,7 +21,7 @@ from headrace.supervisor.launcher import process_specs
 from headrace.supervisor.launcher.child_processes import Child, Children, ChildSupervision
 from headrace.supervisor.launcher.ports import LOOPBACK, choose_ports
 from headrace.supervisor.launcher.readiness import PATIENCE, listens, until_ready
-from headrace.supervisor.repair.submissions import WishesLost, check_none_lost
+from headrace.supervisor.repair.submissions import SubmissionsLost, check_none_lost
 
 AGAIN = 0.1
 """Seconds between tries while the servers agree."""
@@ -225,7 +225,7 @@ async def until_led(bus: Connection, patience: float = PATIENCE) -> None:
 
 
 async def until_streams(bus: Connection, replicas: int, patience: float = PATIENCE) -> None:
-    """Make the streams as soon as the servers can. Raises as `ensure_streams`, and `WishesLost`: then nothing was made.
+    """Make the streams as soon as the servers can. Raises as `ensure_streams`, and `SubmissionsLost`: then nothing was made.
 
     Several servers learn of a stream one after the other: a loss has to last for a while.
     """
@@ -237,7 +237,7 @@ async def until_streams(bus: Connection, replicas: int, patience: float = PATIEN
         except LogUnavailable:
             if time.monotonic() > deadline:
                 raise
-        except WishesLost:
+        except SubmissionsLost:
             lost_since = lost_since or time.monotonic()
             if replicas == 1 or time.monotonic() - lost_since > LOST_FOR:
                 raise

@@ -107,8 +107,8 @@ async def _repair_submissions(installation: Installation, say: Say, count: int, 
         if not only_look:
             moved = await renumber_new(stores.bus, loss, count)
             say(
-                "wishes",
-                f"new ones come behind wish {loss.judged}, which was judged last; {moved} that had come since were put there",
+                "submissions",
+                f"new ones come behind submission {loss.judged}, which was judged last; {moved} that had come since were put there",
             )
         return tip, [loss.told]
 

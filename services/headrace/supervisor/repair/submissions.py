@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 AT_ONCE, SILENCE = 500, 2.0
 
 
-class WishesLost(LogError):
+class SubmissionsLost(LogError):
     """SUBMIT is younger or shorter than what was read of it; the text says so, and the way out."""
 
 
@@ -38,22 +38,22 @@ class Loss(NamedTuple):
     def told(self) -> str:
         """One line for people."""
         if self.tip is None:
-            what = f"is gone, and wishes through {self.judged} were judged"
+            what = f"is gone, and submissions through {self.judged} were judged"
         elif self.tip < self.judged:
-            what = f"ends at wish {self.tip}, and wishes through {self.judged} were judged"
+            what = f"ends at submission {self.tip}, and submissions through {self.judged} were judged"
         else:
-            what = f"was made anew: wish {self.judged} was judged before it came"
+            what = f"was made anew: submission {self.judged} was judged before it came"
         return (
-            f"stream {SUBMIT_STREAM} {what}: its store was lost, with every wish that was not judged yet; "
-            "`headrace repair` lets new wishes come behind those that were judged"
+            f"stream {SUBMIT_STREAM} {what}: its store was lost, with every submission that was not judged yet; "
+            "`headrace repair` lets new submissions come behind those that were judged"
         )
 
 
 async def check_none_lost(bus: Connection) -> None:
-    """Raise `WishesLost`, and `LogUnavailable` if the servers do not answer; without a ledger nothing is missing."""
+    """Raise `SubmissionsLost`, and `LogUnavailable` if the servers do not answer; without a ledger nothing is missing."""
     loss = await find_loss(bus)
     if loss is not None:
-        raise WishesLost(loss.told)
+        raise SubmissionsLost(loss.told)
 
 
 async def find_loss(bus: Connection) -> Loss | None:
@@ -104,7 +104,7 @@ async def _all_of(log: JetStreamLog) -> list[Message]:
         while not found or found[-1].sequence < state.last_seq:
             batch = await reader.batch(AT_ONCE, SILENCE)
             if not batch:
-                raise LogUnavailable(f"{SUBMIT_STREAM} gives nothing behind wish {found[-1].sequence if found else 0}")
+                raise LogUnavailable(f"{SUBMIT_STREAM} gives nothing behind submission {found[-1].sequence if found else 0}")
             found += batch
     finally:
         await reader.close()

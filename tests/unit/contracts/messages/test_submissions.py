@@ -5,17 +5,17 @@ import json
 import msgspec
 import pytest
 
-from headrace.contracts.messages.submissions import PRIORITY_MAX, RETRIES_MAX, After, JobText, JobWish
+from headrace.contracts.messages.submissions import PRIORITY_MAX, RETRIES_MAX, After, JobSubmission, JobText
 from headrace.contracts.transport.codec import Malformed, decode_submit, encode
 
 JOB = "01kgz5v0q8x4m2c7b9n3d6f1ha"
 
 
-def test_the_smallest_wish_is_an_id_and_a_command():
-    assert encode(JobWish(id=JOB, command=("true",))) == f'{{"id":"{JOB}","command":["true"]}}'.encode()
+def test_the_smallest_submission_is_an_id_and_a_command():
+    assert encode(JobSubmission(id=JOB, command=("true",))) == f'{{"id":"{JOB}","command":["true"]}}'.encode()
 
 
-def test_a_wish_says_all_that_the_command_line_can_ask_for():
+def test_a_submission_says_all_that_the_command_line_can_ask_for():
     written = {
         "id": JOB,
         "command": ["python", "train.py"],
@@ -34,9 +34,9 @@ def test_a_wish_says_all_that_the_command_line_can_ask_for():
         "labels": {"experiment": "7"},
         "trace": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
     }
-    (wish,) = decode_submit(msgspec.json.encode(written))
-    assert wish.after == (After(job=JOB, when="any"),)
-    assert msgspec.json.decode(encode(wish)) == written
+    (submission,) = decode_submit(msgspec.json.encode(written))
+    assert submission.after == (After(job=JOB, when="any"),)
+    assert msgspec.json.decode(encode(submission)) == written
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_a_wish_says_all_that_the_command_line_can_ask_for():
         ("request", {"gpu": [1]}),
     ],
 )
-def test_a_wish_of_the_wrong_form_is_refused_where_it_is_wrong(field, value):
+def test_a_submission_of_the_wrong_form_is_refused_where_it_is_wrong(field, value):
     with pytest.raises(Malformed, match=rf"\$\.{field}"):
         decode_submit(msgspec.json.encode({"id": JOB, "command": ["true"], field: value}))
 

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from headrace.contracts.facts import NodeCordonedV1, WishesJudgedV1
 from headrace.contracts.facts.records import RECORD_BYTES_MAX, RECORD_FACTS_MAX, Record
 from headrace.contracts.messages.orders import Heartbeat
-from headrace.contracts.messages.submissions import CANCELS_MAX, CancelManyWish, CancelWish, JobWish, RequeueWish
+from headrace.contracts.messages.submissions import CANCELS_MAX, CancelManyRequest, CancelRequest, JobSubmission, RequeueRequest
 from headrace.contracts.transport import codec
 from headrace.contracts.transport.codec import Malformed
 
 JOB = "01kgz5v0q8x4m2c7b9n3d6f1ha"
 RECORD = Record(by="admission", now=1, engine="0.1.0", as_of=7, facts=(WishesJudgedV1(through=3),))
-WISH = JobWish(id=JOB, command=("true",))
+SUBMISSION = JobSubmission(id=JOB, command=("true",))
 
 HOSTILE = {
     "nothing": b"",
@@ -89,21 +89,21 @@ def test_a_record_is_bounded_in_bytes_and_in_facts():
 
 @pytest.mark.parametrize("head", [b'{"jobs":', b'{ "jobs" :', b'\n{\r\n\t "jobs":'])
 def test_a_submission_is_one_job_or_several_however_it_is_spaced(head):
-    one = codec.encode(WISH)
-    assert codec.decode_submit(one) == (WISH,)
-    assert codec.decode_submit(head + b"[" + one + b"," + one + b"]}") == (WISH, WISH)
+    one = codec.encode(SUBMISSION)
+    assert codec.decode_submit(one) == (SUBMISSION,)
+    assert codec.decode_submit(head + b"[" + one + b"," + one + b"]}") == (SUBMISSION, SUBMISSION)
 
 
 def test_a_submission_is_bounded_in_bytes_and_in_jobs():
     with pytest.raises(Malformed, match="at most 1048576 bytes"):
-        codec.decode_submit(b" " * (codec.WISH_BYTES_MAX + 1))
+        codec.decode_submit(b" " * (codec.SUBMISSION_BYTES_MAX + 1))
     for count in (0, 1_001):
-        jobs = b",".join([codec.encode(WISH)] * count)
+        jobs = b",".join([codec.encode(SUBMISSION)] * count)
         with pytest.raises(Malformed, match=f"1 to 1000 jobs, this has {count}"):
             codec.decode_submit(b'{"jobs":[' + jobs + b"]}")
 
 
-def test_an_unknown_key_in_a_wish_is_named():
+def test_an_unknown_key_in_a_submission_is_named():
     with pytest.raises(Malformed, match="unknown field `comand`"):
         codec.decode_submit(b'{"id":"x","comand":["true"],"command":["true"]}')
 
@@ -117,13 +117,13 @@ def test_a_complaint_neither_grows_with_what_it_quotes_nor_breaks_the_line():
 
 @pytest.mark.parametrize("payload", [b"", b"{}", b" "])
 def test_a_cancel_or_requeue_needs_no_words(payload):
-    assert (codec.decode_cancel(payload), codec.decode_requeue(payload)) == (CancelWish(), RequeueWish())
+    assert (codec.decode_cancel(payload), codec.decode_requeue(payload)) == (CancelRequest(), RequeueRequest())
 
 
 def test_a_cancel_or_requeue_may_say_why():
-    assert codec.decode_cancel(b'{"reason":"typo"}') == CancelWish(reason="typo")
-    assert codec.decode_cancel_many(b'{"jobs":["a","b"],"reason":"typo"}') == CancelManyWish(jobs=("a", "b"), reason="typo")
-    assert codec.decode_requeue(b'{"reason":"slow"}') == RequeueWish(reason="slow")
+    assert codec.decode_cancel(b'{"reason":"typo"}') == CancelRequest(reason="typo")
+    assert codec.decode_cancel_many(b'{"jobs":["a","b"],"reason":"typo"}') == CancelManyRequest(jobs=("a", "b"), reason="typo")
+    assert codec.decode_requeue(b'{"reason":"slow"}') == RequeueRequest(reason="slow")
 
 
 def test_any_other_message_is_bounded_too():
@@ -140,4 +140,4 @@ def test_one_message_cancels_as_many_jobs_as_a_record_tells_of(count):
 
 
 def encode_jobs(count):
-    return codec.encode(CancelManyWish(jobs=("a",) * count))
+    return codec.encode(CancelManyRequest(jobs=("a",) * count))

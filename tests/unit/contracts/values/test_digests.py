@@ -2,19 +2,19 @@ from __future__ import annotations
 
 import msgspec
 
-from headrace.client.submissions import make_wish
+from headrace.client.submissions import make_submission
 from headrace.contracts.values.digests import submission_digest
 
-WISH = make_wish(["python", "train.py"], id="01jd3v8k5w2m4x6z8b0c2e4g6h", trace="")
+SUBMISSION = make_submission(["python", "train.py"], id="01jd3v8k5w2m4x6z8b0c2e4g6h", trace="")
 
 
 def test_the_digest_names_the_content_and_the_queue():
     changes = ({}, {"name": "x"}, {"retries": 1}, {"command": ("y",)}, {"env": {"A": "1"}})
-    digests = {submission_digest("ml", "two", msgspec.structs.replace(WISH, **change)) for change in changes}
-    assert len(digests | {submission_digest("ml", "one", WISH), submission_digest("nl", "two", WISH)}) == 7
+    digests = {submission_digest("ml", "two", msgspec.structs.replace(SUBMISSION, **change)) for change in changes}
+    assert len(digests | {submission_digest("ml", "one", SUBMISSION), submission_digest("nl", "two", SUBMISSION)}) == 7
     assert all(len(digest) == 16 for digest in digests)
 
 
 def test_the_trace_and_for_whom_it_is_are_no_content():
-    said = msgspec.structs.replace(WISH, on_behalf_of="ann", trace="00-ab-cd-01")
-    assert submission_digest("ml", "two", said) == submission_digest("ml", "two", WISH)
+    said = msgspec.structs.replace(SUBMISSION, on_behalf_of="ann", trace="00-ab-cd-01")
+    assert submission_digest("ml", "two", said) == submission_digest("ml", "two", SUBMISSION)

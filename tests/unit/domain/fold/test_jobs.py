@@ -107,7 +107,7 @@ def test_an_end_is_final_and_frees_the_line():
     assert (job.state, policy.pending, hall.state.cancels, hall.state.pending.groups) == (JobState.CANCELLED, 0, {}, {})
 
 
-def test_a_wish_to_requeue_is_of_one_attempt_that_holds_leases():
+def test_a_request_to_requeue_is_of_one_attempt_that_holds_leases():
     hall = Hall()
     hall.policy("p")
     hall.node("n")

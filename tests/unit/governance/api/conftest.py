@@ -29,8 +29,8 @@ class Office(SimpleNamespace):
         self.signed.append(grant)
         return "the.signed.token"
 
-    async def decide(self, wish):
-        decision = wish(self.state, NOW)
+    async def decide(self, operation):
+        decision = operation(self.state, NOW)
         if decision.code:
             raise Refused(decision.code, decision.error, decision.answer)
         if decision.facts:

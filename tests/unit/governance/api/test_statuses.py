@@ -5,7 +5,7 @@ from google.rpc import error_details_pb2, status_pb2
 from grpc import StatusCode
 
 from headrace.bus.log import LogFull, LogUnavailable, NoStorage
-from headrace.client.errors import Refused as NoWish
+from headrace.client.errors import Refused as InvalidSubmission
 from headrace.contracts.messages.queries import ApplyAnswer
 from headrace.contracts.transport.codec import Malformed
 from headrace.governance.api.errors import ApiError, Violation
@@ -21,7 +21,7 @@ from headrace.service.answering import Refused
         (Refused("STALE", "no"), StatusCode.ABORTED, "STALE"),
         (Refused("REFUSED", "no"), StatusCode.FAILED_PRECONDITION, "REFUSED"),
         (Refused("UNHEARD_OF", "no"), StatusCode.INTERNAL, "UNHEARD_OF"),
-        (NoWish("INVALID", "command: no"), StatusCode.INVALID_ARGUMENT, "INVALID"),
+        (InvalidSubmission("INVALID", "command: no"), StatusCode.INVALID_ARGUMENT, "INVALID"),
         (Unauthenticated("no"), StatusCode.UNAUTHENTICATED, "UNAUTHENTICATED"),
         (Denied("no"), StatusCode.PERMISSION_DENIED, "NOT_ALLOWED"),
         (Malformed("no"), StatusCode.INVALID_ARGUMENT, "MALFORMED"),
@@ -63,7 +63,7 @@ def test_a_full_disk_is_said_in_the_words_of_who_has_seen_it():
 
 def test_what_time_may_change_says_how_long_to_wait():
     fault = of_error(LogFull("maximum messages per subject exceeded"))
-    assert (fault.message, fault.retry_after) == ("too many wishes of this queue are not judged yet; try again in 5 s", 5)
+    assert (fault.message, fault.retry_after) == ("too many submissions of this queue are not judged yet; try again in 5 s", 5)
     retry = error_details_pb2.RetryInfo()
     assert status_pb2.Status.FromString(status_of(fault)).details[1].Unpack(retry)
     assert retry.retry_delay.seconds == 5

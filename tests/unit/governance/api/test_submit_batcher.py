@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from headrace.bus.log import LogFull, LogUnavailable, NoStorage
-from headrace.client.submissions import make_wish
+from headrace.client.submissions import make_submission
 from headrace.contracts.transport.codec import decode_submit, encode
 from headrace.governance.api import submit_batcher as gathering_module
 from headrace.governance.api.submit_batcher import SubmitBatcher, append
@@ -33,17 +33,17 @@ class Log:
         self.tries += 1
         if self.trouble is not None:
             raise self.trouble
-        self.stored.append((subject, [wish.id for wish in decode_submit(payload)]))
+        self.stored.append((subject, [submission.id for submission in decode_submit(payload)]))
         return len(self.stored)
 
 
-def wishes(count=1):
-    return [make_wish(["true"]) for _ in range(count)]
+def submissions(count=1):
+    return [make_submission(["true"]) for _ in range(count)]
 
 
 async def test_who_comes_while_a_message_is_stored_shares_the_next():
     log, gathering = Log(), SubmitBatcher()
-    sent = [wishes(), wishes(2), wishes()]
+    sent = [submissions(), submissions(2), submissions()]
     waiting = []
     for one in sent:
         waiting.append(asyncio.create_task(gathering.store(log, SUBJECT, one, LONG)))
@@ -51,14 +51,14 @@ async def test_who_comes_while_a_message_is_stored_shares_the_next():
         await asyncio.sleep(0)
     log.go.set()
     assert await asyncio.gather(*waiting) == [1, 2, 2]
-    first, *rest = [wish.id for one in sent for wish in one]
+    first, *rest = [submission.id for one in sent for submission in one]
     assert log.stored == [(SUBJECT, [first]), (SUBJECT, rest)]
 
 
 async def test_who_comes_alone_waits_for_nobody_and_other_subjects_go_their_own_way():
     log, gathering = Log(), SubmitBatcher()
     log.go.set()
-    alone, other = wishes(), wishes()
+    alone, other = submissions(), submissions()
     await gathering.store(log, SUBJECT, alone, LONG)
     await gathering.store(log, "hr.submit.emca.eve.dev.half", other, LONG)
     assert log.stored == [
@@ -73,11 +73,11 @@ async def test_what_is_refused_is_told_at_once_to_all_who_wait_for_it_and_the_ne
     log.go.set()
     log.trouble = trouble
     for ended in await asyncio.gather(
-        *(gathering.store(log, SUBJECT, wishes(), LONG) for _ in range(3)), return_exceptions=True
+        *(gathering.store(log, SUBJECT, submissions(), LONG) for _ in range(3)), return_exceptions=True
     ):
         assert ended is trouble
     log.trouble = None
-    await gathering.store(log, SUBJECT, wishes(), LONG)
+    await gathering.store(log, SUBJECT, submissions(), LONG)
     assert len(log.stored) == 1
 
 
@@ -85,7 +85,7 @@ async def test_while_the_bus_is_away_it_is_tried_again_for_whoever_still_waits()
     log, gathering = Log(), SubmitBatcher()
     log.go.set()
     log.trouble = LogUnavailable("nobody listens")
-    patient, hasty = wishes(), wishes()
+    patient, hasty = submissions(), submissions()
     first = asyncio.create_task(gathering.store(log, SUBJECT, patient, LONG))
     with pytest.raises(LogUnavailable, match="is not stored within 0.03 s; it may be yet: repeat it with the same ids"):
         await gathering.store(log, SUBJECT, hasty, SHORT)
@@ -101,21 +101,21 @@ async def test_a_bus_that_stays_away_is_told_once_nobody_has_time_left():
     log.go.set()
     log.trouble = LogUnavailable("nobody listens")
     with pytest.raises(LogUnavailable):
-        await gathering.store(log, SUBJECT, wishes(), SHORT)
+        await gathering.store(log, SUBJECT, submissions(), SHORT)
     tries = log.tries
     assert tries > 1
     with pytest.raises(LogUnavailable, match="^nobody listens$"):
-        await append(log, SUBJECT, encode(wishes()[0]), lambda: False)
+        await append(log, SUBJECT, encode(submissions()[0]), lambda: False)
     assert log.tries <= tries + 2
 
 
 async def test_who_gives_up_waiting_harms_nobody():
     log, gathering = Log(), SubmitBatcher()
-    gone = asyncio.create_task(gathering.store(log, SUBJECT, wishes(), LONG))
+    gone = asyncio.create_task(gathering.store(log, SUBJECT, submissions(), LONG))
     await asyncio.sleep(0)
     gone.cancel()
     with pytest.raises(asyncio.CancelledError):
         await gone
     log.go.set()
-    await gathering.store(log, SUBJECT, wishes(), LONG)
+    await gathering.store(log, SUBJECT, submissions(), LONG)
     assert len(log.stored) == 2

@@ -13,7 +13,7 @@ from headrace.bus.nats.connection import Connection
 from headrace.contracts.facts import WishesJudgedV1
 from headrace.contracts.facts.records import Record
 from headrace.contracts.transport.codec import encode
-from headrace.supervisor.repair.submissions import Loss, WishesLost, check_none_lost, find_loss
+from headrace.supervisor.repair.submissions import Loss, SubmissionsLost, check_none_lost, find_loss
 
 NOT_FOUND = {"error": {"code": 404, "err_code": 10059, "description": "stream not found"}}
 NO_MESSAGE = {"error": {"code": 404, "err_code": 10037, "description": "no message found"}}
@@ -21,17 +21,17 @@ JUDGED_AT, AFTER = "2026-01-01T00:01:00Z", "2026-01-01T00:02:00Z"
 
 
 class Bus:
-    """Answers as JetStream does. `judged`: the last wish judged, None: there is no ledger; `submit`: (last, its first message's time)."""
+    """Answers as JetStream does. `judged`: the last submission judged, None: no ledger; `submit`: (last, time of its first message)."""
 
     several = False
 
     def __init__(self, judged: int | None, submit: tuple[int, str] | None) -> None:
         self.judged, self.submit = judged, submit
 
-    async def ask(self, subject: str, wish: bytes = b"", *_: Any, **__: Any) -> Any:
-        return SimpleNamespace(data=json.dumps(self.answer(subject.removeprefix("$JS.API."), wish)).encode(), headers={})
+    async def ask(self, subject: str, request: bytes = b"", *_: Any, **__: Any) -> Any:
+        return SimpleNamespace(data=json.dumps(self.answer(subject.removeprefix("$JS.API."), request)).encode(), headers={})
 
-    def answer(self, what: str, wish: bytes) -> dict[str, Any]:
+    def answer(self, what: str, request: bytes) -> dict[str, Any]:
         if what == "STREAM.MSG.GET.LEDGER":
             if self.judged is None:
                 return NOT_FOUND
@@ -70,15 +70,15 @@ async def test_a_stream_that_is_gone_shorter_or_younger_than_what_was_judged_of_
 @pytest.mark.parametrize(
     ("submit", "what"),
     [
-        (None, "is gone, and wishes through 5 were judged"),
-        ((2, JUDGED_AT), "ends at wish 2, and wishes through 5 were judged"),
-        ((9, AFTER), "was made anew: wish 5 was judged before it came"),
+        (None, "is gone, and submissions through 5 were judged"),
+        ((2, JUDGED_AT), "ends at submission 2, and submissions through 5 were judged"),
+        ((9, AFTER), "was made anew: submission 5 was judged before it came"),
     ],
 )
 async def test_it_is_said_in_one_line_with_what_to_type(submit, what) -> None:
-    with pytest.raises(WishesLost) as said:
+    with pytest.raises(SubmissionsLost) as said:
         await check_none_lost(cast("Connection", Bus(5, submit)))
     assert str(said.value) == (
-        f"stream SUBMIT {what}: its store was lost, with every wish that was not judged yet; "
-        "`headrace repair` lets new wishes come behind those that were judged"
+        f"stream SUBMIT {what}: its store was lost, with every submission that was not judged yet; "
+        "`headrace repair` lets new submissions come behind those that were judged"
     )
