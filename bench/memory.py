@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from headrace.allocator.decide import Allocator
-from headrace.bus.process import collect_seldom
+from headrace.bus.process import collect_garbage_rarely
 from headrace.contracts import facts as f
 from headrace.contracts.documents.model import Policy, PolicyProfile, Pool, Profile, Tenant
 from headrace.contracts.facts import AnyFact
@@ -275,7 +275,7 @@ def measure(
 
 
 def _run(what: str, *arguments: str) -> None:
-    collect_seldom()  # as every service does
+    collect_garbage_rarely()  # as every service does
     if what == "write_snapshot":
         write_snapshot(Path(arguments[0]), int(arguments[1]), int(arguments[2]))
     elif what == "from_snapshot":

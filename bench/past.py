@@ -20,7 +20,7 @@ from headrace.audit.ledger_writer import LedgerWriter
 from headrace.audit.snapshotter import Snapshotter
 from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.bus.nats.streams import ensure_streams
-from headrace.bus.process import collect_seldom
+from headrace.bus.process import collect_garbage_rarely
 from headrace.contracts.messages.history import LedgerPoint
 from headrace.contracts.transport.subjects import LEDGER_STREAM
 from headrace.service.fold import LedgerFold
@@ -83,7 +83,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--facts", type=int, default=1_000_000)
     args = parser.parse_args()
-    collect_seldom()  # as every service does
+    collect_garbage_rarely()  # as every service does
     load = os.getloadavg()[0]
     found = asyncio.run(measure(args.facts))
     print(

@@ -20,7 +20,7 @@ from mkdocs.structure.pages import Page
 
 from headrace.contracts.facts.fact import fact_type
 from headrace.contracts.facts.levels import FIRST, SINCE
-from headrace.contracts.facts.writers import LAWS
+from headrace.contracts.facts.writers import WRITER_RULES
 from headrace.contracts.schemas.openapi import OURS
 from headrace.contracts.schemas.protos import descriptors
 
@@ -126,8 +126,9 @@ def facts_reference() -> str:
     """Every kind of fact: what it says, who may state it, about what, and from which level on."""
     levels: dict[type, int] = {**SINCE}
     rows = [
-        f"| `{fact_type(law.fact)}` | {law.writer} | {law.about} ({law.states}) | {levels.get(law.fact, FIRST)} | {_first_line(law.fact)} |"
-        for law in sorted(LAWS, key=lambda law: fact_type(law.fact))
+        f"| `{fact_type(rule.fact)}` | {rule.writer} | {rule.about} ({rule.states}) | {levels.get(rule.fact, FIRST)} |"
+        f" {_first_line(rule.fact)} |"
+        for rule in sorted(WRITER_RULES, key=lambda rule: fact_type(rule.fact))
     ]
     head = "# Facts\n\nEvery kind of fact in the ledger. JSON Schemas are in `contracts/schemas/facts`.\n\n"
     return (

@@ -18,7 +18,7 @@ from nats import errors
 from nats.aio.client import Client as Nats
 
 from headrace.bus.log import LogUnavailable, WrongLast
-from headrace.bus.loop import patiently
+from headrace.bus.loop import retrying
 from headrace.bus.nats.connection import Connection, connect
 from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.bus.nats.object_store import JetStreamObjects
@@ -116,17 +116,17 @@ async def test_snapshots_are_away_while_one_server_waits_for_the_others_and_read
     first, *others = three_servers.values()
     connection = await connect(",".join(server.address for server in three_servers.values()))
     try:
-        await patiently(lambda: ensure_stream(connection, SNAPSHOT_STREAM, 3))
+        await retrying(lambda: ensure_stream(connection, SNAPSHOT_STREAM, 3))
         objects = JetStreamObjects(connection, SNAPSHOT_BUCKET)
         with suppress(WrongLast):  # an earlier try was stored, and its answer lost
-            await patiently(lambda: objects.put("fold", b"a state"))
+            await retrying(lambda: objects.put("fold", b"a state"))
         for server in three_servers.values():
             server.kill()
         first.start()
         said = await said_of_itself(objects)
         for server in others:
             server.start()
-        found = await patiently(lambda: objects.get("fold"))
+        found = await retrying(lambda: objects.get("fold"))
     finally:
         await connection.close()
 
@@ -173,7 +173,7 @@ async def test_submits_wait_within_their_deadline_for_servers_that_are_away(
     log = JetStreamLog(connection, SUBMIT_STREAM)
     gateway = SimpleNamespace(append=Counted(log.append, LogUnavailable))
     try:
-        await patiently(lambda: ensure_stream(connection, SUBMIT_STREAM, 3))
+        await retrying(lambda: ensure_stream(connection, SUBMIT_STREAM, 3))
         async with Client("nats://") as client:
             monkeypatch.setattr(client._link, "ask", Counted(client._link.ask, Unreachable))
             for server in others:
@@ -209,7 +209,7 @@ async def test_feed_that_two_of_three_servers_cannot_agree_on_is_made_anew_and_t
     publisher.begin(0)
     tasks = [asyncio.create_task(publisher.run())]
     try:
-        await patiently(lambda: ensure_streams(connection, 3))
+        await retrying(lambda: ensure_streams(connection, 3))
         publisher.put([news(1)])
         await until(connection, FEED_STREAM, lambda _: publisher.published == 1)
         led = await until(connection, FEED_STREAM, lambda led: bool(led.leader))
@@ -221,7 +221,7 @@ async def test_feed_that_two_of_three_servers_cannot_agree_on_is_made_anew_and_t
         publisher.put([news(2)])
         tasks.append(asyncio.create_task(Leaderless(connection, 3, said.append).watch()))
         await until(connection, FEED_STREAM, lambda led: bool(led.leader) and publisher.published == 2)
-        told = [await patiently(lambda: feed.get(1)), await patiently(feed.tip)]
+        told = [await retrying(lambda: feed.get(1)), await retrying(feed.tip)]
         three_servers[away].start()
         await until(connection, FEED_STREAM, lambda led: len([one for one in led.replicas or () if one.current]) == 2)
     finally:

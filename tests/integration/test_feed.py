@@ -166,7 +166,7 @@ async def test_what_happens_while_the_server_is_away_and_back_is_pushed_and_told
     nats_server.kill()
     nats_server.start()
 
-    async def patiently(say):
+    async def retrying(say):
         async with asyncio.timeout(PATIENCE):
             while True:
                 try:
@@ -175,13 +175,13 @@ async def test_what_happens_while_the_server_is_away_and_back_is_pushed_and_told
                     await asyncio.sleep(0.05)
 
     # a push that nobody hears is lost, on purpose: so everybody is back before there is something to hear
-    await patiently(lambda: node.ask(node_query("gpu01")))
-    await patiently(lambda: alice.ask(query("feed", "jobs", "acme", "alice")))
+    await retrying(lambda: node.ask(node_query("gpu01")))
+    await retrying(lambda: alice.ask(query("feed", "jobs", "acme", "alice")))
     async with asyncio.timeout(PATIENCE):
         while not listener.is_connected:
             await asyncio.sleep(0.01)
     await listener.flush()
-    await patiently(lambda: writers.grant(1))
+    await retrying(lambda: writers.grant(1))
     push = decode((await pushed.until(lambda _: True)).data, Orders)
     assert [start.lease for start in push.starts] == [f"{job(1)}/1/0"]
     await told.until(lambda message: ".lease.granted." in message.subject)

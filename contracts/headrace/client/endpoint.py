@@ -16,7 +16,7 @@ import msgspec
 
 from headrace.client.errors import Unreachable
 from headrace.contracts.documents.model import DEFAULT_TENANT
-from headrace.contracts.messages.tokens import spoken_for
+from headrace.contracts.messages.tokens import read_bearer
 from headrace.contracts.values.ids import is_token
 
 URL = "HEADRACE_URL"
@@ -103,9 +103,9 @@ def _login(credentials: str | Path | None, environment: Mapping[str, str]) -> Lo
 
 def bearer_login(token: str, tenant: str = "", user: str = "") -> Login:
     """The login of the bearer of a token: NATS receives it as the password. Tenant and user in the token override the arguments."""
-    spoken = spoken_for(token)
-    if spoken is not None:
-        tenant, user = spoken.tenant or DEFAULT_TENANT, spoken.handle
+    bearer = read_bearer(token)
+    if bearer is not None:
+        tenant, user = bearer.tenant or DEFAULT_TENANT, bearer.handle
     if not is_token(tenant) or not is_token(user):
         raise Unreachable(
             f"{TOKEN} does not say whose it is: set {TENANT} and {USER} to the tenant and the handle it speaks for"

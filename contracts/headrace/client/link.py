@@ -25,7 +25,7 @@ from headrace.client.errors import Refused, Unreachable
 from headrace.client.nats_client import ReconnectingClient
 from headrace.contracts.messages.tokens import FEED_SUBSCRIPTIONS, FEED_SUFFIX, PERSON_CONNECTIONS, inbox_prefix
 from headrace.contracts.transport.servers import ping_interval, servers
-from headrace.contracts.transport.tls import Distrust, trust
+from headrace.contracts.transport.tls import CertificateError, tls_context
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
@@ -197,6 +197,6 @@ class Link:
 
 def _tls_context(url: str, ca: str) -> ssl.SSLContext | None:
     try:
-        return trust(url, ca)
-    except Distrust as error:
+        return tls_context(url, ca)
+    except CertificateError as error:
         raise Unreachable(str(error)) from None

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-from headrace.health.metrics import Figures
+from headrace.health.metrics import MetricSources
 
 ANSWER_WITHIN = 1.0
 """Maximum duration of a check or a refresh, in seconds."""
@@ -30,7 +30,7 @@ class Health:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.figures = Figures()
+        self.metrics = MetricSources()
         self.role: Callable[[], str] = lambda: "active"
         self._checks: dict[str, Check] = {}
         self._refreshes: list[Refresh] = []
@@ -39,7 +39,7 @@ class Health:
         """Add a check that has to hold for the process to be ready; replaces an earlier check of the same name."""
         self._checks[name] = holds
 
-    def before_figures(self, refresh: Refresh) -> None:
+    def before_metrics(self, refresh: Refresh) -> None:
         """Add a refresh that runs before metrics are read."""
         self._refreshes.append(refresh)
 
@@ -51,7 +51,7 @@ class Health:
     async def text(self) -> bytes:
         """The metrics in the text format of Prometheus; a refresh that takes too long leaves the previous values."""
         await asyncio.gather(*(_in_time(refresh) for refresh in self._refreshes))
-        return self.figures.text()
+        return self.metrics.text()
 
 
 async def _wrong(check: Check) -> str:

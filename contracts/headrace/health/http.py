@@ -59,7 +59,7 @@ class HealthServer:
         self._server: asyncio.Server | None = None
         self._measuring: asyncio.Task[None] | None = None
         self._connections: set[asyncio.Task[None]] = set()
-        self._delay = health.figures.histogram(
+        self._delay = health.metrics.histogram(
             "headrace_loop_delay_seconds", "delay of the event loop, measured twice a second", QUICK
         )
 
@@ -90,14 +90,14 @@ class HealthServer:
         if method not in ("GET", "HEAD"):
             return HttpResponse(405, b"method not allowed; use GET or HEAD\n", header="allow: GET, HEAD\r\n")
         if path == FIGURES:
-            return await self._figures(authorization)
+            return await self._metrics(authorization)
         if path == READY:
             readiness = await self._health.readiness()
             response = {"name": self._health.name, "ready": readiness.ready, "role": readiness.role, "checks": readiness.checks}
             return HttpResponse(200 if readiness.ready else 503, msgspec.json.encode(response) + b"\n", _JSON)
         return HttpResponse(200, b"ok\n" if path == LIVE else f"{LIVE}\n{READY}\n{FIGURES}\n".encode())
 
-    async def _figures(self, authorization: str) -> HttpResponse:
+    async def _metrics(self, authorization: str) -> HttpResponse:
         scheme, _, token = authorization.partition(" ")
         if self._token and not (
             scheme.lower() == "bearer" and hmac.compare_digest(token.strip().encode(), self._token.encode())

@@ -56,7 +56,7 @@ class Histogram:
             yield bound, within
 
 
-class Figure(NamedTuple):
+class MetricSource(NamedTuple):
     """One metric. `name` ends in its unit; `read` returns its value, or values by label; for a histogram, the histograms."""
 
     name: str
@@ -78,13 +78,13 @@ class Figure(NamedTuple):
         return {(): found} if isinstance(found, Histogram) else found  # type: ignore[return-value]
 
 
-class Figures:
+class MetricSources:
     """All metrics of one process. `tell` registers a listener that receives each declared metric."""
 
     def __init__(self) -> None:
-        self.all: dict[str, Figure] = {}
+        self.all: dict[str, MetricSource] = {}
         self.unreadable: Counter[Labels] = Counter()
-        self._listeners: list[Callable[[Figure], None]] = []
+        self._listeners: list[Callable[[MetricSource], None]] = []
         self._registry = CollectorRegistry()
         self._registry.register(_Read(self))
         ProcessCollector(registry=self._registry)
@@ -93,29 +93,29 @@ class Figures:
 
     def gauge(self, name: str, says: str, read: Callable[[], Values], *labels: str) -> None:
         """Declare a value that goes up and down."""
-        self._declare(Figure(name, says, "gauge", labels, read))
+        self._declare(MetricSource(name, says, "gauge", labels, read))
 
     def counter(self, name: str, says: str, read: Callable[[], Values], *labels: str) -> None:
         """Declare a value that only goes up while the process lives; its name ends in `_total`."""
         if not name.endswith("_total"):
             raise ValueError(f"{name}: a counter's name ends in _total")
-        self._declare(Figure(name, says, "counter", labels, read))
+        self._declare(MetricSource(name, says, "counter", labels, read))
 
     def histogram(self, name: str, says: str, bounds: Iterable[float]) -> Histogram:
         """Declare the distribution of a duration; call `observe` on the result."""
         made = Histogram(bounds)
-        self._declare(Figure(name, says, "histogram", (), lambda: made))
+        self._declare(MetricSource(name, says, "histogram", (), lambda: made))
         return made
 
     def histograms(self, name: str, says: str, read: Callable[[], Mapping[Labels, Histogram]], *labels: str) -> None:
         """Declare a histogram with one series per label values."""
-        self._declare(Figure(name, says, "histogram", labels, read))
+        self._declare(MetricSource(name, says, "histogram", labels, read))
 
-    def tell(self, hear: Callable[[Figure], None]) -> None:
+    def tell(self, hear: Callable[[MetricSource], None]) -> None:
         """Call `hear` with every metric, present and future."""
         self._listeners.append(hear)
-        for figure in self.all.values():
-            hear(figure)
+        for metric in self.all.values():
+            hear(metric)
 
     def text(self) -> bytes:
         """All metrics in the text format of Prometheus."""
@@ -124,46 +124,46 @@ class Figures:
 
     def families(self) -> Iterator[Metric]:
         """All metrics but those of the operating system's process."""
-        for figure in self.all.values():
+        for metric in self.all.values():
             try:
-                family = _family(figure)
+                family = _family(metric)
             except Exception:  # noqa: BLE001 - one metric that cannot be read must not hide the others
-                self.unreadable[figure.name,] += 1
+                self.unreadable[metric.name,] += 1
                 continue
             yield family
 
-    def _declare(self, figure: Figure) -> None:
-        if _NAME.fullmatch(figure.name) is None:
-            raise ValueError(f"invalid metric name {figure.name!r}: use a-z, 0-9 and '_', from a letter on")
-        if figure.name in self.all:
-            raise ValueError(f"{figure.name} is declared twice")
-        self.all[figure.name] = figure
+    def _declare(self, metric: MetricSource) -> None:
+        if _NAME.fullmatch(metric.name) is None:
+            raise ValueError(f"invalid metric name {metric.name!r}: use a-z, 0-9 and '_', from a letter on")
+        if metric.name in self.all:
+            raise ValueError(f"{metric.name} is declared twice")
+        self.all[metric.name] = metric
         for hear in self._listeners:
-            hear(figure)
+            hear(metric)
 
 
 class _Read(Collector):
     """The adapter that Prometheus' client reads the metrics from."""
 
-    def __init__(self, figures: Figures) -> None:
-        self._figures = figures
+    def __init__(self, metrics: MetricSources) -> None:
+        self._metrics = metrics
 
     def collect(self) -> Iterator[Metric]:
-        return self._figures.families()
+        return self._metrics.families()
 
     def describe(self) -> Iterator[Metric]:
         return iter(())
 
 
-def _family(figure: Figure) -> Metric:
-    if figure.kind == "histogram":
-        histogram = HistogramMetricFamily(figure.name, figure.says, labels=figure.labels)
-        for labels, one in figure.histograms().items():
+def _family(metric: MetricSource) -> Metric:
+    if metric.kind == "histogram":
+        histogram = HistogramMetricFamily(metric.name, metric.says, labels=metric.labels)
+        for labels, one in metric.histograms().items():
             histogram.add_metric(labels, list(one.upto()), one.total)
         return histogram
-    make = GaugeMetricFamily if figure.kind == "gauge" else CounterMetricFamily
-    family = make(figure.name, figure.says, labels=figure.labels)
-    for labels, value in figure.values().items():
+    make = GaugeMetricFamily if metric.kind == "gauge" else CounterMetricFamily
+    family = make(metric.name, metric.says, labels=metric.labels)
+    for labels, value in metric.values().items():
         family.add_metric(labels, value)
     return family
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from headrace.contracts.messages.orders import ADDRESS
-from headrace.contracts.messages.tokens import TokenRole, spoken_for
+from headrace.contracts.messages.tokens import TokenRole, read_bearer
 from headrace.contracts.values.amounts import CPU, MEMORY, AmountError, parse_amount
 from headrace.contracts.values.durations import DurationError, parse_duration
 from headrace.contracts.values.ids import is_token
@@ -106,12 +106,12 @@ def parse(argv: Sequence[str] | None, environ: Mapping[str, str]) -> Settings:
 
 def another_name(name: str, token: str) -> str:
     """Return what is wrong if the token is not for this node; otherwise ""."""
-    spoken = spoken_for(token)
-    if spoken is None or (spoken.role, spoken.handle) == (TokenRole.NODE, name):
+    bearer = read_bearer(token)
+    if bearer is None or (bearer.role, bearer.handle) == (TokenRole.NODE, name):
         return ""
-    if spoken.role != TokenRole.NODE:
-        return f"this node is called {name}, and the token in {PASSWORD} is of {spoken.role} {spoken.handle}: give it a node's token"
-    return f"this node is called {name}, and the token in {PASSWORD} is of node {spoken.handle}: say --name {spoken.handle}"
+    if bearer.role != TokenRole.NODE:
+        return f"this node is called {name}, and the token in {PASSWORD} is of {bearer.role} {bearer.handle}: give it a node's token"
+    return f"this node is called {name}, and the token in {PASSWORD} is of node {bearer.handle}: say --name {bearer.handle}"
 
 
 def node_name(hostname: str) -> str:

@@ -16,9 +16,9 @@ def show(health: Health, link: Link, executor: Executor, journal: Journal, devic
     """Register the executor's checks and metrics with `health`."""
     health.check("nats", lambda: "" if link.is_connected else "the bus is away; jobs go on, and facts wait on the disk")
     health.check("ledger", lambda: "" if link.was_answered else "the feed has not answered yet what this node is to run")
-    figures = health.figures
-    figures.gauge("headrace_build_info", "1; which software this is", lambda: {(engine,): 1}, "engine")
-    figures.gauge("headrace_nats_connected", "1 while the NATS server is there", lambda: int(link.is_connected))
-    figures.gauge("headrace_node_leases", "leases on this node, starting and stopping ones included", lambda: executor.running)
-    figures.gauge("headrace_node_devices", "devices of this node", lambda: devices)
-    figures.gauge("headrace_node_unsent_facts", "facts that wait on the disk for the ledger", lambda: len(journal.unsent))
+    metrics = health.metrics
+    metrics.gauge("headrace_build_info", "1; which software this is", lambda: {(engine,): 1}, "engine")
+    metrics.gauge("headrace_nats_connected", "1 while the NATS server is there", lambda: int(link.is_connected))
+    metrics.gauge("headrace_node_leases", "leases on this node, starting and stopping ones included", lambda: executor.running)
+    metrics.gauge("headrace_node_devices", "devices of this node", lambda: devices)
+    metrics.gauge("headrace_node_unsent_facts", "facts that wait on the disk for the ledger", lambda: len(journal.unsent))

@@ -19,13 +19,13 @@ from headrace.accounting.books.rows import NOWHERE, RowChanges
 from headrace.accounting.reports import history, invoice_query, usage
 from headrace.accounting.storage import store
 from headrace.accounting.storage.batching import READ_AT_ONCE, gather
-from headrace.accounting.storage.database import Connection, Database, DatabaseAway, DatabaseRefused, T
+from headrace.accounting.storage.database import Connection, Database, DatabaseRefused, DatabaseUnavailable, T
 from headrace.accounting.storage.schema import migrate
 from headrace.archive.history import ARCHIVE, WholeLedger
 from headrace.bus.log import Log, LogBroken, LogError, LogReader, Message
 from headrace.bus.loop import Fenced
 from headrace.bus.nats.jetstream import JetStreamLog
-from headrace.bus.niceness import BOOKS_NICE, Yielding
+from headrace.bus.niceness import BOOKS_NICE, AdaptiveNiceness
 from headrace.bus.process import Service, settle
 from headrace.contracts.facts.levels import LEVEL
 from headrace.contracts.facts.records import digest
@@ -83,11 +83,11 @@ async def main(service: Service) -> None:
     currency = os.environ.get(CURRENCY, "USD")
     if re.fullmatch("[A-Z]{3}", currency) is None:
         raise DatabaseRefused(f"{CURRENCY}: {currency!r} is not a currency; write three letters of ISO 4217, such as EUR")
-    yielding = Yielding(BOOKS_NICE)
+    niceness = AdaptiveNiceness(BOOKS_NICE)
     fold = LedgerFold()
     ledger = WholeLedger(JetStreamLog(service.connection, LEDGER_STREAM), service.data / ARCHIVE)
     snapshots = Snapshots.over(service.connection, ledger)
-    accounting = Accounting(ledger, fold, dsn, currency, snapshots, yielding)
+    accounting = Accounting(ledger, fold, dsn, currency, snapshots, niceness)
     await serve(service.connection, service.name, fold, accounting.handlers())
     await serve(service.connection, PROVIDER, fold, accounting.provider_handlers())
     accounting.show(service.health)
@@ -127,7 +127,7 @@ class CatchUpRate:
 class Accounting:
     """The books of one ledger in one database. `fold` is a new one; it is brought to the books' position, and stays ahead of them.
 
-    While one batch is written the next one is folded: two processes, two cores. `yielding`: its scheduling priority.
+    While one batch is written the next one is folded: two processes, two cores. `niceness`: its scheduling priority.
     """
 
     def __init__(
@@ -137,11 +137,11 @@ class Accounting:
         dsn: str,
         currency: str = "USD",
         snapshots: Snapshots | None = None,
-        yielding: Yielding | None = None,
+        niceness: AdaptiveNiceness | None = None,
     ) -> None:
         self._log = log
         self._snapshots = snapshots
-        self._yielding = yielding
+        self._niceness = niceness
         self._fold = fold
         self._writing = Database(dsn)
         self._asking = Database(dsn)
@@ -181,9 +181,9 @@ class Accounting:
             with suppress(LogError):
                 self.pace.look(max(0, await self._log.tip() - self._written.sequence), loop.time() - began)
                 is_far = self.pace.behind > FAR
-                if self._yielding is not None:
+                if self._niceness is not None:
                     late = wall_clock() - self._written.now
-                    self._yielding.look(is_far_behind=is_far and late > HURRIED_AFTER)
+                    self._niceness.look(is_far_behind=is_far and late > HURRIED_AFTER)
                 if is_far:
                     _log.info("catching_up", behind=self.pace.behind, facts_per_s=self.pace.facts_per_s)
 
@@ -194,10 +194,10 @@ class Accounting:
         )
         watch_fold(health, written, self._fold)
         health.check("postgres", lambda: "" if self._writing.is_there else "PostgreSQL is away; the books wait for it")
-        figures, pace = health.figures, self.pace
-        figures.gauge("headrace_postgres_connected", "1 while PostgreSQL is there", lambda: int(self._writing.is_there))
-        figures.counter("headrace_postgres_outages_total", "how often PostgreSQL was away", lambda: self._writing.outages)
-        figures.counter("headrace_books_facts_total", "facts taken into the books", lambda: pace.taken)
+        metrics, pace = health.metrics, self.pace
+        metrics.gauge("headrace_postgres_connected", "1 while PostgreSQL is there", lambda: int(self._writing.is_there))
+        metrics.counter("headrace_postgres_outages_total", "how often PostgreSQL was away", lambda: self._writing.outages)
+        metrics.counter("headrace_books_facts_total", "facts taken into the books", lambda: pace.taken)
 
     def handlers(self) -> dict[str, Handler]:
         return {"usage": self.usage, "statement": self.statement, "audit": self.audit, "status": self.status}
@@ -270,7 +270,7 @@ class Accounting:
             return await self._asking.once(work)
         except usage.BadQuestion as error:
             raise Refused("INVALID", str(error)) from error
-        except DatabaseAway as error:
+        except DatabaseUnavailable as error:
             raise Refused("UNAVAILABLE", f"the books cannot be read now, try again later: {error}") from error
         finally:
             self._places.leave(tenant)

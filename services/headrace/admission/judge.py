@@ -81,7 +81,7 @@ def acting(state: State, asker: Asker, user: str, now: int) -> Asker:
     return asker._replace(user=user, by=f"{asker.tenant}.{asker.user}")
 
 
-class Asked(NamedTuple):
+class RequestedJob(NamedTuple):
     """Properties of a job that the tests of amounts need. `request`: amounts asked for; empty for all of the profile."""
 
     request: Amounts
@@ -89,7 +89,7 @@ class Asked(NamedTuple):
     contained: bool
 
 
-class Turned(NamedTuple):
+class Declined(NamedTuple):
     """A rejection, and the microseconds after which a new attempt can succeed; None if waiting does not help."""
 
     rejection: Rejection
@@ -122,19 +122,19 @@ def judge(
     """
     key, digest = job_key(asker.tenant, asker.user, submission.id), submission_digest(asker.policy, asker.profile, submission)
     if isinstance(read := _read(state, asker, submission, now, batch), Rejection):
-        return _rejected(key, asker, submission, digest, Turned(read))
+        return _rejected(key, asker, submission, digest, Declined(read))
     if isinstance(queue := queue_of(state, asker, now), Rejection):
-        return _rejected(key, asker, submission, digest, Turned(queue))
+        return _rejected(key, asker, submission, digest, Declined(queue))
     policy, profile = queue
     group = state.group(asker.tenant, policy.document.group)
     submission = with_defaults(rules := rules_of(group), submission)
     forbidden = not_on_behalf(asker, submission.on_behalf_of) or against_rules(group, submission)
     if forbidden is not None:
-        return _rejected(key, asker, submission, digest, Turned(forbidden))
+        return _rejected(key, asker, submission, digest, Declined(forbidden))
     wanted = read.request or default_request(rules, dict(asked_by(state, profile)))
-    asked = Asked(wanted, submission.preemptible, contained=bool(submission.image))
+    asked = RequestedJob(wanted, submission.preemptible, contained=bool(submission.image))
     amounts = amounts_of(state, asker, queue, asked)
-    if isinstance(amounts, Turned):
+    if isinstance(amounts, Declined):
         return _rejected(key, asker, submission, digest, amounts, asked)
     if (crowded := too_many(state, policy, now, pending=pending, fresh=fresh)) is not None:
         return _rejected(key, asker, submission, digest, crowded, asked)
@@ -162,15 +162,15 @@ def judge(
     )
 
 
-def amounts_of(state: State, asker: Asker, queue: Queue, asked: Asked) -> Amounts | Turned:
+def amounts_of(state: State, asker: Asker, queue: Queue, asked: RequestedJob) -> Amounts | Declined:
     """Amounts of one replica; a rejection if the profile does not allow them or no node could ever run them."""
     policy, profile = queue
     amounts = _within_profile(state, profile, asked.request)
     if isinstance(amounts, Rejection):
-        return Turned(amounts)
+        return Declined(amounts)
     request = make_request(amounts, profile.replicas, profile, profile.mig, contained=asked.contained)
     never = never_fits(state, policy, profile, request, preemptible=asked.preemptible, beyond=_beyond(policy, asker))
-    return amounts if never is None else Turned(never)
+    return amounts if never is None else Declined(never)
 
 
 def _beyond(policy: PolicyState, asker: Asker) -> bool:
@@ -178,18 +178,18 @@ def _beyond(policy: PolicyState, asker: Asker) -> bool:
     return asker.user in policy.document.beyond_limit
 
 
-def too_many(state: State, policy: PolicyState, now: int, *, pending: int, fresh: int) -> Turned | None:
+def too_many(state: State, policy: PolicyState, now: int, *, pending: int, fresh: int) -> Declined | None:
     """Rejection because the disk, the policy's queue or the tenant's rate is full, with the time to wait; else None (R14)."""
     if state.terms.scarce:
-        return Turned(
+        return Declined(
             Rejection(RejectReason.DISK_FULL, f"{REJECT_SENTENCES[RejectReason.DISK_FULL]}; try again in 10 s"), RETRY_AFTER
         )
     most, name, tenant = policy.document.max_pending, policy.document.name, policy.document.tenant
     if policy.pending + pending < most:
         found = too_fast(state, tenant, now, fresh)
-        return None if found is None else Turned(*found)
+        return None if found is None else Declined(*found)
     message = f"{most} jobs are pending in policy {name}; try again in 10 s"
-    return Turned(Rejection(RejectReason.TOO_MANY_PENDING, message), RETRY_AFTER)
+    return Declined(Rejection(RejectReason.TOO_MANY_PENDING, message), RETRY_AFTER)
 
 
 def not_on_behalf(asker: Asker, user: str) -> Rejection | None:
@@ -201,9 +201,9 @@ def not_on_behalf(asker: Asker, user: str) -> Rejection | None:
 
 
 def _rejected(
-    key: str, asker: Asker, submission: JobSubmission, digest: str, turned: Turned, asked: Asked | None = None
+    key: str, asker: Asker, submission: JobSubmission, digest: str, declined: Declined, asked: RequestedJob | None = None
 ) -> f.JobRejectedV1:
-    (reason, message), retry_after = turned
+    (reason, message), retry_after = declined
     return f.JobRejectedV1(
         job=key,
         policy=asker.policy,

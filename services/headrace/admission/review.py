@@ -19,9 +19,9 @@ from headrace.admission.decide import REFUSALS_STATED, REQUEUED_FROM
 from headrace.admission.guards import against_image, has_rules
 from headrace.admission.judge import (
     MESSAGE_MAX,
-    Asked,
     Asker,
-    Turned,
+    Declined,
+    RequestedJob,
     acting,
     amounts_of,
     id_too_old,
@@ -90,7 +90,7 @@ class Review:
         self._numbers: dict[tuple[str, str], int] = {}
         self._fresh: Counter[str] = Counter()
         self._refused: Counter[tuple[str, str]] = Counter()
-        self._kinds: dict[tuple[object, ...], Turned | _Made] = {}
+        self._kinds: dict[tuple[object, ...], Declined | _Made] = {}
         self._last_refused = state.judged
         self._counts = any(isinstance(fact, f.RefusalsCountedV1) for fact in record.facts)
         for fact in record.facts:
@@ -153,7 +153,7 @@ class Review:
         if self._is_of_another(fact):
             return
         again = self._admitted_again(fact, asker, job_id)
-        if isinstance(again, Turned):
+        if isinstance(again, Declined):
             (reason, message), retry_after = again
             instead = f.JobRejectedV1(
                 job=fact.job,
@@ -173,17 +173,17 @@ class Review:
         self._known.add(fact.job)
         self._fresh.update((tenant, f"{tenant}/{fact.policy}"))
 
-    def _admitted_again(self, fact: f.JobAdmittedV1, asker: Asker, job_id: str) -> Turned | f.JobAdmittedV1:
+    def _admitted_again(self, fact: f.JobAdmittedV1, asker: Asker, job_id: str) -> Declined | f.JobAdmittedV1:
         """The rejection that an admitted job should have got; otherwise the fact as it would be stated."""
         if wrong := wrong_fields(fact.labels, fact.name, fact.priority, fact.max_retries) or self._wrong_after(fact, asker):
-            return Turned(Rejection(RejectReason.MALFORMED, wrong))
+            return Declined(Rejection(RejectReason.MALFORMED, wrong))
         if (too_old := id_too_old(job_id, self._now)) is not None:
-            return Turned(too_old)
+            return Declined(too_old)
         kind = (asker, tuple(fact.request.items()), fact.preemptible, fact.contained, fact.rules)
         made = self._kinds.get(kind)  # a record often has many jobs of one kind
         if made is None:
             made = self._kinds[kind] = self._made(fact, asker)
-        if isinstance(made, Turned):
+        if isinstance(made, Declined):
             return made
         policy = self._state.policies[asker.tenant, asker.policy]
         if (crowded := self._too_many(asker, policy)) is not None:
@@ -191,20 +191,20 @@ class Review:
         stated = (fact.request, fact.mig, fact.replicas, fact.contained, fact.rules)
         return fact if made == stated else structs.replace(fact, **made._asdict())
 
-    def _made(self, fact: f.JobAdmittedV1, asker: Asker) -> Turned | _Made:
+    def _made(self, fact: f.JobAdmittedV1, asker: Asker) -> Declined | _Made:
         """Fields that all jobs of this kind share while the state is unchanged, or their rejection."""
         queue = queue_of(self._state, asker, self._now)
         if isinstance(queue, Rejection):
-            return Turned(queue)
+            return Declined(queue)
         policy, profile = queue
         group = self._state.group(asker.tenant, policy.document.group)
         rules = rules_of(group)
         contained = fact.contained or bool(rules.default_image)
         if not contained and (forbidden := against_image(group, "")) is not None:
-            return Turned(forbidden)
-        asked = Asked(_as_asked(self._state, profile, fact.request), fact.preemptible, contained)
+            return Declined(forbidden)
+        asked = RequestedJob(_as_asked(self._state, profile, fact.request), fact.preemptible, contained)
         amounts = amounts_of(self._state, asker, queue, asked)
-        if isinstance(amounts, Turned):
+        if isinstance(amounts, Declined):
             return amounts
         always, perhaps = possible_uses(rules, contained=contained)
         lines = fact.rules if always <= set(fact.rules) <= perhaps else tuple(sorted(always))
@@ -218,7 +218,7 @@ class Review:
                 return f"after: no job {other.job[:200]} is known"
         return ""
 
-    def _too_many(self, asker: Asker, policy: PolicyState) -> Turned | None:
+    def _too_many(self, asker: Asker, policy: PolicyState) -> Declined | None:
         pending, fresh = self._fresh[f"{asker.tenant}/{asker.policy}"], self._fresh[asker.tenant]
         return too_many(self._state, policy, self._now, pending=pending, fresh=fresh)
 
@@ -235,7 +235,7 @@ class Review:
         again = self._verdict(fact, asker, job_id)
         if again is None:
             self.unverifiable[fact.reason] += 1
-        elif not isinstance(again, Turned):
+        elif not isinstance(again, Declined):
             self._object(fact, f"job {fact.job} is rejected with {fact.reason}, and would not be for that: {again}")
         elif (fact.reason, fact.message, fact.retry_after) != (
             again.rejection.reason,
@@ -247,24 +247,24 @@ class Review:
             why = f"job {fact.job} is rejected with {fact.reason}, and would be with {reason}: {message}"
             self._object(fact, why, instead)
 
-    def _verdict(self, fact: f.JobRejectedV1, asker: Asker, job_id: str) -> Turned | str | None:
+    def _verdict(self, fact: f.JobRejectedV1, asker: Asker, job_id: str) -> Declined | str | None:
         """The rejection as it would be stated; a text if the job would not be rejected; None if that depends on the submission."""
         reason, too_old = fact.reason, id_too_old(job_id, self._now)
         if reason == RejectReason.MALFORMED and fact.request is None:
             return None
         if too_old is not None or reason == RejectReason.ID_TOO_OLD:
-            return "its id is of today" if too_old is None else Turned(too_old)
+            return "its id is of today" if too_old is None else Declined(too_old)
         queue = queue_of(self._state, asker, self._now)
         if isinstance(queue, Rejection):
-            return Turned(queue)
+            return Declined(queue)
         if fact.request is not None:
-            asked = Asked(fact.request, fact.preemptible, fact.contained)
+            asked = RequestedJob(fact.request, fact.preemptible, fact.contained)
             amounts = amounts_of(self._state, asker, queue, asked)
-            found = amounts if isinstance(amounts, Turned) else self._too_many(asker, queue[0])
+            found = amounts if isinstance(amounts, Declined) else self._too_many(asker, queue[0])
             return "its request fits, and the queue is not full" if found is None else found
         if fact.on_behalf_of and acting(self._state, asker, fact.on_behalf_of, self._now) == asker:
             forbidden = not_on_behalf(asker, fact.on_behalf_of)
-            return "its account may act for the user" if forbidden is None else Turned(forbidden)
+            return "its account may act for the user" if forbidden is None else Declined(forbidden)
         group = self._state.group(asker.tenant, queue[0].document.group)
         if reason == RejectReason.RUNTIME_RULE:
             return None if has_rules(group) else "its group forbids nothing"

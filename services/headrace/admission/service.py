@@ -61,7 +61,7 @@ async def main(service: Service) -> None:
 def show(health: Health, deciding: Deciding, submits: Log) -> None:
     """Register the metrics of waiting submissions."""
     state, tip = deciding.fold.state, [0]
-    waited = health.figures.histogram("headrace_submit_to_admission_seconds", "time from SUBMIT to the durable decision", QUICK)
+    waited = health.metrics.histogram("headrace_submit_to_admission_seconds", "time from SUBMIT to the durable decision", QUICK)
 
     async def look() -> None:
         tip[0] = await submits.tip()
@@ -73,8 +73,8 @@ def show(health: Health, deciding: Deciding, submits: Log) -> None:
                 break
             waited.observe(max(0, now - message.stamped) / MICROSECONDS)
 
-    health.before_figures(look)
-    health.figures.gauge("headrace_submit_waiting_wishes", "submissions not judged yet", lambda: max(0, tip[0] - state.judged))
+    health.before_metrics(look)
+    health.metrics.gauge("headrace_submit_waiting_wishes", "submissions not judged yet", lambda: max(0, tip[0] - state.judged))
     deciding.on_stated = stated
 
 
@@ -102,7 +102,7 @@ async def _read_submissions(submits: JetStreamLog, deciding: Deciding) -> None:
             batch = await reader.batch()
             unjudged.add(batch)
             decider.waiting += batch
-            deciding.nudge()
+            deciding.wake()
             while _is_enough(decider, unjudged):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)  # the decider is pure and has no event to wait for
     finally:

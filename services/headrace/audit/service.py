@@ -21,7 +21,7 @@ from headrace.audit.verify_watch import SEAL_EVERY as EVERY_SEAL
 from headrace.audit.verify_watch import VerificationTask
 from headrace.bus.log import LogBroken, LogRefused
 from headrace.bus.nats.jetstream import JetStreamLog
-from headrace.bus.niceness import AUDIT_NICE, stand_behind
+from headrace.bus.niceness import AUDIT_NICE, lower_priority
 from headrace.contracts.transport.subjects import LEDGER_STREAM
 from headrace.contracts.values.durations import DurationError, parse_duration
 from headrace.domain.fold.ledger import FoldedLedger
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from headrace.bus.process import Service
     from headrace.contracts.messages.audit import VerifyReport
     from headrace.contracts.messages.queries import ServiceView
-    from headrace.health.metrics import Figures
+    from headrace.health.metrics import MetricSources
 
 SNAPSHOT_FACTS = "HEADRACE_SNAPSHOT_FACTS"
 SNAPSHOT_EVERY = "HEADRACE_SNAPSHOT_EVERY"
@@ -57,7 +57,7 @@ _log = structlog.get_logger("headrace.audit")
 async def main(service: Service) -> None:
     """Run the service until cancelled."""
     policy = snapshot_policy(os.environ)
-    stand_behind(AUDIT_NICE)
+    lower_priority(AUDIT_NICE)
     stream = JetStreamLog(service.connection, LEDGER_STREAM)
     log = WholeLedger(stream, service.data / ARCHIVE)
     archiving = Archiving(stream, stream.now, log.archive, archive_every(os.environ))
@@ -77,8 +77,8 @@ async def main(service: Service) -> None:
     )
     following = Following(lambda: fold.sequence, lambda: fold.state.now, log.tip, lambda: watch.is_caught_up)
     watch_fold(service.health, following, fold)
-    measure(service.health.figures, watch, snapshotter, log.archive)
-    measure_archiving(service.health.figures, archiving)
+    measure(service.health.metrics, watch, snapshotter, log.archive)
+    measure_archiving(service.health.metrics, archiving)
 
     def told(_tenant: str, _user: str, _payload: bytes) -> ServiceView:
         view = status(service.name, fold)
@@ -102,25 +102,25 @@ async def _keep(snapshotter: Snapshotter) -> None:
         await asyncio.Event().wait()
 
 
-def measure(figures: Figures, watch: VerificationTask, snapshotter: Snapshotter, archive: Path) -> None:
+def measure(metrics: MetricSources, watch: VerificationTask, snapshotter: Snapshotter, archive: Path) -> None:
     """Declare the metrics of verification, of snapshots and of the archive: amounts, lag, and findings."""
     decisions, fold, verifier = watch.verifier.decisions, snapshotter.fold, watch.verifier
-    figures.counter("headrace_audit_records_total", "records looked at", lambda: verifier.records)
-    figures.counter("headrace_audit_facts_total", "facts verified", lambda: 0 if decisions is None else decisions.facts)
-    figures.gauge("headrace_audit_behind_records", "records not looked at yet", lambda: watch.behind(fold.sequence))
-    figures.gauge("headrace_audit_findings", "what is not as it was written or decided", lambda: watch.found)
-    figures.gauge("headrace_audit_unsealed_records", "records under no seal yet", lambda: len(verifier.seals.unsealed))
-    figures.gauge("headrace_audit_seal_age_seconds", "since the last seal, while records wait for one", watch.seal_age)
-    figures.counter("headrace_snapshots_taken_total", "snapshots taken", lambda: snapshotter.taken)
-    figures.gauge(
+    metrics.counter("headrace_audit_records_total", "records looked at", lambda: verifier.records)
+    metrics.counter("headrace_audit_facts_total", "facts verified", lambda: 0 if decisions is None else decisions.facts)
+    metrics.gauge("headrace_audit_behind_records", "records not looked at yet", lambda: watch.behind(fold.sequence))
+    metrics.gauge("headrace_audit_findings", "what is not as it was written or decided", lambda: watch.found)
+    metrics.gauge("headrace_audit_unsealed_records", "records under no seal yet", lambda: len(verifier.seals.unsealed))
+    metrics.gauge("headrace_audit_seal_age_seconds", "since the last seal, while records wait for one", watch.seal_age)
+    metrics.counter("headrace_snapshots_taken_total", "snapshots taken", lambda: snapshotter.taken)
+    metrics.gauge(
         "headrace_snapshot_behind_records", "records behind the last snapshot", lambda: fold.sequence - snapshotter.last
     )
-    figures.gauge("headrace_archive_behind_records", "records that are not archived", lambda: fold.sequence - through(archive))
+    metrics.gauge("headrace_archive_behind_records", "records that are not archived", lambda: fold.sequence - through(archive))
 
 
-def measure_archiving(figures: Figures, archiving: Archiving) -> None:
+def measure_archiving(metrics: MetricSources, archiving: Archiving) -> None:
     """Declare the metric for failures of archiving."""
-    figures.gauge("headrace_archive_failing", "1 while what waits cannot be archived", lambda: int(bool(archiving.trouble)))
+    metrics.gauge("headrace_archive_failing", "1 while what waits cannot be archived", lambda: int(bool(archiving.trouble)))
 
 
 def through(archive: Path) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from headrace.audit.snapshot_policy import SnapshotPolicy, superfluous
-from headrace.bus.log import LogRefused, LogStrayed, LogUnavailable
+from headrace.bus.log import LogDiverged, LogRefused, LogUnavailable
 from headrace.contracts.facts import SnapshotTakenV1
 from headrace.contracts.values.durations import SECOND
 from headrace.domain.snapshots import snapshot
@@ -66,7 +66,7 @@ class Snapshotter:
         self._took = 0
 
     async def run(self) -> None:
-        """Work until cancelled. Raises `LogBroken`, `LogStrayed`, `Fenced`."""
+        """Work until cancelled. Raises `LogBroken`, `LogDiverged`, `Fenced`."""
         reader = await self._log.read(self.fold.sequence)
         try:
             while True:
@@ -84,7 +84,7 @@ class Snapshotter:
             await self._take()
 
     async def _take(self) -> None:
-        """Take a snapshot. Nothing is folded meanwhile; a failure to store it is retried later. Raises `LogStrayed`."""
+        """Take a snapshot. Nothing is folded meanwhile; a failure to store it is retried later. Raises `LogDiverged`."""
         began, least = self._steady(), 0
         state, sequence = self.fold.state, self.fold.sequence
         data = await asyncio.to_thread(snapshot.dump, state)
@@ -92,7 +92,7 @@ class Snapshotter:
         name = SnapshotName(sequence, self._facts, snapshot.SCHEMA, digest[:16])
         try:
             if not await self._snapshots.ends_as_the_ledger(state):
-                raise LogStrayed(f"the record at {sequence} is not the one that has been read: no snapshot is made of that")
+                raise LogDiverged(f"the record at {sequence} is not the one that has been read: no snapshot is made of that")
             if str(name) not in await self._snapshots.objects.names():
                 await self._snapshots.objects.put(str(name), data)
             fact = SnapshotTakenV1(

@@ -44,7 +44,7 @@ ALLOWED_MOST = 5.0
 _log = structlog.get_logger("headrace.turn")
 
 
-class Beat(msgspec.Struct, frozen=True):
+class LeaderHeartbeat(msgspec.Struct, frozen=True):
     """Heartbeat of a leader: its instance, and for how many seconds it was busy at most.
 
     `leaves`: it no longer decides. `age`: seconds for which it has been leading; negative if unknown.
@@ -74,7 +74,7 @@ class LeaderElection:
         self._allowed = 0.0
         self._stalls: list[tuple[float, float]] = []
 
-    def hear(self, beat: Beat) -> None:
+    def hear(self, beat: LeaderHeartbeat) -> None:
         """Take in the heartbeat of a leader. Of two leaders the one that has led for longer gives up: it was the one that fell silent."""
         if self.mine and beat.instance != self._instance and not beat.leaves and beat.age >= 0.0:
             self.is_over = (beat.age, beat.instance) < (self._clock() - self._began, self._instance)
@@ -99,15 +99,15 @@ class LeaderElection:
         self.mine, self.is_settled, self._began = True, True, now
         return True
 
-    def goodbye(self) -> Beat:
+    def goodbye(self) -> LeaderHeartbeat:
         """Last heartbeat, with which another instance can take over at once."""
-        return Beat(self._instance, leaves=True)
+        return LeaderHeartbeat(self._instance, leaves=True)
 
-    def beat(self) -> Beat:
+    def beat(self) -> LeaderHeartbeat:
         """Heartbeat to be sent now."""
         now = self._clock()
         self._stalls = [(at, span) for at, span in self._stalls if at > now - STALL_FORGOTTEN]
-        return Beat(self._instance, max((span for _, span in self._stalls), default=0.0), age=now - self._began)
+        return LeaderHeartbeat(self._instance, max((span for _, span in self._stalls), default=0.0), age=now - self._began)
 
 
 def turn_of(environment: Mapping[str, str]) -> LeaderElection | None:
@@ -124,7 +124,7 @@ async def take_turns(connection: Connection, service: str, turn: LeaderElection,
 
     async def heard(message: Msg) -> None:
         try:
-            turn.hear(msgspec.json.decode(message.data, type=Beat))
+            turn.hear(msgspec.json.decode(message.data, type=LeaderHeartbeat))
         except msgspec.DecodeError:
             return
 

@@ -17,7 +17,7 @@ class LogError(Exception):
     │   └── NoStorage    it has no room on its disk, and has stored nothing: try again when space has been freed
     ├── LogRefused       the server refused it (no permission, too large): the message says why
     │   └── LogFull      the subject or the stream holds as much as it may: try again when some of it has been read
-    ├── LogStrayed       what has been read from one of several servers is not what they have: start again, and read anew
+    ├── LogDiverged      what has been read from one of several servers is not what they have: start again, and read anew
     ├── WrongLast        the subject has another last message than the writer thought: read on, decide again
     └── LogBroken        a gap or a damaged message: stop, a person has to look
     """
@@ -43,7 +43,7 @@ class WrongLast(LogError):
     """The subject has another last message than the writer expected."""
 
 
-class LogStrayed(LogError):
+class LogDiverged(LogError):
     """One of several servers has delivered a message that the others do not have: state derived from it is wrong."""
 
 

@@ -6,7 +6,7 @@ Naive meaning:
     at the tip (everything read is folded, and the last own record has come back) decide;
     append what was decided as one record;
     it comes back through the read like any other record; decide again, until the decision is empty;
-    then wait for a message, for the time that `next_wakeup` names, or for a nudge.
+    then wait for a message, for the time that `next_wakeup` names, or until `wake` is called.
 
 So a decision is a function of a prefix of the log and of `now`, and a service's only effect is what it appends. Facts of others that
 arrive between the decision and the append are not conflicts: the next round takes them in.
@@ -140,7 +140,7 @@ class ServiceLoop:
         self._begun = False
         self._reader: LogReader | None = None
 
-    def nudge(self) -> None:
+    def wake(self) -> None:
         """Decide again: something outside the log (a submission, a request, a heartbeat) could change the decision."""
         if self._reader is not None:
             self._reader.wake()
@@ -152,7 +152,7 @@ class ServiceLoop:
             await self._catch_up(reader)
             while True:
                 if self._chain is not None and self._time.unsure and self._is_at_tip(reader):
-                    self._time.answered(await patiently(self._log.now))
+                    self._time.answered(await retrying(self._log.now))
                 wait = await self._decide() if self._is_at_tip(reader) and await self._may_decide() else None
                 self._read(await reader.batch(BATCH, wait))
                 await asyncio.sleep(0)
@@ -162,11 +162,11 @@ class ServiceLoop:
 
     async def _catch_up(self, reader: LogReader) -> None:
         """Fold what is in the log now, and ask for its time."""
-        tip = await patiently(self._log.tip)
+        tip = await retrying(self._log.tip)
         while self._fold.sequence < tip:
             self._read(await reader.batch(BATCH))
             await asyncio.sleep(0)
-        self._time.answered(await patiently(self._log.now))
+        self._time.answered(await retrying(self._log.now))
         _log.info("caught_up", sequence=self._fold.sequence)
         if self._at_tip is not None:
             self._at_tip()
@@ -175,7 +175,7 @@ class ServiceLoop:
         """True if this instance decides. A new leader first reads what is under way and continues after the writer's last record."""
         if self._chain is None or self._begun:
             return True
-        if self._turn is not None and not (self._turn.mine and self._fold.sequence >= await patiently(self._log.tip)):
+        if self._turn is not None and not (self._turn.mine and self._fold.sequence >= await retrying(self._log.tip)):
             return False
         self._chain.restore(*self._fold.last_of(self._chain.writer))
         self._begun = True
@@ -216,7 +216,7 @@ class ServiceLoop:
                 self._after_fold(message)
 
 
-async def patiently(question: Callable[[], Awaitable[T]]) -> T:
+async def retrying(question: Callable[[], Awaitable[T]]) -> T:
     """The answer; asks again as long as the log is unavailable."""
     while True:
         try:

@@ -14,36 +14,36 @@ BOOKS_NICE, AUDIT_NICE = 5, 10
 """Niceness of the books and of audit relative to the services that decide and answer.
 
 On a busy machine they get about a third, and a tenth, of their time. Audit catches up when there is less to do, and the books do not wait
-for that (`Yielding`).
+for that (`AdaptiveNiceness`).
 """
 
 AUTOGROUP = Path("/proc/self/autogroup")
 """File in which Linux keeps the niceness of the own session, if it has autogroups."""
 
 
-class Yielding:
+class AdaptiveNiceness:
     """Lowers the priority by `nice` as long as that does not leave the process far behind, so that its work gets done."""
 
     def __init__(self, nice: int) -> None:
         self._nice = nice
         self._level = os.getpriority(os.PRIO_PROCESS, 0)
         self.is_hurried = False
-        stand_behind(nice)
+        lower_priority(nice)
 
     def look(self, *, is_far_behind: bool) -> None:
         """Set whether the process is far behind."""
         if self.is_hurried is not is_far_behind:
             self.is_hurried = is_far_behind
             nice = 0 if is_far_behind else self._nice
-            _stand(self._level + nice, nice)
+            _set_niceness(self._level + nice, nice)
 
 
-def stand_behind(nice: int) -> None:
+def lower_priority(nice: int) -> None:
     """Lower the priority from now on."""
-    _stand(os.getpriority(os.PRIO_PROCESS, 0) + nice, nice)
+    _set_niceness(os.getpriority(os.PRIO_PROCESS, 0) + nice, nice)
 
 
-def _stand(own: int, of_session: int) -> None:
+def _set_niceness(own: int, of_session: int) -> None:
     """Set the niceness, as far as the kernel allows: raising it again needs a privilege for a process, but not for a session.
 
     Where the kernel shares time between sessions (autogroup), niceness counts within one session only, and every part leads its own: then

@@ -72,14 +72,14 @@ def run_service(name: str, main: Callable[[Service], Awaitable[None]]) -> NoRetu
     if reason:
         structlog.get_logger(f"headrace.{name}").error("failed", reason=reason)
         raise SystemExit(FAILED)
-    collect_seldom()
+    collect_garbage_rarely()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         code = runner.run(_serve(name, main, os.environ))
     telemetry.flush()
     raise SystemExit(code)
 
 
-def collect_seldom() -> None:
+def collect_garbage_rarely() -> None:
     """Search for cyclic garbage less often than Python does by default: a fold has very many objects and hardly any cyclic garbage.
 
     Measured: 300,000 facts are folded in 3.2 s of CPU instead of 3.9.
@@ -115,7 +115,7 @@ def settle() -> None:
     """
     gc.collect()
     gc.freeze()
-    collect_seldom()
+    collect_garbage_rarely()
 
 
 async def _serve(name: str, main: Callable[[Service], Awaitable[None]], environment: Mapping[str, str]) -> int:
@@ -147,7 +147,7 @@ async def _watched(name: str, main: Callable[[Service], Awaitable[None]], enviro
     """Run the service with its health page, which is up before NATS is connected."""
     health = Health(name)
     health.check(NATS, lambda: "not connected yet")
-    telemetry.send(health.figures)
+    telemetry.send(health.metrics)
     async with serving(health, read_config(environment)):
         await _connected(main, environment, log, health)
 
@@ -165,7 +165,7 @@ async def _connected(
     url = environment.get(URL, DEFAULT_URL)
     connection = await connect(url, environment.get(USER, name), environment.get(PASSWORD, ""), name=name)
     health.check(NATS, lambda: "" if connection.is_connected else "the NATS server is away")
-    health.figures.gauge("headrace_nats_connected", "1 while the NATS server is there", lambda: int(connection.is_connected))
+    health.metrics.gauge("headrace_nats_connected", "1 while the NATS server is there", lambda: int(connection.is_connected))
     log.info("started", url=url, pid=os.getpid())
     work = asyncio.ensure_future(main(Service(name, connection, Path(environment.get(DATA, "data")), log, health)))
     thrown_out = asyncio.ensure_future(connection.closed_for_good.wait())

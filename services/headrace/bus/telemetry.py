@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.trace import Tracer
 
-    from headrace.health.metrics import Figure, Figures, Labels
+    from headrace.health.metrics import Labels, MetricSource, MetricSources
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 LEVEL = "HEADRACE_LOG_LEVEL"
@@ -159,16 +159,16 @@ def configure_metrics(service: str) -> None:
     _Tracing.metrics = MeterProvider(metric_readers=[reader], resource=resource)
 
 
-def send(figures: Figures) -> None:
+def send(metrics: MetricSources) -> None:
     """Send these metrics, under their own names, whenever metrics are sent; nothing if metrics are not configured.
 
     A histogram is sent as three counters, as in Prometheus' text: `_bucket` by `le`, `_sum`, `_count`.
     """
     if _Tracing.metrics is not None:
-        figures.tell(_bridged)
+        metrics.tell(_bridged)
 
 
-def _bridged(figure: Figure) -> None:
+def _bridged(metric: MetricSource) -> None:
     from opentelemetry.metrics import CallbackOptions, Observation  # noqa: PLC0415 - imported only with metrics
 
     if _Tracing.metrics is None:
@@ -176,28 +176,28 @@ def _bridged(figure: Figure) -> None:
     meter = _Tracing.metrics.get_meter("headrace")
 
     def named(labels: Labels) -> dict[str, str]:
-        return dict(zip(figure.labels, labels, strict=True))
+        return dict(zip(metric.labels, labels, strict=True))
 
     def values(_: CallbackOptions) -> list[Observation]:
-        return [Observation(value, named(labels)) for labels, value in figure.values().items()]
+        return [Observation(value, named(labels)) for labels, value in metric.values().items()]
 
     def sums(_: CallbackOptions) -> list[Observation]:
-        return [Observation(one.total, named(labels)) for labels, one in figure.histograms().items()]
+        return [Observation(one.total, named(labels)) for labels, one in metric.histograms().items()]
 
     def counts(_: CallbackOptions) -> list[Observation]:
-        return [Observation(sum(one.counts), named(labels)) for labels, one in figure.histograms().items()]
+        return [Observation(sum(one.counts), named(labels)) for labels, one in metric.histograms().items()]
 
     def buckets(_: CallbackOptions) -> list[Observation]:
-        found = figure.histograms().items()
+        found = metric.histograms().items()
         return [Observation(within, named(labels) | {"le": bound}) for labels, one in found for bound, within in one.upto()]
 
-    if figure.kind == "gauge":
-        meter.create_observable_gauge(figure.name, callbacks=[values], description=figure.says)
-    elif figure.kind == "counter":
-        meter.create_observable_counter(figure.name, callbacks=[values], description=figure.says)
+    if metric.kind == "gauge":
+        meter.create_observable_gauge(metric.name, callbacks=[values], description=metric.says)
+    elif metric.kind == "counter":
+        meter.create_observable_counter(metric.name, callbacks=[values], description=metric.says)
     else:
         for ending, read in (("sum", sums), ("count", counts), ("bucket", buckets)):
-            meter.create_observable_counter(f"{figure.name}_{ending}", callbacks=[read], description=figure.says)
+            meter.create_observable_counter(f"{metric.name}_{ending}", callbacks=[read], description=metric.says)
 
 
 def flush() -> None:

@@ -21,7 +21,7 @@ from headrace.contracts.transport.subjects import ledger
 from headrace.domain.fold.apply import apply
 from headrace.domain.fold.installation import beyond_us
 from headrace.domain.state.state import State
-from headrace.identity.pii import People
+from headrace.identity.pii import PersonalData
 
 SUBJECT = ledger(GOVERNANCE)
 LOOK_EVERY = 1.0
@@ -56,7 +56,7 @@ class Source(Protocol):
 class Directory:
     """The fold of governance's records about identities. `people` decrypts the sealed personal data in them."""
 
-    def __init__(self, people: People | None = None) -> None:
+    def __init__(self, people: PersonalData | None = None) -> None:
         self.state = State()
         self._people = people
         self._digest = ""
@@ -86,7 +86,7 @@ class Directory:
 class Follower:
     """Keeps a directory up to date. `changed` is called after each change."""
 
-    def __init__(self, source: Source, changed: Callable[[], None], people: People | None = None) -> None:
+    def __init__(self, source: Source, changed: Callable[[], None], people: PersonalData | None = None) -> None:
         self.directory = Directory(people)
         self._source = source
         self._changed = changed

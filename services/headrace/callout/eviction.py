@@ -17,7 +17,7 @@ from headrace.callout.permits import ConnectionTag
 from headrace.contracts.messages.tokens import NODE_TENANT
 from headrace.domain.state.state import State
 from headrace.identity.caller import Unauthenticated
-from headrace.identity.principals import Ours, resolve
+from headrace.identity.principals import IssuedToken, resolve
 
 _log = structlog.get_logger("headrace.callout")
 
@@ -28,7 +28,7 @@ def may_stay(state: State, tag: ConnectionTag) -> bool:
         is_revoked = tag.token in state.tokens.revoked
         return not is_revoked and not state.tokens.is_outdated((tag.tenant, tag.handle), 0, tag.issued_at)
     try:
-        caller = resolve(state, Ours(tag.token, 0))
+        caller = resolve(state, IssuedToken(tag.token, 0))
     except Unauthenticated:
         return False
     return (caller.tenant, caller.handle) == (tag.tenant, tag.handle)

@@ -133,8 +133,8 @@ class Servers:
 
     def show(self, health: Health) -> None:
         """Register the metrics of the servers."""
-        health.before_figures(self.refresh)
-        gauge, servers, stores = health.figures.gauge, self._of_servers, self._of_stores
+        health.before_metrics(self.refresh)
+        gauge, servers, stores = health.metrics.gauge, self._of_servers, self._of_stores
         gauge("headrace_nats_servers", "NATS servers that answer", lambda: len(self._servers))
         gauge("headrace_nats_connections", "connections of a NATS server", servers(lambda one: one.connections), "server")
         gauge(

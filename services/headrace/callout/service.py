@@ -36,8 +36,8 @@ from headrace.contracts.transport.codec import Malformed, decode, encode
 from headrace.contracts.transport.subjects import LEDGER_STREAM, awaits_answer, query
 from headrace.health.metrics import QUICK, Histogram
 from headrace.identity.caller import Role, Unauthenticated
-from headrace.identity.pii import People
-from headrace.identity.principals import Theirs, is_stated
+from headrace.identity.pii import PersonalData
+from headrace.identity.principals import ProviderToken, is_stated
 from headrace.identity.signing import IDENTITY, ISSUER_KEY
 from headrace.identity.verifier import Verifier
 from headrace.service.engine_version import ENGINE
@@ -78,7 +78,12 @@ async def main(service: Service) -> None:
         ledger = BySubject(JetStreamLog(service.connection, LEDGER_STREAM), service.data / ARCHIVE)
         key = AccountKey.at(service.data / IDENTITY / ISSUER_KEY)
         authority = ConnectionAuthority(
-            service.connection, Verifier.of(service.data), key, Eviction(system), ledger, People(Keyring(service.data / KEYS))
+            service.connection,
+            Verifier.of(service.data),
+            key,
+            Eviction(system),
+            ledger,
+            PersonalData(Keyring(service.data / KEYS)),
         )
         authority.show(service.health)
         servers = Servers(system)
@@ -115,7 +120,7 @@ class ConnectionAuthority:
         key: AccountKey,
         eviction: Eviction,
         ledger: Source,
-        people: People | None = None,
+        people: PersonalData | None = None,
         list_tags: Callable[[str], Awaitable[Iterable[ConnectionTag]]] | None = None,
     ) -> None:
         self._connection = connection
@@ -137,16 +142,16 @@ class ConnectionAuthority:
         """Register the health check and the metrics."""
         state = self.follower.directory.state
         health.check("directory", lambda: "" if self.ready.is_set() else "the directory has not been read yet")
-        figures = health.figures
-        figures.gauge("headrace_build_info", "1; labels name the version", lambda: {(ENGINE,): 1}, "engine")
-        figures.gauge(
+        metrics = health.metrics
+        metrics.gauge("headrace_build_info", "1; labels name the version", lambda: {(ENGINE,): 1}, "engine")
+        metrics.gauge(
             "headrace_directory_sequence_records",
             "sequence of the last record of identities read",
             lambda: state.sequence,
         )
-        figures.counter("headrace_logins_total", "authorization requests, by answer", lambda: self._answered, "answer")
-        figures.counter("headrace_evictions_total", "connections ended because access was withdrawn", lambda: self._evicted)
-        figures.histograms(
+        metrics.counter("headrace_logins_total", "authorization requests, by answer", lambda: self._answered, "answer")
+        metrics.counter("headrace_evictions_total", "connections ended because access was withdrawn", lambda: self._evicted)
+        metrics.histograms(
             "headrace_login_seconds", "time from the server's request to the response", lambda: {(): self._latency}
         )
 
@@ -250,7 +255,7 @@ class ConnectionAuthority:
     async def _permit(self, question: Question, now: int) -> Permit:
         """The bearer's permit. A token not known yet may be new, so the ledger is read once more. Raises Unauthenticated, TooMany."""
         said = await self._verifier.said(question.token)
-        issued_at = said.issued_at if isinstance(said, Theirs) else 0
+        issued_at = said.issued_at if isinstance(said, ProviderToken) else 0
         paused = self._still_paused()
         state = self.follower.directory.state
         try:

@@ -7,7 +7,7 @@ import logging
 
 import structlog
 
-from headrace.accounting.storage.database import DatabaseAway, DatabaseRefused
+from headrace.accounting.storage.database import DatabaseRefused, DatabaseUnavailable
 from headrace.bus.log import LogError
 from headrace.cli.arguments import Failed, Nouns, add_command, add_data_option, add_json
 from headrace.cli.formatting import as_json
@@ -63,7 +63,7 @@ async def repair(args: argparse.Namespace) -> int:
         mended = await repair_streams(
             installation, say, only_look=args.look, without_end=args.without_end, without_void=args.without_void
         )
-    except (LogError, NotReady, AlreadyRunning, DatabaseAway, DatabaseRefused) as error:
+    except (LogError, NotReady, AlreadyRunning, DatabaseUnavailable, DatabaseRefused) as error:
         raise Failed(str(error)) from None
     if args.json:
         print(as_json({"troubles": mended.troubles, "through": mended.through, "kept": str(mended.kept or "")}))

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from headrace.domain.model.jobs import PolicyState
     from headrace.domain.state.state import State
     from headrace.feed.queue_heads import Heads
-    from headrace.health.metrics import Figures, Labels
+    from headrace.health.metrics import Labels, MetricSources
     from headrace.views.job_index import JobIndex
 
 MICROSECONDS = 1_000_000
@@ -146,26 +146,26 @@ class InstallationMetrics:
         return max(0, now - min(heard, default=now)) / MICROSECONDS
 
 
-def show(figures: Figures, counted: Counted, standing: InstallationMetrics, clock: Callable[[], int]) -> None:
+def show(metrics: MetricSources, counted: Counted, standing: InstallationMetrics, clock: Callable[[], int]) -> None:
     """Declare all metrics of the installation."""
-    figures.counter("headrace_facts_total", "facts folded, by type", counted.by_type, "type")
-    figures.counter("headrace_preemptions_total", "preemptions, by what became of them", counted.preemptions, "outcome")
-    figures.counter("headrace_jobs_ended_total", "jobs that have ended, by their final state", counted.ended, "state")
-    figures.counter("headrace_work_lost_gpu_seconds_total", "GPU-seconds of work lost by preemptions", lambda: counted.lost)
-    figures.histograms(
+    metrics.counter("headrace_facts_total", "facts folded, by type", counted.by_type, "type")
+    metrics.counter("headrace_preemptions_total", "preemptions, by what became of them", counted.preemptions, "outcome")
+    metrics.counter("headrace_jobs_ended_total", "jobs that have ended, by their final state", counted.ended, "state")
+    metrics.counter("headrace_work_lost_gpu_seconds_total", "GPU-seconds of work lost by preemptions", lambda: counted.lost)
+    metrics.histograms(
         "headrace_admission_to_grant_seconds", "from a job's admission to its first lease", lambda: {(): counted.waited}
     )
-    figures.histograms(
+    metrics.histograms(
         "headrace_preemption_seconds",
         "the parts of a preemption's time: to the signal, the job's grace, to the release",
         counted.parts,
         "part",
     )
-    figures.gauge(
+    metrics.gauge(
         "headrace_pending_jobs", "jobs that wait, by the reason of the first in their queue", standing.pending, "reason"
     )
-    figures.gauge("headrace_holding_jobs", "jobs that hold leases", standing.holding)
-    figures.gauge(
+    metrics.gauge("headrace_holding_jobs", "jobs that hold leases", standing.holding)
+    metrics.gauge(
         "headrace_pool_amount",
         "what a pool has: GPUs, cores, MiB, or the key's own unit",
         standing.pools,
@@ -173,10 +173,10 @@ def show(figures: Figures, counted: Counted, standing: InstallationMetrics, cloc
         "key",
         "what",
     )
-    figures.gauge("headrace_policy_gpus", "GPUs of a policy over all pools", standing.policies, "tenant", "policy", "what")
-    figures.gauge("headrace_nodes", "nodes by status", standing.nodes, "status")
-    figures.gauge("headrace_devices_unfit", "devices of registered nodes that may not be used", standing.unfit)
-    figures.gauge(
+    metrics.gauge("headrace_policy_gpus", "GPUs of a policy over all pools", standing.policies, "tenant", "policy", "what")
+    metrics.gauge("headrace_nodes", "nodes by status", standing.nodes, "status")
+    metrics.gauge("headrace_devices_unfit", "devices of registered nodes that may not be used", standing.unfit)
+    metrics.gauge(
         "headrace_node_silence_seconds", "silence of the healthy node heard of longest ago", lambda: standing.silence(clock())
     )
 

@@ -49,7 +49,7 @@ class Revoked(NamedTuple):
 
 
 @dataclass(slots=True)
-class News:
+class JobChanges:
     """Jobs that records have changed in a way that nodes have to know."""
 
     jobs: dict[str, None] = field(default_factory=dict)
@@ -75,9 +75,9 @@ class NodeOrders:
     stops: list[StopOrder] = field(default_factory=list)
 
 
-def unconfirmed(state: State) -> News:
+def unconfirmed(state: State) -> JobChanges:
     """News that nodes may not have heard when a feed starts: leases not started or resumed yet, and stops."""
-    news = News()
+    news = JobChanges()
     for policy in state.policies.values():
         for job in policy.jobs.values():
             if job.stop is not None or any(not lease.started_at or lease.resuming for lease in job.leases.values()):
@@ -85,13 +85,13 @@ def unconfirmed(state: State) -> News:
     return news
 
 
-def to_start(state: State, news: News) -> list[JobRecord]:
+def to_start(state: State, news: JobChanges) -> list[JobRecord]:
     """Jobs whose texts `tell` needs."""
     jobs = (state.jobs.get(key) for key in news.jobs)
     return [job for job in jobs if job is not None and job.stop is None and job.leases]
 
 
-def tell(state: State, news: News, text_of: TextOf) -> dict[str, NodeOrders]:
+def tell(state: State, news: JobChanges, text_of: TextOf) -> dict[str, NodeOrders]:
     """Orders by node, as the state is now."""
     told: dict[str, NodeOrders] = {}
     for key in news.jobs:

@@ -25,7 +25,7 @@ from headrace.archive.history import ARCHIVE, WholeLedger
 from headrace.bus.leader_election import LeaderElection, take_turns, turn_of
 from headrace.bus.log import Log, LogRefused, LogUnavailable, Message
 from headrace.bus.log_clock import LogTime
-from headrace.bus.loop import follow, patiently, steady_clock
+from headrace.bus.loop import follow, retrying, steady_clock
 from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.bus.nats.streams import FEED_MESSAGES
 from headrace.bus.process import Service, settle
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from headrace.bus.nats.connection import Connection
     from headrace.domain.state.state import State
     from headrace.health.health import Health
-    from headrace.health.metrics import Figures, Labels
+    from headrace.health.metrics import Labels, MetricSources
 
 
 BATCH = 100
@@ -126,7 +126,7 @@ class Feed:
         self._place = self._seen = FIRST
         """Position after which it publishes, and the end of FEED when last seen; they differ if FEED was empty and then got heads only."""
         self._seen_at = 0
-        self._figures: Figures | None = None
+        self._metrics: MetricSources | None = None
         self._pushes: dict[str, int] = {}
         self._heard: dict[str, int] = {}
 
@@ -141,8 +141,8 @@ class Feed:
         await take_turns(self._connection, FEED, turn, lambda: None)
 
     async def _follow(self) -> None:
-        tip = await patiently(self._ledger.tip)
-        _, place = await patiently(lambda: feed_end(self._feed))
+        tip = await retrying(self._ledger.tip)
+        _, place = await retrying(lambda: feed_end(self._feed))
         self._place = behind(place, tip)
         if self.fold.sequence >= tip:
             await self._at_tip()
@@ -156,7 +156,7 @@ class Feed:
 
     async def _take(self, batch: list[Message]) -> None:
         """Fold a batch; send its orders, then its facts, and the heads of the queues at intervals."""
-        news = node_orders.News()
+        news = node_orders.JobChanges()
         told = [note for message in batch if (note := self._note(message, news)) is not None]
         if not self.active:
             for one in told:
@@ -169,7 +169,7 @@ class Feed:
         if not 0 <= self._clock() - self._heads_at < HEADS_EVERY * SECOND:
             self._tell_heads()
 
-    def _note(self, message: Message, news: node_orders.News) -> FoldedRecord | None:
+    def _note(self, message: Message, news: node_orders.JobChanges) -> FoldedRecord | None:
         record = self.fold.read(message)
         if record is None:
             return None
@@ -215,7 +215,7 @@ class Feed:
         if turn is None:
             await self._begin()
         elif turn.mine:
-            if self.fold.sequence >= await patiently(self._ledger.tip):
+            if self.fold.sequence >= await retrying(self._ledger.tip):
                 await self._begin()
         elif turn.is_settled and self._status_only is None:  # before there is a leader, its answer would mislead people
             self._status_only = await serve(self._connection, self._name, self.fold, {STATUS: self._status}, only=STATUS)
@@ -244,16 +244,16 @@ class Feed:
         self.active = True
         await self._push(node_orders.unconfirmed(self.fold.state))
         await self._connection.subscribe(node_query("*"), cb=self._answer_node)
-        self.publisher.begin(await patiently(self._see))
+        self.publisher.begin(await retrying(self._see))
         self.publisher.dropped += self._buffer.lost
         for told in self._buffer.take():
             self._tell(told)
         self._projector.resume(self._seen)
         self._tell_heads()
         await self._answer_people()
-        if self._figures is not None:  # from now on, so that only one of two instances shows them
+        if self._metrics is not None:  # from now on, so that only one of two instances shows them
             standing = InstallationMetrics(self.fold.state, self._job_index, self._heads, self._heard)
-            show_installation(self._figures, self._counted, standing, self._clock)
+            show_installation(self._metrics, self._counted, standing, self._clock)
         _log.info("active", sequence=self.fold.sequence, feed_after=self._place.sequence)
 
     async def _answer_people(self) -> None:
@@ -278,7 +278,7 @@ class Feed:
         if self._status_only is not None:
             await self._status_only.unsubscribe()
 
-    async def _push(self, news: node_orders.News) -> None:
+    async def _push(self, news: node_orders.JobChanges) -> None:
         """Send orders to nodes. If a message is lost the node asks again."""
         if not news:
             return
@@ -336,17 +336,17 @@ class Feed:
         """Declare the metrics of this service and, once it is active, of the installation."""
         following = Following(lambda: self.fold.sequence, lambda: self.fold.now, self._ledger.tip, self.caught_up.is_set)
         watch_fold(health, following, self.fold)
-        figures, publisher = health.figures, self.publisher
+        metrics, publisher = health.metrics, self.publisher
         if self._turn is not None:
             health.role = lambda: "active" if self.active else "standby"
-        figures.gauge("headrace_decides", "1 where this instance decides, 0 where it stands by", self._decides, "writer")
-        figures.counter("headrace_order_pushes_total", "messages of orders to nodes", lambda: sum(self._pushes.values()))
-        figures.counter("headrace_feed_published_total", "messages published on FEED", lambda: publisher.published)
-        figures.counter(
+        metrics.gauge("headrace_decides", "1 where this instance decides, 0 where it stands by", self._decides, "writer")
+        metrics.counter("headrace_order_pushes_total", "messages of orders to nodes", lambda: sum(self._pushes.values()))
+        metrics.counter("headrace_feed_published_total", "messages published on FEED", lambda: publisher.published)
+        metrics.counter(
             "headrace_feed_dropped_total", "messages that FEED never got: it was too slow", lambda: publisher.dropped
         )
-        figures.gauge("headrace_feed_waiting_messages", "messages that wait for FEED", lambda: publisher.waiting)
-        self._figures = figures
+        metrics.gauge("headrace_feed_waiting_messages", "messages that wait for FEED", lambda: publisher.waiting)
+        self._metrics = metrics
 
     def _decides(self) -> dict[Labels, float]:
         return {(FEED,): self._turn is None or self._turn.mine}
@@ -379,8 +379,8 @@ async def main(service: Service) -> None:
     ledger = WholeLedger(JetStreamLog(service.connection, LEDGER_STREAM), service.data / ARCHIVE)
     feed = JetStreamLog(service.connection, FEED_STREAM)
     snapshots = Snapshots.over(service.connection, ledger)
-    _, place = await patiently(lambda: feed_end(feed))
-    place = behind(place, await patiently(ledger.tip))
+    _, place = await retrying(lambda: feed_end(feed))
+    place = behind(place, await retrying(ledger.tip))
     state = await beginning(snapshots, place.sequence - 1)
     texts = Keyring(service.data / KEYS)
     telling = Feed(

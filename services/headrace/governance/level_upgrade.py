@@ -12,7 +12,7 @@ from headrace.contracts.facts.levels import LEVEL
 from headrace.contracts.messages.queries import Presence
 from headrace.contracts.transport.codec import Malformed, decode
 from headrace.contracts.transport.subjects import presence
-from headrace.governance.levels import Attendance, nodes_too_old, raising
+from headrace.governance.levels import ServicePresence, nodes_too_old, raising
 from headrace.service.answering import Refused
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class LevelUpgrade:
         self._deciding = deciding
         self._decided = decided
         self._expected = expected
-        self._attendance: Attendance | None = None
+        self._attendance: ServicePresence | None = None
         self._held = os.environ.get(HOLD) == "1"
 
     def held_back(self) -> tuple[str, ...]:
@@ -64,7 +64,7 @@ class LevelUpgrade:
     async def run(self) -> None:
         """Follow presence and raise the level until cancelled."""
         await self._deciding.caught_up.wait()
-        attendance = self._attendance = Attendance(self._expected, asyncio.get_running_loop().time())
+        attendance = self._attendance = ServicePresence(self._expected, asyncio.get_running_loop().time())
 
         async def hear(message: Msg) -> None:
             try:

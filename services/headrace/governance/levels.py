@@ -32,7 +32,7 @@ class _Heard(NamedTuple):
     at: float
 
 
-class Attendance:
+class ServicePresence:
     """Presence of services. `expected`: services that have to be present. Times in seconds of a monotonic clock."""
 
     def __init__(self, expected: Iterable[str], began: float) -> None:

@@ -64,7 +64,7 @@ from headrace.governance.time_zones import known_zones, offsets_of
 from headrace.governance.tokens import grant_of, granting, revoking, tokens_of
 from headrace.governance.validation.diagnostics import unknown
 from headrace.identity.caller import Unauthenticated
-from headrace.identity.pii import People
+from headrace.identity.pii import PersonalData
 from headrace.identity.signing import IDENTITY, SigningKeys
 from headrace.identity.verifier import Verifier
 from headrace.service.answering import Handler, Refused, status
@@ -92,7 +92,7 @@ async def main(service: Service) -> None:
     """Run until cancelled or fenced."""
     keys, texts = SigningKeys(service.data / IDENTITY), Keyring(service.data / KEYS)
     deciding = await Deciding.begin(service, GOVERNANCE, lambda state: Governance(state, ZONES))
-    people = People(texts)
+    people = PersonalData(texts)
     deciding.seal, deciding.before_first = people.sealed, people.open_all
     deciding.fold.listeners.append(people.listener(deciding.fold.state))
     verifier = Verifier.of(service.data)
@@ -277,7 +277,7 @@ class RequestHandlers:
                 waiting.set_result(outcome)
 
         self._governance.ask(operation, answered)
-        self._deciding.nudge()
+        self._deciding.wake()
         decision = await waiting
         answer = fitting(decision.answer)
         if decision.code:

@@ -18,7 +18,7 @@ from headrace.contracts.facts.records import Record
 from headrace.domain.state.state import GovernanceObject, State
 
 
-class People:
+class PersonalData:
     """Seals and opens personal data with the keys of a keyring."""
 
     def __init__(self, keys: Keyring) -> None:

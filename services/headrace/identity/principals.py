@@ -24,14 +24,14 @@ UNVOUCHED = (
 UNKNOWN = "the user of this token is unknown here; ask an administrator to add the user to a group"
 
 
-class Ours(NamedTuple):
+class IssuedToken(NamedTuple):
     """A verified token of the embedded issuer: its id. The ledger has everything else. Times in microseconds."""
 
     token: str
     expires_at: int
 
 
-class Theirs(NamedTuple):
+class ProviderToken(NamedTuple):
     """A verified token of a provider, interpreted by its settings (`providers.TokenProvider`).
 
     `subjects`: the forms in which users' documents may name the bearer. `role`: the role given by the provider's groups, if any. `groups`
@@ -49,9 +49,9 @@ class Theirs(NamedTuple):
     expires_at: int
 
 
-def resolve(state: State, said: Ours | Theirs) -> Caller:
+def resolve(state: State, said: IssuedToken | ProviderToken) -> Caller:
     """The caller identified by a verified token. Raises Unauthenticated if it is revoked, or its bearer is unknown."""
-    return _ours(state, said) if isinstance(said, Ours) else _theirs(state, said)
+    return _ours(state, said) if isinstance(said, IssuedToken) else _theirs(state, said)
 
 
 def act_for(state: State, caller: Caller, group: str, handle: str) -> Caller:
@@ -89,7 +89,7 @@ def is_admin(state: State, tenant: str, handle: str) -> bool:
     return written is not None and isinstance(written.document, Tenant) and handle in written.document.admins
 
 
-def _ours(state: State, said: Ours) -> Caller:
+def _ours(state: State, said: IssuedToken) -> Caller:
     """The caller of a token of our own. The ledger decides, not the token: a signed token that was never stated is invalid."""
     token = state.tokens.known.get(said.token)
     if token is None or token.revoked_at:
@@ -97,7 +97,7 @@ def _ours(state: State, said: Ours) -> Caller:
     return _caller(state, token, said)
 
 
-def _caller(state: State, token: Token, said: Ours) -> Caller:
+def _caller(state: State, token: Token, said: IssuedToken) -> Caller:
     tenant, handle, ends = token.tenant, token.handle, min(said.expires_at, token.expires_at)
     role = TokenRole(token.role)
     if not is_known(state, role, tenant, handle):
@@ -115,7 +115,7 @@ def _caller(state: State, token: Token, said: Ours) -> Caller:
     return Caller(_person(state, tenant, handle), tenant, handle, groups, token=said.token, expires_at=ends)
 
 
-def _theirs(state: State, said: Theirs) -> Caller:
+def _theirs(state: State, said: ProviderToken) -> Caller:
     if said.token in state.tokens.revoked:
         raise Unauthenticated(REVOKED)
     tenant, handle = _named(state, said)
@@ -153,7 +153,7 @@ def is_stated(state: State, caller: Caller) -> bool:
     return known.issued_at > caller.claimed_at or (known.groups == caller.groups and known.until >= caller.expires_at)
 
 
-def _named(state: State, said: Theirs) -> tuple[str, str]:
+def _named(state: State, said: ProviderToken) -> tuple[str, str]:
     """(tenant, handle) of a provider's bearer: the user whose document names it, else what the claims say.
 
     An administrator of a tenant may write any subject into a user's document. So the document counts only if the provider vouches for
@@ -177,7 +177,7 @@ def _named(state: State, said: Theirs) -> tuple[str, str]:
     return (tenant, handle)
 
 
-def _providers_person(state: State, said: Theirs) -> tuple[str, str]:
+def _providers_person(state: State, said: ProviderToken) -> tuple[str, str]:
     """The name in the claims; without one, the user in the provider's tenant whose document the provider vouches for."""
     vouched = {
         bearer[1]: user for bearer, user in _users(state) if bearer[0] == PROVIDER_TENANT and bearer in state.tokens.vouched

@@ -31,7 +31,7 @@ from headrace.contracts.messages.tokens import ISSUER
 from headrace.contracts.values.ids import is_token
 from headrace.identity.caller import Role, Unauthenticated
 from headrace.identity.jwt_verify import ALGORITHMS
-from headrace.identity.principals import Theirs
+from headrace.identity.principals import ProviderToken
 
 ISSUERS = "issuers.yaml"
 GROUPS_MAX = 1_000
@@ -115,14 +115,14 @@ def is_trustworthy(url: str) -> bool:
     return bool(parts.hostname) and (parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOCAL))
 
 
-def interpret_claims(provider: TokenProvider, claims: dict[str, Any], *, only: bool) -> Theirs:
+def interpret_claims(provider: TokenProvider, claims: dict[str, Any], *, only: bool) -> ProviderToken:
     """The interpretation of verified claims. `only`: there is one provider, so documents may name its subjects without its name."""
     subject = claims["sub"]
     if not isinstance(subject, str) or not subject:
         raise Unauthenticated("the token names no user: its `sub` is not text")
     subjects = (f"{provider.name}|{subject}", *((subject,) if only else ()))
     claimed = _texts(claims.get(provider.groups_claim))
-    return Theirs(
+    return ProviderToken(
         subjects=subjects,
         tenant=provider.tenant or _text(claims.get(provider.tenant_claim)),
         handle=_text(claims.get(provider.handle_claim)),

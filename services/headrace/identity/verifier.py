@@ -16,7 +16,7 @@ from headrace.domain.state.state import State
 from headrace.identity.caller import Caller, Role, Unauthenticated, only_the_owner
 from headrace.identity.jwks import Fetch, Jwks
 from headrace.identity.jwt_verify import BAD, NO_TOKEN, NOT_OURS, read_header, verify, verify_own
-from headrace.identity.principals import Ours, Theirs, resolve
+from headrace.identity.principals import IssuedToken, ProviderToken, resolve
 from headrace.identity.providers import ISSUERS, TokenProvider, interpret_claims, read_providers
 from headrace.identity.signing import IDENTITY, SigningKeys
 
@@ -29,7 +29,7 @@ _BEARER = "bearer "
 
 class _Remembered(NamedTuple):
     until: float
-    said: Ours | Theirs
+    said: IssuedToken | ProviderToken
 
 
 class Verifier:
@@ -65,7 +65,7 @@ class Verifier:
             raise Unauthenticated(only_the_owner(self.alone))
         return caller
 
-    async def said(self, token: str) -> Ours | Theirs:
+    async def said(self, token: str) -> IssuedToken | ProviderToken:
         """The content of a valid token, without looking up its bearer. Raises Unauthenticated."""
         digest = sha256(token.encode("utf-8", "replace")).digest()
         now = self._clock()
@@ -78,7 +78,7 @@ class Verifier:
             self._remembered.popitem(last=False)
         return said
 
-    async def _check(self, token: str) -> Ours | Theirs:
+    async def _check(self, token: str) -> IssuedToken | ProviderToken:
         named = read_header(token)
         if named.issuer == ISSUER:
             key = self._keys.public(named.key)
@@ -88,7 +88,7 @@ class Verifier:
             name = claims.get("jti")
             if not isinstance(name, str):
                 raise Unauthenticated(BAD)
-            return Ours(name, int(claims["exp"]) * 1_000_000)
+            return IssuedToken(name, int(claims["exp"]) * 1_000_000)
         known = self._providers.get(named.issuer)
         if known is None:
             raise Unauthenticated(NOT_OURS)

@@ -26,7 +26,7 @@ NODE_TIMEOUT = 60 * SECOND
 """Silence after which a node counts as lost (R32)."""
 
 
-class Heard(Protocol):
+class NodeSilence(Protocol):
     """Silence of nodes, by a monotonic clock: no jump of log time makes a node lost (R34)."""
 
     def silence(self, node: str) -> int:
@@ -41,7 +41,7 @@ class PreemptionWatch:
     earliest time at which it could be lost.
     """
 
-    def __init__(self, state: State, heard: Heard | None = None) -> None:
+    def __init__(self, state: State, heard: NodeSilence | None = None) -> None:
         self.state = state
         self.heard = heard
         self._looks = Deadlines()

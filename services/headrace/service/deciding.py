@@ -137,20 +137,20 @@ class Deciding:
         if self._turn is not None:
             turn = self._turn
             health.role = lambda: "active" if turn.mine else "standby"
-        figures = health.figures
-        figures.gauge("headrace_decides", "1 if this instance decides, 0 if it is a standby", self._decides, "writer")
-        figures.counter("headrace_facts_stated_total", "number of facts that this instance has stated", lambda: self._stated)
+        metrics = health.metrics
+        metrics.gauge("headrace_decides", "1 if this instance decides, 0 if it is a standby", self._decides, "writer")
+        metrics.counter("headrace_facts_stated_total", "number of facts that this instance has stated", lambda: self._stated)
         return Timing(
-            figures.histogram("headrace_decision_seconds", "duration of one decision", QUICK),
-            figures.histogram("headrace_append_seconds", "duration from a decision until its record is durable", QUICK),
+            metrics.histogram("headrace_decision_seconds", "duration of one decision", QUICK),
+            metrics.histogram("headrace_append_seconds", "duration from a decision until its record is durable", QUICK),
         )
 
     def _decides(self) -> dict[Labels, float]:
         return {(self._writer,): self._turn is None or self._turn.mine}
 
-    def nudge(self) -> None:
+    def wake(self) -> None:
         """Wake the decision loop."""
-        self.loop.nudge()
+        self.loop.wake()
 
     async def run(self, handlers: dict[str, Handler] | None = None) -> None:
         """Answer requests and decide, until cancelled or fenced."""
@@ -162,7 +162,7 @@ class Deciding:
 
     async def _take_turns(self, turn: LeaderElection) -> None:
         await self.caught_up.wait()  # an instance that has not read the whole ledger does not take over
-        await take_turns(self.service.connection, self._writer, turn, self.nudge)
+        await take_turns(self.service.connection, self._writer, turn, self.wake)
 
     def _status(self, _tenant: str, _user: str, _payload: bytes) -> ServiceView:
         view = status(self.service.name, self.fold)

@@ -68,20 +68,20 @@ class Lag:
 def watch_fold(health: Health, following: Following, ledger: FoldedLedger | None = None) -> Lag:
     """Register metrics and checks of a follower; with `ledger` also those of the fold and its void records."""
     lag = Lag(following)
-    figures = health.figures
+    metrics = health.metrics
     health.check(LEDGER, lag.holds)
-    health.before_figures(lag.look)
-    figures.gauge("headrace_build_info", "always 1; the label is the version of the software", lambda: {(ENGINE,): 1}, "engine")
-    figures.gauge("headrace_ledger_sequence_records", "sequence of the last ledger record read", following.sequence)
-    figures.gauge("headrace_ledger_lag_records", "number of ledger records not read yet", lambda: lag.records)
-    figures.gauge(
+    health.before_metrics(lag.look)
+    metrics.gauge("headrace_build_info", "always 1; the label is the version of the software", lambda: {(ENGINE,): 1}, "engine")
+    metrics.gauge("headrace_ledger_sequence_records", "sequence of the last ledger record read", following.sequence)
+    metrics.gauge("headrace_ledger_lag_records", "number of ledger records not read yet", lambda: lag.records)
+    metrics.gauge(
         "headrace_ledger_lag_seconds", "age of the last record read, while there are newer ones; else 0", lambda: lag.seconds
     )
     if ledger is not None:
-        figures.gauge(
+        metrics.gauge(
             "headrace_fold_jobs", "jobs in the fold: running, waiting, or ended within the hour", lambda: len(ledger.state.jobs)
         )
-        figures.gauge("headrace_void_records", "number of void records in the ledger", lambda: _by_writer(ledger), "writer")
+        metrics.gauge("headrace_void_records", "number of void records in the ledger", lambda: _by_writer(ledger), "writer")
     return lag
 
 

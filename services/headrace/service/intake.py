@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from headrace.bus.nats.connection import Connection
     from headrace.bus.nats.raw_message import RawMessage
     from headrace.bus.process import Service
-    from headrace.health.metrics import Figures
+    from headrace.health.metrics import MetricSources
 
 QUEUE = "intake"
 SUBJECTS = intake("hr.>")
@@ -66,12 +66,12 @@ class Intake:
         self._doing: set[asyncio.Task[None]] = set()
         self._refused = 0
 
-    def show(self, figures: Figures) -> None:
+    def show(self, metrics: MetricSources) -> None:
         """Register the metrics of the intake."""
-        figures.gauge(
+        metrics.gauge(
             "headrace_intake_waiting_wishes", "number of submissions that wait to be stored", lambda: len(self._lines)
         )
-        figures.counter(
+        metrics.counter(
             "headrace_intake_refused_total", "number of submissions refused because the queue was full", lambda: self._refused
         )
 
@@ -164,7 +164,7 @@ async def _take_in(service: Service) -> None:
     connection = await beside(service, QUEUE)
     try:
         intake_here = Intake(connection)
-        intake_here.show(service.health.figures)
+        intake_here.show(service.health.metrics)
         await intake_here.run()
     finally:
         await connection.close()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.accounting.books.meter import Reservation, UsageMeter, order_of
-from headrace.accounting.books.rollups import RollupAccount, Sums
+from headrace.accounting.books.rollups import RollupAccount, Rollups
 from headrace.accounting.books.rows import PLACES
 from headrace.accounting.books.supply import CHANGES_SUPPLY, Supply
 from headrace.accounting.books.tariffs import PriceRow, TariffRow, Tariffs
@@ -123,7 +123,7 @@ class UsageCost:
     rooms: dict[str, _Room] = field(default_factory=dict)
     """Capacity of each pool."""
     _tariffs: Tariffs = field(init=False)
-    _sums: Sums = field(init=False)
+    _sums: Rollups = field(init=False)
     _supply: Supply = field(init=False)
     _meters: dict[tuple[str, str, str], UsageMeter] = field(default_factory=dict)
     _held: dict[LeaseKey, _Held] = field(default_factory=dict)
@@ -135,7 +135,7 @@ class UsageCost:
     def __post_init__(self) -> None:
         """Create the parts that depend on the state."""
         self._tariffs = Tariffs(self.state)
-        self._sums = Sums(self._tariffs, DAY)
+        self._sums = Rollups(self._tariffs, DAY)
         self._supply = Supply(self.state)
 
     def begin(self, now: int) -> None:

@@ -10,9 +10,9 @@ from headrace.accounting import service
 from headrace.accounting.books.rows import NOWHERE, FactRow, Position, RowChanges
 from headrace.accounting.service import Accounting
 from headrace.accounting.storage import store
-from headrace.accounting.storage.database import Database, DatabaseAway, DatabaseRefused
+from headrace.accounting.storage.database import Database, DatabaseRefused, DatabaseUnavailable
 from headrace.bus.memory import MemoryLog
-from headrace.bus.niceness import Yielding
+from headrace.bus.niceness import AdaptiveNiceness
 from headrace.contracts.facts.levels import LEVEL
 from headrace.contracts.messages.queries import ServiceView
 from headrace.contracts.messages.usage import UsageRequest
@@ -56,7 +56,7 @@ async def test_the_pace_says_how_far_behind_the_books_are_and_how_fast_they_go_o
 async def test_books_that_are_far_behind_let_nobody_go_first_until_they_have_caught_up(monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[bool] = []
 
-    class Noting(Yielding):
+    class Noting(AdaptiveNiceness):
         def __init__(self) -> None:
             pass
 
@@ -67,7 +67,7 @@ async def test_books_that_are_far_behind_let_nobody_go_first_until_they_have_cau
     monkeypatch.setattr(service, "LOOK_EVERY", 0.0)
     monkeypatch.setattr(service, "FAR", 1)
     monkeypatch.setattr(service, "wall_clock", lambda: clock)
-    accounting = Accounting(log_of(1, 1, 1), LedgerFold(), "postgresql://nowhere", yielding=Noting())
+    accounting = Accounting(log_of(1, 1, 1), LedgerFold(), "postgresql://nowhere", niceness=Noting())
     late, soon = clock - service.HURRIED_AFTER - 1, clock - service.HURRIED_AFTER
     watching = asyncio.create_task(accounting._watch())
     for position in (Position(1, "aa", late), Position(1, "aa", soon), Position(2, "aa", late)):
@@ -99,7 +99,7 @@ async def test_how_much_there_is_is_told_whenever_there_is_twice_as_much(monkeyp
 
 async def test_usage_that_cannot_be_read_now_is_refused_and_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     async def away(*_: Any) -> None:
-        raise DatabaseAway("no route")
+        raise DatabaseUnavailable("no route")
 
     monkeypatch.setattr(Database, "once", away)
     accounting = Accounting(log_of(), LedgerFold(), "postgresql://nowhere")

@@ -32,7 +32,7 @@ class FakeDeciding:
         self.caught_up.set()
         self.nudged = 0
 
-    def nudge(self):
+    def wake(self):
         self.nudged += 1
 
     @property

@@ -7,7 +7,7 @@ import pytest
 from headrace.audit.ledger_writer import LedgerWriter
 from headrace.audit.snapshot_policy import SnapshotPolicy
 from headrace.audit.snapshotter import Snapshotter
-from headrace.bus.log import LogRefused, LogStrayed
+from headrace.bus.log import LogDiverged, LogRefused
 from headrace.contracts.values.durations import SECOND
 from headrace.domain.snapshots.snapshot import dump
 from headrace.service.fold import LedgerFold
@@ -82,7 +82,7 @@ async def test_of_what_one_server_told_and_the_others_do_not_have_no_snapshot_is
     wrong = Bus()
     wrong.hall("n2")
     kept.bus.hall("n1")
-    with pytest.raises(LogStrayed, match="the record at 2 is not the one that has been read"):
+    with pytest.raises(LogDiverged, match="the record at 2 is not the one that has been read"):
         await kept.keeper.take_in(wrong.ledger.messages_after(0))
     assert (kept.bus.stated("audit"), await kept.snapshots.names()) == ([], [])
 

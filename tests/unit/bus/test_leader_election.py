@@ -10,7 +10,16 @@ import pytest
 from nats import errors
 
 from headrace.bus import leader_election as module
-from headrace.bus.leader_election import LATER, SILENCE, STALL, STALL_FORGOTTEN, TICK, Beat, LeaderElection, take_turns
+from headrace.bus.leader_election import (
+    LATER,
+    SILENCE,
+    STALL,
+    STALL_FORGOTTEN,
+    TICK,
+    LeaderElection,
+    LeaderHeartbeat,
+    take_turns,
+)
 from headrace.bus.loop import Fenced
 from tests.unit.service.bus import until
 
@@ -52,7 +61,7 @@ def test_who_hears_that_somebody_decides_waits(time: Time) -> None:
     waits = LeaderElection(first=True, clock=time)
     waits.look(connected=True)
     for _ in range(5):
-        waits.hear(Beat("other"))
+        waits.hear(LeaderHeartbeat("other"))
         assert not pass_by(waits, time, SILENCE - TICK)
     assert pass_by(waits, time, 2 * TICK)
 
@@ -70,7 +79,7 @@ def test_what_was_before_it_began_to_listen_is_no_silence(time: Time) -> None:
 def test_who_was_busy_for_long_is_given_as_long_again(time: Time) -> None:
     waits = LeaderElection(first=True, clock=time)
     waits.look(connected=True)
-    waits.hear(Beat("other", busy=2.0))
+    waits.hear(LeaderHeartbeat("other", busy=2.0))
     assert not pass_by(waits, time, 2.0 + SILENCE - TICK)
     assert pass_by(waits, time, 2 * TICK)
 
@@ -89,7 +98,7 @@ def test_who_decides_says_how_long_it_was_busy_until_that_is_long_ago(time: Time
     decides = LeaderElection(first=True, clock=time, instance="me")
     decides.look(connected=True)
     pass_by(decides, time, SILENCE + TICK)
-    assert decides.beat() == Beat("me", 0.0, age=0.0)
+    assert decides.beat() == LeaderHeartbeat("me", 0.0, age=0.0)
     time.now += STALL + 1.0
     decides.look(connected=True)
     assert decides.beat().busy == pytest.approx(STALL + 1.0)
@@ -103,7 +112,7 @@ class Wire:
     is_connected = True
 
     def __init__(self) -> None:
-        self.said: list[Beat] = []
+        self.said: list[LeaderHeartbeat] = []
         self.heard = None
         self.trouble: Exception | None = None
 
@@ -112,7 +121,7 @@ class Wire:
         self.heard = cb
 
     async def publish(self, subject: str, payload: bytes) -> None:
-        self.said.append(msgspec.json.decode(payload, type=Beat))
+        self.said.append(msgspec.json.decode(payload, type=LeaderHeartbeat))
         if self.trouble is not None:
             raise self.trouble
 
@@ -131,18 +140,18 @@ async def test_it_listens_takes_over_and_speaks(monkeypatch: pytest.MonkeyPatch)
     await until(lambda: len(wire.said) > spoken + 1)
     assert wire.heard is not None
     turn._silent = 1.0
-    for payload in (b"{", b'{"instance": 1}', msgspec.json.encode(Beat("me"))):
+    for payload in (b"{", b'{"instance": 1}', msgspec.json.encode(LeaderHeartbeat("me"))):
         await wire.heard(SimpleNamespace(data=payload))
     assert turn._silent >= 1.0
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    assert wire.said[-1] == Beat("me", leaves=True)
+    assert wire.said[-1] == LeaderHeartbeat("me", leaves=True)
 
 
 def test_who_leaves_hands_its_turn_over_at_once(time: Time) -> None:
     waits, leaves = LeaderElection(first=False, clock=time), LeaderElection(first=True, clock=time, instance="other")
     waits.look(connected=True)
-    waits.hear(Beat("other", busy=2.0))
+    waits.hear(LeaderHeartbeat("other", busy=2.0))
     waits.hear(leaves.goodbye())
     assert pass_by(waits, time, TICK)
 
@@ -156,7 +165,7 @@ def test_of_two_that_decide_the_one_that_has_for_longer_is_over(time: Time) -> N
     pass_by(woke, time, SILENCE + TICK)
     for one, other in ((slept, woke), (woke, slept)):
         one.hear(other.beat())
-        one.hear(Beat("of a release that says no age"))
+        one.hear(LeaderHeartbeat("of a release that says no age"))
         one.hear(other.goodbye())
     assert (slept.mine, slept.is_over, woke.mine, woke.is_over) == (True, True, True, False)
 

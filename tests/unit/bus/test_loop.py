@@ -147,15 +147,15 @@ async def test_a_nudge_makes_it_look_again_and_is_not_lost_while_it_works() -> N
     log = _log()
     decider = Nodes(Tally())
     loop = _loop(log, decider)
-    loop.nudge()  # before it runs: harmless
+    loop.wake()  # before it runs: harmless
     async with _running(loop):
         await decider.settled()
         decider.nodes.append("a")
-        loop.nudge()
+        loop.wake()
         await decider.settled()
         decider.nodes.append("b")
-        loop.nudge()
-        loop.nudge()
+        loop.wake()
+        loop.wake()
         await decider.settled()
     assert decider.fold.nodes == ["a", "b"]
 
@@ -199,7 +199,7 @@ async def test_a_clock_that_is_set_far_ahead_later_is_not_believed_for_a_single_
         await decider.settled()
         now[0] = 55 * SECOND
         decider.nodes += ["a", "b"]
-        loop.nudge()
+        loop.wake()
         await decider.settled()
     assert [decode_record(message.payload).now for message in log.messages_after(0)] == [50 * SECOND, 50 * SECOND]
 
@@ -212,7 +212,7 @@ async def test_the_log_is_asked_for_its_time_again_before_a_decision_that_comes_
         await decider.settled()
         time |= {"log": 4_000 * SECOND, "clock": 4_005 * SECOND, "steady": 3_962 * SECOND}  # both our clocks go too fast
         decider.nodes.append("a")
-        loop.nudge()
+        loop.wake()
         await decider.settled()
     assert [decode_record(message.payload).now for message in log.messages_after(0)] == [4_000 * SECOND]
 
@@ -310,7 +310,7 @@ async def test_who_waits_for_its_turn_folds_along_and_goes_on_behind_who_decided
             await asyncio.sleep(0)
         assert decider.asked == []
         turn.mine = True
-        loop.nudge()
+        loop.wake()
         await decider.settled()
     assert decider.fold.nodes == ["other", "a", "b"]
     assert decode_record(log.messages_after(2)[0].payload).prev == before.digest

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from headrace.bus import niceness
-from headrace.bus.niceness import Yielding, stand_behind
+from headrace.bus.niceness import AdaptiveNiceness, lower_priority
 
 
 class Kernel(NamedTuple):
@@ -33,17 +33,17 @@ def test_who_stands_behind_makes_its_own_session_nice_and_nobody_elses(
     kernel: Kernel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(niceness.os, "getsid", lambda _: os.getpid() + 1)
-    stand_behind(7)
+    lower_priority(7)
     assert (kernel.nice, kernel.autogroup.exists()) == ([10], False)
     monkeypatch.setattr(niceness.os, "getsid", lambda _: os.getpid())
-    stand_behind(7)
+    lower_priority(7)
     assert (kernel.nice, kernel.autogroup.read_text()) == ([10, 10], "7")
     monkeypatch.setattr(niceness, "AUTOGROUP", tmp_path / "there" / "is" / "none")
-    stand_behind(7)
+    lower_priority(7)
 
 
 def test_who_is_far_behind_yields_to_nobody_until_it_has_caught_up(kernel: Kernel) -> None:
-    behind = Yielding(5)
+    behind = AdaptiveNiceness(5)
     stood = [(kernel.nice[-1], kernel.autogroup.read_text())]
     for is_far in (False, True, True, False):
         behind.look(is_far_behind=is_far)

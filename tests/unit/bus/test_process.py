@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from headrace.bus import process
-from headrace.bus.log import LogBroken, LogRefused, LogStrayed
+from headrace.bus.log import LogBroken, LogDiverged, LogRefused
 from headrace.bus.loop import Fenced
 from headrace.bus.process import BROKEN, DEPOSED, DOUBTED, FAILED, STOPPED, Service
 
@@ -92,7 +92,7 @@ async def test_without_an_environment_the_server_is_the_local_one_and_the_user_t
     [
         (Fenced("x"), DEPOSED),
         (LogBroken("x"), BROKEN),
-        (LogStrayed("x"), FAILED),
+        (LogDiverged("x"), FAILED),
         (LogRefused("x"), FAILED),
         (RuntimeError("x"), FAILED),
     ],

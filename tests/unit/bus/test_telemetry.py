@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from headrace.bus import telemetry
-from headrace.health.metrics import Figures
+from headrace.health.metrics import MetricSources
 
 PARENT = "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01"
 
@@ -60,15 +60,15 @@ def test_a_span_continues_the_given_trace_and_names_itself_to_the_next(spans: In
 
 
 def test_figures_are_read_when_metrics_are_sent_and_cost_nothing_where_nobody_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    silent, figures = Figures(), Figures()
+    silent, metrics = MetricSources(), MetricSources()
     silent.gauge("headrace_behind", "how far behind", lambda: 1 // 0)
     telemetry.send(silent)
     reader = InMemoryMetricReader()
     monkeypatch.setattr(telemetry._Tracing, "metrics", MeterProvider(metric_readers=[reader]))
-    figures.gauge("headrace_behind", "how far behind", lambda: {("a",): 7, ("b",): 9}, "writer")
-    telemetry.send(figures)
-    figures.counter("headrace_done_total", "what was done", lambda: 3)
-    figures.histogram("headrace_took_seconds", "how long", (1.0, 2.0)).observe(1.5)
+    metrics.gauge("headrace_behind", "how far behind", lambda: {("a",): 7, ("b",): 9}, "writer")
+    telemetry.send(metrics)
+    metrics.counter("headrace_done_total", "what was done", lambda: 3)
+    metrics.histogram("headrace_took_seconds", "how long", (1.0, 2.0)).observe(1.5)
     data = reader.get_metrics_data()
     assert data is not None
     sent = {

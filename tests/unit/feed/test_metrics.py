@@ -23,13 +23,13 @@ def seen(hall, policy_of):
             counted.note(fact)
 
     hall.note = note
-    show(health.figures, counted, InstallationMetrics(hall.state, roster, heads, heard), lambda: hall.now + 7_000_000)
+    show(health.metrics, counted, InstallationMetrics(hall.state, roster, heads, heard), lambda: hall.now + 7_000_000)
     wide = {"limit": {"gpu": 126_000}, "reservation": {"gpu": 63_000}}
     hall.say("governance", f.PolicyAppliedV1(author="a.b", policy=policy_of("acme", **wide)))
 
     def told(name):
         list(heads.changes(hall.now))
-        lines = health.figures.text().decode().splitlines()
+        lines = health.metrics.text().decode().splitlines()
         return {
             line.rpartition(" ")[0].removeprefix(name): float(line.rpartition(" ")[2])
             for line in lines
@@ -62,10 +62,10 @@ def test_what_is_idle_on_a_cordoned_node_is_unusable_and_not_free(hall, seen):
     hall.say("governance", f.NodeCordonedV1(author="a.b", node="gpu01"))
     after = seen("headrace_pool_amount")
 
-    def pool(figures):
+    def pool(metrics):
         words = ("capacity", "leased", "kept", "free", "unusable")
         labels = ('{{key="gpu",pool="{}",what="{}"}}'.format(hall.state.nodes["gpu01"].pool, word) for word in words)
-        return [figures[label] for label in labels]
+        return [metrics[label] for label in labels]
 
     assert (pool(before), pool(after)) == ([4, 0, 0, 4, 0], [4, 0, 0, 0, 4])
 

@@ -11,7 +11,7 @@ from headrace.contracts.messages.submissions import JobText
 from headrace.contracts.values.account_numbers import former_number
 from headrace.contracts.values.amounts import GPU, GPU_UNITS, JOB
 from headrace.contracts.values.durations import SECOND
-from headrace.feed.orders import News, NodeOrders, answer, jobs_on, tell, to_start, unconfirmed
+from headrace.feed.orders import JobChanges, NodeOrders, answer, jobs_on, tell, to_start, unconfirmed
 
 TEXT = JobText(
     command=("python", "train.py"),
@@ -27,7 +27,7 @@ PREEMPTED = Ladder(cause="preempted", callback_grace=60 * SECOND, term_grace=30 
 @pytest.fixture
 def news(hall):
     """What the records of the story from here on change for nodes."""
-    found = News()
+    found = JobChanges()
 
     def note(record, sequence):
         for fact in record.facts:
@@ -226,7 +226,7 @@ def test_a_feed_that_comes_up_tells_what_has_not_started_and_what_has_to_stop(ha
     hall.start(running)
     hall.start(stopping)
     hall.stop(stopping)
-    assert unconfirmed(hall.state) == News({stopping: None, granted: None}, [])
+    assert unconfirmed(hall.state) == JobChanges({stopping: None, granted: None}, [])
 
 
 def test_the_whole_answer_lists_starts_stops_and_the_last_record_of_the_node(hall):

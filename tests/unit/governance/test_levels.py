@@ -3,14 +3,14 @@ from __future__ import annotations
 from headrace.contracts import facts as f
 from headrace.contracts.messages.queries import ApplyAnswer, Presence
 from headrace.governance.decide import Decision
-from headrace.governance.levels import PRESENT, REMEMBERED, Attendance, nodes_too_old, raising
+from headrace.governance.levels import PRESENT, REMEMBERED, ServicePresence, nodes_too_old, raising
 
 KEPT = Decision(ApplyAnswer(changes=(), applied=True))
 
 
 def heard(*spoken, began=0.0):
     """An attendance that expects feed and audit, and has heard (called, reads, when)."""
-    attendance = Attendance(("feed", "audit"), began)
+    attendance = ServicePresence(("feed", "audit"), began)
     for number, (called, reads, when) in enumerate(spoken):
         service = called.partition("-")[0]
         attendance.hear(Presence(service=service, called=called, instance=str(number), reads=reads), when)

@@ -17,7 +17,7 @@ from headrace.contracts.messages.queries import (
     GetRequest,
     NodeRequest,
 )
-from headrace.contracts.messages.tokens import RevokeRequest, TokenRequest, TokensRequest, spoken_for
+from headrace.contracts.messages.tokens import RevokeRequest, TokenRequest, TokensRequest, read_bearer
 from headrace.contracts.transport.codec import Malformed, encode
 from headrace.contracts.values.durations import DAY
 from headrace.governance.calendars import Zones
@@ -39,7 +39,7 @@ class FakeDeciding:
         self.caught_up = asyncio.Event()
         self.caught_up.set()
 
-    def nudge(self):
+    def wake(self):
         asyncio.get_running_loop().call_soon(self.run)
 
     def run(self):
@@ -161,7 +161,7 @@ class TestTokens:
             made.expires_at,
             [],
         )
-        assert spoken_for(made.token) == ("user", "default", "ann")
+        assert read_bearer(made.token) == ("user", "default", "ann")
         assert [view.id for view in (await ask(desk, "tokens", TokensRequest())).tokens] == [made.id]
 
     async def test_a_token_that_is_revoked_is_listed_as_such(self, desk):

@@ -38,7 +38,7 @@ async def test_a_check_that_fails_or_hangs_is_what_is_wrong_and_delays_no_other(
 async def test_figures_are_brought_up_to_date_before_they_are_read_and_never_waited_for_long(monkeypatch):
     monkeypatch.setattr(health, "ANSWER_WITHIN", 0.05)
     one, tip = Health("feed"), [0]
-    one.figures.gauge("headrace_tip", "says", lambda: tip[0])
+    one.metrics.gauge("headrace_tip", "says", lambda: tip[0])
 
     async def look():
         tip[0] += 1
@@ -46,7 +46,7 @@ async def test_figures_are_brought_up_to_date_before_they_are_read_and_never_wai
     async def hangs():
         await asyncio.Event().wait()
 
-    one.before_figures(look)
-    one.before_figures(hangs)
+    one.before_metrics(look)
+    one.before_metrics(hangs)
     assert b"headrace_tip 1.0" in await one.text()
     assert b"headrace_tip 2.0" in await one.text()

@@ -10,7 +10,7 @@ from headrace.contracts.facts import TenantAppliedV1, UserAppliedV1
 from headrace.contracts.facts.records import Record
 from headrace.contracts.transport.codec import encode
 from headrace.domain.state.state import GovernanceObject, State
-from headrace.identity.pii import People
+from headrace.identity.pii import PersonalData
 
 ALICE = User(tenant="acme", handle="alice", subject="oidc|7", email="alice@acme.example")
 PLAIN = User(tenant="acme", handle="bob")
@@ -23,7 +23,7 @@ def keys(tmp_path):
 
 @pytest.fixture
 def people(keys):
-    return People(keys)
+    return PersonalData(keys)
 
 
 def test_what_a_document_says_of_a_person_is_sealed_when_it_is_stated(people):

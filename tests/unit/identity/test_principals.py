@@ -8,7 +8,7 @@ from headrace.contracts import facts as f
 from headrace.contracts.documents.model import Group, Tenant, User
 from headrace.contracts.messages.tokens import TokenRole
 from headrace.identity.caller import Caller, Denied, Role, Unauthenticated
-from headrace.identity.principals import REVOKED, UNKNOWN, UNVOUCHED, Ours, Theirs, act_for, is_stated, resolve
+from headrace.identity.principals import REVOKED, UNKNOWN, UNVOUCHED, IssuedToken, ProviderToken, act_for, is_stated, resolve
 from tests.unit.identity.issuing import NOW, SECOND, Ledger, grant
 
 ENDS = (NOW + 600) * SECOND
@@ -23,7 +23,7 @@ def given(ledger, **said):
     """Who shows a token of ours that was made so."""
     made = grant(**said)
     ledger.give(made)
-    return resolve(ledger.state, Ours(made.id, made.expires_at * SECOND))
+    return resolve(ledger.state, IssuedToken(made.id, made.expires_at * SECOND))
 
 
 def theirs(**said):
@@ -37,7 +37,7 @@ def theirs(**said):
         "issued_at": NOW * SECOND,
         "expires_at": ENDS,
     }
-    return Theirs(**{**whole, **said})
+    return ProviderToken(**{**whole, **said})
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_a_token_for_whom_no_document_speaks_of_is_good_for_nothing(ledger, said
 
 def test_a_token_that_was_signed_but_never_stated_is_good_for_nothing(ledger):
     with pytest.raises(Unauthenticated, match=REVOKED[:20]):
-        resolve(ledger.state, Ours("forged", ENDS))
+        resolve(ledger.state, IssuedToken("forged", ENDS))
 
 
 @pytest.mark.parametrize(
@@ -83,17 +83,17 @@ def test_a_revocation_holds_at_once(ledger, fact):
     given(ledger)
     ledger.say(fact)
     with pytest.raises(Unauthenticated):
-        resolve(ledger.state, Ours("t1", ENDS))
+        resolve(ledger.state, IssuedToken("t1", ENDS))
 
 
 def test_a_new_member_has_the_group_and_a_former_one_nothing_by_that_act_alone(ledger):
     given(ledger, handle="bob")
     ledger.say(f.GroupAppliedV1(author="a.b", group=Group(tenant="acme", name="audio", members=("bob",))))
-    assert resolve(ledger.state, Ours("t1", ENDS)).groups == ("audio", "vision")
+    assert resolve(ledger.state, IssuedToken("t1", ENDS)).groups == ("audio", "vision")
     for name in ("audio", "vision"):
         ledger.say(f.GroupAppliedV1(author="a.b", group=Group(tenant="acme", name=name)))
     with pytest.raises(Unauthenticated):
-        resolve(ledger.state, Ours("t1", ENDS))
+        resolve(ledger.state, IssuedToken("t1", ENDS))
 
 
 def test_an_administrator_is_one_as_long_as_the_tenants_document_says_so(ledger):
@@ -102,7 +102,7 @@ def test_an_administrator_is_one_as_long_as_the_tenants_document_says_so(ledger)
         f.TenantAppliedV1(author="a.b", tenant=Tenant(name="acme")),
         f.UserAppliedV1(author="a.b", user=User(tenant="acme", handle="lea")),
     )
-    assert resolve(ledger.state, Ours("t1", ENDS)).role is Role.TENANT_MEMBER
+    assert resolve(ledger.state, IssuedToken("t1", ENDS)).role is Role.TENANT_MEMBER
 
 
 @pytest.mark.parametrize(

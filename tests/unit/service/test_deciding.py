@@ -72,7 +72,7 @@ class TestRunning:
     async def test_a_nudge_makes_it_look_again(self, deciding):
         async with running(deciding.run()):
             await until(lambda: len(deciding.decider.asked) == 2)
-            deciding.nudge()
+            deciding.wake()
             await until(lambda: len(deciding.decider.asked) == 3)
         assert deciding.decider.asked[-1] == (4, START)
 

@@ -12,7 +12,7 @@ import pytest
 
 from headrace.bus.log import LogRefused, LogUnavailable
 from headrace.bus.nats.raw_message import Listener, RawMessage
-from headrace.health.metrics import Figures
+from headrace.health.metrics import MetricSources
 from headrace.service import intake as intake_module
 from headrace.service.intake import Intake, with_intake
 from tests.unit.service.bus import Bus, running, until
@@ -165,15 +165,15 @@ async def test_one_that_nats_throws_out_ends() -> None:
 async def test_how_many_wait_and_found_no_room_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(intake_module, "UNDER_WAY_MAX", 1)
     monkeypatch.setattr(intake_module, "WAITING_MAX", 4)
-    wire, figures = Wire(), Figures()
+    wire, metrics = Wire(), MetricSources()
     intake = Intake(wire)  # type: ignore[arg-type]
-    intake.show(figures)
+    intake.show(metrics)
     async with running(intake.run()):
         await until(lambda: wire.listener)
         for _ in range(5):
             wire.hear()
         await until(lambda: wire.told and wire.asked)
-        text = figures.text().decode()
+        text = metrics.text().decode()
         for number in range(3):
             wire.answer(number, b'{"stream":"SUBMIT","seq":1}')
             await until(lambda number=number: len(wire.asked) == min(3, number + 2))

@@ -54,7 +54,7 @@ class Grant(NamedTuple):
     expires_at: int
 
 
-class Spoken(NamedTuple):
+class UnverifiedBearer(NamedTuple):
     """The bearer of a token as the client reads it, unverified: enough to know its own subjects."""
 
     role: str
@@ -169,7 +169,7 @@ def inbox_prefix(login: str, shown: str) -> str:
     return f"_INBOX_{login}" if login else "_INBOX"
 
 
-def spoken_for(token: str) -> Spoken | None:
+def read_bearer(token: str) -> UnverifiedBearer | None:
     """The bearer in a token of the embedded issuer; None for other tokens and other texts. Nothing is verified."""
     parts = token.split(".")
     if len(parts) != 3:
@@ -178,4 +178,4 @@ def spoken_for(token: str) -> Spoken | None:
         payload = msgspec.json.decode(urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)), type=_Payload)
     except (ValueError, RecursionError):
         return None
-    return Spoken(payload.role, payload.tenant, payload.handle) if payload.handle else None
+    return UnverifiedBearer(payload.role, payload.tenant, payload.handle) if payload.handle else None

@@ -20,7 +20,7 @@ from headrace.contracts import facts
 from headrace.contracts.documents.model import Documents
 from headrace.contracts.facts import fact_type
 from headrace.contracts.facts.records import RECORD_BYTES_MAX, RECORD_FACTS_MAX, Record
-from headrace.contracts.facts.writers import LAWS, NODE, SERVICES
+from headrace.contracts.facts.writers import NODE, SERVICES, WRITER_RULES
 from headrace.contracts.messages import audit, explanation, orders, queries, submissions, tokens, usage
 from headrace.contracts.schemas import protos
 from headrace.contracts.schemas.rule_links import with_linked_descriptions
@@ -137,7 +137,7 @@ def _ledger_channel(writers: tuple[str, ...]) -> Schema:
 
 
 def _record_message(writer: str) -> Schema:
-    stated = [{"$ref": _COMPONENTS + law.fact.__name__} for law in LAWS if law.writer == writer]
+    stated = [{"$ref": _COMPONENTS + rule.fact.__name__} for rule in WRITER_RULES if rule.writer == writer]
     return {
         "title": f"A record of {writer}",
         "summary": f"One decision, all or nothing: at most {RECORD_FACTS_MAX} facts and {RECORD_BYTES_MAX} bytes.",
@@ -161,13 +161,13 @@ def _operations(channels: Schema) -> Schema:
     for name in ("ledger", "node-ledger"):
         for message in channels[name]["messages"]:
             writer = message.removeprefix("record-of-")
-            laws = [law for law in LAWS if law.writer == writer]
+            laws = [rule for rule in WRITER_RULES if rule.writer == writer]
             operations[f"state-as-{writer}"] = {
                 "action": "send",
                 "channel": {"$ref": f"#/channels/{name}"},
                 "messages": [{"$ref": f"#/channels/{name}/messages/{message}"}],
                 "summary": f"May publish: {'that node' if writer == NODE else writer}, conditional on its own last record.",
-                "x-laws": [{"fact": fact_type(law.fact), "about": law.about, "state": law.states} for law in laws],
+                "x-laws": [{"fact": fact_type(rule.fact), "about": rule.about, "state": rule.states} for rule in laws],
             }
     return operations
 

@@ -10,11 +10,11 @@ CA = "HEADRACE_CA"
 SECURE = "tls://"
 
 
-class Distrust(ValueError):
+class CertificateError(ValueError):
     """The file of the certificate authority cannot be used; the text is one line with the way out."""
 
 
-def trust(url: str, ca: str = "", environment: Mapping[str, str] = os.environ) -> ssl.SSLContext | None:
+def tls_context(url: str, ca: str = "", environment: Mapping[str, str] = os.environ) -> ssl.SSLContext | None:
     """The TLS settings for an address that begins with `tls://`, else None. Raises Distrust."""
     if not url.startswith(SECURE):
         return None
@@ -22,4 +22,4 @@ def trust(url: str, ca: str = "", environment: Mapping[str, str] = os.environ) -
     try:
         return ssl.create_default_context(cafile=file or None)
     except (OSError, ssl.SSLError) as error:
-        raise Distrust(f"{CA}: {file} cannot be used as a certificate authority: {error}") from None
+        raise CertificateError(f"{CA}: {file} cannot be used as a certificate authority: {error}") from None

@@ -22,7 +22,7 @@ from headrace.contracts.messages.tokens import inbox_prefix
 from headrace.contracts.transport import subjects
 from headrace.contracts.transport.codec import Malformed, decode, encode
 from headrace.contracts.transport.servers import ping_interval, servers
-from headrace.contracts.transport.tls import trust
+from headrace.contracts.transport.tls import tls_context
 from headrace.node_executor.reporting.ledger import FactWriter, Unavailable, WrongLast
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ class Link:
                     name=f"node {self._node}",
                     user=self._address.user or None,
                     password=self._address.password or None,
-                    tls=trust(self._address.url),
+                    tls=tls_context(self._address.url),
                     inbox_prefix=inbox_prefix(self._address.user, self._address.password),
                     error_cb=self._complained,
                     disconnected_cb=self._lost,

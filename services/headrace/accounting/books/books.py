@@ -16,7 +16,7 @@ from headrace.accounting.books.meter import PastUse
 from headrace.accounting.books.meters import Gap, MeterKey, Meters
 from headrace.accounting.books.preemptions import NOTED
 from headrace.accounting.books.reserved_idle import ReservedIdle
-from headrace.accounting.books.rollups import RollupAccount, Sums
+from headrace.accounting.books.rollups import RollupAccount, Rollups
 from headrace.accounting.books.row_mapping import about, account_of, job_row, new_lease, rejected_row, service_accounts
 from headrace.accounting.books.rows import (
     ATTEMPT_COLUMNS,
@@ -68,7 +68,7 @@ class Books:
         self._meters = Meters()
         self._supply = Supply(state)
         self._tariffs = Tariffs(state)
-        self._sums = Sums(self._tariffs)
+        self._sums = Rollups(self._tariffs)
         self._charging = Charging(self._meters, self._sums)
         self._keeping = ReservedIdle(state, self._sums, self._account)
         self._service_accounts = service_accounts(state)

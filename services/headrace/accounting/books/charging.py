@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from headrace.accounting.books.meters import Meters
-from headrace.accounting.books.rollups import Sums
+from headrace.accounting.books.rollups import Rollups
 from headrace.accounting.books.rows import LeaseRow, SuspensionRow
 from headrace.contracts.values.amounts import GPU
 
@@ -18,7 +18,7 @@ from headrace.contracts.values.amounts import GPU
 class Charging:
     """Begins, ends, suspends and resumes the charging of leases. Each time is that of the lease's fact (R37)."""
 
-    def __init__(self, meters: Meters, sums: Sums) -> None:
+    def __init__(self, meters: Meters, sums: Rollups) -> None:
         self._meters = meters
         self._sums = sums
         self._suspended: dict[int, int] = {}

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from headrace.accounting.books.meter import PastUse, UsageMeter, UseChanges
-from headrace.accounting.books.rollups import RollupAccount, Sums
+from headrace.accounting.books.rollups import RollupAccount, Rollups
 from headrace.accounting.books.rows import LeaseRow, ReservationRow, place_of, plain
 from headrace.contracts.values.amounts import Amounts
 
@@ -79,7 +79,7 @@ class Meters:
         """Meters with a change before the time that they remember."""
         return [Gap(MeterKey(*key), since) for key, meter in self._changed.items() if (since := meter.unknown_past) is not None]
 
-    def settle(self, usage: UseChanges, sums: Sums, horizon: int) -> None:
+    def settle(self, usage: UseChanges, sums: Rollups, horizon: int) -> None:
         """Settle every meter with new events, and let it forget what was over before `horizon`."""
         for meter in self._changed.values():
             sums.held(meter.key, meter.settle(usage))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from headrace.accounting.books.rollups import RollupAccount, Sums
+from headrace.accounting.books.rollups import RollupAccount, Rollups
 from headrace.accounting.books.rows import KeptRow
 from headrace.contracts import facts as f
 from headrace.contracts.facts import Fact
@@ -51,7 +51,7 @@ class _Stint(NamedTuple):
 class ReservedIdle:
     """Kept units, updated with every record after the fold has read it, and with the nodes that changed. `account_of`: account of a job."""
 
-    def __init__(self, state: State, sums: Sums, account_of: Callable[[JobRecord], RollupAccount]) -> None:
+    def __init__(self, state: State, sums: Rollups, account_of: Callable[[JobRecord], RollupAccount]) -> None:
         self._state = state
         self._sums = sums
         self._account_of = account_of

@@ -87,7 +87,7 @@ _NOTHING = (0, 0, 0, 0, 0, 0)
 _Table: TypeAlias = dict[tuple[Any, ...], list[int]]
 
 
-class Sums:
+class Rollups:
     """Collects differences until they are taken. `span`: the finest sum, an hour or a day."""
 
     def __init__(self, tariffs: Tariffs, span: int = HOUR) -> None:

@@ -41,7 +41,7 @@ _2000 = 946_684_800_000_000
 _log = structlog.get_logger("headrace.accounting")
 
 
-class DatabaseAway(Exception):
+class DatabaseUnavailable(Exception):
     """PostgreSQL cannot be reached now; the text says why."""
 
 
@@ -67,7 +67,7 @@ class Database:
         while True:
             try:
                 result = await self.once(work)
-            except DatabaseAway as error:
+            except DatabaseUnavailable as error:
                 if not away_since:
                     away_since = time.monotonic()
                     self.outages += 1
@@ -82,7 +82,7 @@ class Database:
             wait = min(2 * wait, WAIT_MOST)
 
     async def once(self, work: Callable[[Connection], Awaitable[T]]) -> T:
-        """Do `work` now. Raises `DatabaseAway` if that is not possible, whether or not it was done."""
+        """Do `work` now. Raises `DatabaseUnavailable` if that is not possible, whether or not it was done."""
         async with self._lock:
             try:
                 if self._connection is None:
@@ -94,7 +94,7 @@ class Database:
                 if passing is None:
                     raise
                 self.is_there = False
-                raise DatabaseAway(_one_line(passing)) from error
+                raise DatabaseUnavailable(_one_line(passing)) from error
             self.is_there = True
             return result
 

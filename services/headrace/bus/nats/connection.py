@@ -20,7 +20,7 @@ from headrace.bus.log import LogError, LogRefused, LogUnavailable
 from headrace.bus.nats.hardened_client import HardenedClient
 from headrace.contracts.messages.tokens import inbox_prefix
 from headrace.contracts.transport.servers import ping_interval, servers
-from headrace.contracts.transport.tls import trust
+from headrace.contracts.transport.tls import tls_context
 
 if TYPE_CHECKING:
     from headrace.bus.nats.raw_message import RawMessage
@@ -110,7 +110,7 @@ class Connection(HardenedClient):
             user=user or None,
             password=password or None,
             inbox_prefix=inbox_prefix(user, password),
-            tls=trust(url),
+            tls=tls_context(url),
             error_cb=self._complained,
             disconnected_cb=self._lost,
             reconnected_cb=self._back,

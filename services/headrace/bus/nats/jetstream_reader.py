@@ -25,7 +25,7 @@ import msgspec
 import structlog
 from nats import errors
 
-from headrace.bus.log import LogBroken, LogError, LogStrayed, LogUnavailable, Message, StoredMessage
+from headrace.bus.log import LogBroken, LogDiverged, LogError, LogUnavailable, Message, StoredMessage
 from headrace.bus.nats.connection import Connection
 from headrace.bus.notifier import Notifier
 
@@ -199,14 +199,14 @@ class JetStreamReader(Generic[M]):
     async def _check_last(self) -> None:
         """Check that the leader has the last message that has come; one of several servers may have left out a message before it.
 
-        Raises `LogStrayed` if it has another one.
+        Raises `LogDiverged` if it has another one.
         """
         last = self._buffer[-1] if self._buffer else self._last
         if last is None or not self._connection.several:
             return
         there = await self._at(last.sequence)
         if there is not None and (there.subject, there.payload) != (last.subject, last.payload):
-            raise LogStrayed(
+            raise LogDiverged(
                 f"{self._stream}: one of the servers has another message at {last.sequence} than the others, and it has been read"
             )
 

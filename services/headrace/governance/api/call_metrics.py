@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from headrace.health.metrics import QUICK, Histogram
 
 if TYPE_CHECKING:
-    from headrace.health.metrics import Figures
+    from headrace.health.metrics import MetricSources
 
 FINE = "OK"
 
@@ -48,9 +48,9 @@ class Calls:
                 took = self._took[method,] = Histogram(QUICK)
             took.observe(time.perf_counter() - began)
 
-    def show(self, figures: Figures) -> None:
-        figures.counter(
+    def show(self, metrics: MetricSources) -> None:
+        metrics.counter(
             "headrace_api_calls_total", "calls of the API, by method and gRPC status", lambda: self._ended, "method", "code"
         )
-        figures.histograms("headrace_api_call_seconds", "calls of the API, by method", lambda: self._took, "method")
-        figures.gauge("headrace_api_calls_under_way", "calls that are being served", lambda: self.under_way)
+        metrics.histograms("headrace_api_call_seconds", "calls of the API, by method", lambda: self._took, "method")
+        metrics.gauge("headrace_api_calls_under_way", "calls that are being served", lambda: self.under_way)

@@ -94,7 +94,7 @@ async def host(deciding: Deciding, functions: GovernanceFunctions, zones: Zones,
     await deciding.caught_up.wait()
     await service.connection.subscribe(telemetry("*", "heartbeat"), cb=hear)
     calls = Calls()
-    calls.show(service.health.figures)
+    calls.show(service.health.metrics)
     api = Api(AuthInterceptor(backend, functions.verifier, calls), address)
     await api.start()
     serving.append(address)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from headrace.accounting.storage import store
-from headrace.accounting.storage.database import Database, DatabaseAway, DatabaseRefused
+from headrace.accounting.storage.database import Database, DatabaseRefused, DatabaseUnavailable
 from headrace.archive.history import ARCHIVE, WholeLedger
 from headrace.bus.log import LogBroken, LogUnavailable
 from headrace.bus.nats.connection import Connection
@@ -79,7 +79,7 @@ async def _restore(file: Path, contents: Contents, installation: Installation, s
         database = Database(stores.dsn)
         try:
             booked = await database.once(store.position)
-        except (DatabaseAway, DatabaseRefused) as error:
+        except (DatabaseUnavailable, DatabaseRefused) as error:
             raise InstallationError(f"the restored books cannot be read: {error}") from None
         finally:
             await database.close()

@@ -20,7 +20,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from headrace.bus.niceness import stand_behind
+from headrace.bus.niceness import lower_priority
 from headrace.bus.variables import BROKEN, DOUBTED
 from headrace.supervisor.launcher.log_file import LogFile
 from headrace.supervisor.launcher.pidfile import ChildView
@@ -284,7 +284,7 @@ def reason(line: str) -> str:
 def _begin(supervisor: int, number: int, nice: int) -> None:
     """Run in the child before it executes the program: end with the supervisor, and at once if it has already ended."""
     if nice:
-        stand_behind(nice)
+        lower_priority(nice)
     if _LIBC is not None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, number)
         if os.getppid() != supervisor:

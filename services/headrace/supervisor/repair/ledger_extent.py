@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import asyncpg
 
 from headrace.accounting.storage import ledger_copy
-from headrace.accounting.storage.database import Database, DatabaseAway, DatabaseRefused
+from headrace.accounting.storage.database import Database, DatabaseRefused, DatabaseUnavailable
 from headrace.archive import manifest as manifests
 from headrace.archive.history import ARCHIVE
 from headrace.archive.manifest import ArchiveBroken
@@ -36,7 +36,7 @@ async def check_copy(dsn: str, tip: int) -> None:
     database = Database(dsn)
     try:
         _see(tip, await database.once(ledger_copy.last), "the books' copy of it")
-    except (DatabaseAway, DatabaseRefused, asyncpg.PostgresError):
+    except (DatabaseUnavailable, DatabaseRefused, asyncpg.PostgresError):
         return  # accounting reports that
     finally:
         await database.close()

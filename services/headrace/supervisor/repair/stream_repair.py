@@ -20,7 +20,7 @@ from typing import NamedTuple
 import asyncpg
 
 from headrace.accounting.storage import ledger_copy
-from headrace.accounting.storage.database import Connection, Database, DatabaseAway, DatabaseRefused
+from headrace.accounting.storage.database import Connection, Database, DatabaseRefused, DatabaseUnavailable
 from headrace.archive import manifest as manifests
 from headrace.archive.archive_reader import piece_of, read_piece
 from headrace.archive.history import ARCHIVE
@@ -164,7 +164,7 @@ async def _find(installation: Installation, files: _Files, say: Say, *, without_
                 )
             finally:
                 await database.close()
-    except (NotReady, DatabaseAway, DatabaseRefused, asyncpg.PostgresError, InstallationError) as error:
+    except (NotReady, DatabaseUnavailable, DatabaseRefused, asyncpg.PostgresError, InstallationError) as error:
         say("copy", f"the books' database cannot be read, and is left out: {error}")
         return await _choose_all(None, installation, manifest, files, say, without_end)
 

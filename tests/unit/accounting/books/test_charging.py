@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from headrace.accounting.books.charging import Charging
 from headrace.accounting.books.meters import Meters
-from headrace.accounting.books.rollups import Sums
+from headrace.accounting.books.rollups import Rollups
 from headrace.accounting.books.rows import LeaseRow, SuspensionRow
 from headrace.accounting.books.tariffs import Tariffs
 from headrace.domain.state.state import State
@@ -12,7 +12,7 @@ class Charged:
     """One lease of two GPUs, granted at 10, and what is worked out about it."""
 
     def __init__(self) -> None:
-        self.meters, self.sums = Meters(), Sums(Tariffs(State()))
+        self.meters, self.sums = Meters(), Rollups(Tariffs(State()))
         self.charging = Charging(self.meters, self.sums)
         self.lease = LeaseRow(
             lease=1_000,

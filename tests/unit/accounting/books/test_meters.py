@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from headrace.accounting.books.meters import MeterKey, Meters
-from headrace.accounting.books.rollups import Sums
+from headrace.accounting.books.rollups import Rollups
 from headrace.accounting.books.rows import LeaseRow, ReservationRow
 from headrace.accounting.books.tariffs import Tariffs
 from headrace.domain.state.state import State
@@ -27,7 +27,7 @@ def test_what_was_granted_over_a_budget_is_borrowed_although_the_reservation_has
     list(meters.reserve("acme", "p", {"gpu": 3}, "rnd", 0, 1))
     for each in (lease(1, over_budget=True), lease(2)):
         meters.begin(each, ("gpu",), 1, each.account)
-    meters.settle(usage, Sums(Tariffs(State())), 0)
+    meters.settle(usage, Rollups(Tariffs(State())), 0)
     assert {key[0]: (use.reserved, use.borrowed) for key, use in usage.items()} == {1: (0, 2), 2: (2, 0)}
     assert meters.gaps() == []
 
@@ -36,6 +36,6 @@ def test_a_meter_that_has_to_remember_more_is_a_gap() -> None:
     meters = Meters()
     one = lease(1)
     meters.begin(one, ("gpu",), 1, one.account)
-    meters.settle({}, Sums(Tariffs(State())), 100)
+    meters.settle({}, Rollups(Tariffs(State())), 100)
     meters.end(one, ("gpu",), 50)
     assert [(gap.meter, gap.since) for gap in meters.gaps()] == [(MeterKey("acme", "p", "gpu"), 50)]

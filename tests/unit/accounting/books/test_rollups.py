@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from headrace.accounting.books.meter import Closed
-from headrace.accounting.books.rollups import NodeSumRow, RollupAccount, Summed, SumRow, Sums
+from headrace.accounting.books.rollups import NodeSumRow, RollupAccount, Rollups, Summed, SumRow
 from headrace.accounting.books.tariffs import TariffRow, Tariffs
 from headrace.contracts.values.durations import DAY, HOUR
 from headrace.domain.state.state import State
@@ -16,7 +16,7 @@ def row(number: int, key: str, tariff: int, *sums: int) -> SumRow:
 def test_what_lasts_over_midnight_is_split_by_day_and_by_tariff() -> None:
     tariffs = Tariffs(State())
     tariffs.restore([TariffRow(7, "hq", "", 2 * DAY + 5, spot=False)], [])
-    sums = Sums(tariffs)
+    sums = Rollups(tariffs)
     sums.held("gpu", [Closed(ME, DAY - 10, 2 * DAY + 20, 3, 1)])
     taken = sums.take()
     assert taken.days == [
@@ -35,7 +35,7 @@ def test_what_lasts_over_midnight_is_split_by_day_and_by_tariff() -> None:
 
 
 def test_an_interval_that_was_another_one_after_all_leaves_the_difference() -> None:
-    sums = Sums(Tariffs(State()))
+    sums = Rollups(Tariffs(State()))
     sums.held("gpu", [Closed(ME, 0, 10, 2, 0), Closed(ME, 0, 10, -2, 0), Closed(ME, 0, 10, 0, 2)])
     sums.held("cpu", [Closed(ME, 0, 10, 2, 0), Closed(ME, 0, 10, -2, 0)])
     only = row(0, "gpu", 0, 0, 20, 0, 0, 0, 0)
@@ -43,7 +43,7 @@ def test_an_interval_that_was_another_one_after_all_leaves_the_difference() -> N
 
 
 def test_suspensions_waits_and_what_was_kept_are_charged_to_nobody_so_they_have_no_tariff() -> None:  # R29, R37
-    sums = Sums(Tariffs(State()))
+    sums = Rollups(Tariffs(State()))
     sums.suspended(ME, "gpu", 4, 0, 10)
     sums.waited(ME, {"gpu": 1, "job": 1}, 0, 3)
     sums.kept(ME, "gpu", 2, 0, 5)
@@ -52,7 +52,7 @@ def test_suspensions_waits_and_what_was_kept_are_charged_to_nobody_so_they_have_
 
 
 def test_what_a_lease_held_before_its_job_ran_is_lost_by_the_provider_in_every_table() -> None:  # R36, R37
-    sums = Sums(Tariffs(State()))
+    sums = Rollups(Tariffs(State()))
     sums.provider_lost(ME._replace(node="n1"), {"gpu": 2, "job": 1}, 0, 10)
     rows = [row(0, "gpu", 0, 0, 0, 0, 0, 0, 20), row(0, "job", 0, 0, 0, 0, 0, 0, 10)]
     nodes = [NodeSumRow(0, "acme", "hq", "n1", key, 0, 0, 0, 0, 0, lost) for key, lost in (("gpu", 20), ("job", 10))]
@@ -60,7 +60,7 @@ def test_what_a_lease_held_before_its_job_ran_is_lost_by_the_provider_in_every_t
 
 
 def test_of_what_is_on_nodes_there_are_sums_by_node_too_and_a_node_is_no_part_of_an_account() -> None:
-    sums = Sums(Tariffs(State()))
+    sums = Rollups(Tariffs(State()))
     sums.held("gpu", [Closed(ME._replace(node=node), 0, 10, 2, 1) for node in ("n1", "n2")])
     sums.kept(ME._replace(node="n1"), "gpu", 3, HOUR, HOUR + 1)
     assert sums.take() == Summed(
@@ -75,6 +75,6 @@ def test_of_what_is_on_nodes_there_are_sums_by_node_too_and_a_node_is_no_part_of
 
 
 def test_who_wants_days_alone_gets_no_hours() -> None:
-    sums = Sums(Tariffs(State()), DAY)
+    sums = Rollups(Tariffs(State()), DAY)
     sums.held("gpu", [Closed(ME, HOUR - 5, HOUR + 5, 1, 0)])
     assert sums.take() == Summed([row(0, "gpu", 0, 10, 0, 0, 0, 0, 0)], [], [])

@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 
 from headrace.accounting.storage import database
-from headrace.accounting.storage.database import Database, DatabaseAway, DatabaseRefused
+from headrace.accounting.storage.database import Database, DatabaseRefused, DatabaseUnavailable
 
 
 class Server:
@@ -96,7 +96,7 @@ async def test_the_trouble_that_began_it_is_told_and_not_what_the_end_of_the_tra
         finally:
             raise asyncpg.InterfaceError("another operation is in progress")
 
-    with pytest.raises(DatabaseAway, match="terminating connection"):
+    with pytest.raises(DatabaseUnavailable, match="terminating connection"):
         await Database("dsn").once(work)
 
 

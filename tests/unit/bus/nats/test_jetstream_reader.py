@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from headrace.bus.log import LogBroken, LogStrayed, LogUnavailable, Message
+from headrace.bus.log import LogBroken, LogDiverged, LogUnavailable, Message
 from headrace.bus.nats import jetstream_reader
 from headrace.bus.nats.connection import Connection
 from headrace.bus.nats.jetstream_reader import JetStreamReader, as_message
@@ -284,7 +284,7 @@ async def test_of_several_servers_one_that_told_something_else_than_the_leader_h
     server.led[3] = Message(3, "hr.ledger.x", 3, b"what it left out")
     server.came_back()
     with pytest.raises(
-        LogStrayed, match="^LEDGER: one of the servers has another message at 3 than the others, and it has been"
+        LogDiverged, match="^LEDGER: one of the servers has another message at 3 than the others, and it has been"
     ):
         await _sequences(reader)
 

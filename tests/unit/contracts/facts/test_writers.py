@@ -4,19 +4,19 @@ from collections import Counter
 from typing import get_args
 
 from headrace.contracts.facts import AnyFact, LeaseEndedV1, LeaseGrantedV1, LeaseRevokedV1, PreemptionOrderedV1
-from headrace.contracts.facts.writers import LAWS, NODE, SERVICES, may_state, writer_kind
+from headrace.contracts.facts.writers import NODE, SERVICES, WRITER_RULES, may_state, writer_kind
 
 
 def test_every_fact_has_exactly_one_law_and_so_exactly_one_writer():
-    assert Counter(law.fact for law in LAWS) == Counter(get_args(AnyFact))
+    assert Counter(rule.fact for rule in WRITER_RULES) == Counter(get_args(AnyFact))
 
 
 def test_every_law_names_a_writer_there_is():
-    assert {law.writer for law in LAWS} == {*SERVICES, NODE}
+    assert {rule.writer for rule in WRITER_RULES} == {*SERVICES, NODE}
 
 
 def test_every_law_says_about_what_and_in_which_state():
-    assert all(law.about and law.states for law in LAWS)
+    assert all(rule.about and rule.states for rule in WRITER_RULES)
 
 
 def test_nodes_are_one_kind_of_writer():

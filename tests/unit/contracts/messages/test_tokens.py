@@ -5,7 +5,7 @@ from __future__ import annotations
 import jwt
 import pytest
 
-from headrace.contracts.messages.tokens import Spoken, inbox_prefix, spoken_for
+from headrace.contracts.messages.tokens import UnverifiedBearer, inbox_prefix, read_bearer
 
 
 def token(**claims):
@@ -14,14 +14,14 @@ def token(**claims):
 
 def test_a_token_of_ours_says_whom_it_speaks_for():
     made = token(role="service-account", tenant="acme", handle="ci", sub="acme.ci", exp=1)
-    assert spoken_for(made) == Spoken("service-account", "acme", "ci")
+    assert read_bearer(made) == UnverifiedBearer("service-account", "acme", "ci")
 
 
 @pytest.mark.parametrize(
     "text", ["", "a.b", "a.b.c", "....", token(sub="somebody else's"), "e30.W10.x", "e30." + "W" * 9_000 + ".x"]
 )
 def test_what_says_nothing_of_the_kind_speaks_for_nobody(text):
-    assert spoken_for(text) is None
+    assert read_bearer(text) is None
 
 
 def test_a_bearers_inbox_is_the_tokens_own_and_anothers_that_of_the_login():

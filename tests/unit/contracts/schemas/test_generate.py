@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from headrace.contracts.facts.writers import LAWS
+from headrace.contracts.facts.writers import WRITER_RULES
 from headrace.contracts.schemas import generate
 
 
@@ -13,7 +13,7 @@ def test_the_checked_in_schemas_are_current(capsys: pytest.CaptureFixture[str]):
 
 
 def test_every_fact_has_a_schema_under_its_type():
-    assert {f"facts/{generate.fact_type(law.fact)}.json" for law in LAWS} <= generate.generate().keys()
+    assert {f"facts/{generate.fact_type(rule.fact)}.json" for rule in WRITER_RULES} <= generate.generate().keys()
 
 
 def test_checking_names_what_is_missing_changed_or_left(tmp_path, capsys: pytest.CaptureFixture[str]):
@@ -47,7 +47,10 @@ def test_the_bus_is_described_with_who_may_say_what():
         for operation, body in bus["operations"].items()
         if "x-laws" in body
     }
-    assert stated == {law.writer: {generate.fact_type(row.fact) for row in LAWS if row.writer == law.writer} for law in LAWS}
+    assert stated == {
+        rule.writer: {generate.fact_type(row.fact) for row in WRITER_RULES if row.writer == rule.writer}
+        for rule in WRITER_RULES
+    }
 
 
 def test_every_reference_in_the_description_of_the_bus_leads_somewhere():

@@ -7,7 +7,7 @@ import pytest
 from headrace.contracts import facts as f
 from headrace.contracts.facts.levels import LEVEL
 from headrace.contracts.facts.records import Record
-from headrace.contracts.facts.writers import LAWS
+from headrace.contracts.facts.writers import WRITER_RULES
 from headrace.contracts.transport.codec import decode_record
 from headrace.contracts.values.durations import SECOND
 from headrace.domain.fold.entitlement import objection
@@ -57,7 +57,7 @@ def test_a_node_that_is_back_may_still_tell_of_an_attempt_that_was_taken_from_it
 GOLDEN = Path(__file__).parents[3] / "golden/facts"
 
 
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: f.fact_type(law.fact))
+@pytest.mark.parametrize("law", WRITER_RULES, ids=lambda law: f.fact_type(law.fact))
 def test_each_fact_has_one_writer_and_nobody_else_may_state_it(law):
     tag = f.fact_type(law.fact)
     (fact,) = decode_record((GOLDEN / f"{tag}.json").read_bytes()).facts

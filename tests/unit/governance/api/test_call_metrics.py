@@ -16,7 +16,7 @@ def cancelled(calls):
 
 async def test_calls_are_counted_by_method_and_status_and_while_they_last():
     calls, health = Calls(), Health("governance")
-    calls.show(health.figures)
+    calls.show(health.metrics)
     with calls.under("ListJobs"):
         assert b"headrace_api_calls_under_way 1.0" in await health.text()
     with calls.under("ListJobs") as call:

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from headrace.accounting.storage import ledger_copy
-from headrace.accounting.storage.database import Database, DatabaseAway
+from headrace.accounting.storage.database import Database, DatabaseUnavailable
 from headrace.archive import manifest as manifests
 from headrace.archive.manifest import ArchiveBroken, ArchiveFile, Manifest
 from headrace.bus.log import LogRefused
@@ -50,7 +50,7 @@ async def test_a_copy_that_has_more_than_the_stream_is_told_and_one_that_is_away
         return await work(cast("object", SimpleNamespace()))
 
     async def away(self: Database, work):  # type: ignore[no-untyped-def]
-        raise DatabaseAway("not now")
+        raise DatabaseUnavailable("not now")
 
     monkeypatch.setattr(ledger_copy, "last", last)
     monkeypatch.setattr(Database, "once", once)
