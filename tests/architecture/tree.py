@@ -20,7 +20,7 @@ def files() -> tuple[str, ...]:
 
 
 def sources() -> list[str]:
-    """Every module of the three distributions, generated ones left out."""
+    """Every module of the three source trees, generated ones left out."""
     roots = tuple(f"{root}/headrace/" for root in SOURCE_ROOTS)
     return [path for path in files() if path.startswith(roots) and path.endswith(".py") and "_pb2" not in path]
 

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from headrace.node_executor import native
+from headrace.node_executor.c_programs import LIBRARY, MEMORY_CAP
 from headrace.node_executor.devices.nvml import NvmlDevices
 from headrace.node_executor.devices.nvml_library import Nvml, NvmlError
-from headrace.node_executor.enforcement.preload import FLAGS, SOURCE, PreloadFence
+from headrace.node_executor.enforcement.preload import PreloadFence
 
 
 @pytest.fixture(scope="session")
@@ -50,7 +51,7 @@ def gpu(devices: NvmlDevices) -> str:
 def cap(devices: NvmlDevices, tmp_path_factory: pytest.TempPathFactory) -> PreloadFence:
     """The cap from within, built here."""
     place = tmp_path_factory.mktemp("native")
-    library = native.built(SOURCE, str(place), FLAGS)
+    library = native.built(MEMORY_CAP, str(place), LIBRARY)
     if not library:
         pytest.skip("there is no C compiler")
     return PreloadFence(devices, library, str(place))

@@ -9,9 +9,10 @@ import structlog
 
 from headrace.node_executor import native
 from headrace.node_executor.arguments import Settings
+from headrace.node_executor.c_programs import CONTAINER_INIT, STATIC
 from headrace.node_executor.dependencies import Equipment
 from headrace.node_executor.enforcement.discovery import native_place
-from headrace.node_executor.runtimes.container import INIT_FLAGS, INIT_SOURCE, ContainerRuntime, remembered
+from headrace.node_executor.runtimes.container import ContainerRuntime, remembered
 from headrace.node_executor.runtimes.container_run import EngineError
 from headrace.node_executor.runtimes.process import ProcessRuntime
 
@@ -27,7 +28,7 @@ def containers_of(settings: Settings, engine: str, processes: ProcessRuntime) ->
     socket = remembered(directory, engine) if settings.containers != "off" else ""
     if not socket:
         return None
-    init = native.built(INIT_SOURCE, native_place(settings.data, os.environ), INIT_FLAGS)
+    init = native.built(CONTAINER_INIT, native_place(settings.data, os.environ), STATIC)
     if not init:
         _log.warning(
             "no_container_init",

@@ -22,7 +22,7 @@ from headrace.contracts.facts.levels import LEVEL as READS
 from headrace.contracts.transport.subjects import node_writer
 from headrace.health.config import BadAddress, read_config, serving
 from headrace.health.health import Health
-from headrace.node_executor import native
+from headrace.node_executor import c_programs, native
 from headrace.node_executor.arguments import END, Settings, parse
 from headrace.node_executor.clock import clock
 from headrace.node_executor.containers import containers_of, keep_reconciling
@@ -56,7 +56,7 @@ from headrace.node_executor.runtimes.container import (
     find_engine,
     levels_inside,
 )
-from headrace.node_executor.runtimes.keeper_client import SOURCE, Spawner
+from headrace.node_executor.runtimes.keeper_client import Spawner
 from headrace.node_executor.runtimes.process import ProcessRuntime
 from headrace.node_executor.self_check import SelfCheck
 
@@ -265,11 +265,10 @@ def _equipment(settings: Settings, lock: int, watching: Watching) -> Equipment:
             help="mount it with relatime, or have jobs that poll HEADRACE_PREEMPT_FILE create HEADRACE_CONTROL_DIR/hook",
         )
     base = inherited(os.environ, settings.pass_env)
-    program = native.built(SOURCE, native.cache_directory(os.environ, f"{settings.data}/bin"))
+    program = native.built(c_programs.KEEPER, native.cache_directory(os.environ, f"{settings.data}/bin"))
     if not program:
-        _log.info(
-            "keepers_in_python", reason="the C program could not be built", help="jobs start more slowly, and take more memory"
-        )
+        help_ = "install the wheel for this platform, or a C compiler: jobs start faster then, and take less memory"
+        _log.warning("keepers_in_python", reason="the C program could not be built", help=help_)
     journal = Journal(f"{settings.data}/journal")
     if gone := journal_gone(journal, workspace, f"{settings.data}/journal"):
         _log.error("journal_gone", reason=gone)
@@ -394,6 +393,6 @@ class _Named:
 
 def _engine() -> str:
     try:
-        return f"headrace-node/{version('headrace-node-executor')}"
+        return f"headrace-node/{version('headrace')}"
     except PackageNotFoundError:  # run from a checkout that is not installed
         return "headrace-node/0"

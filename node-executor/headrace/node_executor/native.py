@@ -1,4 +1,4 @@
-"""Builds the small C programs of this package if a compiler is installed: once for each version of their source.
+"""Puts the small C programs of this package in place: those that a compiled wheel brings, else built here if a compiler is installed.
 
 Strategy: the result lies in the user's cache under a name that contains the digest of its source, so an upgrade never runs an old one,
 and executors on a machine share it. Every account may read and run it, and only the executor's may write it: jobs under accounts of their
@@ -9,15 +9,16 @@ caller has another way, and says that it takes it.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import shutil
 import stat
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import structlog
+
+from headrace.node_executor import c_programs
 
 BUILD_TIMEOUT = 60.0
 FOR_ALL = 0o755
@@ -32,22 +33,24 @@ def cache_directory(environ: Mapping[str, str], otherwise: str) -> str:
     return f"{home}/headrace" if home.startswith("/") else otherwise
 
 
-def built(source: str, directory: str, variants: Sequence[Sequence[str]] = (("-O2", "-static"), ("-O2",))) -> str:
-    """Build the C file `source` into `directory` with the first of the `variants` of flags that works; returns "" if none does."""
+def built(source: str, directory: str, variants: c_programs.Variants = c_programs.PROGRAM) -> str:
+    """Return the path below `directory` of the program of the C file `source`, or "" if there is no way to have it.
+
+    A program that came built is copied; otherwise it is built with the first of the `variants` of flags that works.
+    """
     try:
-        with open(source, "rb") as file:
-            digest = hashlib.sha256(repr(variants).encode() + file.read()).hexdigest()[:16]
+        name = c_programs.build_name(source, variants)
         if not os.path.isdir(directory):
             os.makedirs(directory)
             os.chmod(directory, FOR_ALL)
-        path = f"{directory}/{os.path.basename(source).removesuffix('.c')}-{digest}"
+        path = f"{directory}/{name}"
         if not _is_ours(directory):
             _log.warning("not_built", source=source, reason=f"{directory} can be written by others")
             return ""
         if os.access(path, os.X_OK) and _is_ours(path):
             os.chmod(path, FOR_ALL)  # earlier releases closed it to others
             return path
-        return path if _build(source, path, variants) else ""
+        return path if _placed(source, path, variants) else ""
     except OSError as error:
         _log.warning("not_built", source=source, reason=str(error))
         return ""
@@ -59,28 +62,43 @@ def _is_ours(path: str) -> bool:
     return found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
-def _build(source: str, path: str, variants: Sequence[Sequence[str]]) -> bool:
+def _placed(source: str, path: str, variants: c_programs.Variants) -> bool:
+    """Return whether the program is at `path` now, complete."""
+    descriptor, fresh = tempfile.mkstemp(dir=os.path.dirname(path))
+    os.close(descriptor)
+    try:
+        if not _copied(f"{c_programs.PREBUILT}/{os.path.basename(path)}", fresh) and not _compiled(source, fresh, variants):
+            return False
+        os.chmod(fresh, FOR_ALL)
+        os.rename(fresh, path)
+        return True
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(fresh)
+
+
+def _copied(prebuilt: str, path: str) -> bool:
+    if not os.path.isfile(prebuilt):
+        return False
+    shutil.copyfile(prebuilt, path)
+    return True
+
+
+def _compiled(source: str, path: str, variants: c_programs.Variants) -> bool:
     compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
     if compiler is None:
         _log.info("not_built", source=source, reason="no C compiler was found")
         return False
-    descriptor, fresh = tempfile.mkstemp(dir=os.path.dirname(path))
-    os.close(descriptor)
     said = ""
     try:
         for flags in variants:
             done = subprocess.run(  # noqa: S603 - our own source, by the system's compiler
-                [compiler, *flags, "-o", fresh, source], capture_output=True, text=True, timeout=BUILD_TIMEOUT, check=False
+                [compiler, *flags, "-o", path, source], capture_output=True, text=True, timeout=BUILD_TIMEOUT, check=False
             )
             said = done.stderr
             if done.returncode == 0:
-                os.chmod(fresh, FOR_ALL)
-                os.rename(fresh, path)
                 return True
     except subprocess.TimeoutExpired:
         said = f"{compiler} took longer than {BUILD_TIMEOUT:g} s"
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(fresh)
     _log.warning("not_built", source=source, reason=said.strip().splitlines()[-1] if said.strip() else "the compiler failed")
     return False

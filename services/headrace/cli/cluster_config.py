@@ -11,7 +11,7 @@ import msgspec
 from headrace.bus.log import LogError, LogUnavailable
 from headrace.bus.nats.connection import connect
 from headrace.bus.nats.streams import STREAMS
-from headrace.cli.arguments import Failed, Nouns, Parser, add_command, add_data_option, currency
+from headrace.cli.arguments import Failed, Nouns, Parser, add_command, add_data_option, currency, names
 from headrace.supervisor.cluster import cluster_config
 from headrace.supervisor.cluster.cluster_config import ClusterConfig
 from headrace.supervisor.installation import Installation
@@ -85,6 +85,25 @@ def _add_write(verbs: Nouns) -> None:
     write.add_argument("--tls-key", metavar="FILE", help="its key")
     write.add_argument("--tls-ca", metavar="FILE", help="the authority to believe, by its path on all machines")
     write.add_argument(
+        "--dev-ca",
+        action="store_true",
+        default=None,
+        help="make a private authority and the servers' certificate in tls/ of the directory; give tls/ca.pem to other machines",
+    )
+    write.add_argument(
+        "--reached-as",
+        type=names,
+        metavar="NAME,...",
+        help="further names and addresses by which other machines reach the NATS servers, for that certificate",
+    )
+    write.add_argument(
+        "--simulated-nodes",
+        dest="nodes",
+        type=names,
+        metavar="NAME,...",
+        help="simulated nodes: each gets a login in the servers' configuration, and env/node-NAME.env",
+    )
+    write.add_argument(
         "--metrics", metavar="ADDRESS", help="where processes show their health (default: 127.0.0.1; a port each from 9101 on)"
     )
     write.add_argument("--currency", type=currency, metavar="ISO", help="what prices are in: EUR (default: USD)")
@@ -109,6 +128,9 @@ SAID = (
     "metrics",
     "currency",
     "in_the_clear",
+    "dev_ca",
+    "reached_as",
+    "nodes",
 )
 
 
@@ -152,6 +174,7 @@ async def make_streams(args: argparse.Namespace) -> int:
     """Create or update the streams, with a replica on each server, three at most."""
     installation = Installation(args.data)
     said = cluster_config.kept(installation)
+    cluster_config.trust_authority(installation, said)
     url, replicas = ",".join(said.nats), min(3, len(said.nats))
     try:
         connection = await _reach(url, installation.operator())

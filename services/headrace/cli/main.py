@@ -8,6 +8,7 @@ import importlib
 import inspect
 import logging
 import os
+import platform
 import sys
 from collections.abc import Sequence
 
@@ -69,6 +70,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _run(args)
 
 
+class _Version(argparse.Action):
+    """Prints the release and how its rules run, and exits."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from headrace.service.engine_version import RELEASE, has_compiled_rules  # noqa: PLC0415 - other commands need not load it
+
+        rules = "compiled" if has_compiled_rules() else "plain Python"
+        print(f"headrace {RELEASE} (rules: {rules}; Python {platform.python_version()})")
+        parser.exit(DONE)
+
+
 def _run(args: argparse.Namespace) -> int:
     try:
         outcome = args.run(args)
@@ -92,6 +104,7 @@ def _run(args: argparse.Namespace) -> int:
 def parser(command: str = "") -> Parser:
     """Parser of the module that adds this command; of all modules if the command is unknown."""
     whole = Parser(prog="headrace", description="Headrace shares GPUs between teams.", epilog=EXAMPLES)
+    whole.add_argument("--version", action=_Version, nargs=0, help="print the release, and whether its rules are compiled")
     nouns = whole.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=Parser)
     its = [module for module, commands in COMMANDS.items() if command in commands]
     for module in its or COMMANDS:

@@ -27,6 +27,7 @@ from headrace.cli.arguments import (
     positive,
 )
 from headrace.cli.tls_options import add_listening, listening
+from headrace.service.engine_version import has_compiled_rules
 from headrace.supervisor.installation import CLUSTER_OF, OWNER, Installation, Settings
 from headrace.supervisor.launcher import process_specs
 from headrace.supervisor.launcher.pidfile import AlreadyRunning, read_running, stop_running
@@ -36,6 +37,9 @@ from headrace.supervisor.launcher.up import Up
 
 DOWN_WITHIN = 120.0
 LOOK_EVERY = 0.05
+PLAIN_RULES = (
+    "rules  plain Python; the wheel for Linux x86-64, or COMPILED=1 behind make in a checkout, has them compiled: twice as fast"
+)
 
 
 def add(nouns: Nouns) -> None:
@@ -177,6 +181,8 @@ def _welcome(installation: Installation, whole: Up, *, detached: bool) -> str:
         ]
     elif tls.ca:
         lines[-1:] = [f"TLS    clients elsewhere believe {tls.ca}: set HEADRACE_CA to a copy of it", ""]
+    if not has_compiled_rules():
+        lines[-1:] = [PLAIN_RULES, ""]
     if installation.directory != Installation().directory:
         lines.append(f"export HEADRACE_DATA={shlex.quote(str(installation.directory))} lets the commands find it.")
     lines.append("Next: headrace apply -f FILE, headrace submit --queue POLICY/PROFILE -- COMMAND, headrace status.")

@@ -280,11 +280,11 @@ class Installation:
         write_whole(self.gateway_config, config.encode(), 0o600)
         return called
 
-    def write_endpoint(self, url: str, api: str = "") -> None:
-        """Write the address and the login for clients."""
+    def write_endpoint(self, url: str, api: str = "", ca: str = "") -> None:
+        """Write the address and the login for clients. `ca`: file of the trusted authority; empty: as in the settings."""
         self.owner()
         tls = self.certificates()
-        ca = "" if tls is None else tls.ca
+        ca = ca or ("" if tls is None else tls.ca)
         endpoint = Endpoint(url=url, credentials=f"{self.credentials.name}/{OWNER}.json", api=api, ca=ca)
         write_whole(self.endpoint, msgspec.json.format(msgspec.json.encode(endpoint)))
 

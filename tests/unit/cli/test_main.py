@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import platform
 import subprocess
 import sys
+from importlib.metadata import version
 
 import pytest
 
@@ -12,7 +14,9 @@ from headrace.cli import jobs
 from headrace.cli.arguments import Failed
 from headrace.cli.main import COMMANDS, main, parser
 from headrace.client import Refused, Unreachable
+from headrace.domain.fold import apply
 from headrace.supervisor.errors import InstallationError
+from tests.replacing import is_compiled
 
 SHOWN = (
     *("up", "down", "status", "apply", "get", "delete", "submit", "jobs", "job", "why", "logs", "cancel", "requeue"),
@@ -34,6 +38,15 @@ def commands_of(whole: argparse.ArgumentParser) -> tuple[str, ...]:
 
 def test_the_table_of_commands_says_what_each_module_adds():
     assert {module: commands_of(parser(commands[0])) for module, commands in COMMANDS.items()} == COMMANDS
+
+
+def test_the_version_says_which_release_is_installed_and_how_its_rules_run(capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["--version"])
+    assert caught.value.code == 0
+    rules = "compiled" if is_compiled(apply) else "plain Python"
+    said = f"headrace {version('headrace')} (rules: {rules}; Python {platform.python_version()})\n"
+    assert capsys.readouterr() == (said, "")
 
 
 @pytest.mark.parametrize("word", ["", "--help", "--json", "unknown"])

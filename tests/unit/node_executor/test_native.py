@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.node_executor import native
+from headrace.node_executor import c_programs, native
 
 needs_compiler = pytest.mark.skipif(not any(map(shutil.which, native.COMPILERS)), reason="there is no C compiler")
 
@@ -62,6 +62,26 @@ def test_without_a_compiler_there_is_none(tmp_path, source, monkeypatch) -> None
     monkeypatch.setattr(native, "COMPILERS", ("no-such-compiler",))
     assert native.built(source, str(tmp_path / "bin")) == ""
     assert native.built(str(tmp_path / "gone.c"), str(tmp_path / "bin")) == ""
+
+
+def test_a_program_that_came_built_is_copied_for_every_account_and_needs_no_compiler(tmp_path, source, monkeypatch) -> None:
+    prebuilt = tmp_path / "prebuilt"
+    prebuilt.mkdir()
+    brought = prebuilt / c_programs.build_name(source, c_programs.PROGRAM)
+    brought.write_bytes(b"as it came")
+    brought.chmod(0o600)
+    monkeypatch.setattr(native, "COMPILERS", ("no-such-compiler",))
+    monkeypatch.setattr(c_programs, "PREBUILT", str(prebuilt))
+    made = Path(native.built(source, str(tmp_path / "bin")))
+    assert (made.name, made.read_bytes(), made.stat().st_mode & 0o777) == (brought.name, b"as it came", 0o755)
+    (tmp_path / "seven.c").write_text("int main(void) { return 8; }\n")  # another source than that of the build
+    assert native.built(source, str(tmp_path / "bin")) == ""
+    assert os.listdir(tmp_path / "bin") == [brought.name]
+
+
+def test_every_c_file_of_the_executor_is_a_program_that_a_wheel_brings() -> None:
+    sources = {str(path) for path in Path(c_programs.PACKAGE).rglob("*.c")}
+    assert sources == set(c_programs.PROGRAMS)
 
 
 def test_nothing_is_run_from_where_others_can_write(tmp_path, source) -> None:

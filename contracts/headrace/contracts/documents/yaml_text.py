@@ -2,7 +2,6 @@
 
 Strategy: the parser's events are taken one by one onto a stack of open collections, so that neither deep nesting (recursion) nor
 aliases of aliases (size) can exhaust the process, and every key is seen with its line: duplicates are errors.
-Needs PyYAML (`headrace-contracts[yaml]`).
 """
 
 from __future__ import annotations

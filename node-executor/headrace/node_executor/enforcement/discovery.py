@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from headrace.contracts.facts.fact import DeviceShare
 from headrace.contracts.values.amounts import GPU_UNITS
 from headrace.node_executor import native
+from headrace.node_executor.c_programs import LIBRARY, MEMORY_CAP, PRIVATE_DEV
 from headrace.node_executor.devices import Devices
 from headrace.node_executor.devices.health import Trouble
 from headrace.node_executor.devices.nvml import NvmlDevices
@@ -16,11 +17,10 @@ from headrace.node_executor.enforcement.fences import Kit
 from headrace.node_executor.enforcement.group_limits import GroupLimits
 from headrace.node_executor.enforcement.mig import MigFence, MigJournal
 from headrace.node_executor.enforcement.mps import MpsFence
-from headrace.node_executor.enforcement.preload import FLAGS, SOURCE, PreloadFence
+from headrace.node_executor.enforcement.preload import PreloadFence
 from headrace.node_executor.enforcement.probe_run import Trial
 from headrace.node_executor.launch.accounts import UserAccount
 
-PRIVATE_DEV = os.path.join(os.path.dirname(__file__), "native", "private_dev.c")
 PLACE = "HEADRACE_NATIVE_DIR"
 """Variable by which an operator sets another directory for them."""
 
@@ -55,7 +55,7 @@ def kit_for(
     parts = (
         GroupLimits(devices, base if os.geteuid() == 0 else "", trial),
         MpsFence(devices, pipes, trial=trial),
-        PreloadFence(devices, native.built(SOURCE, place, FLAGS), data, trial),
+        PreloadFence(devices, native.built(MEMORY_CAP, place, LIBRARY), data, trial),
     )
     return Kit(tuple(walls), MigFence(devices, MigJournal(f"{data}/slices"), report), parts)
 

@@ -23,8 +23,6 @@ from headrace.node_executor.enforcement.parts import CONTEXT, from_within, part_
 from headrace.node_executor.enforcement.probe_run import Trial
 
 LEVEL = "cooperative"
-SOURCE = os.path.join(os.path.dirname(__file__), "native", "memory_cap.c")
-FLAGS = (("-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-Wl,--no-as-needed", "-ldl", "-lpthread"),)
 COUNTS = "gpu-memory"
 MIB = 1024 * 1024
 TRIED = 2_048

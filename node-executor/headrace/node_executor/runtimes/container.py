@@ -31,8 +31,6 @@ SOCKETS = ("/var/run/docker.sock", "/run/podman/podman.sock")
 PROVED = "watchdog"
 """The level proved for containers: overruns are detected. Other limits of the engine have not been tested."""
 
-INIT_SOURCE = os.path.join(os.path.dirname(__file__), "container_init.c")
-INIT_FLAGS = (("-O2", "-static"),)
 LOOK_EVERY = 0.02
 TRY_EVERY = 1.0
 """Seconds between two tries to kill or remove a container while its engine does not answer."""

@@ -18,9 +18,6 @@ import structlog
 
 from headrace.node_executor.runtimes import keeper
 
-SOURCE = keeper.__file__.removesuffix(".py") + ".c"
-"""The same program in C."""
-
 NAME_ROOM = " " * 200
 """Room for a keeper's name in `ps`."""
 

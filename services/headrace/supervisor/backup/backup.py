@@ -90,7 +90,7 @@ async def _gather(installation: Installation, bus: Connection, dsn: str, staging
     members = await asyncio.to_thread(lambda: tuple(_members(staging, installation.directory)))
     files = sum(member.name.startswith(f"{FILES}/") for member in members)
     say("files", f"{files}: keys, logins, settings, archive")
-    release = version("headrace-services")
+    release = version("headrace")
     return Contents(release=release, at=at, through=copies[-1].last, streams=tuple(copies), members=members)
 
 

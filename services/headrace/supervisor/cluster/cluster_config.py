@@ -5,10 +5,12 @@ Everything is written into one directory, which is then that of the installation
 
 env/NAME.env        environment of the process NAME, 0600              nats/server-N.conf      of each NATS server, 0600
 gateway/envoy.json  of Envoy, with api.pb beside it                    endpoint.json           for the command line
+env/node-NAME.env   of a simulated node                                tls/                    a development authority
 """
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import NamedTuple
@@ -26,10 +28,13 @@ from headrace.health.config import LISTEN, TOKEN
 from headrace.identity.signing import IDENTITY, ISSUER_KEY
 from headrace.supervisor.errors import InstallationError
 from headrace.supervisor.installation import CALLOUT, NO_LOGINS_OF_NATS, ROUTES, Installation, write_whole
+from headrace.supervisor.launcher.certificates import Certificates, development
 from headrace.supervisor.launcher.ports import LOOPBACK
 from headrace.supervisor.launcher.process_specs import CURRENCY, POSTGRES_DSN, STANDBY, STANDBYS
 
 FILE = "elsewhere.json"
+TLS = "tls"
+NODE = "node-"
 NATS_PORT, ROUTE_PORT = 4222, 6222
 FIRST_PORT = 9101
 NODE_PORT = 9100
@@ -47,7 +52,8 @@ class ClusterConfig(msgspec.Struct, kw_only=True, frozen=True):
     `nats`: the addresses of all NATS servers; `postgres`: the DSN of the books; `listen`: where Envoy serves the API, and `api`: its URL
     for clients. `directory`: path of this directory where the services run; `nats_store` and the `tls` files: paths on the NATS servers.
     `metrics`: the address at which each process serves its health. `in_the_clear`: NATS without TLS although it is beyond this machine,
-    because the network between the machines is a private one.
+    because the network between the machines is a private one. `dev_ca`: a private authority and the servers' certificate are made in
+    `tls/`; it covers the servers and the names in `reached_as`. `nodes`: nodes with a login of their own in the servers' configuration.
     """
 
     nats: tuple[str, ...]
@@ -63,6 +69,9 @@ class ClusterConfig(msgspec.Struct, kw_only=True, frozen=True):
     metrics: str = LOOPBACK
     currency: str = "USD"
     in_the_clear: bool = False
+    dev_ca: bool = False
+    reached_as: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()
 
 
 class Server(NamedTuple):
@@ -99,8 +108,10 @@ def check(said: ClusterConfig) -> None:
     secure = [url.startswith(SECURE) for url in said.nats]
     if any(secure) != all(secure):
         raise InstallationError("--nats: all of them with tls://, or none")
-    if any(secure) and not (said.tls_cert and said.tls_key):
-        raise InstallationError("--nats: tls:// takes --tls-cert and --tls-key: the files on the NATS servers")
+    if any(secure) and not said.dev_ca and not (said.tls_cert and said.tls_key):
+        raise InstallationError("--nats: tls:// takes --tls-cert and --tls-key: the files on the NATS servers; or --dev-ca")
+    if said.dev_ca and not all(secure):
+        raise InstallationError("--dev-ca: the certificate is for tls://; write --nats tls://HOST:4222")
     beyond = [server.host for server in servers(said) if server.host not in _LOOPBACKS]
     if beyond and not any(secure) and not said.in_the_clear:
         raise InstallationError(
@@ -137,7 +148,8 @@ def kept(installation: Installation) -> ClusterConfig:
 
 def environments(installation: Installation, said: ClusterConfig) -> dict[str, dict[str, str]]:
     """Return the environment of each process, by its name; a second instance is `NAME@2`."""
-    base = {URL: ",".join(said.nats), DATA: _place(installation, said)} | ({CA: said.tls_ca} if said.tls_ca else {})
+    ca = certificates(installation, said).ca
+    base = {URL: ",".join(said.nats), DATA: _place(installation, said)} | ({CA: ca} if ca else {})
     more: dict[str, dict[str, str]] = {
         "accounting": {POSTGRES_DSN: said.postgres, CURRENCY: said.currency},
         "governance": {API: f"unix:{socket_of(installation, said)}"},
@@ -156,7 +168,25 @@ def environments(installation: Installation, said: ClusterConfig) -> dict[str, d
     for copy in (1, 2):
         port = len(SERVICES) + (copy - 1) * COPIES
         found[f"{CALLOUT}@{copy}"] = own | {INSTANCE: f"{CALLOUT}-{copy}"} | _shown(installation, said, port)
+    for name in said.nodes:
+        login = installation.node(name)
+        shown = {LISTEN: f"{said.metrics}:{NODE_PORT}", TOKEN: installation.metrics_token()}
+        found[f"{NODE}{name}"] = base | {USER: login.name, PASSWORD: login.password} | shown
     return found
+
+
+def certificates(installation: Installation, said: ClusterConfig) -> Certificates:
+    """Return the NATS servers' certificate, its key and the trusted authority, by their paths where services run; or empty."""
+    if said.dev_ca:
+        place = f"{_place(installation, said)}/{TLS}"
+        return Certificates(certificate=f"{place}/server.pem", key=f"{place}/server.key", ca=f"{place}/ca.pem")
+    return Certificates(certificate=said.tls_cert, key=said.tls_key, ca=said.tls_ca)
+
+
+def trust_authority(installation: Installation, said: ClusterConfig) -> None:
+    """Let connections of this process trust the authority of these settings, unless the environment names one."""
+    if ca := certificates(installation, said).ca:
+        os.environ.setdefault(CA, ca)
 
 
 def nats_configs(installation: Installation, said: ClusterConfig) -> dict[str, str]:
@@ -165,10 +195,13 @@ def nats_configs(installation: Installation, said: ClusterConfig) -> dict[str, s
         installation.service(name)
     for login in (installation.operator(), installation.owner(), installation.callout(), installation.callout_system()):
         del login  # created if missing
+    for name in said.nodes:
+        installation.node(name)
     known = [read_login(path) for path in sorted(installation.credentials.glob("*.json"))]
     logins = [Credential(**msgspec.structs.asdict(one)) for one in known if one.kind not in NO_LOGINS_OF_NATS]
     issuer = AccountKey.at(installation.directory / IDENTITY / ISSUER_KEY).public
-    tls = (said.tls_cert, said.tls_key) if said.tls_cert else None
+    files = certificates(installation, said)
+    tls = (files.certificate, files.key) if files.certificate else None
     return {
         one.name: server_config(
             logins,
@@ -190,7 +223,8 @@ def _routes(installation: Installation, said: ClusterConfig) -> Routes | None:
     if len(everybody) == 1:
         return None
     login = installation.login(ROUTES, ROUTES)
-    tls = (said.tls_cert, said.tls_key, said.tls_ca) if said.tls_cert else None
+    files = certificates(installation, said)
+    tls = (files.certificate, files.key, files.ca) if files.certificate else None
     return Routes(f"{EVERYWHERE}:{ROUTE_PORT}", everybody, login.name, login.password, tls)
 
 
@@ -215,6 +249,9 @@ def write(installation: Installation, said: ClusterConfig) -> list[Path]:
     check(said)
     installation.prepare()
     keep(installation, said)
+    if said.dev_ca:
+        names = {LOOPBACK, "localhost", *said.reached_as, *(server.host for server in servers(said))}
+        development(installation.directory / TLS, names)
     folder = installation.directory / "env"
     folder.mkdir(mode=0o700, exist_ok=True)
     written: list[Path] = []
@@ -226,7 +263,8 @@ def write(installation: Installation, said: ClusterConfig) -> list[Path]:
         written.append(_written(installation.directory / "nats" / f"{name}.conf", text))
     write_whole(installation.descriptors, descriptors().SerializeToString(deterministic=True), 0o644)
     written.append(_written(installation.gateway_config, gateway(installation, said)))
-    installation.write_endpoint(",".join(said.nats), said.api or f"http://{said.listen}")
+    ca = certificates(installation, said).ca
+    installation.write_endpoint(",".join(said.nats), said.api or f"http://{said.listen}", ca)
     return [*written, installation.endpoint]
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from headrace.bus.nats.connection import connect
 from headrace.client.endpoint import find
 from headrace.contracts.transport.tls import CA
-from headrace.supervisor.cluster.cluster_config import FILE, kept
+from headrace.supervisor.cluster.cluster_config import FILE, kept, trust_authority
 from headrace.supervisor.errors import InstallationError
 from headrace.supervisor.launcher.child_processes import Children
 from headrace.supervisor.launcher.pidfile import Lock, read_running
@@ -35,8 +35,7 @@ async def open_store(installation: Installation) -> AsyncIterator[Connection]:
     """Yield a connection of the operator. Raises `InstallationError`, `AlreadyRunning`, `NotReady`, `LogError`."""
     if (installation.directory / FILE).exists():
         said = kept(installation)
-        if said.tls_ca:
-            os.environ.setdefault(CA, said.tls_ca)
+        trust_authority(installation, said)
         async with _operator(installation, ",".join(said.nats)) as connection:
             yield connection
         return

@@ -11,10 +11,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from headrace.node_executor import native
+from headrace.node_executor.c_programs import LIBRARY, MEMORY_CAP
 from headrace.node_executor.devices.nvml import NvmlDevices
 from headrace.node_executor.enforcement import CannotEnclose
 from headrace.node_executor.enforcement.parts import CONTEXT, from_within, part_of
-from headrace.node_executor.enforcement.preload import FLAGS, SOURCE, PreloadFence
+from headrace.node_executor.enforcement.preload import PreloadFence
 from headrace.node_executor.enforcement.probe_run import Trial
 from tests.mock_nvml import Machine
 from tests.unit.node_executor.enforcement.conftest import HALF
@@ -138,7 +139,7 @@ def test_a_library_that_has_gone_is_noticed_before_it_is_ignored(devices: NvmlDe
 def test_it_is_proved_as_an_account_of_jobs_with_the_library_as_this_node_builds_it(
     devices: NvmlDevices, as_a_job: Trial, cap_library: str, tmp_path: Path
 ) -> None:
-    library = native.built(SOURCE, f"{tmp_path}/native", FLAGS)
+    library = native.built(MEMORY_CAP, f"{tmp_path}/native", LIBRARY)
     assert PreloadFence(devices, library, str(tmp_path), as_a_job).prove() == "cooperative"
     assert os.listdir(tmp_path) == ["native"]
 
@@ -147,7 +148,7 @@ def test_it_is_proved_as_an_account_of_jobs_with_the_library_as_this_node_builds
 def test_a_library_that_accounts_of_jobs_cannot_load_proves_nothing_and_no_job_is_started_behind_it(
     devices: NvmlDevices, as_a_job: Trial, cap_library: str, case, tmp_path: Path, closed: str
 ) -> None:
-    library = Path(native.built(SOURCE, f"{tmp_path}/native", FLAGS))
+    library = Path(native.built(MEMORY_CAP, f"{tmp_path}/native", LIBRARY))
     (library if closed == "library" else library.parent).chmod(0o700)
     fence = PreloadFence(devices, str(library), str(tmp_path), as_a_job)
     with capture_logs() as logs:

@@ -17,10 +17,9 @@ import pytest
 
 from headrace.contracts.values.isolation import CONTAINED, UNABLE
 from headrace.node_executor import native, orphans
+from headrace.node_executor.c_programs import CONTAINER_INIT, STATIC
 from headrace.node_executor.runtimes import CALLBACK, CannotStart, Container, End, Launch, Running, Runtime, RuntimeListener
 from headrace.node_executor.runtimes.container import (
-    INIT_FLAGS,
-    INIT_SOURCE,
     SOCKETS,
     ContainerRuntime,
     Either,
@@ -116,7 +115,7 @@ def started(site: Site, *command: str, **fields: Any) -> Story:
 @pytest.fixture(scope="session")
 def init(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The first process of containers, as a node builds it; where it cannot, the engine's own."""
-    return native.built(INIT_SOURCE, str(tmp_path_factory.mktemp("native")), INIT_FLAGS)
+    return native.built(CONTAINER_INIT, str(tmp_path_factory.mktemp("native")), STATIC)
 
 
 @pytest.fixture(scope="session")

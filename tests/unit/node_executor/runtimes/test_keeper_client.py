@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from headrace.node_executor.c_programs import KEEPER
 from headrace.node_executor.runtimes.keeper import Job, read_job
-from headrace.node_executor.runtimes.keeper_client import SOURCE, Order
+from headrace.node_executor.runtimes.keeper_client import Order
 
 ORDER = Order(
     id="x.1.0",
@@ -55,5 +56,5 @@ def test_what_cannot_be_said_is_refused(wrong) -> None:
 
 
 def test_the_c_program_lies_beside_its_twin() -> None:
-    with open(SOURCE, encoding="utf-8") as file:
+    with open(KEEPER, encoding="utf-8") as file:
         assert "keeper.py" in file.read()

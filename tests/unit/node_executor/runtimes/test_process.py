@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 
 from headrace.node_executor import native, orphans
+from headrace.node_executor.c_programs import KEEPER
 from headrace.node_executor.launch.accounts import UserAccount
 from headrace.node_executor.runtimes import CannotStart, End, Launch, Running, Runtime, RuntimeListener
 from headrace.node_executor.runtimes.job_log import Output, pieces
-from headrace.node_executor.runtimes.keeper_client import SOURCE, Spawner
+from headrace.node_executor.runtimes.keeper_client import Spawner
 from headrace.node_executor.runtimes.process import KeeperRecord, Process, ProcessRuntime, read_state
 from tests.patience import PATIENCE
 
@@ -99,7 +100,7 @@ class Keeping:
 def program(request, tmp_path_factory) -> str:
     if request.param == "python":
         return ""
-    path = native.built(SOURCE, str(tmp_path_factory.mktemp("built")))
+    path = native.built(KEEPER, str(tmp_path_factory.mktemp("built")))
     if not path:
         pytest.skip("there is no C compiler")
     return path

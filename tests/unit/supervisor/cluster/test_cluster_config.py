@@ -7,6 +7,7 @@ import stat
 
 import msgspec
 import pytest
+from cryptography import x509
 
 from headrace.supervisor.cluster import cluster_config
 from headrace.supervisor.cluster.cluster_config import ClusterConfig
@@ -79,6 +80,28 @@ def test_three_servers_know_each_other_and_have_all_logins(installation):
     assert environments(installation)["feed@1"]["HEADRACE_DATA"] == "/var/lib/headrace"
 
 
+def test_a_development_authority_covers_the_servers_and_is_trusted_by_every_process_and_the_command_line(installation):
+    said = msgspec.structs.replace(HERE, nats=("tls://nats:4222",), dev_ca=True, reached_as=("gpu-hall", "10.1.2.3"))
+    cluster_config.write(installation, said)
+    tls = installation.directory / "tls"
+    held = x509.load_pem_x509_certificate((tls / "server.pem").read_bytes()).extensions
+    names = held.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert sorted(str(name.value) for name in names) == ["10.1.2.3", "127.0.0.1", "gpu-hall", "localhost", "nats"]
+    assert f'cert_file: "{tls}/server.pem"' in (installation.directory / "nats/headrace-1.conf").read_text()
+    assert {one["HEADRACE_CA"] for one in environments(installation).values()} == {f"{tls}/ca.pem"}
+    assert json.loads(installation.endpoint.read_text())["ca"] == f"{tls}/ca.pem"
+    before = (tls / "server.pem").read_bytes()
+    cluster_config.write(installation, said)
+    assert (tls / "server.pem").read_bytes() == before
+
+
+def test_a_simulated_node_gets_a_login_that_the_server_knows_and_an_environment(installation):
+    cluster_config.write(installation, msgspec.structs.replace(HERE, nodes=("sim",)))
+    own = environments(installation)["node-sim"]
+    assert (own["HEADRACE_NATS_USER"], own["HEADRACE_METRICS"]) == ("node-sim", "127.0.0.1:9100")
+    assert own["HEADRACE_NATS_PASSWORD"] in (installation.directory / "nats/headrace-1.conf").read_text()
+
+
 def test_one_server_alone_on_the_loopback_listens_there_and_to_nobody_else(installation):
     cluster_config.write(installation, HERE)
     text = (installation.directory / "nats/headrace-1.conf").read_text()
@@ -109,6 +132,7 @@ def test_the_gateway_finds_the_api_and_what_it_speaks_where_the_services_run(ins
         ({"nats": ("tls://a", "nats://b", "tls://c")}, "all of them with tls://, or none"),
         ({"nats": ("tls://a",)}, "takes --tls-cert and --tls-key"),
         ({"nats": ("nats://db",)}, "db is beyond this machine: take tls://, or --in-the-clear"),
+        ({"dev_ca": True}, "--dev-ca: the certificate is for tls://"),
         ({"postgres": "host=db password='x y'"}, "--postgres: no blanks"),
         ({"listen": "8080"}, "--listen: invalid address '8080'"),
     ],

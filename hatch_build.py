@@ -1,13 +1,16 @@
-"""Makes machine code of the rules while a wheel is built with HEADRACE_COMPILED=1: the same source, the same decisions, sooner.
+"""Builds machine code into a wheel if HEADRACE_COMPILED=1: the rules, which then decide the same and faster, and the executor's C programs.
 
-What is compiled (by mypyc, which comes with mypy) is what decides and what folds; it needs a C compiler and Python's headers. Without the
-variable, and in an editable installation always, the wheel is plain Python. The modules left out stand in `PLAIN`, with the reason.
+The rules are compiled by mypyc, which comes with mypy; that needs setuptools, a C compiler and Python's headers, and the packages that
+Headrace imports, because their types are read. Without the variable, and in an editable installation always, the wheel is plain Python.
+The modules left out stand in `PLAIN`, with the reason.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
+import subprocess
 import tempfile
 from contextlib import chdir
 from pathlib import Path
@@ -26,9 +29,10 @@ PLAIN = (
     "domain/snapshots/",  # these look at classes from outside, and set fields that no source names
 )
 OPTIMIZE = "2"
+C_PROGRAMS = "node-executor/headrace/node_executor/c_programs.py"
 
 
-class CompiledRules(BuildHookInterface[Any]):
+class CompiledParts(BuildHookInterface[Any]):
     """The hook that hatchling calls before it puts a wheel together."""
 
     PLUGIN_NAME = "custom"
@@ -40,15 +44,17 @@ class CompiledRules(BuildHookInterface[Any]):
         if self.target_name != "wheel" or version == "editable" or os.environ.get("HEADRACE_COMPILED", "0") in {"", "0"}:
             return
         made = self._made = Path(tempfile.mkdtemp(prefix="headrace-compiled-"))
-        with chdir(self.root):
+        with chdir(Path(self.root, "services")):
             _compile(made)
-        for file in made.rglob("lib/**/*.so"):
-            build_data["force_include"][str(file)] = str(file.relative_to(made / "lib"))
+        _build_programs(Path(self.root), made / "lib")
+        for file in sorted((made / "lib").rglob("*")):
+            if file.is_file():
+                build_data["force_include"][str(file)] = str(file.relative_to(made / "lib"))
         build_data["pure_python"] = False
         build_data["infer_tag"] = True
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002 - as hatchling calls it
-        """Let go of what the wheel has now."""
+        """Remove the files that the wheel has now."""
         if self._made is not None:
             shutil.rmtree(self._made)
 
@@ -58,6 +64,8 @@ def _compile(made: Path) -> None:
     from setuptools import setup  # noqa: PLC0415 - the same
 
     os.environ["MYPYPATH"] = os.pathsep.join([".", "../contracts"])
+    # Neither debugging information nor names of temporary files: the same source gives the same bytes.
+    os.environ["CFLAGS"] = f"{os.environ.get('CFLAGS', '')} -g0 -ffile-prefix-map={made}=."
     sources = sorted(str(file) for room in COMPILED for file in Path(room).rglob("*.py") if not _is_plain(file))
     options = ["--config-file=", "--namespace-packages", "--explicit-package-bases", "--ignore-missing-imports"]
     extensions = mypycify(
@@ -70,6 +78,19 @@ def _compile(made: Path) -> None:
         ext_modules=extensions,
         script_args=["--quiet", "build_ext", *places, f"--parallel={os.cpu_count()}"],
     )
+
+
+def _build_programs(root: Path, target: Path) -> None:
+    spec = importlib.util.spec_from_file_location("c_programs", root / C_PROGRAMS)
+    assert spec is not None and spec.loader is not None  # noqa: S101, PT018 - the file is there
+    programs = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(programs)
+    directory = target / Path(programs.PREBUILT).relative_to(root / "node-executor")
+    directory.mkdir(parents=True)
+    for source, variants in programs.PROGRAMS.items():
+        path = directory / programs.build_name(source, variants)
+        command = [os.environ.get("CC", "cc"), *variants[0], "-o", str(path), os.path.relpath(source, root)]
+        subprocess.run(command, cwd=root, check=True)  # noqa: S603 - our own source, by the system's compiler
 
 
 def _is_plain(file: Path) -> bool:
