@@ -23,8 +23,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from bench.load.installed import Memory, bus, counted, headrace, say, site, until
-from headrace.bus.nats.connection import Connection
 from headrace.contracts.values.ids import ENTROPY_BYTES, make_job_id
+from headrace.nats_client.connection import Connection
 from headrace.supervisor.installation import Installation
 
 TENANTS, USERS = 4, 5

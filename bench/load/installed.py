@@ -18,13 +18,13 @@ from typing import Any
 import psutil
 
 from bench.installation import headrace
-from headrace.bus.nats.connection import Connection
 from headrace.bus.nats.connection import connect as connect_bus
 from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.client.endpoint import read_login
 from headrace.contracts import facts as f
 from headrace.contracts.transport.codec import Malformed, decode_record
 from headrace.contracts.transport.subjects import LEDGER_STREAM
+from headrace.nats_client.connection import Connection
 from headrace.supervisor.installation import Installation
 from headrace.supervisor.launcher.pidfile import read_running
 

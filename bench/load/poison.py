@@ -12,8 +12,8 @@ from pathlib import Path
 
 from bench.load.installed import bus, counted, headrace
 from headrace.bus.log import LogError
-from headrace.bus.nats.connection import Connection
 from headrace.contracts.values.ids import ENTROPY_BYTES, make_job_id
+from headrace.nats_client.connection import Connection
 
 DEEP = b'{"jobs":' * 20_000
 NONSENSE = (

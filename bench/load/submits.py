@@ -18,8 +18,8 @@ from pathlib import Path
 
 from bench.load.burst import documents
 from bench.load.installed import bus, site
-from headrace.bus.nats.connection import Connection
 from headrace.contracts.values.ids import ENTROPY_BYTES, make_job_id
+from headrace.nats_client.connection import Connection
 
 PAUSE = 0.05
 """Seconds between two submits, so that the installation has done with the first."""

@@ -26,10 +26,11 @@ import psutil
 import structlog
 
 from headrace.bus.log import LogError, LogRefused
-from headrace.bus.nats.connection import Connection, connect
+from headrace.bus.nats.connection import connect
 from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.bus.nats.streams import ensure_streams
 from headrace.contracts.transport.subjects import LEDGER_STREAM, ledger
+from headrace.nats_client.connection import Connection
 from headrace.supervisor.installation import Installation, Settings
 from headrace.supervisor.launcher import process_specs
 from headrace.supervisor.launcher.child_processes import Child, Children

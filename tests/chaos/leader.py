@@ -24,10 +24,11 @@ from pathlib import Path
 import structlog
 
 from headrace.bus.log import LogError, WrongLast
-from headrace.bus.nats.connection import Connection, connect
+from headrace.bus.nats.connection import connect
 from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.client.endpoint import read_login
 from headrace.contracts.transport.subjects import LEDGER_STREAM, SUBMIT_STREAM, ledger, submit
+from headrace.nats_client.connection import Connection
 from tests.chaos.judging import judge
 from tests.chaos.load import Load
 from tests.chaos.place import SERVERS, Place

@@ -13,10 +13,10 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from headrace.bus.nats.connection import Connection
 from headrace.bus.nats.connection import connect as connect_bus
 from headrace.bus.nats.permissions import SERVICES
 from headrace.client.endpoint import read_login
+from headrace.nats_client.connection import Connection
 from headrace.supervisor.installation import Installation
 from headrace.supervisor.launcher.pidfile import RunningInstallation, read_running
 

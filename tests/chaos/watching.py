@@ -11,13 +11,13 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from headrace.bus.log import LogError
-from headrace.bus.nats.connection import Connection
 from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.client import connect
 from headrace.client.client import Client
 from headrace.client.errors import HeadraceError
 from headrace.contracts.messages.queries import ServiceView
 from headrace.contracts.transport.subjects import LEDGER_STREAM, telemetry
+from headrace.nats_client.connection import Connection
 from headrace.supervisor.nats.servers import roles, standing
 from tests.chaos.load import Load
 from tests.chaos.place import DOORS, EXECUTORS, SERVERS, Place

@@ -15,11 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from headrace.bus.nats.connection import Connection, connect
+from headrace.bus.nats.connection import connect
 from headrace.bus.nats.permissions import SERVICES, Credential, server_config
 from headrace.bus.nats.streams import ensure_streams
 from headrace.contracts.facts import NodeRegisteredV1
 from headrace.contracts.messages.tokens import FEED_SUFFIX
+from headrace.nats_client.connection import Connection
 from headrace.node_executor import orphans
 from tests.integration.machine import Machine, new_machine
 from tests.integration.nodes import Executor, Feed, until

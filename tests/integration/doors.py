@@ -12,7 +12,7 @@ from typing import Any
 from nats import errors
 from nats.aio.client import Client
 
-from headrace.bus.nats.connection import Connection, connect
+from headrace.bus.nats.connection import connect
 from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.bus.nats.nkeys import AccountKey
 from headrace.bus.nats.streams import ensure_streams
@@ -27,6 +27,7 @@ from headrace.contracts.transport.subjects import LEDGER_STREAM
 from headrace.contracts.values.ids import make_job_id
 from headrace.identity.signing import SigningKeys
 from headrace.identity.verifier import Verifier
+from headrace.nats_client.connection import Connection
 from headrace.service.intake import Intake
 from tests.integration.conftest import CREDENTIALS, NatsServer
 from tests.patience import PATIENCE

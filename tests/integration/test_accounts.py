@@ -19,7 +19,7 @@ from tests.patience import PATIENCE
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
 
-    from headrace.bus.nats.connection import Connection
+    from headrace.nats_client.connection import Connection
 
     from .conftest import Logins
 

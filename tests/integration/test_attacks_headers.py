@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from headrace.bus.nats.connection import Connection
+from headrace.nats_client.connection import Connection
 from tests.integration.doors import Site, site
 from tests.patience import PATIENCE
 

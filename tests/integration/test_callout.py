@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from headrace.bus.log import LogRefused
-from headrace.bus.nats.connection import Connection
 from headrace.client.endpoint import ConnectionTarget as ClientDoor
 from headrace.client.endpoint import bearer_login
 from headrace.client.errors import Refused
@@ -18,6 +17,7 @@ from headrace.client.link import Link
 from headrace.contracts import facts as f
 from headrace.contracts.documents.model import Group
 from headrace.contracts.messages.tokens import TokenRole
+from headrace.nats_client.connection import Connection
 from tests.integration.doors import gone, site
 from tests.patience import PATIENCE
 

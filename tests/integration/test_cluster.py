@@ -19,7 +19,7 @@ from nats.aio.client import Client as Nats
 
 from headrace.bus.log import LogUnavailable, WrongLast
 from headrace.bus.loop import retrying
-from headrace.bus.nats.connection import Connection, connect
+from headrace.bus.nats.connection import connect
 from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.bus.nats.object_store import JetStreamObjects
 from headrace.bus.nats.streams import ensure_stream, ensure_streams
@@ -34,6 +34,7 @@ from headrace.contracts.transport.subjects import FEED_STREAM, LEDGER_STREAM, SN
 from headrace.feed.outgoing_message import Outgoing
 from headrace.feed.publisher import Publisher
 from headrace.governance.api.submit_batcher import SubmitBatcher
+from headrace.nats_client.connection import Connection
 from headrace.supervisor.nats import leaderless_stream
 from headrace.supervisor.nats.leaderless_stream import MADE_ANEW, Leaderless
 from headrace.supervisor.nats.servers import StreamStatus, standing

@@ -13,7 +13,6 @@ import pytest
 import structlog
 
 from headrace.bus.log import LogRefused, LogUnavailable
-from headrace.bus.nats.connection import Connection
 from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.bus.nats.streams import ensure_streams
 from headrace.bus.process import Service
@@ -36,6 +35,7 @@ from headrace.contracts.transport.codec import decode, decode_record, encode
 from headrace.contracts.transport.subjects import LEDGER_STREAM, query
 from headrace.governance.service import main
 from headrace.health.health import Health
+from headrace.nats_client.connection import Connection
 from tests.patience import PATIENCE
 
 TWO_TEAMS = Path("deploy/examples/two-teams.yaml")

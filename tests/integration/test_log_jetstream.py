@@ -25,8 +25,8 @@ from headrace.service.intake import Intake
 from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
-    from headrace.bus.nats.connection import Connection
-    from headrace.bus.nats.raw_message import RawMessage
+    from headrace.nats_client.connection import Connection
+    from headrace.nats_client.raw_message import RawMessage
 
     from .conftest import Logins, NatsServer
 

@@ -20,8 +20,8 @@ from nats import errors
 from headrace.bus.log import LogRefused, Message, WrongLast
 from headrace.bus.memory import MemoryLog
 from headrace.bus.nats import streams as bus_streams
-from headrace.bus.nats.connection import Connection
 from headrace.contracts.transport.subjects import FEED_STREAM, LEDGER_STREAM, SNAPSHOT_STREAM, SUBMIT_STREAM
+from headrace.nats_client.connection import Address, Connection, Observer
 from tests.simulation.clockwork import OUTSIDE, Clockwork, Process, current
 
 START = 1_767_225_600_000_000
@@ -172,7 +172,7 @@ class Client:
         self.wire = Wire(network, self, self.process, Random(f"{network.seed}/{self.inbox_prefix}"))
         self.connected = False
         self.gone = False
-        self.settings: dict[str, Any] = {}
+        self.options: dict[str, Any] = {}
         self._inboxes = 0
         self._waiting: list[tuple[Any, ...]] = []
         self._subscriptions: list[Subscription] = []
@@ -258,15 +258,10 @@ class Client:
 
     async def connect(self, servers: object, **options: Any) -> None:
         """Raises `errors.NoServersError` where the server is away."""
-        self.settings = options
+        self.options = options
         if not self.network.reachable(self):
             raise errors.NoServersError
         await self.came()
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """What it was connected with."""
-        return self.settings
 
     async def close(self) -> None:
         """For good."""
@@ -289,38 +284,26 @@ class Client:
             await self._told("reconnected_cb")
 
     async def _told(self, what: str) -> None:
-        hear = self.settings.get(what)
+        hear = self.options.get(what)
         if hear is not None:
             await hear()
 
 
-class ServiceConnection(Client, Connection):
+class SimulatedConnection(Client, Connection):
     """The product's connection over such a client."""
 
-    def __init__(self, network: Network, name: str) -> None:
-        self.closed_for_good = asyncio.Event()
-        self._asked = 0
-        self._inbox = ""
-        self._unanswered = {}
-        self._watchers = {}
-        self._last_complaint = ""
+    def __init__(self, network: Network, name: str, observer: Observer | None = None) -> None:
+        super().__init__(observer)
         self.attach(network, name)
 
     @classmethod
-    async def dialled(cls, network: Network, name: str) -> ServiceConnection:
+    async def dialled(cls, network: Network, name: str) -> SimulatedConnection:
         """One that stands, once the server is there."""
         made = cls(network, name)
         while not network.reachable(made):
             await asyncio.sleep(0.1)
-        await made.open("nats://simulated", "", "", name)
+        await made.open(Address("nats://simulated"), name)
         return made
-
-
-class NodeClient(Client):
-    """What a node's link dials."""
-
-    def __init__(self, network: Network, name: str) -> None:
-        self.attach(network, name)
 
 
 def matches(pattern: str, subject: str) -> bool:

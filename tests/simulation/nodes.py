@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from headrace.contracts.facts import AnyFact, NodeRegisteredV1
@@ -14,6 +15,7 @@ from headrace.contracts.facts.fact import Ladder
 from headrace.contracts.facts.levels import LEVEL
 from headrace.contracts.messages.orders import LogsAnswer, StartOrder
 from headrace.contracts.transport.subjects import node_writer
+from headrace.nats_client.connection import Address
 from headrace.node_executor.core import vocabulary as v
 from headrace.node_executor.core.inbox import Inbox
 from headrace.node_executor.core.node import Node
@@ -21,10 +23,10 @@ from headrace.node_executor.core.phases import Phase
 from headrace.node_executor.main import closed
 from headrace.node_executor.reporting.journal import Journal, Open
 from headrace.node_executor.reporting.ledger import FactWriter
-from headrace.node_executor.reporting.link import Address, BusListener, Link, LinkTimings
+from headrace.node_executor.reporting.link import BusListener, Link, LinkTimings
 from tests.simulation.clockwork import Process, current
 from tests.simulation.machines import SECOND, Machine, MemoryJournal
-from tests.simulation.network import Network, NodeClient
+from tests.simulation.network import Network, SimulatedConnection
 
 ENGINE = "headrace-node/simulated"
 START_TAKES = 0.05
@@ -222,7 +224,7 @@ async def serve(machine: Machine, network: Network) -> None:
     process = current()
     now = clock_of(network, process)
     journal = MemoryJournal(machine.disk)
-    link = Link(machine.name, Address("simulated"), LinkTimings(), now, lambda: NodeClient(network, machine.name))  # type: ignore[arg-type, return-value]
+    link = Link(machine.name, Address("simulated"), LinkTimings(), now, partial(SimulatedConnection, network, machine.name))
     ledger = FactWriter(link, node_writer(machine.name), ENGINE, now, journal)
     registration = NodeRegisteredV1(
         node=machine.name,

@@ -20,7 +20,7 @@ from headrace.contracts.transport.subjects import SUBMIT_STREAM, submit
 from headrace.contracts.values.durations import format_duration
 from headrace.contracts.values.ids import job_key, make_job_id
 from headrace.governance.api.submit_batcher import SubmitBatcher
-from tests.simulation.network import ServiceConnection
+from tests.simulation.network import SimulatedConnection
 from tests.simulation.plan import Again, Job
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Submitting:
     def __init__(
         self,
         world: World,
-        connected: Callable[[], Awaitable[ServiceConnection]],
+        connected: Callable[[], Awaitable[SimulatedConnection]],
         do: Callable[[Coroutine[Any, Any, None]], None],
     ) -> None:
         self.acknowledged: dict[str, int] = {}

@@ -16,7 +16,7 @@ from headrace.contracts.transport.codec import encode
 from headrace.contracts.transport.subjects import cancel, cancel_many, query, requeue
 from headrace.domain.model.job_states import FINAL
 from tests.simulation.clockwork import OUTSIDE, Process
-from tests.simulation.network import ServiceConnection
+from tests.simulation.network import SimulatedConnection
 from tests.simulation.plan import Act
 from tests.simulation.submitting import TRIES, Submitting
 
@@ -33,19 +33,19 @@ class Users:
         self.world = world
         self.submitting = Submitting(world, self._connected, self._do)
         self.busy = 0
-        self._connection: asyncio.Task[ServiceConnection] | None = None
+        self._connection: asyncio.Task[SimulatedConnection] | None = None
         self._process = Process("users")
 
     def begin(self) -> None:
         """Do everything in its time."""
         self.world.processes["users"] = [self._process]
-        self._connection = self._process.run(ServiceConnection.dialled(self.world.network, "users"))
+        self._connection = self._process.run(SimulatedConnection.dialled(self.world.network, "users"))
         loop, plan = self.world.loop, self.world.plan
         self.submitting.begin()
         for act in plan.acts:
             loop.call_at(act.at / 1_000_000, self._act, act)
 
-    async def _connected(self) -> ServiceConnection:
+    async def _connected(self) -> SimulatedConnection:
         if self._connection is None:
             raise LogError("nobody has begun")
         return await asyncio.shield(self._connection)

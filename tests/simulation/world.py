@@ -46,7 +46,7 @@ from headrace.simulate.world import as_law
 from tests.simulation.breaking import Breaking
 from tests.simulation.clockwork import OUTSIDE, Clockwork, Process, Spinning, current
 from tests.simulation.machines import Machine
-from tests.simulation.network import Network, ServiceConnection
+from tests.simulation.network import Network, SimulatedConnection
 from tests.simulation.nodes import clock_of, serve
 from tests.simulation.plan import SERVICES, Plan
 from tests.simulation.users import Users
@@ -265,7 +265,7 @@ class World:
 
     async def _service(self, name: str) -> None:
         process = current()
-        connection = await ServiceConnection.dialled(self.network, name)
+        connection = await SimulatedConnection.dialled(self.network, name)
         if name == "feed":
             logs = (JetStreamLog(connection, LEDGER_STREAM), JetStreamLog(connection, FEED_STREAM))
             await feed.Feed(connection, *logs, Seals().open, clock_of(self.network, process)).run()

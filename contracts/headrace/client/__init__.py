@@ -9,7 +9,7 @@ The question it answers: *how does a program put work into Headrace, and follow 
 
 Facts read: those of its tenant, from `hr.feed.<tenant>.>`. Facts written: none; it publishes submissions and sends requests.
 
-- `endpoint` finds the installation and the login; `errors` are all that can go wrong; `link` is the connection, over `nats_client`.
+- `endpoint` finds the installation and the login; `errors` are all that can go wrong; `link` is the connection.
 - `submissions` makes and checks submissions; `client` has the class `Client`; `feed` is a fact of the feed.
 - `job` is for programs that run *inside* a job; `training` has callbacks for training libraries.
 

@@ -13,6 +13,21 @@ TOO_LARGE = 10_054
 TOO_MANY_REQUESTS = 10_167
 """JetStream's error number if too many messages wait to be stored in the stream."""
 
+PASSING = frozenset(
+    {
+        10005,  # no server for the replicas yet
+        10008,  # JetStream is temporarily unavailable
+        10009,  # that server is not the leader
+        10023,  # insufficient resources
+        10039,  # JetStream is not enabled for the account yet
+        10074,  # too few servers for the replicas yet
+        10076,  # JetStream is not enabled yet
+        10164,  # another append on the subject is under way
+        10167,  # too many requests wait for the stream
+    }
+)
+"""Errors that pass with time: the server starts, elects, or still processes an earlier attempt."""
+
 TRY_AGAIN_AFTER = 5
 """Seconds after which to try again."""
 TOO_MANY_SUBMISSIONS = f"too many submissions of this queue are not judged yet; try again in {TRY_AGAIN_AFTER} s"

@@ -14,10 +14,10 @@ from headrace.contracts.messages.tokens import TokenRole, read_bearer
 from headrace.contracts.values.amounts import CPU, MEMORY, AmountError, parse_amount
 from headrace.contracts.values.durations import DurationError, parse_duration
 from headrace.contracts.values.ids import is_token
+from headrace.nats_client.connection import Address
 from headrace.node_executor.devices import Devices, DevicesUnknown
 from headrace.node_executor.devices.discovery import find_devices
 from headrace.node_executor.launch.accounts import AUTO, Accounts, AccountUnknown, chosen
-from headrace.node_executor.reporting.link import Address
 
 URL = "HEADRACE_NATS_URL"
 USER = "HEADRACE_NATS_USER"

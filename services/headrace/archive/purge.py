@@ -20,7 +20,7 @@ from headrace.bus.log import LogRefused, LogUnavailable, StoredMessage
 from headrace.bus.nats.jetstream import JetStreamLog
 
 if TYPE_CHECKING:
-    from headrace.bus.nats.connection import Connection
+    from headrace.nats_client.connection import Connection
 
 WITHIN = 120.0
 """Timeout in seconds for the purge of one subject."""

@@ -8,8 +8,8 @@ The question it answers: *what has been written, in which order, and how do I wr
 - `nats.object_store` holds what is too large for a message; `text_encryption` encrypts the texts of jobs.
 - `nats.streams`, `nats.permissions` and `nats.cluster_routes` are the configuration of the NATS servers; `nats.stream_copy` copies a
   stream.
-- `nats.connection` reconnects without end, `nats.hardened_client` makes nats-py safe against hostile messages, `notifier` wakes one
-  waiting coroutine.
+- `nats.connection` opens a connection of a service (`headrace.nats_client`) and logs what happens to it; `notifier` wakes one waiting
+  coroutine.
 - `process` runs a service as its `variables` say; `heartbeat` announces it, `niceness` sets its priority, `telemetry` sends logs, traces
   and metrics.
 

@@ -20,7 +20,7 @@ from headrace.contracts.transport.codec import encode
 from headrace.contracts.transport.subjects import presence
 
 if TYPE_CHECKING:
-    from headrace.bus.nats.connection import Connection
+    from headrace.nats_client.connection import Connection
 
 EVERY = 1.0
 """Interval of heartbeats in seconds."""

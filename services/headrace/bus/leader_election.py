@@ -29,7 +29,7 @@ from headrace.contracts.transport.subjects import turn as subject_of
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
 
-    from headrace.bus.nats.connection import Connection
+    from headrace.nats_client.connection import Connection
 
 TICK = 0.05
 BEAT = 0.1

@@ -8,39 +8,29 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
+from headrace.nats_client.errors import LogError, LogFull, LogRefused, LogUnavailable, NoStorage, WrongLast
 
-class LogError(Exception):
-    """Base class of errors of a log.
+__all__ = [
+    "Log",
+    "LogBroken",
+    "LogDiverged",
+    "LogError",
+    "LogFull",
+    "LogReader",
+    "LogRefused",
+    "LogUnavailable",
+    "Message",
+    "NoStorage",
+    "StoredMessage",
+    "WrongLast",
+]
+"""Errors of requests and appends are those of the NATS client; the two below are those of readers.
 
-    LogError
-    ├── LogUnavailable   the server cannot be reached, or did not answer in time: try again
-    │   └── NoStorage    it has no room on its disk, and has stored nothing: try again when space has been freed
-    ├── LogRefused       the server refused it (no permission, too large): the message says why
-    │   └── LogFull      the subject or the stream holds as much as it may: try again when some of it has been read
-    ├── LogDiverged      what has been read from one of several servers is not what they have: start again, and read anew
-    ├── WrongLast        the subject has another last message than the writer thought: read on, decide again
-    └── LogBroken        a gap or a damaged message: stop, a person has to look
-    """
-
-
-class LogUnavailable(LogError):
-    """The server cannot be reached, or did not answer in time."""
-
-
-class NoStorage(LogUnavailable):
-    """The disk is full, and the message has not been stored; the text names the machine."""
-
-
-class LogRefused(LogError):
-    """The server refused the message; the text says why."""
-
-
-class LogFull(LogRefused):
-    """The subject or the stream is full until some of it has been read."""
-
-
-class WrongLast(LogError):
-    """The subject has another last message than the writer expected."""
+LogError
+├── LogUnavailable, LogRefused, WrongLast   see `headrace.nats_client.errors`
+├── LogDiverged   what has been read from one of several servers is not what they have: start again, and read anew
+└── LogBroken    a gap or a damaged message: stop, a person has to look
+"""
 
 
 class LogDiverged(LogError):

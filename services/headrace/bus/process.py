@@ -21,7 +21,7 @@ from headrace.bus import telemetry
 from headrace.bus.heartbeat import announce
 from headrace.bus.log import LogBroken, LogError, LogUnavailable
 from headrace.bus.loop import Fenced
-from headrace.bus.nats.connection import Connection, connect
+from headrace.bus.nats.connection import connect
 from headrace.bus.variables import (
     BROKEN,
     DATA,
@@ -38,6 +38,7 @@ from headrace.bus.variables import (
 from headrace.contracts.transport.servers import servers
 from headrace.health.config import BadAddress, read_config, serving
 from headrace.health.health import Health
+from headrace.nats_client.connection import Connection
 
 DEFAULT_URL = "nats://127.0.0.1:4222"
 NATS = "nats"

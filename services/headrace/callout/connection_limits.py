@@ -22,12 +22,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from headrace.bus.nats.connection import Connection
 from headrace.bus.nats.permissions import CONNECTIONS
 from headrace.callout.permits import ConnectionTag, read_tag
 from headrace.callout.server_status import ask_all
 from headrace.contracts.messages.tokens import PERSON_CONNECTIONS
 from headrace.identity.caller import Role
+from headrace.nats_client.connection import Connection
 
 LIST_CONNECTIONS = "$SYS.REQ.SERVER.PING.CONNZ"
 PAGE = 2_048

@@ -10,7 +10,6 @@ import msgspec
 import structlog
 
 from headrace.bus.log import LogUnavailable
-from headrace.bus.nats.connection import Connection
 from headrace.bus.nats.permissions import CONNECTIONS
 from headrace.callout.connection_limits import connected
 from headrace.callout.permits import ConnectionTag
@@ -18,6 +17,7 @@ from headrace.contracts.messages.tokens import NODE_TENANT
 from headrace.domain.state.state import State
 from headrace.identity.caller import Unauthenticated
 from headrace.identity.principals import IssuedToken, resolve
+from headrace.nats_client.connection import Connection
 
 _log = structlog.get_logger("headrace.callout")
 

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     from nats.aio.msg import Msg
 
-    from headrace.bus.nats.connection import Connection
     from headrace.health.health import Health
     from headrace.health.metrics import Labels
+    from headrace.nats_client.connection import Connection
 
 ANSWER_WITHIN = 0.3
 """Seconds of silence after which all servers are taken to have answered."""

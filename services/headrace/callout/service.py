@@ -16,7 +16,7 @@ from nats import errors
 from headrace.archive.history import ARCHIVE
 from headrace.archive.writer_records import BySubject
 from headrace.bus.log import LogError, LogUnavailable
-from headrace.bus.nats.connection import Connection, connect
+from headrace.bus.nats.connection import connect
 from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.bus.nats.nkeys import AccountKey
 from headrace.bus.process import Service
@@ -40,6 +40,7 @@ from headrace.identity.pii import PersonalData
 from headrace.identity.principals import ProviderToken, is_stated
 from headrace.identity.signing import IDENTITY, ISSUER_KEY
 from headrace.identity.verifier import Verifier
+from headrace.nats_client.connection import Connection
 from headrace.service.engine_version import ENGINE
 from headrace.service.task_group import together
 

@@ -20,8 +20,8 @@ from headrace.supervisor.nats.leaderless_stream import Leaderless
 from headrace.supervisor.nats.servers import until_streams
 
 if TYPE_CHECKING:
-    from headrace.bus.nats.connection import Connection
     from headrace.client.endpoint import Login
+    from headrace.nats_client.connection import Connection
 
 
 def add(nouns: Nouns) -> None:

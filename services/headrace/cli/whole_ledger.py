@@ -30,8 +30,8 @@ from headrace.supervisor.nats.store import open_store
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
-    from headrace.bus.nats.connection import Connection
     from headrace.domain.fold.ledger import StoredMessage
+    from headrace.nats_client.connection import Connection
 
 PAGE_WITHIN = 60.0
 """Timeout in seconds for a page of the ledger."""

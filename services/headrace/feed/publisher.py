@@ -51,7 +51,7 @@ class BusAnswer(Protocol):
 
 
 class BusConnection(Protocol):
-    """The part of a connection that is needed (`headrace.bus.nats.connection`)."""
+    """The part of a connection that is needed (`headrace.nats_client.connection`)."""
 
     async def publish(self, subject: str, payload: bytes = b"", reply: str = "", headers: dict[str, str] | None = None) -> None:
         """Send without waiting for an answer."""

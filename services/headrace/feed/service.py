@@ -62,10 +62,10 @@ if TYPE_CHECKING:
     from nats.aio.msg import Msg
     from nats.aio.subscription import Subscription
 
-    from headrace.bus.nats.connection import Connection
     from headrace.domain.state.state import State
     from headrace.health.health import Health
     from headrace.health.metrics import Labels, MetricSources
+    from headrace.nats_client.connection import Connection
 
 
 BATCH = 100

@@ -13,12 +13,12 @@ import structlog
 from nats import errors
 
 from headrace.bus.log import LogUnavailable
-from headrace.bus.nats.connection import Connection
 from headrace.contracts.facts.levels import LEVEL
 from headrace.contracts.messages.queries import Answer, ServiceView
 from headrace.contracts.transport.codec import Malformed, encode
 from headrace.contracts.transport.subjects import awaits_answer, parse_query
 from headrace.contracts.values.ids import IdError
+from headrace.nats_client.connection import Connection
 from headrace.service.concurrency_limit import ConcurrencyLimit, LimitReached
 from headrace.service.engine_version import ENGINE
 from headrace.service.fold import LedgerFold

@@ -28,10 +28,10 @@ from headrace.service.lines import Lines
 from headrace.service.task_group import together
 
 if TYPE_CHECKING:
-    from headrace.bus.nats.connection import Connection
-    from headrace.bus.nats.raw_message import RawMessage
     from headrace.bus.process import Service
     from headrace.health.metrics import MetricSources
+    from headrace.nats_client.connection import Connection
+    from headrace.nats_client.raw_message import RawMessage
 
 QUEUE = "intake"
 SUBJECTS = intake("hr.>")

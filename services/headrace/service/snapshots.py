@@ -27,7 +27,7 @@ from headrace.domain.snapshots import snapshot
 from headrace.domain.state.state import State
 
 if TYPE_CHECKING:
-    from headrace.bus.nats.connection import Connection
+    from headrace.nats_client.connection import Connection
 
 RECORDS_LOOKED_AT = 1_000
 """Number of records of *audit* after a snapshot that may contain its fact; it is one of the first."""

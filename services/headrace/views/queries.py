@@ -67,7 +67,7 @@ class BusAnswer(Protocol):
 
 
 class BusConnection(Protocol):
-    """The part of a connection that is needed (`headrace.bus.nats.connection`)."""
+    """The part of a connection that is needed (`headrace.nats_client.connection`)."""
 
     async def ask(
         self, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None, within: float = LOGS_TIMEOUT

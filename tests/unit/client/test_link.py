@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import ssl
 from contextlib import AsyncExitStack
-from types import SimpleNamespace
 
 import pytest
 from nats import errors
@@ -14,80 +13,56 @@ from headrace.client import link as module
 from headrace.client.endpoint import ConnectionTarget, Login
 from headrace.client.errors import Refused, Unreachable
 from headrace.client.link import Link
+from headrace.nats_client.raw_message import RawMessage
+from tests.unit.nats_client.wired import Wired, answered
 
 DOOR = ConnectionTarget("nats://127.0.0.1:1", Login(name="alice", password="secret", tenant="acme", user="alice"))
 
 
-class FakeNats:
-    """nats-py's client as far as a link uses it; `answer` gives or raises what a request comes to."""
-
-    def __init__(self, answer=None, refuse_to_open=None):
-        self.answer = answer
-        self.refuse_to_open = refuse_to_open
-        self.options = {}
-        self.max_payload = 100
-        self.is_closed = False
-        self.asked = []
-        self.subscribed = []
-
-    async def connect(self, servers, **options):
-        self.options = {"servers": servers, **options}
-        if self.refuse_to_open:
-            raise self.refuse_to_open
-
-    async def close(self):
-        self.is_closed = True
-
-    async def request(self, subject, payload, timeout, headers=None):  # noqa: ASYNC109 - nats-py's own signature
-        self.asked.append((subject, payload, headers))
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        if self.answer is None:
-            await asyncio.Event().wait()
-        return SimpleNamespace(data=self.answer)
-
-    async def subscribe(self, subject, cb):
-        self.subscribed.append(subject)
-        self.hear = cb
-        return SimpleNamespace(unsubscribe=self._unsubscribe)
-
-    async def flush(self):
-        await asyncio.sleep(0)
-
-    async def _unsubscribe(self):
-        self.subscribed.pop()
+@pytest.fixture
+def troubles() -> list[Exception]:
+    """What the next tries to connect fail with."""
+    return []
 
 
-async def test_of_several_servers_each_is_tried_until_one_lets_us_in(monkeypatch):
-    tried = []
+@pytest.fixture
+def dialled(monkeypatch, troubles) -> list[Wired]:
+    """Every connection that links make, in their order."""
+    made: list[Wired] = []
 
-    class Dead(FakeNats):
-        async def connect(self, servers, **options):
-            tried.append(servers[0])
-            if len(tried) < 3:
-                raise TimeoutError
-            await super().connect(servers, **options)
+    def dial(observer, *, keeps_requests):
+        made.append(Wired(observer, keeps_requests=keeps_requests))
+        made[-1].troubles = troubles
+        return made[-1]
 
-    monkeypatch.setattr("headrace.client.link.ReconnectingClient", Dead)
+    monkeypatch.setattr(module, "Connection", dial)
+    return made
+
+
+@pytest.fixture
+async def link(dialled) -> Link:
+    one = Link(DOOR)
+    await one.open()
+    return one
+
+
+@pytest.fixture
+def nats(link, dialled) -> Wired:
+    """What the link asks over."""
+    return dialled[0]
+
+
+async def test_of_several_servers_each_is_tried_until_one_lets_us_in(dialled, troubles):
     named = ["nats://a:1", "nats://b:2", "nats://c:3"]
-    link = Link(DOOR._replace(url=",".join(named)))
-    await link.open()
-    assert sorted(tried) == named
-    tried[:] = []
-    monkeypatch.setattr("headrace.client.link.ReconnectingClient", lambda: FakeNats(refuse_to_open=TimeoutError()))
+    troubles[:] = [TimeoutError(), TimeoutError()]
+    await Link(DOOR._replace(url=",".join(named))).open()
+    assert sorted(connection.options["servers"][0] for connection in dialled) == named
+    troubles[:] = [TimeoutError() for _ in named]
     with pytest.raises(Unreachable, match="does not answer"):
         await Link(DOOR._replace(url=",".join(named))).open()
 
 
-def linked(nats):
-    link = Link(DOOR)
-    link._nats = nats
-    return link
-
-
-async def test_a_link_opens_with_its_login_and_its_own_inbox_and_then_repairs_itself():
-    nats = FakeNats()
-    await linked(nats).open()
+async def test_a_link_opens_with_its_login_and_its_own_inbox_and_then_repairs_itself(link, nats):
     said = {
         key: nats.options[key]
         for key in ("servers", "user", "password", "inbox_prefix", "allow_reconnect", "max_reconnect_attempts")
@@ -111,56 +86,74 @@ async def test_a_link_opens_with_its_login_and_its_own_inbox_and_then_repairs_it
         (errors.Error("nats: 'Authorization Violation'"), Refused, "does not let 'alice' in"),
     ],
 )
-async def test_a_link_that_does_not_open_says_why(trouble, kind, message):
-    nats = FakeNats(refuse_to_open=trouble)
+async def test_a_link_that_does_not_open_says_why(dialled, troubles, trouble, kind, message):
+    troubles.append(trouble)
     with pytest.raises(kind, match=message):
-        await linked(nats).open()
-    assert nats.is_closed
+        await Link(DOOR).open()
+    assert dialled[0].is_closed
 
 
-async def test_a_question_is_answered_and_carries_its_headers():
-    nats = FakeNats(b"yes")
-    assert await linked(nats).ask("hr.query.feed.jobs.acme.alice", b"{}", {"Nats-Msg-Id": "1"}) == b"yes"
-    assert nats.asked == [("hr.query.feed.jobs.acme.alice", b"{}", {"Nats-Msg-Id": "1"})]
+async def test_a_question_is_answered_and_carries_its_headers(link, nats):
+    subject = "hr.query.feed.jobs.acme.alice"
+    nats.answers[subject] = answered(b"yes")
+    assert await link.ask(subject, b"{}", {"Nats-Msg-Id": "1"}) == b"yes"
+    ((asked, payload, _, headers),) = nats.sent
+    assert (asked, payload, headers) == (subject, b"{}", {"Nats-Msg-Id": "1"})
 
 
 @pytest.mark.parametrize(
     ("trouble", "kind", "message"),
     [
-        (errors.NoRespondersError(), Unreachable, "no service listens on hr.x; `headrace status` tells"),
-        (errors.TimeoutError(), Unreachable, "no answer on hr.x: nothing within 3 s"),
-        (errors.ConnectionClosedError(), Unreachable, "no answer on hr.x: connection closed"),
-        (errors.MaxPayloadError(), Refused, "a message of 3 bytes is too large; NATS accepts 100"),
+        (errors.ConnectionClosedError(), Unreachable, "^NATS is away: nats: connection closed; `headrace status` tells what"),
+        (errors.MaxPayloadError(), Refused, "^a message of 3 bytes is too large; NATS accepts 100$"),
     ],
 )
-async def test_a_question_without_an_answer_says_what_happened(trouble, kind, message):
+async def test_a_question_that_cannot_be_asked_says_why(link, nats, trouble, kind, message):
+    nats.error = trouble
     with pytest.raises(kind, match=message):
-        await linked(FakeNats(trouble)).ask("hr.x", b"abc", within=3)
+        await link.ask("hr.x", b"abc", within=3)
 
 
-async def test_a_link_that_is_let_in_no_more_gives_up_after_a_while_and_not_before(monkeypatch):
-    nats, now = FakeNats(), [100.0]
-    link = linked(nats)
+async def test_a_question_without_an_answer_says_what_happened(link, nats):
+    with pytest.raises(Unreachable, match="^no answer on hr.x within 0.001 s; `headrace status` tells what is away$"):
+        await link.ask("hr.x", b"abc", within=0.001)
+    nats.answers["hr.x"] = answered(b"", b"NATS/1.0 503\r\n\r\n")
+    with pytest.raises(Unreachable, match="^no service listens on hr.x; `headrace status` tells what is away$"):
+        await link.ask("hr.x", b"abc")
+
+
+async def test_a_question_outlives_a_server_that_is_away_and_back(link, nats):
+    asking = asyncio.create_task(link.ask("hr.x", within=60))
+    await nats.loses()
+    while not nats.sent:
+        await asyncio.sleep(0)
+    await nats.comes_back()
+    nats.answer(nats.sent[0][2], b"yes")
+    assert await asking == b"yes"
+
+
+async def test_a_link_that_is_let_in_no_more_gives_up_after_a_while_and_not_before(link, nats, monkeypatch):
+    now = [100.0]
     monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now[0])
-    complaint = errors.Error("nats: 'Authorization Violation'")
+    refused = "nats: 'Authorization Violation'"
     for now[0] in (100.0, 120.0, 130.0):
-        await link._on_error(complaint)
-    await link._on_reconnected()
+        await nats.complains(refused)
+    await nats.comes_back()
     for now[0] in (131.0, 160.0, 161.0):
-        await link._on_error(complaint)
-    assert link._closing is None
+        await nats.complains(refused)
+    await asyncio.sleep(0)
+    assert not nats.is_closed
     now[0] = 161.5
-    await link._on_error(complaint)
-    await link._closing
+    await nats.complains(refused)
+    await asyncio.sleep(0)
     assert nats.is_closed
 
 
-async def test_a_complaint_about_a_subject_is_the_answer_to_whoever_asked_there_and_to_nobody_else():
-    link = linked(FakeNats())
+async def test_a_complaint_about_a_subject_is_the_answer_to_whoever_asked_there_and_to_nobody_else(link, nats):
     mine = asyncio.create_task(link.ask("hr.submit.acme.Bob.a.b"))
     other = asyncio.create_task(link.ask("hr.submit.acme.alice.a.b"))
     await asyncio.sleep(0)
-    await link._on_error(errors.Error('nats: permissions violation for publish to "hr.submit.acme.bob.a.b"'))
+    await nats.complains('nats: permissions violation for publish to "hr.submit.acme.bob.a.b"')
     with pytest.raises(Refused, match=r"the login 'alice' may not publish on hr\.submit\.acme\.Bob\.a\.b") as caught:
         await mine
     assert caught.value.code == "NOT_ALLOWED"
@@ -169,51 +162,41 @@ async def test_a_complaint_about_a_subject_is_the_answer_to_whoever_asked_there_
     await asyncio.gather(other, return_exceptions=True)
 
 
-async def test_what_is_said_on_a_subject_is_heard_over_a_connection_of_its_own_until_one_stops_listening(monkeypatch):
-    nats, asking = FakeNats(), FakeNats()
-    link = linked(asking)
-    monkeypatch.setattr(module, "ReconnectingClient", lambda: nats)
+async def test_what_is_said_on_a_subject_is_heard_over_a_connection_of_its_own_until_one_stops_listening(link, nats, dialled):
     async with link.listening("hr.feed.acme.>") as heard:
-        assert (nats.options["user"], nats.options["password"], asking.subscribed) == ("alice_feed", "secret", [])
-        await nats.hear(SimpleNamespace(subject="hr.feed.acme.job.ended.x", data=b"{}"))
-        assert nats.subscribed == ["hr.feed.acme.>"]
+        feed = dialled[1]
+        assert (feed.options["user"], feed.options["password"], list(feed.listening)) == (
+            "alice_feed",
+            "secret",
+            ["hr.feed.acme.>"],
+        )
+        feed.listening["hr.feed.acme.>"](RawMessage("hr.feed.acme.job.ended.x", "", b"{}"))
         assert await heard.get() == ("hr.feed.acme.job.ended.x", b"{}")
-    assert nats.subscribed == []
+        assert all(subject.startswith("_INBOX_") for subject in nats.listening)
+    assert feed.listening == {}
     await link.close()
-    assert (nats.is_closed, asking.is_closed) == (True, True)
+    assert (nats.is_closed, feed.is_closed) == (True, True)
 
 
-async def test_more_than_a_connection_may_subscribe_to_is_heard_over_another(monkeypatch):
+async def test_more_than_a_connection_may_subscribe_to_is_heard_over_another(link, nats, dialled, monkeypatch):
     monkeypatch.setattr(module, "FEED_SUBSCRIPTIONS", 2)
-    link, opened = linked(FakeNats()), []
-
-    def wire():
-        opened.append(FakeNats())
-        return opened[-1]
-
-    monkeypatch.setattr(module, "ReconnectingClient", wire)
     async with AsyncExitStack() as stack:
         for name in "abc":
             await stack.enter_async_context(link.listening(name))
-        assert [one.subscribed for one in opened] == [["a", "b"], ["c"]]
+        assert [list(one.listening) for one in dialled[1:]] == [["a", "b"], ["c"]]
     async with link.listening("d"):
-        assert [one.subscribed for one in opened] == [["d"], []]
+        assert [list(one.listening) for one in dialled[1:]] == [["d"], []]
 
 
-async def test_a_slow_listener_hears_the_newest(monkeypatch):
+async def test_a_slow_listener_hears_the_newest(link, nats, dialled, monkeypatch):
     monkeypatch.setattr(module, "PENDING_MAX", 2)
-    nats = FakeNats()
-    link = linked(FakeNats())
-    monkeypatch.setattr(module, "ReconnectingClient", lambda: nats)
     async with link.listening("hr.feed.acme.>") as heard:
         for data in (b"1", b"2", b"3"):
-            await nats.hear(SimpleNamespace(subject="s", data=data))
-        assert [heard.get_nowait(), heard.get_nowait(), heard.empty()] == [("s", b"2"), ("s", b"3"), True]
+            dialled[1].publishes("hr.feed.acme.>", data)
+        assert [heard.get_nowait()[1], heard.get_nowait()[1], heard.empty()] == [b"2", b"3", True]
 
 
-async def test_closing_twice_does_no_harm():
-    nats = FakeNats()
-    link = linked(nats)
+async def test_closing_twice_does_no_harm(link, nats):
     await link.close()
     await link.close()
     assert nats.is_closed

@@ -6,8 +6,8 @@ from base64 import urlsafe_b64encode
 import pytest
 
 from headrace.contracts.facts.nodes import Device
+from headrace.nats_client.connection import Address
 from headrace.node_executor.arguments import node_name, parse
-from headrace.node_executor.reporting.link import Address
 
 
 def test_everything_that_can_be_said_is_understood(tmp_path) -> None:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from headrace.bus.log import LogRefused, LogUnavailable
-from headrace.bus.nats.raw_message import Listener, RawMessage
 from headrace.health.metrics import MetricSources
+from headrace.nats_client.raw_message import Listener, RawMessage
 from headrace.service import intake as intake_module
 from headrace.service.intake import Intake, with_intake
 from tests.unit.service.bus import Bus, running, until

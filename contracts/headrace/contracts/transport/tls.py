@@ -15,7 +15,7 @@ class CertificateError(ValueError):
 
 
 def tls_context(url: str, ca: str = "", environment: Mapping[str, str] = os.environ) -> ssl.SSLContext | None:
-    """The TLS settings for an address that begins with `tls://`, else None. Raises Distrust."""
+    """The TLS settings for an address that begins with `tls://`, else None. Raises CertificateError."""
     if not url.startswith(SECURE):
         return None
     file = environment.get(CA) or ca

@@ -22,6 +22,7 @@ from headrace.contracts.facts.levels import FIRST, at_level
 from headrace.contracts.facts.records import NODE_RECORD_BYTES_MAX, RECORD_FACTS_MAX, Record, digest
 from headrace.contracts.messages.orders import NodeAnswer
 from headrace.contracts.transport.codec import encode
+from headrace.nats_client.errors import LogError, WrongLast
 from headrace.node_executor.reporting.journal import Journal, Sending
 
 WAIT_FIRST, WAIT_MOST = 0.05, 0.5
@@ -36,26 +37,14 @@ AHEAD_ALLOWED = MICROSECONDS // 2
 _log = structlog.get_logger("headrace.node_executor")
 
 
-class Unavailable(Exception):
-    """The bus is away, or did not answer: the message may or may not have arrived."""
-
-
-class WrongLast(Exception):
-    """The node's last record is another one than expected: the one with sequence `last` (0: none)."""
-
-    def __init__(self, last: int) -> None:
-        super().__init__(f"the last record is {last}")
-        self.last = last
-
-
 class LedgerConnection(Protocol):
     """The requests that the writer sends over the bus."""
 
     async def append(self, payload: bytes, expected: int) -> int:
-        """Store a record behind the one with sequence `expected` (0: none). Raises `Unavailable`, `WrongLast`."""
+        """Store a record behind the one with sequence `expected` (0: none). Raises `LogError`, `WrongLast`."""
 
     async def ask(self) -> NodeAnswer:
-        """Ask the feed for its state of this node. Raises `Unavailable`."""
+        """Ask the feed for its state of this node. Raises `LogError`."""
 
 
 class FactWriter:
@@ -159,14 +148,8 @@ class FactWriter:
             self._journal.sends(sending)
             try:
                 self._last = await self._wire.append(payload, sending.last)
-            except Unavailable as error:
-                if not in_doubt:
-                    _log.warning("record_waits", reason=str(error), facts=len(self._journal.unsent))
-                in_doubt = True
-                await asyncio.sleep(wait)
-                wait = min(2 * wait, WAIT_MOST)
             except WrongLast as error:
-                answer = await self._answer_from(error.last)
+                answer = await self._answer_from(error.last or 0)
                 self._last = answer.last_record
                 if in_doubt and answer.last_record > sending.last and answer.last_digest in {digest(payload), ""}:
                     return  # this very record, whose acknowledgement was lost
@@ -174,6 +157,12 @@ class FactWriter:
                     "record_behind", thought=sending.last, last=error.last, help="does another executor use this node's name?"
                 )
                 sending = msgspec.structs.replace(sending, last=answer.last_record)
+            except LogError as error:
+                if not in_doubt:
+                    _log.warning("record_waits", reason=str(error), facts=len(self._journal.unsent))
+                in_doubt = True
+                await asyncio.sleep(wait)
+                wait = min(2 * wait, WAIT_MOST)
             else:
                 return
 
@@ -181,7 +170,7 @@ class FactWriter:
         """Return an answer that knows the record with sequence `last`; the feed may be away, or a moment behind the stream."""
         wait = WAIT_FIRST
         while True:
-            with contextlib.suppress(Unavailable):
+            with contextlib.suppress(LogError):
                 answer = await self._wire.ask()
                 self.heard(answer)
                 if answer.last_record >= last:

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from headrace.bus.log import LogFull, LogRefused, LogUnavailable, Message, NoStorage, StoredMessage, WrongLast
-from headrace.bus.nats.connection import Connection
+from headrace.bus.log import LogUnavailable, Message, StoredMessage
 from headrace.bus.nats.jetstream_reader import BEHIND_MOST, JetStreamReader, M, as_message, as_stored
-from headrace.bus.nats.streams import BEGINS_LATE, PASSING
-from headrace.nats_client.acknowledgement import DUPLICATE, Acknowledgement, PublishError
+from headrace.bus.nats.streams import BEGINS_LATE
+from headrace.nats_client.acknowledgement import Acknowledgement, PublishError
+from headrace.nats_client.append import append, refusal
+from headrace.nats_client.connection import Connection
 
 if TYPE_CHECKING:
-    from headrace.bus.nats.raw_message import RawMessage
+    from headrace.nats_client.raw_message import RawMessage
 
-EXPECTED_LAST = "Nats-Expected-Last-Subject-Sequence"
 EXPECTED_LAST_OF_ALL = "Nats-Expected-Last-Sequence"
 MESSAGE_ID = "Nats-Msg-Id"
 
@@ -28,7 +28,6 @@ LOOK_AMONG = 0.5
 Without a leader they do not answer, and the request is repeated. A repeated append finds its own record if that was stored.
 """
 
-_WRONG_LAST = 10071
 _NOT_FOUND = (10037, 404)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -93,15 +92,8 @@ class JetStreamLog:
         return BEHIND_MOST if self._connection.several else 0.0
 
     async def append(self, subject: str, payload: bytes, expected_last: int | None) -> int:
-        headers = {} if expected_last is None else {EXPECTED_LAST: str(expected_last)}
         within = self._timeout if expected_last is None else self._asked_again_after
-        answer = await self._connection.ask(subject, payload, headers, within)
-        ack = _ack.decode(answer.data)
-        if ack.error is not None:
-            raise refusal(ack.error, subject)
-        if ack.duplicate:
-            raise LogRefused(f"{subject}: {DUPLICATE}")
-        return ack.seq
+        return await append(self._connection, subject, payload, expected_last, within)
 
     async def read(self, after: int) -> JetStreamReader[Message]:
         return self._reader(after, as_message)
@@ -178,18 +170,6 @@ class JetStreamLog:
         if info.cluster is not None and not info.cluster.leader:  # any server answers then, also one that has begun empty
             raise LogUnavailable(f"{self._stream} has no leader")
         return info.state or StreamState(1, 0), info.ts
-
-
-def refusal(fault: PublishError, about: str) -> WrongLast | LogUnavailable | LogRefused:
-    """The error of a log for a fault of the server: only `LogUnavailable` and its subclasses are tried again."""
-    text = f"{about}: {fault.description} ({fault.err_code})"
-    if fault.err_code == _WRONG_LAST:
-        return WrongLast(text)
-    if fault.is_full:
-        return LogFull(text)
-    if fault.disk_error:
-        return NoStorage(fault.disk_error)
-    return LogUnavailable(text) if fault.err_code in PASSING else LogRefused(text)
 
 
 def _microseconds(time: str) -> int:

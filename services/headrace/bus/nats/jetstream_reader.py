@@ -26,13 +26,13 @@ import structlog
 from nats import errors
 
 from headrace.bus.log import LogBroken, LogDiverged, LogError, LogUnavailable, Message, StoredMessage
-from headrace.bus.nats.connection import Connection
 from headrace.bus.notifier import Notifier
+from headrace.nats_client.connection import Connection
 
 if TYPE_CHECKING:
     from nats.aio.subscription import Subscription
 
-    from headrace.bus.nats.raw_message import RawMessage
+    from headrace.nats_client.raw_message import RawMessage
 
 BUFFER_MESSAGES = 65_536
 """Messages buffered for a slow reader before the rest is requested again; many small ones fit into the server's window."""

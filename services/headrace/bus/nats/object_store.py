@@ -16,10 +16,11 @@ from typing import Protocol
 import msgspec
 
 from headrace.bus.log import LogError, LogRefused
-from headrace.bus.nats.connection import Connection
-from headrace.bus.nats.jetstream import JetStreamLog, refusal
+from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.bus.nats.streams import PIECE
 from headrace.nats_client.acknowledgement import PublishError
+from headrace.nats_client.append import refusal
+from headrace.nats_client.connection import Connection
 
 
 class ObjectDamaged(Exception):

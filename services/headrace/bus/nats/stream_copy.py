@@ -16,7 +16,7 @@ from headrace.bus.log import LogBroken, LogRefused, LogUnavailable
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
 
-    from headrace.bus.nats.connection import Connection
+    from headrace.nats_client.connection import Connection
 
 CHUNK = 128 * 1024
 BEGINS_WITHIN = 120.0

@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 
 from headrace.bus.log import LogError, LogRefused, LogUnavailable
-from headrace.bus.nats.connection import Connection
 from headrace.contracts.facts.records import RECORD_BYTES_MAX
 from headrace.contracts.transport.codec import SUBMISSION_BYTES_MAX
 from headrace.contracts.transport.subjects import (
@@ -24,6 +23,8 @@ from headrace.contracts.transport.subjects import (
     SUBMIT_STREAM,
     SUBMIT_SUBJECTS,
 )
+from headrace.nats_client.acknowledgement import PASSING
+from headrace.nats_client.connection import Connection
 
 SECOND = 1_000_000_000
 """The server counts time in nanoseconds."""
@@ -46,21 +47,6 @@ PIECE = 512 * 1024
 
 BEGINS_LATE = frozenset({SUBMIT_STREAM, FEED_STREAM})
 """Streams whose beginning is purged on purpose; the ledger is not one of them."""
-
-PASSING = frozenset(
-    {
-        10005,  # no server for the replicas yet
-        10008,  # JetStream is temporarily unavailable
-        10009,  # that server is not the leader
-        10023,  # insufficient resources
-        10039,  # JetStream is not enabled for the account yet
-        10074,  # too few servers for the replicas yet
-        10076,  # JetStream is not enabled yet
-        10164,  # another append on the subject is under way
-        10167,  # too many requests wait for the stream
-    }
-)
-"""Errors that pass with time: the server starts, elects, or still processes an earlier attempt."""
 
 _NO_SUCH_STREAM = 10059
 _NO_ROOM = 10023

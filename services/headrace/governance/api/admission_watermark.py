@@ -15,7 +15,7 @@ from headrace.contracts.transport.codec import Malformed, decode
 from headrace.contracts.transport.subjects import query
 
 if TYPE_CHECKING:
-    from headrace.bus.nats.raw_message import RawMessage
+    from headrace.nats_client.raw_message import RawMessage
 
 WITHIN = 1.0
 ASKED_EVERY = 0.002

@@ -22,7 +22,6 @@ from headrace.views.visibility import ALL_TENANTS, hide_tenants
 
 if TYPE_CHECKING:
     from headrace.bus.log import Log
-    from headrace.bus.nats.connection import Connection
     from headrace.bus.text_encryption import Keyring
     from headrace.contracts.documents.model import Documents
     from headrace.contracts.messages.tokens import Grant
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from headrace.governance.calendars import Zones
     from headrace.governance.decide import Operation
     from headrace.identity.caller import Caller
+    from headrace.nats_client.connection import Connection
     from headrace.views.history import History
     from headrace.views.job_index import JobIndex
     from headrace.views.past_queries import PastQueries

@@ -22,9 +22,9 @@ from headrace.archive import manifest as manifests
 from headrace.archive.export import alone
 from headrace.archive.history import ARCHIVE
 from headrace.archive.manifest import ArchiveBroken
-from headrace.bus.nats.connection import Connection
 from headrace.bus.nats.stream_copy import Copied, durable_streams, save
 from headrace.contracts.transport.subjects import LEDGER_STREAM
+from headrace.nats_client.connection import Connection
 from headrace.supervisor.backup.backup_file import BOOKS, FILES, STREAMS, Contents, Member, member_of, pack, verify_file
 from headrace.supervisor.backup.pg_dump import dump
 from headrace.supervisor.errors import InstallationError

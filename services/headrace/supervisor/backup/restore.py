@@ -17,12 +17,12 @@ from headrace.accounting.storage import store
 from headrace.accounting.storage.database import Database, DatabaseRefused, DatabaseUnavailable
 from headrace.archive.history import ARCHIVE, WholeLedger
 from headrace.bus.log import LogBroken, LogUnavailable
-from headrace.bus.nats.connection import Connection
 from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.bus.nats.stream_copy import load
 from headrace.contracts.facts.records import digest
 from headrace.contracts.transport.subjects import LEDGER_STREAM, SUBMIT_STREAM
 from headrace.domain.fold.ledger import FoldedLedger, LedgerBroken
+from headrace.nats_client.connection import Connection
 from headrace.supervisor.backup.backup import Say
 from headrace.supervisor.backup.backup_file import BOOKS, FILES, STREAMS, Contents, move, open_backup, unpack
 from headrace.supervisor.backup.pg_dump import load as load_books

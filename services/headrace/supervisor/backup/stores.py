@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 from typing import Self
 
-from headrace.bus.nats.connection import Connection, connect
+from headrace.bus.nats.connection import connect
+from headrace.nats_client.connection import Connection
 from headrace.supervisor.installation import Installation
 from headrace.supervisor.launcher import process_specs
 from headrace.supervisor.launcher.child_processes import Children

@@ -8,12 +8,13 @@ import time
 from collections.abc import Awaitable, Callable
 
 from headrace.bus.log import LogError
-from headrace.bus.nats.connection import Connection, connect
+from headrace.bus.nats.connection import connect
 from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.client.endpoint import Login
 from headrace.contracts.messages.queries import Answer, ServiceView
 from headrace.contracts.transport.codec import Malformed, decode
 from headrace.contracts.transport.subjects import LEDGER_STREAM, ledger, node_writer, query
+from headrace.nats_client.connection import Connection
 from headrace.supervisor.installation import CALLOUT
 from headrace.supervisor.launcher.child_processes import Child, reason
 from headrace.supervisor.launcher.ports import LOOPBACK

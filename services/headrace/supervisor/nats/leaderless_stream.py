@@ -24,7 +24,7 @@ from headrace.supervisor.nats.servers import described
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from headrace.bus.nats.connection import Connection
+    from headrace.nats_client.connection import Connection
 
 LOOK_EVERY = 1.0
 WAITS_FOR = 12.0

@@ -13,9 +13,9 @@ import msgspec
 
 from headrace.bus.log import LogError, LogUnavailable
 from headrace.bus.nats.cluster_routes import CLUSTER
-from headrace.bus.nats.connection import Connection
 from headrace.bus.nats.streams import STREAMS, ensure_streams
 from headrace.contracts.transport.subjects import LEDGER_STREAM
+from headrace.nats_client.connection import Connection
 from headrace.supervisor.installation import CLUSTER_OF, NATS, Installation, Settings
 from headrace.supervisor.launcher import process_specs
 from headrace.supervisor.launcher.child_processes import Child, Children, ChildSupervision

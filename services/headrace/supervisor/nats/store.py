@@ -23,7 +23,7 @@ from headrace.supervisor.nats import servers
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from headrace.bus.nats.connection import Connection
+    from headrace.nats_client.connection import Connection
     from headrace.supervisor.installation import Installation
 
 ANSWER_WITHIN = 10.0

@@ -21,7 +21,7 @@ from headrace.contracts.transport.subjects import LEDGER_STREAM, SNAPSHOT_STREAM
 from headrace.supervisor.errors import InstallationError
 
 if TYPE_CHECKING:
-    from headrace.bus.nats.connection import Connection
+    from headrace.nats_client.connection import Connection
     from headrace.supervisor.installation import Installation
 
 

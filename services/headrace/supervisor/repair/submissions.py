@@ -19,7 +19,7 @@ from headrace.contracts.transport.subjects import LEDGER_STREAM, SUBMIT_STREAM, 
 
 if TYPE_CHECKING:
     from headrace.bus.log import Message
-    from headrace.bus.nats.connection import Connection
+    from headrace.nats_client.connection import Connection
 
 AT_ONCE, SILENCE = 500, 2.0
 

@@ -7,9 +7,9 @@ from typing import cast
 
 import pytest
 
-from headrace.bus.log import LogError, LogFull, LogRefused, LogUnavailable, Message, NoStorage, WrongLast
-from headrace.bus.nats.connection import Connection
+from headrace.bus.log import LogRefused, LogUnavailable, Message
 from headrace.bus.nats.jetstream import LOOK_AMONG, JetStreamLog
+from headrace.nats_client.connection import Connection
 from tests.unit.bus.nats.scripted import Scripted
 
 
@@ -37,12 +37,6 @@ async def test_an_append_states_its_condition_in_the_headers_and_nothing_else(
     assert scripted.asked == [("hr.ledger.x", b"payload", headers)]
 
 
-async def test_what_the_server_takes_for_a_repetition_is_not_stored() -> None:
-    log = _log(Scripted({"stream": "SUBMIT", "seq": 8, "duplicate": True}))
-    with pytest.raises(LogRefused, match="^hr.submit.x: NATS took it for the repetition of another message"):
-        await log.append("hr.submit.x", b"payload", None)
-
-
 async def test_of_several_servers_one_who_appends_behind_something_asks_again_soon_and_others_as_their_connection_does() -> (
     None
 ):
@@ -54,37 +48,6 @@ async def test_of_several_servers_one_who_appends_behind_something_asks_again_so
         await _log(scripted).append("hr.submit.x", b"payload", None)
         await JetStreamLog(cast("Connection", scripted), "LEDGER", timeout=9.0).append("hr.ledger.x", b"payload", 7)
     assert (alone.within, several.within) == ([None, None, 9.0], [LOOK_AMONG, None, 9.0])
-
-
-@pytest.mark.parametrize(
-    ("code", "kind"),
-    [
-        (10071, WrongLast),
-        (10164, LogUnavailable),
-        (10008, LogUnavailable),
-        (10023, LogUnavailable),
-        (10076, LogUnavailable),
-        (10054, LogRefused),
-        (99999, LogRefused),
-    ],
-)
-async def test_each_refusal_of_the_server_has_its_kind(code: int, kind: type[LogError]) -> None:
-    with pytest.raises(kind, match=rf"hr.ledger.x: why \({code}\)"):
-        await _log(Scripted(_fault(code, "why"))).append("hr.ledger.x", b"", 0)
-
-
-async def test_a_full_disk_is_said_in_the_words_of_who_has_seen_it() -> None:
-    with pytest.raises(NoStorage, match="^why$"):
-        await _log(Scripted(_fault(10047, "why"))).append("hr.submit.x", b"", None)
-    with pytest.raises(
-        NoStorage, match=r"^NATS cannot write to its disk \(no space left on device\): nothing is accepted until"
-    ):
-        await _log(Scripted(_fault(10077, "write /srv/1.blk: no space left on device"))).append("hr.ledger.x", b"", 3)
-
-
-async def test_a_stream_that_is_full_refuses() -> None:
-    with pytest.raises(LogFull, match=r"hr.submit.x: maximum bytes exceeded \(10077\)"):
-        await _log(Scripted(_fault(10077, "maximum bytes exceeded"))).append("hr.submit.x", b"", None)
 
 
 async def test_a_message_is_stamped_in_microseconds() -> None:

@@ -11,9 +11,9 @@ import pytest
 
 from headrace.bus.log import LogBroken, LogDiverged, LogUnavailable, Message
 from headrace.bus.nats import jetstream_reader
-from headrace.bus.nats.connection import Connection
 from headrace.bus.nats.jetstream_reader import JetStreamReader, as_message
-from headrace.bus.nats.raw_message import RawMessage
+from headrace.nats_client.connection import Connection
+from headrace.nats_client.raw_message import RawMessage
 
 Deliver = Callable[[RawMessage], None]
 

@@ -7,8 +7,8 @@ from typing import cast
 import pytest
 
 from headrace.bus.log import LogError, LogRefused, LogUnavailable
-from headrace.bus.nats.connection import Connection
 from headrace.bus.nats.object_store import JetStreamObjects, MemoryObjects, ObjectDamaged
+from headrace.nats_client.connection import Connection
 from tests.unit.bus.nats.scripted import Scripted
 
 NO = {"error": {"code": 404, "err_code": 10059, "description": "stream not found"}}

@@ -9,9 +9,9 @@ from typing import Any, cast
 import pytest
 
 from headrace.bus.log import LogRefused, LogUnavailable
-from headrace.bus.nats.connection import Connection
 from headrace.bus.nats.streams import STREAMS, StreamMismatch, ensure_stream
 from headrace.contracts.transport.subjects import FEED_STREAM, LEDGER_STREAM, SUBMIT_STREAM, SUBMIT_SUBJECTS
+from headrace.nats_client.connection import Connection
 
 
 class Server:

@@ -13,9 +13,10 @@ from headrace.contracts.facts import CheckpointRegisteredV1, DeviceReturnedV1, l
 from headrace.contracts.facts.records import RECORD_BYTES_MAX, Record, digest
 from headrace.contracts.messages.orders import NodeAnswer
 from headrace.contracts.transport.codec import decode_record, encode
+from headrace.nats_client.errors import LogUnavailable, WrongLast
 from headrace.node_executor.reporting import ledger as module
 from headrace.node_executor.reporting.journal import Journal
-from headrace.node_executor.reporting.ledger import FactWriter, Unavailable, WrongLast
+from headrace.node_executor.reporting.ledger import FactWriter
 from tests.patience import PATIENCE
 
 
@@ -42,12 +43,12 @@ class Bus:
         await self.gate.wait()
         step = self._plan.pop(0) if self._plan else "ok"
         if step == "away":
-            raise Unavailable("the bus is away")
+            raise LogUnavailable("the bus is away")
         if expected != len(self.stored):
-            raise WrongLast(len(self.stored))
+            raise WrongLast("another", len(self.stored))
         self.stored.append(payload)
         if step == "lost":
-            raise Unavailable("no answer")
+            raise LogUnavailable("no answer")
         return len(self.stored)
 
     async def ask(self) -> NodeAnswer:
@@ -55,7 +56,7 @@ class Bus:
         if self._lag:
             self._lag -= 1
             if self._lag % 2:
-                raise Unavailable("nobody listens")
+                raise LogUnavailable("nobody listens")
             return NodeAnswer(node="gpu01", through=0, last_record=0)
         known = digest(self.stored[-1]) if self.stored and self._names_digests else ""
         return NodeAnswer(node="gpu01", through=0, last_record=len(self.stored), last_digest=known, now=self._now)

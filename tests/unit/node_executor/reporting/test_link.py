@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,44 +14,13 @@ from structlog.testing import capture_logs
 
 from headrace.contracts.messages.orders import LogsAnswer, LogsRequest, NodeAnswer, Orders
 from headrace.contracts.transport.codec import encode
+from headrace.nats_client.connection import Address, Observer
+from headrace.nats_client.errors import LogUnavailable, WrongLast
 from headrace.node_executor.reporting.journal import Journal
-from headrace.node_executor.reporting.ledger import FactWriter, Unavailable, WrongLast
-from headrace.node_executor.reporting.link import Address, BusListener, Link, LinkTimings
+from headrace.node_executor.reporting.ledger import FactWriter
+from headrace.node_executor.reporting.link import BusListener, Link, LinkTimings
 from tests.patience import PATIENCE
-
-
-class FakeClient:
-    """Speaks to the link as the server would. `answers` maps a subject to the bytes that come back, or None for silence."""
-
-    def __init__(self) -> None:
-        self.options: dict[str, Any] = {}
-        self.is_connected, self.is_closed = True, False
-        self.callbacks: dict[str, Any] = {}
-        self.published: list[tuple[str, bytes, dict[str, str] | None]] = []
-        self.answers: dict[str, bytes | None] = {
-            "hr.query.orders.node.gpu01": encode(NodeAnswer(node="gpu01", through=7, last_record=3))
-        }
-        self.headers: dict[str, str] | None = None
-
-    def new_inbox(self) -> str:
-        return "_INBOX_me.1"
-
-    async def subscribe(self, subject: str, cb: Any) -> None:
-        self.callbacks[subject] = cb
-
-    async def publish(self, subject: str, payload: bytes, reply: str = "", headers: dict[str, str] | None = None) -> None:
-        if not self.is_connected:
-            raise errors.ConnectionClosedError
-        self.published.append((subject, payload, headers))
-        answer = self.answers.get(subject)
-        if answer is not None:
-            await self.callbacks["_INBOX_me.1.*"](SimpleNamespace(subject=reply, data=answer, headers=self.headers))
-
-    async def close(self) -> None:
-        self.is_closed = True
-
-    def sent(self, subject: str) -> list[bytes]:
-        return [payload for where, payload, _ in self.published if where == subject]
+from tests.unit.nats_client.wired import Wired, answered
 
 
 class Ears:
@@ -68,27 +38,34 @@ class Ears:
         return BusListener(self.pushed.append, self.answered.append, come_back, lambda request: LogsAnswer(data=request.job))
 
 
+def speaking(observer: Observer) -> Wired:
+    """A connection to a feed that answers."""
+    connection = Wired(observer)
+    connection.answers["hr.query.orders.node.gpu01"] = answered(encode(NodeAnswer(node="gpu01", through=7, last_record=3)))
+    return connection
+
+
 @pytest.fixture
-async def wire(monkeypatch, tmp_path):
-    client, ears = FakeClient(), Ears()
+async def wire(tmp_path):
+    ears, dialled = Ears(), []
 
-    async def connect(_url: list[str], **options: Any) -> None:
-        client.options = options
-        client.is_closed = False
+    def dial(observer: Observer) -> Wired:
+        dialled.append(speaking(observer))
+        return dialled[-1]
 
-    client.connect = connect
-    monkeypatch.setattr("headrace.node_executor.reporting.link.ReconnectingClient", lambda: client)
-    link = Link("gpu01", Address("nats://x:1", "me", "pw"), LinkTimings(0.005, 0.005, 3600), lambda: 42)
+    link = Link("gpu01", Address("nats://x:1", "me", "pw"), LinkTimings(0.005, 0.005, 3600), lambda: 42, dial)
     journal = Journal(str(tmp_path / "journal"))
     ledger = FactWriter(link, "node.gpu01", "test/1", lambda: 42, journal)
     task = asyncio.create_task(link.run(ears.listener(), ledger, lambda: 5))
-    async with asyncio.timeout(PATIENCE):
-        while not ears.answered:
-            await asyncio.sleep(0.001)
-    yield SimpleNamespace(client=client, ears=ears, link=link, ledger=ledger)
+    await until(lambda: ears.answered)
+    yield SimpleNamespace(client=dialled[0], dialled=dialled, ears=ears, link=link, ledger=ledger)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     journal.close()
+
+
+def sent(client: Wired, subject: str) -> list[bytes]:
+    return [payload for where, payload, _, _ in client.sent if where == subject]
 
 
 async def until(condition: Any) -> None:
@@ -101,76 +78,68 @@ async def test_it_asks_at_once_and_again_and_beats(wire) -> None:
     await until(lambda: len(wire.ears.answered) >= 3)
     assert wire.ears.answered[0] == NodeAnswer(node="gpu01", through=7, last_record=3)
     assert wire.ledger.as_of == 7
-    await until(lambda: len(wire.client.sent("hr.telemetry.gpu01.heartbeat")) >= 2)
-    beat = json.loads(wire.client.sent("hr.telemetry.gpu01.heartbeat")[0])
+    await until(lambda: len(sent(wire.client, "hr.telemetry.gpu01.heartbeat")) >= 2)
+    beat = json.loads(sent(wire.client, "hr.telemetry.gpu01.heartbeat")[0])
     assert beat == {"node": "gpu01", "at": 42, "running": 5, "last_record": 0}
 
 
 async def test_it_logs_in_as_the_node_and_listens_where_it_may(wire) -> None:
-    assert {name: wire.client.options[name] for name in ("user", "password", "inbox_prefix", "max_reconnect_attempts")} == {
+    assert {name: wire.client.options[name] for name in ("name", "user", "password", "inbox_prefix")} == {
+        "name": "node gpu01",
         "user": "me",
         "password": "pw",
         "inbox_prefix": "_INBOX_me",
-        "max_reconnect_attempts": -1,
     }
-    assert set(wire.client.callbacks) == {"_INBOX_me.1.*", "hr.orders.gpu01", "hr.logs.gpu01"}
+    assert {subject for subject in wire.client.listening if not subject.startswith("_INBOX_me.")} == {
+        "hr.orders.gpu01",
+        "hr.logs.gpu01",
+    }
 
 
 async def test_a_record_is_appended_behind_the_expected_one(wire) -> None:
-    wire.client.answers["hr.ledger.node.gpu01"] = b'{"stream":"LEDGER","seq":9}'
+    wire.client.answers["hr.ledger.node.gpu01"] = answered(b'{"stream":"LEDGER","seq":9}')
     assert await wire.link.append(b"{}", 3) == 9
-    assert ("hr.ledger.node.gpu01", b"{}", {"Nats-Expected-Last-Subject-Sequence": "3"}) in wire.client.published
+    ((_, payload, _, headers),) = [message for message in wire.client.sent if message[0] == "hr.ledger.node.gpu01"]
+    assert (payload, headers) == (b"{}", {"Nats-Expected-Last-Subject-Sequence": "3"})
 
 
-@pytest.mark.parametrize(
-    ("ack", "error"),
-    [
-        ({"err_code": 10071, "description": "wrong last sequence: 12"}, WrongLast),
-        ({"err_code": 10071, "description": "something new"}, Unavailable),
-        ({"err_code": 10077, "description": "maximum bytes exceeded"}, Unavailable),
-        (None, Unavailable),
-    ],
-)
-async def test_what_the_stream_refuses_is_told_apart(wire, ack, error) -> None:
-    wire.client.answers["hr.ledger.node.gpu01"] = json.dumps({"error": ack} if ack else {}).encode()
-    with pytest.raises(error) as raised:
-        await wire.link.append(b"{}", 3)
-    if error is WrongLast:
-        assert raised.value.last == 12
+async def test_another_last_record_is_told_with_its_sequence_and_is_a_refusal_without(wire) -> None:
+    for text, error in (("wrong last sequence: 12", WrongLast), ("something new", LogUnavailable)):
+        said = {"error": {"err_code": 10071, "description": text}}
+        wire.client.answers["hr.ledger.node.gpu01"] = answered(json.dumps(said).encode())
+        with pytest.raises(error) as raised:
+            await wire.link.append(b"{}", 3)
+        assert error is LogUnavailable or raised.value.last == 12
 
 
 async def test_nobody_there_no_sense_and_another_node_are_no_answers(wire) -> None:
     subject = "hr.query.orders.node.gpu01"
     for answer in (b"nonsense", encode(NodeAnswer(node="gpu02", through=1, last_record=1))):
-        wire.client.answers[subject] = answer
-        with pytest.raises(Unavailable):
+        wire.client.answers[subject] = answered(answer)
+        with pytest.raises(LogUnavailable):
             await wire.link.ask()
-    wire.client.answers[subject], wire.client.headers = b"", {"Status": "503"}
-    with pytest.raises(Unavailable, match="has no subscriber"):
+    wire.client.answers[subject] = answered(b"", b"NATS/1.0 503\r\n\r\n")
+    with pytest.raises(LogUnavailable, match="no listener on hr.query.orders.node.gpu01"):
         await wire.link.ask()
 
 
 async def test_when_the_bus_goes_away_whoever_waits_learns_it_at_once_and_asks_again_when_it_is_back(wire) -> None:
-    wire.client.answers["hr.ledger.node.gpu01"] = None
     waiting = asyncio.create_task(wire.link.append(b"{}", 3))
-    await until(lambda: wire.client.sent("hr.ledger.node.gpu01"))
-    await wire.client.options["disconnected_cb"]()
-    with pytest.raises(Unavailable, match="went away"):
+    await until(lambda: sent(wire.client, "hr.ledger.node.gpu01"))
+    await wire.client.loses()
+    with pytest.raises(LogUnavailable, match="went away"):
         await waiting
-    wire.client.is_connected = False
-    with pytest.raises(Unavailable, match="the bus is away"):
+    with pytest.raises(LogUnavailable, match="NATS is away"):
         await wire.link.append(b"{}", 3)
     asked = len(wire.ears.answered)
-    wire.client.is_connected = True
-    await wire.client.options["reconnected_cb"]()
+    await wire.client.comes_back()
     await until(lambda: len(wire.ears.answered) > asked)
 
 
 async def test_only_orders_that_can_be_read_and_name_this_node_are_heard(wire) -> None:
-    hear = wire.client.callbacks["hr.orders.gpu01"]
     good = Orders(node="gpu01", number=1, through=20)
     for payload in (b"{", encode(Orders(node="gpu02", number=1, through=90)), encode(good)):
-        await hear(SimpleNamespace(data=payload))
+        wire.client.publishes("hr.orders.gpu01", payload)
     assert wire.ears.pushed == [good]
     assert wire.ledger.as_of == 20
 
@@ -183,7 +152,7 @@ async def test_requests_for_output_are_answered_also_those_that_make_no_sense(wi
             raise errors.MaxPayloadError
         said.append(payload)
 
-    hear = wire.client.callbacks["hr.logs.gpu01"]
+    hear = wire.client.listening["hr.logs.gpu01"]
     await hear(SimpleNamespace(data=encode(LogsRequest(job="a.b.c", attempt=1)), respond=respond))
     await hear(SimpleNamespace(data=b"{", respond=respond))
     assert json.loads(said[0]) == {"data": "a.b.c"}
@@ -196,43 +165,22 @@ async def test_a_node_that_was_silent_for_long_says_that_it_is_back(wire, monkey
 
 
 async def test_a_connection_that_was_closed_for_good_is_made_anew(wire) -> None:
-    wire.client.is_closed = True
-    await until(lambda: not wire.client.is_closed)
+    await wire.client.close()
+    await until(lambda: len(wire.dialled) == 2)
+    await until(lambda: sent(wire.dialled[1], "hr.telemetry.gpu01.heartbeat"))
 
 
-async def test_a_bus_that_is_not_up_yet_is_waited_for(monkeypatch, tmp_path) -> None:
-    client, ears, tries = FakeClient(), Ears(), []
+async def waited_for(troubles: list[Exception], journal: Journal) -> tuple[list[str], list[dict[str, Any]]]:
+    """The servers that were tried, and what was logged, until the feed has answered; each try before fails with one of these."""
+    ears, tries = Ears(), []
 
-    async def connect(url: list[str], **options: Any) -> None:
-        tries.append(url)
-        if len(tries) < 3:
-            raise OSError("connection refused")
+    def dial(observer: Observer) -> Wired:
+        connection = speaking(observer)
+        connection.troubles = troubles[len(tries) : len(tries) + 1]
+        tries.append(connection)
+        return connection
 
-    client.connect = connect
-    monkeypatch.setattr("headrace.node_executor.reporting.link.ReconnectingClient", lambda: client)
-    monkeypatch.setattr("headrace.node_executor.reporting.link.RECONNECT_WAIT", 0.001)
-    link = Link("gpu01", Address("nats://x:1,nats://y:1"), LinkTimings(), lambda: 42)
-    journal = Journal(str(tmp_path / "journal"))
-    task = asyncio.create_task(link.run(ears.listener(), FactWriter(link, "node.gpu01", "t", lambda: 1, journal), lambda: 0))
-    await until(lambda: ears.answered)
-    assert tries == [["nats://x:1", "nats://y:1"]] * 3
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
-    journal.close()
-
-
-async def test_a_node_that_is_not_let_in_says_what_may_be_the_cause_and_the_way_out_once(monkeypatch, tmp_path) -> None:
-    client, ears, tries = FakeClient(), Ears(), []
-
-    async def connect(_url: list[str], **_options: Any) -> None:
-        tries.append(1)
-        if len(tries) < 4:
-            raise errors.Error("nats: 'Authorization Violation'")
-
-    client.connect = connect
-    monkeypatch.setattr("headrace.node_executor.reporting.link.RECONNECT_WAIT", 0.001)
-    link = Link("gpu01", Address("nats://x:1"), LinkTimings(), lambda: 42, dial=lambda: client)
-    journal = Journal(str(tmp_path / "journal"))
+    link = Link("gpu01", Address("nats://x:1,nats://y:1"), LinkTimings(), lambda: 42, dial)
     with capture_logs() as logs:
         task = asyncio.create_task(
             link.run(ears.listener(), FactWriter(link, "node.gpu01", "t", lambda: 1, journal), lambda: 0)
@@ -240,7 +188,25 @@ async def test_a_node_that_is_not_let_in_says_what_may_be_the_cause_and_the_way_
         await until(lambda: ears.answered)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-    journal.close()
+    return [connection.options["servers"] for connection in tries], logs
+
+
+@pytest.fixture
+def journal(tmp_path) -> Iterator[Journal]:
+    one = Journal(str(tmp_path / "journal"))
+    yield one
+    one.close()
+
+
+async def test_a_bus_that_is_not_up_yet_is_waited_for(monkeypatch, journal) -> None:
+    monkeypatch.setattr("headrace.node_executor.reporting.link.CONNECT_AGAIN", 0.001)
+    tried, _ = await waited_for([OSError("connection refused")] * 2, journal)
+    assert tried == [["nats://x:1", "nats://y:1"]] * 3
+
+
+async def test_a_node_that_is_not_let_in_says_what_may_be_the_cause_and_the_way_out_once(monkeypatch, journal) -> None:
+    monkeypatch.setattr("headrace.node_executor.reporting.link.CONNECT_AGAIN", 0.001)
+    _, logs = await waited_for([errors.Error("nats: 'Authorization Violation'")] * 3, journal)
     (waited,) = [line["help"] for line in logs if line["event"] == "bus_awaited"]
     assert waited == (
         "its token has ended or is revoked (`headrace token list`), or the node is excluded for what it wrote (`headrace nodes` "
@@ -257,11 +223,11 @@ async def test_an_answer_that_does_not_know_yet_what_ended_in_an_earlier_life_is
         return 4
 
     monkeypatch.setattr(ledger, "former_facts_stored", former_facts_stored)
-    ears, before = Ears(), len(wire.client.published)
+    ears, before = Ears(), len(wire.client.sent)
     task = asyncio.create_task(wire.link._keep_asking(ears.listener(), ledger))
-    await until(lambda: len(wire.client.published) > before + 3)
+    await until(lambda: len(wire.client.sent) > before + 3)
     assert ears.answered == []
-    wire.client.answers["hr.query.orders.node.gpu01"] = encode(NodeAnswer(node="gpu01", through=8, last_record=4))
+    wire.client.answers["hr.query.orders.node.gpu01"] = answered(encode(NodeAnswer(node="gpu01", through=8, last_record=4)))
     await until(lambda: ears.answered)
     assert ears.answered[0] == NodeAnswer(node="gpu01", through=8, last_record=4)
     task.cancel()

@@ -12,9 +12,9 @@ from headrace.accounting.storage.database import Database, DatabaseUnavailable
 from headrace.archive import manifest as manifests
 from headrace.archive.manifest import ArchiveBroken, ArchiveFile, Manifest
 from headrace.bus.log import LogRefused
-from headrace.bus.nats.connection import Connection
 from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.contracts.transport.subjects import SNAPSHOT_STREAM
+from headrace.nats_client.connection import Connection
 from headrace.supervisor.errors import InstallationError
 from headrace.supervisor.installation import Installation
 from headrace.supervisor.repair.ledger_extent import check_archive, check_copy, snapshots_gone

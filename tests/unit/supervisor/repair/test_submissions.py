@@ -9,10 +9,10 @@ from typing import Any, cast
 
 import pytest
 
-from headrace.bus.nats.connection import Connection
 from headrace.contracts.facts import WishesJudgedV1
 from headrace.contracts.facts.records import Record
 from headrace.contracts.transport.codec import encode
+from headrace.nats_client.connection import Connection
 from headrace.supervisor.repair.submissions import Loss, SubmissionsLost, check_none_lost, find_loss
 
 NOT_FOUND = {"error": {"code": 404, "err_code": 10059, "description": "stream not found"}}

@@ -1,17 +1,45 @@
-"""A client that comes back, from a server that says what it is told to say and dies when it is told to."""
+"""nats-py, made to come back and to bear hostile messages: against a server that says and does what the test wants; and its pin."""
 
 from __future__ import annotations
 
 import asyncio
+import tomllib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import pytest
 from nats import errors
+from nats.aio.client import Client
 from nats.aio.transport import TcpTransport
+from nats.protocol import parser
 
-from headrace.nats_client.reconnecting import ReturningClient
+from headrace.nats_client.connection import Connection
+from headrace.nats_client.hardened_client import HardenedClient
+from headrace.nats_client.raw_message import RawMessage
+
+RAISED = """nats-py is not the version whose insides were read. Before the pin in pyproject.toml is changed, compare in both
+- nats/aio/client.py: every method in OVERRIDDEN, what `_attempt_reconnect`, `_process_op_err` and `_close` do, and the attributes that
+  hardened_client.py reads (`_transport`, `_pending`, `_pongs`, `_status`, `_sid` and the tasks);
+- nats/protocol/parser.py: how MSG_RE and HMSG_RE are used, and what follows a match;
+- nats/aio/transport.py: `TcpTransport._io_writer`;
+then run tests/unit/nats_client, the integration tests, and the campaigns of power cuts and lost leaders
+(docs/decisions/0021-one-nats-client.md)."""
+
+OVERRIDDEN = {
+    "_attempt_reconnect",
+    "_connect_to_server",
+    "_process_connect_init",
+    "_process_err",
+    "_process_headers",
+    "_process_msg",
+    "_process_pong",
+    "_read_loop",
+    "_remove_sub",
+    "_send_ping",
+}
 
 INFO = b'INFO {"server_id":"x","version":"2.12.0","headers":true,"max_payload":1048576}\r\n'
 STOP = b"PUB stop  0\r\n"
@@ -55,7 +83,7 @@ class Place:
 
     def __init__(self) -> None:
         self.server = Server()
-        self.client = ReturningClient()
+        self.client = HardenedClient()
         self.complaints: list[Exception] = []
         self.back = asyncio.Event()
         self.on_lost: Callable[[], None] = lambda: None
@@ -152,7 +180,7 @@ async def test_a_server_that_says_something_else_before_it_answers_is_one_to_spe
     here = Server()
     here.first_answer = INFO
     listening = await asyncio.start_server(here.serve, "127.0.0.1", 0)
-    client = ReturningClient()
+    client = HardenedClient()
     await client.connect([f"nats://127.0.0.1:{listening.sockets[0].getsockname()[1]}"], allow_reconnect=False)
     try:
         await client.publish("a", b"b")
@@ -228,3 +256,89 @@ async def test_a_cancellation_that_an_error_of_the_connection_hides_ends_the_rec
         reconnecting.cancel()
         _, pending = await asyncio.wait([reconnecting], timeout=WITHIN)
         assert pending == set()
+
+
+@pytest.mark.parametrize(
+    ("said", "comes_back"),
+    [
+        ("'User Authentication Expired'", True),
+        ("'Account Authentication Expired'", True),
+        ("'Authorization Violation'", False),
+        ("'Permissions Violation for Publish to \"x\"'", False),
+    ],
+)
+async def test_only_what_has_run_out_is_a_reason_to_come_back(monkeypatch, said, comes_back):
+    seen = []
+
+    async def come_back(_self, error):
+        seen.append(type(error))
+
+    async def usual(_self, message):
+        seen.append(message)
+
+    monkeypatch.setattr(Client, "_process_op_err", come_back)
+    monkeypatch.setattr(Client, "_process_err", usual)
+    await HardenedClient()._process_err(said)
+    assert seen == [errors.StaleConnectionError if comes_back else said]
+
+
+class Listless(HardenedClient):
+    """A connected client whose wire is a list."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._status = Client.CONNECTED
+        self._max_payload = 100
+        self.sent: list[bytes] = []
+
+    async def _send_command(self, cmd: bytes, priority: bool = False) -> None:
+        self.sent.append(cmd)
+
+    async def _flush_pending(self, force_flush: bool = False) -> None:
+        return
+
+
+async def test_who_listens_is_known_before_the_first_message_can_come_and_forgotten_where_that_fails() -> None:
+    client, heard = Listless(), list[RawMessage]()
+    subscription = await client.listen("hr.a", heard.append)
+    assert client.listeners == {subscription._id: heard.append}
+    await subscription.unsubscribe()
+    client._status = Client.CLOSED
+    with pytest.raises(errors.ConnectionClosedError):
+        await client.listen("hr.a", heard.append)
+    assert client.listeners == {}
+
+
+async def test_who_listens_in_a_queue_group_says_so_to_the_server() -> None:
+    client, heard = Listless(), list[RawMessage]()
+    subscription = await client.listen("hr.a", heard.append, "group")
+    assert b"".join(client.sent).split() == [b"SUB", b"hr.a", b"group", str(subscription._id).encode()]
+
+
+async def test_a_socket_that_is_closed_while_somebody_publishes_is_an_error_of_the_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def closed(*_: object) -> None:
+        raise RuntimeError("unable to perform operation on <TCPTransport closed=True>; the handler is closed")
+
+    monkeypatch.setattr(Client, "publish", closed)
+    with pytest.raises(errors.ConnectionClosedError):
+        await Listless().publish("hr.x", b"")
+
+
+def test_the_installed_library_is_the_one_whose_insides_were_read():
+    metadata = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text("utf-8"))
+    (pin,) = [requirement for requirement in metadata["project"]["dependencies"] if requirement.startswith("nats-py")]
+    assert pin == f"nats-py=={version('nats-py')}", RAISED
+
+
+def test_what_is_overridden_is_in_the_library_and_what_is_added_is_not():
+    private = {name for name in vars(HardenedClient) if name.startswith("_") and not name.startswith("__")}
+    assert {name for name in private if hasattr(Client, name)} == OVERRIDDEN, RAISED
+    assert (hasattr(parser, "MSG_RE"), hasattr(parser, "HMSG_RE")) == (True, True), RAISED
+
+
+def test_a_connection_hides_no_private_part_of_the_library():
+    theirs = {*vars(Client), *vars(Client())}
+    own = {*vars(Connection), *(set(vars(Connection())) - set(vars(HardenedClient())))}
+    assert {name for name in own & theirs if not name.startswith("__")} == set()

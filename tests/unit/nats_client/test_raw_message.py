@@ -9,8 +9,8 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from nats.protocol.parser import Parser
 
-from headrace.bus.nats.hardened_client import HardenedClient
-from headrace.bus.nats.raw_message import RawMessage
+from headrace.nats_client.hardened_client import HardenedClient
+from headrace.nats_client.raw_message import RawMessage
 
 DIRECT, QUEUED = 1, 2
 
