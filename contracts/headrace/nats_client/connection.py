@@ -140,8 +140,8 @@ class Connection(HardenedClient):
     ) -> None:
         """Connect once; from then on it reconnects without end, with `reconnect_wait` seconds between attempts.
 
-        Raises what nats-py raises (see `is_refused`), and `CertificateError`. `asks`: it will make requests. `in_order`: begin with the first
-        server, not with any.
+        Raises what nats-py raises (see `is_refused`), and `CertificateError`. `asks`: it will make requests. `in_order`: begin with the
+        first server, not with any.
         """
         try:
             await self.connect(
