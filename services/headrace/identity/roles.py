@@ -107,6 +107,9 @@ TABLE: dict[str, RoleRow] = {
     "RevokeBearer": _RUN,
     "GetOpenApi": _READ,
     "GetCaller": _READ,
+    "GetOverview": _READ,
+    "WatchOverview": _READ,
+    "GetPage": _READ,
 }
 """Every method of the API. A method that is missing here is denied to all."""
 

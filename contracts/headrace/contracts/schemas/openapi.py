@@ -28,6 +28,10 @@ Field = FieldDescriptorProto
 OURS = "headrace.v1"
 _REF = "#/components/schemas/"
 _TOKEN = "[a-z0-9-]{1,63}"  # noqa: S105  # a part of a name, not a secret
+_OPEN = frozenset({"GetOpenApi", "GetPage"})
+"""Methods that need no token."""
+_FILES = frozenset({"GetPage"})
+"""Methods that answer with a file of any type."""
 _VARIABLE = re.compile(r"\{([\w.]+)(?:=([^}]*))?\}")
 
 _SCALARS: dict[int, Schema] = {
@@ -135,7 +139,7 @@ class _Writer:
                 if verb == "patch":  # fields that the body omits stay unchanged
                     schema.pop("required", None)
                 operation["requestBody"] = {"required": needed, "content": {"application/json": {"schema": schema}}}
-            if method.name == "GetOpenApi":
+            if method.name in _OPEN:
                 operation["security"] = []
             yield verb, path, operation
 
@@ -166,6 +170,8 @@ class _Writer:
         kind = method.output_type
         schema: Schema = {"type": "object"} if kind not in self._messages else {"$ref": _REF + kind.rpartition(".")[2]}
         good: Schema = {"description": "Done.", "content": {"application/json": {"schema": schema}}}
+        if method.name in _FILES:
+            good["content"] = {"*/*": {"schema": {"type": "string", "format": "binary"}}}
         if method.server_streaming:
             good["description"] = "A stream: one JSON object on each line."
             good["content"] = {"application/json": {"schema": {"type": "string", "description": "Lines.", "x-line": schema}}}

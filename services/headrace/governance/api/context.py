@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from headrace.views.job_index import JobIndex
     from headrace.views.past_queries import PastQueries
     from headrace.views.queries import Queries
+    from headrace.views.recent_records import RecentRecords
 
 CATCH_UP_WITHIN = 5.0
 """Maximum seconds for which a read waits for the record that it requires; the caller's own deadline may be earlier."""
@@ -54,6 +55,7 @@ class ApiContext(NamedTuple):
     state: State
     job_index: JobIndex
     history: History
+    recent: RecentRecords
     queries: Queries
     past_queries: PastQueries
     ledger: Log

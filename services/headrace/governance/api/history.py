@@ -65,7 +65,7 @@ def _exact(value: Any) -> Any:
 async def get_state(request: Any, call: CallContext) -> pb.PastState:
     """The state after a record, or at a time, as the caller may see it; jobs in pages."""
     page = paging.page_of(request.page_size, request.page_token, call.method, request.at)
-    point = _point(request.at, "at") if request.at else LedgerPoint(sequence=_sequence_in(page.last))
+    point = point_in(request.at, "at") if request.at else LedgerPoint(sequence=_sequence_in(page.last))
     backend = call.backend
     state, tip = await backend.past_queries.at(point, call.tenant)
     after = page.last.partition("/")[2]
@@ -87,7 +87,7 @@ def _sequence_in(last: str) -> int:
 
 async def diff_states(request: Any, call: CallContext) -> pb.StateDifference:
     """Differences between two points of the ledger, as the caller may see them."""
-    query = DiffRequest(before=_point(request.before, "before"), after=_point(request.after, "after"))
+    query = DiffRequest(before=point_in(request.before, "before"), after=point_in(request.after, "after"))
     found = await call.backend.past_queries.diff(call.tenant, query)
     return pb.StateDifference(
         before=str(found.before),
@@ -107,7 +107,7 @@ async def diff_states(request: Any, call: CallContext) -> pb.StateDifference:
     )
 
 
-def _point(text: str, field: str) -> LedgerPoint:
+def point_in(text: str, field: str) -> LedgerPoint:
     """A point in the ledger; for an empty text, its end. Raises ApiError."""
     if not text:
         return LedgerPoint()

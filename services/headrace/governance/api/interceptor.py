@@ -46,9 +46,10 @@ OPEN = frozenset(
         "/grpc.health.v1.Health/Watch",
         "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
         "/headrace.v1.System/GetOpenApi",
+        "/headrace.v1.Pages/GetPage",
     }
 )
-"""Methods that need no token: health and reflection, and the API's description."""
+"""Methods that need no token: health and reflection, the API's description, and the files of the page."""
 
 PLACED_INSIDE = frozenset({"ApplyDocuments"})
 """Methods whose request contains several owners: the service checks the table for each of them."""

@@ -24,6 +24,7 @@ from headrace.views.history_backfill import backfill_history
 from headrace.views.job_index import JobIndex, jobs_of
 from headrace.views.past_queries import PastQueries
 from headrace.views.queries import Queries, Sources
+from headrace.views.recent_records import RecentRecords
 from headrace.views.state_at import Past
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ async def host(deciding: Deciding, functions: GovernanceFunctions, zones: Zones,
     watermark, serving = AdmissionWatermark(service.connection), list[str]()
     service.health.check("api", lambda: "" if serving else "the API is not served yet")
     started_at = fold.sequence
+    recent = RecentRecords(started_at)
 
     def note(record: Record, sequence: int) -> None:
         if record.by == ADMISSION:
@@ -63,6 +65,7 @@ async def host(deciding: Deciding, functions: GovernanceFunctions, zones: Zones,
         jobs = jobs_of(record)
         job_index.note(record, jobs)
         history.note(jobs, sequence)
+        recent.note(record, sequence)
 
     async def hear(message: Msg) -> None:
         node = message.subject.split(".")[2]
@@ -77,6 +80,7 @@ async def host(deciding: Deciding, functions: GovernanceFunctions, zones: Zones,
         state=fold.state,
         job_index=job_index,
         history=history,
+        recent=recent,
         queries=Queries(sources),
         past_queries=PastQueries(Past(ledger, snapshots, erased=fold.state.tokens.erased), ledger, wall_clock),
         ledger=ledger,

@@ -19,12 +19,14 @@ from headrace.governance.api import (
     history,
     jobs,
     nodes,
+    pages,
     queues,
     system,
     tokens,
     usage,
 )
 from headrace.governance.api.interceptor import CALLS_MAX, OPEN, AuthInterceptor
+from headrace.governance.api.overview import Overviews
 from headrace.governance.api.submit import SubmitService
 from headrace.governance.api.watch import Watches
 from headrace.governance.api.whatif_service import WhatIfService
@@ -52,7 +54,7 @@ _OPTIONS = (
 
 def handlers() -> dict[str, Callable[..., Any]]:
     """Handlers by the method's name."""
-    supposing = WhatIfService()
+    supposing, overviews = WhatIfService(), Overviews()
     own: dict[str, Callable[..., Any]] = {
         "ListServiceAccounts": accounts.list_service_accounts,
         "GetServiceAccount": accounts.get_service_account,
@@ -95,6 +97,9 @@ def handlers() -> dict[str, Callable[..., Any]]:
         "GetWhatIfQueue": supposing.get_what_if_queue,
         "GetOpenApi": system.get_open_api,
         "GetCaller": system.get_caller,
+        "GetOverview": overviews.get_overview,
+        "WatchOverview": overviews.watch_overview,
+        "GetPage": pages.get_page,
     }
     return own | document_service.handlers()
 

@@ -19,7 +19,7 @@ from headrace.governance.api.errors import ApiError, invalid
 from headrace.governance.api.job_messages import job_message
 from headrace.governance.api.jobs import view_of
 from headrace.governance.api.messages import moment
-from headrace.service.concurrency_limit import ConcurrencyLimit, LimitReached
+from headrace.governance.api.watch_limits import WATCHERS_EACH, WATCHERS_MAX, WATCHERS_OF_A_TENANT, WatchLimits
 from headrace.views import tenant_views
 from headrace.views.job_index import Rejected
 
@@ -29,18 +29,12 @@ if TYPE_CHECKING:
     from nats.aio.msg import Msg
 
     from headrace.governance.api.context import ApiContext, CallContext
-    from headrace.identity.caller import Caller
 
 UNSENT_MAX = 10_000
 """Maximum facts that wait for one reader; a slower reader has to begin again."""
 UNSENT_ALL = 100_000
 """Maximum facts that wait for all readers together; beyond, each has an equal part."""
 ALIVE_EVERY = 10.0
-WATCHERS_MAX = 500
-WATCHERS_EACH = 50
-"""Maximum watches of one caller."""
-WATCHERS_OF_A_TENANT = 350
-"""Maximum watches of all callers of a tenant, so that others can watch too."""
 AT_ONCE = 200
 
 
@@ -55,8 +49,7 @@ class Watches:
         of_a_tenant: int = WATCHERS_OF_A_TENANT,
     ) -> None:
         self._alive_every = alive_every
-        self._by_caller = ConcurrencyLimit(most, each)
-        self._by_tenant = ConcurrencyLimit(most, of_a_tenant)
+        self._limits = WatchLimits(most, each, of_a_tenant)
         self._hearing: set[_Heard] = set()
 
     async def watch_jobs(self, request: Any, call: CallContext) -> AsyncIterator[pb.JobEvent]:
@@ -66,46 +59,24 @@ class Watches:
             raise invalid("job", "write the id of a job, which is a lower-case ULID of 26 characters")
         if request.user and not is_token(request.user):
             raise invalid("user", "write a handle: 1 to 63 of a-z, 0-9 and '-'")
-        self._enter(call.caller)
-        heard = _Heard(tenant, request.user, self)
-        self._hearing.add(heard)
-        connection = call.backend.connection
-        try:
-            subscription = await connection.subscribe(feed(tenant, "*", "*", request.job or "*"), cb=heard.hear)
+        with self._limits.one(call.caller):
+            heard = _Heard(tenant, request.user, self)
+            self._hearing.add(heard)
+            connection = call.backend.connection
             try:
-                await connection.flush()
-                async for event in self._events(tenant, request, call, heard):
-                    yield event
+                subscription = await connection.subscribe(feed(tenant, "*", "*", request.job or "*"), cb=heard.hear)
+                try:
+                    await connection.flush()
+                    async for event in self._events(tenant, request, call, heard):
+                        yield event
+                finally:
+                    await subscription.unsubscribe()
             finally:
-                await subscription.unsubscribe()
-        finally:
-            self._hearing.discard(heard)
-            self._leave(call.caller)
+                self._hearing.discard(heard)
 
     def allowed(self) -> int:
         """Maximum facts that may wait for one reader now."""
         return min(UNSENT_MAX, UNSENT_ALL // max(1, len(self._hearing)))
-
-    def _enter(self, caller: Caller) -> None:
-        """Count one more watch. Raises ApiError if the caller, the tenant or all have too many."""
-        message = "there are too many watches now; try again later"
-        try:
-            self._by_caller.take(caller.bearer)
-        except LimitReached as full:
-            if full.own:
-                message = f"you have {self._by_caller.each} watches already; end one of them, or watch all jobs in one"
-            raise ApiError(StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_WATCHERS", message) from None
-        try:
-            self._by_tenant.take(_account(caller))
-        except LimitReached as full:
-            self._by_caller.leave(caller.bearer)
-            if full.own:
-                message = f"the users of your tenant have {self._by_tenant.each} watches already; end one of them"
-            raise ApiError(StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_WATCHERS", message) from None
-
-    def _leave(self, caller: Caller) -> None:
-        self._by_caller.leave(caller.bearer)
-        self._by_tenant.leave(_account(caller))
 
     async def _events(self, tenant: str, request: Any, call: CallContext, heard: _Heard) -> AsyncIterator[pb.JobEvent]:
         backend, since = call.backend, call.backend.state.sequence
@@ -121,11 +92,6 @@ class Watches:
                 continue
             if fact.sequence > since:
                 yield _event(fact)
-
-
-def _account(caller: Caller) -> str:
-    """Tenant that a watch counts for; empty for the provider."""
-    return "" if caller.is_provider else caller.tenant
 
 
 class _Heard:

@@ -190,7 +190,10 @@ async def test_every_method_is_behind_the_door_but_for_what_is_open_and_what_is_
             await handler.unary_unary(request, context)
         if context.ended == (StatusCode.UNAUTHENTICATED, "no"):
             behind.add(protocol.path_of(method))
-    assert {protocol.path_of(method) for method in protocol.methods()} - behind == {"/headrace.v1.System/GetOpenApi"}
+    assert {protocol.path_of(method) for method in protocol.methods()} - behind == {
+        "/headrace.v1.System/GetOpenApi",
+        "/headrace.v1.Pages/GetPage",
+    }
     assert methods.service(SimpleNamespace(method="/headrace.v1.Jobs/Nothing")) is None
 
 

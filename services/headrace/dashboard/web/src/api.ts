@@ -1,0 +1,87 @@
+// Calls of the HTTP API: same origin, with the bearer token of this tab.
+
+export class ApiError extends Error {
+  constructor(
+    readonly status: number,
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
+const TOKEN = "headrace.token";
+
+export function token(): string {
+  return sessionStorage.getItem(TOKEN) ?? "";
+}
+
+export function setToken(text: string): void {
+  if (text) sessionStorage.setItem(TOKEN, text);
+  else sessionStorage.removeItem(TOKEN);
+}
+
+/** Takes a token from the fragment of the address, which browsers do not send, and removes it there. */
+export function tokenFromAddress(): void {
+  const found = /^#token=([\w.-]+)$/.exec(location.hash);
+  if (!found?.[1]) return;
+  setToken(found[1]);
+  history.replaceState(null, "", location.pathname + "#/");
+}
+
+type Query = Record<string, string | number | undefined>;
+
+function address(path: string, query: Query): string {
+  const parts = Object.entries(query).filter(([, value]) => value !== undefined && value !== "");
+  const text = new URLSearchParams(parts.map(([key, value]) => [key, String(value)])).toString();
+  return text ? `${path}?${text}` : path;
+}
+
+async function request(method: string, path: string, query: Query, body: unknown, signal?: AbortSignal): Promise<Response> {
+  const headers: Record<string, string> = { authorization: `Bearer ${token()}` };
+  if (body !== undefined) headers["content-type"] = "application/json";
+  let answer: Response;
+  try {
+    answer = await fetch(address(path, query), {
+      method,
+      headers,
+      body: body === undefined ? undefined : JSON.stringify(body),
+      signal,
+      credentials: "omit",
+      cache: "no-store",
+    });
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new ApiError(0, "the API does not answer; trying again");
+  }
+  if (answer.ok) return answer;
+  let message = `${answer.status} ${answer.statusText}`;
+  try {
+    message = ((await answer.json()) as { message?: string }).message ?? message;
+  } catch {
+    // an answer that is not JSON is described by its status
+  }
+  throw new ApiError(answer.status, message);
+}
+
+export async function get<T>(path: string, query: Query = {}, signal?: AbortSignal): Promise<T> {
+  return (await request("GET", path, query, undefined, signal)).json() as Promise<T>;
+}
+
+export async function post<T>(path: string, body: unknown, signal?: AbortSignal): Promise<T> {
+  return (await request("POST", path, {}, body, signal)).json() as Promise<T>;
+}
+
+/** The objects of a stream, one from each line. */
+export async function* stream<T>(path: string, query: Query, signal: AbortSignal): AsyncGenerator<T> {
+  const answer = await request("GET", path, query, undefined, signal);
+  const reader = answer.body?.pipeThrough(new TextDecoderStream()).getReader();
+  if (!reader) return;
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const lines = (rest + value).split("\n");
+    rest = lines.pop() ?? "";
+    for (const line of lines) if (line.trim()) yield JSON.parse(line) as T;
+  }
+}

@@ -1,0 +1,218 @@
+// What is drawn, computed from an overview. Pure.
+
+import type { Holder, Overview, Pool, Queue } from "./types";
+
+export const UNITS = 126_000; // of one GPU (R1)
+
+/** Hues that people with the usual kinds of colour blindness tell apart; further policies reuse them with another pattern. */
+export const HUES = ["#4c9aff", "#ffb454", "#3fb68b", "#d874c8", "#e8d44d", "#f0764f", "#7ad0e8", "#9d8cff"];
+
+export interface Share {
+  holder: Holder;
+  units: number;
+  mig: string;
+  start: number;
+  colour: string;
+  striped: boolean;
+}
+
+export interface Device {
+  name: string;
+  used: number;
+  kept: number;
+  unfit: string;
+  shares: Share[];
+}
+
+export interface GpuNode {
+  name: string;
+  pool: string;
+  state: string;
+  model: string;
+  devices: Device[];
+}
+
+export interface PolicyUse {
+  key: string;
+  tenant: string;
+  policy: string;
+  colour: string;
+  striped: boolean;
+  used: number;
+  reservation: number;
+  limit: number | null;
+  borrowed: number;
+  pending: number;
+  running: number;
+  queues: Queue[];
+}
+
+export interface PoolUse {
+  name: string;
+  closed: string;
+  nodes: GpuNode[];
+  capacity: number;
+  used: number;
+  free: number;
+  kept: number;
+  unusable: number;
+  causes: string[];
+  parts: { key: string; colour: string; striped: boolean; gpus: number }[];
+}
+
+export interface Model {
+  sequence: number;
+  time: string;
+  pools: PoolUse[];
+  policies: PolicyUse[];
+  jobs: Record<string, number>;
+  gpus: number;
+  used: number;
+}
+
+/** A number of an amount as people write it: `2`, `0.5`, `1/7`. */
+export function amount(text: string | undefined): number {
+  if (!text) return 0;
+  const [over, under] = text.split("/");
+  return under ? Number(over) / Number(under) : Number(over);
+}
+
+/** Units as an exact share of a GPU: `1/2`, `3`, `1 1/7`. */
+export function exact(units: number): string {
+  const whole = Math.floor(units / UNITS);
+  const rest = units - whole * UNITS;
+  if (!rest) return String(whole);
+  let a = rest;
+  let b = UNITS;
+  while (b) [a, b] = [b, a % b];
+  const part = `${rest / a}/${UNITS / a}`;
+  return whole ? `${whole} ${part}` : part;
+}
+
+/** A number for people: at most two digits behind the point. */
+export function short(value: number): string {
+  return value.toLocaleString("en", { maximumFractionDigits: 2 });
+}
+
+function policyKey(queue: Queue): [string, string] {
+  const tenant = queue.name.split("/")[1] ?? "";
+  return [tenant, queue.policy];
+}
+
+function policiesOf(overview: Overview): Map<string, PolicyUse> {
+  const found = new Map<string, PolicyUse>();
+  for (const queue of overview.queues ?? []) {
+    const [tenant, policy] = policyKey(queue);
+    const key = `${tenant}/${policy}`;
+    let use = found.get(key);
+    if (!use) {
+      const scope = queue.scopes?.find((one) => one.key === "gpu");
+      const number = found.size;
+      use = {
+        key,
+        tenant,
+        policy,
+        colour: HUES[number % HUES.length] ?? "#888",
+        striped: Math.floor(number / HUES.length) % 2 === 1,
+        used: amount(scope?.used),
+        reservation: amount(scope?.reservation),
+        limit: scope?.limit ? amount(scope.limit) : null,
+        borrowed: amount(scope?.borrowed),
+        pending: 0,
+        running: 0,
+        queues: [],
+      };
+      found.set(key, use);
+    }
+    use.pending += queue.pending ?? 0;
+    use.running += queue.running ?? 0;
+    use.queues.push(queue);
+  }
+  return found;
+}
+
+const UNKNOWN = { colour: "#888", striped: false };
+
+function nodesOf(overview: Overview, policies: Map<string, PolicyUse>): GpuNode[] {
+  const { name = [], pool = [], state = [], model = [] } = overview.nodes ?? {};
+  const nodes = name.map((text, i): GpuNode => ({ name: text, pool: pool[i] ?? "", state: state[i] ?? "", model: model[i] ?? "", devices: [] }));
+  const columns = overview.devices ?? {};
+  const devices = (columns.node ?? []).map((node, i) => {
+    const device: Device = {
+      name: columns.name?.[i] ?? "",
+      used: columns.used?.[i] ?? 0,
+      kept: columns.kept?.[i] ?? 0,
+      unfit: columns.unfit?.[i] ?? "",
+      shares: [],
+    };
+    nodes[node]?.devices.push(device);
+    return device;
+  });
+  const shares = columns.shares ?? {};
+  (shares.device ?? []).forEach((index, i) => {
+    const holder = overview.holders?.[shares.holder?.[i] ?? -1];
+    if (!holder) return;
+    const policy = policies.get(`${holder.tenant}/${holder.queue.split("/")[0]}`) ?? UNKNOWN;
+    devices[index]?.shares.push({
+      holder,
+      units: shares.units?.[i] ?? 0,
+      mig: shares.mig?.[i] ?? "",
+      start: shares.start?.[i] ?? 0,
+      colour: policy.colour,
+      striped: policy.striped,
+    });
+  });
+  return nodes;
+}
+
+function poolUse(pool: Pool, nodes: GpuNode[]): PoolUse {
+  const name = pool.name.replace(/^pools\//, "");
+  const own = nodes.filter((node) => node.pool === name);
+  const gpu = pool.keys?.find((key) => key.key === "gpu");
+  const parts = new Map<string, { key: string; colour: string; striped: boolean; gpus: number }>();
+  let seen = 0;
+  for (const node of own)
+    for (const device of node.devices)
+      for (const share of device.shares) {
+        const key = `${share.holder.tenant}/${share.holder.queue.split("/")[0]}`;
+        const part = parts.get(key) ?? { key, colour: share.colour, striped: share.striped, gpus: 0 };
+        part.gpus += share.units / UNITS;
+        seen += share.units / UNITS;
+        parts.set(key, part);
+      }
+  const used = amount(gpu?.used);
+  if (used - seen > 1e-6) parts.set("others", { key: "others", colour: "#8a8f98", striped: false, gpus: used - seen });
+  return {
+    name,
+    closed: pool.closed ?? "",
+    nodes: own,
+    capacity: amount(gpu?.capacity),
+    used,
+    free: amount(gpu?.free),
+    kept: amount(gpu?.kept),
+    unusable: amount(gpu?.unusable),
+    causes: (gpu?.causes ?? []).map((one) => `${one.amount} on ${one.node || "nodes to come"}: ${one.cause}${one.by ? ` by ${one.by}` : ""}`),
+    parts: [...parts.values()].sort((a, b) => a.key.localeCompare(b.key)),
+  };
+}
+
+/** Everything that the screens draw. */
+export function modelOf(overview: Overview): Model {
+  const policies = policiesOf(overview);
+  const nodes = nodesOf(overview, policies);
+  const pools = (overview.pools ?? []).map((pool) => poolUse(pool, nodes));
+  const elsewhere = nodes.filter((node) => !pools.some((pool) => pool.name === node.pool));
+  if (elsewhere.length)
+    pools.push({ name: "", closed: "", nodes: elsewhere, capacity: 0, used: 0, free: 0, kept: 0, unusable: 0, causes: [], parts: [] });
+  const jobs = Object.fromEntries(Object.entries(overview.jobs ?? {}).map(([state, count]) => [state, Number(count)]));
+  const sum = (of: (pool: PoolUse) => number): number => pools.reduce((total, pool) => total + of(pool), 0);
+  return {
+    sequence: Number(overview.sequence),
+    time: overview.time ?? "",
+    pools,
+    policies: [...policies.values()],
+    jobs,
+    gpus: sum((pool) => pool.capacity),
+    used: sum((pool) => pool.used),
+  };
+}

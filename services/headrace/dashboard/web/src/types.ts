@@ -1,0 +1,149 @@
+// Messages of the API that the page reads. Fields that are empty are left out of answers.
+
+export interface PoolKey {
+  key: string;
+  capacity?: string;
+  usable?: string;
+  used?: string;
+  free?: string;
+  kept?: string;
+  unusable?: string;
+  causes?: { node?: string; cause?: string; amount?: string; by?: string }[];
+}
+
+export interface Pool {
+  name: string;
+  keys?: PoolKey[];
+  nodes?: number;
+  closed?: string;
+}
+
+export interface ScopeUse {
+  key: string;
+  used?: string;
+  reservation?: string;
+  limit?: string;
+  reserved?: string;
+  borrowed?: string;
+}
+
+export interface Budget {
+  key: string;
+  hours?: string;
+  per?: string;
+  then?: string;
+  used?: string;
+  spent?: boolean;
+}
+
+export interface Queue {
+  name: string;
+  policy: string;
+  profile: string;
+  group?: string;
+  pending?: number;
+  running?: number;
+  scopes?: ScopeUse[];
+  closed?: string;
+  shut?: boolean;
+  budgets?: Budget[];
+}
+
+export interface Holder {
+  job: string;
+  display_name?: string;
+  tenant: string;
+  user: string;
+  queue: string;
+  state: string;
+  since_time?: string;
+  preemptible?: boolean;
+}
+
+export interface Overview {
+  sequence: string;
+  time?: string;
+  tip?: string;
+  pools?: Pool[];
+  queues?: Queue[];
+  nodes?: { name?: string[]; pool?: string[]; state?: string[]; model?: string[] };
+  devices?: {
+    node?: number[];
+    name?: string[];
+    used?: number[];
+    kept?: number[];
+    unfit?: string[];
+    shares?: { device?: number[]; holder?: number[]; units?: number[]; mig?: string[]; start?: number[] };
+  };
+  holders?: Holder[];
+  jobs?: Record<string, string>;
+}
+
+export interface Event {
+  sequence: string;
+  number?: number;
+  time?: string;
+  by?: string;
+  type?: string;
+  about?: string;
+  text?: string;
+  rule?: string;
+}
+
+export interface Change {
+  sequence: string;
+  time?: string;
+  overview?: Overview;
+  events?: Event[];
+  left_out?: number;
+}
+
+export interface Attempt {
+  attempt: number;
+  pool?: string;
+  nodes?: string[];
+  devices?: string[];
+  grant_time?: string;
+  start_time?: string;
+  end_time?: string;
+  exit_code?: number;
+  cause?: string;
+  resume_from?: string;
+}
+
+export interface Job {
+  name: string;
+  user: string;
+  display_name?: string;
+  queue: string;
+  state: string;
+  reason?: string;
+  message?: string;
+  preemptible?: boolean;
+  priority?: number;
+  request?: Record<string, string>;
+  mig?: string;
+  replicas?: number;
+  labels?: Record<string, string>;
+  admit_time?: string;
+  end_time?: string;
+  preemptions?: number;
+  exit_code?: number;
+  checkpoint?: string;
+  attempts?: Attempt[];
+}
+
+export interface Explanation {
+  state: string;
+  reason?: string;
+  message?: string;
+  blockers?: string[];
+  position?: string;
+  expected_start_time?: string;
+  assumption?: string;
+  pools?: { pool: string; reason?: string; message?: string; keys?: { key: string; asked?: string; free?: string; capacity?: string }[] }[];
+  behind?: Record<string, unknown>[];
+  holders?: Record<string, unknown>[];
+  cheapest?: { message?: string; what?: string };
+  reclaim?: Record<string, unknown>;
+}
