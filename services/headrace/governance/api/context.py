@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from headrace.governance.decide import Operation
     from headrace.identity.caller import Caller
     from headrace.nats_client.connection import Connection
+    from headrace.service.recent_records import RecentRecords
     from headrace.views.history import History
     from headrace.views.job_index import JobIndex
     from headrace.views.past_queries import PastQueries
     from headrace.views.queries import Queries
-    from headrace.views.recent_records import RecentRecords
 
 CATCH_UP_WITHIN = 5.0
 """Maximum seconds for which a read waits for the record that it requires; the caller's own deadline may be earlier."""

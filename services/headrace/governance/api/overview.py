@@ -47,7 +47,8 @@ EVENTS_MAX = 200
 """Maximum events in one answer; of more the latest are sent."""
 ALIVE_EVERY = 10.0
 PAUSE, PAUSE_FACTOR = 0.15, 20
-"""Minimum seconds between two answers of a watch: at least the first, and so many times what the computation of one took."""
+"""Minimum seconds between two answers of a watch: at least the first, and as a multiple of what the computation of one took."""
+
 
 class _Computed(NamedTuple):
     sequence: int

@@ -18,13 +18,13 @@ from headrace.governance.api.context import ApiContext
 from headrace.governance.api.interceptor import AuthInterceptor
 from headrace.governance.api.server import Api
 from headrace.service.fold import wall_clock
+from headrace.service.recent_records import RecentRecords
 from headrace.service.snapshots import Snapshots
 from headrace.views.history import History
 from headrace.views.history_backfill import backfill_history
 from headrace.views.job_index import JobIndex, jobs_of
 from headrace.views.past_queries import PastQueries
 from headrace.views.queries import Queries, Sources
-from headrace.views.recent_records import RecentRecords
 from headrace.views.state_at import Past
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from types import SimpleNamespace
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from headrace.governance.api import watch
 from headrace.governance.api.errors import ApiError
 from headrace.governance.api.watch import Watches, _Heard
+from headrace.governance.api.watch_limits import WatchLimits
 from headrace.identity.caller import Caller, Role
 
 SUBJECT = "hr.feed.acme.job.ended.01jd3v8k5w2m4x6z8b0c2e4g6h"
@@ -47,29 +49,35 @@ async def test_many_readers_together_keep_no_more_than_all_may(monkeypatch):
 
 
 def test_watches_of_one_caller_and_of_one_tenant_leave_room_for_others():
-    watches = Watches(most=5, each=2, of_a_tenant=3)
+    limits, held = WatchLimits(most=5, each=2, of_a_tenant=3), []
+
+    def enter(caller):
+        held.append((caller, limits.one(caller)))
+        held[-1][1].__enter__()
+
     ann, bob, cid = (Caller(Role.TENANT_MEMBER, "acme", name) for name in ("ann", "bob", "cid"))
     eve, root = Caller(Role.TENANT_MEMBER, "other", "eve"), Caller(Role.PROVIDER_ADMIN, "default", "root")
     for caller in (ann, ann, bob):
-        watches._enter(caller)
+        enter(caller)
     with pytest.raises(ApiError, match="^you have 2 watches already; end one of them, or watch all jobs in one$"):
-        watches._enter(ann)
+        enter(ann)
     with pytest.raises(ApiError, match="^the users of your tenant have 3 watches already; end one of them$"):
-        watches._enter(cid)
-    watches._enter(eve)
-    watches._enter(root)
+        enter(cid)
+    enter(eve)
+    enter(root)
     with pytest.raises(ApiError, match="^there are too many watches now; try again later$"):
-        watches._enter(eve)
-    watches._leave(bob)
-    watches._enter(cid)
+        enter(eve)
+    next(watch for caller, watch in held if caller is bob).__exit__(None, None, None)
+    enter(cid)
 
 
 def test_callers_of_one_handle_and_different_roles_have_watches_of_their_own():
-    watches = Watches(each=1)
-    for role in (Role.TENANT_MEMBER, Role.SERVICE_ACCOUNT, Role.PROVIDER_VIEWER):
-        watches._enter(Caller(role, "default", "ann"))
-    with pytest.raises(ApiError, match="^you have 1 watches already"):
-        watches._enter(Caller(Role.SERVICE_ACCOUNT, "default", "ann"))
+    limits = WatchLimits(each=1)
+    with ExitStack() as held:
+        for role in (Role.TENANT_MEMBER, Role.SERVICE_ACCOUNT, Role.PROVIDER_VIEWER):
+            held.enter_context(limits.one(Caller(role, "default", "ann")))
+        with pytest.raises(ApiError, match="^you have 1 watches already"):
+            held.enter_context(limits.one(Caller(Role.SERVICE_ACCOUNT, "default", "ann")))
 
 
 async def test_a_watch_that_cannot_begin_gives_its_place_back():

@@ -133,7 +133,7 @@ def gone(pid: int) -> bool:
     """Whether the process has ended, be it that nobody has collected it yet."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # it may go between opening the file and reading it
         return True
 
 

@@ -1,0 +1,70 @@
+import { describe, expect, it } from "vitest";
+import { amount, exact, modelOf, short, UNITS } from "./model";
+import { duration } from "./time";
+import type { Overview } from "./types";
+
+const overview: Overview = {
+  sequence: "12",
+  time: "2026-11-26T12:00:00Z",
+  pools: [{ name: "pools/hall", keys: [{ key: "gpu", capacity: "3", used: "1.5", free: "1", kept: "0", unusable: "0.5" }] }],
+  queues: [
+    { name: "tenants/acme/queues/dev/half", policy: "dev", profile: "half", pending: 2, running: 1, scopes: [{ key: "gpu", used: "0.5", reservation: "1", borrowed: "0" }] },
+    { name: "tenants/acme/queues/dev/one", policy: "dev", profile: "one", pending: 3, scopes: [{ key: "gpu", used: "0.5", reservation: "1", borrowed: "0" }] },
+  ],
+  nodes: { name: ["n1", "n2"], pool: ["hall", ""], state: ["ready", "lost"], model: ["A100", "A100"] },
+  devices: {
+    node: [0, 0, 1],
+    name: ["gpu0", "gpu1", "gpu0"],
+    used: [UNITS, UNITS / 2, 0],
+    kept: [0, 0, 0],
+    unfit: ["", "", "XID 79"],
+    shares: { device: [1], holder: [0], units: [UNITS / 2], mig: [""], start: [0] },
+  },
+  holders: [{ job: "tenants/acme/jobs/01jd3v8k5w2m4x6z8b0c2e4g6h", tenant: "acme", user: "ann", queue: "dev/half", state: "running" }],
+  jobs: { running: "1", pending: "5" },
+};
+
+describe("amounts", () => {
+  it("are read as people write them", () => {
+    expect(["2", "0.5", "1/7", "", undefined].map(amount)).toEqual([2, 0.5, 1 / 7, 0, 0]);
+  });
+  it("in units are shown as exact shares of a GPU", () => {
+    expect([0, UNITS, 63_000, 18_000, 3 * UNITS + 42_000, 1].map(exact)).toEqual(["0", "1", "1/2", "1/7", "3 1/3", "1/126000"]);
+  });
+  it("are short for people", () => {
+    expect([1234.5, 1 / 3, 8].map(short)).toEqual(["1,234.5", "0.33", "8"]);
+  });
+});
+
+describe("the model of an overview", () => {
+  const model = modelOf(overview);
+  it("has each policy once, with the jobs of all its queues", () => {
+    expect(model.policies.map(({ key, used, reservation, limit, pending, running }) => ({ key, used, reservation, limit, pending, running }))).toEqual([
+      { key: "acme/dev", used: 0.5, reservation: 1, limit: null, pending: 5, running: 1 },
+    ]);
+  });
+  it("shows what others hold as the rest of what is used", () => {
+    expect(model.pools[0]?.parts.map(({ key, gpus }) => [key, gpus])).toEqual([
+      ["acme/dev", 0.5],
+      ["others", 1],
+    ]);
+  });
+  it("has nodes outside all pools in a pool without a name", () => {
+    expect(model.pools.map((pool) => [pool.name, pool.nodes.map((node) => node.name)])).toEqual([
+      ["hall", ["n1"]],
+      ["", ["n2"]],
+    ]);
+  });
+  it("gives each share to its device", () => {
+    expect(model.pools[0]?.nodes[0]?.devices.map((device) => device.shares.map((share) => share.holder.user))).toEqual([[], ["ann"]]);
+  });
+  it("is empty for an installation without anything", () => {
+    expect(modelOf({ sequence: "1" })).toEqual({ sequence: 1, time: "", pools: [], policies: [], jobs: {}, gpus: 0, used: 0 });
+  });
+});
+
+describe("durations", () => {
+  it("have two units at most", () => {
+    expect([999, 61_000, 3_700_000, 90_000_000].map(duration)).toEqual(["0s", "1m 1s", "1h 1m", "1d 1h"]);
+  });
+});

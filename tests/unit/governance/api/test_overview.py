@@ -1,0 +1,196 @@
+"""Overviews: what is in the columns, who sees whose jobs, and what a watch sends."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from google.protobuf.json_format import MessageToDict
+
+from headrace.contracts.api import overview_pb2 as pb
+from headrace.contracts.facts.records import Record
+from headrace.contracts.values.amounts import GPU_UNITS
+from headrace.governance.api.context import CallContext
+from headrace.governance.api.errors import ApiError
+from headrace.governance.api.overview import EVENTS_MAX, Overviews, overview_of
+from headrace.identity.caller import Caller, Role
+from headrace.service.recent_records import RecentRecords
+from headrace.views.job_index import queue_counts
+
+POLICIES = """
+tenants: [{name: acme}, {name: other}]
+groups:
+  - {name: dev, tenant: acme, members: [ann]}
+  - {name: dev, tenant: other, members: [eve]}
+policies:
+  - {name: dev, tenant: acme, group: dev, profiles: [one, three], reservation: {gpu: 4}}
+  - {name: dev, tenant: other, group: dev, profiles: [one]}
+"""
+
+
+@pytest.fixture
+def shared(site):
+    """Two tenants with one running job each on the node w1, and one waiting job."""
+    site.write(POLICIES)
+    site.own = site.job("dev/three", 3, tenant="acme", on="w1")
+    site.strange = site.job("dev/one", 1, tenant="other", user="eve", on="w1")
+    site.job("dev/one", 1, tenant="acme")
+    return site
+
+
+def overview(site, tenant: str) -> dict:
+    return MessageToDict(
+        overview_of(site.state, queue_counts(site.state), tenant, site.state.now), preserving_proto_field_name=True
+    )
+
+
+def test_the_provider_sees_every_device_and_who_holds_it(shared) -> None:
+    found = overview(shared, "")
+    assert found["nodes"] == {
+        "name": ["e1", "w1"],
+        "pool": ["east", "west"],
+        "state": ["ready", "ready"],
+        "model": ["H100-80GB"] * 2,
+    }
+    assert found["devices"]["node"] == [0] * 4 + [1] * 10
+    assert found["devices"]["used"] == [0] * 4 + [GPU_UNITS] * 4 + [0] * 6
+    assert found["devices"]["shares"] == {
+        "device": [4, 5, 6, 7],
+        "holder": [0, 0, 0, 1],
+        "units": [GPU_UNITS] * 4,
+        "mig": [""] * 4,
+        "start": [0] * 4,
+    }
+    assert [(one["tenant"], one["user"], one["queue"], one["state"]) for one in found["holders"]] == [
+        ("acme", "ann", "dev/three", "running"),
+        ("other", "eve", "dev/one", "running"),
+    ]
+    assert found["jobs"] == {"running": "2", "pending": "1"}
+    assert [queue["name"] for queue in found["queues"]] == [
+        "tenants/acme/queues/dev/one",
+        "tenants/acme/queues/dev/three",
+        "tenants/other/queues/dev/one",
+    ]
+
+
+def test_a_tenant_sees_what_others_use_only_as_a_sum_by_device(shared) -> None:
+    found = overview(shared, "acme")
+    assert found["devices"]["used"] == [0] * 4 + [GPU_UNITS] * 4 + [0] * 6
+    assert found["devices"]["shares"]["device"] == [4, 5, 6]
+    assert [one["user"] for one in found["holders"]] == ["ann"]
+    assert found["jobs"] == {"running": "1", "pending": "1"}
+    text = str(found)
+    assert "other" not in text
+    assert "eve" not in text
+
+
+def test_what_is_unfit_or_was_given_back_is_shown_so(shared) -> None:
+    shared.release(shared.own)
+    shared.state.nodes["w1"].devices[9].unfit = "XID 79"
+    found = overview(shared, "")
+    assert found["devices"]["used"][4:8] == [0, 0, 0, GPU_UNITS]
+    assert found["devices"]["unfit"] == [""] * 13 + ["XID 79"]
+    assert len(found["holders"]) == 1
+
+
+class Backend(SimpleNamespace):
+    """The part of the API's context that overviews use."""
+
+    def __init__(self, site) -> None:
+        recent = RecentRecords(site.state.sequence)
+        index = SimpleNamespace(lines=queue_counts(site.state))
+        super().__init__(state=site.state, recent=recent, job_index=index, now=lambda: site.state.now)
+
+
+def called(backend, role: Role = Role.PROVIDER_ADMIN, tenant: str = "default") -> CallContext:
+    return CallContext(Caller(role, tenant, "ann"), "WatchOverview", 5.0, backend)
+
+
+def happen(site, backend, *keys: str) -> None:
+    """A record for each job: it ends."""
+    for key in keys:
+        before = site.state.sequence
+        site.release(key)
+        for sequence in range(before + 1, site.state.sequence + 1):
+            facts = site.facts[sequence]
+            backend.recent.note(Record(by="allocator", now=sequence, engine="test", as_of=0, facts=facts), sequence)
+
+
+@pytest.fixture
+def kept(shared):
+    """`shared`, which remembers the facts of each record."""
+    shared.facts = {}
+    say = shared.say
+
+    def remember(*facts, by="governance"):
+        say(*facts, by=by)
+        shared.facts[shared.state.sequence] = facts
+
+    shared.say = remember
+    return shared
+
+
+async def test_a_watch_begins_with_everything_and_goes_on_with_what_changes(kept) -> None:
+    backend = Backend(kept)
+    watch = Overviews().watch_overview(pb.WatchOverviewRequest(), called(backend))
+    first = await anext(watch)
+    assert first.overview.sequence == str(kept.state.sequence)
+    assert list(first.events) == []
+    happen(kept, backend, kept.own)
+    second = await anext(watch)
+    assert second.overview.devices.used[4] == 0
+    assert [event.type for event in second.events] == ["lease.ended.v1", "job.ended.v1"]
+    assert second.sequence == str(kept.state.sequence)
+    await watch.aclose()
+
+
+async def test_a_quiet_watch_shows_that_it_is_alive(kept) -> None:
+    watch = Overviews(alive_every=0.01).watch_overview(pb.WatchOverviewRequest(), called(Backend(kept)))
+    await anext(watch)
+    alive = await anext(watch)
+    assert not alive.HasField("overview")
+    assert alive.sequence == str(kept.state.sequence)
+    await watch.aclose()
+
+
+async def test_a_watch_goes_on_after_the_record_that_its_reader_saw_last(kept) -> None:
+    backend = Backend(kept)
+    seen = kept.state.sequence
+    happen(kept, backend, kept.own, kept.strange)
+    watch = Overviews().watch_overview(pb.WatchOverviewRequest(since=str(seen + 2)), called(backend))
+    first = await anext(watch)
+    assert [int(event.sequence) for event in first.events] == [seen + 3, seen + 4]
+    await watch.aclose()
+
+
+async def test_a_tenant_hears_nothing_of_the_jobs_of_others(kept) -> None:
+    backend = Backend(kept)
+    happen(kept, backend, kept.strange)
+    watch = Overviews().watch_overview(pb.WatchOverviewRequest(), called(backend, Role.TENANT_ADMIN, "acme"))
+    assert list((await anext(watch)).events) == []
+    await watch.aclose()
+
+
+async def test_of_too_many_events_the_latest_are_sent_and_the_others_are_counted(kept) -> None:
+    backend = Backend(kept)
+    before = kept.state.sequence
+    happen(kept, backend, kept.own)
+    (one, ended) = (kept.facts[before + 1], kept.facts[before + 2])
+    for sequence in range(before + 3, before + 303):
+        backend.recent.note(Record(by="allocator", now=sequence, engine="test", as_of=0, facts=ended), sequence)
+    watch = Overviews().watch_overview(pb.WatchOverviewRequest(since=str(before)), called(backend))
+    first = await anext(watch)
+    assert (len(first.events), first.left_out) == (EVENTS_MAX, 302 - EVENTS_MAX)
+    assert one
+    await watch.aclose()
+
+
+async def test_a_record_that_does_not_exist_yet_is_refused_as_a_beginning(kept) -> None:
+    watch = Overviews().watch_overview(pb.WatchOverviewRequest(since="999"), called(Backend(kept)))
+    with pytest.raises(ApiError, match=f"since: the ledger ends with record {kept.state.sequence}"):
+        await anext(watch)
+
+
+async def test_the_overview_of_now_names_the_record_that_it_reflects(kept) -> None:
+    found = await Overviews().get_overview(pb.GetOverviewRequest(), called(Backend(kept)))
+    assert (found.sequence, found.tip) == (str(kept.state.sequence),) * 2
