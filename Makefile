@@ -8,6 +8,7 @@ INSTALLED := $(PLACE)/.installed
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
 SOURCES := contracts services node-executor
 FORMER := headrace-contracts headrace-services headrace-node-executor
+PAGE := services/headrace/dashboard/web
 INSTALLING := tests/end_to_end tests/integration
 PINNING := .lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header
 COVERING ?= tests/unit tests/scenarios tests/properties
@@ -16,7 +17,7 @@ COVERING ?= tests/unit tests/scenarios tests/properties
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up down demo docs test test-api test-compiled test-deploy test-pythons check check-quick coverage hooks release properties sim scenarios schemas format lock
+.PHONY: help setup up down demo docs page check-page test test-api test-compiled test-deploy test-pythons check check-quick coverage hooks release properties sim scenarios schemas format lock
 .PHONY: chaos durability load rolling
 .PHONY: bench bench-api bench-failover bench-kai bench-kueue bench-kueue-large bench-packing bench-peers bench-slices bench-storm bench-trace bench-whatif
 
@@ -72,6 +73,14 @@ hooks: ## install a git hook that runs `make check-quick` before each commit; do
 	@hook=$$(git rev-parse --git-path hooks/pre-commit) && { ! test -e "$$hook" || cmp -s .ci/pre-commit "$$hook" || \
 		{ echo "$$hook exists and is another hook; move it away first" >&2; exit 1; }; } && \
 		mkdir -p "$$(dirname "$$hook")" && install -m 755 .ci/pre-commit "$$hook" && echo "installed $$hook"
+
+page: ## build the page in the browser from its sources; takes Node.js
+	@cd $(PAGE) && npm ci --no-audit --no-fund --silent && npm run --silent check && npm test --silent && npm run --silent build
+
+check-page: ## the page: types, tests, and that the committed files are what is built from its sources; takes Node.js
+	@$(MAKE) --no-print-directory page
+	@git diff --exit-code --stat -- $(PAGE)/../static && test -z "$$(git ls-files --others --exclude-standard $(PAGE)/../static)" || \
+		{ echo "The built page differs from its sources: commit what make page built" >&2; exit 1; }
 
 docs: $(INSTALLED) ## build the documentation as a site in .site, with references made from the sources; a broken link is an error
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

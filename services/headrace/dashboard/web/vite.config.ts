@@ -5,6 +5,7 @@ import { defineConfig } from "vite";
 export default defineConfig({
   base: "/page/",
   plugins: [svelte()],
+  logLevel: "warn",
   build: {
     outDir: "../static",
     emptyOutDir: true,
