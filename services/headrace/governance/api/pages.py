@@ -59,9 +59,10 @@ def page_files() -> dict[str, PageFile]:
 
 async def get_page(request: Any, context: Any) -> Any:
     """The page, or one of its files."""
-    file = page_files().get(request.file or INDEX) if request is not None else None
+    name = request.file if request is not None else ""
+    file = page_files().get(name or INDEX)
     if file is None:
-        name = shown(request.file) if request is not None else ""
-        await context.abort(StatusCode.NOT_FOUND, f"file: the page has no file {name!r}")
+        await context.abort(StatusCode.NOT_FOUND, f"file: the page has no file {shown(name)!r}")
+        return None
     await context.send_initial_metadata((*_HEADERS, ("cache-control", file.caching)))
     return httpbody_pb2.HttpBody(content_type=file.content_type, data=file.content)
