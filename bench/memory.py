@@ -203,6 +203,7 @@ def from_facts(facts: int) -> dict[str, float]:
         spent += time.process_time() - began
         count += BATCH
     began = time.process_time()
+    reader.state.pass_time(tape.now)
     Allocator(reader.state).decide(tape.now)
     return {"seconds": spent + time.process_time() - began, "facts": count}
 
@@ -232,6 +233,7 @@ def from_snapshot(path: Path) -> dict[str, float]:
     for message in tail:
         reader.read(message)
     folded = time.process_time()
+    reader.state.pass_time(tail[-1].stamped)
     Allocator(reader.state).decide(tail[-1].stamped)
     ended = time.process_time()
     return {

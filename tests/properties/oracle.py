@@ -51,6 +51,7 @@ class Oracle:
     def __init__(self, state: State, now: int, skip: frozenset[str] = frozenset()) -> None:
         self.causes_at_first = state
         self.state = copy_of(state)
+        self.state.pass_time(now)
         self.now = now
         self.skip = skip
         self.granted: list[tuple[str, str, tuple[str, ...], bool]] = []
@@ -58,7 +59,6 @@ class Oracle:
         self.resumed: list[str] = []
         self.moved: list[tuple[str, str, tuple[str, ...]]] = []
         self.first: dict[str, JobRecord] = {}
-        self.state.pending.ripen(now)
 
     def play(self, facts: Iterable[AnyFact], *, in_line: bool = True) -> Oracle:
         """Those for whom places are kept go first (R27), then what `facts` keep is judged, then it is said who ought to be granted what."""

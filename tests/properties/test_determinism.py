@@ -73,6 +73,7 @@ class Shuffled:
         copies = [copy_of(self.world.state) for _ in range(self.times)]
         decided = self.trusted.decide(now)
         for copy in copies:
+            copy.pass_time(now)
             again = self.kind(shuffle(copy, self.random)).decide(now)
             assert sorted(map(written, again)) == sorted(map(written, decided))
         return decided

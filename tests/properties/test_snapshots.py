@@ -54,8 +54,9 @@ class Restarted:
         self.asked += 1
         before = dump(self.world.state)
         decided = self.trusted.decide(now)
-        assert self.kind(load(before)).decide(now) == decided
-        assert self.kind(copy_of(self.world.state)).decide(now) == decided
+        for state in (load(before), copy_of(self.world.state)):
+            state.pass_time(now)
+            assert self.kind(state).decide(now) == decided
         return decided
 
     def next_wakeup(self) -> int | None:

@@ -12,7 +12,8 @@ import os
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from tests.simulation.plan import Plan, draw, read, write
@@ -22,9 +23,9 @@ from tests.simulation.world import Outcome, play
 TOLD_EVERY = 2.0
 
 
-def run(seed: str) -> Outcome:
+def run(seed: str, *, hashes: bool = False) -> Outcome:
     """One seed."""
-    return play(draw(seed))
+    return play(draw(seed), hashes=hashes)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -35,22 +36,27 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--plan", type=Path, help="play this file instead")
     parser.add_argument("--out", type=Path, default=Path(), help="where files of broken promises go")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
+    parser.add_argument("--hashes", action="store_true", help="compare the whole state before and after each decision")
     options = parser.parse_args(arguments)
     if options.plan is not None:
-        return _again(options.plan)
+        return _again(options.plan, hashes=options.hashes)
     began, cpu = time.monotonic(), time.process_time()
-    outcomes = list(_played([str(seed) for seed in range(options.first, options.first + options.seeds)]))
+    outcomes = list(
+        _played(
+            [str(seed) for seed in range(options.first, options.first + options.seeds)], partial(run, hashes=options.hashes)
+        )
+    )
     seconds, spent = time.monotonic() - began, time.process_time() - cpu + _children()
     _tell(outcomes, seconds, spent)
     if options.json:
         options.json.write_text(json.dumps(_figures(outcomes, seconds, spent), indent=2) + "\n", encoding="utf-8")
     broken = [outcome for outcome in outcomes if outcome.violations]
     for outcome in broken[:3]:
-        _make_small(outcome, options.out)
+        _make_small(outcome, options.out, hashes=options.hashes)
     return 1 if broken else 0
 
 
-def _played(seeds: list[str]) -> Iterator[Outcome]:
+def _played(seeds: list[str], run: Callable[[str], Outcome]) -> Iterator[Outcome]:
     told = 0.0
     with multiprocessing.Pool() as pool:
         for done, outcome in enumerate(pool.imap_unordered(run, seeds, chunksize=4), 1):
@@ -109,10 +115,10 @@ def _tell(outcomes: list[Outcome], seconds: float, cpu: float) -> None:
     print(f"violations      {violations}")
 
 
-def _make_small(outcome: Outcome, folder: Path) -> None:
+def _make_small(outcome: Outcome, folder: Path, *, hashes: bool) -> None:
     sort = sort_of(outcome.violations[0])
     print(f"\nseed {outcome.seed}: {outcome.violations[0]}", flush=True)
-    plan = shrink(draw(outcome.seed), lambda plan: _fails(plan, sort))
+    plan = shrink(draw(outcome.seed), lambda plan: _fails(plan, sort, hashes=hashes))
     path = folder / f"simulation-{outcome.seed}.json"
     write(plan, path)
     sizes = (
@@ -122,12 +128,12 @@ def _make_small(outcome: Outcome, folder: Path) -> None:
     print(f"made small: {sizes}; play it again with: make sim PLAN={path}")
 
 
-def _fails(plan: Plan, sort: str) -> bool:
-    return any(sort_of(violation) == sort for violation in play(plan).violations)
+def _fails(plan: Plan, sort: str, *, hashes: bool) -> bool:
+    return any(sort_of(violation) == sort for violation in play(plan, hashes=hashes).violations)
 
 
-def _again(path: Path) -> int:
-    outcome = play(read(path))
+def _again(path: Path, *, hashes: bool) -> int:
+    outcome = play(read(path), hashes=hashes)
     print(f"{outcome.facts} facts in {outcome.seconds:.0f} s, digest {outcome.digest}, violations {len(outcome.violations)}")
     for violation in outcome.violations:
         print(f"  {violation}")

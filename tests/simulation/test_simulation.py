@@ -47,6 +47,11 @@ def test_whatever_goes_wrong_no_promise_is_broken_and_all_comes_to_its_end(seed)
     assert outcome.facts > 100
 
 
+def test_no_decision_of_any_service_changes_the_state_that_it_reads():
+    outcome = play(draw("6"), hashes=True)
+    assert (outcome.violations, outcome.digest) == ([], play(draw("6")).digest)
+
+
 def test_a_seed_gives_the_same_bytes_in_any_process():
     told = "from tests.simulation.campaign import run; print(run('13').digest)"
     digests = {
@@ -216,6 +221,17 @@ class TestWhatIsFound:
         monkeypatch.setattr(Network, "_append", named)
         monkeypatch.setitem(STREAMS, SUBMIT_STREAM, STREAMS[SUBMIT_STREAM] | {"duplicate_window": 120_000_000_000})
         assert "was acknowledged and was never judged" in " ".join(found(first, one_way).violations)
+
+    def test_a_decision_that_changes_the_state(self, monkeypatch):
+        honest = Admission.decide
+
+        def meddling(self, now):
+            self.state.refusals["acme", "ann"] = (0, now)
+            return honest(self, now)
+
+        monkeypatch.setattr(Admission, "decide", meddling)
+        violations = play(draw("6"), hashes=True).violations
+        assert "a decision of admission changed the state: State.refusals" in violations[0]
 
     def test_an_admission_that_gives_jobs_what_no_rule_gives_them(self, monkeypatch):
         def generous(*asked, **more):

@@ -24,7 +24,7 @@ import structlog
 from headrace.admission import service as admission
 from headrace.allocator import service as allocator
 from headrace.bus.log import LogBroken, LogError
-from headrace.bus.loop import Fenced
+from headrace.bus.loop import Fenced, ServiceLoop
 from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.bus.process import Service
 from headrace.contracts.facts import InstallationLevelV1
@@ -43,6 +43,7 @@ from headrace.service import deciding
 from headrace.service.fold import LedgerFold
 from headrace.simulate.names import numbered
 from headrace.simulate.world import as_law
+from tests.properties.unchanged import Unchanged
 from tests.simulation.breaking import Breaking
 from tests.simulation.clockwork import OUTSIDE, Clockwork, Process, Spinning, current
 from tests.simulation.machines import Machine
@@ -106,10 +107,11 @@ class Seals:
 
 
 class World:
-    """See above. `mutate` puts a fault into the product, to see that it is found."""
+    """See above. `hashes`: the whole state of a service is compared before and after each of its decisions, which takes long."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, *, hashes: bool = False) -> None:
         self.plan = plan
+        self.hashes = hashes
         self.random = Random(f"world/{plan.seed}")
         self.loop = Clockwork(Random(f"order/{plan.seed}"))
         self.watch = Watch()
@@ -290,7 +292,12 @@ class World:
             made = self._folds[current()] = LedgerFold(state)
             return made
 
+        def loop(log: Any, fold: LedgerFold, clock: Any, *, decider: Any, **more: Any) -> ServiceLoop:
+            held = Unchanged(current().name, decider, fold.state, self.watch.wrong) if self.hashes else decider
+            return ServiceLoop(log, fold, clock, decider=held, **more)
+
         found: list[tuple[Any, str, Any]] = [
+            (deciding, "ServiceLoop", loop),
             (deciding, "wall_clock", wall_clock),
             (governance, "wall_clock", wall_clock),
             (deciding, "settle", self._caught_up),
@@ -334,9 +341,9 @@ class World:
             task._log_destroy_pending = False  # type: ignore[attr-defined]
 
 
-def play(plan: Plan, prepare: Callable[[World], None] | None = None) -> Outcome:
+def play(plan: Plan, prepare: Callable[[World], None] | None = None, *, hashes: bool = False) -> Outcome:
     """Run a plan."""
-    world = World(plan)
+    world = World(plan, hashes=hashes)
     if prepare is not None:
         prepare(world)
     return world.run()

@@ -54,16 +54,17 @@ class CandidateIndex:
         self._borrowers: dict[PolicyState, Borrower] = {}
         self._outdated: dict[Borrower, None] = {}
         self._made = 0
-        state.stale, state.pending.stale, state.pending.missed = {}, {}, False
+        self._changes = state.pending.watch()
 
     def refresh(self) -> None:
         """Update the parts that the fold, or a trial grant, has marked."""
-        state = self._state
-        groups, policies = state.pending.stale or {}, state.stale or {}
-        if not groups and not policies and self._documents == state.documents_sequence:
+        state, changes = self._state, self._changes
+        if state.pending.changes is not changes:  # another index has followed the state since
+            changes = self._changes = state.pending.watch(missed=True)
+        groups, policies, missed = changes.groups, changes.policies, changes.missed
+        if not groups and not policies and not missed and self._documents == state.documents_sequence:
             return
-        missed, state.pending.missed = state.pending.missed, False
-        state.stale, state.pending.stale = {}, {}
+        changes.groups, changes.policies, changes.missed = {}, {}, False
         if missed or self._documents != state.documents_sequence or len(self.needs.requests) > self._requests_max:
             self._documents = state.documents_sequence
             self._start_again()
@@ -219,8 +220,9 @@ class CandidateIndex:
         if policies is None:
             policies = self._policies_in_pool[policy] = {}
         if len(policies) < len(policy.scopes) and self._state.policies.get(policy.key) is policy:
-            for name in [name for name in policy.scopes if name in self.queues and name not in policies]:
-                self._policy_in_pool(policy, self.queues[name])
+            for name, scope in policy.scopes.items():
+                if (scope.use or scope.apart) and name not in policies and name in self.queues:
+                    self._policy_in_pool(policy, self.queues[name])
         for policy_in_pool in policies.values():
             if policy_in_pool.share.is_there and policy_in_pool.share.measure(self.needs):
                 for other in policy_in_pool.share.policies:

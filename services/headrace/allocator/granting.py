@@ -322,7 +322,6 @@ def grant(
     `skip`: jobs that this record settles; `room`: the record's capacity left; without `in_line` only jobs with reserved places get grants
     (R27).
     """
-    state.pending.ripen(now)
     if not (state.pending.groups or state.preemptions or state.holds or state.suspended):
         return []
     turn = _Round(state, index, now, skip, room)

@@ -12,7 +12,7 @@ from headrace.allocator.request_bitsets import EVERY, bits_of
 from headrace.contracts import facts as f
 from headrace.domain.indexes.pending import place_in_line
 from headrace.domain.preemption.eligibility import causes
-from headrace.domain.queueing.ranking import compose
+from headrace.domain.queueing.ranking import rank_of_group
 from headrace.domain.state.search_backoff import is_resting, is_worthwhile, was_searched
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ class ReclaimRequests:
             asking, mask = candidates.asking, candidates.mask
             if not asking & ~(sure & mask.ready):
                 continue
-            if bound is not None and compose(candidates.static, 0, inside=bool(asking & mask.fits))[:4] > bound:
+            if bound is not None and rank_of_group(candidates.static, 0, inside=bool(asking & mask.fits))[:4] > bound:
                 continue
             able = asking & self._able(candidates)
             without_room = able & ~self._feasibility.placeable(candidates, able & candidates.mask.ready) if able else 0

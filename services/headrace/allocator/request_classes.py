@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from headrace.allocator.request_bitsets import EVERY, NO_KEYS, Needs, QuotaFits
 from headrace.domain.indexes.pending import place_in_line
 from headrace.domain.queueing.gates import must_borrow
-from headrace.domain.queueing.ranking import compose
+from headrace.domain.queueing.ranking import rank_of_group, rank_of_job
 from headrace.domain.state.quota import lending_side, policy_scope, policy_side
 
 if TYPE_CHECKING:
@@ -308,10 +308,8 @@ class PoolCandidates:
 
     def rank(self, number: int, place: Place | None = None) -> Rank:
         """Rank of a request's head, or of a job at another `place` in line, in this pool (R15)."""
-        return (
-            *compose(self.static, self.borrower_queue.share, inside=self.fits(number)),
-            *(place or self.pending_class.heads[number][0]),
-        )
+        group = rank_of_group(self.static, self.borrower_queue.share, inside=self.fits(number))
+        return rank_of_job(group, place or self.pending_class.heads[number][0])
 
     def fits(self, number: int) -> bool:
         """True if a request fits in the unused reservation here (R15 (1))."""

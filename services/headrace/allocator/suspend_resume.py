@@ -14,7 +14,7 @@ from headrace.contracts.values.amounts import CPU, GPU, MEMORY, add_to
 from headrace.domain.indexes.pending import place_in_line
 from headrace.domain.model.dedication import may_use
 from headrace.domain.queueing.gates import may_borrow, may_start, must_borrow
-from headrace.domain.queueing.ranking import compose, dominant_share, ranks_by_firm, static_rank
+from headrace.domain.queueing.ranking import dominant_share, rank_of_group, rank_of_job, ranks_by_firm, static_rank
 from headrace.domain.state import capacity
 from headrace.domain.state.quota import over_capacity, over_limit, over_reservation, scopes_of, to_grant, with_reservation
 
@@ -105,7 +105,7 @@ class Resuming:
             return None
         static = static_rank(self._state, job.policy, job.profile, pool)
         share = 0 if inside else dominant_share(self._state, job.policy, kept_by(job) if self._state.terms.amended else None)
-        return (*compose(static, share, inside=inside), *place_in_line(job))
+        return rank_of_job(rank_of_group(static, share, inside=inside), place_in_line(job))
 
     def _fits(self, job: JobRecord, pool: PoolState, asked: Amounts, *, firm: bool) -> bool:
         """True if its renewed charge fits in its unused reservation, by all use or by non-preemptible use (R17)."""

@@ -160,6 +160,7 @@ class Decisions:
         self.recomputed += 1
         self.decision_facts += len(record.facts)
         recorded, level = tuple(fact for fact in record.facts if not isinstance(fact, OBSERVED)), self.ledger.state.terms.level
+        self.ledger.state.pass_time(record.now)
         if _same(recorded, read_back(self._deciders[record.by].decide(record.now), level)):
             return
         decider = self._deciders[record.by] = DECIDERS[record.by](self.ledger.state)

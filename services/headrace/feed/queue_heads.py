@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.domain.explain.wait_reasons import wait_of
+from headrace.domain.indexes.pending import place_in_line
 from headrace.domain.model.job_states import JobState
 from headrace.views.visibility import hide_others
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from headrace.domain.model.jobs import JobRecord
     from headrace.domain.state.state import State
     from headrace.views.job_index import JobIndex, Queue
+
+    First = dict[Queue, tuple[tuple[object, ...], JobRecord]]
 
 HEADS_AT_ONCE = 8
 
@@ -75,7 +78,7 @@ class Heads:
 
 def _first_in_line(state: State, queues: frozenset[Queue]) -> dict[Queue, JobRecord]:
     """First job of each queue: one that units are kept for, else the best-ranked in line (R15 (6)-(8))."""
-    first: dict[Queue, tuple[tuple[object, ...], JobRecord]] = {}
+    first: First = {}
     for policy in {queue[:2]: None for queue in queues}:
         for group in state.pending.by_policy.get(policy, ()):
             queue = (*policy, group.profile)
@@ -90,7 +93,7 @@ def _first_in_line(state: State, queues: frozenset[Queue]) -> dict[Queue, JobRec
     return {queue: job for queue, (_, job) in first.items()}
 
 
-def _put(first: dict[Queue, tuple[tuple[object, ...], JobRecord]], queue: Queue, job: JobRecord, *, kept: bool = False) -> None:
-    standing: tuple[object, ...] = (not kept, -job.priority, job.admitted_at, job.order, job.key)
+def _put(first: First, queue: Queue, job: JobRecord, *, kept: bool = False) -> None:
+    standing = (not kept, *place_in_line(job))
     if queue not in first or standing < first[queue][0]:
         first[queue] = (standing, job)

@@ -33,7 +33,7 @@ class PureDecider(Protocol):
     """The interface of a service's `decide` module."""
 
     def decide(self, now: int) -> tuple[AnyFact, ...]:
-        """The facts to state at log time `now`; empty if nothing is decided."""
+        """The facts to state at log time `now`, on a state that was told so (`State.pass_time`), and is left as it is."""
 
     def next_wakeup(self) -> int | None:
         """The log time at which a decision is due without a new record; None without one."""
@@ -56,6 +56,7 @@ class _Drafting:
         self._sealed = sealed
 
     def decide(self, now: int) -> Draft | None:
+        self._state.pass_time(now)
         facts = at_level(self._sealed(self._decider.decide(now)), self._state.terms.level)
         return Draft(facts, trace=trace_of(self._state, facts)) if facts else None
 

@@ -219,6 +219,7 @@ class World:
         A decider that had nothing to state is asked again when something is new: a decision is a function of state and time.
         """
         state, rests = self.state, self._rests
+        state.pass_time(self.now)
         for _ in range(ROUNDS_MAX):
             spoken = self._let_nodes_act()
             if self.admission.waiting and self.append(ADMISSION, self.admission.decide(self.now)):

@@ -117,6 +117,7 @@ class History:
 
     def allocate(self) -> tuple[AnyFact, ...]:
         """One round of the allocator becomes law."""
+        self.state.pass_time(self.now)
         facts = self.allocator.decide(self.now)
         if facts:
             self.say(*facts, by="allocator")

@@ -132,11 +132,11 @@ def test_changes_that_nobody_looks_at_are_let_go_of_and_who_looks_then_is_told_t
         job = told.admit("ml/one")
         told.cancel(job)
         told.say(f.JobEndedV1(job=job.key, attempt=0, state="cancelled", cause="cancelled"), by="allocator")
-    pending = told.state.pending
-    assert (len(pending.stale) <= 8, pending.missed) == (True, True)
+    changes = told.state.pending.changes
+    assert (len(changes.groups) <= 8, changes.missed) == (True, True)
 
     jobs = [told.admit(queue) for queue in ("ml/one", "ml/two", "ml/half", "ml/cpu")]
 
     rounds = [*told.allocate(), *told.allocate()]
     granted = {fact.job for fact in rounds if isinstance(fact, f.LeaseGrantedV1)}
-    assert (granted, pending.missed) == ({job.key for job in jobs}, False)
+    assert (granted, changes.missed) == ({job.key for job in jobs}, False)

@@ -77,6 +77,7 @@ def test_what_one_policy_uses_of_its_tenants_share_moves_the_jobs_of_the_others(
     other = told.admit("b/one", tenant="acme", priority=9)
     told.say(*told.allocator.decide(told.now)[:1], by="allocator")
     index.refresh()
+    candidates, number = index.candidates_of(waiting, "hall")
 
     assert other.state == "starting"
     assert (before, candidates.inside >> number & 1, candidates.borrowing >> number & 1) == (1, 0, 0)

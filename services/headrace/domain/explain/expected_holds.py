@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from headrace.domain.model.jobs import JobRecord
     from headrace.domain.model.nodes import NodeState
     from headrace.domain.model.requests import Request
-    from headrace.domain.queueing.queue_projection import ProjectedEntry, QueueProjection, Standing
+    from headrace.domain.queueing.queue_projection import ProjectedEntry, QueueProjection
+    from headrace.domain.queueing.ranking import Rank
     from headrace.domain.state.pools import PoolState
     from headrace.domain.state.state import State
 
@@ -85,7 +86,7 @@ class ExpectedHolds:
         """Whether anything is kept."""
         return any(self._holds.values())
 
-    def in_order(self, name: str) -> list[tuple[Standing, str]]:
+    def in_order(self, name: str) -> list[tuple[Rank, str]]:
         """(rank, job) of those for whom something is kept in a pool, best first."""
         ranked = [(self._line.rank(name, hold.job), key) for key, hold in self._holds[name].items()]
         return sorted((rank, key) for rank, key in ranked if rank is not None)

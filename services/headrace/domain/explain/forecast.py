@@ -280,7 +280,7 @@ class _Run:
     def _start(self, name: str, entry: ProjectedEntry, places: tuple[Place, ...], moment: int) -> None:
         """Somebody else starts."""
         job = entry.job
-        is_before = entry[:2] < self._line.standing(name, self._job)
+        is_before = entry.rank < self._line.standing(name, self._job)
         self._holds.hide()
         self._holds.end(job)
         holding = JobHolding(job, self._pools[name], places)
@@ -313,7 +313,7 @@ class _Run:
                 best = found if best is None or (found is not None and found[0] < best[0]) else best
             if best is None:
                 return None
-            if length == len(holders) or best[0][:2] <= holders[length][0]:
+            if length == len(holders) or best[0].rank <= holders[length][0]:
                 if loans:
                     holds.show(name, holds.not_lent(name, stage, best[0].job, moment))
                     best = best[0], find_places(self._state, best[0].job, pool) or best[1]

@@ -18,6 +18,7 @@ from headrace.domain.indexes.pending import place_in_line
 from headrace.domain.model.census import HARDWARE
 from headrace.domain.placement.placement import may_hold, pick_now
 from headrace.domain.queueing.queue_position import groups_ahead
+from headrace.domain.queueing.ranking import rank_of_job
 from headrace.domain.state.quota import Shortfall, over_limit, over_reservation, scopes_of, to_grant, with_reservation
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from headrace.domain.explain.wait_reasons import Wait
     from headrace.domain.model.jobs import JobRecord
     from headrace.domain.model.requests import Request
+    from headrace.domain.queueing.ranking import Rank
     from headrace.domain.state.pools import PoolState
     from headrace.domain.state.state import State
 
@@ -106,15 +108,15 @@ def _fit(state: State, job: JobRecord, pool: PoolState, now: int) -> str:
 
 def waiters(state: State, job: JobRecord, pool: PoolState) -> tuple[tuple[Waiter, ...], int]:
     """The waiting jobs that go before it in the pool, best first; and how many more of its own tenant there are."""
-    own: list[tuple[object, object, JobRecord]] = []
+    own: list[tuple[Rank, JobRecord]] = []
     others: Amounts = {}
     for rank, members in groups_ahead(state, job, pool):
         if members[0].tenant == job.tenant:
-            own += [(rank, place_in_line(member), member) for member in members]
+            own += [(rank_of_job(rank, place_in_line(member)), member) for member in members]
         else:
             add_to(others, times(members[0].request.total, len(members)))
     own.sort()
-    shown = [Waiter(job=member.key, request=_without_job(member.request.total)) for _, _, member in own[:SHOWN_MAX]]
+    shown = [Waiter(job=member.key, request=_without_job(member.request.total)) for _, member in own[:SHOWN_MAX]]
     listed = [*shown, Waiter(request=_told(others, job))] if others else shown
     return tuple(listed), max(0, len(own) - SHOWN_MAX)
 

@@ -15,7 +15,7 @@ from headrace.domain.state.account_numbers import retire
 from headrace.domain.state.job_deadlines import watch
 from headrace.domain.state.meters import set_meters
 from headrace.domain.state.pools import PoolState
-from headrace.domain.state.quota import policy_scope
+from headrace.domain.state.quota import open_scope, open_scopes
 from headrace.domain.state.state import GovernanceObject
 from headrace.domain.state.supply import recount
 
@@ -153,12 +153,21 @@ def join_pool(state: State, node: NodeState) -> None:
 def _profile_applied(state: State, fact: f.ProfileAppliedV1, sequence: int, _place: int) -> None:
     _open(state, "profile", fact.profile.tenant, fact.profile.name)
     state.profiles[fact.profile.tenant, fact.profile.name] = GovernanceObject(fact.profile, sequence)
+    _reopen_scopes(state, fact.profile.name)
     _changed(state, sequence)
+
+
+def _reopen_scopes(state: State, profile: str) -> None:
+    """Jobs of a profile may go to other pools now."""
+    for policy in (*state.policies.values(), *state.deleted_policies.values()):
+        if profile in policy.profiles:
+            open_scopes(state, policy, profile)
 
 
 def _profile_deleted(state: State, fact: f.ProfileDeletedV1, sequence: int, _place: int) -> None:
     state.profiles.pop((fact.tenant, fact.name), None)
     _open(state, "profile", fact.tenant, fact.name)
+    _reopen_scopes(state, fact.name)
     _changed(state, sequence)
 
 
@@ -176,8 +185,10 @@ def _policy_applied(state: State, fact: f.PolicyAppliedV1, sequence: int, _place
     policy.document, policy.revision = document, sequence
     policy.wide.reservation, policy.wide.limit = _wide_reservation(document), dict(document.limit)
     for pool in {*policy.scopes, *document.per_pool}:
-        scope, block = policy_scope(policy, pool), document.per_pool.get(pool)
+        scope, block = open_scope(policy, pool), document.per_pool.get(pool)
         scope.reservation, scope.limit = (block.reservation, dict(block.limit)) if block else (None, {})
+    for link in document.profiles:
+        open_scopes(state, policy, link.name)
     _set_terms(state, policy)
     if others:
         _name_members_beyond(state, policy)

@@ -21,6 +21,7 @@ from headrace.domain.model.requests import intern_request
 from headrace.domain.state import capacity, rate_limit, used_ids
 from headrace.domain.state.job_deadlines import watch
 from headrace.domain.state.meters import charge
+from headrace.domain.state.quota import open_scopes
 from headrace.domain.state.state import IDS_REMEMBERED
 
 if TYPE_CHECKING:
@@ -61,6 +62,8 @@ def _job_admitted(state: State, fact: f.JobAdmittedV1, sequence: int, place: int
     )
     state.jobs[fact.job] = job
     used_ids.note(state, fact.job)
+    if job.profile not in policy.profiles:
+        open_scopes(state, policy, job.profile)
     policy.pending += 1
     rate_limit.take(state, tenant)
     _count(state, job, profile)

@@ -30,7 +30,10 @@ Place = tuple[int, int, tuple[int, int], str]
 
 
 def place_in_line(job: JobRecord) -> Place:
-    """What jobs of one group are ordered by: priority, then time admitted, order of submission, key (R15 (6)-(8))."""
+    """What jobs of one group are ordered by: priority, then time admitted, order of submission, key (R15 (6)-(8)).
+
+    `_is_older` compares without making these, as the fold adds each job; `ranking.rank_of_job` puts them behind the rank of the group.
+    """
     return -job.priority, job.admitted_at, job.order, job.key
 
 
@@ -96,21 +99,38 @@ class JobGroup:
         return True
 
 
-class Pending:
-    """All groups, and the jobs that stand aside. `stale` collects groups that have changed, once somebody watches.
+class Changes:
+    """What a reader has to look at again: groups whose head, and policies whose accounts, may have changed since its last look.
 
-    `missed`: so many had changed before anybody looked that they were let go of: who watches has to look at all groups. A standby and an
-    auditor of other releases' records fold for days without ever looking.
+    `missed`: it has to look at all groups. More than `STALE_MAX` changes are not kept, because a standby, and an auditor of another
+    release's records, fold for days without a look.
     """
 
-    __slots__ = ("_delayed", "aside", "by_policy", "groups", "missed", "stale")
+    __slots__ = ("groups", "missed", "policies")
+
+    def __init__(self, *, missed: bool = False) -> None:
+        self.groups: dict[JobGroup, None] = {}
+        self.policies: dict[PolicyState, None] = {}
+        self.missed = missed
+
+    def note(self, group: JobGroup) -> None:
+        """The group's head may be another now."""
+        if len(self.groups) >= STALE_MAX:
+            self.groups.clear()
+            self.missed = True
+        self.groups[group] = None
+
+
+class Pending:
+    """All groups, and the jobs that stand aside. `changes` belongs to the reader that follows them (`watch`); None: nobody does."""
+
+    __slots__ = ("_delayed", "aside", "by_policy", "changes", "groups")
 
     def __init__(self) -> None:
         self.groups: dict[tuple[object, ...], JobGroup] = {}
         self.aside: dict[str, JobRecord] = {}
         self.by_policy: dict[tuple[str, str], dict[JobGroup, None]] = {}
-        self.stale: dict[JobGroup, None] | None = None
-        self.missed = False
+        self.changes: Changes | None = None
         self._delayed: list[tuple[int, str, JobRecord]] = []
 
     def add(self, job: JobRecord, now: int) -> None:
@@ -180,11 +200,13 @@ class Pending:
 
     def mark(self, group: JobGroup) -> None:
         """The group's head may be another now."""
-        if self.stale is not None:
-            if len(self.stale) >= STALE_MAX:
-                self.stale.clear()
-                self.missed = True
-            self.stale[group] = None
+        if self.changes is not None:
+            self.changes.note(group)
+
+    def watch(self, *, missed: bool = False) -> Changes:
+        """A new reader's changes, from now on. Only one reader follows at a time."""
+        self.changes = Changes(missed=missed)
+        return self.changes
 
     def group_of(self, job: JobRecord) -> JobGroup | None:
         """The group in which the job stands in line, if it does."""

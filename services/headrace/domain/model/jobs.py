@@ -50,7 +50,7 @@ class Scope:
 
 @dataclass(slots=True, eq=False)
 class PolicyState:
-    """A policy as written, and what its jobs hold. `scopes` has one account for each pool one of its jobs ever aimed at."""
+    """A policy as written, and what its jobs hold. `scopes`: its account in each pool that its jobs may go to, or hold leases in."""
 
     document: Policy
     revision: int
@@ -63,6 +63,8 @@ class PolicyState:
     meters: dict[str, BudgetMeter] = field(default_factory=dict)
     share_base: dict[str, int] = field(default_factory=dict, metadata=AID)
     """Capacity of the pools reached, per key, for the dominant share (R15); emptied when capacity changes."""
+    profiles: set[str] = field(default_factory=set, metadata=AID)
+    """Profiles that it links or has had jobs of: in their pools its accounts are open (`quota.open_scopes`)."""
     totals: dict[str, tuple[tuple[Amounts, ...], tuple[Amounts, ...]]] = field(default_factory=dict, metadata=AID)
     """Pool to where leases count, preemptible ones and others (`scopes.totals_of`); emptied when documents change."""
 

@@ -13,7 +13,7 @@ from headrace.domain.indexes.pending import JobGroup, place_in_line
 from headrace.domain.queueing.access import may_enter
 from headrace.domain.queueing.freeze_drain import pool_closing, queue_closing
 from headrace.domain.queueing.gates import gated, must_borrow
-from headrace.domain.queueing.ranking import StaticRank, compose, dominant_share, ranks_by_firm, static_rank
+from headrace.domain.queueing.ranking import StaticRank, dominant_share, rank_of_group, ranks_by_firm, static_rank
 from headrace.domain.state.quota import over_limit, over_reservation, scopes_of, to_grant, with_reservation
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class GroupRanks:
 
     def _rank(self, queue: _Queue, group: JobGroup) -> GroupRank:
         inside = self._fits(queue, group, firm=ranks_by_firm(self._state, preemptible=group.preemptible))
-        return compose(queue.static, 0 if inside else self._share(group.policy), inside=inside)
+        return rank_of_group(queue.static, 0 if inside else self._share(group.policy), inside=inside)
 
     def _may_hold(self, queue: _Queue, group: JobGroup) -> bool:
         """Whether one that is not preemptible may start, though it does not rank inside the reservation (R17)."""

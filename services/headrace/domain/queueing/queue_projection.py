@@ -10,10 +10,10 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.domain.indexes.pending import Place, place_in_line
+from headrace.domain.indexes.pending import place_in_line
 from headrace.domain.model.jobs import JobRecord
 from headrace.domain.queueing.queue_position import GroupRanks
-from headrace.domain.queueing.ranking import GroupRank
+from headrace.domain.queueing.ranking import Rank, rank_of_job
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -28,14 +28,9 @@ if TYPE_CHECKING:
 class ProjectedEntry(NamedTuple):
     """The next job of a group as it stands in one pool; `number` is the group's here."""
 
-    rank: GroupRank
-    own: Place
+    rank: Rank
     number: int
     job: JobRecord
-
-
-Standing = tuple[GroupRank, Place]
-"""What one job is ordered by in a pool."""
 
 
 class QueueProjection:
@@ -92,19 +87,19 @@ class QueueProjection:
             job = self._heads[number]
             rank = self._ranks[pool].of(self._groups[number]) if job is not None else None
             if rank is not None and job is not None:
-                new = self._entries[pool, number] = ProjectedEntry(rank, place_in_line(job), number, job)
+                new = self._entries[pool, number] = ProjectedEntry(rank_of_job(rank, place_in_line(job)), number, job)
                 insort(line, new)
         return line
 
-    def rank(self, pool: str, job: JobRecord) -> Standing | None:
+    def rank(self, pool: str, job: JobRecord) -> Rank | None:
         """What a job that stands in line is ordered by; None where something but room keeps it out."""
         number = self._numbers.get(self._state.pending.group_for(job))
         rank = None if number is None or self._heads[number] is None else self._ranks[pool].of(self._groups[number])
-        return None if rank is None else (rank, place_in_line(job))
+        return None if rank is None else rank_of_job(rank, place_in_line(job))
 
-    def standing(self, pool: str, job: JobRecord) -> Standing:
+    def standing(self, pool: str, job: JobRecord) -> Rank:
         """Where a job of the last group, that of the one who asks, stands in a pool, whether or not it may be granted anything there."""
-        return self._ranks[pool].at_least(self._groups[-1]), place_in_line(job)
+        return rank_of_job(self._ranks[pool].at_least(self._groups[-1]), place_in_line(job))
 
     def is_open(self, pool: str) -> bool:
         """Whether nothing but room keeps the one who asks from being granted something in a pool."""
@@ -112,7 +107,7 @@ class QueueProjection:
 
     def ahead(self, pool: str, job: JobRecord) -> Iterator[tuple[Request, int]]:
         """What those who still go before the one who asks want in a pool, and how many they are, group by group."""
-        mine, own = self.standing(pool, job)
+        mine, own = self._ranks[pool].at_least(self._groups[-1]), place_in_line(job)
         for number, group in enumerate(self._groups):
             head = self._heads[number]
             rank = self._ranks[pool].of(group) if head is not None else None

@@ -1,4 +1,4 @@
-"""Who goes first (R15). One comparator; its list is the docstring of `compose`."""
+"""Who goes first (R15). One comparator: `rank_of_group` and `rank_of_job` are its only composition, and nothing else joins its parts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headrace.domain.state.supply import known_to
 if TYPE_CHECKING:
     from headrace.contracts.documents.model import Profile
     from headrace.contracts.values.amounts import Amounts
-    from headrace.domain.indexes.pending import JobGroup
+    from headrace.domain.indexes.pending import JobGroup, Place
     from headrace.domain.model.jobs import JobRecord, PolicyState
     from headrace.domain.state.pools import PoolState
     from headrace.domain.state.state import State
@@ -27,15 +27,20 @@ GroupRank = tuple[int, int, int, int, int]
 Rank = tuple[int, int, int, int, int, int, int, tuple[int, int], str]
 
 
-def compose(static: StaticRank, share: int, *, inside: bool) -> GroupRank:
-    """The key by which groups are ordered in a pool, smaller first: the one place where R15's list is put together.
+def rank_of_job(group: GroupRank, place: Place) -> Rank:
+    """The key by which jobs are ordered in a pool, smaller first, of its group's rank and its `place_in_line`: R15's list.
 
     1. fits in the unused reservation, 2. the pool's profile order, 3. the profile's policy order, 4. policy priority, higher first,
-    5. dominant share of borrowed use, smaller first (borrowers only). Of one group's jobs, `place_in_line` decides: 6. job priority,
-    higher first, 7. time admitted, 8. order of submission, then the job's key.
+    5. dominant share of borrowed use, smaller first (borrowers only), 6. job priority, higher first, 7. time admitted, 8. order of
+    submission, then the job's key.
 
     `allocator.pool_queue` keeps candidates in this order without composing it for each; a property compares its grants with `rank`.
     """
+    return (*group, *place)
+
+
+def rank_of_group(static: StaticRank, share: int, *, inside: bool) -> GroupRank:
+    """(1)-(5) of `rank_of_job`, which all jobs of a group have in common."""
     return (0, *static, 0) if inside else (1, *static, share)
 
 
@@ -71,7 +76,8 @@ def _fits(state: State, group: JobRecord | JobGroup, pool: PoolState, *, firm: b
 def rank(state: State, group: JobRecord | JobGroup, job: JobRecord, pool: PoolState, *, inside: bool) -> Rank:
     """The key by which candidates of a pool are ordered, smaller first: that of the group, then the job's place in it (R15)."""
     share = 0 if inside else dominant_share(state, group.policy)
-    return (*compose(static_rank(state, group.policy, group.profile, pool), share, inside=inside), *place_in_line(job))
+    static = static_rank(state, group.policy, group.profile, pool)
+    return rank_of_job(rank_of_group(static, share, inside=inside), place_in_line(job))
 
 
 def static_rank(state: State, policy: PolicyState, profile: str, pool: PoolState) -> StaticRank:

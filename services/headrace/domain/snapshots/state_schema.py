@@ -37,7 +37,7 @@ from headrace.domain.model import (
     tokens,
 )
 from headrace.domain.model import nodes as machines
-from headrace.domain.state import capacity, job_deadlines, pools, state
+from headrace.domain.state import capacity, job_deadlines, pools, quota, state
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -184,7 +184,7 @@ _NEVER = object()
 
 
 def _used_scopes(scopes: dict[str, jobs.Scope]) -> dict[str, jobs.Scope]:
-    """Accounts come into being when somebody looks; one that says nothing is not told from one that is not there."""
+    """Accounts that say nothing are left out: which of them are open depends on documents that have changed since."""
     return {
         pool: scope
         for pool, scope in sorted(scopes.items())
@@ -235,7 +235,7 @@ def stands(blank: Any, name: str) -> Any:
 
 
 def rebuild(made: state.State) -> None:
-    """The aids of a state whose truth is complete: the classes of nodes in each pool, the line of pending jobs, and what is due."""
+    """The aids of a state whose truth is complete: classes of nodes in each pool, the line of pending jobs, open accounts, what is due."""
     for pool in made.pools.values():
         pool.index = NodeIndex(pool.document)
         pool.index.weigh(pool.mix.stated, amended=made.terms.amended)
@@ -246,7 +246,20 @@ def rebuild(made: state.State) -> None:
             capacity.tally(made, node, 1)
     made.pending = Pending()
     made.pending.refill(made.jobs.values(), made.now)
+    for policy in (*made.policies.values(), *made.deleted_policies.values()):
+        for link in policy.document.profiles:
+            quota.open_scopes(made, policy, link.name)
+    for group in made.pending.groups.values():
+        _open_scopes(made, group.policy, group.profile)
+    for job in made.pending.aside.values():
+        _open_scopes(made, job.policy, job.profile)
     for job in made.jobs.values():
         if job.leases:
+            _open_scopes(made, job.policy, job.profile)
             job_deadlines.watch(made, job)
             capacity.note_lasting(made.pools, job)
+
+
+def _open_scopes(made: state.State, policy: jobs.PolicyState, profile: str) -> None:
+    if profile not in policy.profiles:
+        quota.open_scopes(made, policy, profile)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from headrace.contracts.facts.fact import Place
 from headrace.contracts.values.amounts import CPU, GPU, GPU_UNITS, MEMORY
 from headrace.domain.model.devices import counted
-from headrace.domain.state.quota import scopes_of, totals_of
+from headrace.domain.state.quota import open_scope, scopes_of, totals_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -139,6 +139,7 @@ def note_lasting(pools: Mapping[str, PoolState], job: JobRecord) -> None:
 
 def yield_use(state: State, job: JobRecord, pool: PoolState, held: HeldDevices, sign: int) -> None:
     """With sign 1: what is held makes room for a nominated preemptor and counts no more in tests (R17). With -1: it does again."""
+    open_scope(job.policy, pool.document.name)
     move([(scope.use, scope.apart) for scope in scopes_of(state, job.policy, pool.document.name)], held.amounts, sign)
     count_place(pool, held, use=-sign, leased=0)
     _mark(state, job)
@@ -173,6 +174,7 @@ def lift(state: State, preemption: Preemption) -> None:
 def _nominate(state: State, preemption: Preemption, sign: int) -> None:
     pool, job, total = state.pools[preemption.pool], preemption.job, preemption.total
     keep(state, preemption.places, sign)
+    open_scope(job.policy, preemption.pool)
     scopes = scopes_of(state, job.policy, preemption.pool)
     add([scope.use for scope in scopes], total, sign)
     add([scope.apart for scope in scopes], total, -sign)
@@ -185,9 +187,10 @@ def _nominate(state: State, preemption: Preemption, sign: int) -> None:
 
 
 def _mark(state: State, job: JobRecord) -> None:
-    """For whoever watches: the accounts of the job's policy have changed."""
-    if state.stale is not None:
-        state.stale[job.policy] = None
+    """The accounts of the job's policy have changed."""
+    changes = state.pending.changes
+    if changes is not None:
+        changes.policies[job.policy] = None
 
 
 def add(totals: Sequence[Amounts], amounts: Amounts, sign: int) -> None:

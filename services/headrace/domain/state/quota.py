@@ -35,18 +35,36 @@ class Shortfall(NamedTuple):
 
 
 def policy_scope(policy: PolicyState, pool: str) -> Scope:
-    """The policy's account in one pool, made when first needed; without a document block it limits nothing."""
+    """The policy's account in one pool. If none is open there: an empty one, which the state does not keep."""
+    scope = policy.scopes.get(pool)
+    return _new_scope(policy, pool) if scope is None else scope
+
+
+def open_scope(policy: PolicyState, pool: str) -> Scope:
+    """The policy's account in one pool, opened if it was not; without a document block it limits nothing."""
     scope = policy.scopes.get(pool)
     if scope is None:
-        tenant, name = policy.key
-        block = policy.document.per_pool.get(pool)
-        scope = policy.scopes[pool] = Scope(
-            "policy",
-            f"policy {tenant}/{name} in pool {pool}",
-            block.reservation if block else None,
-            dict(block.limit) if block else {},
-        )
+        scope = policy.scopes[pool] = _new_scope(policy, pool)
     return scope
+
+
+def _new_scope(policy: PolicyState, pool: str) -> Scope:
+    tenant, name = policy.key
+    block = policy.document.per_pool.get(pool)
+    limit = dict(block.limit) if block else {}
+    return Scope("policy", f"policy {tenant}/{name} in pool {pool}", block.reservation if block else None, limit)
+
+
+def open_scopes(state: State, policy: PolicyState, profile: str) -> None:
+    """Open the policy's accounts in the pools of a profile.
+
+    The fold does so for profiles that the policy links or has jobs of, when one of the documents changes. So decisions find accounts, and
+    open none.
+    """
+    policy.profiles.add(profile)
+    document = state.profile(policy.document.tenant, profile)
+    for pool in document.pools if document is not None else ():
+        open_scope(policy, pool)
 
 
 def scopes_of(state: State, policy: PolicyState, pool: str) -> tuple[Scope, ...]:
@@ -60,6 +78,7 @@ def totals_of(state: State, policy: PolicyState, pool: PoolState, *, firm: bool)
     """Where a lease of `policy` in `pool` counts as use: there, in each account, and with `firm` in what is not preemptible too (R17)."""
     known = policy.totals.get(pool.document.name)
     if known is None:
+        open_scope(policy, pool.document.name)
         scopes = scopes_of(state, policy, pool.document.name)
         uses = (pool.use, *(scope.use for scope in scopes))
         known = policy.totals[pool.document.name] = uses, uses + tuple(scope.firm for scope in scopes)

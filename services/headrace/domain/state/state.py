@@ -118,8 +118,13 @@ class State:
     """(tenant, job id) to the job's key (`known_ids`); built at the first query."""
     running: dict[PolicyState, RunningIndex] = field(default_factory=dict, metadata=AID)
     """Of each policy with jobs that might yield (R24): those jobs."""
-    stale: dict[PolicyState, None] | None = field(default=None, metadata=AID)
-    """Policies whose accounts have changed since somebody who watches last took them."""
+
+    def pass_time(self, now: int) -> None:
+        """Make true what follows from time alone: pending jobs whose back-off is over by `now` join the line.
+
+        Call it before a decision at log time `now`. It changes an index only; the fold does the same with the time of each record.
+        """
+        self.pending.ripen(now)
 
     def pool_of(self, node: NodeState) -> PoolState | None:
         """The pool that a node is in; None outside all pools."""

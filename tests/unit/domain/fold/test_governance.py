@@ -3,10 +3,12 @@
 import pytest
 
 from headrace.contracts import facts as f
-from headrace.contracts.documents.model import Policy, Pool, Scope, Share, Tenant
+from headrace.contracts.documents.model import Policy, Pool, Profile, Scope, Share, Tenant
 from headrace.contracts.values.amounts import GPU, GPU_UNITS
 from headrace.domain.model.job_states import JobState
+from headrace.domain.snapshots.snapshot import copy_of
 from tests.unit.domain.hall import Hall, gpus
+from tests.unit.domain.site import Site, policy
 
 
 def test_a_node_belongs_to_the_pool_whose_selector_it_matches_and_follows_the_selector():
@@ -38,6 +40,24 @@ def test_a_policy_without_any_reservation_block_has_reservation_zero_and_one_wit
     hall.say("governance", f.PolicyAppliedV1(author="a.b", policy=document))
     pooled = hall.state.policies["acme", "pooled"]
     assert (pooled.wide.reservation, pooled.scopes["hall"].reservation, pooled.scopes["hall"].limit) == (None, gpus(2), gpus(3))
+
+
+def test_accounts_are_open_in_every_pool_that_jobs_of_a_policy_may_go_to():
+    def at(*pools: str) -> Profile:
+        return Profile(name="one", request=gpus(1), pools=pools)
+
+    site = Site(policy("dev"))
+    dev, key = site.state.policies["default", "dev"], ("default", "dev")
+    seen = [sorted(dev.scopes)]
+    site.law(at("hall", "annex"))
+    seen += [sorted(dev.scopes), sorted(copy_of(site.state).policies[key].scopes)]
+    assert seen == [["hall"], ["annex", "hall"], ["annex", "hall"]]
+
+    site.law(Profile(name="unlinked", request=gpus(1), pools=("cellar",)))
+    site.admit("a", "dev/unlinked")
+    seen = [sorted(dev.scopes), sorted(copy_of(site.state).policies[key].scopes)]
+    site.law(Profile(name="unlinked", request=gpus(1), pools=("cellar", "attic")))
+    assert (*seen, sorted(dev.scopes)) == (["annex", "cellar", "hall"],) * 2 + (["annex", "attic", "cellar", "hall"],)
 
 
 @pytest.mark.parametrize("is_deleted", [False, True], ids=["a policy", "a deleted policy"])

@@ -256,23 +256,23 @@ def test_a_back_off_that_a_later_one_replaced_lets_nobody_in_early():
     assert seen == [([], ["a"]), ([["a"]], [])]
 
 
-def test_who_watches_is_told_which_groups_may_have_another_head():
+def test_a_reader_is_told_which_groups_may_have_another_head():
     site = Site()
     pending, job = site.state.pending, site.admit("before")
-    pending.stale = {}
+    changes = pending.watch()
     group = pending.group_of(job)
     other = site.admit("after", "dev/two")
-    assert list(pending.stale) == [pending.group_of(other)]
-    pending.stale = {}
+    assert list(changes.groups) == [pending.group_of(other)]
+    changes = pending.watch()
     pending.remove(job)
     pending.remove(job)
-    assert list(pending.stale) == [group]
+    assert list(changes.groups) == [group]
 
 
-def test_nobody_watches_and_nothing_is_collected():
+def test_without_a_reader_nothing_is_collected():
     site = Site()
     site.admit("a")
-    assert site.state.pending.stale is None
+    assert site.state.pending.changes is None
 
 
 def test_who_has_once_avoided_a_node_stands_with_the_others_when_the_line_is_filled_anew():

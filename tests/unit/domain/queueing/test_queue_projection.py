@@ -60,7 +60,7 @@ def test_one_that_something_but_room_keeps_out_stands_in_no_line_but_is_known_wh
     line = line_of(hall, job)
     assert (line.is_open("hall"), first(line, job)) == (False, "x")
     entry = line.first("hall", other.request)
-    assert line.standing("hall", job) > entry[:2]
+    assert line.standing("hall", job) > entry.rank
 
 
 def test_those_still_before_the_one_who_asks_are_counted_by_request():
@@ -97,5 +97,5 @@ def test_all_who_ask_for_the_same_stand_in_one_line_and_each_has_a_rank():
     line = line_of(hall, jobs["p"])
     heads = line.heads("hall", jobs["p"].request)
     assert [entry.job for entry in heads] == [jobs["q"], jobs["p"]]
-    assert [line.rank("hall", entry.job) for entry in heads] == [entry[:2] for entry in heads]
+    assert [line.rank("hall", entry.job) for entry in heads] == [entry.rank for entry in heads]
     assert line.oldest == jobs["p"].pending_since

@@ -105,11 +105,18 @@ def test_a_policy_with_a_block_for_one_pool_has_no_reservation_in_another():  # 
     assert asked == Shortfall(dev.wide, GPU, 0, gpus(1)[GPU], 0)
 
 
-def test_an_account_in_a_pool_is_made_once_and_without_a_block_it_limits_nothing():
+def test_an_account_in_a_pool_is_opened_once_and_without_a_block_it_limits_nothing():
+    _, dev = in_force()
+    annex = quota.open_scope(dev, "annex")
+    assert quota.open_scope(dev, "annex") is quota.policy_scope(dev, "annex") is annex
+    assert (annex.kind, annex.name, annex.reservation, annex.limit) == ("policy", "policy default/dev in pool annex", None, {})
+
+
+def test_a_look_at_an_account_opens_none():
     _, dev = in_force()
     annex = quota.policy_scope(dev, "annex")
-    assert quota.policy_scope(dev, "annex") is annex
-    assert (annex.kind, annex.name, annex.reservation, annex.limit) == ("policy", "policy default/dev in pool annex", None, {})
+    assert (annex.name, annex.reservation, annex.limit) == ("policy default/dev in pool annex", None, {})
+    assert "annex" not in dev.scopes
 
 
 def test_an_account_in_a_pool_begins_with_the_block_as_written():

@@ -25,7 +25,7 @@ def test_a_node_knows_the_name_of_its_pool_and_the_state_has_the_pool():
 
 def test_two_states_share_nothing():
     one, other = Site().state, State()
-    assert (one.jobs is other.jobs, one.pending is other.pending, other.pools, other.stale) == (False, False, {}, None)
+    assert (one.jobs is other.jobs, one.pending is other.pending, other.pools) == (False, False, {})
 
 
 def test_a_tenants_own_profile_hides_the_providers_of_the_same_name():
@@ -48,23 +48,17 @@ def test_the_default_tenant_always_exists_and_others_once_they_are_written():
     assert [site.state.has_tenant(name) for name in ("default", "acme", "nobody")] == [True, True, False]
 
 
-def watch(site: Site) -> None:
-    """From now on the fold collects what changes."""
-    site.state.stale, site.state.pending.stale = {}, {}
-
-
 def told(site: Site) -> tuple[list[str], list[str]]:
     """Names of the groups' profiles and of the policies that have changed since the last look."""
-    groups, policies = site.state.pending.stale or {}, site.state.stale or {}
-    if site.state.stale is not None:
-        watch(site)
-    return [group.profile for group in groups], [one.document.name for one in policies]
+    changes = site.state.pending.changes
+    site.state.pending.watch()
+    return [group.profile for group in changes.groups], [one.document.name for one in changes.policies]
 
 
-def test_who_watches_is_told_each_change_once():
+def test_a_reader_is_told_each_change_once():
     site = Site(policy("dev"), policy("ops"))
     site.node()
-    watch(site)
+    site.state.pending.watch()
     seen = [told(site)]
     job = site.admit("a")
     site.admit("b", "ops/two")
@@ -75,9 +69,8 @@ def test_who_watches_is_told_each_change_once():
     assert seen == [([], []), (["one", "two"], []), (["one"], ["dev"]), ([], [])]
 
 
-def test_nobody_watches_and_nothing_is_collected():
+def test_without_a_reader_nothing_is_collected():
     site = Site()
     site.node()
     site.grant(site.admit("one"), place("n1", 0))
-    assert (site.state.stale, site.state.pending.stale) == (None, None)
-    assert told(site) == ([], [])
+    assert site.state.pending.changes is None

@@ -1,0 +1,55 @@
+"""The watch over deciders names what a decision has changed, and passes over memos and trials that were undone."""
+
+from __future__ import annotations
+
+from headrace.domain.model.jobs import Scope
+from headrace.domain.state import capacity
+from tests.properties.unchanged import Unchanged
+from tests.unit.allocator.history import History, place, policy
+
+
+class Meddler:
+    """A decider that does something to a state, and states nothing."""
+
+    def __init__(self, does) -> None:
+        self.does = does
+
+    def decide(self, _now: int) -> tuple[()]:
+        self.does()
+        return ()
+
+    def next_wakeup(self) -> None:
+        return None
+
+
+def told(history: History, does) -> list[str]:
+    lines: list[str] = []
+    Unchanged("meddler", Meddler(does), history.state, lines.append).decide(history.now)
+    return lines
+
+
+def test_what_a_decision_changes_is_named_by_class_and_field():
+    history = History(policy("dev"))
+    history.node()
+    job = history.admit("dev/one")
+    dev = job.policy
+
+    assert told(history, lambda: setattr(job, "losses", 1)) == [
+        "a decision of meddler changed the state: JobRecord.losses: 0 -> 1"
+    ]
+    opened = told(history, lambda: dev.scopes.update(annex=Scope("policy", "looked at")))
+    assert [line.split(": ")[1].partition(" ")[0] for line in opened] == ["PolicyState.scopes", "Scope"]
+
+
+def test_a_trial_that_is_undone_and_a_memo_are_no_changes():
+    history = History(policy("dev"))
+    history.node()
+    job, hall = history.admit("dev/one"), history.state.pools["hall"]
+    where = place("n1", 0)
+
+    def tries() -> None:
+        capacity.take(history.state, job, hall, where)
+        capacity.give_back(history.state, job, hall, where)
+
+    assert told(history, tries) == []
+    assert told(history, lambda: capacity.take(history.state, job, hall, where)) != []

@@ -1,0 +1,150 @@
+"""Deciders whose every decision is held to leave the state as it is.
+
+`Whole` reads every field of every object that the state reaches, indexes and aids included, but for `MEMOS`: each of those is worked out
+when it is first asked for, and is the same whoever asks. Order in tables is left out, because no decision depends on it
+(`test_determinism`), and a trial that is undone may leave another.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import deque
+from collections.abc import Callable
+from enum import Enum
+from functools import cache
+from types import GetSetDescriptorType, MemberDescriptorType, NoneType
+from typing import Any, Protocol
+
+from headrace.contracts.facts.writers import ADMISSION
+from headrace.domain.indexes.fragmentation import Fragmentation
+from headrace.domain.indexes.gpu_model_balance import Steering
+from headrace.domain.indexes.node_classes import Shapes
+from headrace.domain.indexes.node_index import NodeIndex
+from headrace.domain.indexes.pending import JobGroup, Pending
+from headrace.domain.indexes.running_index import GrantBlock
+from headrace.domain.model.deadlines import Deadlines
+from headrace.domain.model.jobs import PolicyState
+from headrace.domain.model.nodes import NodeState
+from headrace.domain.state.state import State
+from headrace.simulate.world import World
+
+MEMOS: dict[type, frozenset[str]] = {
+    State: frozenset({"job_ids"}),  # made at the first look for an id, then kept by the fold
+    Pending: frozenset({"changes"}),  # the reader's own: what it has to look at again
+    JobGroup: frozenset({"heap", "lines"}),  # entries of jobs that have left go when they come to the front
+    Deadlines: frozenset({"_heap"}),  # the same
+    PolicyState: frozenset({"share_base", "totals"}),
+    NodeState: frozenset({"by_name"}),
+    GrantBlock: frozenset({"_span"}),
+    NodeIndex: frozenset(
+        {"_moved", "_numbers", "_seats", "_sections", "_supply", "_touched"}
+    ),  # looks at nodes when it is asked
+    Shapes: frozenset({"_counted", "_of_tag", "_slices", "_steps", "all"}),  # shapes that were asked about
+    Fragmentation: frozenset({"_by_cpu", "_by_memory", "_models", "_ways", "slices"}),
+    Steering: frozenset({"_cells", "_planned"}),
+}
+"""Class to the fields that are worked out when they are first asked for."""
+
+ATOMS = frozenset({NoneType, bool, int, str, bytes})
+
+
+@cache
+def stored(kind: type) -> tuple[str, ...]:
+    """The fields of a class, machine code or not, without memos."""
+    found: dict[str, None] = {}
+    for base in kind.__mro__:
+        slots = (name for name, what in vars(base).items() if isinstance(what, (MemberDescriptorType, GetSetDescriptorType)))
+        found |= dict.fromkeys(getattr(base, "__mypyc_attrs__", slots))
+    return tuple(name for name in found if not name.startswith("__") and name not in MEMOS.get(kind, ()))
+
+
+class Whole:
+    """Every object of a state by its identity, with its fields by value; where they hold objects, by the identity of those."""
+
+    def __init__(self, state: State) -> None:
+        self.objects: dict[int, tuple[Any, dict[str, Any]]] = {}
+        self._ahead: list[Any] = []
+        self._see(state)
+        while self._ahead:
+            thing = self._ahead.pop()
+            values = self.objects[id(thing)][1]
+            values |= {name: self._value(getattr(thing, name)) for name in stored(type(thing))}
+            if isinstance(thing, Steering):  # a cell that holds 0 says what one says that is not there
+                values["_held"] = {key: cell for key, cell in values["_held"].items() if cell != ("list", 0)}
+
+    def _see(self, thing: Any) -> tuple[str, int]:
+        if id(thing) not in self.objects:
+            self.objects[id(thing)] = (thing, {})
+            self._ahead.append(thing)
+        return "object", id(thing)
+
+    def _value(self, value: Any) -> Any:
+        kind = type(value)
+        if kind in ATOMS or isinstance(value, Enum):
+            return value
+        if isinstance(value, dict):
+            return {self._value(key): self._value(child) for key, child in value.items()}
+        if isinstance(value, (set, frozenset)):
+            return frozenset(map(self._value, value))
+        if isinstance(value, (list, tuple, deque, array)):
+            return kind.__name__, *map(self._value, value)
+        return self._see(value)
+
+    def since(self, before: Whole) -> list[str]:
+        """Where it is not as it was before: a line for each field, `Class.field: before -> after`."""
+        known = before.objects
+        lines = [f"{type(thing).__name__} is new" for number, (thing, _) in self.objects.items() if number not in known]
+        lines += [f"{type(thing).__name__} is gone" for number, (thing, _) in known.items() if number not in self.objects]
+        for number in self.objects.keys() & known.keys():
+            (thing, now), was = self.objects[number], known[number][1]
+            lines += [f"{type(thing).__name__}.{name}: {was[name]} -> {now[name]}" for name in now if now[name] != was[name]]
+        return sorted(lines)
+
+
+class Decides(Protocol):
+    """A decider of a world, or of a service."""
+
+    def decide(self, now: int) -> Any:
+        """What to state now."""
+
+    def next_wakeup(self) -> int | None:
+        """When it has to be asked again."""
+
+
+def fail(line: str) -> None:
+    """A changed state fails the test."""
+    raise AssertionError(line)
+
+
+class Unchanged:
+    """A decider over a state. `tell` hears of each field that its decisions change."""
+
+    def __init__(self, by: str, decider: Decides, state: State, tell: Callable[[str], None] = fail) -> None:
+        self.by, self.decider = by, decider
+        self.asked = 0
+        self._state, self._tell = state, tell
+
+    def decide(self, now: int) -> Any:
+        self.asked += 1
+        self._state.pass_time(now)
+        before = Whole(self._state)
+        decided = self.decider.decide(now)
+        moment = self.next_wakeup()
+        for line in Whole(self._state).since(before):
+            self._tell(f"a decision of {self.by} changed the state: {line}")
+        assert self.next_wakeup() == moment
+        return decided
+
+    def next_wakeup(self) -> int | None:
+        return self.decider.next_wakeup()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.decider, name)
+
+
+def hold_unchanged(world: World) -> list[Unchanged]:
+    """Put all deciders of the world under watch."""
+    held = {by: Unchanged(by, decider, world.state) for by, decider in world.deciders.items()}
+    world.deciders |= held
+    world.admission = Unchanged(ADMISSION, world.admission, world.state)
+    return [world.admission, *held.values()]
