@@ -16,7 +16,7 @@ from headrace.contracts.facts.fact import DeviceShare
 from headrace.contracts.values.amounts import GPU_UNITS
 from headrace.node_executor.devices.nvml import NvmlDevices
 from headrace.node_executor.enforcement import EnforcementRequest
-from headrace.node_executor.enforcement.device_isolation import GroupWall
+from headrace.node_executor.enforcement.device_isolation import CgroupDeviceList
 from headrace.node_executor.enforcement.discovery import unified_base
 from headrace.node_executor.enforcement.fences import Fences, Kit
 from headrace.node_executor.enforcement.mps import CONTROL, MpsFence
@@ -126,12 +126,12 @@ def test_without_its_nodes_a_gpu_cannot_be_used_and_with_them_it_can(devices: Nv
     base = unified_base("gpu-check")
     if not base or not os.path.exists("/dev/nvidiactl"):
         pytest.skip("cgroup version 2 is not mounted, or the driver's nodes are not here")
-    wall, share = GroupWall(base), DeviceShare(device=gpu, units=GPU_UNITS)
+    mechanism, share = CgroupDeviceList(base), DeviceShare(device=gpu, units=GPU_UNITS)
     env, answers = {"CUDA_VISIBLE_DEVICES": devices.gpu(gpu).uuid}, []
     for name, nodes in (("without", ()), ("with", devices.nodes((share,)))):
-        walled = wall.build(name, nodes, "")
-        answers.append(Trial().send(("take", "16"), env, walled.group))
-        wall.tear_down(name)
+        launch = mechanism.build(name, nodes, "")
+        answers.append(Trial().send(("take", "16"), env, launch.group))
+        mechanism.tear_down(name)
     os.rmdir(base)
     figure("answers of libcuda without and with the nodes", answers)
     assert answers[0][:1] not in ([], [0])

@@ -79,7 +79,7 @@ class MetricSource(NamedTuple):
 
 
 class MetricSources:
-    """All metrics of one process. `tell` registers a listener that receives each declared metric."""
+    """All metrics of one process. `subscribe` registers a listener that receives each declared metric."""
 
     def __init__(self) -> None:
         self.all: dict[str, MetricSource] = {}
@@ -111,11 +111,11 @@ class MetricSources:
         """Declare a histogram with one series per label values."""
         self._declare(MetricSource(name, says, "histogram", labels, read))
 
-    def tell(self, hear: Callable[[MetricSource], None]) -> None:
-        """Call `hear` with every metric, present and future."""
-        self._listeners.append(hear)
+    def subscribe(self, listener: Callable[[MetricSource], None]) -> None:
+        """Call `listener` with every metric, present and future."""
+        self._listeners.append(listener)
         for metric in self.all.values():
-            hear(metric)
+            listener(metric)
 
     def text(self) -> bytes:
         """All metrics in the text format of Prometheus."""
@@ -138,8 +138,8 @@ class MetricSources:
         if metric.name in self.all:
             raise ValueError(f"{metric.name} is declared twice")
         self.all[metric.name] = metric
-        for hear in self._listeners:
-            hear(metric)
+        for listener in self._listeners:
+            listener(metric)
 
 
 class _Read(Collector):

@@ -10,7 +10,7 @@ import structlog
 from headrace.node_executor import native
 from headrace.node_executor.arguments import Settings
 from headrace.node_executor.c_programs import CONTAINER_INIT, STATIC
-from headrace.node_executor.dependencies import Equipment
+from headrace.node_executor.dependencies import ExecutorDependencies
 from headrace.node_executor.enforcement.discovery import native_place
 from headrace.node_executor.runtimes.container import ContainerRuntime, remembered
 from headrace.node_executor.runtimes.container_run import EngineError
@@ -38,19 +38,19 @@ def containers_of(settings: Settings, engine: str, processes: ProcessRuntime) ->
     return ContainerRuntime(processes, socket, directory, init, f"{settings.name}:{os.path.realpath(settings.data)}")
 
 
-async def keep_reconciling(equipment: Equipment, every: float = RECONCILE_EVERY) -> None:
+async def keep_reconciling(dependencies: ExecutorDependencies, every: float = RECONCILE_EVERY) -> None:
     """Remove regularly the containers whose leases are over, including those left while their engine was away; until cancelled."""
     while True:
-        if equipment.containers is not None:
-            await reconcile(equipment, equipment.containers)
+        if dependencies.containers is not None:
+            await reconcile(dependencies, dependencies.containers)
         await asyncio.sleep(every)
 
 
-async def reconcile(equipment: Equipment, containers: ContainerRuntime) -> None:
+async def reconcile(dependencies: ExecutorDependencies, containers: ContainerRuntime) -> None:
     """Reconcile once; no effect if the engine does not answer."""
 
     def known() -> set[str]:
-        return {equipment.workspace.name(left.order) for left in equipment.journal.open.values()}
+        return {dependencies.workspace.name(left.order) for left in dependencies.journal.open.values()}
 
     try:
         removed, left = await containers.reconcile(known)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from headrace.node_executor.core.vocabulary import Action
 from headrace.node_executor.devices import Devices
-from headrace.node_executor.enforcement.enforcement_worker import Enclosing
+from headrace.node_executor.enforcement.enforcement_worker import EnforcementWorker
 from headrace.node_executor.files.workspace import Workspace
 from headrace.node_executor.launch.preparation import Preparation
 from headrace.node_executor.reporting.journal import Journal
@@ -17,7 +17,7 @@ from headrace.node_executor.runtimes import Runtime
 from headrace.node_executor.runtimes.container import ContainerRuntime
 
 
-class Equipment(NamedTuple):
+class ExecutorDependencies(NamedTuple):
     """Dependencies of the executor. `output_limit`: bytes of output kept for each replica; `contains`: it can run containers.
 
     `containers`: runs containers, and ends those of a former executor; None if none ever ran. `others`: functions that perform the
@@ -27,7 +27,7 @@ class Equipment(NamedTuple):
     workspace: Workspace
     preparation: Preparation
     devices: Devices
-    enclosing: Enclosing
+    enclosing: EnforcementWorker
     runtime: Runtime
     journal: Journal
     tracing: Tracing

@@ -20,24 +20,24 @@ import structlog
 from headrace.contracts.facts import AnyFact, LeaseEndedV1
 from headrace.contracts.messages.orders import LogsAnswer, LogsRequest, StartOrder
 from headrace.contracts.values.ids import lease_id
-from headrace.node_executor.aside import aside
 from headrace.node_executor.clock import clock
 from headrace.node_executor.core import vocabulary as v
 from headrace.node_executor.core.inbox import Inbox
 from headrace.node_executor.core.node import Node
 from headrace.node_executor.core.phases import Phase
-from headrace.node_executor.dependencies import Equipment
+from headrace.node_executor.daemon_thread import in_daemon_thread
+from headrace.node_executor.dependencies import ExecutorDependencies
 from headrace.node_executor.enforcement import Entered
-from headrace.node_executor.files.checkpoint_monitor import Saving
-from headrace.node_executor.files.inspection import Lookout
+from headrace.node_executor.files.checkpoint_monitor import CheckpointMonitor
+from headrace.node_executor.files.inspection import FileInspector
 from headrace.node_executor.files.retention import RetentionPolicy, prune
 from headrace.node_executor.launch.cgroups import killed_for_memory
 from headrace.node_executor.launch.environment import callback_environment
-from headrace.node_executor.launch.preempt_notice import Notice, write_notice
+from headrace.node_executor.launch.preempt_notice import PreemptNotice, write_notice
 from headrace.node_executor.launch.preparation import Prepared
 from headrace.node_executor.reporting.journal import Open
 from headrace.node_executor.reporting.log_requests import read_log
-from headrace.node_executor.resuming import Resuming
+from headrace.node_executor.resume_check import ResumeCheck
 from headrace.node_executor.running_lease import RunningLease
 from headrace.node_executor.runtimes import CALLBACK, CannotStart, End, Running, RuntimeListener
 from headrace.node_executor.runtimes.job_log import Output
@@ -55,10 +55,10 @@ class Executor:
     """The executor of one node. `state` takes facts for the ledger, in order."""
 
     def __init__(
-        self, node: Node, equipment: Equipment, state: Callable[[AnyFact], None], now: Callable[[], int] = clock
+        self, node: Node, dependencies: ExecutorDependencies, state: Callable[[AnyFact], None], now: Callable[[], int] = clock
     ) -> None:
         self._node = node
-        self._with = equipment
+        self._with = dependencies
         self._state = state
         self._now = now
         self._loop = asyncio.get_running_loop()
@@ -66,10 +66,10 @@ class Executor:
         self._waiting: dict[str, StartOrder] = {}
         self._untidy: list[RunningLease] = []
         self._held: dict[str, RunningLease] = {}
-        self._suspension = Suspension(equipment.devices)
-        lookout = Lookout()
-        self._saving = Saving(self.handle, now, lookout)
-        self._resuming = Resuming(lookout)
+        self._suspension = Suspension(dependencies.devices)
+        inspector = FileInspector()
+        self._checkpoint_monitor = CheckpointMonitor(self.handle, now, inspector)
+        self._resume_check = ResumeCheck(inspector)
         self.finished = asyncio.Event()
 
     @property
@@ -117,13 +117,13 @@ class Executor:
 
     async def look_for_checkpoints(self) -> None:
         """Look for new checkpoints of the running jobs."""
-        await self._saving.look(held for held in self._held.values() if held.running is not None)
+        await self._checkpoint_monitor.look(held for held in self._held.values() if held.running is not None)
 
     async def prune(self, kept: RetentionPolicy) -> None:
         """Remove files of finished jobs beyond the limits of retention."""
         alive = {os.path.basename(held.prepared.paths.control) for held in self._held.values()}
         now = self._now() / SECOND
-        gone = await aside(lambda: prune(self._with.workspace, kept, now, alive))
+        gone = await in_daemon_thread(lambda: prune(self._with.workspace, kept, now, alive))
         if gone:
             _log.info("pruned", things=gone)
 
@@ -173,7 +173,7 @@ class Executor:
 
     def _entered(self, held: RunningLease, entered: Entered) -> None:
         held.entered = entered
-        self._resuming.look_then(held, lambda: self._launch(held))
+        self._resume_check.look_then(held, lambda: self._launch(held))
 
     def _launch(self, held: RunningLease) -> None:
         held.entering = False
@@ -222,7 +222,7 @@ class Executor:
         paths = self._held[action.lease].prepared.paths
         hooked = paths.polls
         deadline = action.deadline if hooked else action.unhooked
-        complaint = write_notice(paths.preempt, Notice(action.reason, action.preemptor, deadline // SECOND))
+        complaint = write_notice(paths.preempt, PreemptNotice(action.reason, action.preemptor, deadline // SECOND))
         self.handle(v.Told(self._now(), action.lease, hooked, complaint or "told"))
 
     def _run_callback(self, action: v.RunCallback) -> None:
@@ -355,7 +355,7 @@ class Executor:
             code = None if held.lost else end.code
             self.handle(v.Exited(end.at, held.order.lease, code, finished, seen=self._now(), message=message))
 
-        self._saving.look_then(held, tell)
+        self._checkpoint_monitor.look_then(held, tell)
 
     def _callback_ended(self, held: RunningLease, end: End) -> None:
         held.callback = None
@@ -370,7 +370,7 @@ class Executor:
             result.startswith("failed") and lease is not None and lease.phase is Phase.CALLBACK
         ):  # killed by another program than the executor
             held.output.note(f"the abort callback {result}")
-        self._saving.look_then(held, lambda: self.handle(v.CallbackEnded(self._now(), held.order.lease, result)))
+        self._checkpoint_monitor.look_then(held, lambda: self.handle(v.CallbackEnded(self._now(), held.order.lease, result)))
 
     PERFORMS: ClassVar[dict[type[v.Action], Callable[[Executor, Any], None]]] = {
         v.Spawn: _spawn,

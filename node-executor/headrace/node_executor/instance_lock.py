@@ -10,12 +10,12 @@ WAIT = 10.0
 PAUSE = 0.01
 
 
-class Occupied(Exception):
+class DirectoryInUse(Exception):
     """Another executor uses the directory; the message says what to do."""
 
 
 class InstanceLock:
-    """Taken when created: waits for a dying predecessor, and for the starts that it has ordered. Raises `Occupied`, `OSError`.
+    """Taken when created: waits for a dying predecessor, and for the starts that it has ordered. Raises `DirectoryInUse`, `OSError`.
 
     `lock` is inherited by the spawner and by every keeper until it has recorded what it started: the holder of the lock can find all of
     it.
@@ -38,7 +38,7 @@ def _locked(path: str, wait: float) -> int:
         except BlockingIOError:
             if time.monotonic() > until:
                 os.close(descriptor)
-                raise Occupied(
+                raise DirectoryInUse(
                     f"another executor uses {os.path.dirname(path)}; stop it, or give this one another --data"
                 ) from None
             time.sleep(PAUSE)

@@ -28,16 +28,16 @@ from headrace.node_executor.clock import clock
 from headrace.node_executor.containers import containers_of, keep_reconciling
 from headrace.node_executor.core import vocabulary as v
 from headrace.node_executor.core.node import Node
-from headrace.node_executor.dependencies import Equipment
+from headrace.node_executor.dependencies import ExecutorDependencies
 from headrace.node_executor.enforcement.discovery import kit_for
-from headrace.node_executor.enforcement.enforcement_worker import Enclosing
+from headrace.node_executor.enforcement.enforcement_worker import EnforcementWorker
 from headrace.node_executor.enforcement.fences import Fences
 from headrace.node_executor.enforcement.owners import Owners
 from headrace.node_executor.executor import Executor
 from headrace.node_executor.files.disk_usage import Measuring, Size
 from headrace.node_executor.files.retention import RetentionPolicy
 from headrace.node_executor.files.workspace import Workspace, shows_polling
-from headrace.node_executor.instance_lock import InstanceLock, Occupied
+from headrace.node_executor.instance_lock import DirectoryInUse, InstanceLock
 from headrace.node_executor.launch.account_numbers import AccountNumbers
 from headrace.node_executor.launch.accounts import OWN, Accounts, chosen
 from headrace.node_executor.launch.cgroups import CONTROLLERS, Groups, group_name
@@ -45,7 +45,7 @@ from headrace.node_executor.launch.environment import inherited
 from headrace.node_executor.launch.preparation import Bounds, Preparation
 from headrace.node_executor.launch.secrets import references
 from headrace.node_executor.metrics import show
-from headrace.node_executor.monitors import Audience, Watching
+from headrace.node_executor.monitors import DeviceMonitors, MonitorListeners
 from headrace.node_executor.reporting.journal import Journal
 from headrace.node_executor.reporting.ledger import FactWriter
 from headrace.node_executor.reporting.link import BusListener, Link, LinkTimings
@@ -84,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     configure_logs(settings.name)
     try:
         asyncio.run(run(settings))
-    except Occupied as error:
+    except DirectoryInUse as error:
         _log.error("occupied", reason=str(error))
         return FAILED
     except (OSError, BadAddress) as error:
@@ -97,22 +97,22 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 async def run(settings: Settings) -> None:
-    """Run the executor from start to stop. Raises `Occupied`, or `OSError` if the data directory cannot be used."""
+    """Run the executor from start to stop. Raises `DirectoryInUse`, or `OSError` if the data directory cannot be used."""
     stop = Stop(settings.on_stop == END)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, stop.heard, number)
     os.makedirs(settings.data, 0o700, exist_ok=True)
     instance = InstanceLock(settings.data)
     try:
-        watching = Watching(settings.name, settings.devices, clock)
-        equipment = _equipment(settings, instance.lock, watching)
+        watching = DeviceMonitors(settings.name, settings.devices, clock)
+        dependencies = _dependencies(settings, instance.lock, watching)
         health = Health(f"node-{settings.name}")
         async with serving(health, read_config(os.environ)):
-            await _serve(settings, equipment, watching, stop, health)
-        equipment.preparation.close()
-        equipment.tracing.close()
-        equipment.journal.close()
-        equipment.enclosing.close()
+            await _serve(settings, dependencies, watching, stop, health)
+        dependencies.preparation.close()
+        dependencies.tracing.close()
+        dependencies.journal.close()
+        dependencies.enclosing.close()
         settings.devices.close()
     finally:
         instance.release()
@@ -140,20 +140,24 @@ class Stop:
         self.wanted.set()
 
 
-async def _serve(settings: Settings, equipment: Equipment, watching: Watching, stop: Stop, health: Health) -> None:
-    enclosing = equipment.enclosing
+async def _serve(
+    settings: Settings, dependencies: ExecutorDependencies, watching: DeviceMonitors, stop: Stop, health: Health
+) -> None:
+    enclosing = dependencies.enclosing
     await enclosing.prove()
     link = Link(settings.name, settings.address, LinkTimings(settings.heartbeat, settings.ask_every), clock)
-    journal = equipment.journal
+    journal = dependencies.journal
     ledger = FactWriter(link, node_writer(settings.name), _engine(), clock, journal)
     fences = enclosing.fences
-    inside = levels_inside(fences.levels, engine=equipment.contains, parts=fences.quick)
+    inside = levels_inside(fences.levels, engine=dependencies.contains, parts=fences.quick)
     node = Node(registration(settings, fences.overall, fences.levels, inside), closed(journal), journal.last)
-    checks = SelfCheck(equipment, lambda complaint: executor.handle(v.Checked(clock(), complaint)))
-    equipment = equipment._replace(others={v.Ask: link.ask_now, v.Check: checks.begin})
-    executor = Executor(node, equipment, ledger.state)
+    checks = SelfCheck(dependencies, lambda complaint: executor.handle(v.Checked(clock(), complaint)))
+    dependencies = dependencies._replace(others={v.Ask: link.ask_now, v.Check: checks.begin})
+    executor = Executor(node, dependencies, ledger.state)
     show(health, link, executor, journal, len(settings.devices.inventory()), _engine())
-    watching.tell(Audience(executor.handle, lambda: executor.held, link.publish, lambda: enclosing.fences.watchdog.used))
+    watching.set_listeners(
+        MonitorListeners(executor.handle, lambda: executor.held, link.publish, lambda: enclosing.fences.watchdog.used)
+    )
     await enclosing.in_turn(
         lambda: enclosing.fences.reconcile(left.order.lease for left in journal.open.values() if not left.ended)
     )
@@ -172,7 +176,7 @@ async def _serve(settings: Settings, equipment: Equipment, watching: Watching, s
         asyncio.ensure_future(_keep_measuring(measuring)),
         asyncio.ensure_future(watching.run(settings.heartbeat)),
         *([] if enclosing.fences.quick else [asyncio.ensure_future(_keep_looking_at_slices(enclosing))]),
-        asyncio.ensure_future(keep_reconciling(equipment)),
+        asyncio.ensure_future(keep_reconciling(dependencies)),
         asyncio.ensure_future(_keep_pruning(executor, RetentionPolicy(settings.keep, settings.keep_logs))),
         asyncio.ensure_future(_keep_clean(journal)),
     ]
@@ -232,7 +236,7 @@ async def _keep_measuring(measuring: Measuring) -> None:
         await asyncio.sleep(max(MEASURE_EVERY, min(MEASURE_PAUSE_MAX, MEASURE_PART * (time.monotonic() - began))))
 
 
-async def _keep_looking_at_slices(enclosing: Enclosing) -> None:
+async def _keep_looking_at_slices(enclosing: EnforcementWorker) -> None:
     while True:
         await asyncio.sleep(LOOK_AT_SLICES_EVERY)
         try:
@@ -255,7 +259,7 @@ async def _keep_clean(journal: Journal) -> None:
         await asyncio.sleep(max(CLEAN_EVERY, CLEAN_PART * (time.monotonic() - began)))
 
 
-def _equipment(settings: Settings, lock: int, watching: Watching) -> Equipment:
+def _dependencies(settings: Settings, lock: int, watching: DeviceMonitors) -> ExecutorDependencies:
     bounds = _bounds(settings)
     workspace = Workspace(settings.data, settings.checkpoints, others=bounds.accounts.others)
     if not shows_polling(workspace.leases):
@@ -285,11 +289,11 @@ def _equipment(settings: Settings, lock: int, watching: Watching) -> Equipment:
         settings.name, settings.data, settings.devices, os.environ, watching.slices_changed, bounds.accounts.of_trials()
     )
     fences = Fences(settings.devices, kit, Owners(workspace.leases), watching.overran)
-    return Equipment(
+    return ExecutorDependencies(
         workspace=workspace,
         preparation=Preparation(workspace, settings.devices, base, references(settings.secrets, os.environ), bounds),
         devices=settings.devices,
-        enclosing=Enclosing(fences),
+        enclosing=EnforcementWorker(fences),
         runtime=Either(runtime, containers),
         journal=journal,
         tracing=tracing(settings.name),

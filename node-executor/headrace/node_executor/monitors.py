@@ -35,7 +35,7 @@ class MonitorSample(NamedTuple):
     uses: dict[str, LeaseUsage]
 
 
-class Audience(NamedTuple):
+class MonitorListeners(NamedTuple):
     """`handle` takes events for the core; `held` are the leases that are here; `publish` sends telemetry of a kind.
 
     `used`: the watchdog's last look, MiB by lease and device.
@@ -47,14 +47,14 @@ class Audience(NamedTuple):
     used: Callable[[], Mapping[tuple[str, str], int]]
 
 
-class Watching:
-    """Monitors devices from the loop; `tell` sets the recipients before the first event."""
+class DeviceMonitors:
+    """Monitors devices from the loop; `set_listeners` sets the recipients before the first event."""
 
     def __init__(self, node: str, devices: Devices, now: Callable[[], int]) -> None:
         self._node = node
         self._devices = devices
         self._now = now
-        self._to: Audience | None = None
+        self._to: MonitorListeners | None = None
         self._loop = asyncio.get_running_loop()
         self._idleness = {device.device: Idleness() for device in devices.inventory()}
         self._unfit = {device.device: device.unfit for device in devices.inventory()}
@@ -62,7 +62,7 @@ class Watching:
         self._troubles: dict[tuple[str, str], Trouble] = {}
         self._before: tuple[int, dict[str, LeaseUsage]] = (0, {})
 
-    def tell(self, to: Audience) -> None:
+    def set_listeners(self, to: MonitorListeners) -> None:
         """Set the recipients of events and samples."""
         self._to = to
 
@@ -112,7 +112,7 @@ class Watching:
                     _log.exception("look_failed")
             await asyncio.sleep(every)
 
-    async def look(self, to: Audience) -> None:
+    async def look(self, to: MonitorListeners) -> None:
         """Look once, and report."""
         at = self._now()
         held = list(to.held())

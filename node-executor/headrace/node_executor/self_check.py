@@ -11,7 +11,7 @@ import os
 import shutil
 from collections.abc import Callable
 
-from headrace.node_executor.dependencies import Equipment
+from headrace.node_executor.dependencies import ExecutorDependencies
 from headrace.node_executor.launch.cgroups import LeaseGroup
 from headrace.node_executor.runtimes import CannotStart, End, Launch, RuntimeListener
 from headrace.node_executor.runtimes.job_log import Output
@@ -25,8 +25,8 @@ PROGRAM = ("true",)
 class SelfCheck:
     """Checks its node; one check at a time. `tell` receives the complaint in one line, empty if all is well."""
 
-    def __init__(self, equipment: Equipment, tell: Callable[[str], None]) -> None:
-        self._with = equipment
+    def __init__(self, dependencies: ExecutorDependencies, tell: Callable[[str], None]) -> None:
+        self._with = dependencies
         self._tell = tell
         self._work: asyncio.Task[None] | None = None
 
@@ -39,17 +39,17 @@ class SelfCheck:
         self._tell(await check(self._with))
 
 
-async def check(equipment: Equipment) -> str:
+async def check(dependencies: ExecutorDependencies) -> str:
     """Return why jobs cannot be started here, in one line; "" if all is well."""
-    directory = os.path.join(equipment.workspace.data, NAME)
-    devices = equipment.devices.inventory()
+    directory = os.path.join(dependencies.workspace.data, NAME)
+    devices = dependencies.devices.inventory()
     if devices and all(device.unfit for device in devices):
         return f"all of its devices are unfit: {devices[0].unfit}"
     group: LeaseGroup | None = None
     try:
         await asyncio.to_thread(_write, directory)
-        group = equipment.preparation.make_group(NAME)
-        return await _start(equipment, directory, group)
+        group = dependencies.preparation.make_group(NAME)
+        return await _start(dependencies, directory, group)
     except CannotStart as error:
         return error.message
     except TimeoutError:
@@ -73,7 +73,7 @@ def _write(directory: str) -> None:
         os.close(descriptor)
 
 
-async def _start(equipment: Equipment, directory: str, group: LeaseGroup | None) -> str:
+async def _start(dependencies: ExecutorDependencies, directory: str, group: LeaseGroup | None) -> str:
     ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     def failed(error: CannotStart) -> None:
@@ -84,11 +84,11 @@ async def _start(equipment: Equipment, directory: str, group: LeaseGroup | None)
         if not ended.done():
             ended.set_result("" if end.code == 0 else f"a program that does nothing ended with exit code {end.code}")
 
-    output = Output(os.path.join(directory, "log"), equipment.output_limit)
+    output = Output(os.path.join(directory, "log"), dependencies.output_limit)
     launch = Launch(NAME, PROGRAM, {"PATH": os.defpath}, directory, directory, output, group=group)
     try:
-        equipment.runtime.start(launch, RuntimeListener(lambda _running, _at: None, failed, over))
+        dependencies.runtime.start(launch, RuntimeListener(lambda _running, _at: None, failed, over))
         async with asyncio.timeout(WITHIN):
             return await ended
     finally:
-        equipment.runtime.forget(NAME)
+        dependencies.runtime.forget(NAME)

@@ -82,15 +82,15 @@ def decode(data: bytes, first: int = 0, count: int | None = None) -> list[Stored
 
 def _row(record: StoredMessage) -> dict[str, Any]:
     exact = record._asdict() | {"digest": digest(record.payload)}
-    told: dict[str, Any] = dict.fromkeys(("writer", "now", "engine", "as_of", "cause", "kinds", "tenants", "jobs"))
+    columns: dict[str, Any] = dict.fromkeys(("writer", "now", "engine", "as_of", "cause", "kinds", "tenants", "jobs"))
     try:
-        told["writer"] = ledger_writer(record.subject)
+        columns["writer"] = ledger_writer(record.subject)
         read = decode_record(record.payload)
     except (IdError, Malformed):
-        return exact | told
+        return exact | columns
     jobs = {key for fact in read.facts for key in _jobs(fact)}
     return exact | {
-        "writer": told["writer"],
+        "writer": columns["writer"],
         "now": read.now if read.now < _YEARS_MAX else None,
         "engine": read.engine,
         "as_of": read.as_of if read.as_of < 2**63 else None,

@@ -110,13 +110,13 @@ class LeaderElection:
         return LeaderHeartbeat(self._instance, max((span for _, span in self._stalls), default=0.0), age=now - self._began)
 
 
-def turn_of(environment: Mapping[str, str]) -> LeaderElection | None:
+def election_of(environment: Mapping[str, str]) -> LeaderElection | None:
     """Election as the environment configures it; None if this is the only instance."""
     place = environment.get(TURN, "")
     return LeaderElection(first=place == "first", clock=time.monotonic) if place else None
 
 
-async def take_turns(connection: Connection, service: str, turn: LeaderElection, begin: Callable[[], None]) -> None:
+async def run_election(connection: Connection, service: str, turn: LeaderElection, begin: Callable[[], None]) -> None:
     """Take part in the election until cancelled, then hand over; `begin` is called when this instance becomes the leader.
 
     Raises `Fenced` when another instance has taken over.

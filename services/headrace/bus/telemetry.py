@@ -165,7 +165,7 @@ def send(metrics: MetricSources) -> None:
     A histogram is sent as three counters, as in Prometheus' text: `_bucket` by `le`, `_sum`, `_count`.
     """
     if _Tracing.metrics is not None:
-        metrics.tell(_bridged)
+        metrics.subscribe(_bridged)
 
 
 def _bridged(metric: MetricSource) -> None:

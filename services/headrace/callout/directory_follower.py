@@ -76,11 +76,11 @@ class Directory:
         if beyond := beyond_us(record):
             raise LogBroken(f"record {message.sequence} {beyond}")
         self._digest = digest(message.payload)
-        told = tuple(fact for fact in record.facts if isinstance(fact, (*OF_IDENTITY, f.InstallationLevelV1)))
-        apply(self.state, structs.replace(record, facts=told), message.sequence)
-        if self._people is not None and told:
+        facts = tuple(fact for fact in record.facts if isinstance(fact, (*OF_IDENTITY, f.InstallationLevelV1)))
+        apply(self.state, structs.replace(record, facts=facts), message.sequence)
+        if self._people is not None and facts:
             self._people.open_all(self.state)
-        return any(isinstance(fact, OF_IDENTITY) for fact in told)
+        return any(isinstance(fact, OF_IDENTITY) for fact in facts)
 
 
 class Follower:

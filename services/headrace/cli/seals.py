@@ -48,7 +48,7 @@ async def seals(args: argparse.Namespace) -> int:
         for message in messages:
             through = message.sequence
             found += _sealed(message)
-        progress.tell(through, tip)
+        progress.show(through, tip)
     progress.end()
     if args.out is not None:
         if not found:

@@ -56,7 +56,7 @@ async def verify(args: argparse.Namespace) -> int:
     progress = Progress()
     async for tip, messages in records(args):
         verifier.take(messages)
-        progress.tell(verifier.chains.last, tip)
+        progress.show(verifier.chains.last, tip)
     verifier.finish()
     progress.end()
     report = verifier.report()

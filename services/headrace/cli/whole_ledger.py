@@ -88,7 +88,7 @@ class Progress:
         self._began = time.monotonic()
         self._told = 0.0
 
-    def tell(self, sequence: int, tip: int) -> None:
+    def show(self, sequence: int, tip: int) -> None:
         """Show the sequence and the time left, at most every 0.2 s."""
         now = time.monotonic()
         if sys.stderr.isatty() and now - self._told > 0.2:

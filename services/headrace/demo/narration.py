@@ -37,7 +37,7 @@ class Timeline:
         self.names: dict[str, str] = {}
         """Text that is too long to read (a job's id, a directory) to the text that is shown instead."""
 
-    def tell(self, stories: Mapping[str, Iterable[FactView]]) -> None:
+    def print_new(self, stories: Mapping[str, Iterable[FactView]]) -> None:
         """Print the new facts of the jobs (by name), in the order of the ledger."""
         new = [
             (fact, name)
@@ -45,7 +45,7 @@ class Timeline:
             for fact in story
             if (fact.sequence, name, fact.text) not in self._told
         ]
-        for fact, name in sorted(new, key=lambda told: (told[0].sequence, told[1])):
+        for fact, name in sorted(new, key=lambda entry: (entry[0].sequence, entry[1])):
             self._told.add((fact.sequence, name, fact.text))
             self._began = self._began or fact.at
             if fact.type not in _QUIET:

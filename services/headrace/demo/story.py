@@ -144,7 +144,7 @@ class Story:
         deadline = time.monotonic() + PATIENCE
         while True:
             wrong = await differences()
-            self.timeline.tell({name: await self.client.facts(key) for name, key in self.jobs.items()})
+            self.timeline.print_new({name: await self.client.facts(key) for name, key in self.jobs.items()})
             if not wrong:
                 return
             if time.monotonic() > deadline:

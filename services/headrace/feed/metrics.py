@@ -117,9 +117,9 @@ class InstallationMetrics:
         found: Fold = {}
         for name, pool in self._state.pools.items():
             for key, stock in stocks(self._state, pool, pool.usable).items():
-                told = {word: getattr(stock, word) for word in ("capacity", "kept", "free", "unusable")}
-                told |= {"usable": pool.usable[key], "leased": stock.used, "nominated": pool.nominated.get(key, 0)}
-                found |= {(name, key, what): outside(key, amount) for what, amount in told.items()}
+                amounts = {word: getattr(stock, word) for word in ("capacity", "kept", "free", "unusable")}
+                amounts |= {"usable": pool.usable[key], "leased": stock.used, "nominated": pool.nominated.get(key, 0)}
+                found |= {(name, key, what): outside(key, amount) for what, amount in amounts.items()}
         return found
 
     def policies(self) -> Mapping[Labels, float]:
@@ -189,5 +189,5 @@ def outside(key: str, amount: int) -> float:
 def _standing(policy: PolicyState) -> Amounts:
     wide = policy.wide
     leased, reserved = wide.leased.get(GPU, 0), (wide.reservation or {}).get(GPU, 0)
-    told = {"leased": leased, "reservation": reserved, "idle": max(0, reserved - leased), "borrowed": borrowed(wide, GPU)}
-    return told | ({"limit": wide.limit[GPU]} if GPU in wide.limit else {})
+    amounts = {"leased": leased, "reservation": reserved, "idle": max(0, reserved - leased), "borrowed": borrowed(wide, GPU)}
+    return amounts | ({"limit": wide.limit[GPU]} if GPU in wide.limit else {})

@@ -86,31 +86,31 @@ def unconfirmed(state: State) -> JobChanges:
 
 
 def to_start(state: State, news: JobChanges) -> list[JobRecord]:
-    """Jobs whose texts `tell` needs."""
+    """Jobs whose texts `orders_for` needs."""
     jobs = (state.jobs.get(key) for key in news.jobs)
     return [job for job in jobs if job is not None and job.stop is None and job.leases]
 
 
-def tell(state: State, news: JobChanges, text_of: TextOf) -> dict[str, NodeOrders]:
+def orders_for(state: State, news: JobChanges, text_of: TextOf) -> dict[str, NodeOrders]:
     """Orders by node, as the state is now."""
-    told: dict[str, NodeOrders] = {}
+    orders: dict[str, NodeOrders] = {}
     for key in news.jobs:
         job = state.jobs.get(key)
         if job is None or not job.leases:
             continue
         if job.stop is not None:
             for lease in job.leases.values():
-                told.setdefault(lease.node, NodeOrders()).stops.append(_stop(job, lease, job.stop))
+                orders.setdefault(lease.node, NodeOrders()).stops.append(_stop(job, lease, job.stop))
             continue
         text = text_of(job)
         for lease in job.leases.values():
-            told.setdefault(lease.node, NodeOrders()).starts.append(_start(state, job, lease, text))
+            orders.setdefault(lease.node, NodeOrders()).starts.append(_start(state, job, lease, text))
     for revoked in news.revoked:
-        _tell_revoked(state, revoked, told)
-    return told
+        _add_revoked(state, revoked, orders)
+    return orders
 
 
-def _tell_revoked(state: State, revoked: Revoked, told: dict[str, NodeOrders]) -> None:
+def _add_revoked(state: State, revoked: Revoked, orders: dict[str, NodeOrders]) -> None:
     """Add the stop of a lease that was revoked while its node was away. It has no grace to save work in."""
     job = state.jobs.get(revoked.job)
     attempt = next((past for past in job.attempts if past.number == revoked.attempt), None) if job is not None else None
@@ -120,7 +120,7 @@ def _tell_revoked(state: State, revoked: Revoked, told: dict[str, NodeOrders]) -
     if node is not None and node.healthy:
         ladder = Ladder(cause=REVOKED, callback_grace=0, term_grace=job.policy.document.preemption.term_grace)
         lease = lease_id(revoked.job, revoked.attempt, revoked.rank)
-        told.setdefault(node.name, NodeOrders()).stops.append(StopOrder(lease=lease, ordered=revoked.sequence, ladder=ladder))
+        orders.setdefault(node.name, NodeOrders()).stops.append(StopOrder(lease=lease, ordered=revoked.sequence, ladder=ladder))
 
 
 def jobs_on(state: State, node: str) -> list[JobRecord]:

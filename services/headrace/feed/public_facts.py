@@ -154,21 +154,21 @@ class Projector:
 
     def messages(self, record: Record, sequence: int, started: Iterable[JobStarted] = ()) -> list[Outgoing]:
         """FEED messages of a record; `started` are the jobs whose last replica started with it."""
-        told = []
+        messages = []
         for _, fact in with_implied_facts(record.facts):
             kind = type(fact)
             shown, tag = OF_A_JOB.get(kind), f.fact_type(kind)
             if shown is not None:
-                told.append(self._message(sequence, tag, record.now, shown.piece(fact)))
+                messages.append(self._message(sequence, tag, record.now, shown.piece(fact)))
                 continue
             self._remember(fact)
-            told += [self._message(sequence, tag, record.now, piece) for piece in _of_others(self, fact)]
+            messages += [self._message(sequence, tag, record.now, piece) for piece in _of_others(self, fact)]
             self._forget(fact)
         for job in started:
-            told.append(
+            messages.append(
                 self._message(sequence, "job.started.feed", record.now, _piece(job.job, "job", "started", job._asdict()))
             )
-        return told
+        return messages
 
     def _remember(self, fact: AnyFact) -> None:
         if isinstance(fact, f.PoolAppliedV1):
@@ -197,7 +197,7 @@ class Projector:
         name = called(self._state, tenant, name) if noun in _PEOPLE else name
         return Outgoing(sequence, number, feed(tenant, noun, verb, name), written(self._state, body, tenant))
 
-    def tell_preemption(self, fact: f.PreemptionOrderedV1) -> Iterator[PublicFact]:
+    def preemption_facts(self, fact: f.PreemptionOrderedV1) -> Iterator[PublicFact]:
         """The whole plan for the preemptor's tenant, with other tenants as a total; for each victim's tenant its own part."""
         mine = fact.job.partition(".")[0]
         victims: dict[str, list[Any]] = {mine: []}
@@ -215,39 +215,39 @@ class Projector:
         found = (self._state.jobs.get(key) for key in jobs)
         return sum(job.request.total.get(GPU, 0) for job in found if job is not None)
 
-    def tell_settlement(self, fact: f.PreemptionSettledV1) -> Iterator[PublicFact]:
+    def settlement_facts(self, fact: f.PreemptionSettledV1) -> Iterator[PublicFact]:
         """Durations of a preemption; the number of victims and the loss only if all of them are the tenant's own."""
         names = ["preemption", "job", "to_signal", "grace", "to_release"]
         if fact.preemption not in self._across:
             names += ["victims", "lost"]
         yield _piece(fact.job, "preemption", "settled", {name: getattr(fact, name) for name in names})
 
-    def tell_pool(self, fact: f.PoolAppliedV1) -> Iterator[PublicFact]:
+    def pool_facts(self, fact: f.PoolAppliedV1) -> Iterator[PublicFact]:
         """A pool, for tenants that see it, without other tenants' names."""
         for tenant in tenants_of(self._state):
             if sees_pool(tenant, fact.pool):
                 public = {"pool": pool_for(self._state, tenant, fact.pool)} | _authored(fact, tenant)
                 yield PublicFact(tenant, "pool", "applied", fact.pool.name, public)
 
-    def tell_pool_deleted(self, fact: f.PoolDeletedV1) -> Iterator[PublicFact]:
+    def pool_deleted_facts(self, fact: f.PoolDeletedV1) -> Iterator[PublicFact]:
         """A deletion, for tenants that saw the pool as it was last written."""
         pool = self._pools.get(fact.name)
         for tenant in tenants_of(self._state) if pool is not None else ():
             if pool is not None and sees_pool(tenant, pool):
                 yield PublicFact(tenant, "pool", "deleted", fact.name, {"pool": fact.name} | _authored(fact, tenant))
 
-    def tell_profile(self, fact: f.ProfileAppliedV1) -> Iterator[PublicFact]:
+    def profile_facts(self, fact: f.ProfileAppliedV1) -> Iterator[PublicFact]:
         """A profile, for its tenant; a profile of the provider for all tenants."""
         for tenant in (fact.profile.tenant,) if fact.profile.tenant else tenants_of(self._state):
             public = {"profile": profile_for(self._state, tenant, fact.profile)} | _authored(fact, tenant)
             yield PublicFact(tenant, "profile", "applied", fact.profile.name, public)
 
-    def tell_profile_deleted(self, fact: f.ProfileDeletedV1) -> Iterator[PublicFact]:
+    def profile_deleted_facts(self, fact: f.ProfileDeletedV1) -> Iterator[PublicFact]:
         """A deletion, for the tenants that saw the profile."""
         for tenant in (fact.tenant,) if fact.tenant else tenants_of(self._state):
             yield PublicFact(tenant, "profile", "deleted", fact.name, {"profile": fact.name} | _authored(fact, tenant))
 
-    def tell_growth(
+    def growth_facts(
         self, verb: str, fact: f.GrowthRequestedV1 | f.GrowthEndedV1, public: dict[str, Any]
     ) -> Iterator[PublicFact]:
         """Growth of a pool, for tenants that see it, without the jobs that need it."""
@@ -256,7 +256,7 @@ class Projector:
             if pool is not None and sees_pool(tenant, pool):
                 yield PublicFact(tenant, "growth", verb, fact.pool, {"pool": fact.pool, **public})
 
-    def tell_closed(self, fact: f.ObjectClosedV1) -> Iterator[PublicFact]:
+    def closed_facts(self, fact: f.ObjectClosedV1) -> Iterator[PublicFact]:
         """A closure, for its tenant or those that see the pool; one of the provider's objects for all tenants."""
         pool = self._pools.get(fact.name) if fact.kind == "pool" else None
         owner = fact.name if fact.kind == "tenant" else fact.tenant
@@ -270,7 +270,7 @@ class Projector:
         """The registration without claims that are not approved."""
         return as_believed(fact, self._state.approvals.get(fact.node))
 
-    def tell_node(self, verb: str, fact: AnyFact, name: str, public: dict[str, Any]) -> Iterator[PublicFact]:
+    def node_facts(self, verb: str, fact: AnyFact, name: str, public: dict[str, Any]) -> Iterator[PublicFact]:
         """A fact of a node, for tenants that see it."""
         node = self._state.nodes.get(name)
         for tenant in tenants_of(self._state) if node is not None else ():
@@ -345,14 +345,14 @@ def _registered(projector: Projector, fact: f.NodeRegisteredV1) -> Iterator[Publ
     """The approved claims of a node, without its leases, which are of many tenants."""
     names = ("labels", "devices", "cpu", "memory", "executor", "isolation", "levels")
     public = {name: getattr(projector.believed(fact), name) for name in names}
-    return projector.tell_node("registered", fact, fact.node, public | {"at_node": fact.at})
+    return projector.node_facts("registered", fact, fact.node, public | {"at_node": fact.at})
 
 
 OF_OTHERS: dict[type, Callable[[Projector, Any], Iterator[PublicFact] | tuple[PublicFact, ...]]] = {
     f.StopOrderedV1: _stop,
     f.PreemptionForcedV1: _forced,
-    f.PreemptionOrderedV1: Projector.tell_preemption,
-    f.PreemptionSettledV1: Projector.tell_settlement,
+    f.PreemptionOrderedV1: Projector.preemption_facts,
+    f.PreemptionSettledV1: Projector.settlement_facts,
     f.WishRefusedV1: _wish_refused,
     f.RefusalsCountedV1: _refusals,
     f.TenantAppliedV1: lambda _, fact: _own("applied", "tenant", fact.tenant.name, fact.tenant.name, fact.tenant, fact),
@@ -364,37 +364,37 @@ OF_OTHERS: dict[type, Callable[[Projector, Any], Iterator[PublicFact] | tuple[Pu
     f.PolicyAppliedV1: lambda _, fact: _own("applied", "policy", fact.policy.tenant, fact.policy.name, fact.policy, fact),
     f.PolicyDeletedV1: lambda _, fact: _own("deleted", "policy", fact.tenant, fact.name, fact.name, fact),
     f.PolicyGatedV1: _gated,
-    f.GrowthRequestedV1: lambda projector, fact: projector.tell_growth("requested", fact, {"nodes": fact.nodes}),
-    f.GrowthEndedV1: lambda projector, fact: projector.tell_growth(
+    f.GrowthRequestedV1: lambda projector, fact: projector.growth_facts("requested", fact, {"nodes": fact.nodes}),
+    f.GrowthEndedV1: lambda projector, fact: projector.growth_facts(
         "ended", fact, {"nodes": fact.nodes, "outcome": fact.outcome, "closed_until": fact.closed_until}
     ),
-    f.PoolAppliedV1: Projector.tell_pool,
-    f.PoolDeletedV1: Projector.tell_pool_deleted,
-    f.ProfileAppliedV1: Projector.tell_profile,
-    f.ProfileDeletedV1: Projector.tell_profile_deleted,
-    f.ObjectClosedV1: Projector.tell_closed,
+    f.PoolAppliedV1: Projector.pool_facts,
+    f.PoolDeletedV1: Projector.pool_deleted_facts,
+    f.ProfileAppliedV1: Projector.profile_facts,
+    f.ProfileDeletedV1: Projector.profile_deleted_facts,
+    f.ObjectClosedV1: Projector.closed_facts,
     f.NodeRegisteredV1: _registered,
-    f.NodeStoppedV1: lambda projector, fact: projector.tell_node("stopped", fact, fact.node, {"at_node": fact.at}),
-    f.DeviceDrainedV1: lambda projector, fact: projector.tell_node(
+    f.NodeStoppedV1: lambda projector, fact: projector.node_facts("stopped", fact, fact.node, {"at_node": fact.at}),
+    f.DeviceDrainedV1: lambda projector, fact: projector.node_facts(
         "device-drained",
         fact,
         fact.node,
         {"device": fact.device, "cause": fact.cause, "code": fact.code, "message": fact.message, "at_node": fact.at},
     ),
-    f.DeviceReturnedV1: lambda projector, fact: projector.tell_node(
+    f.DeviceReturnedV1: lambda projector, fact: projector.node_facts(
         "device-returned", fact, fact.node, {"device": fact.device, "message": fact.message, "at_node": fact.at}
     ),
-    f.NodeLostV1: lambda projector, fact: projector.tell_node("lost", fact, fact.node, {"silent_for": fact.silent_for}),
-    f.NodeCordonedV1: lambda projector, fact: projector.tell_node("cordoned", fact, fact.node, {}),
-    f.NodeSetAsideV1: lambda projector, fact: projector.tell_node("set-aside", fact, fact.node, {}),
-    f.NodeCheckOrderedV1: lambda projector, fact: projector.tell_node("check-ordered", fact, fact.node, {}),
-    f.NodeCheckedV1: lambda projector, fact: projector.tell_node(
+    f.NodeLostV1: lambda projector, fact: projector.node_facts("lost", fact, fact.node, {"silent_for": fact.silent_for}),
+    f.NodeCordonedV1: lambda projector, fact: projector.node_facts("cordoned", fact, fact.node, {}),
+    f.NodeSetAsideV1: lambda projector, fact: projector.node_facts("set-aside", fact, fact.node, {}),
+    f.NodeCheckOrderedV1: lambda projector, fact: projector.node_facts("check-ordered", fact, fact.node, {}),
+    f.NodeCheckedV1: lambda projector, fact: projector.node_facts(
         "checked", fact, fact.node, {"passed": fact.passed, "message": fact.message, "at_node": fact.at}
     ),
-    f.NodeDrainOrderedV1: lambda projector, fact: projector.tell_node("drain-ordered", fact, fact.node, {}),
-    f.NodeConfirmedEmptyV1: lambda projector, fact: projector.tell_node("confirmed-empty", fact, fact.node, {}),
-    f.NodeExcludedV1: lambda projector, fact: projector.tell_node("excluded", fact, fact.node, {}),
-    f.NodeApprovedV1: lambda projector, fact: projector.tell_node("approved", fact, fact.node, {}),
-    f.NodeUncordonedV1: lambda projector, fact: projector.tell_node("uncordoned", fact, fact.node, {}),
+    f.NodeDrainOrderedV1: lambda projector, fact: projector.node_facts("drain-ordered", fact, fact.node, {}),
+    f.NodeConfirmedEmptyV1: lambda projector, fact: projector.node_facts("confirmed-empty", fact, fact.node, {}),
+    f.NodeExcludedV1: lambda projector, fact: projector.node_facts("excluded", fact, fact.node, {}),
+    f.NodeApprovedV1: lambda projector, fact: projector.node_facts("approved", fact, fact.node, {}),
+    f.NodeUncordonedV1: lambda projector, fact: projector.node_facts("uncordoned", fact, fact.node, {}),
 }
 """Facts that need the state, or that go to several tenants."""

@@ -22,7 +22,7 @@ import structlog
 from nats import errors
 
 from headrace.archive.history import ARCHIVE, WholeLedger
-from headrace.bus.leader_election import LeaderElection, take_turns, turn_of
+from headrace.bus.leader_election import LeaderElection, election_of, run_election
 from headrace.bus.log import Log, LogRefused, LogUnavailable, Message
 from headrace.bus.log_clock import LogTime
 from headrace.bus.loop import follow, retrying, steady_clock
@@ -133,12 +133,12 @@ class Feed:
     async def run(self) -> None:
         """Work until cancelled. Raises `LogBroken`, `LogRefused`: the process has to stop."""
         stories = backfill_history(self._history, self.fold.state, self.fold.sequence, self._ledger, self._snapshots)
-        turns = () if self._turn is None else (self._take_turns(self._turn),)
+        turns = () if self._turn is None else (self._run_election(self._turn),)
         await together(self._follow(), self.publisher.run(), stories, *turns)
 
-    async def _take_turns(self, turn: LeaderElection) -> None:
+    async def _run_election(self, turn: LeaderElection) -> None:
         await self.caught_up.wait()  # an instance leads only after it has read the whole ledger
-        await take_turns(self._connection, FEED, turn, lambda: None)
+        await run_election(self._connection, FEED, turn, lambda: None)
 
     async def _follow(self) -> None:
         tip = await retrying(self._ledger.tip)
@@ -157,17 +157,17 @@ class Feed:
     async def _take(self, batch: list[Message]) -> None:
         """Fold a batch; send its orders, then its facts, and the heads of the queues at intervals."""
         news = node_orders.JobChanges()
-        told = [note for message in batch if (note := self._note(message, news)) is not None]
+        folded = [note for message in batch if (note := self._note(message, news)) is not None]
         if not self.active:
-            for one in told:
+            for one in folded:
                 self._buffer.add(one)
             self._buffer.drop_published(self._place)
             return
         await self._push(news)
-        for one in told:
-            self._tell(one)
+        for one in folded:
+            self._publish_facts(one)
         if not 0 <= self._clock() - self._heads_at < HEADS_EVERY * SECOND:
-            self._tell_heads()
+            self._publish_heads()
 
     def _note(self, message: Message, news: node_orders.JobChanges) -> FoldedRecord | None:
         record = self.fold.read(message)
@@ -187,8 +187,8 @@ class Feed:
             self._texts.drop(key)
         return FoldedRecord(record, message.sequence, tuple(map(started, changes.started)), len(message.payload))
 
-    def _tell(self, told: FoldedRecord) -> None:
-        record, sequence, began, _ = told
+    def _publish_facts(self, folded: FoldedRecord) -> None:
+        record, sequence, began, _ = folded
         if sequence < self._place.sequence:
             self._projector.skip(record)
             return
@@ -197,7 +197,7 @@ class Feed:
             messages = [message for message in messages if message.number > self._place.number]
         self.publisher.put(messages)
 
-    def _tell_heads(self) -> None:
+    def _publish_heads(self) -> None:
         self._heads_at = self._clock()
         now = max(self.fold.now, self._heads_at)
         self.publisher.put(self._projector.head(queue, head, now) for queue, head in self._heads.changes(now))
@@ -246,10 +246,10 @@ class Feed:
         await self._connection.subscribe(node_query("*"), cb=self._answer_node)
         self.publisher.begin(await retrying(self._see))
         self.publisher.dropped += self._buffer.lost
-        for told in self._buffer.take():
-            self._tell(told)
+        for folded in self._buffer.take():
+            self._publish_facts(folded)
         self._projector.resume(self._seen)
-        self._tell_heads()
+        self._publish_heads()
         await self._answer_people()
         if self._metrics is not None:  # from now on, so that only one of two instances shows them
             standing = InstallationMetrics(self.fold.state, self._job_index, self._heads, self._heard)
@@ -283,9 +283,9 @@ class Feed:
         if not news:
             return
         sealed = await self._texts.of(node_orders.to_start(self.fold.state, news))
-        told = node_orders.tell(self.fold.state, news, self._opened(sealed))
+        by_node = node_orders.orders_for(self.fold.state, news, self._opened(sealed))
         try:
-            for node, what in told.items():
+            for node, what in by_node.items():
                 for start in range(0, max(1, len(what.starts)), STARTS_AT_ONCE):
                     starts = tuple(_traced(order, node) for order in what.starts[start : start + STARTS_AT_ONCE])
                     stops = tuple(what.stops) if start == 0 else ()
@@ -390,7 +390,7 @@ async def main(service: Service) -> None:
         texts.open,
         snapshots=snapshots,
         state=state,
-        turn=turn_of(os.environ),
+        turn=election_of(os.environ),
         name=service.name,
     )
     telling.show(service.health)

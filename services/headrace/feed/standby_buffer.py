@@ -42,11 +42,11 @@ class StandbyBuffer:
         """True if records wait to be published."""
         return bool(self._records)
 
-    def add(self, told: FoldedRecord) -> None:
+    def add(self, folded: FoldedRecord) -> None:
         """Add a record; drops the oldest if there are too many."""
-        self._records.append(told)
-        self._facts += len(told.record.facts)
-        self._bytes += told.size
+        self._records.append(folded)
+        self._facts += len(folded.record.facts)
+        self._bytes += folded.size
         while (self._facts > self._facts_max or self._bytes > self._bytes_max) and len(self._records) > 1:
             oldest = self._records[0]
             self.lost, self._lost_through = self.lost + len(oldest.record.facts), oldest.sequence
@@ -66,7 +66,7 @@ class StandbyBuffer:
             yield self._records.popleft()
 
     def _drop(self) -> None:
-        told = self._records.popleft()
-        self._facts -= len(told.record.facts)
-        self._bytes -= told.size
-        self._skip(told.record)
+        folded = self._records.popleft()
+        self._facts -= len(folded.record.facts)
+        self._bytes -= folded.size
+        self._skip(folded.record)

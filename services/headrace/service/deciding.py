@@ -10,7 +10,7 @@ from typing import Protocol
 from msgspec import structs
 
 from headrace.archive.history import ARCHIVE, WholeLedger
-from headrace.bus.leader_election import LeaderElection, take_turns, turn_of
+from headrace.bus.leader_election import LeaderElection, election_of, run_election
 from headrace.bus.loop import Draft, ServiceLoop, Timing
 from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.bus.process import Service, settle
@@ -115,7 +115,7 @@ class Deciding:
     async def begin(cls, service: Service, writer: str, make: Callable[[State], PureDecider]) -> Deciding:
         """The service, starting from the newest usable snapshot; with leader election if the environment configures it."""
         log = WholeLedger(JetStreamLog(service.connection, LEDGER_STREAM), service.data / ARCHIVE)
-        return cls(service, writer, make, await beginning(Snapshots.over(service.connection, log)), turn_of(os.environ))
+        return cls(service, writer, make, await beginning(Snapshots.over(service.connection, log)), election_of(os.environ))
 
     def _sealed(self, facts: tuple[AnyFact, ...]) -> tuple[AnyFact, ...]:
         return self.seal(facts)
@@ -159,11 +159,11 @@ class Deciding:
         if self._turn is None:
             await self.loop.run()
             return
-        await together(self.loop.run(), self._take_turns(self._turn))
+        await together(self.loop.run(), self._run_election(self._turn))
 
-    async def _take_turns(self, turn: LeaderElection) -> None:
+    async def _run_election(self, turn: LeaderElection) -> None:
         await self.caught_up.wait()  # an instance that has not read the whole ledger does not take over
-        await take_turns(self.service.connection, self._writer, turn, self.wake)
+        await run_election(self.service.connection, self._writer, turn, self.wake)
 
     def _status(self, _tenant: str, _user: str, _payload: bytes) -> ServiceView:
         view = status(self.service.name, self.fold)

@@ -168,7 +168,7 @@ async def beginning(snapshots: Snapshots, before: int | None = None) -> State:
 
     If only the snapshots do not answer, they are asked for `TRIES` times.
     """
-    tries, told = 0, ""
+    tries, logged = 0, ""
     while True:
         try:
             state = await snapshots.newest(before)
@@ -176,8 +176,8 @@ async def beginning(snapshots: Snapshots, before: int | None = None) -> State:
             reason = str(error)
             tries += await snapshots.ledger_is_there()
             if tries < TRIES:
-                if reason != told:
-                    told = reason
+                if reason != logged:
+                    logged = reason
                     _log.warning("snapshots_awaited", reason=reason)
                 await asyncio.sleep(RETRY)
                 continue

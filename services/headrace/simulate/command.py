@@ -111,11 +111,11 @@ def _read(path: str, read: Callable[[Tree], T]) -> T | None:
     return None
 
 
-def _with_line(tree: Tree, told: str) -> str:
+def _with_line(tree: Tree, message: str) -> str:
     """Return governance's message with the line of the document it is about."""
-    path = path_of(told)
+    path = path_of(message)
     line = tree.line_of(path) if path and path[0] in tree.value else None
-    return told if line is None else f"line {line}: {told}"
+    return message if line is None else f"line {line}: {message}"
 
 
 def _play(path: str, *, as_json: bool) -> int:

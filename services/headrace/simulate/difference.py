@@ -121,20 +121,20 @@ def numbers_of(side: Side) -> OutcomeNumbers:
     return _numbers(list(side.job_outcomes.values()), list(side.tally.used.values()))
 
 
-def _numbers(told: list[JobOutcome], used: list[Used]) -> OutcomeNumbers:
+def _numbers(outcomes: list[JobOutcome], used: list[Used]) -> OutcomeNumbers:
     waits = sorted(
-        job_outcome.started_at - job_outcome.admitted_at for job_outcome in told if job_outcome.started_at is not None
+        job_outcome.started_at - job_outcome.admitted_at for job_outcome in outcomes if job_outcome.started_at is not None
     )
     return OutcomeNumbers(
-        starts=sum(job_outcome.starts for job_outcome in told),
-        waiting=sum(_is_waiting(job_outcome) for job_outcome in told),
-        refused=sum(bool(job_outcome.refused) for job_outcome in told),
+        starts=sum(job_outcome.starts for job_outcome in outcomes),
+        waiting=sum(_is_waiting(job_outcome) for job_outcome in outcomes),
+        refused=sum(bool(job_outcome.refused) for job_outcome in outcomes),
         wait_mean=sum(waits) // max(1, len(waits)) // SECOND,
         wait_p95=waits[len(waits) * 95 // 100] // SECOND if waits else 0,
         wait_max=waits[-1] // SECOND if waits else 0,
-        preemptions=sum(job_outcome.preemptions for job_outcome in told),
-        lost=sum(job_outcome.lost for job_outcome in told) // _GPU_SECOND,
-        used=sum(job_outcome.used for job_outcome in told) // _GPU_SECOND,
+        preemptions=sum(job_outcome.preemptions for job_outcome in outcomes),
+        lost=sum(job_outcome.lost for job_outcome in outcomes) // _GPU_SECOND,
+        used=sum(job_outcome.used for job_outcome in outcomes) // _GPU_SECOND,
         reserved=sum(one.reserved for one in used) // _GPU_SECOND,
         borrowed=sum(one.borrowed for one in used) // _GPU_SECOND,
         cost=decimal(sum(one.cost for one in used)),
@@ -207,8 +207,8 @@ def _recorded(real: OutcomeNumbers, played: OutcomeNumbers) -> str:
         ("preempted", str(real.preemptions), str(played.preemptions)),
         ("used GPU-h", _hours(real.used), _hours(played.used)),
     )
-    told = ", ".join(f"{name} {was} ({again})" for name, was, again in pairs)
-    return f"The ledger's figures for that time, and in brackets those of its unchanged replay: {told}."
+    numbers = ", ".join(f"{name} {was} ({again})" for name, was, again in pairs)
+    return f"The ledger's figures for that time, and in brackets those of its unchanged replay: {numbers}."
 
 
 _WAIT_HEADS = ("GROUP", "STARTS", "WAITING", "REFUSED", "MEAN WAIT", "95 % WAIT", "MAX WAIT", "PREEMPTED", "LOST GPU-H")

@@ -147,8 +147,8 @@ class LedgerWindow:
             raise NoPeriod("to: the ledger holds nothing between the beginning and there")
         recorded.end(end)
         came.close(self._ledger.state)
-        told = numbers_of(Side(recorded.job_outcomes, Tally({}, {}), {}).of(tenant))
-        return structs.replace(play(span=end - self._start, inputs=came, tenant=tenant, progress=progress), recorded=told)
+        numbers = numbers_of(Side(recorded.job_outcomes, Tally({}, {}), {}).of(tenant))
+        return structs.replace(play(span=end - self._start, inputs=came, tenant=tenant, progress=progress), recorded=numbers)
 
 
 def _reaches(since: int | None, until: int | None) -> bool:

@@ -30,7 +30,7 @@ class Play(Protocol[T_co]):
     def play(self, until: int, progress: Callable[[int], None]) -> int:
         """Run it; returns the moment of the end. `progress` receives thousandths."""
 
-    def tell(self, end: int) -> T_co:
+    def outcome(self, end: int) -> T_co:
         """Return the result at the moment `end`."""
 
 
@@ -41,7 +41,7 @@ def run_pair(
     if "fork" not in multiprocessing.get_all_start_methods():
         ends = (first.play(until, lambda done: progress(done // 2)), second.play(until, lambda done: progress(500 + done // 2)))
         end = max(*ends, least)
-        return end, (first.tell(end), second.tell(end))
+        return end, (first.outcome(end), second.outcome(end))
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe()
     child = context.Process(target=_play_there, args=(second, until, theirs), daemon=True)
@@ -51,7 +51,7 @@ def run_pair(
         there = _There(ours, progress)
         end = max(first.play(until, there.here), there.end(), least)
         ours.send(end)
-        return end, (first.tell(end), there.told())
+        return end, (first.outcome(end), there.result())
     finally:
         child.kill()
         child.join()
@@ -82,10 +82,10 @@ class _There:
             self._say()
         return self._end
 
-    def told(self) -> Any:
+    def result(self) -> Any:
         """Return the other's result."""
-        _, told = self._receive()
-        return told
+        _, result = self._receive()
+        return result
 
     def _hear(self) -> None:
         sort, value = self._receive()
@@ -111,7 +111,7 @@ def _play_there(play: Play[Any], until: int, pipe: Connection) -> None:
     """Runs in the copied process."""
     try:
         pipe.send(("end", play.play(until, lambda done: pipe.send(("done", done)))))
-        pipe.send(("told", play.tell(pipe.recv())))
+        pipe.send(("outcome", play.outcome(pipe.recv())))
     except Exception as error:  # noqa: BLE001 - it is raised again by the caller
         pipe.send(("raised", error))
 

@@ -96,7 +96,7 @@ class _Player:
         self.world.play_out(until)
         return self.world.now
 
-    def tell(self, end: int) -> Side:
+    def outcome(self, end: int) -> Side:
         """Return the outcome at the log time `end`."""
         self._outcome.end(end)
         self._usage_cost.end(end)

@@ -19,7 +19,7 @@ from headrace.contracts.messages.queries import (
 )
 from headrace.contracts.values.amounts import CPU, GPU, MEMORY
 from headrace.contracts.values.ids import split_job_key
-from headrace.contracts.values.isolation import told
+from headrace.contracts.values.isolation import levels_by_kind
 from headrace.contracts.values.reasons import WaitReason
 from headrace.domain.explain.availability import free_on, stocks
 from headrace.domain.explain.budget_forecast import warning, warnings
@@ -325,7 +325,7 @@ def node_view(state: State, node: NodeState, heard: int, tenant: str) -> NodeVie
         last_heard=heard,
         slices={device.name: _slices(device) for device in node.devices if device.mig},
         dedicated_to=_owner(state, node, tenant),
-        isolation=told(node.levels),
+        isolation=levels_by_kind(node.levels),
         unfit={device.name: device.unfit for device in node.devices if device.unfit},
         unapproved=beyond(node.said, state.approvals.get(node.name)) if node.said is not None else (),
         reason=state.excluded.get(node.name, node.cordoned if tenant == ALL_TENANTS else ""),

@@ -18,7 +18,7 @@ from headrace.bus.leader_election import (
     TICK,
     LeaderElection,
     LeaderHeartbeat,
-    take_turns,
+    run_election,
 )
 from headrace.bus.loop import Fenced
 from tests.unit.service.bus import until
@@ -132,7 +132,7 @@ async def test_it_listens_takes_over_and_speaks(monkeypatch: pytest.MonkeyPatch)
     wire, begun = Wire(), []
     turn = LeaderElection(first=True, clock=asyncio.get_running_loop().time, instance="me")
     turn._patience = 0.01
-    task = asyncio.ensure_future(take_turns(wire, "allocator", turn, lambda: begun.append(1)))  # type: ignore[arg-type]
+    task = asyncio.ensure_future(run_election(wire, "allocator", turn, lambda: begun.append(1)))  # type: ignore[arg-type]
     await until(lambda: len(wire.said) > 2)
     assert (begun, wire.said[-1].instance, turn.mine) == ([1], "me", True)
     wire.trouble = errors.ConnectionClosedError()
@@ -175,5 +175,5 @@ async def test_who_is_over_starts_again_and_hands_nothing_over() -> None:
     turn = LeaderElection(first=True, clock=asyncio.get_running_loop().time, instance="me")
     turn.mine = turn.is_over = True
     with pytest.raises(Fenced, match="^another instance has taken over as allocator$"):
-        await take_turns(wire, "allocator", turn, lambda: None)  # type: ignore[arg-type]
+        await run_election(wire, "allocator", turn, lambda: None)  # type: ignore[arg-type]
     assert wire.said == []

@@ -36,10 +36,10 @@ def test_who_names_another_place_is_answered_from_there(installation, monkeypatc
 
 def test_progress_is_for_terminals(capsys, monkeypatch):
     progress = Progress()
-    progress.tell(1, 2)
+    progress.show(1, 2)
     progress.end()
     assert capsys.readouterr().err == ""
     monkeypatch.setattr(whole_ledger.sys.stderr, "isatty", lambda: True, raising=False)
-    progress.tell(1, 2)
+    progress.show(1, 2)
     progress.end()
     assert capsys.readouterr().err.startswith("\rrecord 1 of 2, ")

@@ -10,8 +10,8 @@ def fact(sequence: int, at: int, text: str, kind: str = "job.admitted.v1") -> Fa
 def test_a_timeline_tells_each_fact_once_in_the_order_of_the_ledger_with_names_for_ids(capsys):
     timeline = Timeline()
     timeline.names = {"01abc": "r-1", "/data/": ""}
-    timeline.tell({"d": [fact(7, 3_000_000, "takes back from 01abc")], "r-1": [fact(5, 1_000_000, "saved /data/x")]})
-    timeline.tell({"r-1": [fact(5, 1_000_000, "saved /data/x"), fact(9, 3_500_000, "left")]})
+    timeline.print_new({"d": [fact(7, 3_000_000, "takes back from 01abc")], "r-1": [fact(5, 1_000_000, "saved /data/x")]})
+    timeline.print_new({"r-1": [fact(5, 1_000_000, "saved /data/x"), fact(9, 3_500_000, "left")]})
     assert capsys.readouterr().out.splitlines() == [
         "   0.00s  admission        r-1  saved x  (R13)",
         "   2.00s  admission        d    takes back from r-1  (R13)",
@@ -20,7 +20,7 @@ def test_a_timeline_tells_each_fact_once_in_the_order_of_the_ledger_with_names_f
 
 
 def test_facts_that_only_repeat_others_are_not_told(capsys):
-    Timeline().tell({"r-1": [fact(1, 0, "started", "lease.started.v1")]})
+    Timeline().print_new({"r-1": [fact(1, 0, "started", "lease.started.v1")]})
     assert capsys.readouterr().out == ""
 
 

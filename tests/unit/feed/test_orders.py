@@ -11,7 +11,7 @@ from headrace.contracts.messages.submissions import JobText
 from headrace.contracts.values.account_numbers import former_number
 from headrace.contracts.values.amounts import GPU, GPU_UNITS, JOB
 from headrace.contracts.values.durations import SECOND
-from headrace.feed.orders import JobChanges, NodeOrders, answer, jobs_on, tell, to_start, unconfirmed
+from headrace.feed.orders import JobChanges, NodeOrders, answer, jobs_on, orders_for, to_start, unconfirmed
 
 TEXT = JobText(
     command=("python", "train.py"),
@@ -66,7 +66,7 @@ def test_a_grant_becomes_a_start_order_with_the_text_and_the_trace(hall, news):
     hall.admit(job, name="train", trace="00-1-2-01")
     hall.grant(job, ("gpu01", "g0"), resume_from="/ckpt/3")
     assert [waiting.key for waiting in to_start(hall.state, news)] == [job]
-    assert tell(hall.state, news, text_of) == {
+    assert orders_for(hall.state, news, text_of) == {
         "gpu01": NodeOrders([start(job, 4, name="train", resume_from="/ckpt/3", trace="00-1-2-01")], [])
     }
 
@@ -75,9 +75,9 @@ def test_a_start_carries_the_number_of_the_users_account_from_level_2_on(hall, n
     job = hall.job(1)
     hall.admit(job)
     hall.grant(job, ("gpu01", "g0"))
-    (before,) = tell(hall.state, news, text_of)["gpu01"].starts
+    (before,) = orders_for(hall.state, news, text_of)["gpu01"].starts
     hall.say("governance", f.InstallationLevelV1(level=2, release="0.2.0"))
-    (order,) = tell(hall.state, news, text_of)["gpu01"].starts
+    (order,) = orders_for(hall.state, news, text_of)["gpu01"].starts
     assert (before.account, order.account) == (0, former_number(*job.split(".")[:2]))
 
 
@@ -87,7 +87,7 @@ def test_each_replica_of_a_gang_is_told_who_the_others_are(hall, news):
     hall.admit(job, profile="pair", replicas=2)
     hall.grant(job, ("gpu01", "g0"), ("gpu02", "g3"))
     gang = {"replicas": 2, "peers": ("gpu01", "gpu02"), "queue": "dev/pair"}
-    assert tell(hall.state, news, text_of) == {
+    assert orders_for(hall.state, news, text_of) == {
         "gpu01": NodeOrders([start(job, 5, **gang)], []),
         "gpu02": NodeOrders(
             [
@@ -113,7 +113,7 @@ def test_the_others_are_told_by_where_their_nodes_say_that_they_are_reached(hall
     job = hall.job(1)
     hall.admit(job, profile="pair", replicas=2)
     hall.grant(job, ("gpu01", "g0"), ("gpu02", "g3"))
-    told = tell(hall.state, news, text_of)
+    told = orders_for(hall.state, news, text_of)
     assert [order.peers for node in told.values() for order in node.starts] == [("gpu01.hq.example", "gpu02")] * 2
 
 
@@ -131,7 +131,7 @@ def test_a_job_that_is_suspended_is_told_with_that_until_it_is_to_go_on(hall, ne
     news.jobs.clear()
 
     hall.say("allocator", f.ResumeOrderedV1(job=job, attempt=1))
-    assert tell(hall.state, news, text_of) == {"gpu01": NodeOrders([start(job, 4, started=True)], [])}
+    assert orders_for(hall.state, news, text_of) == {"gpu01": NodeOrders([start(job, 4, started=True)], [])}
     assert list(unconfirmed(hall.state).jobs) == [job]
 
     hall.say("node.gpu01", f.LeaseResumedV1(job=job, attempt=1, at=0))
@@ -145,7 +145,7 @@ def test_a_stop_is_told_for_every_lease_that_is_still_held(hall, news):
     hall.grant(job, ("gpu01", "g0"), ("gpu02", "g0"))
     hall.end(job, "gpu02", rank=1)
     hall.stop(job, "preempted")
-    assert tell(hall.state, news, text_of) == {
+    assert orders_for(hall.state, news, text_of) == {
         "gpu01": NodeOrders([], [StopOrder(lease=f"{job}/1/0", ordered=7, ladder=PREEMPTED)])
     }
 
@@ -156,7 +156,7 @@ def test_a_job_is_told_for_whom_it_stops_unless_that_is_another_tenants_job(hall
     hall.admit(job)
     hall.grant(job, ("gpu01", "g0"))
     hall.stop(job, "preempted", preemptor=preemptor)
-    (stop,) = tell(hall.state, news, text_of)["gpu01"].stops
+    (stop,) = orders_for(hall.state, news, text_of)["gpu01"].stops
     assert stop.ladder.preemptor == (preemptor if named else "")
 
 
@@ -166,7 +166,7 @@ def test_a_lease_that_is_granted_and_stopped_at_once_is_told_as_stopped_only(hal
     hall.grant(job, ("gpu01", "g0"))
     hall.stop(job, "preempted")
     assert to_start(hall.state, news) == []
-    assert tell(hall.state, news, text_of) == {
+    assert orders_for(hall.state, news, text_of) == {
         "gpu01": NodeOrders([], [StopOrder(lease=f"{job}/1/0", ordered=5, ladder=PREEMPTED)])
     }
 
@@ -177,20 +177,20 @@ def test_what_is_over_already_is_told_to_nobody(hall, news):
     hall.grant(job, ("gpu01", "g0"))
     hall.end(job)
     hall.finish(job)
-    assert tell(hall.state, news, text_of) == {}
+    assert orders_for(hall.state, news, text_of) == {}
 
 
 def test_other_facts_are_no_news_for_nodes(hall, news):
     hall.admit(hall.job(1))
     assert not news
-    assert tell(hall.state, news, text_of) == {}
+    assert orders_for(hall.state, news, text_of) == {}
 
 
 def test_a_job_the_key_of_which_is_missing_is_withheld(hall, news):
     job = hall.job(1)
     hall.admit(job)
     hall.grant(job, ("gpu01", "g0"))
-    (order,) = tell(hall.state, news, lambda _: None)["gpu01"].starts
+    (order,) = orders_for(hall.state, news, lambda _: None)["gpu01"].starts
     assert order == start(job, 4, command=(), env={}, secret_env=(), image="", workdir="", on_abort=(), withheld=True)
 
 
@@ -203,7 +203,7 @@ def test_a_node_that_is_back_has_to_let_go_of_what_was_taken_from_it(hall, news)
     news.jobs.clear()
     hall.say("allocator", f.LeaseRevokedV1(job=job, attempt=1, cause="node_lost"))
     ladder = Ladder(cause="revoked", callback_grace=0, term_grace=30 * SECOND)
-    assert tell(hall.state, news, text_of) == {
+    assert orders_for(hall.state, news, text_of) == {
         "gpu01": NodeOrders([], [StopOrder(lease=f"{job}/1/0", ordered=7, ladder=ladder)])
     }
 
@@ -214,7 +214,7 @@ def test_a_node_that_is_away_is_told_nothing_of_what_was_taken_from_it(hall, new
     hall.grant(job, ("gpu01", "g0"))
     hall.say("preemption", f.NodeLostV1(node="gpu01", silent_for=60))
     hall.say("allocator", f.LeaseRevokedV1(job=job, attempt=1, cause="node_lost"))
-    assert tell(hall.state, news, text_of) == {}
+    assert orders_for(hall.state, news, text_of) == {}
 
 
 def test_a_feed_that_comes_up_tells_what_has_not_started_and_what_has_to_stop(hall):

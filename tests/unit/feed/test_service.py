@@ -385,10 +385,10 @@ def turn(mine=False, heard=True):
 def alone(monkeypatch):
     """Nobody takes turns by himself: the tests do."""
 
-    async def take_turns(*_):
+    async def run_election(*_):
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(module, "take_turns", take_turns)
+    monkeypatch.setattr(module, "run_election", run_election)
     monkeypatch.setattr(module, "HEADS_EVERY", 0.001)
     monkeypatch.setattr(module, "FEED_SEEN_EVERY", 0)
 

@@ -88,6 +88,6 @@ def test_a_counter_says_that_it_is_one_and_no_figure_is_declared_twice():
 def test_who_wants_to_be_told_hears_of_those_there_are_and_those_to_come():
     metrics, heard = MetricSources(), []
     metrics.gauge("headrace_first", "says", lambda: 1)
-    metrics.tell(lambda figure: heard.append(figure.name))
+    metrics.subscribe(lambda metric: heard.append(metric.name))
     metrics.gauge("headrace_second", "says", lambda: 1)
     assert heard == ["headrace_unreadable_figures_total", "headrace_first", "headrace_second"]

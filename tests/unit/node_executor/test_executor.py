@@ -25,11 +25,11 @@ from headrace.contracts.facts.fact import Ladder
 from headrace.contracts.messages.orders import LogsAnswer, LogsRequest, NodeAnswer, Orders, StartOrder, StopOrder
 from headrace.node_executor.core import vocabulary as v
 from headrace.node_executor.core.node import Node
-from headrace.node_executor.dependencies import Equipment
+from headrace.node_executor.dependencies import ExecutorDependencies
 from headrace.node_executor.devices import Devices
 from headrace.node_executor.devices.simulated import simulated
 from headrace.node_executor.enforcement import CannotEnclose, EnforcementRequest, Entered
-from headrace.node_executor.enforcement.enforcement_worker import Enclosing
+from headrace.node_executor.enforcement.enforcement_worker import EnforcementWorker
 from headrace.node_executor.enforcement.fences import Fences, Kit
 from headrace.node_executor.enforcement.owners import Owners
 from headrace.node_executor.executor import Executor
@@ -131,13 +131,13 @@ class Stage:
         self.fences = BusyFences(self.devices, f"{directory}/leases")
         self.journal = Journal(str(directory / "journal"))
         workspace = Workspace(str(directory))
-        equipment = Equipment(
+        equipment = ExecutorDependencies(
             workspace=workspace,
             preparation=Preparation(
                 workspace, self.devices, {}, references(str(directory / "secrets"), {}), Bounds(Accounts("self"))
             ),
             devices=self.devices,
-            enclosing=Enclosing(self.fences),
+            enclosing=EnforcementWorker(self.fences),
             runtime=self.runtime,
             journal=self.journal,
             tracing=Silent(),
@@ -506,7 +506,7 @@ async def test_an_attempt_that_is_stopped_while_its_checkpoint_is_looked_for_is_
     stage, make_order, monkeypatch
 ) -> None:
     begun, goes_on = threading.Event(), threading.Event()
-    monkeypatch.setattr("headrace.node_executor.resuming.read_as", lambda *_: begun.set() or goes_on.wait())
+    monkeypatch.setattr("headrace.node_executor.resume_check.read_as", lambda *_: begun.set() or goes_on.wait())
     stage.push(make_order(resume_from="/elsewhere/1.pt"))
     await stage.until(begun.is_set)
     stage.stop()

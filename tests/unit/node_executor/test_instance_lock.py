@@ -5,12 +5,12 @@ import subprocess
 
 import pytest
 
-from headrace.node_executor.instance_lock import InstanceLock, Occupied
+from headrace.node_executor.instance_lock import DirectoryInUse, InstanceLock
 
 
 def test_a_data_directory_has_one_executor_at_a_time(tmp_path) -> None:
     first = InstanceLock(str(tmp_path))
-    with pytest.raises(Occupied, match="another executor uses"):
+    with pytest.raises(DirectoryInUse, match="another executor uses"):
         InstanceLock(str(tmp_path), wait=0.1)
     first.release()
     InstanceLock(str(tmp_path), wait=0.1).release()
@@ -20,7 +20,7 @@ def test_whoever_still_begins_something_for_the_executor_before_is_waited_for(tm
     first = InstanceLock(str(tmp_path))
     heir = subprocess.Popen(["cat"], pass_fds=(first.lock,), stdin=subprocess.PIPE)
     first.release()
-    with pytest.raises(Occupied):
+    with pytest.raises(DirectoryInUse):
         InstanceLock(str(tmp_path), wait=0.1)
     heir.communicate()
     InstanceLock(str(tmp_path), wait=0.1).release()

@@ -20,7 +20,7 @@ from headrace.node_executor.enforcement.watchdog import Overrun
 from headrace.node_executor.files.workspace import Paths
 from headrace.node_executor.idleness import WINDOW
 from headrace.node_executor.launch.preparation import Prepared
-from headrace.node_executor.monitors import Audience, Watching
+from headrace.node_executor.monitors import DeviceMonitors, MonitorListeners
 from headrace.node_executor.running_lease import RunningLease
 from headrace.node_executor.runtimes.job_log import Output
 from tests.mock_nvml import Machine
@@ -45,9 +45,9 @@ class Stage:
         self.published: list[Samples] = []
         self.held: list[RunningLease] = []
         self.used: dict[tuple[str, str], int] = {}
-        self.watching = Watching("gpu01", devices, lambda: self.at)
-        self.audience = Audience(self.events.append, lambda: self.held, self.publish, lambda: self.used)
-        self.watching.tell(self.audience)
+        self.watching = DeviceMonitors("gpu01", devices, lambda: self.at)
+        self.audience = MonitorListeners(self.events.append, lambda: self.held, self.publish, lambda: self.used)
+        self.watching.set_listeners(self.audience)
 
     async def publish(self, kind: str, payload: bytes) -> None:
         assert kind == "samples"
@@ -146,7 +146,7 @@ async def test_it_looks_again_and_again() -> None:
 
 
 async def test_before_anybody_is_to_be_told_nothing_is(machine: Machine) -> None:
-    watching = Watching("gpu01", simulated("1xL4"), lambda: 0)
+    watching = DeviceMonitors("gpu01", simulated("1xL4"), lambda: 0)
     watching.changed("gpu0", None)
     running = asyncio.create_task(watching.run(0.001))
     await asyncio.sleep(0)
@@ -160,7 +160,7 @@ async def test_a_look_that_fails_is_not_the_last(monkeypatch: pytest.MonkeyPatch
     stage = Stage(simulated("1xL4"))
     looks = []
 
-    async def look(to: Audience) -> None:
+    async def look(to: MonitorListeners) -> None:
         looks.append(to)
         raise RuntimeError("the driver is gone")
 

@@ -30,7 +30,7 @@ class Play:
             raise self.fails
         return self.end
 
-    def tell(self, end):
+    def outcome(self, end):
         return (self.end, end, os.getpid())
 
 

@@ -70,7 +70,7 @@ def ranks(overall: str, levels: Mapping[str, str]) -> Ranks:
     return Ranks(*map(rank, [*plain.values(), *contained]))
 
 
-def told(reached: Ranks) -> dict[str, str]:
+def levels_by_kind(reached: Ranks) -> dict[str, str]:
     """The levels by kind; of containers only those that differ from processes."""
     names = [UNABLE if number < 0 else LEVELS[number] for number in reached]
     found = dict(zip((*KINDS, *CONTAINED), names, strict=True))

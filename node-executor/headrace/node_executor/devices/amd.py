@@ -62,12 +62,12 @@ class AmdDevices:
 
     def _describe(self, number: int, handle: Any) -> _Gpu:
         library = self._library
-        told = self._asked(library.amdsmi_get_gpu_asic_info, handle) or {}
+        asic = self._asked(library.amdsmi_get_gpu_asic_info, handle) or {}
         vram = self._asked(library.amdsmi_get_gpu_vram_usage, handle) or {}
         where = self._asked(library.amdsmi_get_gpu_enumeration_info, handle) or {}
         uuid = str(self._asked(library.amdsmi_get_gpu_device_uuid, handle) or f"amd{number}")
         memory = int(vram.get("vram_total", 0))
-        model = model_name(str(told.get("market_name", "")), memory)
+        model = model_name(str(asic.get("market_name", "")), memory)
         return _Gpu(handle, uuid, model, memory, f"/dev/dri/renderD{where.get('drm_render', 128 + number)}", number)
 
     def _asked(self, call: Callable[..., Any], *arguments: Any) -> Any:

@@ -18,15 +18,15 @@ _SIZE = re.compile(r"(\d+) ?GB\b", re.IGNORECASE)
 _WORD = re.compile(r"[A-Za-z0-9.]+")
 
 
-def model_name(told: str, memory: int) -> str:
-    """Return the name of a model that a driver calls `told` and that shows `memory` MiB."""
-    words = [word for word in _WORD.findall(told) if _NOISE.fullmatch(word) is None]
-    return f"{'-'.join(words) or 'GPU'}-{sold_as(told, memory)}GB"
+def model_name(reported: str, memory: int) -> str:
+    """Return the name of a model that a driver calls `reported` and that shows `memory` MiB."""
+    words = [word for word in _WORD.findall(reported) if _NOISE.fullmatch(word) is None]
+    return f"{'-'.join(words) or 'GPU'}-{sold_as(reported, memory)}GB"
 
 
-def sold_as(told: str, memory: int) -> int:
+def sold_as(reported: str, memory: int) -> int:
     """Return the GB in the name, else those that the memory was sold as."""
-    size = _SIZE.search(told)
+    size = _SIZE.search(reported)
     if size:
         return int(size[1])
     return next((gigabytes for gigabytes in _SOLD if gigabytes * 1024 >= memory), -(-memory // 1024))

@@ -1,8 +1,8 @@
 """Keeps a job from opening devices that are not its own.
 
-Strategy: `GroupWall` gives the job's cgroup a list of nodes (root, cgroup v2, also where that is mounted beside version 1).
-`NamespaceWall` gives the job a /dev of its own with only its nodes (ordinary users; the program is built here). `NoWall` is used if
-neither works: then only the job's own cooperation keeps it to its devices. Each is tested on nodes that every machine has.
+Strategy: `CgroupDeviceList` gives the job's cgroup a list of nodes (root, cgroup v2, also where that is mounted beside version 1).
+`PrivateDev` gives the job a /dev of its own with only its nodes (ordinary users; the program is built here). If neither works,
+`NoDeviceNodeIsolation` is used: then only the cooperation of jobs keeps them to their devices. Tested on nodes that every machine has.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ PROBE = "/dev/full"
 _log = structlog.get_logger("headrace.node_executor")
 
 
-class Walled(NamedTuple):
+class IsolatedLaunch(NamedTuple):
     """`group`: the cgroup that the job's processes have to be in before they begin, if any; `prefix`: command that starts the job."""
 
     group: str = ""
     prefix: tuple[str, ...] = ()
 
 
-class Wall(Protocol):
+class DeviceNodeIsolation(Protocol):
     """One way to restrict the device nodes that a job can open."""
 
     @property
@@ -52,17 +52,17 @@ class Wall(Protocol):
     def group_of(self, name: str, group: str) -> str:
         """Return the cgroup of a lease's processes: its own `group`, else one made for this purpose, or ""."""
 
-    def build(self, name: str, nodes: Sequence[str], group: str) -> Walled:
+    def build(self, name: str, nodes: Sequence[str], group: str) -> IsolatedLaunch:
         """Restrict a lease, whose control directory has this name, to its nodes and the usual ones; `group`: its cgroup, if any."""
 
-    def again(self, name: str, nodes: Sequence[str], group: str) -> Walled:
+    def again(self, name: str, nodes: Sequence[str], group: str) -> IsolatedLaunch:
         """Return what `build` returned to a former executor."""
 
     def tear_down(self, name: str) -> None:
         """Remove it once the lease's processes are gone."""
 
 
-class NoWall:
+class NoDeviceNodeIsolation:
     """No restriction of device nodes."""
 
     name = "none"
@@ -71,23 +71,23 @@ class NoWall:
         """Return True: it always works, and does nothing."""
         return True
 
-    def group_of(self, name: str, group: str) -> str:  # noqa: ARG002 - the face of all walls
+    def group_of(self, name: str, group: str) -> str:  # noqa: ARG002 - the interface of all mechanisms
         """Return the lease's own group, if any."""
         return group
 
-    def build(self, name: str, nodes: Sequence[str], group: str) -> Walled:  # noqa: ARG002 - the face of all walls
+    def build(self, name: str, nodes: Sequence[str], group: str) -> IsolatedLaunch:  # noqa: ARG002 - the interface of all mechanisms
         """Return nothing to be started through."""
-        return Walled()
+        return IsolatedLaunch()
 
-    def again(self, name: str, nodes: Sequence[str], group: str) -> Walled:  # noqa: ARG002 - the face of all walls
+    def again(self, name: str, nodes: Sequence[str], group: str) -> IsolatedLaunch:  # noqa: ARG002 - the interface of all mechanisms
         """Return nothing to be started through."""
-        return Walled()
+        return IsolatedLaunch()
 
     def tear_down(self, name: str) -> None:
         """Does nothing; nothing was built."""
 
 
-class GroupWall:
+class CgroupDeviceList:
     """A list for each cgroup. `base`: a directory of cgroup v2 in which to create groups for jobs that have none yet.
 
     `trial` runs the probe as a job runs.
@@ -130,7 +130,7 @@ class GroupWall:
             raise CannotEnclose(f"its cgroup cannot be made: {error.strerror}") from None
         return own
 
-    def build(self, name: str, nodes: Sequence[str], group: str) -> Walled:
+    def build(self, name: str, nodes: Sequence[str], group: str) -> IsolatedLaunch:
         """Attach the list to the lease's cgroup, else to one created for it."""
         allowed = [node for path in (*common_nodes(), *nodes) if (node := bpf.node_of(path)) is not None]
         own = self.group_of(name, group)
@@ -138,11 +138,11 @@ class GroupWall:
             bpf.attach(own, [*allowed, TERMINALS])
         except OSError as error:
             raise CannotEnclose(f"the list of its devices cannot be set: {error.strerror or error}") from None
-        return Walled("" if group else own)
+        return IsolatedLaunch("" if group else own)
 
-    def again(self, name: str, nodes: Sequence[str], group: str) -> Walled:  # noqa: ARG002 - the face of all walls
+    def again(self, name: str, nodes: Sequence[str], group: str) -> IsolatedLaunch:  # noqa: ARG002 - the interface of all mechanisms
         """Return the same again; the list lives as long as its cgroup."""
-        return Walled("" if group else f"{self._base}/{name}")
+        return IsolatedLaunch("" if group else f"{self._base}/{name}")
 
     def tear_down(self, name: str) -> None:
         """Remove the cgroup, if created here, and with it the list."""
@@ -150,7 +150,7 @@ class GroupWall:
             os.rmdir(f"{self._base}/{name}")
 
 
-class NamespaceWall:
+class PrivateDev:
     """A /dev of its own, made by `program` (`private_dev.c`) before the job begins. `trial` runs the probe as a job runs."""
 
     name = "private /dev"
@@ -163,16 +163,16 @@ class NamespaceWall:
         """Return whether the probe can open one node and does not find another."""
         return self._trial.send(("open", "/dev/null", PROBE), {}, prefix=self.build("", (), "").prefix) == [1, 0]
 
-    def group_of(self, name: str, group: str) -> str:  # noqa: ARG002 - the face of all walls
+    def group_of(self, name: str, group: str) -> str:  # noqa: ARG002 - the interface of all mechanisms
         """Return the lease's own group, if any."""
         return group
 
-    def build(self, name: str, nodes: Sequence[str], group: str) -> Walled:  # noqa: ARG002 - the face of all walls
+    def build(self, name: str, nodes: Sequence[str], group: str) -> IsolatedLaunch:  # noqa: ARG002 - the interface of all mechanisms
         """Return the program with the list as prefix."""
         there = [path for path in (*common_nodes(), *nodes) if os.path.exists(path)]
-        return Walled(prefix=(self._program, *there, "--"))
+        return IsolatedLaunch(prefix=(self._program, *there, "--"))
 
-    def again(self, name: str, nodes: Sequence[str], group: str) -> Walled:
+    def again(self, name: str, nodes: Sequence[str], group: str) -> IsolatedLaunch:
         """Return the same prefix again."""
         return self.build(name, nodes, group)
 
@@ -185,6 +185,6 @@ def common_nodes(fabrics: Sequence[str] = FABRICS) -> tuple[str, ...]:
     return (*USUAL, *(path for pattern in fabrics for path in sorted(glob.glob(pattern))))
 
 
-def strongest(walls: Sequence[Wall]) -> Wall:
+def strongest(mechanisms: Sequence[DeviceNodeIsolation]) -> DeviceNodeIsolation:
     """Return the first that proves itself."""
-    return next((wall for wall in walls if wall.prove()), NoWall())
+    return next((mechanism for mechanism in mechanisms if mechanism.prove()), NoDeviceNodeIsolation())

@@ -12,7 +12,7 @@ from headrace.node_executor.c_programs import LIBRARY, MEMORY_CAP, PRIVATE_DEV
 from headrace.node_executor.devices import Devices
 from headrace.node_executor.devices.health import Trouble
 from headrace.node_executor.devices.nvml import NvmlDevices
-from headrace.node_executor.enforcement.device_isolation import GroupWall, NamespaceWall, Wall
+from headrace.node_executor.enforcement.device_isolation import CgroupDeviceList, DeviceNodeIsolation, PrivateDev
 from headrace.node_executor.enforcement.fences import Kit
 from headrace.node_executor.enforcement.group_limits import GroupLimits
 from headrace.node_executor.enforcement.mig import MigFence, MigJournal
@@ -46,18 +46,18 @@ def kit_for(
         everything = [DeviceShare(device=device.device, units=GPU_UNITS) for device in devices.inventory()]
         account = account.with_devices(devices.nodes(everything))
     trial = Trial(account)
-    walls: list[Wall] = [GroupWall(base, trial)] if base and os.geteuid() == 0 else []
+    mechanisms: list[DeviceNodeIsolation] = [CgroupDeviceList(base, trial)] if base and os.geteuid() == 0 else []
     private_dev = native.built(PRIVATE_DEV, place)
-    walls += [NamespaceWall(private_dev, trial)] if private_dev else []
+    mechanisms += [PrivateDev(private_dev, trial)] if private_dev else []
     if not isinstance(devices, NvmlDevices):
-        return Kit(tuple(walls))
+        return Kit(tuple(mechanisms))
     pipes = f"{PIPES}/{node}/mps" if os.geteuid() == 0 else f"{data}/mps"
     parts = (
         GroupLimits(devices, base if os.geteuid() == 0 else "", trial),
         MpsFence(devices, pipes, trial=trial),
         PreloadFence(devices, native.built(MEMORY_CAP, place, LIBRARY), data, trial),
     )
-    return Kit(tuple(walls), MigFence(devices, MigJournal(f"{data}/slices"), report), parts)
+    return Kit(tuple(mechanisms), MigFence(devices, MigJournal(f"{data}/slices"), report), parts)
 
 
 def native_place(data: str, environ: Mapping[str, str]) -> str:

@@ -22,7 +22,7 @@ T = TypeVar("T")
 _log = structlog.get_logger("headrace.node_executor")
 
 
-class Enclosing:
+class EnforcementWorker:
     """Encloses leases with `fences`. Created in the loop; `close` lets the thread end."""
 
     def __init__(self, fences: Fences) -> None:

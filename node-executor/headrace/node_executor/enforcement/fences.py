@@ -17,7 +17,7 @@ from headrace.contracts.values.amounts import GPU_UNITS
 from headrace.contracts.values.isolation import FRACTION, KINDS, SLICE, WHOLE, rank, weakest
 from headrace.node_executor.devices import Devices, OnDevice, held_by
 from headrace.node_executor.enforcement import CannotEnclose, Enclosure, EnforcementRequest, Entered, Fence, SliceFence
-from headrace.node_executor.enforcement.device_isolation import NoWall, Wall, strongest
+from headrace.node_executor.enforcement.device_isolation import DeviceNodeIsolation, NoDeviceNodeIsolation, strongest
 from headrace.node_executor.enforcement.owners import Owners
 from headrace.node_executor.enforcement.parts import overrun_at, part_of
 from headrace.node_executor.enforcement.watchdog import Limit, Overrun, Watchdog
@@ -32,7 +32,7 @@ _log = structlog.get_logger("headrace.node_executor")
 class Kit(NamedTuple):
     """Mechanisms that may work here, best first: for device isolation, for slices, and for parts of a GPU."""
 
-    walls: tuple[Wall, ...] = ()
+    mechanisms: tuple[DeviceNodeIsolation, ...] = ()
     slices: SliceFence | None = None
     parts: tuple[Fence, ...] = ()
 
@@ -44,7 +44,7 @@ class Fences:
         self._devices = devices
         self._kit = kit
         self._owners = owners
-        self._wall: Wall = NoWall()
+        self._device_isolation: DeviceNodeIsolation = NoDeviceNodeIsolation()
         self._parts: tuple[Fence, ...] = ()
         self._memory = {device.device: device.memory for device in devices.inventory()}
         self._entered: dict[str, EnforcementRequest] = {}
@@ -65,7 +65,7 @@ class Fences:
         """Test every mechanism, once, before any level is offered."""
         if self._devices.quick:
             return
-        self._wall = strongest(self._kit.walls)
+        self._device_isolation = strongest(self._kit.mechanisms)
         proved = [(fence, level) for fence in self._kit.parts if (level := fence.prove())]
         proved.sort(key=lambda one: -rank(one[1]))
         best = proved[0][1] if proved else WATCHED
@@ -77,7 +77,7 @@ class Fences:
             SLICE: self._behind(sliced) if sliced else "none",
         }
         names = [fence.name for fence in self._parts]
-        _log.info("isolation_proved", wall=self._wall.name, parts=names, **self.levels)
+        _log.info("isolation_proved", mechanism=self._device_isolation.name, parts=names, **self.levels)
         self.watchdog.start()
 
     def _of_one_level(self, proved: Sequence[Fence]) -> tuple[Fence, ...]:
@@ -88,7 +88,7 @@ class Fences:
 
     def _behind(self, level: str) -> str:
         """Return the level if devices are isolated; else `cooperative` at most."""
-        return weakest(level, WITHOUT_WALL) if isinstance(self._wall, NoWall) else level
+        return weakest(level, WITHOUT_WALL) if isinstance(self._device_isolation, NoDeviceNodeIsolation) else level
 
     def enter(self, case: EnforcementRequest) -> Entered:
         """Set up everything for a lease, before its first instruction. Raises `CannotEnclose`; then nothing is left of it."""
@@ -98,10 +98,10 @@ class Fences:
             return Entered(self._devices.isolation if case.shares else "none", self._devices.environment(case.shares))
         self._entered[case.lease] = case
         try:
-            group = self._wall.group_of(name, case.group)
+            group = self._device_isolation.group_of(name, case.group)
             enclosure = self._enclose(case._replace(group=group))
             nodes = (*self._devices.nodes(case.shares), *enclosure.nodes)
-            walled = self._wall.build(name, nodes, group)
+            walled = self._device_isolation.build(name, nodes, group)
         except CannotEnclose:
             self.leave(case.lease)
             raise
@@ -148,7 +148,9 @@ class Fences:
         self._watch(case)
         name = os.path.basename(case.control)
         return Entered(
-            self.levels.get(kind, "none"), env, *self._wall.again(name, self._devices.nodes(case.shares), case.group)
+            self.levels.get(kind, "none"),
+            env,
+            *self._device_isolation.again(name, self._devices.nodes(case.shares), case.group),
         )
 
     def reconcile(self, alive: Iterable[str]) -> None:
@@ -188,7 +190,7 @@ class Fences:
             self._end(case)
 
     def _end(self, case: EnforcementRequest) -> None:
-        self._wall.tear_down(os.path.basename(case.control))
+        self._device_isolation.tear_down(os.path.basename(case.control))
         self.watchdog.taken(case.lease)
         self._owners.ended(case.lease)
         del self._entered[case.lease]

@@ -9,30 +9,30 @@ import structlog
 
 from headrace.node_executor.core import vocabulary as v
 from headrace.node_executor.files.checkpoints import Checkpoint
-from headrace.node_executor.files.inspection import Lookout
+from headrace.node_executor.files.inspection import FileInspector
 from headrace.node_executor.running_lease import RunningLease
 
 _log = structlog.get_logger("headrace.node_executor")
 
 
-class Saving:
+class CheckpointMonitor:
     """Looks for checkpoints; `handle` receives an event for each, at the moment `now()`."""
 
-    def __init__(self, handle: Callable[[v.Event], None], now: Callable[[], int], lookout: Lookout) -> None:
+    def __init__(self, handle: Callable[[v.Event], None], now: Callable[[], int], inspector: FileInspector) -> None:
         self._handle = handle
         self._now = now
-        self._lookout = lookout
+        self._inspector = inspector
 
     async def look(self, held: Iterable[RunningLease]) -> None:
         """Look for new checkpoints of these leases, except those still being looked at. A lease whose disk hangs delays no other."""
-        due = [one for one in held if one.watch.may_have_news and not self._lookout.busy(one.order.lease)]
+        due = [one for one in held if one.watch.may_have_news and not self._inspector.busy(one.order.lease)]
         looks = [self._look(one, lambda: None, thorough=False) for one in due]
         if looks:
             await asyncio.wait(looks)
 
     def look_then(self, held: RunningLease, then: Callable[[], None]) -> None:
         """Look for the last checkpoint, then call `then`, at the latest when the look times out; at once if there is nothing to await."""
-        if held.watch.quick and not self._lookout.busy(held.order.lease):
+        if held.watch.quick and not self._inspector.busy(held.order.lease):
             self._saved(held, held.watch.glance())
             then()
         else:
@@ -47,7 +47,7 @@ class Saving:
                 self._complain(held, f"its checkpoints are not known: {error}")
             then()
 
-        future = self._lookout.look(held.owner, held.order.lease, lambda: held.watch.look(thorough=thorough))
+        future = self._inspector.look(held.owner, held.order.lease, lambda: held.watch.look(thorough=thorough))
         future.add_done_callback(looked)
         return future
 

@@ -33,7 +33,7 @@ class Sort(NamedTuple):
     mode: int
 
 
-class Spares:
+class DirectoryPool:
     """The pool below `folder`, which is created closed to others, on the same file system as the directories that it serves."""
 
     def __init__(self, folder: str, most: int = MOST) -> None:

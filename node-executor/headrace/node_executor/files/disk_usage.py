@@ -20,7 +20,7 @@ import structlog
 
 from headrace.node_executor.core import vocabulary as v
 from headrace.node_executor.files.directory_trees import DEPTH_MAX, walk
-from headrace.node_executor.files.inspection import Lookout
+from headrace.node_executor.files.inspection import FileInspector
 from headrace.node_executor.running_lease import RunningLease
 from headrace.node_executor.usage import MIB
 
@@ -55,7 +55,7 @@ class Measuring:
         self._held = held
         self._now = now
         self._most = most
-        self._lookout = Lookout(within, AT_ONCE)
+        self._inspector = FileInspector(within, AT_ONCE)
         self._complained: set[str] = set()
         self._skipped: set[str] = set()
 
@@ -63,9 +63,9 @@ class Measuring:
         """Measure once, in at most `within` seconds. Leases that were not counted in time come first the next time."""
         running = {one.order.lease: one for one in self._held() if one.running is not None}
         self._complained &= running.keys()
-        due = [one for lease, one in running.items() if not self._lookout.busy(lease)]
+        due = [one for lease, one in running.items() if not self._inspector.busy(lease)]
         due.sort(key=lambda one: one.order.lease not in self._skipped)
-        counts = {one.order.lease: self._lookout.look(one.owner, one.order.lease, self._count(one)) for one in due}
+        counts = {one.order.lease: self._inspector.look(one.owner, one.order.lease, self._count(one)) for one in due}
         if counts:
             await asyncio.wait(counts.values())
         self._skipped = {lease for lease, count in counts.items() if count.exception() is not None}

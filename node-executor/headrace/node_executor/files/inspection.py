@@ -80,7 +80,7 @@ class _Look:
     running: bool = False
 
 
-class Lookout:
+class FileInspector:
     """Runs looks in threads for the running loop. `within`: seconds that a look is awaited; `at_once`: maximum number of threads.
 
     A look belongs to a `key`, the lease, which has at most one thread, and to an `owner`, the user, who has a fourth of `at_once`, at

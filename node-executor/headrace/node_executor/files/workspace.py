@@ -27,7 +27,7 @@ from typing import NamedTuple
 from headrace.contracts.messages.orders import StartOrder
 from headrace.contracts.values.account_numbers import COUNT, FIRST
 from headrace.node_executor.files.directory_pool import CHECKPOINTS as SAVED
-from headrace.node_executor.files.directory_pool import CONTROL, WORK, Spares
+from headrace.node_executor.files.directory_pool import CONTROL, WORK, DirectoryPool
 from headrace.node_executor.files.directory_trees import walk
 from headrace.node_executor.launch.accounts import UserAccount
 
@@ -109,7 +109,7 @@ class Workspace:
             os.makedirs(directory, 0o711, exist_ok=True)
         self._mask = os.umask(0o022)
         os.umask(self._mask)
-        self._spares = Spares(f"{data}/spare")
+        self._spares = DirectoryPool(f"{data}/spare")
         closed = {self.leases: 0o711, self.logs: 0o700}  # the names in them are of users and their jobs
         closed |= {} if self._on_shared_path else {self.checkpoints: 0o711}
         closed |= {data: 0o711} if others else {}

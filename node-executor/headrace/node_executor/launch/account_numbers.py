@@ -55,10 +55,13 @@ def _read(path: str) -> dict[int, str] | None:
     except FileNotFoundError:
         return None
     except msgspec.DecodeError as error:
-        aside = f"{path}.damaged"
-        os.replace(path, aside)
+        in_daemon_thread = f"{path}.damaged"
+        os.replace(path, in_daemon_thread)
         _log.error(
-            "numbers_damaged", reason=str(error), file=aside, help="whose numbers they are is read from the jobs' directories"
+            "numbers_damaged",
+            reason=str(error),
+            file=in_daemon_thread,
+            help="whose numbers they are is read from the jobs' directories",
         )
         return None
 

@@ -53,7 +53,7 @@ class UserAccount(NamedTuple):
         return self._replace(groups=tuple(sorted(found)))
 
 
-class NotTheirs(ValueError):
+class NumberTaken(ValueError):
     """The number is another user's on this node; the message says so."""
 
 
@@ -87,14 +87,14 @@ class Accounts:
         return UserAccount(TRIAL, TRIAL, "trial") if self._own else self._fixed
 
     def claim(self, job: str, account: UserAccount | None) -> None:
-        """Assign the account's number to the job's user, before anything of the job exists. Raises `NotTheirs`, `OSError`."""
+        """Assign the account's number to the job's user, before anything of the job exists. Raises `NumberTaken`, `OSError`."""
         if account is None or not self._own:
             return
         tenant, user, _ = split_job_key(job)
         if not FIRST <= account.uid < FIRST + COUNT:
-            raise NotTheirs(f"{account.uid} is not an account number of a user; these begin at {FIRST}")
+            raise NumberTaken(f"{account.uid} is not an account number of a user; these begin at {FIRST}")
         if self._numbers is not None and not self._numbers.claim(account.uid, f"{tenant}.{user}"):
-            raise NotTheirs(
+            raise NumberTaken(
                 f"this node knows the number {account.uid} as another user's, so {tenant}.{user} cannot run under it"
             )
 

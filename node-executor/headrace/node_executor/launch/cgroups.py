@@ -270,12 +270,12 @@ def _enable(path: str, controller: str) -> bool:
 
 def _step_aside(step: str) -> None:
     """Move the processes of a group, the executor included, to a subgroup: a group that controls others may hold no process."""
-    aside = f"{step}/headrace-executor"
+    in_daemon_thread = f"{step}/headrace-executor"
     with contextlib.suppress(FileExistsError):
-        os.mkdir(aside)
+        os.mkdir(in_daemon_thread)
     for pid in _text(f"{step}/cgroup.procs").split():
         with contextlib.suppress(ProcessLookupError):
-            _write(f"{aside}/cgroup.procs", pid)
+            _write(f"{in_daemon_thread}/cgroup.procs", pid)
 
 
 def _mounted(mountinfo: str) -> tuple[str, dict[str, str]]:

@@ -72,8 +72,8 @@ def callback_environment(job: Mapping[str, str], paths: Paths, pid: int, deadlin
 
     The path of the preempt file is the direct one: that the callback reads the file says nothing about the job.
     """
-    told = {"HEADRACE_PREEMPT_FILE": paths.preempt, "HEADRACE_PREEMPT_DEADLINE": str(deadline // 1_000_000)}
-    return {**job, **told, "HEADRACE_JOB_PID": str(pid)}
+    notice = {"HEADRACE_PREEMPT_FILE": paths.preempt, "HEADRACE_PREEMPT_DEADLINE": str(deadline // 1_000_000)}
+    return {**job, **notice, "HEADRACE_JOB_PID": str(pid)}
 
 
 def _may_set(name: str) -> bool:

@@ -12,7 +12,7 @@ import os
 import msgspec
 
 
-class Notice(msgspec.Struct, frozen=True):
+class PreemptNotice(msgspec.Struct, frozen=True):
     """Content of the preempt file. `deadline`: when the job should be gone, in Unix seconds, rounded down."""
 
     reason: str
@@ -20,7 +20,7 @@ class Notice(msgspec.Struct, frozen=True):
     deadline: int
 
 
-def write_notice(path: str, notice: Notice) -> str:
+def write_notice(path: str, notice: PreemptNotice) -> str:
     """Write the notice to `path` atomically; return why that failed, or "". Never raises."""
     fresh = f"{path}.new"
     try:

@@ -12,7 +12,7 @@ from headrace.contracts.values.amounts import CPU, GPU_UNITS, MEMORY
 from headrace.contracts.values.ids import split_job_key
 from headrace.node_executor.devices import Devices
 from headrace.node_executor.files.workspace import Paths, Workspace
-from headrace.node_executor.launch.accounts import Accounts, NotTheirs, UserAccount
+from headrace.node_executor.launch.accounts import Accounts, NumberTaken, UserAccount
 from headrace.node_executor.launch.cgroups import Groups, LeaseGroup, Limits
 from headrace.node_executor.launch.environment import account_environment, job_environment
 from headrace.node_executor.launch.secrets import SecretResolver
@@ -61,7 +61,7 @@ class Preparation:
         prepared = self._prepared(order, secrets, traceparent)
         try:
             self._bounds.accounts.claim(order.job, prepared.account)
-        except NotTheirs as error:
+        except NumberTaken as error:
             raise CannotStart(str(error)) from None
         except OSError as error:
             raise CannotStart(f"the node cannot note whose number this is: {error.strerror}") from None

@@ -11,7 +11,7 @@ SUSPENDED_FOR_NOTHING = frozenset({"suspend_max", "device_lost", "suspension_los
 """The same for a suspended job that cannot continue where it is (R29), since rules were amended; before, its work did not count as lost."""
 
 
-def heard(lease: LeaseRow, at: int, now: int) -> int:
+def fact_time(lease: LeaseRow, at: int, now: int) -> int:
     """The time of a node's fact about a lease: `at`, but not before the lease's previous fact and not after the record (R37)."""
     lease.heard_at = max(lease.heard_at, min(at, now))
     return lease.heard_at
@@ -21,7 +21,7 @@ def start(attempt: AttemptRow, lease: LeaseRow, at: int, now: int) -> None:
     """Note that a replica's process runs; a gang runs when all do (R35)."""
     if lease.started_at is not None:
         return
-    lease.started_at = heard(lease, at, now)
+    lease.started_at = fact_time(lease, at, now)
     started = [each.started_at for each in attempt.leases.values() if each.started_at is not None]
     if len(started) == len(attempt.leases):
         attempt.started_at = max(started)
@@ -39,7 +39,7 @@ def checkpoint(attempt: AttemptRow, fact: f.CheckpointRegisteredV1, node: str, n
     running = [lease for lease in attempt.leases.values() if lease.ended_at is None]
     for lease in running:
         within = max(lease.heard_at, min(fact.at, now))
-        lease.checkpoint_at = heard(lease, fact.at, now) if lease.node == node else within
+        lease.checkpoint_at = fact_time(lease, fact.at, now) if lease.node == node else within
     if running:
         attempt.checkpoint = plain(fact.uri)
         attempt.checkpoint_step = fact.step
@@ -49,14 +49,14 @@ def checkpoint(attempt: AttemptRow, fact: f.CheckpointRegisteredV1, node: str, n
 
 def release(attempt: AttemptRow, lease: LeaseRow, fact: f.LeaseEndedV1, now: int) -> int:
     """Note the node's report that the process ended and the devices are free; returns the time up to which the lease is charged."""
-    lease.exited_at = heard(lease, min(fact.exited_at, fact.at), now)
+    lease.exited_at = fact_time(lease, min(fact.exited_at, fact.at), now)
     lease.outcome, lease.exit_code = plain(fact.outcome), fact.exit_code
-    return _end(attempt, lease, heard(lease, fact.at, now))
+    return _end(attempt, lease, fact_time(lease, fact.at, now))
 
 
 def revoke(attempt: AttemptRow, lease: LeaseRow, now: int) -> int:
     """Note that the lease was revoked without a report of the node (R32); returns the time up to which it is charged."""
-    lease.exited_at = heard(lease, now, now)
+    lease.exited_at = fact_time(lease, now, now)
     lease.outcome = "revoked"
     return _end(attempt, lease, lease.exited_at)
 

@@ -251,7 +251,7 @@ class Books:
     def _lease_rung(self, fact: f.LeaseRungV1, record: Record, _number: int) -> None:
         _, lease = self._held(fact)
         if lease is not None:
-            attempts.heard(lease, fact.at, record.now)
+            attempts.fact_time(lease, fact.at, record.now)
             self._changed_leases[lease.lease] = lease
 
     def _checkpoint_registered(self, fact: f.CheckpointRegisteredV1, record: Record, _number: int) -> None:
@@ -280,7 +280,7 @@ class Books:
         """Stop charging the devices of a suspended lease (R29, R37)."""
         attempt, lease = self._held(fact)
         if attempt is not None and lease is not None and self._charging.is_charged_gpus(lease):
-            self._charging.suspend(lease, attempts.heard(lease, fact.at, record.now))
+            self._charging.suspend(lease, attempts.fact_time(lease, fact.at, record.now))
             self._keeping.touch(lease.node)
             self._lease_changed(attempt, lease)
             self._job_changed(fact, record, number)
@@ -300,7 +300,7 @@ class Books:
             return
         job = self._state.jobs.get(fact.job)
         if lease.charged_at is None and job is not None and job.resumed_at and job.attempt == fact.attempt:
-            self._charging.begin(lease, attempts.heard(lease, fact.at, record.now))
+            self._charging.begin(lease, attempts.fact_time(lease, fact.at, record.now))
         self._resume(lease, min(fact.at, record.now))
         self._lease_changed(attempt, lease)
         self._job_changed(fact, record, number)

@@ -202,8 +202,8 @@ class UsageReader:
                 asked_for = {measures[0]: units * int(sums[0])}
                 yield PeriodSum(period, tenant, policy, pool, tuple(names), asked, tariff, **asked_for)
             return
-        told = {measure: int(amount) for measure, amount in zip(measures, sums, strict=True) if measure}
-        yield PeriodSum(period, tenant, policy, pool, tuple(names), key, tariff, **told)
+        measured = {measure: int(amount) for measure, amount in zip(measures, sums, strict=True) if measure}
+        yield PeriodSum(period, tenant, policy, pool, tuple(names), key, tariff, **measured)
 
     async def _fetch(self, sql: str, *arguments: object) -> list[Any]:
         limited = f"SELECT * FROM ({sql}) AS found LIMIT {SUMS_MAX + 1}"  # noqa: S608 - of our own parts alone

@@ -102,9 +102,9 @@ class JetStreamLog:
         """A reader of `StoredMessage`, otherwise as `read`."""
         return self._reader(after, as_stored)
 
-    def _reader(self, after: int, told: Callable[[int, RawMessage, int], M]) -> JetStreamReader[M]:
+    def _reader(self, after: int, convert: Callable[[int, RawMessage, int], M]) -> JetStreamReader[M]:
         late = self._begins_late
-        return JetStreamReader(self._connection, self._stream, after, self.state, self.at, told, begins_late=late)
+        return JetStreamReader(self._connection, self._stream, after, self.state, self.at, convert, begins_late=late)
 
     async def last(self, subject: str) -> Message | None:
         """See `Log.last`. The stream's leader answers, so that a writer sees what it has just written."""

@@ -100,7 +100,7 @@ def as_stored(sequence: int, delivered: RawMessage, time: int) -> StoredMessage:
 class JetStreamReader(Generic[M]):
     """See `LogReader`. `state` asks the stream's leader for the bounds of the stream, and `at` for the message at a sequence.
 
-    `told` converts a delivery into what is returned.
+    `convert` converts a delivery into what is returned.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class JetStreamReader(Generic[M]):
         after: int,
         state: Callable[[], Awaitable[StreamBounds]],
         at: Callable[[int], Awaitable[Message | None]],
-        told: Callable[[int, RawMessage, int], M],
+        convert: Callable[[int, RawMessage, int], M],
         *,
         begins_late: bool,
         buffer_messages: int = BUFFER_MESSAGES,
@@ -119,7 +119,7 @@ class JetStreamReader(Generic[M]):
         self._stream = stream
         self._state = state
         self._at = at
-        self._told: Callable[[int, RawMessage, int], M] = told
+        self._convert: Callable[[int, RawMessage, int], M] = convert
         self._begins_late = begins_late
         self._buffer_messages = buffer_messages
         self._buffer: deque[M] = deque()
@@ -293,7 +293,7 @@ class JetStreamReader(Generic[M]):
         elif len(self._buffer) >= self._buffer_messages:
             self._lose("the buffer is full")
         else:
-            self._buffer.append(self._told(sequence, message, int(tokens[base + 2])))
+            self._buffer.append(self._convert(sequence, message, int(tokens[base + 2])))
             self._next = sequence + 1
             self._place += 1
             self._doubts = None

@@ -140,9 +140,9 @@ async def load(connection: Connection, copied: Copied, file: BinaryIO, say: Say 
     _see(answer, stream)
     sent = 0
     while chunk := file.read(CHUNK):
-        told = (await connection.ask(answer.deliver_subject, chunk, within=SILENCE)).data
-        if told:
-            _see(msgspec.json.decode(told, type=_Answer), stream)
+        reply = (await connection.ask(answer.deliver_subject, chunk, within=SILENCE)).data
+        if reply:
+            _see(msgspec.json.decode(reply, type=_Answer), stream)
         sent += len(chunk)
         say(sent)
     whole = msgspec.json.decode((await connection.ask(answer.deliver_subject, within=BEGINS_WITHIN)).data, type=_Answer)

@@ -137,21 +137,21 @@ class CallContext(NamedTuple):
             return self.projected(structs.replace(_judged(operation, backend), applied=False))
         except Refused as refusal:
             body = self.projected(refusal.body) if isinstance(refusal.body, ApplyAnswer) else None
-            raise Refused(refusal.code, self.told(str(refusal)), body) from None
+            raise Refused(refusal.code, self.for_caller(str(refusal)), body) from None
 
     def projected(self, answer: ApplyAnswer) -> ApplyAnswer:
         """A plan without parts that the caller may not see."""
         if self.tenant == ALL_TENANTS:
             return answer
-        changes = tuple(structs.replace(change, fields=tuple(map(self.told, change.fields))) for change in answer.changes)
+        changes = tuple(structs.replace(change, fields=tuple(map(self.for_caller, change.fields))) for change in answer.changes)
         return structs.replace(
             answer,
             changes=changes,
-            warnings=tuple(map(self.told, answer.warnings)),
-            errors=tuple(map(self.told, answer.errors)),
+            warnings=tuple(map(self.for_caller, answer.warnings)),
+            errors=tuple(map(self.for_caller, answer.errors)),
         )
 
-    def told(self, text: str) -> str:
+    def for_caller(self, text: str) -> str:
         """A message as the caller may read it: without names of other tenants, and without hints that list names."""
         if self.tenant == ALL_TENANTS:
             return text

@@ -166,7 +166,7 @@ def _message(view: TokenView, call: CallContext) -> pb.Token:
         name=_name(view.id, _owner(view)),
         role=view.role,
         handle=view.handle,
-        author=call.told(view.author),
+        author=call.for_caller(view.author),
         create_time=moment(view.created_at),
         expire_time=moment(view.expires_at),
         revoke_time=moment(view.revoked_at),

@@ -69,7 +69,7 @@ class WhatIfService:
         question = WhatIfQuestion(changes=changes, since=request.since, until=request.until, span=request.span, tenant=tenant)
         answer = await self._answer(question, call)
         if answer.found is None:
-            lines = [call.told(line) for line in (answer.lines or (answer.error,))]
+            lines = [call.for_caller(line) for line in (answer.lines or (answer.error,))]
             raise _fault(answer.code, lines)
         return _report(answer, answer.found)
 

@@ -53,23 +53,23 @@ def check_selectors(state: State, after: State, changed: Iterable[PlacedDocument
     new = {name.name for name, _, _ in changed if name.kind == "pool" and _selector_changed(state, after, name.name)}
     if not new:
         return
-    told: set[frozenset[str]] = set()
+    warned: set[frozenset[str]] = set()
     for pool in sorted(new):
         mine = after.pools[pool].document.selector
         for other, theirs in after.pools.items():
             selector = theirs.document.selector
             if other == pool or not (mine.items() <= selector.items() or selector.items() <= mine.items()):
                 continue
-            if frozenset((pool, other)) not in told:
-                told.add(frozenset((pool, other)))
+            if frozenset((pool, other)) not in warned:
+                warned.add(frozenset((pool, other)))
                 inner = other if mine.items() <= selector.items() else pool
                 _tell(findings, pool, other, f"every node of pool {inner}")
     for node in sorted(after.nodes.values(), key=lambda node: node.name):
         picked = [name for name, pool in after.pools.items() if pool.document.selector.items() <= node.labels.items()]
         for pool in new.intersection(picked):
             for other in picked:
-                if other != pool and frozenset((pool, other)) not in told:
-                    told.add(frozenset((pool, other)))
+                if other != pool and frozenset((pool, other)) not in warned:
+                    warned.add(frozenset((pool, other)))
                     _tell(findings, pool, other, f"node {node.name}")
 
 

@@ -74,7 +74,7 @@ class ChildSupervision(Protocol):
     async def before_start(self) -> None:
         """Called before each start; the child starts when this returns."""
 
-    def heard(self, said: bytes) -> None:
+    def on_output(self, said: bytes) -> None:
         """Called with the child's output, piece by piece, as it comes."""
 
     async def watch(self) -> None:
@@ -224,7 +224,7 @@ class Child:
             while piece := await reader.read(PIECE):
                 self.log.write(piece)
                 if self.supervision is not None:
-                    self.supervision.heard(piece)
+                    self.supervision.on_output(piece)
         finally:
             transport.close()
 

@@ -47,7 +47,7 @@ def check(installation: Installation, settings: Settings) -> None:
         raise InstallationError(f"{installation.directory / ISSUERS} lets others in: {way_out}")
 
 
-def told(installation: Installation, settings: Settings) -> str:
+def summary(installation: Installation, settings: Settings) -> str:
     """Return one line about it, for `status`."""
     why = why_not_isolated(installation, settings)
     if not why:

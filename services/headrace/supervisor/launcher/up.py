@@ -21,7 +21,7 @@ from headrace.supervisor.errors import InstallationError
 from headrace.supervisor.installation import Installation, Settings
 from headrace.supervisor.launcher import process_specs
 from headrace.supervisor.launcher.child_processes import Child, Children, ChildSupervision
-from headrace.supervisor.launcher.job_isolation import check, told
+from headrace.supervisor.launcher.job_isolation import check, summary
 from headrace.supervisor.launcher.pidfile import Lock, RunningInstallation, write_running
 from headrace.supervisor.launcher.ports import choose_port
 from headrace.supervisor.launcher.postgres import PostgresSettings, accepts, prepare, repair_command
@@ -288,7 +288,7 @@ class Up:
             url=self.url,
             api=self.api,
             ready=self.ready,
-            jobs=told(self.installation, self.settings),
+            jobs=summary(self.installation, self.settings),
             children=views,
         )
         with contextlib.suppress(InstallationError):  # a full disk must not end what runs

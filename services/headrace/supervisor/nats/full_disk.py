@@ -51,7 +51,7 @@ class Signs:
     def __init__(self) -> None:
         self._before = b""
 
-    def heard(self, said: bytes) -> bool:
+    def on_output(self, said: bytes) -> bool:
         """Return whether this piece, or a line that it completes, says so."""
         said = self._before + said
         found = has_sign(said)
@@ -85,9 +85,9 @@ class FullDisk:
     async def before_start(self) -> None:
         """Does nothing: no other server has its streams."""
 
-    def heard(self, said: bytes) -> None:
-        """See `ChildSupervision.heard` for the contract."""
-        if self._signs.heard(said):
+    def on_output(self, said: bytes) -> None:
+        """See `ChildSupervision.on_output` for the contract."""
+        if self._signs.on_output(said):
             self._full.set()
 
     async def watch(self) -> None:

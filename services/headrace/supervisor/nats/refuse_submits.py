@@ -39,14 +39,14 @@ async def refuse(url: str, operator: Login) -> None:
         with contextlib.suppress(errors.Error):
             await connection.publish(reply, said)
 
-    async def heard(message: Msg) -> None:
+    async def on_submit(message: Msg) -> None:
         if awaits_answer(message.reply):
             task = asyncio.create_task(answer(message.reply))
             answers.add(task)
             task.add_done_callback(answers.discard)
 
     try:
-        await connection.subscribe(SUBMITS, cb=heard)
+        await connection.subscribe(SUBMITS, cb=on_submit)
         await asyncio.Event().wait()
     finally:
         await asyncio.gather(*answers, return_exceptions=True)

@@ -91,9 +91,9 @@ class ReplicaSupervisor:
         """Seconds since it was started; negative while it does not run."""
         return time.monotonic() - self._began if self._began else -1.0
 
-    def heard(self, said: bytes) -> None:
-        """See `ChildSupervision.heard` for the contract."""
-        if not self._signs.heard(said):
+    def on_output(self, said: bytes) -> None:
+        """See `ChildSupervision.on_output` for the contract."""
+        if not self._signs.on_output(said):
             return
         if not self.doubted:
             self._server.log.write(_DOUBTED)

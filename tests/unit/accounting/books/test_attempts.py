@@ -26,7 +26,7 @@ def attempt(*leases: LeaseRow) -> AttemptRow:
 )
 def test_a_moment_lies_between_the_leases_last_fact_and_the_record(at: int, now: int, moment: int) -> None:
     held = lease()
-    assert attempts.heard(held, at, now) == moment
+    assert attempts.fact_time(held, at, now) == moment
     assert held.heard_at == moment
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.contracts.values.isolation import LEVELS, UNABLE, Ranks, rank, ranks, told, weakest
+from headrace.contracts.values.isolation import LEVELS, UNABLE, Ranks, levels_by_kind, rank, ranks, weakest
 
 
 def test_the_levels_go_from_nothing_to_the_hardware():
@@ -42,7 +42,7 @@ def test_of_containers_a_node_says_where_they_are_another_matter_than_processes(
 )
 def test_what_a_node_reaches_is_told_as_it_said_it(levels):
     plain = {"whole": "driver", "fraction": "driver", "slice": "driver"}
-    assert told(ranks("driver", levels)) == plain | levels
+    assert levels_by_kind(ranks("driver", levels)) == plain | levels
 
 
 def test_what_cannot_be_had_is_less_than_nothing_and_never_a_chains_strength():

@@ -10,10 +10,10 @@ import pytest
 from headrace.node_executor.enforcement import CannotEnclose
 from headrace.node_executor.enforcement.device_isolation import (
     USUAL,
-    GroupWall,
-    NamespaceWall,
-    NoWall,
-    Walled,
+    CgroupDeviceList,
+    IsolatedLaunch,
+    NoDeviceNodeIsolation,
+    PrivateDev,
     common_nodes,
     strongest,
 )
@@ -23,40 +23,40 @@ send = Trial().send
 
 
 def test_a_list_proves_itself_and_leaves_nothing(unified: str, as_a_job: Trial) -> None:
-    wall = GroupWall(unified, as_a_job)
-    assert wall.prove()
+    mechanism = CgroupDeviceList(unified, as_a_job)
+    assert mechanism.prove()
     assert [name for name in os.listdir(unified) if name.startswith("probe")] == []
 
 
 def test_where_jobs_run_as_root_and_can_leave_their_cgroup_a_list_does_not_prove_itself(unified: str) -> None:
-    assert not GroupWall(unified).prove()
+    assert not CgroupDeviceList(unified).prove()
     assert [name for name in os.listdir(unified) if name.startswith("probe")] == []
 
 
 def test_a_job_gets_the_usual_nodes_and_its_own_in_a_cgroup_made_for_it(unified: str) -> None:
-    wall = GroupWall(unified)
-    walled = wall.build("job.1.0", ("/dev/full", "/dev/nothing"), "")
-    assert walled == Walled(f"{unified}/job.1.0")
-    assert send(("open", "/dev/null", "/dev/full", "/dev/kmsg"), {}, walled.group)[:2] == [1, 1]
-    wall.tear_down("job.1.0")
-    wall.tear_down("job.1.0")
-    assert not os.path.exists(walled.group)
+    mechanism = CgroupDeviceList(unified)
+    launch = mechanism.build("job.1.0", ("/dev/full", "/dev/nothing"), "")
+    assert launch == IsolatedLaunch(f"{unified}/job.1.0")
+    assert send(("open", "/dev/null", "/dev/full", "/dev/kmsg"), {}, launch.group)[:2] == [1, 1]
+    mechanism.tear_down("job.1.0")
+    mechanism.tear_down("job.1.0")
+    assert not os.path.exists(launch.group)
 
 
 def test_a_cgroup_that_the_job_has_already_is_used(unified: str) -> None:
     own = f"{unified}/own"
     os.mkdir(own)
-    assert GroupWall(f"{unified}/elsewhere").build("job.1.0", (), own) == Walled("")
+    assert CgroupDeviceList(f"{unified}/elsewhere").build("job.1.0", (), own) == IsolatedLaunch("")
     assert send(("open", "/dev/null", "/dev/full"), {}, own) == [1, 0]
     os.rmdir(own)
 
 
 def test_where_no_cgroup_can_be_made_it_does_not_prove_itself(tmp_path) -> None:
-    wall = GroupWall(f"{tmp_path}/file/below")
+    mechanism = CgroupDeviceList(f"{tmp_path}/file/below")
     (tmp_path / "file").write_text("")
-    assert not wall.prove()
+    assert not mechanism.prove()
     with pytest.raises(CannotEnclose, match="cgroup cannot be made"):
-        wall.build("job", (), "")
+        mechanism.build("job", (), "")
 
 
 def as_nobody(*command: str) -> subprocess.CompletedProcess[str]:
@@ -77,9 +77,9 @@ def program(private_dev: str, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def test_an_ordinary_user_sees_a_dev_with_its_own_nodes_only_and_cannot_take_it_apart(program: str) -> None:
-    walled = NamespaceWall(program).build("job", ("/dev/full",), "")
+    launch = PrivateDev(program).build("job", ("/dev/full",), "")
     script = "ls /dev | tr '\\n' ' '; id -u; grep CapEff /proc/self/status; umount /dev; true > /dev/null && true < /dev/full && echo fine"
-    done = as_nobody(*walled.prefix, "/bin/sh", "-c", script)
+    done = as_nobody(*launch.prefix, "/bin/sh", "-c", script)
     listed, *rest = done.stdout.splitlines()
     *names, uid = listed.split()
     assert set(names) <= {
@@ -102,8 +102,8 @@ def test_an_ordinary_user_sees_a_dev_with_its_own_nodes_only_and_cannot_take_it_
 
 
 def test_not_even_from_a_namespace_of_its_own(program: str) -> None:
-    walled = NamespaceWall(program).build("job", (), "")
-    again = as_nobody(*walled.prefix, "unshare", "-Urm", "/bin/sh", "-c", "umount /dev; ls /dev/full")
+    launch = PrivateDev(program).build("job", (), "")
+    again = as_nobody(*launch.prefix, "unshare", "-Urm", "/bin/sh", "-c", "umount /dev; ls /dev/full")
     assert (again.returncode != 0, again.stdout) == (True, "")
 
 
@@ -114,10 +114,10 @@ def test_it_tells_what_it_cannot_start_and_how_it_is_used(program: str) -> None:
 
 
 def test_the_first_that_proves_itself_is_taken_and_else_there_is_none(unified: str, as_a_job: Trial) -> None:
-    good = GroupWall(unified, as_a_job)
-    assert strongest((GroupWall("/proc/nowhere"), good)) is good
-    assert isinstance(strongest((GroupWall("/proc/nowhere"),)), NoWall)
-    assert NoWall().build("job", ("/dev/null",), "/some/group") == Walled()
+    good = CgroupDeviceList(unified, as_a_job)
+    assert strongest((CgroupDeviceList("/proc/nowhere"), good)) is good
+    assert isinstance(strongest((CgroupDeviceList("/proc/nowhere"),)), NoDeviceNodeIsolation)
+    assert NoDeviceNodeIsolation().build("job", ("/dev/null",), "/some/group") == IsolatedLaunch()
 
 
 def test_the_nodes_of_fabrics_that_are_here_are_everybodys(tmp_path) -> None:

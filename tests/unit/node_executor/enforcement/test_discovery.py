@@ -20,8 +20,8 @@ def test_around_simulated_devices_there_is_nothing_to_be_fenced(tmp_path: Path) 
 @pytest.mark.skipif(compiler() is None, reason="parts of the kit are built by a C compiler, and there is none")
 def test_nvidias_gpus_get_all_there_is_each_still_to_be_proved(devices: NvmlDevices, tmp_path: Path) -> None:
     kit = kit_for("n", str(tmp_path), devices, {PLACE: str(tmp_path / "native")}, lambda *_: None)
-    walls = ["cgroup device list", "private /dev"][os.geteuid() != 0 :]
-    assert [wall.name for wall in kit.walls if wall.name in walls] == walls
+    mechanisms = ["cgroup device list", "private /dev"][os.geteuid() != 0 :]
+    assert [mechanism.name for mechanism in kit.mechanisms if mechanism.name in mechanisms] == mechanisms
     assert kit.slices is not None
     assert (kit.slices.name, [fence.name for fence in kit.parts]) == (
         "MIG",
@@ -37,7 +37,10 @@ def test_as_root_every_fence_and_wall_is_proved_as_an_account_of_jobs_with_what_
     kit = kit_for("n", str(tmp_path), devices, {}, lambda *_: None, as_a_job.account)
     assert {name.rpartition("-")[0] for name in os.listdir(tmp_path / "native")} == {"memory_cap", "private_dev"}
     assert kit.parts[2].prove() == "cooperative"
-    assert as_a_job.send(("open", "/dev/null", "/dev/full"), {}, prefix=kit.walls[-1].build("", (), "").prefix) in ([1, 0], [])
+    assert as_a_job.send(("open", "/dev/null", "/dev/full"), {}, prefix=kit.mechanisms[-1].build("", (), "").prefix) in (
+        [1, 0],
+        [],
+    )
     assert "Permission denied" not in as_a_job.said  # where users may not make namespaces it fails, and says that
 
 

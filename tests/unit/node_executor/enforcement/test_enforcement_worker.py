@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from headrace.node_executor.enforcement import CannotEnclose, EnforcementRequest, Entered
-from headrace.node_executor.enforcement.enforcement_worker import Enclosing
+from headrace.node_executor.enforcement.enforcement_worker import EnforcementWorker
 from headrace.node_executor.runtimes import CannotStart
 
 CASE = EnforcementRequest("a.b.c/1/0", (), "/control")
@@ -44,14 +44,14 @@ def fences() -> SlowFences:
 
 
 @pytest.fixture
-async def enclosing(fences: SlowFences) -> Iterator[Enclosing]:  # type: ignore[misc]
-    one = Enclosing(fences)  # type: ignore[arg-type]
+async def enclosing(fences: SlowFences) -> Iterator[EnforcementWorker]:  # type: ignore[misc]
+    one = EnforcementWorker(fences)  # type: ignore[arg-type]
     yield one
     one.close()
     assert fences.closed
 
 
-async def entered(enclosing: Enclosing) -> Entered | CannotStart:
+async def entered(enclosing: EnforcementWorker) -> Entered | CannotStart:
     done: asyncio.Future[Entered | CannotStart] = asyncio.get_running_loop().create_future()
     enclosing.enter(CASE, done.set_result, done.set_result)
     return await done
@@ -83,7 +83,7 @@ async def test_leaving_tells_what_is_in_the_way(enclosing, fences, outcome: Any,
 
 async def test_where_nothing_is_waited_for_it_is_told_before_the_call_returns(fences) -> None:
     fences.quick = True
-    enclosing, told = Enclosing(fences), []
+    enclosing, told = EnforcementWorker(fences), []
     enclosing.enter(CASE, told.append, told.append)
     fences.outcome = ""
     enclosing.leave(CASE.lease, told.append)

@@ -15,7 +15,7 @@ from headrace.contracts.values.amounts import GPU_UNITS
 from headrace.node_executor.devices.nvml import NvmlDevices
 from headrace.node_executor.devices.simulated import simulated
 from headrace.node_executor.enforcement import CannotEnclose, Enclosure, EnforcementRequest, Entered
-from headrace.node_executor.enforcement.device_isolation import GroupWall
+from headrace.node_executor.enforcement.device_isolation import CgroupDeviceList
 from headrace.node_executor.enforcement.fences import Fences, Kit, kind_of
 from headrace.node_executor.enforcement.mig import MigFence, MigJournal
 from headrace.node_executor.enforcement.owners import Owners
@@ -58,9 +58,9 @@ def make(tmp_path: Path):
     """Fences for devices, proved; they are closed at the end. What they report is in `heard`."""
     made: list[Fences] = []
 
-    def fences(devices, *walls, slices=None, parts=()) -> Fences:
+    def fences(devices, *mechanisms, slices=None, parts=()) -> Fences:
         heard: queue.Queue[Overrun] = queue.Queue()
-        found = Fences(devices, Kit(walls, slices, parts), Owners(str(tmp_path)), heard.put)
+        found = Fences(devices, Kit(mechanisms, slices, parts), Owners(str(tmp_path)), heard.put)
         found.prove()
         found.heard = heard
         made.append(found)
@@ -89,7 +89,7 @@ def test_the_best_that_proves_itself_is_used_and_of_equal_ones_the_first(
     make, devices: NvmlDevices, case, unified: str, as_a_job: Trial
 ) -> None:
     parts = (Fake("none", ""), Fake("weak", "cooperative"), Fake("good", "driver"), Fake("late", "driver"))
-    fences = make(devices, GroupWall(unified, as_a_job), parts=parts)
+    fences = make(devices, CgroupDeviceList(unified, as_a_job), parts=parts)
     assert fences.levels == {"whole": "hardware", "fraction": "driver", "slice": "none"}
     entered = fences.enter(case(HALF))
     assert (entered.level, entered.env["good"], "late" in entered.env) == ("driver", LEASE, False)
@@ -97,7 +97,9 @@ def test_the_best_that_proves_itself_is_used_and_of_equal_ones_the_first(
 
 
 def test_mps_has_a_cap_from_within_beside_it(make, devices: NvmlDevices, case, unified: str, as_a_job: Trial) -> None:
-    fences = make(devices, GroupWall(unified, as_a_job), parts=(Fake("MPS", "driver"), Fake("preloaded cap", "cooperative")))
+    fences = make(
+        devices, CgroupDeviceList(unified, as_a_job), parts=(Fake("MPS", "driver"), Fake("preloaded cap", "cooperative"))
+    )
     entered = fences.enter(case(HALF))
     assert (entered.level, {"MPS", "preloaded cap"} <= entered.env.keys()) == ("driver", True)
     fences.leave(LEASE)
@@ -111,7 +113,7 @@ def test_without_a_wall_good_manners_are_all_there_is(make, devices: NvmlDevices
 
 
 def test_without_any_fence_there_is_the_watchdog(make, devices: NvmlDevices, case, unified: str, as_a_job: Trial) -> None:
-    fences = make(devices, GroupWall(unified, as_a_job))
+    fences = make(devices, CgroupDeviceList(unified, as_a_job))
     assert (fences.levels["fraction"], fences.enter(case(HALF)).level) == ("watchdog", "watchdog")
     fences.leave(LEASE)
 
@@ -120,7 +122,7 @@ def test_a_job_opens_the_nodes_of_its_devices_only_and_one_without_any_none(
     make, devices: NvmlDevices, case, unified: str, as_a_job: Trial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(devices, "nodes", lambda shares: ("/dev/full",) if shares else ())
-    fences = make(devices, GroupWall(unified, as_a_job))
+    fences = make(devices, CgroupDeviceList(unified, as_a_job))
     seen = []
     for shares in ((WHOLE,), ()):
         entered = fences.enter(case(*shares))
@@ -134,7 +136,7 @@ def test_a_slice_is_made_before_and_destroyed_after(
     make, cut: NvmlDevices, case, unified: str, as_a_job: Trial, tmp_path: Path
 ) -> None:
     slices = MigFence(cut, MigJournal(str(tmp_path / "journal")), lambda *_: None)
-    fences = make(cut, GroupWall(unified, as_a_job), slices=slices)
+    fences = make(cut, CgroupDeviceList(unified, as_a_job), slices=slices)
     entered = fences.enter(case(SLICE))
     assert (entered.level, entered.env["CUDA_VISIBLE_DEVICES"].startswith("MIG-")) == ("hardware", True)
     assert (fences.leave(LEASE), cut.nvml.instances(cut.gpu(FIRST).uuid)) == ("", [])
@@ -228,8 +230,10 @@ def test_after_a_restart_a_job_and_what_goes_with_it_are_enclosed_as_before(
 ) -> None:
     slices = MigFence(cut, MigJournal(str(tmp_path / "journal")), lambda *_: None)
     mine = case(SLICE)
-    entered = make(cut, GroupWall(unified, as_a_job), slices=slices).enter(mine)
-    heir = make(cut, GroupWall(unified, as_a_job), slices=MigFence(cut, MigJournal(str(tmp_path / "journal")), lambda *_: None))
+    entered = make(cut, CgroupDeviceList(unified, as_a_job), slices=slices).enter(mine)
+    heir = make(
+        cut, CgroupDeviceList(unified, as_a_job), slices=MigFence(cut, MigJournal(str(tmp_path / "journal")), lambda *_: None)
+    )
     heir.reconcile([mine.lease])
     again = heir.adopt(mine)
     assert (again.level, again.group, again.prefix) == ("hardware", entered.group, ())
@@ -249,7 +253,7 @@ def test_a_lease_of_a_former_executor_on_a_device_that_is_gone_is_adopted_and_en
 def test_a_lease_that_is_over_is_forgotten_whoever_is_on_its_devices(
     make, devices: NvmlDevices, case, machine: Machine, sleeper: int, unified: str, as_a_job: Trial
 ) -> None:
-    fences = make(devices, GroupWall(unified, as_a_job))
+    fences = make(devices, CgroupDeviceList(unified, as_a_job))
     group = fences.enter(case(WHOLE)).group
     machine.process(sleeper, 50, gpu=1)
     fences.forget(LEASE)

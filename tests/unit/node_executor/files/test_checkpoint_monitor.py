@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from headrace.node_executor.core import vocabulary as v
-from headrace.node_executor.files.checkpoint_monitor import Saving
+from headrace.node_executor.files.checkpoint_monitor import CheckpointMonitor
 from headrace.node_executor.files.checkpoints import CheckpointWatch
-from headrace.node_executor.files.inspection import Lookout
+from headrace.node_executor.files.inspection import FileInspector
 from headrace.node_executor.files.workspace import Paths
 from headrace.node_executor.launch.preparation import Prepared
 from headrace.node_executor.running_lease import RunningLease
@@ -23,7 +23,7 @@ class Stage:
     def __init__(self, directory: Path, within: float = 10.0) -> None:
         self.directory = directory
         self.events: list[v.Event] = []
-        self.saving = Saving(self.events.append, lambda: 5, Lookout(within))
+        self.saving = CheckpointMonitor(self.events.append, lambda: 5, FileInspector(within))
 
     def hold(self, attempt: int) -> RunningLease:
         paths = Paths(*(str(self.directory / f"{name}{attempt}") for name in ("control", "work", "saved", "log")))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from headrace.node_executor.files import directory_pool
-from headrace.node_executor.files.directory_pool import CHECKPOINTS, CONTROL, Spares
+from headrace.node_executor.files.directory_pool import CHECKPOINTS, CONTROL, DirectoryPool
 
 ME, MODE = os.geteuid(), 0o755
 
@@ -21,9 +21,9 @@ def made(path: Path, kind: str) -> Path:
     return path
 
 
-def asked(folder: Path, most: int = 256) -> Spares:
+def asked(folder: Path, most: int = 256) -> DirectoryPool:
     """Spares that were asked for both kinds before there were any."""
-    made = Spares(str(folder), most)
+    made = DirectoryPool(str(folder), most)
     assert not any(made.take(kind, ME, MODE, str(folder / "nowhere")) for kind in (CONTROL, CHECKPOINTS))
     return made
 
@@ -91,7 +91,7 @@ def test_the_next_executor_uses_those_that_are_there_and_removes_the_others_when
     assert first.keep(CONTROL, str(made(tmp_path / "old", CONTROL)))
     (made(folder / "control.7", CONTROL) / "dirty").touch()
     made(folder / "strange.1", CHECKPOINTS)
-    second = Spares(str(folder))
+    second = DirectoryPool(str(folder))
     assert sorted(one.name for one in folder.iterdir()) == ["control.1", "control.7", "strange.1"]
     second.clear()
     assert [one.name for one in folder.iterdir()] == ["control.1"]
@@ -103,7 +103,7 @@ def test_a_start_does_not_wait_until_what_a_job_left_in_a_spare_directory_is_rem
     removed: list[str] = []
     (made(tmp_path / "control.1", CONTROL) / "one of a million").touch()
     monkeypatch.setattr(directory_pool, "remove", removed.append)
-    second = Spares(str(tmp_path))
+    second = DirectoryPool(str(tmp_path))
     assert removed == []
     second.clear()
     assert removed == [f"{tmp_path}/control.1"]

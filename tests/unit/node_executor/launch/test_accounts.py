@@ -9,7 +9,7 @@ import pytest
 from headrace.contracts import own_accounts as module
 from headrace.contracts.values.account_numbers import COUNT, FIRST
 from headrace.node_executor.launch.account_numbers import AccountNumbers
-from headrace.node_executor.launch.accounts import Accounts, AccountUnknown, NotTheirs, UserAccount, chosen
+from headrace.node_executor.launch.accounts import Accounts, AccountUnknown, NumberTaken, UserAccount, chosen
 
 JOB = "acme.alice.01j9z3k4m5n6p7q8r9s0t1v2w3"
 
@@ -57,10 +57,12 @@ def test_the_number_in_the_order_counts_and_is_refused_where_it_is_somebody_else
     assert alice == UserAccount(FIRST + 7, FIRST + 7, "alice")
     own.claim(JOB, alice)
     mallory = JOB.replace("acme.alice", "evil.mallory")
-    with pytest.raises(NotTheirs, match=f"knows the number {FIRST + 7} as another user's, so evil.mallory cannot run under it"):
+    with pytest.raises(
+        NumberTaken, match=f"knows the number {FIRST + 7} as another user's, so evil.mallory cannot run under it"
+    ):
         own.claim(mallory, own.of(mallory, FIRST + 7))
     for number in (1, 1000, FIRST - 1, FIRST + COUNT):
-        with pytest.raises(NotTheirs, match="is not an account number of a user"):
+        with pytest.raises(NumberTaken, match="is not an account number of a user"):
             own.claim(JOB, own.of(JOB, number))
     Accounts("self").claim(JOB, None)
 

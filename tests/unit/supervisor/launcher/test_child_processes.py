@@ -95,7 +95,7 @@ class Waiting:
         self.may.clear()
         self.lives += 1
 
-    def heard(self, said):
+    def on_output(self, said):
         self.said += said
 
     async def watch(self):

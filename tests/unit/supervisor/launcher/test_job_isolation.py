@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from headrace.supervisor.errors import InstallationError
 from headrace.supervisor.installation import Installation, Settings
-from headrace.supervisor.launcher.job_isolation import check, told, why_not_isolated, why_owner_only
+from headrace.supervisor.launcher.job_isolation import check, summary, why_not_isolated, why_owner_only
 
 SETTINGS = Settings(host="box")
 
@@ -38,7 +38,7 @@ def test_the_owner_alone_may_have_jobs_that_run_as_the_owner(installation, toget
     check(installation, SETTINGS)
     why = "they run as ada: only root can run jobs under other accounts"
     assert (why_not_isolated(installation, SETTINGS), why_owner_only(installation, SETTINGS)) == (why, why)
-    assert told(installation, SETTINGS).startswith(
+    assert summary(installation, SETTINGS).startswith(
         f"not kept apart ({why}), so only the owner and administrators can log in. Start it as root"
     )
 
@@ -60,17 +60,17 @@ def test_whoever_could_come_from_elsewhere_is_refused_with_the_way_out(installat
 def test_who_trusts_all_jobs_lets_others_in_and_sees_it_in_the_status(installation, together):
     trusted = replace(SETTINGS, jobs_are_trusted=True)
     assert why_owner_only(installation, trusted) == ""
-    assert told(installation, trusted).endswith(
+    assert summary(installation, trusted).endswith(
         "and trusted (--jobs-are-trusted): every user who submits one has access to all that ada has"
     )
 
 
 def test_where_jobs_have_accounts_of_their_own_others_may_come(installation, apart):
     check(installation, replace(SETTINGS, listen="0.0.0.0"))
-    assert told(installation, SETTINGS) == "each user's run as an account of their own"
+    assert summary(installation, SETTINGS) == "each user's run as an account of their own"
 
 
 def test_without_nodes_no_job_runs_here(installation, together):
     elsewhere = replace(SETTINGS, nodes=0, listen="0.0.0.0")
     check(installation, elsewhere)
-    assert told(installation, elsewhere) == "none run here; other executors look after theirs"
+    assert summary(installation, elsewhere) == "none run here; other executors look after theirs"

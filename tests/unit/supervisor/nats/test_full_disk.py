@@ -57,13 +57,17 @@ async def until(condition):
     ],
 )
 def test_what_a_server_says_that_cannot_write_is_heard_in_however_many_pieces_it_comes(said):
-    assert Signs().heard(b"[INF] Server is ready\n" + said)
+    assert Signs().on_output(b"[INF] Server is ready\n" + said)
     for cut in range(len(said)):
         signs = Signs()
-        assert any([signs.heard(b"[INF] Server is ready\n"), signs.heard(said[:cut]), signs.heard(said[cut:])])
+        assert any([signs.on_output(b"[INF] Server is ready\n"), signs.on_output(said[:cut]), signs.on_output(said[cut:])])
     signs = Signs()
-    assert [signs.heard(said), signs.heard(b"[INF] Starting nats-server\n"), signs.heard(said)] == [True, False, True]
-    assert not Signs().heard(b"[ERR] Error flushing: writev tcp: connection reset by peer\n")
+    assert [signs.on_output(said), signs.on_output(b"[INF] Starting nats-server\n"), signs.on_output(said)] == [
+        True,
+        False,
+        True,
+    ]
+    assert not Signs().on_output(b"[ERR] Error flushing: writev tcp: connection reset by peer\n")
 
 
 async def test_a_server_that_writes_no_more_is_started_again_when_there_is_room_and_says_meanwhile_what_is_wrong(
@@ -73,9 +77,9 @@ async def test_a_server_that_writes_no_more_is_started_again_when_there_is_room_
     supervision = FullDisk(server, tmp_path, lambda: server.troubles.append(server.trouble), never)
     await supervision.before_start()
     watching = asyncio.create_task(supervision.watch())
-    supervision.heard(b"[INF] Server is ready\n")
+    supervision.on_output(b"[INF] Server is ready\n")
     disk.free = 3 * MIB
-    supervision.heard(SAID)
+    supervision.on_output(SAID)
     await until(lambda: server.troubles)
     told = f"the disk of {tmp_path} is full (3 MiB free): nothing is written until there is room, then it goes on"
     assert (server.troubles, server.restarts) == ([told], 0)
@@ -84,7 +88,7 @@ async def test_a_server_that_writes_no_more_is_started_again_when_there_is_room_
     await until(lambda: len(server.troubles) == 2)
     assert (server.trouble, server.restarts) == ("", 1)
     server.restarted.clear()
-    supervision.heard(SAID)
+    supervision.on_output(SAID)
     await asyncio.wait_for(server.restarted.wait(), PATIENCE)
     assert server.restarts == 2
     watching.cancel()
@@ -103,7 +107,7 @@ async def test_while_nothing_can_be_stored_submits_are_refused(tmp_path, disk):
     server = Server()
     supervision = FullDisk(server, tmp_path, lambda: None, refuse)
     watching = asyncio.create_task(supervision.watch())
-    supervision.heard(SAID)
+    supervision.on_output(SAID)
     await asyncio.wait_for(refusing.wait(), PATIENCE)
     assert refused == []
     disk.free = ROOM

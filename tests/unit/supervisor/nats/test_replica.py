@@ -64,7 +64,7 @@ class Cluster:
 
     def says(self, number, said=SAID):
         self.servers[number].log.write(said)
-        self.replicas[number].heard(said)
+        self.replicas[number].on_output(said)
 
     def holds(self):
         """Who has something in its store."""

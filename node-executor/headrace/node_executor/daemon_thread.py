@@ -12,7 +12,7 @@ from headrace.node_executor.threads import begin, settle
 T = TypeVar("T")
 
 
-async def aside(work: Callable[[], T]) -> T:
+async def in_daemon_thread(work: Callable[[], T]) -> T:
     """Return what `work` returns or raises; the work may be aborted anywhere when the process ends."""
     answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
     begin("aside", work, partial(settle, answer))

@@ -11,12 +11,12 @@ import pytest
 
 from headrace.contracts.documents.model import Mount
 from headrace.contracts.values.account_numbers import FIRST
-from headrace.node_executor import resuming
-from headrace.node_executor.files.inspection import Lookout
+from headrace.node_executor import resume_check
+from headrace.node_executor.files.inspection import FileInspector
 from headrace.node_executor.files.workspace import Workspace
 from headrace.node_executor.launch.accounts import UserAccount
 from headrace.node_executor.launch.preparation import Prepared
-from headrace.node_executor.resuming import Resuming
+from headrace.node_executor.resume_check import ResumeCheck
 from headrace.node_executor.running_lease import RunningLease
 from headrace.node_executor.runtimes import Container
 from headrace.node_executor.runtimes.job_log import Output
@@ -39,7 +39,7 @@ class Stage:
     def __init__(self, directory: Path, within: float = PATIENCE) -> None:
         self.directory = directory
         self.workspace = Workspace(str(directory))
-        self.resuming = Resuming(Lookout(within))
+        self.resuming = ResumeCheck(FileInspector(within))
 
     def hold(
         self, resume_from: str, image: str = "", account: UserAccount | None = None, mounts: tuple[Mount, ...] = ()
@@ -113,7 +113,7 @@ async def test_it_is_looked_at_with_the_rights_of_the_jobs_account(stage) -> Non
 
 async def test_where_the_disk_does_not_answer_it_starts_without_it_when_the_time_is_over(tmp_path, monkeypatch) -> None:
     stage, answers = Stage(tmp_path, within=0.5), threading.Event()
-    monkeypatch.setattr(resuming, "read_as", lambda *_: answers.wait())
+    monkeypatch.setattr(resume_check, "read_as", lambda *_: answers.wait())
     held = stage.hold(stage.saved())
     try:
         assert await stage.told(held) == ""

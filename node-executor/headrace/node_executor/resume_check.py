@@ -16,7 +16,7 @@ from collections.abc import Callable
 import structlog
 
 from headrace.node_executor.files.checkpoints import path_of
-from headrace.node_executor.files.inspection import Lookout, acting_as
+from headrace.node_executor.files.inspection import FileInspector, acting_as
 from headrace.node_executor.launch.accounts import UserAccount
 from headrace.node_executor.launch.environment import RESUME_FROM
 from headrace.node_executor.running_lease import RunningLease
@@ -24,11 +24,11 @@ from headrace.node_executor.running_lease import RunningLease
 _log = structlog.get_logger("headrace.node_executor")
 
 
-class Resuming:
-    """Checks with `lookout` whether checkpoints can be read."""
+class ResumeCheck:
+    """Checks with `inspector` whether checkpoints can be read."""
 
-    def __init__(self, lookout: Lookout) -> None:
-        self._lookout = lookout
+    def __init__(self, inspector: FileInspector) -> None:
+        self._inspector = inspector
 
     def look_then(self, held: RunningLease, then: Callable[[], None]) -> None:
         """Check the checkpoint that the lease is to resume from, then call `then`; at once if it has none."""
@@ -53,7 +53,7 @@ class Resuming:
             then()
 
         account = held.prepared.account
-        self._lookout.look(held.owner, held.order.lease, lambda: read_as(account, path)).add_done_callback(looked)
+        self._inspector.look(held.owner, held.order.lease, lambda: read_as(account, path)).add_done_callback(looked)
 
     def _without(self, held: RunningLease, reason: str) -> None:
         uri = held.order.resume_from

@@ -7,13 +7,13 @@ import threading
 
 import pytest
 
-from headrace.node_executor.aside import aside
+from headrace.node_executor.daemon_thread import in_daemon_thread
 
 
 async def test_what_it_returns_or_raises_is_told():
-    assert await aside(lambda: 7) == 7
+    assert await in_daemon_thread(lambda: 7) == 7
     with pytest.raises(ZeroDivisionError):
-        await aside(lambda: 1 // 0)
+        await in_daemon_thread(lambda: 1 // 0)
 
 
 def test_a_loop_ends_while_it_goes_on():
@@ -26,7 +26,7 @@ def test_a_loop_ends_while_it_goes_on():
     async def begins():
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0):
-                await aside(work)
+                await in_daemon_thread(work)
 
     asyncio.run(begins())
     assert not ended.is_set()
