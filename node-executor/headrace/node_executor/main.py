@@ -104,11 +104,11 @@ async def run(settings: Settings) -> None:
     os.makedirs(settings.data, 0o700, exist_ok=True)
     instance = InstanceLock(settings.data)
     try:
-        watching = DeviceMonitors(settings.name, settings.devices, clock)
-        dependencies = _dependencies(settings, instance.lock, watching)
+        monitors = DeviceMonitors(settings.name, settings.devices, clock)
+        dependencies = _dependencies(settings, instance.lock, monitors)
         health = Health(f"node-{settings.name}")
         async with serving(health, read_config(os.environ)):
-            await _serve(settings, dependencies, watching, stop, health)
+            await _serve(settings, dependencies, monitors, stop, health)
         dependencies.preparation.close()
         dependencies.tracing.close()
         dependencies.journal.close()
@@ -141,26 +141,24 @@ class Stop:
 
 
 async def _serve(
-    settings: Settings, dependencies: ExecutorDependencies, watching: DeviceMonitors, stop: Stop, health: Health
+    settings: Settings, dependencies: ExecutorDependencies, monitors: DeviceMonitors, stop: Stop, health: Health
 ) -> None:
-    enclosing = dependencies.enclosing
-    await enclosing.prove()
+    worker = dependencies.enclosing
+    await worker.prove()
     link = Link(settings.name, settings.address, LinkTimings(settings.heartbeat, settings.ask_every), clock)
     journal = dependencies.journal
     ledger = FactWriter(link, node_writer(settings.name), _engine(), clock, journal)
-    fences = enclosing.fences
+    fences = worker.fences
     inside = levels_inside(fences.levels, engine=dependencies.contains, parts=fences.quick)
     node = Node(registration(settings, fences.overall, fences.levels, inside), closed(journal), journal.last)
     checks = SelfCheck(dependencies, lambda complaint: executor.handle(v.Checked(clock(), complaint)))
     dependencies = dependencies._replace(others={v.Ask: link.ask_now, v.Check: checks.begin})
     executor = Executor(node, dependencies, ledger.state)
     show(health, link, executor, journal, len(settings.devices.inventory()), _engine())
-    watching.set_listeners(
-        MonitorListeners(executor.handle, lambda: executor.held, link.publish, lambda: enclosing.fences.watchdog.used)
+    monitors.set_listeners(
+        MonitorListeners(executor.handle, lambda: executor.held, link.publish, lambda: worker.fences.watchdog.used)
     )
-    await enclosing.in_turn(
-        lambda: enclosing.fences.reconcile(left.order.lease for left in journal.open.values() if not left.ended)
-    )
+    await worker.in_turn(lambda: worker.fences.reconcile(left.order.lease for left in journal.open.values() if not left.ended))
     for left in [left for left in journal.open.values() if not left.ended]:
         executor.adopt(left)
     measuring = Measuring(executor.handle, lambda: executor.held, clock, Size(settings.work_limit, settings.work_files))
@@ -174,8 +172,8 @@ async def _serve(
         asyncio.ensure_future(link.run(listener, ledger, lambda: executor.running)),
         asyncio.ensure_future(_keep_looking(executor, settings.heartbeat)),
         asyncio.ensure_future(_keep_measuring(measuring)),
-        asyncio.ensure_future(watching.run(settings.heartbeat)),
-        *([] if enclosing.fences.quick else [asyncio.ensure_future(_keep_looking_at_slices(enclosing))]),
+        asyncio.ensure_future(monitors.run(settings.heartbeat)),
+        *([] if worker.fences.quick else [asyncio.ensure_future(_keep_looking_at_slices(worker))]),
         asyncio.ensure_future(keep_reconciling(dependencies)),
         asyncio.ensure_future(_keep_pruning(executor, RetentionPolicy(settings.keep, settings.keep_logs))),
         asyncio.ensure_future(_keep_clean(journal)),
@@ -236,11 +234,11 @@ async def _keep_measuring(measuring: Measuring) -> None:
         await asyncio.sleep(max(MEASURE_EVERY, min(MEASURE_PAUSE_MAX, MEASURE_PART * (time.monotonic() - began))))
 
 
-async def _keep_looking_at_slices(enclosing: EnforcementWorker) -> None:
+async def _keep_looking_at_slices(worker: EnforcementWorker) -> None:
     while True:
         await asyncio.sleep(LOOK_AT_SLICES_EVERY)
         try:
-            await enclosing.in_turn(enclosing.fences.look)
+            await worker.in_turn(worker.fences.look)
         except Exception:  # noqa: BLE001 - whatever a driver says, it is looked at again
             _log.exception("slices_unseen")
 
@@ -259,7 +257,7 @@ async def _keep_clean(journal: Journal) -> None:
         await asyncio.sleep(max(CLEAN_EVERY, CLEAN_PART * (time.monotonic() - began)))
 
 
-def _dependencies(settings: Settings, lock: int, watching: DeviceMonitors) -> ExecutorDependencies:
+def _dependencies(settings: Settings, lock: int, monitors: DeviceMonitors) -> ExecutorDependencies:
     bounds = _bounds(settings)
     workspace = Workspace(settings.data, settings.checkpoints, others=bounds.accounts.others)
     if not shows_polling(workspace.leases):
@@ -286,9 +284,9 @@ def _dependencies(settings: Settings, lock: int, watching: DeviceMonitors) -> Ex
     if abandoned:
         _log.warning("abandoned_killed", names=abandoned)
     kit = kit_for(
-        settings.name, settings.data, settings.devices, os.environ, watching.slices_changed, bounds.accounts.of_trials()
+        settings.name, settings.data, settings.devices, os.environ, monitors.slices_changed, bounds.accounts.of_trials()
     )
-    fences = Fences(settings.devices, kit, Owners(workspace.leases), watching.overran)
+    fences = Fences(settings.devices, kit, Owners(workspace.leases), monitors.overran)
     return ExecutorDependencies(
         workspace=workspace,
         preparation=Preparation(workspace, settings.devices, base, references(settings.secrets, os.environ), bounds),
