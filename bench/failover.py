@@ -25,14 +25,13 @@ from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.client import connect
 from headrace.client.client import Client
 from headrace.client.endpoint import read_login
-from headrace.client.errors import HeadraceError
 from headrace.client.submissions import make_submission
 from headrace.contracts.facts import JobEndedV1, LeaseGrantedV1
-from headrace.contracts.messages.queries import ServiceView
 from headrace.contracts.transport.codec import decode_record
 from headrace.contracts.transport.subjects import LEDGER_STREAM
 from headrace.supervisor.installation import Installation
 from headrace.supervisor.launcher.pidfile import read_running
+from headrace.supervisor.service_query import ask_service, operator_client
 from tests.properties.auditor import Auditor
 
 GPUS = 64
@@ -80,10 +79,10 @@ async def _pair(client: Client, folder: Path, service: str) -> tuple[int, int]:
     while time.monotonic() < deadline:
         views = {}
         for name in (service, f"{service}-standby"):
-            try:
-                views[name] = await client.query(name, "status", None, ServiceView, 1.0)
-            except HeadraceError:
+            view = await ask_service(client, name, 1.0)
+            if view is None:
                 break
+            views[name] = view
         running = read_running(Installation(folder))
         deciding = sorted(views, key=lambda name: views[name].detail["decides"])
         if len(views) == 2 and [views[name].detail["decides"] for name in deciding] == [0, 1] and running is not None:
@@ -104,12 +103,12 @@ async def measure(folder: Path, kills: int) -> dict[str, Any]:
     ledger = Ledger(JetStreamLog(bus, LEDGER_STREAM))
     taken: list[float] = []
     submitted: list[str] = []
-    async with connect(data=folder, user="bench") as client:
+    async with connect(data=folder, user="bench") as client, operator_client(home) as asking:
         work = [asyncio.create_task(ledger.follow()), asyncio.create_task(_load(client, submitted))]
         for number in range(1, kills + 1):
-            decides, _ = await _pair(client, folder, "allocator")
+            decides, _ = await _pair(asking, folder, "allocator")
             if number % WITH_PREEMPTION == 0:
-                os.kill((await _pair(client, folder, "preemption"))[0], signal.SIGKILL)
+                os.kill((await _pair(asking, folder, "preemption"))[0], signal.SIGKILL)
             await asyncio.sleep(0.3)
             killed = time.time_ns() // 1_000
             os.kill(decides, signal.SIGKILL)

@@ -16,15 +16,16 @@ from bench.stage import booked
 from headrace.client import connect
 from headrace.client.client import Client
 from headrace.client.submissions import make_submission
-from headrace.contracts.messages.queries import QueueView
+from headrace.supervisor.installation import Installation
+from headrace.supervisor.service_query import ask_service, operator_client
 
 GPUS = 64
 SUBMIT_AT_ONCE = 100
 
 
-async def throughput(client: Client, jobs: int) -> float:
+async def throughput(folder: Path, client: Client, jobs: int) -> float:
     """P5 once: jobs/s."""
-    before = await _in_books(client)
+    before = await _in_books(folder, client)
     began = time.perf_counter()
     for start in range(0, jobs, SUBMIT_AT_ONCE):
         submitted = await client.submit_many(
@@ -33,15 +34,17 @@ async def throughput(client: Client, jobs: int) -> float:
     await client.wait(submitted[-1].id)
     while await _unfinished(client):
         await asyncio.sleep(0.01)
-    if await _in_books(client) != before + jobs:
+    if await _in_books(folder, client) != before + jobs:
         raise RuntimeError("the books do not hold every job")
     return jobs / (time.perf_counter() - began)
 
 
-async def _in_books(client: Client) -> int:
+async def _in_books(folder: Path, client: Client) -> int:
     """How many jobs the books know to have run, once they are as far as the feed is now."""
-    _, tip = await client.question("feed", "queues", None, tuple[QueueView, ...])
-    return await booked(client, tip)
+    async with operator_client(Installation(folder)) as operator:
+        while (view := await ask_service(operator, "feed")) is None:
+            await asyncio.sleep(0.02)
+    return await booked(folder, client, view.folded)
 
 
 async def _unfinished(client: Client) -> int:
@@ -71,7 +74,7 @@ async def _measure(folder: Path, runs: int, jobs: int, samples: int) -> dict[str
         await latency(client, 10)  # the first ones warm caches up
         idle = [sorted(await latency(client, samples)) for _ in range(runs)]
         before = cpu_seconds(folder)
-        rates = [await throughput(client, jobs) for _ in range(runs)]
+        rates = [await throughput(folder, client, jobs) for _ in range(runs)]
         used = {name: spent - before.get(name, 0.0) for name, spent in cpu_seconds(folder).items()}
     per_thousand = {name: round(1_000 * spent / (runs * jobs), 3) for name, spent in used.items()}
     return {"jobs_per_s": rates, "milliseconds": idle, "cpu_seconds_per_1000": per_thousand}

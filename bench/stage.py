@@ -37,11 +37,11 @@ from headrace.contracts.facts import (
     PreemptionOrderedV1,
 )
 from headrace.contracts.facts.derived_facts import with_implied_facts
-from headrace.contracts.messages.queries import QueueView, ServiceView
-from headrace.contracts.messages.usage import UsageAnswer, UsageRequest
+from headrace.contracts.messages.usage import UsageRequest
 from headrace.contracts.transport.codec import decode_record
 from headrace.contracts.transport.subjects import LEDGER_STREAM
 from headrace.supervisor.installation import Installation
+from headrace.supervisor.service_query import ask_service, operator_client
 
 LOOK_EVERY = 0.25
 PATIENCE = 900.0
@@ -154,7 +154,7 @@ class Stage:
 
     async def left(self) -> tuple[int, int]:
         """(pending, running) jobs."""
-        queues: Sequence[QueueView] = await self.client.query("feed", "queues", None, tuple[QueueView, ...], 30.0)
+        queues = await self.client.queues()
         return sum(queue.pending for queue in queues), sum(queue.running for queue in queues)
 
     async def until(self, pending: int, running: int, what: str = "", of: int = 0) -> None:
@@ -169,7 +169,7 @@ class Stage:
 
     async def until_booked(self) -> int:
         """Until the books are as far as the ledger is now; how many jobs they hold."""
-        return await booked(self.client, await self._log.tip())
+        return await booked(self.folder, self.client, await self._log.tip())
 
     def cpu(self) -> dict[str, float]:
         """CPU-seconds of each part so far."""
@@ -195,15 +195,16 @@ async def stage(groups: Sequence[Group], *documents: str, user: str = "bench") -
             await bus.close()
 
 
-async def booked(client: Client, tip: int) -> int:
+async def booked(folder: Path, client: Client, tip: int) -> int:
     """How many jobs have used a GPU, by books that are as far as the record `tip`.
 
     How far they are, the service knows; what was used is asked once, because PostgreSQL counts all jobs there are for an answer.
     """
-    while (await client.query("accounting", "status", None, ServiceView, 30.0)).folded < tip:
-        await asyncio.sleep(0.02)
-    usage = await client.query("accounting", "usage", UsageRequest(by=("tenant",)), UsageAnswer, 30.0)
-    return sum(row.jobs for row in usage.rows if row.key == "gpu")
+    async with operator_client(Installation(folder)) as operator:
+        while (view := await ask_service(operator, "accounting", 30.0)) is None or view.folded < tip:
+            await asyncio.sleep(0.02)
+    pages = [page async for page in client.usage(UsageRequest(by=("tenant",)))]
+    return sum(row.jobs for page in pages for row in page.rows if row.key == "gpu")
 
 
 def spent(before: dict[str, float], after: dict[str, float], jobs: int) -> dict[str, float]:

@@ -35,9 +35,9 @@ from headrace.client import HeadraceError, connect
 from headrace.client.client import Client
 from headrace.client.endpoint import read_login
 from headrace.client.submissions import make_submission
-from headrace.contracts.messages.queries import ServiceView
 from headrace.contracts.messages.tokens import FEED_SUFFIX
 from headrace.supervisor.installation import Installation
+from headrace.supervisor.service_query import ask_service, operator_client
 
 RATE = 10
 STALLED = 20
@@ -196,7 +196,8 @@ async def measure(folder: Path, seconds: float, *, with_disk: bool) -> dict[str,
     """Each time in turn."""
     rows, memory = list[dict[str, Any]](), Memory(folder)
     looking = asyncio.create_task(memory.keep_looking())
-    async with counted(folder) as (count, _), connect(data=folder, user="bench") as client:
+    asking = operator_client(Installation(folder))
+    async with counted(folder) as (count, _), connect(data=folder, user="bench") as client, asking as operator:
         steady = Steady(count)
         work = [asyncio.create_task(steady.run(client)), asyncio.create_task(steady.note())]
         await asyncio.sleep(3.0)
@@ -207,7 +208,7 @@ async def measure(folder: Path, seconds: float, *, with_disk: bool) -> dict[str,
         work[0].cancel()
         lost = await until(lambda: not steady.submitted.keys() - count.ended.keys(), lambda: "the last jobs end", 120)
         tip = count.records[-1].sequence
-        books = await until(lambda: _in_books(client, tip), lambda: "the books catch up", 120)
+        books = await until(lambda: _in_books(operator, tip), lambda: "the books catch up", 120)
         for task in [*work, looking]:
             task.cancel()
         await asyncio.gather(*work, looking, return_exceptions=True)
@@ -252,12 +253,9 @@ async def _hard(folder: Path, name: str, times: Any, seconds: float, steady: Ste
     }
 
 
-async def _in_books(client: Client, tip: int) -> bool:
-    try:
-        books = await client.query("accounting", "status", None, ServiceView)
-    except HeadraceError:
-        return False
-    return books.folded >= tip
+async def _in_books(operator: Client, tip: int) -> bool:
+    books = await ask_service(operator, "accounting")
+    return books is not None and books.folded >= tip
 
 
 def main() -> None:

@@ -28,10 +28,11 @@ import psutil
 from bench.load.installed import Count, counted, headrace, is_verified, pid, restarts, say, site, until, violations
 from bench.load.rolling import DOCUMENTS, Load
 from headrace.bus.process import DEPOSED
-from headrace.client import HeadraceError, connect
+from headrace.client import connect
 from headrace.client.submissions import make_submission
 from headrace.contracts.facts.writers import ADMISSION, ALLOCATOR, AUDIT, GOVERNANCE, PREEMPTION
-from headrace.contracts.messages.queries import ServiceView
+from headrace.supervisor.installation import Installation
+from headrace.supervisor.service_query import ask_service, operator_client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,13 +57,10 @@ def second(process: int, log: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 async def decides(client: Client, service: str) -> str:
-    """The instance whose turn it is; empty where nobody says so."""
+    """The instance whose turn it is, asked with the operator's login; empty where nobody says so."""
     for name in (service, f"{service}-standby"):
-        try:
-            view = await client.query(name, "status", None, ServiceView, 1.0)
-        except HeadraceError:
-            continue
-        if view.detail.get("decides") == 1:
+        view = await ask_service(client, name, 1.0)
+        if view is not None and view.detail.get("decides") == 1:
             return name
     return ""
 
@@ -94,11 +92,7 @@ async def doubled(folder: Path, client: Client, service: str, seconds: float, co
         with second(process, folder / f"{service}-second.log") as other:
 
             async def answers() -> bool:
-                try:
-                    await client.query(service, "status", None, ServiceView, 1.0)
-                except HeadraceError:
-                    return False
-                return True
+                return await ask_service(client, service, 1.0) is not None
 
             taken = await until(answers, lambda: f"a second {service} starts", 60)
             await _speak(folder, service)
@@ -161,14 +155,15 @@ async def measure(folder: Path, seconds: float) -> dict[str, Any]:
     """Everything, counted."""
     load, rows = Load(folder), list[dict[str, Any]]()
     (folder / "more.yaml").write_text("users: [{handle: zoe}]\n", encoding="utf-8")
-    async with counted(folder) as (count, _), connect(data=folder, user="bench") as client:
+    asking = operator_client(Installation(folder))
+    async with counted(folder) as (count, _), connect(data=folder, user="bench") as client, asking as operator:
         work = asyncio.create_task(load.over_nats(client))
         for service in TURNS:
             say(f"{service} is stopped")
-            rows.append(await in_turns(folder, client, service, seconds, count))
+            rows.append(await in_turns(folder, operator, service, seconds, count))
         for service in ALONE:
             say(f"{service} is stopped")
-            rows.append(await doubled(folder, client, service, seconds, count))
+            rows.append(await doubled(folder, operator, service, seconds, count))
         rows.append(await node(folder, client, count))
         work.cancel()
         await asyncio.gather(work, return_exceptions=True)

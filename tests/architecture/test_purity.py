@@ -56,6 +56,7 @@ SHELLS = (
     "headrace.accounting.storage.batching",  # reads the log
     "headrace.accounting.reports.invoice_query",  # reads a month of them
     "headrace.accounting.reports.usage",  # answers from them
+    "headrace.identity.owner",  # reads the login of the installation's owner
     "headrace.governance.time_zones",  # reads the time zone database
     "headrace.callout",  # answers the NATS server
     "headrace.governance.api",  # answers calls; what needs no call is pure, see PURE_AGAIN

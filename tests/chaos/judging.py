@@ -18,7 +18,7 @@ import psutil
 from headrace.bus.log import Message
 from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.client import connect
-from headrace.contracts.messages.usage import UsageAnswer, UsageRequest
+from headrace.contracts.messages.usage import UsageRequest
 from headrace.contracts.transport.subjects import LEDGER_STREAM
 from tests.chaos.load import Load
 from tests.chaos.place import Place
@@ -158,10 +158,11 @@ async def _see_books(verdict: Verdict, messages: list[Message], place: Place) ->
     since, until = keeper.first - 1, keeper.now
     async with connect(data=place.data) as client:
         question = UsageRequest(since=since, until=until, by=FIELDS)
-        answer = await client.query("accounting", "usage", question, UsageAnswer, 120.0)
+        pages = [page async for page in client.usage(question)]
     ours = {
         (tuple(row.group[field] for field in FIELDS), row.key): tuple(int(getattr(row, name)) for name in MEASURED)
-        for row in answer.rows
+        for page in pages
+        for row in page.rows
     }
     told: dict[Any, Any] = keeper.account([since, until], FIELDS)
     theirs = {(names, key): tuple(int(line[name]) for name in MEASURED) for (_, names, key), line in told.items()}

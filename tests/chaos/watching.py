@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.bus.log import LogError
 from headrace.bus.nats.jetstream import JetStreamLog
-from headrace.client import connect
 from headrace.client.client import Client
 from headrace.client.errors import HeadraceError
 from headrace.contracts.messages.queries import ServiceView
 from headrace.contracts.transport.subjects import LEDGER_STREAM, telemetry
 from headrace.nats_client.connection import Connection
+from headrace.supervisor.installation import Installation
 from headrace.supervisor.nats.servers import roles, standing
+from headrace.supervisor.service_query import ask_service, operator_client
 from tests.chaos.load import Load
 from tests.chaos.place import DOORS, EXECUTORS, SERVERS, Place
 
@@ -169,10 +170,10 @@ class Watching:
     async def _view(self, service: str) -> ServiceView | None:
         try:
             if self._client is None:
-                client = connect(data=self._place.data)
+                client = operator_client(Installation(self._place.data))
                 await client.__aenter__()
                 self._client = client
-            return await self._client.query(service, "status", None, ServiceView, 1.0)
+            return await ask_service(self._client, service, 1.0)
         except HeadraceError:
             return None
 

@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 
 from headrace.client import connect
-from headrace.contracts.messages.usage import UsageAnswer, UsageRequest
+from headrace.contracts.messages.usage import UsageRequest
 from tests.chaos.judging import FIELDS, read_ledger
 from tests.chaos.load import Load
 from tests.chaos.place import EXECUTORS, PARTS, Place
@@ -140,8 +140,8 @@ async def from_backup(place: Place) -> Any:
 async def _usage(place: Place, until: int) -> dict[Any, Any]:
     async with connect(data=place.data) as client:
         question = UsageRequest(since=until - 86_400_000_000, until=until, by=(*FIELDS, "job"))
-        answer = await client.query("accounting", "usage", question, UsageAnswer, 120.0)
-    return {(*sorted(row.group.items()), row.key): row for row in answer.rows}
+        pages = [page async for page in client.usage(question)]
+    return {(*sorted(row.group.items()), row.key): row for page in pages for row in page.rows}
 
 
 async def _until_ended(load: Load) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
@@ -40,6 +41,9 @@ for process in /proc/[0-9]*; do
   [ -r "$process/environ" ] && tr '\\0' '\\n' < "$process/environ" 2>/dev/null | grep -q '^HEADRACE_NATS_PASSWORD=' && echo "sees $process"
 done
 "$PYTHON" -m headrace.cli token create --admin --data "$DATA" >/dev/null 2>&1 && echo "has made itself an administrator"
+for name in local.sock api.sock; do
+  "$PYTHON" -c 'import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])' "$SOCKETS/$name" 2>/dev/null && echo "enters $name"
+done
 echo done
 """
 
@@ -83,10 +87,14 @@ def test_a_job_of_an_installation_that_root_started_is_nobody_there(machine: Mac
         pytest.skip("the numbers of users' own accounts are not mapped into this user namespace")
     machine.up()
     assert json.loads(machine.done("status", "--json"))["jobs"] == "each user's run as an account of their own"
+    local = Path(json.loads((machine.data / "endpoint.json").read_text())["local"])
+    modes = [stat.S_IMODE(path.stat().st_mode) for path in (local, local.parent)]
+    assert modes == [0o600, 0o700]
     said = {}
     for user in ("alice", "bob"):
         job = machine.done(
             *("submit", "--queue", "rnd/one", "--user", user, "--env", f"DATA={machine.data}"),
+            *("--env", f"SOCKETS={local.parent}"),
             *("--env", f"PYTHON={sys.executable}", "--wait", "--", "sh", "-c", LOOK),
         ).split()[0]
         said[user] = machine.done("logs", "--user", user, job).splitlines()
@@ -127,7 +135,7 @@ def test_where_jobs_can_read_what_the_owner_can_nobody_else_is_let_in() -> None:
         machine.done("down")
         machine.done("up", "--detach", "--no-jobs-are-trusted")
         asked = machine.run("jobs", HEADRACE_TOKEN=token)
-        assert (asked.returncode, "does not let" in asked.stderr) == (1, True)
+        assert (asked.returncode, "so only the owner and administrators can log in" in asked.stderr) == (1, True)
     finally:
         machine.run("down", "--now")
         shutil.rmtree(folder, ignore_errors=True)

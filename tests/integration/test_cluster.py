@@ -26,6 +26,7 @@ from headrace.bus.nats.streams import ensure_stream, ensure_streams
 from headrace.client import Unreachable
 from headrace.client import client as client_module
 from headrace.client.client import Client
+from headrace.client.contexts import Targets
 from headrace.client.endpoint import ConnectionTarget, Login
 from headrace.client.submissions import make_submission
 from headrace.contracts.transport import subjects
@@ -168,7 +169,7 @@ async def test_submits_wait_within_their_deadline_for_servers_that_are_away(
     others = list(three_servers.values())[1:]
     addresses = ",".join(server.address for server in three_servers.values())
     door = ConnectionTarget(addresses, Login(name="alice", password="", tenant="acme", user="alice"))
-    monkeypatch.setattr(client_module, "find", lambda *_: door)
+    monkeypatch.setattr(client_module, "find_targets", lambda _: Targets(None, door, "acme", "alice"))
     monkeypatch.setattr(client_module, "STORED_WITHIN", PATIENCE)
     connection, gathering = await connect(addresses), SubmitBatcher()
     log = JetStreamLog(connection, SUBMIT_STREAM)
@@ -176,7 +177,8 @@ async def test_submits_wait_within_their_deadline_for_servers_that_are_away(
     try:
         await retrying(lambda: ensure_stream(connection, SUBMIT_STREAM, 3))
         async with Client("nats://") as client:
-            monkeypatch.setattr(client._link, "ask", Counted(client._link.ask, Unreachable))
+            link = await client._linked()
+            monkeypatch.setattr(link, "ask", Counted(link.ask, Unreachable))
             for server in others:
                 server.kill()
             submissions = [make_submission(["true"]) for _ in range(2)]
@@ -185,7 +187,7 @@ async def test_submits_wait_within_their_deadline_for_servers_that_are_away(
             )
             submitting = asyncio.create_task(client.submit_many("dev/one", submissions[1:]))
             async with asyncio.timeout(PATIENCE):
-                while gateway.append.failed < 3 or client._link.ask.failed < 4:
+                while gateway.append.failed < 3 or link.ask.failed < 4:
                     await asyncio.sleep(AGAIN)
             for server in others:
                 server.start()

@@ -61,7 +61,14 @@ def served(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
     installation.gateway_config.parent.mkdir()
     installation.descriptors.write_bytes(protocol.descriptors().SerializeToString())
     installation.gateway_config.write_text(
-        gateway.gateway_config(str(tmp_path / "api"), str(installation.descriptors), host="127.0.0.1", port=port, tls=tls)
+        gateway.gateway_config(
+            str(tmp_path / "api"),
+            str(installation.descriptors),
+            host="127.0.0.1",
+            port=port,
+            local=str(tmp_path / "local.sock"),
+            tls=tls,
+        )
     )
     process = subprocess.Popen(program(installation).argv)
     try:

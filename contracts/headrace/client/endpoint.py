@@ -46,12 +46,14 @@ class Login(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """`url` of the NATS servers; `credentials`: path of the owner's login, relative to this file; `api`: the API's address.
 
-    `ca`: path of the certificate authority's file, relative as well; empty: the authorities of this machine.
+    `local`: the API's socket, for the owner of the installation on the same machine. `ca`: path of the certificate authority's file,
+    relative as well; empty: the authorities of this machine.
     """
 
     url: str
     credentials: str
     api: str = ""
+    local: str = ""
     ca: str = ""
 
 
@@ -83,13 +85,24 @@ def find(
     if url and login is not None:
         return ConnectionTarget(url, login)
     directory = data_directory(data, environment)
-    path = directory / ENDPOINT_FILE
-    if not path.exists():
+    endpoint = read_endpoint(directory)
+    if endpoint is None:
         missing = "" if url is None else f"; {URL} is set, so {CREDENTIALS} has to name a login file, or {TOKEN} to be a token"
         raise Unreachable(f"no Headrace in {directory}{missing}. Start one with `headrace up`, or name it with {DATA}")
-    endpoint = _read(path, Endpoint)
-    ca = str(directory / endpoint.ca) if endpoint.ca else ""
-    return ConnectionTarget(url or endpoint.url, login or read_login(directory / endpoint.credentials), ca)
+    return ConnectionTarget(
+        url or endpoint.url, login or read_login(directory / endpoint.credentials), ca_file(endpoint, directory)
+    )
+
+
+def read_endpoint(directory: Path) -> Endpoint | None:
+    """Addresses of the installation in a directory; None without one. Raises Unreachable if the file is damaged."""
+    path = directory / ENDPOINT_FILE
+    return _read(path, Endpoint) if path.exists() else None
+
+
+def ca_file(endpoint: Endpoint, directory: Path) -> str:
+    """Path of the file of the certificate authority; empty: the authorities of this machine."""
+    return str(directory / endpoint.ca) if endpoint.ca else ""
 
 
 def _login(credentials: str | Path | None, environment: Mapping[str, str]) -> Login | None:

@@ -9,6 +9,7 @@ class HeadraceError(Exception):
     HeadraceError
     ├── Unreachable   no installation was found, NATS is away, or a service does not answer: try again
     └── Refused       the request was refused: `code` is the reason, a stable token
+        └── Busy      too many messages at this moment
     """
 
 
@@ -27,3 +28,7 @@ class Refused(HeadraceError):
         self.code = code
         self.body = body
         self.retry_after = retry_after
+
+
+class Busy(Refused):
+    """Too many messages are being stored at this moment; the same may be sent again at once."""

@@ -16,10 +16,17 @@ import msgspec
 from nats import errors
 
 from headrace.client.endpoint import ConnectionTarget
-from headrace.client.errors import Refused, Unreachable
+from headrace.client.errors import Busy, Refused, Unreachable
 from headrace.contracts.messages.tokens import FEED_SUBSCRIPTIONS, FEED_SUFFIX, PERSON_CONNECTIONS
 from headrace.contracts.transport.servers import servers
 from headrace.contracts.transport.tls import CertificateError
+from headrace.nats_client.acknowledgement import (
+    DUPLICATE,
+    TOO_MANY_AT_ONCE,
+    TOO_MANY_SUBMISSIONS,
+    TRY_AGAIN_AFTER,
+    Acknowledgement,
+)
 from headrace.nats_client.connection import Address, Connection, Observer, is_refused
 from headrace.nats_client.errors import LogRefused, LogUnavailable, NoListener, TooLarge
 from headrace.nats_client.raw_message import RawMessage
@@ -161,3 +168,21 @@ class Link(Observer):
         self._refused_since = self._refused_since or now
         if now - self._refused_since > REFUSED_FOR:
             self._closing = asyncio.ensure_future(self._nats.close())
+
+
+def check_stored(answer: bytes) -> None:
+    """Raises Refused unless the answer to a publish says that the message is stored, Busy if it may be repeated at once."""
+    acknowledgement = msgspec.json.decode(answer, type=Acknowledgement)
+    fault = acknowledgement.error
+    if fault is None:
+        if acknowledgement.duplicate:
+            raise Refused("UNAVAILABLE", f"{DUPLICATE}; submit it again")
+        return
+    if fault.is_full:
+        raise Refused("TOO_FAST", TOO_MANY_SUBMISSIONS, retry_after=TRY_AGAIN_AFTER)
+    if acknowledgement.is_busy:
+        raise Busy("TOO_FAST", TOO_MANY_AT_ONCE, retry_after=TRY_AGAIN_AFTER)
+    if fault.disk_error:
+        text = f"{fault.disk_error}; try again in {TRY_AGAIN_AFTER} s"
+        raise Refused("DISK_FULL", text, retry_after=TRY_AGAIN_AFTER)
+    raise Refused("UNAVAILABLE", f"NATS does not store it: {fault.description}; try again in a while")

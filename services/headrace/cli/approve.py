@@ -6,7 +6,6 @@ import argparse
 
 from headrace.cli.arguments import Nouns, Parser, add_command, add_login_options, client, key_value, natural
 from headrace.cli.formatting import as_json
-from headrace.contracts.messages.queries import ApplyAnswer
 from headrace.contracts.messages.tokens import ApproveNodeRequest, NodeClaims
 from headrace.contracts.values.isolation import LEVELS
 
@@ -52,7 +51,7 @@ async def approve(args: argparse.Namespace) -> int:
     """Approve claims of a node and print a line for each that was not approved before."""
     request = ApproveNodeRequest(node=args.node, claims=claims_of(args), reason=args.reason)
     async with client(args) as hr:
-        answer = await hr.query("governance", "approve", request, ApplyAnswer)
+        answer = await hr.approve(request)
     (change,) = answer.changes
     lines = [f"{args.node}: {field}" for field in change.fields] or [f"{args.node}: nothing has changed"]
     print(as_json(answer) if args.json else "\n".join(lines))

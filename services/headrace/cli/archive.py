@@ -22,15 +22,16 @@ from headrace.cli.purge import add_purge
 from headrace.cli.service_status import count_in
 from headrace.cli.tables import table
 from headrace.cli.terminal import progress
-from headrace.client import HeadraceError, connect
+from headrace.client import HeadraceError
 from headrace.contracts.messages.queries import ServiceView
 from headrace.contracts.transport.subjects import LEDGER_STREAM
 from headrace.contracts.values.durations import format_duration
 from headrace.supervisor.cluster.cluster_config import FILE
-from headrace.supervisor.installation import OWNER, Installation
+from headrace.supervisor.installation import Installation
 from headrace.supervisor.launcher.pidfile import AlreadyRunning, read_running
 from headrace.supervisor.launcher.readiness import NotReady
 from headrace.supervisor.nats.store import open_store
+from headrace.supervisor.service_query import ask_service, operator_client
 
 ANSWER_WITHIN = 2.0
 """Timeout of a status query in seconds."""
@@ -149,8 +150,8 @@ async def _asked(installation: Installation) -> ServiceView | None:
     if read_running(installation) is None and not (installation.directory / FILE).exists():
         return None
     try:
-        async with connect(data=installation.directory, credentials=installation.credentials / f"{OWNER}.json") as owner:
-            return await owner.query("audit", "status", None, ServiceView, ANSWER_WITHIN)
+        async with operator_client(installation) as asking:
+            return await ask_service(asking, "audit")
     except HeadraceError:
         return None
 

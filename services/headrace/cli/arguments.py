@@ -47,9 +47,23 @@ def add_data_option(parser: Parser) -> None:
     )
 
 
+def add_where_options(parser: Parser) -> None:
+    """Add the options that select the installation: on this machine, by its address, or by a context."""
+    add_data_option(parser)
+    parser.add_argument(
+        "--server",
+        default="",
+        metavar="URL",
+        help="the API's address (default: HEADRACE_SERVER); with the token in HEADRACE_TOKEN",
+    )
+    parser.add_argument(
+        "--context", default="", metavar="NAME", help="a context of `headrace context` (default: the current one)"
+    )
+
+
 def add_login_options(parser: Parser, *, json: bool = True) -> None:
     """Add the options for the installation, the login, and the format of the answer."""
-    add_data_option(parser)
+    add_where_options(parser)
     parser.add_argument("--tenant", default="", help="speak in this tenant (default: the login's)")
     parser.add_argument(
         "--user", default="", help="speak as this user; an admin's login, as `headrace up` makes it, may be any user"
@@ -65,7 +79,7 @@ def add_json(parser: Parser) -> None:
 
 def client(args: argparse.Namespace) -> Client:
     """Client for the options of `add_login_options`."""
-    return connect(data=args.data, tenant=args.tenant, user=args.user)
+    return connect(data=args.data, tenant=args.tenant, user=args.user, server=args.server, context=args.context)
 
 
 def key_value(text: str) -> tuple[str, str]:

@@ -8,7 +8,6 @@ import sys
 import time
 
 import msgspec
-from msgspec.structs import replace
 
 from headrace.cli import archive
 from headrace.cli.arguments import Failed, Nouns, Parser, add_command, add_login_options, client, names, positive
@@ -18,10 +17,9 @@ from headrace.cli.replay import add_diff, add_replay
 from headrace.cli.seals import add_seals
 from headrace.cli.terminal import progress
 from headrace.cli.verify import add_verify
-from headrace.contracts.messages.audit import AuditAnswer, AuditLine, AuditRequest
+from headrace.contracts.messages.audit import AuditLine, AuditRequest
 from headrace.contracts.values.durations import format_time
 
-WITHIN = 60.0
 PAGE = 500
 
 VERBS = (
@@ -79,7 +77,6 @@ async def log(args: argparse.Namespace) -> int:
     since, until = times(args)
     if args.causes and (since or until or args.job or args.owner or args.node or args.kind):
         raise Failed("--causes stands alone: it finds what belongs to it by itself")
-    service = "provider" if args.all_tenants else "accounting"
     request = AuditRequest(
         since=since, until=until, job=args.job, user=args.owner, node=args.node, kinds=args.kind, causes=args.causes, limit=PAGE
     )
@@ -88,8 +85,7 @@ async def log(args: argparse.Namespace) -> int:
     left = args.limit
     found = False
     async with client(args) as hr:
-        while True:
-            answer = await hr.query(service, "audit", request, AuditAnswer, WITHIN)
+        async for answer in hr.audit_lines(request, all_tenants=args.all_tenants):
             for line in answer.lines[:left]:
                 found = True
                 print(_object(line) if args.json else shown(line))
@@ -99,7 +95,6 @@ async def log(args: argparse.Namespace) -> int:
                 break
             if sys.stderr.isatty():
                 progress(f"record {answer.next} of {answer.through}")
-            request = replace(request, after=answer.next)
     if not found and not args.json:
         print("Nothing happened that fits.")
     return 0

@@ -29,8 +29,6 @@ MEASURES = ("total", "reserved", "borrowed", "idle", "suspended", "lost", "waiti
 _UNITS = {GPU: GPU_UNITS, CPU: CPU_UNITS, MEMORY: 1024}
 _NAMES = {GPU: "GPU-hours", CPU: "CPU-hours", MEMORY: "GiB-hours"}
 DIGITS = Decimal("0.0001")
-WITHIN = 120.0
-"""Timeout in seconds; a query about years takes long."""
 
 MEANINGS = """
 what the columns mean, in hours of the unit (a GPU, a core, a GiB):
@@ -93,7 +91,7 @@ async def usage(args: argparse.Namespace) -> int:
     since, until = times(args)
     request = UsageRequest(since=since, until=until, by=args.by, per=args.per, timezone=args.timezone)
     async with client(args) as hr:
-        answer = await _whole(hr, "provider" if args.all_tenants else "accounting", request)
+        answer = await _whole(hr, request, all_tenants=args.all_tenants)
     groups = [*([args.per] if args.per else []), *args.by]
     heads = [*groups, "unit", *MEASURES, "cost", "jobs"]
     rows = [_row(row, groups) for row in answer.rows]
@@ -150,26 +148,17 @@ def _moment(flag: str, text: str, where: ZoneInfo) -> int:
         ) from None
 
 
-async def _whole(hr: Client, service: str, request: UsageRequest) -> UsageAnswer:
-    """The complete answer, over as many messages as it takes; the later ones are as of the time of the first."""
-    first = answer = await hr.query(service, "usage", request, UsageAnswer, WITHIN)
-    until = min(request.until or answer.now, answer.now)
-    rows, own = list(answer.rows), len(answer.rows)
-    while answer.more or own < answer.lines:
-        _tell(len(rows))
-        if own < answer.lines:
-            request = replace(request, until=until, skip=own)
-        else:
-            request, own = replace(request, until=until, skip=0, after=answer.more), 0
-        following = await hr.query(service, "usage", request, UsageAnswer, WITHIN)
-        if own and (not following.rows or following.lines != answer.lines):
-            raise Failed("the books of that time have just changed: something became known late; ask again")
-        answer = following
-        rows += answer.rows
-        own += len(answer.rows)
-    if first.more and request.per:  # some jobs came after others of a later period
+async def _whole(hr: Client, request: UsageRequest, *, all_tenants: bool) -> UsageAnswer:
+    """The complete answer, over as many pages as it takes."""
+    pages: list[UsageAnswer] = []
+    async for page in hr.usage(request, all_tenants=all_tenants):
+        pages.append(page)
+        if page.more:
+            _tell(sum(len(each.rows) for each in pages))
+    rows = [row for page in pages for row in page.rows]
+    if len(pages) > 1 and request.per:  # some jobs came after others of a later period
         rows.sort(key=lambda row: (row.group.get(request.per, ""), *(row.group[name] for name in request.by), row.key))
-    return replace(first, rows=tuple(rows), lines=len(rows))
+    return replace(pages[0], rows=tuple(rows), lines=len(rows))
 
 
 def _tell(lines: int) -> None:

@@ -14,13 +14,11 @@ from headrace.contracts.documents.model import KINDS
 from headrace.contracts.documents.reader import read_documents
 from headrace.contracts.documents.tree import DocumentErrors, Tree, join_trees
 from headrace.contracts.documents.yaml_text import write_yaml
-from headrace.contracts.messages.queries import ApplyAnswer, ApplyRequest, Change, DeleteRequest, GetAnswer, GetRequest
+from headrace.contracts.messages.queries import ApplyAnswer, ApplyRequest, Change, DeleteRequest
 from headrace.contracts.transport.codec import Malformed, decode
 
 PLURALS = {"policy": "policies"} | {kind: f"{kind}s" for kind in KINDS if kind != "policy"}
 _SIGNS = {"create": "+", "update": "~", "delete": "-", "keep": "="}
-PLAN_WITHIN = 60.0
-"""Timeout in seconds; validating a large set on a large installation takes long."""
 
 
 def add(nouns: Nouns) -> None:
@@ -84,7 +82,7 @@ async def apply(args: argparse.Namespace) -> int:
     request = ApplyRequest(documents=tree.value, dry_run=args.dry_run, reason=args.reason)
     async with client(args) as hr:
         try:
-            answer = await hr.query("governance", "apply", request, ApplyAnswer, PLAN_WITHIN)
+            answer = await hr.apply(request)
         except Refused as refusal:
             _tell_refusal(refusal)
             raise Failed from None
@@ -98,7 +96,7 @@ async def apply(args: argparse.Namespace) -> int:
 async def get(args: argparse.Namespace) -> int:
     """Print documents as YAML under the plural of their kind."""
     async with client(args) as hr:
-        answer = await hr.query("governance", "get", GetRequest(kind=args.kind, name=args.name), GetAnswer)
+        answer = await hr.documents(args.kind, args.name)
     if args.json:
         print(as_json(answer.documents))
     else:
@@ -110,7 +108,7 @@ async def delete(args: argparse.Namespace) -> int:
     """Delete or close one object."""
     request = DeleteRequest(kind=args.kind, name=args.name, tenant=args.tenant, mode=args.mode, reason=args.reason)
     async with client(args) as hr:
-        answer = await hr.query("governance", "delete", request, ApplyAnswer)
+        answer = await hr.delete(request)
     if args.json:
         print(as_json(answer))
     else:

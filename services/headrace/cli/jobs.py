@@ -23,7 +23,7 @@ from headrace.cli.formatting import amounts, as_json, gpus, local
 from headrace.cli.tables import pairs, table
 from headrace.client import Client, Refused, Unreachable
 from headrace.client.client import FINAL
-from headrace.contracts.messages.queries import ApplyAnswer, AttemptView, FactView, ForceRequest, JobView
+from headrace.contracts.messages.queries import AttemptView, FactView, ForceRequest, JobView
 
 LOOK_EVERY = 0.3
 STATES = ("pending", "running", "preempting", "suspended", "succeeded", "failed", "cancelled", "rejected")
@@ -133,7 +133,7 @@ async def preempt(args: argparse.Namespace) -> int:
     """Order the preemption of a job."""
     async with client(args) as hr:
         request = ForceRequest(job=args.job, force=args.force, reason=args.reason)
-        answer = await hr.query("governance", "preempt", request, ApplyAnswer)
+        answer = await hr.preempt(request)
     print(as_json(answer) if args.json else f"{args.job} is told to stop")
     return 0
 

@@ -29,6 +29,7 @@ COMMANDS = {
     "supply": ("queues", "pools", "nodes", "node"),
     "tenant": ("tenant",),
     "token": ("token",),
+    "context": ("context",),
     "user": ("user",),
     "books": ("usage",),
     "statement": ("statement",),

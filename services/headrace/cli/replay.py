@@ -15,7 +15,7 @@ from headrace.cli.formatting import amounts, as_json, local
 from headrace.cli.supply import node_table, pool_table, queue_table
 from headrace.cli.tables import table
 from headrace.cli.terminal import progress
-from headrace.contracts.messages.history import DiffRequest, DiffView, LedgerPoint, PastJob, PastRequest, PastView
+from headrace.contracts.messages.history import DiffRequest, DiffView, LedgerPoint, PastJob, PastView
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,22 +86,18 @@ def point(text: str) -> LedgerPoint:
 async def replay_state(args: argparse.Namespace) -> int:
     """Print the state, read page by page."""
     async with client(args) as hr:
-        whole = await _whole(hr, "governance" if args.all_tenants else "feed", args.at)
+        whole = await _whole(hr, args.at, all_tenants=args.all_tenants)
     print(as_json(whole) if args.json else shown(whole))
     return 0
 
 
-async def _whole(hr: Client, service: str, at: LedgerPoint) -> PastView:
-    request = PastRequest(point=at, limit=PAGE)
-    whole = page = await hr.query(service, "state", request, PastView, WITHIN)
-    jobs = list(page.jobs)
-    while page.next:
-        if sys.stderr.isatty():
-            progress(f"{len(jobs)} jobs")
-        request = replace(request, point=at if at != LedgerPoint() else LedgerPoint(sequence=whole.sequence), after=page.next)
-        page = await hr.query(service, "state", request, PastView, WITHIN)
-        jobs += page.jobs
-    return replace(whole, jobs=tuple(jobs), next="")
+async def _whole(hr: Client, at: LedgerPoint, *, all_tenants: bool) -> PastView:
+    pages: list[PastView] = []
+    async for page in hr.state(at, all_tenants=all_tenants):
+        pages.append(page)
+        if page.next and sys.stderr.isatty():
+            progress(f"{sum(len(each.jobs) for each in pages)} jobs")
+    return replace(pages[0], jobs=tuple(job for page in pages for job in page.jobs), next="")
 
 
 def shown(view: PastView) -> str:
@@ -149,7 +145,7 @@ async def diff(args: argparse.Namespace) -> int:
     """Print the differences between two points."""
     async with client(args) as hr:
         request = DiffRequest(before=args.before, after=args.after)
-        found = await hr.query("governance" if args.all_tenants else "feed", "diff", request, DiffView, WITHIN)
+        found = await hr.diff(request, all_tenants=args.all_tenants)
     print(as_json(found) if args.json else shown_difference(found))
     return 0
 

@@ -9,13 +9,12 @@ import structlog
 
 from headrace.bus.log import LogError
 from headrace.cli.arguments import Failed, add_command, add_data_option
-from headrace.client import HeadraceError, connect
-from headrace.contracts.messages.queries import ServiceView
 from headrace.supervisor.cluster.rolling_restart import Rolling, Unknown, chosen, ours
-from headrace.supervisor.installation import OWNER, Installation
+from headrace.supervisor.installation import Installation
 from headrace.supervisor.launcher import process_specs
 from headrace.supervisor.launcher.pidfile import RunningInstallation, read_running
 from headrace.supervisor.launcher.readiness import Inspector, NotReady
+from headrace.supervisor.service_query import ask_service, operator_client
 
 if TYPE_CHECKING:
     import argparse
@@ -67,14 +66,11 @@ async def restart(args: argparse.Namespace) -> int:
 async def _ours(installation: Installation, running: RunningInstallation) -> list[str]:
     """All parts of Headrace; of a leader and its standby the standby comes first."""
     deciding: dict[str, bool] = {}
-    login = installation.credentials / f"{OWNER}.json"
-    async with connect(data=installation.directory, credentials=login) as owner:
+    async with operator_client(installation) as asking:
         for name in (
             child.name for child in running.children if child.name.removesuffix(process_specs.STANDBY) in process_specs.STANDBYS
         ):
-            try:
-                view = await owner.query(name, "status", None, ServiceView, ANSWER_WITHIN)
-            except HeadraceError:
-                continue
-            deciding[name] = view.detail.get("decides") == 1
+            view = await ask_service(asking, name)
+            if view is not None:
+                deciding[name] = view.detail.get("decides") == 1
     return ours(running, lambda name: deciding.get(name, False))

@@ -13,10 +13,7 @@ from headrace.accounting.books.periods import BadPeriod, zone
 from headrace.cli.arguments import Failed, Nouns, add_command, add_login_options, client
 from headrace.cli.output_file import write_out
 from headrace.cli.tables import pairs, table
-from headrace.client import Client
-from headrace.contracts.messages.usage import StatementAnswer, StatementRequest
-
-WITHIN = 120.0
+from headrace.contracts.messages.usage import StatementRequest
 
 
 def add(nouns: Nouns) -> None:
@@ -54,7 +51,7 @@ async def statement(args: argparse.Namespace) -> int:
         raise Failed("--json: a statement has one form; write --json, --csv or --focus")
     form = "focus" if args.focus else "csv" if args.csv else "json"
     async with client(args) as hr:
-        text, final = await _whole(hr, StatementRequest(month=args.month, timezone=args.timezone, form=form))
+        text, final = await hr.statement(StatementRequest(month=args.month, timezone=args.timezone, form=form))
     plain = args.csv or args.focus or args.json
     shown = text if plain else _shown(json.loads(text))
     if args.output:
@@ -64,18 +61,6 @@ async def statement(args: argparse.Namespace) -> int:
     if not final:
         print(f"headrace: {args.month} is not final yet: something of it still lasts, or may become known", file=sys.stderr)
     return 0
-
-
-async def _whole(hr: Client, request: StatementRequest) -> tuple[str, bool]:
-    """The complete text, over as many messages as it takes, and whether it is final."""
-    answer = await hr.query("accounting", "statement", request, StatementAnswer, WITHIN)
-    text = answer.text
-    while len(text) < answer.length:
-        following = StatementRequest(
-            month=request.month, timezone=request.timezone, form=request.form, digest=answer.digest, offset=len(text)
-        )
-        text += (await hr.query("accounting", "statement", following, StatementAnswer, WITHIN)).text
-    return text, answer.final
 
 
 def _shown(document: dict[str, Any]) -> str:

@@ -15,16 +15,17 @@ from headrace.cli.arguments import Failed, Nouns, add_command, add_data_option, 
 from headrace.cli.formatting import ago, as_json
 from headrace.cli.service_status import count_in, found, show_cluster, tells, troubles
 from headrace.cli.tables import table
-from headrace.client import Client, HeadraceError, connect
+from headrace.client import HeadraceError
 from headrace.contracts.messages.queries import ServiceView
 from headrace.contracts.transport.subjects import LEDGER_STREAM
 from headrace.health.config import read_targets
 from headrace.health.query import ask_all
 from headrace.supervisor.cluster.cluster_config import FILE
-from headrace.supervisor.installation import CALLOUT, METRICS_TOKEN, OPERATOR, OWNER, Installation
+from headrace.supervisor.installation import CALLOUT, METRICS_TOKEN, Installation
 from headrace.supervisor.launcher import process_specs
 from headrace.supervisor.launcher.pidfile import RunningInstallation, read_running
 from headrace.supervisor.nats.servers import StreamStatus, roles, standing, told
+from headrace.supervisor.service_query import ask_service, operator_client
 
 STATUS_WITHIN = 2.0
 WELL = ("running", "standby")
@@ -164,20 +165,11 @@ def _part(name: str, running: RunningInstallation, said: Answers) -> Row:
 
 
 async def _ask_services(installation: Installation, names: tuple[str, ...]) -> Answers:
-    logins = installation.credentials
     try:
-        async with connect(data=installation.directory, credentials=logins / f"{OPERATOR}.json") as operator:
-            stream = await operator.ask(f"$JS.API.STREAM.INFO.{LEDGER_STREAM}", within=STATUS_WITHIN)
+        async with operator_client(installation) as asking:
+            stream = await asking.ask(f"$JS.API.STREAM.INFO.{LEDGER_STREAM}", within=STATUS_WITHIN)
             tip = int(json.loads(stream).get("state", {}).get("last_seq", 0))
-        async with connect(data=installation.directory, credentials=logins / f"{OWNER}.json") as owner:
-            answers = await asyncio.gather(*(_ask_service(owner, name) for name in names))
+            answers = await asyncio.gather(*(ask_service(asking, name) for name in names))
             return Answers(dict(zip(names, answers, strict=True)), tip, standing(stream), "")
     except HeadraceError as error:
         return Answers(dict.fromkeys(names), 0, None, str(error))
-
-
-async def _ask_service(hr: Client, name: str) -> ServiceView | None:
-    try:
-        return await hr.query(name, "status", None, ServiceView, STATUS_WITHIN)
-    except HeadraceError:
-        return None

@@ -17,7 +17,7 @@ from headrace.cli.arguments import Command, Nouns, Parser, add_command, add_logi
 from headrace.cli.explain_view import UNUSABLE_HEADS, unusable_row
 from headrace.cli.formatting import ago, as_json
 from headrace.cli.tables import table
-from headrace.contracts.messages.queries import ApplyAnswer, BudgetView, NodeRequest, NodeView, PoolView, QueueView
+from headrace.contracts.messages.queries import BudgetView, NodeRequest, NodeView, PoolView, QueueView
 from headrace.contracts.values.amounts import CPU, GPU, MEMORY, format_amount
 from headrace.contracts.values.isolation import KINDS
 from headrace.supervisor.errors import InstallationError
@@ -229,7 +229,7 @@ def _node_row(node: NodeView) -> tuple[object, ...]:
 async def cordon(args: argparse.Namespace) -> int:
     """Cordon or uncordon a node."""
     async with client(args) as hr:
-        answer = await hr.query("governance", args.verb, NodeRequest(node=args.node, reason=args.reason), ApplyAnswer)
+        answer = await hr.node_order(args.verb, NodeRequest(node=args.node, reason=args.reason))
     print(as_json(answer) if args.json else f"{args.node} is {args.verb}ed")
     return 0
 
@@ -239,7 +239,7 @@ async def drain(args: argparse.Namespace) -> int:
     request, told = NodeRequest(node=args.node, reason=args.reason), -1
     async with client(args) as hr:
         while True:
-            answer = await hr.query("governance", "drain", request, ApplyAnswer)
+            answer = await hr.node_order("drain", request)
             if not answer.running or args.no_wait:
                 break
             if answer.running != told:
@@ -254,7 +254,7 @@ async def drain(args: argparse.Namespace) -> int:
 async def confirm_empty(args: argparse.Namespace) -> int:
     """State that a person has checked that the node runs nothing."""
     async with client(args) as hr:
-        answer = await hr.query("governance", "confirm-empty", NodeRequest(node=args.node, reason=args.reason), ApplyAnswer)
+        answer = await hr.node_order("confirm-empty", NodeRequest(node=args.node, reason=args.reason))
     said = (
         f"{args.node} is empty: {answer.running} jobs go on elsewhere" if answer.running else f"nothing was left on {args.node}"
     )

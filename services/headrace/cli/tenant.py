@@ -6,7 +6,7 @@ import argparse
 
 from headrace.cli.arguments import Failed, Nouns, Parser, add_command, add_login_options, client
 from headrace.cli.formatting import as_json
-from headrace.contracts.messages.queries import ApplyAnswer, EraseRequest
+from headrace.contracts.messages.queries import EraseRequest
 
 
 def add(nouns: Nouns) -> None:
@@ -34,6 +34,6 @@ async def erase(args: argparse.Namespace) -> int:
     if not args.yes:
         raise Failed(f"--yes is missing: what the jobs of {args.name} ran can never be read again")
     async with client(args) as hr:
-        answer = await hr.query("governance", "erase", EraseRequest(tenant=args.name, reason=args.reason), ApplyAnswer)
+        answer = await hr.erase(EraseRequest(tenant=args.name, reason=args.reason))
     print(as_json(answer) if args.json else f"the texts of {args.name} are erased")
     return 0

@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from typing import TypeVar
 
 from headrace.cli.approve import add_claims, claims_of
-from headrace.cli.arguments import Failed, Nouns, Parser, add_command, add_data_option, add_json, client, span
+from headrace.cli.arguments import Failed, Nouns, Parser, add_command, add_json, add_where_options, client, span
 from headrace.cli.formatting import ago, as_json
 from headrace.cli.tables import table
-from headrace.contracts.messages.queries import ApplyAnswer
-from headrace.contracts.messages.tokens import (
-    NodeClaims,
-    RevokeRequest,
-    TokenAnswer,
-    TokenRequest,
-    TokenRole,
-    TokensAnswer,
-    TokensRequest,
-)
+from headrace.client import Client
+from headrace.contracts.messages.tokens import NodeClaims, RevokeRequest, TokenRequest, TokenRole
 from headrace.contracts.values.durations import format_time
-
-T = TypeVar("T")
 
 PROVIDERS_PERSON = "admin"
 """Name of an administrator or viewer if none is given."""
@@ -39,7 +28,7 @@ def add(nouns: Nouns) -> None:
     _add_create(verbs)
     verb = add_command(verbs, "list", list_tokens, "list the tokens that have not expired", "headrace token list --tenant acme")
     verb.add_argument("--tenant", default="", help="of this tenant only")
-    add_data_option(verb)
+    add_where_options(verb)
     add_json(verb)
     verb = add_command(
         verbs,
@@ -56,7 +45,7 @@ def add(nouns: Nouns) -> None:
     whose.add_argument("--node", metavar="NAME", default="", help="all of this node")
     verb.add_argument("--tenant", default="default", help="the bearer's tenant (default: default)")
     verb.add_argument("--reason", default="", help="kept with the fact")
-    add_data_option(verb)
+    add_where_options(verb)
 
 
 def _add_create(verbs: Nouns) -> None:
@@ -87,15 +76,13 @@ def _add_create(verbs: Nouns) -> None:
         "--expires", type=span, default=0, metavar="SPAN", help="how long it is good (default: 30d, at most 366d)"
     )
     verb.add_argument("--reason", default="", help="kept with the fact")
-    add_data_option(verb)
+    add_where_options(verb)
     add_json(verb)
 
 
-async def _ask(args: argparse.Namespace, what: str, request: object, kind: type[T]) -> T:
-    """Ask with the login of the environment; `--tenant` and `--user` name the bearer here."""
-    asker = argparse.Namespace(data=args.data, tenant="", user="")
-    async with client(asker) as hr:
-        return await hr.query("governance", what, request, kind)
+def _asker(args: argparse.Namespace) -> Client:
+    """Client with the login of the environment; `--tenant` and `--user` name the bearer here."""
+    return client(argparse.Namespace(data=args.data, server=args.server, context=args.context, tenant="", user=""))
 
 
 def _nothing(args: argparse.Namespace) -> int:
@@ -117,14 +104,16 @@ async def create(args: argparse.Namespace) -> int:
         reason=args.reason,
         claims=claims if claims != NodeClaims() else None,
     )
-    answer = await _ask(args, "token-create", request, TokenAnswer)
+    async with _asker(args) as hr:
+        answer = await hr.create_token(request)
     print(as_json(answer) if args.json else answer.token)
     return 0
 
 
 async def list_tokens(args: argparse.Namespace) -> int:
     """Print the tokens that have not expired."""
-    found = (await _ask(args, "tokens", TokensRequest(tenant=args.tenant), TokensAnswer)).tokens
+    async with _asker(args) as hr:
+        found = (await hr.tokens(args.tenant)).tokens
     heads = ("ID", "ROLE", "TENANT", "NAME", "BY", "MADE", "EXPIRES", "REVOKED")
     rows = (
         (
@@ -151,7 +140,8 @@ async def revoke(args: argparse.Namespace) -> int:
         )
     tenant = "" if args.node or args.token else args.tenant
     request = RevokeRequest(token=args.token, tenant=tenant, handle=args.bearer or args.node, reason=args.reason)
-    answer = await _ask(args, "token-revoke", request, ApplyAnswer)
+    async with _asker(args) as hr:
+        answer = await hr.revoke(request)
     (change,) = answer.changes
     print(f"{change.name} was revoked before" if change.action == "keep" else f"{change.name} is revoked")
     return 0

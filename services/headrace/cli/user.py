@@ -6,7 +6,7 @@ import argparse
 
 from headrace.cli.arguments import Failed, Nouns, Parser, add_command, add_login_options, client
 from headrace.cli.formatting import as_json
-from headrace.contracts.messages.queries import ApplyAnswer, EraseRequest
+from headrace.contracts.messages.queries import EraseRequest
 
 
 def add(nouns: Nouns) -> None:
@@ -43,7 +43,6 @@ async def erase(args: argparse.Namespace) -> int:
     if not args.yes:
         raise Failed(f"--yes is missing: who {user} of {tenant} was, and what their jobs ran, can never be read again")
     async with client(args) as hr:
-        request = EraseRequest(tenant=tenant, user=user, reason=args.reason)
-        answer = await hr.query("governance", "erase", request, ApplyAnswer)
+        answer = await hr.erase(EraseRequest(tenant=tenant, user=user, reason=args.reason))
     print(as_json(answer) if args.json else f"{user} of {tenant} is {answer.changes[0].fields[0]}")
     return 0

@@ -7,11 +7,10 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from headrace.cli.arguments import Failed, Nouns, add_command, add_data_option, add_json, client, moment, span
+from headrace.cli.arguments import Failed, Nouns, add_command, add_json, add_where_options, client, moment, span
 from headrace.cli.documents import read_files
 from headrace.client import Client
 from headrace.contracts.documents.tree import DocumentErrors
-from headrace.contracts.messages.queries import RecordsAnswer, RecordsRequest
 from headrace.contracts.transport.codec import encode
 from headrace.contracts.values.durations import format_time
 from headrace.domain.fold.ledger import LedgerBroken
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
     from headrace.simulate.changes import WhatIfChanges
     from headrace.simulate.ledger_window import LedgerWindow
 
-PAGE_WITHIN = 60.0
-"""Timeout in seconds for a page of the ledger."""
 BAR = 30
 """Width of the progress bar in characters."""
 
@@ -67,7 +64,7 @@ def add(nouns: Nouns) -> None:
         help="play what really came until then, jobs, nodes and documents, and no further (default: no new jobs come)",
     )
     parser.add_argument("--for", dest="span", type=span, default="7d", help="how far both are played (default: 7d, or to rest)")
-    add_data_option(parser)
+    add_where_options(parser)
     add_json(parser)
     parser.set_defaults(tenant="", user="")  # the whole installation is simulated
 
@@ -138,8 +135,7 @@ async def _pages(hr: Client, period: LedgerWindow) -> None:
     """Read pages from the first record on, until the window is over or the ledger ends."""
     show = _bar("reading the ledger")
     while True:
-        request = RecordsRequest(after=period.sequence)
-        answer = await hr.query("governance", "records", request, RecordsAnswer, PAGE_WITHIN)
+        answer = await hr.records(period.sequence)
         for record in answer.records:
             period.read(record)
             if period.is_over:

@@ -18,8 +18,8 @@ from headrace.bus.log import LogError
 from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.cli.arguments import Failed, client
 from headrace.cli.terminal import progress
+from headrace.client.contexts import Chosen, chosen_context
 from headrace.client.endpoint import TOKEN, URL
-from headrace.contracts.messages.queries import RecordsAnswer, RecordsRequest
 from headrace.contracts.transport.subjects import LEDGER_STREAM
 from headrace.supervisor.errors import InstallationError
 from headrace.supervisor.installation import OPERATOR, Installation
@@ -33,14 +33,12 @@ if TYPE_CHECKING:
     from headrace.domain.fold.ledger import StoredMessage
     from headrace.nats_client.connection import Connection
 
-PAGE_WITHIN = 60.0
-"""Timeout in seconds for a page of the ledger."""
-
 
 def here(args: argparse.Namespace) -> Installation | None:
     """The installation if it is on this machine, its files are readable, and the environment does not name another one; else None."""
     installation = Installation(args.data)
-    names_another = URL in os.environ or TOKEN in os.environ
+    chosen = Chosen(getattr(args, "server", ""), getattr(args, "context", ""), args.data)
+    names_another = URL in os.environ or TOKEN in os.environ or chosen_context(chosen) is not None
     return installation if not names_another and (installation.credentials / f"{OPERATOR}.json").exists() else None
 
 
@@ -74,7 +72,7 @@ async def _asked_for(args: argparse.Namespace) -> AsyncIterator[tuple[int, Itera
     async with client(args) as hr:
         after = 0
         while True:
-            answer = await hr.query("governance", "records", RecordsRequest(after=after), RecordsAnswer, PAGE_WITHIN)
+            answer = await hr.records(after)
             if not answer.records:
                 return
             yield answer.tip, answer.records

@@ -15,7 +15,7 @@ from pathlib import Path
 from headrace.client import HeadraceError, connect
 from headrace.client.client import Client
 from headrace.contracts.messages.queries import JobView
-from headrace.contracts.messages.usage import UsageAnswer, UsageRequest, UsageRow
+from headrace.contracts.messages.usage import UsageRequest, UsageRow
 from headrace.contracts.values.amounts import GPU_UNITS
 from headrace.demo.narration import Timeline, books, headline, remark
 
@@ -117,8 +117,8 @@ class Story:
 
         async def closed() -> list[str]:
             request = UsageRequest(by=("group",))
-            answer = await self.client.query("accounting", "usage", request, UsageAnswer)
-            rows.update({row.group["group"]: row for row in answer.rows if row.key == "gpu" and row.jobs})
+            async for page in self.client.usage(request):
+                rows.update({row.group["group"]: row for row in page.rows if row.key == "gpu" and row.jobs})
             missing = {"rnd", "devops"} - set(rows)
             return [f"the books do not know {', '.join(sorted(missing))} yet"] if missing else []
 

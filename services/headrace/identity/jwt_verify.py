@@ -26,6 +26,7 @@ ALGORITHMS = frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "E
 """Algorithms that an issuer may use: signatures with a private key."""
 
 NO_TOKEN = "bearer token missing; send `Authorization: Bearer TOKEN`, as `headrace token create` prints it"  # noqa: S105  # a sentence
+MALFORMED = "malformed bearer token: send the whole text that `headrace token create` prints"
 NOT_OURS = "the token is not from an issuer that is trusted here"
 BAD = "invalid token: its signature or its form is wrong"
 
@@ -41,7 +42,7 @@ class TokenHeader(NamedTuple):
 def read_header(token: str) -> TokenHeader:
     """Issuer, key and algorithm of a token. Raises Unauthenticated if malformed."""
     if len(token) > TOKEN_BYTES_MAX or token.count(".") != 2 or not token.isascii():
-        raise Unauthenticated(NO_TOKEN)
+        raise Unauthenticated(MALFORMED)
     first, second, _ = token.split(".")
     header, payload = _object(first), _object(second)
     issuer, key, algorithm = payload.get("iss"), header.get("kid", ""), header.get("alg")
@@ -82,7 +83,7 @@ def _object(part: str) -> dict[str, Any]:
     try:
         found = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
     except (ValueError, RecursionError):
-        raise Unauthenticated(NO_TOKEN) from None
+        raise Unauthenticated(MALFORMED) from None
     if not isinstance(found, dict):
-        raise Unauthenticated(NO_TOKEN)
+        raise Unauthenticated(MALFORMED)
     return found

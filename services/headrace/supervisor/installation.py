@@ -37,7 +37,8 @@ from headrace.supervisor.launcher.sockets import NoSocketDirectory, short_enough
 OPERATOR = "operator"
 OWNER = "owner"
 CALLOUT = "callout"
-API_SOCKET = "api.sock"
+API_SOCKET, LOCAL_SOCKET = "api.sock", "local.sock"
+"""The sockets of *governance*, for the gateway, and of the gateway, for the owner."""
 NODE_LOGIN = "node-"
 METRICS, METRICS_TOKEN = "metrics", "metrics.token"
 ROUTES = "routes"
@@ -267,6 +268,10 @@ class Installation:
         except NoSocketDirectory as error:
             raise InstallationError(str(error)) from None
 
+    def local_socket(self) -> Path:
+        """The socket on which the gateway serves the owner. Raises `InstallationError` if its path is too long."""
+        return self.api_socket().with_name(LOCAL_SOCKET)
+
     def write_gateway_config(self, port: int) -> str:
         """Write the gateway's configuration and the API's descriptors; returns the unique name of this gateway."""
         from headrace.contracts.schemas.protocol import descriptors  # noqa: PLC0415 - the commands that start nothing need no protobuf
@@ -276,16 +281,27 @@ class Installation:
         known, host = self.certificates(), self.settings().listen
         tls = None if known is None else Tls(known.certificate, known.key)
         called = f"headrace-{secrets.token_hex(8)}"
-        config = gateway_config(str(self.api_socket()), str(self.descriptors), host=host, port=port, tls=tls, called=called)
+        config = gateway_config(
+            str(self.api_socket()),
+            str(self.descriptors),
+            host=host,
+            port=port,
+            local=str(self.local_socket()),
+            tls=tls,
+            called=called,
+        )
         write_whole(self.gateway_config, config.encode(), 0o600)
         return called
 
-    def write_endpoint(self, url: str, api: str = "", ca: str = "") -> None:
-        """Write the address and the login for clients. `ca`: file of the trusted authority; empty: as in the settings."""
+    def write_endpoint(self, url: str, api: str = "", local: str = "", ca: str = "") -> None:
+        """Write the addresses and the login for clients.
+
+        `local`: the socket of the gateway. `ca`: file of the trusted authority; empty: as in the settings.
+        """
         self.owner()
         tls = self.certificates()
         ca = ca or ("" if tls is None else tls.ca)
-        endpoint = Endpoint(url=url, credentials=f"{self.credentials.name}/{OWNER}.json", api=api, ca=ca)
+        endpoint = Endpoint(url=url, credentials=f"{self.credentials.name}/{OWNER}.json", api=api, local=local, ca=ca)
         write_whole(self.endpoint, msgspec.json.format(msgspec.json.encode(endpoint)))
 
 

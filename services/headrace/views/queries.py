@@ -154,8 +154,8 @@ class Queries:
         """
         request = _read(payload, JobRequest)
         job = self.find(tenant, user, request.job)
-        if request.digest and self._knows_content(job, tenant, user):
-            _see_same(job, request.digest)
+        if request.digest:
+            self.check_content(job, tenant, user, request.digest)
         return seen(self._from.state, _view(job, tenant_views.Waits(self._from.state, self._now()), all_attempts=True), tenant)
 
     def why(self, tenant: str, user: str, payload: bytes) -> object:
@@ -227,6 +227,11 @@ class Queries:
         if answer.error:
             raise Refused("NOT_FOUND", f"node {node}: {answer.error}")
         return answer
+
+    def check_content(self, job: JobRecord | Rejected, tenant: str, user: str, digest: str) -> None:
+        """Raise `Refused` (`ID_REUSED`) if the job has another digest than what the user has submitted, as far as they may know (R14)."""
+        if self._knows_content(job, tenant, user):
+            _see_same(job, digest)
 
     def _knows_content(self, job: JobRecord | Rejected, tenant: str, user: str) -> bool:
         """True if the user may learn that a job differs from what they submitted; others could guess its content that way."""

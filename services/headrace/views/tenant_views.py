@@ -245,12 +245,13 @@ def pool_views(state: State, lines: Mapping[Queue, QueueCounts], tenant: str) ->
     for name in sorted(state.pools):
         pool = state.pools[name]
         if sees_pool(tenant, pool.document):
+            running, pending = jobs_of_pool(state, lines, tenant, name)
             yield PoolView(
                 name=name,
                 nodes=len(pool.nodes),
                 keys=pool_keys(state, pool),
-                running=_running_in(state, tenant, name),
-                pending=_pending_for(state, lines, tenant, name),
+                running=running,
+                pending=pending,
             )
 
 
@@ -269,6 +270,11 @@ def pool_keys(state: State, pool: PoolState) -> tuple[PoolKeyView, ...]:
         )
         for key, stock in stocks(state, pool, _gpu_first(pool.governed)).items()
     )
+
+
+def jobs_of_pool(state: State, lines: Mapping[Queue, QueueCounts], tenant: str, pool: str) -> tuple[int, int]:
+    """Number of a tenant's jobs that hold leases in a pool, and of those that wait and may go to it."""
+    return _running_in(state, tenant, pool), _pending_for(state, lines, tenant, pool)
 
 
 def _running_in(state: State, tenant: str, pool: str) -> int:

@@ -43,6 +43,18 @@ class FakeClient:
         return None
 
     def __getattr__(self, name):
+        async def pages(*args, **kwargs):
+            await asyncio.sleep(0)
+            self.said.append((name, args, kwargs))
+            answer = self.answers[name]
+            for page in answer if isinstance(answer, list) else [answer]:
+                if isinstance(page, Exception):
+                    raise page
+                yield page
+
+        if name in ("usage", "audit_lines", "state"):
+            return pages
+
         async def method(*args, **kwargs):
             await asyncio.sleep(0)
             self.said.append((name, args, kwargs))

@@ -29,14 +29,14 @@ KEPT = ApplyAnswer(changes=(Change(kind="node", name="gpu01", action="keep"),), 
     ],
 )
 def test_a_node_is_approved_as_typed_and_what_has_changed_is_told(headrace, words, request_):
-    ran = headrace(f"node approve gpu01 {words}", query=UPDATED)
+    ran = headrace(f"node approve gpu01 {words}", approve=UPDATED)
     assert ran[:3] == (0, "gpu01: gpus: 0 -> 8\ngpu01: isolation: none -> kernel\n", "")
-    assert ran.said == [("query", ("governance", "approve", request_, ApplyAnswer), {})]
+    assert ran.said == [("approve", (request_,), {})]
 
 
 def test_an_approval_that_was_given_before_says_so(headrace):
-    assert headrace("node approve gpu01", query=KEPT)[:3] == (0, "gpu01: nothing has changed\n", "")
-    assert json.loads(headrace("node approve gpu01 --json", query=KEPT).out)["applied"] is True
+    assert headrace("node approve gpu01", approve=KEPT)[:3] == (0, "gpu01: nothing has changed\n", "")
+    assert json.loads(headrace("node approve gpu01 --json", approve=KEPT).out)["applied"] is True
 
 
 @pytest.mark.parametrize(
@@ -48,17 +48,17 @@ def test_an_approval_that_was_given_before_says_so(headrace):
     ],
 )
 def test_claims_that_make_no_sense_are_one_line(headrace, words, code, error):
-    ran = headrace(f"node approve gpu01 {words}", query=UPDATED)
+    ran = headrace(f"node approve gpu01 {words}", approve=UPDATED)
     assert (ran.code, error in ran.err, len(ran.err.splitlines())) == (code, True, 1)
 
 
 def test_a_nodes_token_says_what_the_node_may_claim(headrace):
     answer = TokenAnswer(token="a.b.c", id="t1", expires_at=5)
-    ran = headrace("token create --node gpu01 --labels site=hq --gpus 8 --isolation driver", query=answer)
+    ran = headrace("token create --node gpu01 --labels site=hq --gpus 8 --isolation driver", create_token=answer)
     claims = NodeClaims(labels={"site": "hq"}, gpus=8, isolation="driver")
     request = TokenRequest(role="node", handle="gpu01", claims=claims)
-    assert ran.said == [("query", ("governance", "token-create", request, TokenAnswer), {})]
-    assert headrace("token create --user ann --gpus 8", query=answer)[:3] == (
+    assert ran.said == [("create_token", (request,), {})]
+    assert headrace("token create --user ann --gpus 8", create_token=answer)[:3] == (
         1,
         "",
         "headrace: --labels, --gpus and --isolation belong to a token of --node\n",

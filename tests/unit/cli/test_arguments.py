@@ -51,9 +51,12 @@ def test_a_client_is_whom_the_flags_name(monkeypatch):
     monkeypatch.setattr(arguments, "connect", lambda **said: said)
     parser = Parser(prog="headrace")
     add_login_options(parser)
-    assert arguments.client(parser.parse_args([])) == {"data": None, "tenant": "", "user": ""}
+    nothing = {"data": None, "tenant": "", "user": "", "server": "", "context": ""}
+    assert arguments.client(parser.parse_args([])) == nothing
     said = parser.parse_args(["--data", "/d", "--tenant", "acme", "--user", "bob", "--json"])
-    assert arguments.client(said) == {"data": "/d", "tenant": "acme", "user": "bob"}
+    assert arguments.client(said) == nothing | {"data": "/d", "tenant": "acme", "user": "bob"}
+    elsewhere = parser.parse_args(["--server", "https://a", "--context", "work"])
+    assert arguments.client(elsewhere) == nothing | {"server": "https://a", "context": "work"}
     assert said.json is True
 
 

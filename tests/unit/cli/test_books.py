@@ -7,8 +7,8 @@ import json
 import pytest
 from msgspec import structs
 
-from headrace.cli import books
 from headrace.cli.books import hours
+from headrace.client import Refused
 from headrace.contracts.messages.usage import UsageAnswer, UsageRequest, UsageRow
 from headrace.contracts.values.durations import HOUR, parse_time
 
@@ -45,10 +45,10 @@ def test_unit_microseconds_become_hours(key, amount, shown):
 
 def test_the_books_are_asked_for_as_typed_and_shown_by_their_groups(headrace):
     answer = UsageAnswer(through=9, rows=(ROW,), now=NOW, lines=1, currency="EUR")
-    ran = headrace("usage --by group,user --from 2026-11-01 --to 2026-12-01", query=answer)
+    ran = headrace("usage --by group,user --from 2026-11-01 --to 2026-12-01", usage=answer)
     since, until = parse_time("2026-11-01"), parse_time("2026-12-01")
     request = UsageRequest(since=since, until=until, by=("group", "user"))
-    assert ran.said == [("query", ("accounting", "usage", request, UsageAnswer, books.WITHIN), {})]
+    assert ran.said == [("usage", (request,), {"all_tenants": False})]
     assert ran.out.splitlines() == [
         "GROUP  USER   UNIT        TOTAL  RESERVED  BORROWED    IDLE  COST EUR  JOBS",
         "rnd    alice  GPU-hours  1.5000    1.0000    0.5000  0.2500      3.12     2",
@@ -58,32 +58,26 @@ def test_the_books_are_asked_for_as_typed_and_shown_by_their_groups(headrace):
 
 def test_days_and_moments_are_those_of_the_zone_that_is_asked_for(headrace):
     answer = UsageAnswer(through=9, rows=(), now=NOW)
-    ran = headrace("usage --from 2026-10 --to 2026-11-01T08:00 --timezone Europe/Berlin --per day --all-tenants", query=answer)
+    ran = headrace("usage --from 2026-10 --to 2026-11-01T08:00 --timezone Europe/Berlin --per day --all-tenants", usage=answer)
     since, until = parse_time("2026-09-30T22:00:00Z"), parse_time("2026-11-01T07:00:00Z")
     request = UsageRequest(since=since, until=until, by=("group",), per="day", timezone="Europe/Berlin")
-    assert ran.said == [("query", ("provider", "usage", request, UsageAnswer, books.WITHIN), {})]
+    assert ran.said == [("usage", (request,), {"all_tenants": True})]
 
 
-def test_lines_that_one_answer_does_not_hold_are_asked_for_as_of_the_same_time(headrace):
-    first = UsageAnswer(through=9, rows=(ROW,), now=NOW, lines=2)
-    second = UsageAnswer(through=11, rows=(ROW,), now=NOW + 5, lines=2)
-    ran = headrace("usage --by group,user --csv", query=[first, second])
-    assert len(ran.out.splitlines()) == 3
-    assert ran.said[1][1][2] == UsageRequest(by=("group", "user"), until=NOW, skip=1)
-    third = UsageAnswer(through=11, rows=(ROW,), now=NOW + 5, lines=3)
-    ran = headrace("usage --by group,user", query=[first, third])
-    assert ran.err.startswith("headrace: the books of that time have just changed")
-
-
-def test_jobs_that_one_answer_does_not_hold_are_asked_for_behind_those_that_it_does(headrace):
-    first = UsageAnswer(through=9, rows=(ROW,), now=NOW, lines=1, more="acme.a.1")
-    second = UsageAnswer(through=11, rows=(ROW,), now=NOW + 5, lines=2)
-    ran = headrace("usage --by job,user --csv", query=[first, second, second])
+def test_the_pages_of_the_books_are_one_table_as_of_the_first(headrace):
+    first = UsageAnswer(through=9, rows=(ROW,), now=NOW, more="2")
+    second = UsageAnswer(through=11, rows=(ROW, ROW), now=NOW + 5)
+    ran = headrace("usage --by group,user --csv", usage=[first, second])
     assert len(ran.out.splitlines()) == 4
-    assert [asked[1][2] for asked in ran.said[1:]] == [
-        UsageRequest(by=("job", "user"), until=NOW, after="acme.a.1"),
-        UsageRequest(by=("job", "user"), until=NOW, after="acme.a.1", skip=1),
-    ]
+    assert json.loads(headrace("usage --by group,user --json", usage=[first, second]).out)["through"] == 9
+
+
+def test_books_that_change_between_two_pages_are_told(headrace):
+    first = UsageAnswer(through=9, rows=(ROW,), now=NOW, more="2")
+    ran = headrace(
+        "usage --by group,user", usage=[first, Refused("STALE", "the books of that time have just changed; ask again")]
+    )
+    assert ran[:3] == (1, "", "headrace: the books of that time have just changed; ask again\n")
 
 
 @pytest.mark.parametrize(
@@ -104,23 +98,23 @@ def test_times_that_make_no_sense_are_refused_by_the_name_of_their_flag(headrace
 
 def test_a_name_that_a_spreadsheet_would_calculate_is_no_formula(headrace):
     answer = UsageAnswer(through=9, rows=(structs.replace(ROW, group={"user": "=HYPERLINK(1)"}),))
-    (_, line) = headrace("usage --by user --csv", query=answer).out.splitlines()
+    (_, line) = headrace("usage --by user --csv", usage=answer).out.splitlines()
     assert line.split(",")[0] == "'=HYPERLINK(1)"
 
 
 def test_programs_get_csv_or_json(headrace):
     answer = UsageAnswer(through=9, rows=(ROW,))
-    assert headrace("usage --by user --csv", query=answer).out.splitlines() == [
+    assert headrace("usage --by user --csv", usage=answer).out.splitlines() == [
         "user,unit,total,reserved,borrowed,idle,suspended,lost,waiting,kept,provider_lost,cost,jobs",
         "alice,GPU-hours,1.5000,1.0000,0.5000,0.2500,0.0000,0.0000,0.0000,0.0000,0.0000,3.125000,2",
     ]
-    told = json.loads(headrace("usage --by user --json", query=answer).out)
+    told = json.loads(headrace("usage --by user --json", usage=answer).out)
     assert (told["through"], told["rows"][0]["user"], told["rows"][0]["total"]) == (9, "alice", "1.5000")
     assert told["rows"][0]["exact"]["idle"] == str(GPU_HOUR // 4)
 
 
 def test_empty_books_say_so(headrace):
-    assert headrace("usage", query=UsageAnswer(through=0, rows=())).out == "Nothing was used.\n"
+    assert headrace("usage", usage=UsageAnswer(through=0, rows=())).out == "Nothing was used.\n"
 
 
 def test_the_books_come_in_one_form(headrace):

@@ -15,7 +15,6 @@ from headrace.contracts.messages.queries import (
     DeleteRequest,
     DocumentView,
     GetAnswer,
-    GetRequest,
 )
 from headrace.contracts.transport.codec import encode
 
@@ -38,31 +37,31 @@ def files(tmp_path):
 
 def test_files_are_applied_together_and_the_plan_is_told(headrace, files):
     answer = ApplyAnswer(changes=CHANGES, warnings=("GRANULARITY: x",), applied=True, revision=17, running=1, pending=2)
-    ran = headrace(["apply", "-f", *files, "--reason", "growth"], query=answer)
+    ran = headrace(["apply", "-f", *files, "--reason", "growth"], apply=answer)
     assert ran[:3] == (
         0,
         f"{PLAN}Applied as revision 17; it touches 1 running and 2 pending jobs.\n",
         "warning: GRANULARITY: x\n",
     )
-    ((_, (service, what, request, _, _), _),) = ran.said
+    ((what, (request,), _),) = ran.said
     documents = {"pools": [{"name": "onprem", "selector": {"site": "hq"}}], "groups": [{"name": "rnd", "members": ["alice"]}]}
-    assert (service, what, request) == ("governance", "apply", ApplyRequest(documents=documents, reason="growth"))
+    assert (what, request) == ("apply", ApplyRequest(documents=documents, reason="growth"))
 
 
 def test_a_dry_run_writes_nothing_and_says_so(headrace, files):
-    ran = headrace(["apply", "-f", files[0], "--dry-run"], query=ApplyAnswer(changes=CHANGES))
+    ran = headrace(["apply", "-f", files[0], "--dry-run"], apply=ApplyAnswer(changes=CHANGES))
     assert ran.out == f"{PLAN}Dry run: nothing is written.\n"
-    assert ran.said[0][1][2].dry_run is True
+    assert ran.said[0][1][0].dry_run is True
 
 
 def test_a_plan_without_changes_says_so(headrace, files):
-    ran = headrace(["apply", "-f", files[0]], query=ApplyAnswer(changes=CHANGES[2:], applied=True))
+    ran = headrace(["apply", "-f", files[0]], apply=ApplyAnswer(changes=CHANGES[2:], applied=True))
     assert ran.out == "= group default/rnd\nNothing to change.\n"
 
 
 def test_documents_come_from_standard_input_as_well(headrace, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(POOLS.encode())))
-    assert headrace("apply -f - --json", query=ApplyAnswer(changes=(), applied=True)).code == 0
+    assert headrace("apply -f - --json", apply=ApplyAnswer(changes=(), applied=True)).code == 0
 
 
 def test_every_mistake_is_told_with_its_file_and_line_and_nothing_is_sent(headrace, tmp_path):
@@ -92,25 +91,25 @@ def test_a_file_that_cannot_be_read_is_one_line(headrace, tmp_path, content, why
 
 
 def test_a_refusal_is_its_line_or_all_that_is_wrong(headrace, files):
-    assert headrace(["apply", "-f", files[0]], query=Refused("REFUSED", "pool onprem is too small"))[:3] == (
+    assert headrace(["apply", "-f", files[0]], apply=Refused("REFUSED", "pool onprem is too small"))[:3] == (
         *(1, "", "headrace: pool onprem is too small\n"),
     )
     body = encode(ApplyAnswer(changes=(), errors=("policies[0]: no group x", "policies[1]: no group y")))
-    ran = headrace(["apply", "-f", files[0]], query=Refused("INVALID", "policies[0]: no group x, and one more", body))
+    ran = headrace(["apply", "-f", files[0]], apply=Refused("INVALID", "policies[0]: no group x, and one more", body))
     assert ran[:3] == (1, "", "headrace: policies[0]: no group x\nheadrace: policies[1]: no group y\n")
 
 
 def test_who_was_overtaken_is_shown_the_new_plan(headrace, files):
     stale = Refused("STALE", "somebody else came in between", encode(ApplyAnswer(changes=CHANGES)))
-    assert headrace(["apply", "-f", files[0]], query=stale)[:3] == (1, PLAN, "headrace: somebody else came in between\n")
+    assert headrace(["apply", "-f", files[0]], apply=stale)[:3] == (1, PLAN, "headrace: somebody else came in between\n")
 
 
 def test_documents_are_shown_so_that_they_can_be_applied_again(headrace):
     rnd = DocumentView(kind="policy", name="default/rnd", revision=4, document={"name": "rnd", "limit": {"gpu": "9"}})
-    ran = headrace("get policies rnd", query=GetAnswer(documents=(rnd,)))
+    ran = headrace("get policies rnd", documents=GetAnswer(documents=(rnd,)))
     assert ran.out == "policies:\n- name: rnd\n  limit:\n    gpu: 9\n"
-    assert ran.said == [("query", ("governance", "get", GetRequest(kind="policy", name="rnd"), GetAnswer), {})]
-    (told,) = json.loads(headrace("get policy --json", query=GetAnswer(documents=(rnd,))).out)
+    assert ran.said == [("documents", ("policy", "rnd"), {})]
+    (told,) = json.loads(headrace("get policy --json", documents=GetAnswer(documents=(rnd,))).out)
     assert (told["name"], told["revision"], told["document"]["name"]) == ("default/rnd", 4, "rnd")
 
 
@@ -123,7 +122,7 @@ def test_an_unknown_kind_is_not_asked_for(headrace):
 
 def test_a_deletion_names_what_when_and_why(headrace):
     gone = ApplyAnswer(changes=(Change(kind="pool", name="onprem", action="delete"),), applied=True, revision=9)
-    ran = headrace("delete pool onprem --mode drain --tenant acme --reason old", query=gone)
+    ran = headrace("delete pool onprem --mode drain --tenant acme --reason old", delete=gone)
     assert ran[:3] == (0, "- pool onprem\nApplied as revision 9.\n", "")
     request = DeleteRequest(kind="pool", name="onprem", tenant="acme", mode="drain", reason="old")
-    assert ran.said == [("query", ("governance", "delete", request, ApplyAnswer), {})]
+    assert ran.said == [("delete", (request,), {})]

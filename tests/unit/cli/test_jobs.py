@@ -204,7 +204,7 @@ def test_what_waits_or_has_ended_cannot_be_requeued_and_is_told_what_to_do(headr
 
 
 def test_an_operators_force_is_handed_to_governance_as_it_was_given(headrace):
-    ran = headrace(["preempt", ID, "--force", "--reason", "the demo"], query=ApplyAnswer(changes=(), applied=True))
+    ran = headrace(["preempt", ID, "--force", "--reason", "the demo"], preempt=ApplyAnswer(changes=(), applied=True))
     request = ForceRequest(job=ID, force=True, reason="the demo")
-    assert ran.said == [("query", ("governance", "preempt", request, ApplyAnswer), {})]
+    assert ran.said == [("preempt", (request,), {})]
     assert ran.out == f"{ID} is told to stop\n"

@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from headrace.cli import replay
 from headrace.cli.formatting import local
 from headrace.contracts.messages.history import (
     DiffRequest,
@@ -14,7 +13,6 @@ from headrace.contracts.messages.history import (
     LeaseView,
     LedgerPoint,
     PastJob,
-    PastRequest,
     PastView,
     StateChange,
 )
@@ -57,11 +55,8 @@ REST = PastView(sequence=7, now=AT, tip=9, jobs=(WAITED,))
 
 
 def test_the_state_is_printed_as_tables_whole(headrace):
-    ran = headrace("audit replay --at 2026-11-21T08:00:00Z", query=[VIEW, REST])
-    asked = [call[1] for call in ran.said]
-    point = LedgerPoint(at=AT)
-    assert asked[0] == ("feed", "state", PastRequest(point=point, limit=replay.PAGE), PastView, replay.WITHIN)
-    assert asked[1][2] == PastRequest(point=point, after=ALICE, limit=replay.PAGE)
+    ran = headrace("audit replay --at 2026-11-21T08:00:00Z", state=[VIEW, REST])
+    assert ran.said == [("state", (LedgerPoint(at=AT),), {"all_tenants": False})]
     lines = [" ".join(line.split()) for line in ran.out.splitlines()]
     assert lines[0] == f"Behind record 7, {local(AT)}; the ledger goes on to record 9"
     assert "policy acme/dev 3 request: {gpu: 4}" in lines
@@ -71,9 +66,8 @@ def test_the_state_is_printed_as_tables_whole(headrace):
 
 
 def test_programs_get_one_object(headrace):
-    ran = headrace("audit replay --all-tenants --json", query=[VIEW, REST])
-    assert ran.said[0][1][0] == "governance"
-    assert ran.said[1][1][2].point == LedgerPoint(sequence=7)
+    ran = headrace("audit replay --all-tenants --json", state=[VIEW, REST])
+    assert ran.said == [("state", (LedgerPoint(),), {"all_tenants": True})]
     whole = json.loads(ran.out)
     assert (whole["sequence"], whole["now"], whole["next"]) == (7, "2026-11-21T08:00:00.000Z", "")
     assert [job["job"] for job in whole["jobs"]] == [ALICE, BOB]
@@ -82,7 +76,7 @@ def test_programs_get_one_object(headrace):
 
 
 def test_an_installation_without_anything_is_said_in_two_lines(headrace):
-    ran = headrace("audit replay --at 1", query=PastView(sequence=1, now=AT, tip=1))
+    ran = headrace("audit replay --at 1", state=PastView(sequence=1, now=AT, tip=1))
     assert ran.out == f"Behind record 1, {local(AT)}\n\nJobs known: none.\n"
 
 
@@ -93,8 +87,9 @@ def test_a_difference_is_a_line_for_each_object_and_job(headrace):
         StateChange(kind="job", name=BOB, change="added", fields={"state": ("", "pending"), "name": ("", "x\x1b")}),
     )
     found = DiffView(before=3, before_now=AT, after=7, after_now=AT, changes=changes, more=2)
-    ran = headrace("audit diff 3 7", query=found)
-    assert ran.said[0][1][:3] == ("feed", "diff", DiffRequest(before=LedgerPoint(sequence=3), after=LedgerPoint(sequence=7)))
+    ran = headrace("audit diff 3 7", diff=found)
+    request = DiffRequest(before=LedgerPoint(sequence=3), after=LedgerPoint(sequence=7))
+    assert ran.said == [("diff", (request,), {"all_tenants": False})]
     assert ran.out.splitlines() == [
         f"From record 3, {local(AT)}, to record 7, {local(AT)}",
         "~ policy acme/dev  limit.gpu: 4 -> 8, group: - -> ops",
@@ -105,9 +100,9 @@ def test_a_difference_is_a_line_for_each_object_and_job(headrace):
 
 
 def test_no_difference_is_said(headrace):
-    ran = headrace("audit diff 3 --all-tenants", query=DiffView(before=3, before_now=AT, after=7, after_now=AT))
+    ran = headrace("audit diff 3 --all-tenants", diff=DiffView(before=3, before_now=AT, after=7, after_now=AT))
     assert ran.out == f"From record 3, {local(AT)}, to record 7, {local(AT)}: nothing is otherwise.\n"
-    assert ran.said[0][1][0] == "governance"
+    assert ran.said[0][2] == {"all_tenants": True}
 
 
 @pytest.mark.parametrize(("text", "says"), [("0", "records are numbered from 1"), ("soon", "invalid time 'soon'")])

@@ -3,11 +3,13 @@ from __future__ import annotations
 import os
 
 import pytest
+from msgspec import Raw
 
 from headrace.cli import restart as module
 from headrace.cli.main import main
 from headrace.client import Unreachable
-from headrace.contracts.messages.queries import ServiceView
+from headrace.contracts.messages.queries import Answer, ServiceView
+from headrace.contracts.transport.codec import encode
 from headrace.supervisor.installation import Installation
 from headrace.supervisor.launcher.pidfile import ChildView, Lock, RunningInstallation, write_running
 from headrace.supervisor.launcher.readiness import NotReady
@@ -41,22 +43,24 @@ def run(monkeypatch, capsys, installation):
         async def close(self):
             return None
 
-    class Owner:
+    class Operator:
         async def __aenter__(self):
             return self
 
         async def __aexit__(self, *_):
             return None
 
-        async def query(self, name, *_):
+        async def ask(self, subject, **_):
+            name = subject.split(".")[2]
             if name == "preemption":
                 raise Unreachable("it is away")
             decides = int(name == "allocator")
-            return ServiceView(service=name, folded=1, now=1, engine="e", detail={"decides": decides})
+            view = ServiceView(service=name, folded=1, now=1, engine="e", detail={"decides": decides})
+            return encode(Answer(sequence=1, body=Raw(encode(view))))
 
     monkeypatch.setattr(module, "Rolling", Rolling)
     monkeypatch.setattr(module, "Inspector", Inspector)
-    monkeypatch.setattr(module, "connect", lambda **_: Owner())
+    monkeypatch.setattr(module, "operator_client", lambda _: Operator())
     names = ("nats-server", "allocator", "allocator-standby", "preemption", "gateway")
 
     def run(*arguments):

@@ -36,11 +36,11 @@ def sealed(made, monkeypatch, tmp_path):
     broken = StoredRecord(sequence=len(stored) + 1, subject=ledger("audit"), stamped=1, payload=b"x")
     node = StoredRecord(sequence=len(stored) + 2, subject=ledger("node.n"), stamped=1, payload=b"x")
     whole = (*stored, broken, node)
-    return lambda _s, _w, request, *_: RecordsAnswer(tip=len(whole), records=whole if request.after == 0 else ())
+    return lambda after: RecordsAnswer(tip=len(whole), records=whole if after == 0 else ())
 
 
 def test_they_are_listed(headrace, made, sealed):
-    ran = headrace("audit seals", query=sealed)
+    ran = headrace("audit seals", records=sealed)
     assert [line.split() for line in ran.out.splitlines()] == [
         ["SEAL", "FIRST", "LAST", "CONTENTS", "KEY"],
         *([str(seal.number), str(seal.first), str(seal.last), seal.contents[:16], KEY.public] for seal in made),
@@ -48,22 +48,22 @@ def test_they_are_listed(headrace, made, sealed):
 
 
 def test_programs_get_them_whole(headrace, made, sealed):
-    told = json.loads(headrace("audit seals --json", query=sealed).out)
+    told = json.loads(headrace("audit seals --json", records=sealed).out)
     assert [(seal["first"], seal["signature"]) for seal in told] == [(seal.first, seal.signature) for seal in made]
 
 
 def test_they_are_written_as_verify_reads_them(headrace, made, sealed, tmp_path):
     file = tmp_path / "kept.jsonl"
-    ran = headrace(f"audit seals --out {file}", query=sealed)
+    ran = headrace(f"audit seals --out {file}", records=sealed)
     assert (ran.code, read_seals(file)) == (0, made)
     assert ran.out == f"{len(made)} seals, through record {made[-1].last}, key {KEY.public}: {file}\n"
-    ran = headrace(f"audit seals --out {tmp_path / 'no' / 'where'}", query=sealed)
+    ran = headrace(f"audit seals --out {tmp_path / 'no' / 'where'}", records=sealed)
     assert (ran.code, ran.err.startswith("headrace: --out: ")) == (1, True)
 
 
 def test_where_there_are_none_it_says_so(headrace, tmp_path, monkeypatch):
     monkeypatch.setenv("HEADRACE_DATA", str(tmp_path))
     answer = RecordsAnswer(tip=0)
-    assert headrace("audit seals", query=answer).out == "No seals yet.\n"
-    ran = headrace(f"audit seals --out {tmp_path / 'kept'}", query=answer)
+    assert headrace("audit seals", records=answer).out == "No seals yet.\n"
+    ran = headrace(f"audit seals --out {tmp_path / 'kept'}", records=answer)
     assert (ran.code, ran.err) == (1, "headrace: no seals yet: the first comes a minute after the first record\n")

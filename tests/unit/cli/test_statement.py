@@ -8,8 +8,7 @@ import re
 
 import pytest
 
-from headrace.cli import statement
-from headrace.contracts.messages.usage import StatementAnswer, StatementRequest
+from headrace.contracts.messages.usage import StatementRequest
 
 DOCUMENT = {
     "tenant": "acme",
@@ -36,15 +35,9 @@ DOCUMENT = {
 }
 
 
-def answer(text: str, *, length: int = 0, final: bool = True) -> StatementAnswer:
-    return StatementAnswer(through=9, text=text, length=length or len(text), digest="d", final=final)
-
-
 def test_people_get_a_table_and_the_total(headrace):
-    ran = headrace("statement --tenant acme --month 2026-10", query=answer(json.dumps(DOCUMENT)))
-    assert ran.said == [
-        ("query", ("accounting", "statement", StatementRequest(month="2026-10"), StatementAnswer, statement.WITHIN), {})
-    ]
+    ran = headrace("statement --tenant acme --month 2026-10", statement=(json.dumps(DOCUMENT), True))
+    assert ran.said == [("statement", (StatementRequest(month="2026-10"),), {})]
     assert ran.out.splitlines()[-2:] == [
         "GROUP  POLICY  PROFILE  USER   POOL  KIND       UNIT       QUANTITY    RATE  COST EUR",
         "rnd    rnd     half     alice  hq    on demand  GPU-Hours    1.3333  2.5000      3.33",
@@ -54,33 +47,30 @@ def test_people_get_a_table_and_the_total(headrace):
 
 
 @pytest.mark.parametrize(("flag", "form"), [("--csv", "csv"), ("--focus", "focus"), ("--json", "json")])
-def test_programs_get_the_bytes_of_the_books_in_however_many_pieces(headrace, flag, form):
-    ran = headrace(f"statement --month 2026-10 {flag}", query=[answer("ab\n", length=5), answer("c\n", length=5)])
+def test_programs_get_the_bytes_of_the_books(headrace, flag, form):
+    ran = headrace(f"statement --month 2026-10 {flag}", statement=("ab\nc\n", True))
     assert ran.out == "ab\nc\n"
-    assert [call[1][2] for call in ran.said] == [
-        StatementRequest(month="2026-10", form=form),
-        StatementRequest(month="2026-10", form=form, digest="d", offset=3),
-    ]
+    assert ran.said == [("statement", (StatementRequest(month="2026-10", form=form),), {})]
 
 
 def test_without_a_month_it_is_this_one_and_a_zone_that_is_none_is_refused(headrace):
-    ran = headrace("statement --csv", query=answer("x\n"))
-    assert re.fullmatch("20[0-9]{2}-[01][0-9]", ran.said[0][1][2].month)
+    ran = headrace("statement --csv", statement=("x\n", True))
+    assert re.fullmatch("20[0-9]{2}-[01][0-9]", ran.said[0][1][0].month)
     assert headrace("statement --timezone Mars").err.startswith("headrace: --timezone: unknown zone 'Mars'")
 
 
 def test_what_is_not_final_is_said_beside_it(headrace):
     document = DOCUMENT | {"final": False, "reaches": "2026-10-05T00:00:00.000Z", "lines": []}
-    ran = headrace("statement --month 2026-10", query=answer(json.dumps(document), final=False))
+    ran = headrace("statement --month 2026-10", statement=(json.dumps(document), False))
     assert "so far, to 2026-10-05" in ran.out
     assert ran.out.endswith("Nothing was charged.\n")
     assert ran.err.startswith("headrace: 2026-10 is not final yet")
 
 
 def test_it_is_written_into_a_file_or_the_complaint_names_that(headrace, tmp_path):
-    headrace(f"statement --month 2026-10 --csv --output {tmp_path}/a.csv", query=answer("x\n"))
+    headrace(f"statement --month 2026-10 --csv --output {tmp_path}/a.csv", statement=("x\n", True))
     assert (tmp_path / "a.csv").read_text() == "x\n"
-    ran = headrace(f"statement --month 2026-10 --csv --output {tmp_path}/no/a.csv", query=answer("x\n"))
+    ran = headrace(f"statement --month 2026-10 --csv --output {tmp_path}/no/a.csv", statement=("x\n", True))
     assert (ran.code, ran.err.startswith("headrace: --output: ")) == (1, True)
 
 
@@ -92,7 +82,7 @@ def test_a_full_disk_leaves_what_was_there_and_says_what_to_do(headrace, tmp_pat
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    ran = headrace(f"statement --month 2026-10 --csv --output {file}", query=answer("x\n"))
+    ran = headrace(f"statement --month 2026-10 --csv --output {file}", statement=("x\n", True))
     said = f"headrace: --output: {file} cannot be written: No space left on device; make room there, then try again\n"
     assert (ran.code, ran.err, file.read_text(), [*tmp_path.iterdir()]) == (1, said, "of yesterday\n", [file])
 

@@ -7,11 +7,13 @@ import os
 
 import msgspec
 import pytest
+from msgspec import Raw
 
 from headrace.cli import status as status_module
 from headrace.cli.main import main
 from headrace.client import HeadraceError, Unreachable
-from headrace.contracts.messages.queries import ServiceView
+from headrace.contracts.messages.queries import Answer, ServiceView
+from headrace.contracts.transport.codec import encode
 from headrace.health import query as asking
 from headrace.health.config import write_target
 from headrace.health.query import Readiness
@@ -33,7 +35,7 @@ def test_status_where_nothing_is_up_fails_and_says_what_to_do(capsys, installati
 
 
 class FakeClient:
-    """The operator's and the owner's connection in one."""
+    """The operator's connection."""
 
     def __init__(self, answers):
         self.answers = answers
@@ -46,14 +48,13 @@ class FakeClient:
     async def __aexit__(self, *_):
         return None
 
-    async def ask(self, *_, **__):
-        return b'{"state": {"last_seq": 20}}'
-
-    async def query(self, service, *_):
-        view = self.answers.get(service)
+    async def ask(self, subject, **_):
+        if subject.startswith("$JS"):
+            return b'{"state": {"last_seq": 20}}'
+        view = self.answers.get(subject.split(".")[2])
         if view is None:
             raise Unreachable("nobody listens")
-        return view
+        return encode(Answer(sequence=1, body=Raw(encode(view))))
 
 
 @pytest.fixture
@@ -61,7 +62,7 @@ def status(monkeypatch, capsys, installation):
     """`headrace status` of two parts that run, where services answer so."""
 
     def run(answers, *flags):
-        monkeypatch.setattr(status_module, "connect", lambda **_: FakeClient(answers))
+        monkeypatch.setattr(status_module, "operator_client", lambda _: FakeClient(answers))
         children = (
             ChildView(name="nats-server", state="running", pid=7),
             ChildView(name="feed", state="running", pid=8, restarts=2, exit_code=-9),
@@ -168,7 +169,7 @@ def test_a_ledger_that_is_not_as_it_was_is_told_loudly(status, count, told):
 
 
 def test_what_is_wrong_with_a_part_is_told_with_the_way_out(capsys, installation, monkeypatch):
-    monkeypatch.setattr(status_module, "connect", lambda **_: FakeClient({}))
+    monkeypatch.setattr(status_module, "operator_client", lambda _: FakeClient({}))
     full = ChildView(name="nats-server", state="running", pid=7, trouble="the disk of /x is full (0 MiB free)")
     void = [ChildView(name=name, state="given-up", trouble="record 4 is void") for name in ("callout-1", "callout-2")]
     with Lock(installation):

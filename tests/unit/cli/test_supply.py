@@ -119,32 +119,32 @@ def test_nodes_show_what_they_have_and_what_is_free(headrace):
 def test_a_drain_tells_how_many_are_left_until_nobody_is(headrace, monkeypatch):
     monkeypatch.setattr(supply, "LOOK_EVERY", 0)
     answers = [ApplyAnswer(changes=(), applied=True, running=left) for left in (2, 2, 1, 0)]
-    ran = headrace(["node", "drain", "gpu01", "--reason", "fan"], query=answers)
+    ran = headrace(["node", "drain", "gpu01", "--reason", "fan"], node_order=answers)
     assert ran[:3] == (0, "gpu01 is drained\n", "gpu01: 2 jobs have to leave\ngpu01: 1 jobs have to leave\n")
-    assert ran.said[0] == ("query", ("governance", "drain", NodeRequest(node="gpu01", reason="fan"), ApplyAnswer), {})
+    assert ran.said[0] == ("node_order", ("drain", NodeRequest(node="gpu01", reason="fan")), {})
 
 
 def test_a_drain_need_not_be_waited_for(headrace):
     answer = ApplyAnswer(changes=(), applied=True, running=2)
-    assert headrace("node drain gpu01 --no-wait", query=answer)[:3] == (0, "gpu01 is draining: 2 jobs have to leave\n", "")
-    assert json.loads(headrace("node drain gpu01 --no-wait --json", query=answer).out)["running"] == 2
+    assert headrace("node drain gpu01 --no-wait", node_order=answer)[:3] == (0, "gpu01 is draining: 2 jobs have to leave\n", "")
+    assert json.loads(headrace("node drain gpu01 --no-wait --json", node_order=answer).out)["running"] == 2
 
 
 @pytest.mark.parametrize(
     ("running", "out"), [(3, "gpu01 is empty: 3 jobs go on elsewhere\n"), (0, "nothing was left on gpu01\n")]
 )
 def test_an_operator_confirms_that_nothing_is_left_on_a_node(headrace, running, out):
-    ran = headrace("node confirm-empty gpu01", query=ApplyAnswer(changes=(), applied=True, running=running))
+    ran = headrace("node confirm-empty gpu01", node_order=ApplyAnswer(changes=(), applied=True, running=running))
     assert ran[:3] == (0, out, "")
-    assert ran.said == [("query", ("governance", "confirm-empty", NodeRequest(node="gpu01"), ApplyAnswer), {})]
+    assert ran.said == [("node_order", ("confirm-empty", NodeRequest(node="gpu01")), {})]
 
 
 @pytest.mark.parametrize("verb", ["cordon", "uncordon"])
 def test_a_node_is_set_aside_and_taken_back(headrace, verb):
-    ran = headrace(["node", verb, "gpu01", "--reason", "fan"], query=ApplyAnswer(changes=(), applied=True))
+    ran = headrace(["node", verb, "gpu01", "--reason", "fan"], node_order=ApplyAnswer(changes=(), applied=True))
     assert ran[:3] == (0, f"gpu01 is {verb}ed\n", "")
-    assert ran.said == [("query", ("governance", verb, NodeRequest(node="gpu01", reason="fan"), ApplyAnswer), {})]
-    assert headrace(f"node {verb} gpu02", query=Refused("NOT_FOUND", "no node gpu02"))[:3] == (
+    assert ran.said == [("node_order", (verb, NodeRequest(node="gpu01", reason="fan")), {})]
+    assert headrace(f"node {verb} gpu02", node_order=Refused("NOT_FOUND", "no node gpu02"))[:3] == (
         1,
         "",
         "headrace: no node gpu02\n",

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from headrace.contracts.messages.queries import ApplyAnswer, Change
-from headrace.contracts.messages.tokens import RevokeRequest, TokenAnswer, TokenRequest, TokensAnswer, TokensRequest, TokenView
+from headrace.contracts.messages.tokens import RevokeRequest, TokenAnswer, TokenRequest, TokensAnswer, TokenView
 from headrace.contracts.values.durations import DAY
 
 MADE = TokenAnswer(token="aaa.bbb.ccc", id="t1", expires_at=5)
@@ -25,13 +25,13 @@ MADE = TokenAnswer(token="aaa.bbb.ccc", id="t1", expires_at=5)
     ],
 )
 def test_a_token_is_asked_for_as_typed_and_printed_alone(headrace, line, request_):
-    ran = headrace(f"token create {line}", query=MADE)
+    ran = headrace(f"token create {line}", create_token=MADE)
     assert (ran.code, ran.out) == (0, "aaa.bbb.ccc\n")
-    assert ran.said == [("query", ("governance", "token-create", request_, TokenAnswer), {})]
+    assert ran.said == [("create_token", (request_,), {})]
 
 
 def test_a_program_gets_the_id_as_well(headrace):
-    assert json.loads(headrace("token create --user alice --json", query=MADE).out)["id"] == "t1"
+    assert json.loads(headrace("token create --user alice --json", create_token=MADE).out)["id"] == "t1"
 
 
 @pytest.mark.parametrize("line", ["", "--user a --node b", "--user a --expires soon", "--group a"])
@@ -43,11 +43,11 @@ def test_tokens_are_listed(headrace):
     view = TokenView(
         id="t1", role="user", tenant="acme", handle="ann", author="a.b", created_at=1_000_000, expires_at=2_000_000
     )
-    ran = headrace("token list --tenant acme", query=TokensAnswer(tokens=(view,)))
-    assert ran.said == [("query", ("governance", "tokens", TokensRequest(tenant="acme"), TokensAnswer), {})]
+    ran = headrace("token list --tenant acme", tokens=TokensAnswer(tokens=(view,)))
+    assert ran.said == [("tokens", ("acme",), {})]
     assert ran.out.splitlines()[0].split() == ["ID", "ROLE", "TENANT", "NAME", "BY", "MADE", "EXPIRES"]
     assert ran.out.splitlines()[1].split()[:5] == ["t1", "user", "acme", "ann", "a.b"]
-    assert headrace("token list", query=TokensAnswer()).out == "No tokens; `headrace token create` makes one.\n"
+    assert headrace("token list", tokens=TokensAnswer()).out == "No tokens; `headrace token create` makes one.\n"
 
 
 @pytest.mark.parametrize(
@@ -61,14 +61,14 @@ def test_tokens_are_listed(headrace):
 )
 def test_a_token_or_all_of_a_bearer_are_revoked(headrace, line, request_):
     answer = ApplyAnswer(changes=(Change(kind="token", name="t1", action="delete"),), applied=True)
-    ran = headrace(f"token revoke {line}", query=answer)
+    ran = headrace(f"token revoke {line}", revoke=answer)
     assert (ran.code, ran.out) == (0, "t1 is revoked\n")
-    assert ran.said == [("query", ("governance", "token-revoke", request_, ApplyAnswer), {})]
+    assert ran.said == [("revoke", (request_,), {})]
 
 
 def test_a_token_that_was_revoked_before_is_said_to_be(headrace):
     answer = ApplyAnswer(changes=(Change(kind="token", name="t1", action="keep"),), applied=True)
-    assert headrace("token revoke t1", query=answer).out == "t1 was revoked before\n"
+    assert headrace("token revoke t1", revoke=answer).out == "t1 was revoked before\n"
 
 
 def test_nothing_is_revoked_where_nothing_is_named(headrace):

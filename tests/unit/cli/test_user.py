@@ -13,11 +13,9 @@ ERASED = ApplyAnswer(
 
 @pytest.mark.parametrize(("words", "tenant"), [("alice", "default"), ("acme/alice", "acme"), ("alice --tenant acme", "acme")])
 def test_a_person_is_erased_when_one_means_it(headrace, words, tenant):
-    ran = headrace(f"user erase {words} --yes --reason asked", query=ERASED)
+    ran = headrace(f"user erase {words} --yes --reason asked", erase=ERASED)
     assert (ran.code, ran.out) == (0, f"alice of {tenant} is erased: shown as erased-1\n")
-    assert ran.said == [
-        ("query", ("governance", "erase", EraseRequest(tenant=tenant, user="alice", reason="asked"), ApplyAnswer), {})
-    ]
+    assert ran.said == [("erase", (EraseRequest(tenant=tenant, user="alice", reason="asked"),), {})]
 
 
 def test_nobody_is_erased_by_accident(headrace):

@@ -49,23 +49,21 @@ def changes(tmp_path):
 
 def pages(ledger, size=3):
     """As governance would answer, page by page."""
-    return lambda _service, _what, request, *_: RecordsAnswer(
-        tip=len(ledger), records=ledger[request.after : request.after + size]
-    )
+    return lambda after: RecordsAnswer(tip=len(ledger), records=ledger[after : after + size])
 
 
 def test_the_ledger_is_folded_page_by_page_and_played_on(headrace, ledger, changes):
-    ran = headrace(f"whatif -f {changes} --at {len(ledger)} --json", query=pages(ledger))
+    ran = headrace(f"whatif -f {changes} --at {len(ledger)} --json", records=pages(ledger))
     found = json.loads(ran.out)
     assert (ran.code, ran.err) == (0, "")
-    assert [request.after for _, (_, _, request, *_), _ in ran.said] == list(range(0, len(ledger), 3))
+    assert [after for _, (after,), _ in ran.said] == list(range(0, len(ledger), 3))
     assert (found["total"]["before"]["starts"], found["total"]["after"]["starts"]) == (2, 3)
     assert "a job whose end is not known ends at its time limit" in found["assumptions"]
 
 
 def test_the_moment_is_a_record_or_a_time(headrace, ledger, changes):
     def waiting(at):
-        ran = headrace(f"whatif -f {changes} --at {at} --json", query=pages(ledger))
+        ran = headrace(f"whatif -f {changes} --at {at} --json", records=pages(ledger))
         assert ran.err == ""
         return json.loads(ran.out)["total"]["before"]["starts"]
 
@@ -76,7 +74,7 @@ def test_the_moment_is_a_record_or_a_time(headrace, ledger, changes):
 
 
 def test_the_text_says_from_where_and_what_is_assumed(headrace, ledger, changes):
-    out = headrace(f"whatif -f {changes} --at {len(ledger)}", query=pages(ledger)).out
+    out = headrace(f"whatif -f {changes} --at {len(ledger)}", records=pages(ledger)).out
     assert out.startswith(f"From record {len(ledger)}, 2026-01-01T00:02:00.000Z, with {changes}, played ")
     assert out.splitlines()[2].startswith("GROUP  STARTS  WAITING")
     assert out.splitlines()[-1].startswith("Assumed: a job whose end is not known ends at its time limit; ")
@@ -97,20 +95,20 @@ def test_the_text_says_from_where_and_what_is_assumed(headrace, ledger, changes)
 def test_what_cannot_be_is_told_in_a_line(headrace, ledger, tmp_path, text, flags, complaint):
     file = tmp_path / "c.yaml"
     file.write_text(text.replace("{{", "{").replace("}}", "}"))
-    ran = headrace(f"whatif -f {file} {flags}", query=pages(ledger, size=100))
+    ran = headrace(f"whatif -f {file} {flags}", records=pages(ledger, size=100))
     assert (ran.code, ran.out) == (1, "")
     assert ran.err.startswith(complaint.replace("{file}", str(file)))
 
 
 def test_a_damaged_ledger_is_told(headrace, ledger, changes):
     broken = RecordsAnswer(tip=9, records=ledger[1:])
-    assert headrace(f"whatif -f {changes}", query=broken).err == (
+    assert headrace(f"whatif -f {changes}", records=broken).err == (
         "headrace: the ledger is damaged: after sequence 0 comes 2: records are missing\n"
     )
 
 
 def test_the_real_jobs_of_a_time_are_played_again(headrace, ledger, changes):
-    ran = headrace(f"whatif -f {changes} --from 2026-01-01T00:00:30Z --to 2026-01-01T00:02:30Z --json", query=pages(ledger))
+    ran = headrace(f"whatif -f {changes} --from 2026-01-01T00:00:30Z --to 2026-01-01T00:02:30Z --json", records=pages(ledger))
     found = json.loads(ran.out)
     assert (ran.err, found["span"]) == ("", 120_000_000)
     assert (found["total"]["before"]["waiting"], found["total"]["after"]["waiting"]) == (2, 2)
@@ -119,5 +117,5 @@ def test_the_real_jobs_of_a_time_are_played_again(headrace, ledger, changes):
 
 
 def test_a_time_in_which_nothing_came_is_told(headrace, ledger, changes):
-    ran = headrace(f"whatif -f {changes} --from 2026-01-01T00:09:30Z --to {len(ledger)}", query=pages(ledger, size=100))
+    ran = headrace(f"whatif -f {changes} --from 2026-01-01T00:09:30Z --to {len(ledger)}", records=pages(ledger, size=100))
     assert ran.err == "headrace: --to: the ledger holds nothing between the beginning and there\n"

@@ -1,4 +1,4 @@
-"""The client over a link that answers from a table: what is asked where, and what becomes of the answers."""
+"""The client over a link and an API that answer from a table: what is asked where, and what becomes of the answers."""
 
 from __future__ import annotations
 
@@ -6,19 +6,17 @@ import asyncio
 import json
 from contextlib import asynccontextmanager
 
-import msgspec
 import pytest
 
-from headrace.client import HeadraceError, Refused, SubmittedJob, Unreachable
+from headrace.client import Refused, SubmittedJob, Unreachable
 from headrace.client import client as client_module
 from headrace.client.client import Client
+from headrace.client.contexts import Targets
 from headrace.client.endpoint import ConnectionTarget, Login
 from headrace.client.submissions import make_submission, new_job_id
-from headrace.contracts.messages.explanation import WhyView
-from headrace.contracts.messages.orders import LogsAnswer
-from headrace.contracts.messages.queries import Answer, JobRequest, JobsRequest, JobView, QueueView
+from headrace.contracts.messages.queries import JobView
 from headrace.contracts.messages.submissions import CANCELS_MAX, CancelManyRequest
-from headrace.contracts.transport.codec import decode, decode_cancel_many, decode_submit, encode
+from headrace.contracts.transport.codec import decode_cancel_many, decode_submit
 from headrace.contracts.values.digests import submission_digest
 
 ID = "01jd3v8k5w2m4x6z8b0c2e4g6h"
@@ -30,12 +28,10 @@ def view(state="running", **more):
     return JobView(id=ID, job=KEY, tenant="acme", user="alice", name="", queue="ai-dev/half", state=state, **more)
 
 
-def body(value):
-    return encode(Answer(sequence=9, body=msgspec.Raw(encode(value))))
-
-
-def refusal(code, text):
-    return encode(Answer(sequence=9, code=code, error=text))
+def said(state="running", **more):
+    """A job as the API says it."""
+    named = {"name": f"tenants/acme/jobs/{ID}", "user": "alice", "queue": "ai-dev/half"}
+    return named | {"state": state, "preemptible": True, "replicas": 1, **more}
 
 
 class FakeLink:
@@ -61,19 +57,52 @@ class FakeLink:
         yield self.heard
 
 
+class FakeApi:
+    """Answers each call with the next of its answers, the last one for ever."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+        self.asked = []
+
+    async def get(self, path, query=None, within=0):
+        return await self._answer(path, {key: value for key, value in (query or {}).items() if value})
+
+    async def post(self, path, body=None, within=0):
+        return await self._answer(path, body)
+
+    async def lines(self, path, query=None):
+        for one in await self._answer(path, query):
+            yield one
+
+    async def close(self):
+        return None
+
+    async def _answer(self, path, asked):
+        self.asked.append((path, asked))
+        await asyncio.sleep(0)
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
 @pytest.fixture
 def make(monkeypatch):
-    """A client of alice over a fake link with these answers."""
+    """A client of alice over a fake link with these answers, and an API with those of `asks`; without answers it knows the API only."""
     login = Login(name="acme-alice", password="p", tenant="acme", user="alice")
-    monkeypatch.setattr(client_module, "find", lambda *_: ConnectionTarget("nats://x", login))
+    nats = ConnectionTarget("nats://x", login)
+    monkeypatch.setattr(client_module, "LOOK_AGAIN_OVER_API", 0.001)
     monkeypatch.setattr(client_module, "LOOK_AGAIN", 0.01)
     monkeypatch.setattr(client_module, "LAST_LOOK", 0.001)
     monkeypatch.setattr(client_module, "TRY_AGAIN", 0.001)
     monkeypatch.setattr(client_module, "STORED_WITHIN", 0.05)
 
-    def make(*answers, **said):
-        hr = Client(**said)
+    def make(*answers, asks=(), **options):
+        targets = Targets(None, nats if answers or not asks else None, "acme", "alice")
+        monkeypatch.setattr(client_module, "find_targets", lambda _: targets)
+        hr = Client(**options)
         hr._link = FakeLink(*answers)
+        hr.api = FakeApi(*asks)
         return hr
 
     return make
@@ -214,8 +243,6 @@ async def test_what_is_not_utf_8_is_refused_before_it_travels(make):
         lambda hr: hr.cancel(ID, "caf\udce9"),
         lambda hr: hr.cancel_many([ID], "caf\udce9"),
         lambda hr: hr.requeue(ID, "caf\udce9"),
-        lambda hr: hr.jobs(user="caf\udce9"),
-        lambda hr: hr.job("caf\udce9"),
     ):
         hr = make(ACK)
         with pytest.raises(Refused, match=r"^invalid text 'caf\\udce9': use UTF-8$") as caught:
@@ -228,16 +255,18 @@ async def test_what_is_no_job_is_refused_at_once(make):
         await make(ACK).cancel("nonsense")
 
 
+PATH = f"/v1/tenants/acme/jobs/{ID}"
+
+
 async def test_whoever_asks_about_what_they_submitted_says_what_that_was(make):
-    hr = make(ACK, body(view("succeeded")))
+    hr = make(ACK, asks=[said("succeeded")])
     job = await hr.submit("ai-dev/half", ["true"], id=ID)
     assert [await hr.job(job), await hr.judged(job), await hr.wait(job)] == 3 * [view("succeeded")]
-    asked = [decode(payload, JobRequest) for _, payload, _ in hr._link.asked[1:]]
-    assert asked == 3 * [JobRequest(job=KEY, digest=job.digest)]
+    assert hr.api.asked == 3 * [(f"/v1/tenants/acme/jobs/alice.{ID}", {"digest": job.digest})]
 
 
 async def test_an_id_of_another_job_is_told_to_whoever_waits_for_what_they_submitted(make):
-    hr = make(ACK, refusal("ID_REUSED", "id: this id already names a job with other content"))
+    hr = make(ACK, asks=[Refused("ID_REUSED", "id: this id already names a job with other content")])
     job = await hr.submit("ai-dev/half", ["true"], id=ID)
     for ask in (hr.judged, hr.wait, hr.job):
         with pytest.raises(Refused, match="already names a job") as caught:
@@ -245,63 +274,44 @@ async def test_an_id_of_another_job_is_told_to_whoever_waits_for_what_they_submi
         assert caught.value.code == "ID_REUSED"
 
 
-async def test_questions_go_to_the_feed_with_what_they_are_about(make):
-    hr = make(body(view()))
-    assert await hr.job(ID) == view()
-    subject, payload, _ = hr._link.asked[0]
-    assert (subject, decode(payload, JobRequest)) == ("hr.query.feed.job.acme.alice", JobRequest(job=ID))
-
-    hr = make(body((view(),)))
-    assert await hr.jobs(states=["running"], queue="ai-dev/half", user="bob", limit=5) == (view(),)
-    asked = JobsRequest(states=("running",), queue="ai-dev/half", user="bob", limit=5)
-    assert decode(hr._link.asked[0][1], JobsRequest) == asked
-
-    piece = LogsAnswer(data="hello", next_offset=5)
-    hr = make(body(piece))
-    assert await hr.logs(ID, offset=1, attempt=2, rank=3) == piece
-    assert decode(hr._link.asked[0][1], JobRequest) == JobRequest(job=ID, offset=1, attempt=2, rank=3)
+async def test_without_the_apis_address_a_question_says_what_to_set(make):
+    hr = make(ACK)
+    hr.api = None
+    with pytest.raises(Unreachable, match="the API's address or token is unknown: set HEADRACE_SERVER"):
+        await hr.job(ID)
 
 
-async def test_a_question_without_a_request_is_empty(make):
-    queue = QueueView(name="ai-dev/half", tenant="acme", policy="ai-dev", profile="half", pending=1, running=2)
-    hr = make(body((queue,)))
-    assert await hr.queues() == (queue,)
-    assert hr._link.asked == [("hr.query.feed.queues.acme.alice", b"", None)]
+async def test_who_knows_the_api_only_submits_cancels_and_requeues_over_it(make):
+    hr = make(asks=[{}])
+    job = await hr.submit("ai-dev/half", ["true"], id=ID, trace="")
+    assert job.key == KEY
+    await hr.cancel(ID, "wrong data")
+    await hr.requeue(f"acme.bob.{ID}", "slow node")
+    assert hr.api.asked == [
+        ("/v1/tenants/acme/jobs:submit", {"queue": "ai-dev/half", "jobs": [{"id": ID, "command": ("true",)}], "user": "alice"}),
+        ("/v1/tenants/acme/jobs:cancel", {"jobs": [f"tenants/acme/jobs/{ID}"], "reason": "wrong data"}),
+        (f"/v1/tenants/acme/jobs/bob.{ID}:requeue", {"reason": "slow node"}),
+    ]
 
 
-async def test_an_answer_comes_with_the_sequence_that_it_reflects(make):
-    why = WhyView(job=KEY, state="pending", reason="AT_POLICY_LIMIT", message="9 of 9")
-    assert await make(body(why)).question("feed", "why", JobRequest(job=ID), WhyView) == (why, 9)
-    assert await make(body({"a": 1})).query("feed", "other") == {"a": 1}
+async def test_a_submit_over_the_api_is_repeated_while_it_is_away(make):
+    hr = make(asks=[Unreachable("away"), {}])
+    await hr.submit("ai-dev/half", ["true"], id=ID)
+    assert hr.api.asked[0] == hr.api.asked[1]
 
 
-async def test_why_it_waited_then_is_asked_by_a_record_or_a_moment(make):
-    why = WhyView(job=KEY, state="pending", reason="AT_POLICY_LIMIT", message="9 of 9")
-    hr = make(*[body(why)] * 3)
-    assert [await hr.why(ID), await hr.why(ID, sequence=7), await hr.why(ID, at=9)] == [why] * 3
-    asked = [JobRequest(job=ID), JobRequest(job=ID, sequence=7), JobRequest(job=ID, at=9)]
-    assert [decode(payload, JobRequest) for _, payload, _ in hr._link.asked] == asked
+async def test_who_knows_the_api_only_hears_of_a_job_by_its_stream_and_waits_by_asking(make):
+    event = {"time": "1970-01-01T00:00:00.000001Z", "sequence": "2", "number": 1, "fact": {"job": KEY}}
+    stream = [event | {"type": kind} for kind in ("job", "lease.granted.v1", "alive", "job.ended.v1", "job.never.v1")]
+    hr = make(asks=[said("pending"), stream])
+    assert [fact.type async for fact in hr.watch(ID)] == ["lease.granted.v1", "job.ended.v1"]
+    hr = make(asks=[said(), Unreachable("away"), said("succeeded")])
+    assert await hr.wait(ID) == view("succeeded")
 
 
-async def test_a_no_is_a_refusal_with_its_code(make):
-    with pytest.raises(Refused, match="no such job") as caught:
-        await make(refusal("NOT_FOUND", "no such job")).job(ID)
-    assert caught.value.code == "NOT_FOUND"
-
-
-async def test_a_service_that_is_away_is_named(make):
-    with pytest.raises(Unreachable, match="feed does not answer 'job': nobody listens"):
-        await make(Unreachable("nobody listens")).job(ID)
-
-
-@pytest.mark.parametrize("answer", [b"{", b'{"sequence": 1, "body": {"id": 1}}'])
-async def test_an_answer_that_cannot_be_read_is_of_another_version(make, answer):
-    with pytest.raises(HeadraceError, match="feed gave an answer of another version"):
-        await make(answer).job(ID)
-
-
-async def test_waiting_survives_a_job_that_is_not_known_yet_and_a_feed_that_is_away(make):
-    hr = make(refusal("NOT_FOUND", "unknown"), Unreachable("away"), body(view()), body(view("succeeded", exit_code=0)))
+async def test_waiting_survives_a_job_that_is_not_known_yet_and_an_api_that_is_away(make):
+    asks = [Refused("NOT_FOUND", "unknown"), Unreachable("away"), said(), said("succeeded", exit_code=0)]
+    hr = make(ACK, asks=asks)
     assert await hr.wait(ID) == view("succeeded", exit_code=0)
     assert hr._link.subject == f"hr.feed.acme.job.*.{ID}"
 
@@ -309,7 +319,7 @@ async def test_waiting_survives_a_job_that_is_not_known_yet_and_a_feed_that_is_a
 async def test_waiting_for_a_job_that_stays_unknown_ends(make, monkeypatch):
     monkeypatch.setattr(client_module, "UNKNOWN_FOR", 0.0)
     with pytest.raises(Refused, match="unknown"):
-        await make(refusal("NOT_FOUND", "unknown")).wait(ID)
+        await make(ACK, asks=[Refused("NOT_FOUND", "unknown")]).wait(ID)
 
 
 def told(kind, **fields):
@@ -319,7 +329,7 @@ def told(kind, **fields):
 
 
 async def test_watching_yields_facts_until_the_end(make):
-    hr = make(body(view("pending")))
+    hr = make(ACK, asks=[said("pending")])
     for message in (told("lease.granted.v1"), ("hr.feed.acme.x.y.z", b"nonsense"), told("job.ended.v1"), told("job.never.v1")):
         hr._link.heard.put_nowait(message)
     assert [fact.type async for fact in hr.watch(ID)] == ["lease.granted.v1", "job.ended.v1"]
@@ -327,18 +337,18 @@ async def test_watching_yields_facts_until_the_end(make):
 
 
 async def test_watching_a_job_that_has_ended_ends_at_once(make):
-    assert [fact async for fact in make(body(view("failed"))).watch(ID)] == []
+    assert [fact async for fact in make(ACK, asks=[said("failed")]).watch(ID)] == []
 
 
 async def test_watching_notices_an_end_that_it_has_not_heard(make):
-    hr = make(body(view()), body(view("cancelled")))
+    hr = make(ACK, asks=[said(), said("cancelled")])
     assert [fact async for fact in hr.watch(ID)] == []
 
 
 async def test_a_job_is_judged_once_it_is_known(make):
-    hr = make(refusal("NOT_FOUND", "unknown"), body(view("rejected", reason="NOT_ALLOWED")))
+    hr = make(ACK, asks=[Refused("NOT_FOUND", "unknown"), said("rejected", reason="NOT_ALLOWED")])
     assert await hr.judged(ID) == view("rejected", reason="NOT_ALLOWED")
 
 
 async def test_a_judgement_that_does_not_come_is_none(make):
-    assert await make(refusal("NOT_FOUND", "unknown")).judged(ID, within=0.01) is None
+    assert await make(ACK, asks=[Refused("NOT_FOUND", "unknown")]).judged(ID, within=0.01) is None

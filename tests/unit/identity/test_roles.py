@@ -26,12 +26,12 @@ SORTS: dict[str, set[str]] = {
         *(f"Get{kind}" for kind in KINDS),
         *(f"List{PLURALS.get(kind, kind + 's')}" for kind in KINDS),
         *("ListQueues", "GetQueue", "ListNodes", "GetNode", "GetJob", "ListJobs", "ExplainJob", "WatchJobs", "ListJobFacts"),
-        *("GetUsage", "GetState", "DiffStates", "GetOpenApi", "GetCaller"),
+        *("GetUsage", "GetStatement", "ListAuditLines", "GetDocuments", "GetState", "DiffStates", "GetOpenApi", "GetCaller"),
         *("GetOverview", "WatchOverview", "GetPage"),
     },
     "run": {
         *(f"{verb}{kind}" for verb in ("Create", "Update", "Delete") for kind in KINDS if kind not in ("Tenant", "Pool")),
-        *("ApplyDocuments", "CreateToken", "RevokeToken", "RevokeBearer"),
+        *("ApplyDocuments", "DeleteDocument", "CreateToken", "RevokeToken", "RevokeBearer"),
     },
     "provide": {
         *(f"{verb}{kind}" for verb in ("Create", "Update", "Delete") for kind in ("Tenant", "Pool")),

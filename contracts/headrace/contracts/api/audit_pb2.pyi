@@ -173,14 +173,16 @@ class WhatIfMove(_message.Message):
     def __init__(self, job: _Optional[str] = ..., queue: _Optional[str] = ..., before: _Optional[str] = ..., after: _Optional[str] = ..., before_is: _Optional[str] = ..., after_is: _Optional[str] = ...) -> None: ...
 
 class ListRecordsRequest(_message.Message):
-    __slots__ = ("after", "page_size", "page_token")
+    __slots__ = ("after", "page_size", "page_token", "exact")
     AFTER_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    EXACT_FIELD_NUMBER: _ClassVar[int]
     after: str
     page_size: int
     page_token: str
-    def __init__(self, after: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+    exact: bool
+    def __init__(self, after: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., exact: _Optional[bool] = ...) -> None: ...
 
 class ListRecordsResponse(_message.Message):
     __slots__ = ("records", "next_page_token", "sequence")
@@ -193,28 +195,96 @@ class ListRecordsResponse(_message.Message):
     def __init__(self, records: _Optional[_Iterable[_Union[LedgerRecord, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., sequence: _Optional[str] = ...) -> None: ...
 
 class LedgerRecord(_message.Message):
-    __slots__ = ("sequence", "subject", "store_time", "digest", "record")
+    __slots__ = ("sequence", "subject", "store_time", "digest", "record", "payload")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     SUBJECT_FIELD_NUMBER: _ClassVar[int]
     STORE_TIME_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     RECORD_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
     sequence: str
     subject: str
     store_time: _timestamp_pb2.Timestamp
     digest: str
     record: _struct_pb2.Struct
-    def __init__(self, sequence: _Optional[str] = ..., subject: _Optional[str] = ..., store_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., digest: _Optional[str] = ..., record: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ...) -> None: ...
+    payload: bytes
+    def __init__(self, sequence: _Optional[str] = ..., subject: _Optional[str] = ..., store_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., digest: _Optional[str] = ..., record: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., payload: _Optional[bytes] = ...) -> None: ...
+
+class ListAuditLinesRequest(_message.Message):
+    __slots__ = ("parent", "since", "until", "job", "user", "node", "kinds", "causes", "page_size", "page_token")
+    PARENT_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_FIELD_NUMBER: _ClassVar[int]
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    KINDS_FIELD_NUMBER: _ClassVar[int]
+    CAUSES_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    parent: str
+    since: _timestamp_pb2.Timestamp
+    until: _timestamp_pb2.Timestamp
+    job: str
+    user: str
+    node: str
+    kinds: _containers.RepeatedScalarFieldContainer[str]
+    causes: str
+    page_size: int
+    page_token: str
+    def __init__(self, parent: _Optional[str] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., job: _Optional[str] = ..., user: _Optional[str] = ..., node: _Optional[str] = ..., kinds: _Optional[_Iterable[str]] = ..., causes: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListAuditLinesResponse(_message.Message):
+    __slots__ = ("lines", "next_page_token", "sequence")
+    LINES_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    lines: _containers.RepeatedCompositeFieldContainer[AuditLine]
+    next_page_token: str
+    sequence: str
+    def __init__(self, lines: _Optional[_Iterable[_Union[AuditLine, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., sequence: _Optional[str] = ...) -> None: ...
+
+class AuditLine(_message.Message):
+    __slots__ = ("sequence", "place", "time", "by", "type", "about", "text", "rule", "as_of", "engine", "cause", "fact", "because")
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    PLACE_FIELD_NUMBER: _ClassVar[int]
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    ABOUT_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    RULE_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_FIELD_NUMBER: _ClassVar[int]
+    ENGINE_FIELD_NUMBER: _ClassVar[int]
+    CAUSE_FIELD_NUMBER: _ClassVar[int]
+    FACT_FIELD_NUMBER: _ClassVar[int]
+    BECAUSE_FIELD_NUMBER: _ClassVar[int]
+    sequence: str
+    place: int
+    time: _timestamp_pb2.Timestamp
+    by: str
+    type: str
+    about: str
+    text: str
+    rule: str
+    as_of: str
+    engine: str
+    cause: str
+    fact: _struct_pb2.Struct
+    because: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, sequence: _Optional[str] = ..., place: _Optional[int] = ..., time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., by: _Optional[str] = ..., type: _Optional[str] = ..., about: _Optional[str] = ..., text: _Optional[str] = ..., rule: _Optional[str] = ..., as_of: _Optional[str] = ..., engine: _Optional[str] = ..., cause: _Optional[str] = ..., fact: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., because: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class GetStateRequest(_message.Message):
-    __slots__ = ("at", "page_size", "page_token")
+    __slots__ = ("at", "page_size", "page_token", "parent")
     AT_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    PARENT_FIELD_NUMBER: _ClassVar[int]
     at: str
     page_size: int
     page_token: str
-    def __init__(self, at: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+    parent: str
+    def __init__(self, at: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., parent: _Optional[str] = ...) -> None: ...
 
 class PastState(_message.Message):
     __slots__ = ("sequence", "time", "pools", "nodes", "queues", "jobs", "documents", "active", "next_page_token", "tip")
@@ -328,12 +398,14 @@ class HeldLease(_message.Message):
     def __init__(self, rank: _Optional[int] = ..., node: _Optional[str] = ..., pool: _Optional[str] = ..., devices: _Optional[_Iterable[str]] = ..., amounts: _Optional[_Mapping[str, str]] = ..., granted_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., started_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., overdue: _Optional[bool] = ..., suspended: _Optional[bool] = ...) -> None: ...
 
 class DiffStatesRequest(_message.Message):
-    __slots__ = ("before", "after")
+    __slots__ = ("before", "after", "parent")
     BEFORE_FIELD_NUMBER: _ClassVar[int]
     AFTER_FIELD_NUMBER: _ClassVar[int]
+    PARENT_FIELD_NUMBER: _ClassVar[int]
     before: str
     after: str
-    def __init__(self, before: _Optional[str] = ..., after: _Optional[str] = ...) -> None: ...
+    parent: str
+    def __init__(self, before: _Optional[str] = ..., after: _Optional[str] = ..., parent: _Optional[str] = ...) -> None: ...
 
 class StateDifference(_message.Message):
     __slots__ = ("before", "before_time", "after", "after_time", "changes", "more")

@@ -28,7 +28,7 @@ from google.protobuf import struct_pb2 as google_dot_protobuf_dot_struct__pb2
 from headrace.contracts.api import plan_pb2 as headrace_dot_v1_dot_plan__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bheadrace/v1/documents.proto\x12\x0bheadrace.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x16headrace/v1/plan.proto\"\xf4\x01\n\x15\x41pplyDocumentsRequest\x12\x30\n\tdocuments\x18\x01 \x01(\x0b\x32\x17.google.protobuf.StructB\x04\xe2\x41\x01\x02\x12\x15\n\x07\x64ry_run\x18\x02 \x01(\x08\x42\x04\xe2\x41\x01\x01\x12\x14\n\x06reason\x18\x03 \x01(\tB\x04\xe2\x41\x01\x01\x12J\n\trevisions\x18\x04 \x03(\x0b\x32\x31.headrace.v1.ApplyDocumentsRequest.RevisionsEntryB\x04\xe2\x41\x01\x01\x1a\x30\n\x0eRevisionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x32t\n\tDocuments\x12g\n\x0e\x41pplyDocuments\x12\".headrace.v1.ApplyDocumentsRequest\x1a\x11.headrace.v1.Plan\"\x1e\x82\xd3\xe4\x93\x02\x18\"\x13/v1/documents:apply:\x01*b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bheadrace/v1/documents.proto\x12\x0bheadrace.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x16headrace/v1/plan.proto\"\xf4\x01\n\x15\x41pplyDocumentsRequest\x12\x30\n\tdocuments\x18\x01 \x01(\x0b\x32\x17.google.protobuf.StructB\x04\xe2\x41\x01\x02\x12\x15\n\x07\x64ry_run\x18\x02 \x01(\x08\x42\x04\xe2\x41\x01\x01\x12\x14\n\x06reason\x18\x03 \x01(\tB\x04\xe2\x41\x01\x01\x12J\n\trevisions\x18\x04 \x03(\x0b\x32\x31.headrace.v1.ApplyDocumentsRequest.RevisionsEntryB\x04\xe2\x41\x01\x01\x1a\x30\n\x0eRevisionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"Y\n\x13GetDocumentsRequest\x12\x12\n\x04kind\x18\x01 \x01(\tB\x04\xe2\x41\x01\x02\x12\x12\n\x04name\x18\x02 \x01(\tB\x04\xe2\x41\x01\x01\x12\x1a\n\x0cmin_sequence\x18\x03 \x01(\tB\x04\xe2\x41\x01\x01\"R\n\x14GetDocumentsResponse\x12(\n\tdocuments\x18\x01 \x03(\x0b\x32\x15.headrace.v1.Document\x12\x10\n\x08sequence\x18\x02 \x01(\t\"o\n\x08\x44ocument\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0c\n\x04\x65tag\x18\x03 \x01(\t\x12\x0e\n\x06\x63losed\x18\x04 \x01(\t\x12)\n\x08\x64ocument\x18\x05 \x01(\x0b\x32\x17.google.protobuf.Struct\"\xc9\x01\n\x15\x44\x65leteDocumentRequest\x12\x12\n\x04kind\x18\x01 \x01(\tB\x04\xe2\x41\x01\x02\x12\x12\n\x04name\x18\x02 \x01(\tB\x04\xe2\x41\x01\x02\x12\x14\n\x06tenant\x18\x03 \x01(\tB\x04\xe2\x41\x01\x01\x12+\n\x04mode\x18\x04 \x01(\x0e\x32\x17.headrace.v1.DeleteModeB\x04\xe2\x41\x01\x01\x12\x12\n\x04\x65tag\x18\x05 \x01(\tB\x04\xe2\x41\x01\x01\x12\x1b\n\rvalidate_only\x18\x06 \x01(\x08\x42\x04\xe2\x41\x01\x01\x12\x14\n\x06reason\x18\x07 \x01(\tB\x04\xe2\x41\x01\x01\x32\xca\x02\n\tDocuments\x12g\n\x0e\x41pplyDocuments\x12\".headrace.v1.ApplyDocumentsRequest\x1a\x11.headrace.v1.Plan\"\x1e\x82\xd3\xe4\x93\x02\x18\"\x13/v1/documents:apply:\x01*\x12j\n\x0cGetDocuments\x12 .headrace.v1.GetDocumentsRequest\x1a!.headrace.v1.GetDocumentsResponse\"\x15\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/documents\x12h\n\x0e\x44\x65leteDocument\x12\".headrace.v1.DeleteDocumentRequest\x1a\x11.headrace.v1.Plan\"\x1f\x82\xd3\xe4\x93\x02\x19\"\x14/v1/documents:delete:\x01*b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -45,12 +45,44 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_APPLYDOCUMENTSREQUEST'].fields_by_name['reason']._serialized_options = b'\342A\001\001'
   _globals['_APPLYDOCUMENTSREQUEST'].fields_by_name['revisions']._loaded_options = None
   _globals['_APPLYDOCUMENTSREQUEST'].fields_by_name['revisions']._serialized_options = b'\342A\001\001'
+  _globals['_GETDOCUMENTSREQUEST'].fields_by_name['kind']._loaded_options = None
+  _globals['_GETDOCUMENTSREQUEST'].fields_by_name['kind']._serialized_options = b'\342A\001\002'
+  _globals['_GETDOCUMENTSREQUEST'].fields_by_name['name']._loaded_options = None
+  _globals['_GETDOCUMENTSREQUEST'].fields_by_name['name']._serialized_options = b'\342A\001\001'
+  _globals['_GETDOCUMENTSREQUEST'].fields_by_name['min_sequence']._loaded_options = None
+  _globals['_GETDOCUMENTSREQUEST'].fields_by_name['min_sequence']._serialized_options = b'\342A\001\001'
+  _globals['_DELETEDOCUMENTREQUEST'].fields_by_name['kind']._loaded_options = None
+  _globals['_DELETEDOCUMENTREQUEST'].fields_by_name['kind']._serialized_options = b'\342A\001\002'
+  _globals['_DELETEDOCUMENTREQUEST'].fields_by_name['name']._loaded_options = None
+  _globals['_DELETEDOCUMENTREQUEST'].fields_by_name['name']._serialized_options = b'\342A\001\002'
+  _globals['_DELETEDOCUMENTREQUEST'].fields_by_name['tenant']._loaded_options = None
+  _globals['_DELETEDOCUMENTREQUEST'].fields_by_name['tenant']._serialized_options = b'\342A\001\001'
+  _globals['_DELETEDOCUMENTREQUEST'].fields_by_name['mode']._loaded_options = None
+  _globals['_DELETEDOCUMENTREQUEST'].fields_by_name['mode']._serialized_options = b'\342A\001\001'
+  _globals['_DELETEDOCUMENTREQUEST'].fields_by_name['etag']._loaded_options = None
+  _globals['_DELETEDOCUMENTREQUEST'].fields_by_name['etag']._serialized_options = b'\342A\001\001'
+  _globals['_DELETEDOCUMENTREQUEST'].fields_by_name['validate_only']._loaded_options = None
+  _globals['_DELETEDOCUMENTREQUEST'].fields_by_name['validate_only']._serialized_options = b'\342A\001\001'
+  _globals['_DELETEDOCUMENTREQUEST'].fields_by_name['reason']._loaded_options = None
+  _globals['_DELETEDOCUMENTREQUEST'].fields_by_name['reason']._serialized_options = b'\342A\001\001'
   _globals['_DOCUMENTS'].methods_by_name['ApplyDocuments']._loaded_options = None
   _globals['_DOCUMENTS'].methods_by_name['ApplyDocuments']._serialized_options = b'\202\323\344\223\002\030\"\023/v1/documents:apply:\001*'
+  _globals['_DOCUMENTS'].methods_by_name['GetDocuments']._loaded_options = None
+  _globals['_DOCUMENTS'].methods_by_name['GetDocuments']._serialized_options = b'\202\323\344\223\002\017\022\r/v1/documents'
+  _globals['_DOCUMENTS'].methods_by_name['DeleteDocument']._loaded_options = None
+  _globals['_DOCUMENTS'].methods_by_name['DeleteDocument']._serialized_options = b'\202\323\344\223\002\031\"\024/v1/documents:delete:\001*'
   _globals['_APPLYDOCUMENTSREQUEST']._serialized_start=162
   _globals['_APPLYDOCUMENTSREQUEST']._serialized_end=406
   _globals['_APPLYDOCUMENTSREQUEST_REVISIONSENTRY']._serialized_start=358
   _globals['_APPLYDOCUMENTSREQUEST_REVISIONSENTRY']._serialized_end=406
-  _globals['_DOCUMENTS']._serialized_start=408
-  _globals['_DOCUMENTS']._serialized_end=524
+  _globals['_GETDOCUMENTSREQUEST']._serialized_start=408
+  _globals['_GETDOCUMENTSREQUEST']._serialized_end=497
+  _globals['_GETDOCUMENTSRESPONSE']._serialized_start=499
+  _globals['_GETDOCUMENTSRESPONSE']._serialized_end=581
+  _globals['_DOCUMENT']._serialized_start=583
+  _globals['_DOCUMENT']._serialized_end=694
+  _globals['_DELETEDOCUMENTREQUEST']._serialized_start=697
+  _globals['_DELETEDOCUMENTREQUEST']._serialized_end=898
+  _globals['_DOCUMENTS']._serialized_start=901
+  _globals['_DOCUMENTS']._serialized_end=1231
 # @@protoc_insertion_point(module_scope)

@@ -187,18 +187,22 @@ class SubmitJobsResponse(_message.Message):
     def __init__(self, jobs: _Optional[_Iterable[_Union[Job, _Mapping]]] = ..., sequence: _Optional[str] = ...) -> None: ...
 
 class ListJobsRequest(_message.Message):
-    __slots__ = ("parent", "page_size", "page_token", "filter", "min_sequence")
+    __slots__ = ("parent", "page_size", "page_token", "filter", "min_sequence", "name_pattern", "labels")
     PARENT_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     FILTER_FIELD_NUMBER: _ClassVar[int]
     MIN_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    NAME_PATTERN_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
     parent: str
     page_size: int
     page_token: str
     filter: str
     min_sequence: str
-    def __init__(self, parent: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., filter: _Optional[str] = ..., min_sequence: _Optional[str] = ...) -> None: ...
+    name_pattern: str
+    labels: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, parent: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., filter: _Optional[str] = ..., min_sequence: _Optional[str] = ..., name_pattern: _Optional[str] = ..., labels: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ListJobsResponse(_message.Message):
     __slots__ = ("jobs", "next_page_token", "sequence")
@@ -211,12 +215,14 @@ class ListJobsResponse(_message.Message):
     def __init__(self, jobs: _Optional[_Iterable[_Union[Job, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., sequence: _Optional[str] = ...) -> None: ...
 
 class GetJobRequest(_message.Message):
-    __slots__ = ("name", "min_sequence")
+    __slots__ = ("name", "min_sequence", "digest")
     NAME_FIELD_NUMBER: _ClassVar[int]
     MIN_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
     name: str
     min_sequence: str
-    def __init__(self, name: _Optional[str] = ..., min_sequence: _Optional[str] = ...) -> None: ...
+    digest: str
+    def __init__(self, name: _Optional[str] = ..., min_sequence: _Optional[str] = ..., digest: _Optional[str] = ...) -> None: ...
 
 class CancelJobRequest(_message.Message):
     __slots__ = ("name", "reason", "validate_only")
@@ -385,7 +391,7 @@ class ExplainJobRequest(_message.Message):
     def __init__(self, name: _Optional[str] = ..., at_sequence: _Optional[str] = ..., at_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., min_sequence: _Optional[str] = ...) -> None: ...
 
 class Explanation(_message.Message):
-    __slots__ = ("name", "state", "reason", "message", "blockers", "position", "expected_start_time", "assumption", "pools", "behind", "behind_more", "holders", "holders_more", "reclaim", "cheapest", "sequence", "time")
+    __slots__ = ("name", "state", "reason", "message", "blockers", "position", "expected_start_time", "assumption", "pools", "behind", "behind_more", "holders", "holders_more", "reclaim", "cheapest", "sequence", "time", "could_reclaim", "notes", "user")
     NAME_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
@@ -403,6 +409,9 @@ class Explanation(_message.Message):
     CHEAPEST_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     TIME_FIELD_NUMBER: _ClassVar[int]
+    COULD_RECLAIM_FIELD_NUMBER: _ClassVar[int]
+    NOTES_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
     name: str
     state: str
     reason: str
@@ -420,7 +429,10 @@ class Explanation(_message.Message):
     cheapest: Advice
     sequence: str
     time: _timestamp_pb2.Timestamp
-    def __init__(self, name: _Optional[str] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ..., blockers: _Optional[_Iterable[str]] = ..., position: _Optional[int] = ..., expected_start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., assumption: _Optional[str] = ..., pools: _Optional[_Iterable[_Union[PoolNeed, _Mapping]]] = ..., behind: _Optional[_Iterable[_Union[Waiter, _Mapping]]] = ..., behind_more: _Optional[int] = ..., holders: _Optional[_Iterable[_Union[Holder, _Mapping]]] = ..., holders_more: _Optional[int] = ..., reclaim: _Optional[_Union[Reclaim, _Mapping]] = ..., cheapest: _Optional[_Union[Advice, _Mapping]] = ..., sequence: _Optional[str] = ..., time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    could_reclaim: bool
+    notes: _containers.RepeatedScalarFieldContainer[str]
+    user: str
+    def __init__(self, name: _Optional[str] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ..., blockers: _Optional[_Iterable[str]] = ..., position: _Optional[int] = ..., expected_start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., assumption: _Optional[str] = ..., pools: _Optional[_Iterable[_Union[PoolNeed, _Mapping]]] = ..., behind: _Optional[_Iterable[_Union[Waiter, _Mapping]]] = ..., behind_more: _Optional[int] = ..., holders: _Optional[_Iterable[_Union[Holder, _Mapping]]] = ..., holders_more: _Optional[int] = ..., reclaim: _Optional[_Union[Reclaim, _Mapping]] = ..., cheapest: _Optional[_Union[Advice, _Mapping]] = ..., sequence: _Optional[str] = ..., time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., could_reclaim: _Optional[bool] = ..., notes: _Optional[_Iterable[str]] = ..., user: _Optional[str] = ...) -> None: ...
 
 class PoolNeed(_message.Message):
     __slots__ = ("pool", "reason", "message", "fit", "keys", "scope", "unusable")
@@ -461,7 +473,7 @@ class KeyNeed(_message.Message):
     def __init__(self, key: _Optional[str] = ..., asked: _Optional[str] = ..., free: _Optional[str] = ..., missing: _Optional[str] = ..., used: _Optional[str] = ..., kept: _Optional[str] = ..., unusable: _Optional[str] = ..., capacity: _Optional[str] = ...) -> None: ...
 
 class Waiter(_message.Message):
-    __slots__ = ("job", "request")
+    __slots__ = ("job", "request", "user")
     class RequestEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -471,12 +483,14 @@ class Waiter(_message.Message):
         def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     JOB_FIELD_NUMBER: _ClassVar[int]
     REQUEST_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
     job: str
     request: _containers.ScalarMap[str, str]
-    def __init__(self, job: _Optional[str] = ..., request: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    user: str
+    def __init__(self, job: _Optional[str] = ..., request: _Optional[_Mapping[str, str]] = ..., user: _Optional[str] = ...) -> None: ...
 
 class Holder(_message.Message):
-    __slots__ = ("job", "request", "pool", "nodes", "preemptible", "until_time")
+    __slots__ = ("job", "request", "pool", "nodes", "preemptible", "until_time", "user")
     class RequestEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -490,13 +504,15 @@ class Holder(_message.Message):
     NODES_FIELD_NUMBER: _ClassVar[int]
     PREEMPTIBLE_FIELD_NUMBER: _ClassVar[int]
     UNTIL_TIME_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
     job: str
     request: _containers.ScalarMap[str, str]
     pool: str
     nodes: _containers.RepeatedScalarFieldContainer[str]
     preemptible: bool
     until_time: _timestamp_pb2.Timestamp
-    def __init__(self, job: _Optional[str] = ..., request: _Optional[_Mapping[str, str]] = ..., pool: _Optional[str] = ..., nodes: _Optional[_Iterable[str]] = ..., preemptible: _Optional[bool] = ..., until_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    user: str
+    def __init__(self, job: _Optional[str] = ..., request: _Optional[_Mapping[str, str]] = ..., pool: _Optional[str] = ..., nodes: _Optional[_Iterable[str]] = ..., preemptible: _Optional[bool] = ..., until_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., user: _Optional[str] = ...) -> None: ...
 
 class Reclaim(_message.Message):
     __slots__ = ("could", "why", "cause", "from_time", "victims")
@@ -513,7 +529,7 @@ class Reclaim(_message.Message):
     def __init__(self, could: _Optional[bool] = ..., why: _Optional[str] = ..., cause: _Optional[str] = ..., from_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., victims: _Optional[_Iterable[_Union[Holder, _Mapping]]] = ...) -> None: ...
 
 class Advice(_message.Message):
-    __slots__ = ("kind", "text", "start_time", "pool", "job", "queue", "request")
+    __slots__ = ("kind", "text", "start_time", "pool", "job", "queue", "request", "user")
     class RequestEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -528,6 +544,7 @@ class Advice(_message.Message):
     JOB_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
     kind: str
     text: str
     start_time: _timestamp_pb2.Timestamp
@@ -535,4 +552,5 @@ class Advice(_message.Message):
     job: str
     queue: str
     request: _containers.ScalarMap[str, str]
-    def __init__(self, kind: _Optional[str] = ..., text: _Optional[str] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pool: _Optional[str] = ..., job: _Optional[str] = ..., queue: _Optional[str] = ..., request: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    user: str
+    def __init__(self, kind: _Optional[str] = ..., text: _Optional[str] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pool: _Optional[str] = ..., job: _Optional[str] = ..., queue: _Optional[str] = ..., request: _Optional[_Mapping[str, str]] = ..., user: _Optional[str] = ...) -> None: ...

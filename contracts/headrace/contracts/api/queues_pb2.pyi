@@ -61,7 +61,7 @@ class ScopeUse(_message.Message):
     def __init__(self, key: _Optional[str] = ..., used: _Optional[str] = ..., reservation: _Optional[str] = ..., limit: _Optional[str] = ..., reserved: _Optional[str] = ..., borrowed: _Optional[str] = ...) -> None: ...
 
 class BudgetUse(_message.Message):
-    __slots__ = ("key", "hours", "per", "then", "used", "spent", "ends_time")
+    __slots__ = ("key", "hours", "per", "then", "used", "spent", "ends_time", "warning")
     KEY_FIELD_NUMBER: _ClassVar[int]
     HOURS_FIELD_NUMBER: _ClassVar[int]
     PER_FIELD_NUMBER: _ClassVar[int]
@@ -69,6 +69,7 @@ class BudgetUse(_message.Message):
     USED_FIELD_NUMBER: _ClassVar[int]
     SPENT_FIELD_NUMBER: _ClassVar[int]
     ENDS_TIME_FIELD_NUMBER: _ClassVar[int]
+    WARNING_FIELD_NUMBER: _ClassVar[int]
     key: str
     hours: int
     per: str
@@ -76,7 +77,8 @@ class BudgetUse(_message.Message):
     used: str
     spent: bool
     ends_time: _timestamp_pb2.Timestamp
-    def __init__(self, key: _Optional[str] = ..., hours: _Optional[int] = ..., per: _Optional[str] = ..., then: _Optional[str] = ..., used: _Optional[str] = ..., spent: _Optional[bool] = ..., ends_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    warning: str
+    def __init__(self, key: _Optional[str] = ..., hours: _Optional[int] = ..., per: _Optional[str] = ..., then: _Optional[str] = ..., used: _Optional[str] = ..., spent: _Optional[bool] = ..., ends_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., warning: _Optional[str] = ...) -> None: ...
 
 class ListQueuesRequest(_message.Message):
     __slots__ = ("parent", "page_size", "page_token", "filter", "min_sequence")

@@ -28,7 +28,7 @@ from google.api import resource_pb2 as google_dot_api_dot_resource__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17headrace/v1/usage.proto\x12\x0bheadrace.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/resource.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf8\x01\n\x0fGetUsageRequest\x12,\n\x06parent\x18\x01 \x01(\tB\x1c\xe2\x41\x01\x02\xfa\x41\x15\n\x13headrace.dev/Tenant\x12/\n\x05since\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x04\xe2\x41\x01\x01\x12/\n\x05until\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x04\xe2\x41\x01\x01\x12\x10\n\x02\x62y\x18\x04 \x03(\tB\x04\xe2\x41\x01\x01\x12\x11\n\x03per\x18\x05 \x01(\tB\x04\xe2\x41\x01\x01\x12\x16\n\x08timezone\x18\x06 \x01(\tB\x04\xe2\x41\x01\x01\x12\x18\n\npage_token\x18\x07 \x01(\tB\x04\xe2\x41\x01\x01\"_\n\x0bUsageReport\x12%\n\x05lines\x18\x01 \x03(\x0b\x32\x16.headrace.v1.UsageLine\x12\x10\n\x08sequence\x18\x02 \x01(\t\x12\x17\n\x0fnext_page_token\x18\x03 \x01(\t\"\xfe\x02\n\tUsageLine\x12\x30\n\x05group\x18\x01 \x03(\x0b\x32!.headrace.v1.UsageLine.GroupEntry\x12\x0b\n\x03key\x18\x02 \x01(\t\x12\r\n\x05hours\x18\x03 \x01(\t\x12\x16\n\x0ereserved_hours\x18\x04 \x01(\t\x12\x16\n\x0e\x62orrowed_hours\x18\x05 \x01(\t\x12\x12\n\nlost_hours\x18\x06 \x01(\t\x12\x0c\n\x04jobs\x18\x07 \x01(\x03\x12\r\n\x05\x65xact\x18\x08 \x01(\t\x12\x12\n\nidle_hours\x18\t \x01(\t\x12\x17\n\x0fsuspended_hours\x18\n \x01(\t\x12\x15\n\rwaiting_hours\x18\x0b \x01(\t\x12\x0c\n\x04\x63ost\x18\x0c \x01(\t\x12\x11\n\tlost_cost\x18\r \x01(\t\x12\x12\n\nkept_hours\x18\x0e \x01(\t\x12\x1b\n\x13provider_lost_hours\x18\x0f \x01(\t\x1a,\n\nGroupEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x32q\n\x05Usage\x12h\n\x08GetUsage\x12\x1c.headrace.v1.GetUsageRequest\x1a\x18.headrace.v1.UsageReport\"$\x82\xd3\xe4\x93\x02\x1e\x12\x1c/v1/{parent=tenants/*}/usageb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17headrace/v1/usage.proto\x12\x0bheadrace.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/resource.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf8\x01\n\x0fGetUsageRequest\x12,\n\x06parent\x18\x01 \x01(\tB\x1c\xe2\x41\x01\x01\xfa\x41\x15\n\x13headrace.dev/Tenant\x12/\n\x05since\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x04\xe2\x41\x01\x01\x12/\n\x05until\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x04\xe2\x41\x01\x01\x12\x10\n\x02\x62y\x18\x04 \x03(\tB\x04\xe2\x41\x01\x01\x12\x11\n\x03per\x18\x05 \x01(\tB\x04\xe2\x41\x01\x01\x12\x16\n\x08timezone\x18\x06 \x01(\tB\x04\xe2\x41\x01\x01\x12\x18\n\npage_token\x18\x07 \x01(\tB\x04\xe2\x41\x01\x01\"\xad\x01\n\x0bUsageReport\x12%\n\x05lines\x18\x01 \x03(\x0b\x32\x16.headrace.v1.UsageLine\x12\x10\n\x08sequence\x18\x02 \x01(\t\x12\x17\n\x0fnext_page_token\x18\x03 \x01(\t\x12(\n\x04time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x10\n\x08\x63urrency\x18\x05 \x01(\t\x12\x10\n\x08warnings\x18\x06 \x03(\t\"\x9e\x01\n\x13GetStatementRequest\x12,\n\x06parent\x18\x01 \x01(\tB\x1c\xe2\x41\x01\x02\xfa\x41\x15\n\x13headrace.dev/Tenant\x12\x13\n\x05month\x18\x02 \x01(\tB\x04\xe2\x41\x01\x02\x12\x16\n\x08timezone\x18\x03 \x01(\tB\x04\xe2\x41\x01\x01\x12\x12\n\x04\x66orm\x18\x04 \x01(\tB\x04\xe2\x41\x01\x01\x12\x18\n\npage_token\x18\x05 \x01(\tB\x04\xe2\x41\x01\x01\"S\n\tStatement\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\r\n\x05\x66inal\x18\x02 \x01(\x08\x12\x17\n\x0fnext_page_token\x18\x03 \x01(\t\x12\x10\n\x08sequence\x18\x04 \x01(\t\"\xf4\x03\n\tUsageLine\x12\x30\n\x05group\x18\x01 \x03(\x0b\x32!.headrace.v1.UsageLine.GroupEntry\x12\x0b\n\x03key\x18\x02 \x01(\t\x12\r\n\x05hours\x18\x03 \x01(\t\x12\x16\n\x0ereserved_hours\x18\x04 \x01(\t\x12\x16\n\x0e\x62orrowed_hours\x18\x05 \x01(\t\x12\x12\n\nlost_hours\x18\x06 \x01(\t\x12\x0c\n\x04jobs\x18\x07 \x01(\x03\x12\r\n\x05\x65xact\x18\x08 \x01(\t\x12\x12\n\nidle_hours\x18\t \x01(\t\x12\x17\n\x0fsuspended_hours\x18\n \x01(\t\x12\x15\n\rwaiting_hours\x18\x0b \x01(\t\x12\x0c\n\x04\x63ost\x18\x0c \x01(\t\x12\x11\n\tlost_cost\x18\r \x01(\t\x12\x12\n\nkept_hours\x18\x0e \x01(\t\x12\x1b\n\x13provider_lost_hours\x18\x0f \x01(\t\x12?\n\rexact_amounts\x18\x10 \x03(\x0b\x32(.headrace.v1.UsageLine.ExactAmountsEntry\x1a,\n\nGroupEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x33\n\x11\x45xactAmountsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x32\xf2\x01\n\x05Usage\x12u\n\x08GetUsage\x12\x1c.headrace.v1.GetUsageRequest\x1a\x18.headrace.v1.UsageReport\"1\x82\xd3\xe4\x93\x02+\x12\t/v1/usageZ\x1e\x12\x1c/v1/{parent=tenants/*}/usage\x12r\n\x0cGetStatement\x12 .headrace.v1.GetStatementRequest\x1a\x16.headrace.v1.Statement\"(\x82\xd3\xe4\x93\x02\"\x12 /v1/{parent=tenants/*}/statementb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,7 +36,7 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'headrace.v1.usage_pb2', _gl
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_GETUSAGEREQUEST'].fields_by_name['parent']._loaded_options = None
-  _globals['_GETUSAGEREQUEST'].fields_by_name['parent']._serialized_options = b'\342A\001\002\372A\025\n\023headrace.dev/Tenant'
+  _globals['_GETUSAGEREQUEST'].fields_by_name['parent']._serialized_options = b'\342A\001\001\372A\025\n\023headrace.dev/Tenant'
   _globals['_GETUSAGEREQUEST'].fields_by_name['since']._loaded_options = None
   _globals['_GETUSAGEREQUEST'].fields_by_name['since']._serialized_options = b'\342A\001\001'
   _globals['_GETUSAGEREQUEST'].fields_by_name['until']._loaded_options = None
@@ -49,18 +49,38 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETUSAGEREQUEST'].fields_by_name['timezone']._serialized_options = b'\342A\001\001'
   _globals['_GETUSAGEREQUEST'].fields_by_name['page_token']._loaded_options = None
   _globals['_GETUSAGEREQUEST'].fields_by_name['page_token']._serialized_options = b'\342A\001\001'
+  _globals['_GETSTATEMENTREQUEST'].fields_by_name['parent']._loaded_options = None
+  _globals['_GETSTATEMENTREQUEST'].fields_by_name['parent']._serialized_options = b'\342A\001\002\372A\025\n\023headrace.dev/Tenant'
+  _globals['_GETSTATEMENTREQUEST'].fields_by_name['month']._loaded_options = None
+  _globals['_GETSTATEMENTREQUEST'].fields_by_name['month']._serialized_options = b'\342A\001\002'
+  _globals['_GETSTATEMENTREQUEST'].fields_by_name['timezone']._loaded_options = None
+  _globals['_GETSTATEMENTREQUEST'].fields_by_name['timezone']._serialized_options = b'\342A\001\001'
+  _globals['_GETSTATEMENTREQUEST'].fields_by_name['form']._loaded_options = None
+  _globals['_GETSTATEMENTREQUEST'].fields_by_name['form']._serialized_options = b'\342A\001\001'
+  _globals['_GETSTATEMENTREQUEST'].fields_by_name['page_token']._loaded_options = None
+  _globals['_GETSTATEMENTREQUEST'].fields_by_name['page_token']._serialized_options = b'\342A\001\001'
   _globals['_USAGELINE_GROUPENTRY']._loaded_options = None
   _globals['_USAGELINE_GROUPENTRY']._serialized_options = b'8\001'
+  _globals['_USAGELINE_EXACTAMOUNTSENTRY']._loaded_options = None
+  _globals['_USAGELINE_EXACTAMOUNTSENTRY']._serialized_options = b'8\001'
   _globals['_USAGE'].methods_by_name['GetUsage']._loaded_options = None
-  _globals['_USAGE'].methods_by_name['GetUsage']._serialized_options = b'\202\323\344\223\002\036\022\034/v1/{parent=tenants/*}/usage'
+  _globals['_USAGE'].methods_by_name['GetUsage']._serialized_options = b'\202\323\344\223\002+\022\t/v1/usageZ\036\022\034/v1/{parent=tenants/*}/usage'
+  _globals['_USAGE'].methods_by_name['GetStatement']._loaded_options = None
+  _globals['_USAGE'].methods_by_name['GetStatement']._serialized_options = b'\202\323\344\223\002\"\022 /v1/{parent=tenants/*}/statement'
   _globals['_GETUSAGEREQUEST']._serialized_start=164
   _globals['_GETUSAGEREQUEST']._serialized_end=412
-  _globals['_USAGEREPORT']._serialized_start=414
-  _globals['_USAGEREPORT']._serialized_end=509
-  _globals['_USAGELINE']._serialized_start=512
-  _globals['_USAGELINE']._serialized_end=894
-  _globals['_USAGELINE_GROUPENTRY']._serialized_start=850
-  _globals['_USAGELINE_GROUPENTRY']._serialized_end=894
-  _globals['_USAGE']._serialized_start=896
-  _globals['_USAGE']._serialized_end=1009
+  _globals['_USAGEREPORT']._serialized_start=415
+  _globals['_USAGEREPORT']._serialized_end=588
+  _globals['_GETSTATEMENTREQUEST']._serialized_start=591
+  _globals['_GETSTATEMENTREQUEST']._serialized_end=749
+  _globals['_STATEMENT']._serialized_start=751
+  _globals['_STATEMENT']._serialized_end=834
+  _globals['_USAGELINE']._serialized_start=837
+  _globals['_USAGELINE']._serialized_end=1337
+  _globals['_USAGELINE_GROUPENTRY']._serialized_start=1240
+  _globals['_USAGELINE_GROUPENTRY']._serialized_end=1284
+  _globals['_USAGELINE_EXACTAMOUNTSENTRY']._serialized_start=1286
+  _globals['_USAGELINE_EXACTAMOUNTSENTRY']._serialized_end=1337
+  _globals['_USAGE']._serialized_start=1340
+  _globals['_USAGE']._serialized_end=1582
 # @@protoc_insertion_point(module_scope)

@@ -31,18 +31,57 @@ class GetUsageRequest(_message.Message):
     def __init__(self, parent: _Optional[str] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., by: _Optional[_Iterable[str]] = ..., per: _Optional[str] = ..., timezone: _Optional[str] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class UsageReport(_message.Message):
-    __slots__ = ("lines", "sequence", "next_page_token")
+    __slots__ = ("lines", "sequence", "next_page_token", "time", "currency", "warnings")
     LINES_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    CURRENCY_FIELD_NUMBER: _ClassVar[int]
+    WARNINGS_FIELD_NUMBER: _ClassVar[int]
     lines: _containers.RepeatedCompositeFieldContainer[UsageLine]
     sequence: str
     next_page_token: str
-    def __init__(self, lines: _Optional[_Iterable[_Union[UsageLine, _Mapping]]] = ..., sequence: _Optional[str] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+    time: _timestamp_pb2.Timestamp
+    currency: str
+    warnings: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, lines: _Optional[_Iterable[_Union[UsageLine, _Mapping]]] = ..., sequence: _Optional[str] = ..., next_page_token: _Optional[str] = ..., time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., currency: _Optional[str] = ..., warnings: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class GetStatementRequest(_message.Message):
+    __slots__ = ("parent", "month", "timezone", "form", "page_token")
+    PARENT_FIELD_NUMBER: _ClassVar[int]
+    MONTH_FIELD_NUMBER: _ClassVar[int]
+    TIMEZONE_FIELD_NUMBER: _ClassVar[int]
+    FORM_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    parent: str
+    month: str
+    timezone: str
+    form: str
+    page_token: str
+    def __init__(self, parent: _Optional[str] = ..., month: _Optional[str] = ..., timezone: _Optional[str] = ..., form: _Optional[str] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class Statement(_message.Message):
+    __slots__ = ("text", "final", "next_page_token", "sequence")
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    FINAL_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    text: str
+    final: bool
+    next_page_token: str
+    sequence: str
+    def __init__(self, text: _Optional[str] = ..., final: _Optional[bool] = ..., next_page_token: _Optional[str] = ..., sequence: _Optional[str] = ...) -> None: ...
 
 class UsageLine(_message.Message):
-    __slots__ = ("group", "key", "hours", "reserved_hours", "borrowed_hours", "lost_hours", "jobs", "exact", "idle_hours", "suspended_hours", "waiting_hours", "cost", "lost_cost", "kept_hours", "provider_lost_hours")
+    __slots__ = ("group", "key", "hours", "reserved_hours", "borrowed_hours", "lost_hours", "jobs", "exact", "idle_hours", "suspended_hours", "waiting_hours", "cost", "lost_cost", "kept_hours", "provider_lost_hours", "exact_amounts")
     class GroupEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    class ExactAmountsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
         VALUE_FIELD_NUMBER: _ClassVar[int]
@@ -64,6 +103,7 @@ class UsageLine(_message.Message):
     LOST_COST_FIELD_NUMBER: _ClassVar[int]
     KEPT_HOURS_FIELD_NUMBER: _ClassVar[int]
     PROVIDER_LOST_HOURS_FIELD_NUMBER: _ClassVar[int]
+    EXACT_AMOUNTS_FIELD_NUMBER: _ClassVar[int]
     group: _containers.ScalarMap[str, str]
     key: str
     hours: str
@@ -79,4 +119,5 @@ class UsageLine(_message.Message):
     lost_cost: str
     kept_hours: str
     provider_lost_hours: str
-    def __init__(self, group: _Optional[_Mapping[str, str]] = ..., key: _Optional[str] = ..., hours: _Optional[str] = ..., reserved_hours: _Optional[str] = ..., borrowed_hours: _Optional[str] = ..., lost_hours: _Optional[str] = ..., jobs: _Optional[int] = ..., exact: _Optional[str] = ..., idle_hours: _Optional[str] = ..., suspended_hours: _Optional[str] = ..., waiting_hours: _Optional[str] = ..., cost: _Optional[str] = ..., lost_cost: _Optional[str] = ..., kept_hours: _Optional[str] = ..., provider_lost_hours: _Optional[str] = ...) -> None: ...
+    exact_amounts: _containers.ScalarMap[str, str]
+    def __init__(self, group: _Optional[_Mapping[str, str]] = ..., key: _Optional[str] = ..., hours: _Optional[str] = ..., reserved_hours: _Optional[str] = ..., borrowed_hours: _Optional[str] = ..., lost_hours: _Optional[str] = ..., jobs: _Optional[int] = ..., exact: _Optional[str] = ..., idle_hours: _Optional[str] = ..., suspended_hours: _Optional[str] = ..., waiting_hours: _Optional[str] = ..., cost: _Optional[str] = ..., lost_cost: _Optional[str] = ..., kept_hours: _Optional[str] = ..., provider_lost_hours: _Optional[str] = ..., exact_amounts: _Optional[_Mapping[str, str]] = ...) -> None: ...

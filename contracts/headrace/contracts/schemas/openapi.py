@@ -37,6 +37,7 @@ _VARIABLE = re.compile(r"\{([\w.]+)(?:=([^}]*))?\}")
 _SCALARS: dict[int, Schema] = {
     Field.TYPE_STRING: {"type": "string"},
     Field.TYPE_BOOL: {"type": "boolean"},
+    Field.TYPE_BYTES: {"type": "string", "format": "byte"},
     Field.TYPE_INT32: {"type": "integer", "format": "int32", "minimum": -(2**31), "maximum": 2**31 - 1},
     Field.TYPE_INT64: {"type": "string", "format": "int64", "pattern": "^-?[0-9]{1,18}$"},
 }

@@ -16,8 +16,11 @@ class CertificateError(ValueError):
 
 def tls_context(url: str, ca: str = "", environment: Mapping[str, str] = os.environ) -> ssl.SSLContext | None:
     """The TLS settings for an address that begins with `tls://`, else None. Raises CertificateError."""
-    if not url.startswith(SECURE):
-        return None
+    return trust_file(ca, environment) if url.startswith(SECURE) else None
+
+
+def trust_file(ca: str = "", environment: Mapping[str, str] = os.environ) -> ssl.SSLContext:
+    """The TLS settings for any address. Raises CertificateError."""
     file = environment.get(CA) or ca
     try:
         return ssl.create_default_context(cafile=file or None)

@@ -102,13 +102,20 @@ def _reads(stream: str) -> tuple[str, ...]:
     )
 
 
-_ANSWERS = ("_R_.>",)
+_TO_OTHER_ACCOUNTS = "_R_.>"
 """Subjects of answers to other accounts; the server creates one for each answer."""
+_ANSWERS = (_TO_OTHER_ACCOUNTS, "_INBOX_operator.>")
+"""Subjects of answers of services: also to the operator, who is in the same account."""
 
 _INTAKE = intake("hr.>")
 
 _FOLDS = (*_reads(LEDGER_STREAM), *_reads(SNAPSHOT_STREAM))
 """Subjects that folding needs: a snapshot to begin with, and the ledger."""
+
+_ASKED_BY_GOVERNANCE = (
+    *("accounting.usage", "accounting.statement", "accounting.audit", "provider.usage", "provider.audit"),
+    *("admission.judge", "admission.status", "callout.pause"),
+)
 
 SERVICES: dict[str, Rights] = {
     "admission": Rights(
@@ -132,8 +139,8 @@ SERVICES: dict[str, Rights] = {
     "governance": Rights(
         (
             *("hr.ledger.governance", "hr.submit.>", "hr.cancel.>", "hr.requeue.>"),
-            *("hr.query.accounting.usage.*.*", "hr.query.admission.judge.*.*", "hr.query.admission.status.*.*", "hr.logs.*"),
-            "hr.query.callout.pause.*.*",
+            *(f"hr.query.{what}.*.*" for what in _ASKED_BY_GOVERNANCE),
+            "hr.logs.*",
             *_FOLDS,
             *(*_ANSWERS, "_INBOX_callout.>"),
         ),
@@ -157,7 +164,7 @@ CALLOUT_USER = "callout"
 CALLOUT = Rights(
     (
         *(f"$JS.API.STREAM.INFO.{LEDGER_STREAM}", f"$JS.API.STREAM.MSG.GET.{LEDGER_STREAM}"),
-        *("hr.query.governance.claim.*.*", "hr.query.governance.storage.*.*", presence(CALLOUT_USER), *_ANSWERS),
+        *("hr.query.governance.claim.*.*", "hr.query.governance.storage.*.*", presence(CALLOUT_USER), _TO_OTHER_ACCOUNTS),
     ),
     ("$SYS.REQ.USER.AUTH", "hr.ledger.governance", "hr.query.callout.>"),
     answers=True,

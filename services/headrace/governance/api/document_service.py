@@ -17,7 +17,7 @@ from headrace.contracts.documents.tree import DocumentErrors, tree_of
 from headrace.contracts.documents.writer import write_document
 from headrace.contracts.messages.queries import DeleteRequest
 from headrace.governance.api import filters, names, paging
-from headrace.governance.api.apply import plan_message
+from headrace.governance.api.apply import MODES, plan_message
 from headrace.governance.api.errors import ApiError, Violation, invalid, not_found
 from headrace.governance.api.filter_fields import look_into
 from headrace.governance.api.masks import Written, merged
@@ -27,6 +27,7 @@ from headrace.governance.api.resource_kinds import (
     KINDS,
     FoundObject,
     ResourceKind,
+    count_jobs,
     everything,
     look_up,
     message_of,
@@ -43,9 +44,6 @@ if TYPE_CHECKING:
     from headrace.governance.api.context import CallContext
 
     Handler = Callable[[Any, CallContext], Awaitable[Any]]
-
-MODES = ("", "freeze", "drain", "cancel")
-"""Modes by the numbers of `DeleteMode`."""
 
 _PLACE = re.compile(r"^[a-z]+\[0\]\.?")
 
@@ -85,14 +83,14 @@ class _DocumentService:
             if len(shown) == page.size:
                 answer.next_page_token = page.token(shown[-1].name)
                 break
-            message = message_of(state, kind, found[name])
+            message = self._message(found[name], call)
             if passes is None or passes(look_into(message)):
                 shown.append(message)
         answer.sequence = str(state.sequence)
         return answer
 
     async def get(self, request: Any, call: CallContext) -> Any:
-        return message_of(call.backend.state, self._kind, self._found(request.name, call))
+        return self._message(self._found(request.name, call), call)
 
     async def create(self, request: Any, call: CallContext) -> Any:
         kind = self._kind
@@ -143,6 +141,12 @@ class _DocumentService:
         )
         answer = await call.decided(operation, validate_only=request.validate_only)
         return plan_message(answer, call.backend.state.sequence)
+
+    def _message(self, found: FoundObject, call: CallContext) -> Any:
+        backend, message = call.backend, message_of(call.backend.state, self._kind, found)
+        if self._kind.kind == "pool":
+            count_jobs(message, backend.state, backend.job_index.lines, call.tenant)
+        return message
 
     def _page(self) -> Any:
         """The empty answer to a request for a list."""

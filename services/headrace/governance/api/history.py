@@ -12,10 +12,10 @@ from headrace.contracts.api import audit_pb2 as pb
 from headrace.contracts.facts.records import digest
 from headrace.contracts.messages.history import DiffRequest, LedgerPoint
 from headrace.contracts.values.durations import DurationError, parse_time
-from headrace.governance.api import nodes, paging, queues
+from headrace.governance.api import names, nodes, paging, queues
 from headrace.governance.api.errors import invalid
-from headrace.governance.api.messages import moment, sequence_of, texts
-from headrace.governance.api.resource_kinds import KINDS, everything, message_of
+from headrace.governance.api.messages import exact, moment, sequence_of, texts
+from headrace.governance.api.resource_kinds import KINDS, count_jobs, everything, message_of
 from headrace.service.records import page
 from headrace.views.job_index import queue_counts
 from headrace.views.replay import past_view
@@ -33,10 +33,21 @@ async def list_records(request: Any, call: CallContext) -> pb.ListRecordsRespons
     after = sequence_of(asked.last or request.after, "after")
     found = await page(call.backend.ledger, after)
     records = found.records[: asked.size]
-    answer = pb.ListRecordsResponse(records=map(_record, records), sequence=str(found.tip))
+    written = map(_exact_record if request.exact else _record, records)
+    answer = pb.ListRecordsResponse(records=written, sequence=str(found.tip))
     if records and records[-1].sequence < found.tip:
         answer.next_page_token = asked.token(str(records[-1].sequence))
     return answer
+
+
+def _exact_record(stored: StoredRecord) -> pb.LedgerRecord:
+    return pb.LedgerRecord(
+        sequence=str(stored.sequence),
+        subject=stored.subject,
+        store_time=moment(stored.stamped),
+        digest=digest(stored.payload),
+        payload=stored.payload,
+    )
 
 
 def _record(stored: StoredRecord) -> pb.LedgerRecord:
@@ -47,37 +58,34 @@ def _record(stored: StoredRecord) -> pb.LedgerRecord:
         digest=digest(stored.payload),
     )
     try:
-        ParseDict(_exact(msgspec.json.decode(stored.payload)), message.record)
+        ParseDict(exact(msgspec.json.decode(stored.payload)), message.record)
     except (msgspec.DecodeError, ParseError, RecursionError, ValueError):
         message.record.CopyFrom(Struct())
     return message
 
 
-def _exact(value: Any) -> Any:
-    """JSON without rounded numbers: numbers too large for a double are text."""
-    if isinstance(value, dict):
-        return {str(key): _exact(element) for key, element in value.items()}
-    if isinstance(value, list):
-        return [_exact(element) for element in value]
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 2**53 else value
-
-
 async def get_state(request: Any, call: CallContext) -> pb.PastState:
     """The state after a record, or at a time, as the caller may see it; jobs in pages."""
-    page = paging.page_of(request.page_size, request.page_token, call.method, request.at)
+    viewer = _viewer(request, call)
+    page = paging.page_of(request.page_size, request.page_token, call.method, request.at, request.parent)
     point = point_in(request.at, "at") if request.at else LedgerPoint(sequence=_sequence_in(page.last))
     backend = call.backend
-    state, tip = await backend.past_queries.at(point, call.tenant)
+    state, tip = await backend.past_queries.at(point, viewer)
     after = page.last.partition("/")[2]
-    view = await backend.past_queries.look(past_view, state, call.tenant, tip, point.at, after, page.size)
+    view = await backend.past_queries.look(past_view, state, viewer, tip, point.at, after, page.size)
     answer = pb.PastState(
         sequence=str(view.sequence), time=moment(view.now), tip=str(tip), jobs=view.counts, active=map(_job, view.jobs)
     )
     if view.next:
         answer.next_page_token = page.token(f"{view.sequence}/{view.next}")
     if not after:
-        await backend.past_queries.look(_fill_state, answer, state, call.tenant, max(state.now, point.at), view)
+        await backend.past_queries.look(_fill_state, answer, state, viewer, max(state.now, point.at), view)
     return answer
+
+
+def _viewer(request: Any, call: CallContext) -> str:
+    """Tenant whose view is asked for; for others than the provider it is their own."""
+    return names.parts_of(request.parent, "tenants/*", "parent")[0] if request.parent else call.tenant
 
 
 def _sequence_in(last: str) -> int:
@@ -88,7 +96,7 @@ def _sequence_in(last: str) -> int:
 async def diff_states(request: Any, call: CallContext) -> pb.StateDifference:
     """Differences between two points of the ledger, as the caller may see them."""
     query = DiffRequest(before=point_in(request.before, "before"), after=point_in(request.after, "after"))
-    found = await call.backend.past_queries.diff(call.tenant, query)
+    found = await call.backend.past_queries.diff(_viewer(request, call), query)
     return pb.StateDifference(
         before=str(found.before),
         before_time=moment(found.before_now),
@@ -131,6 +139,8 @@ def _fill_state(answer: pb.PastState, state: State, tenant: str, now: int, view:
     (kind,) = (kind for kind in KINDS if kind.kind == "pool")
     found = sorted(everything(state, kind, tenant, None), key=lambda one: one.name)
     answer.pools.extend(message_of(state, kind, one) for one in found)  # type: ignore[misc]
+    for pool in answer.pools:
+        count_jobs(pool, state, lines, tenant)
     seen = (name for name in sorted(state.nodes) if sees_node(state, tenant, state.nodes[name]))
     answer.nodes.extend(nodes.message_of(state, name, {}, tenant) for name in seen)
     for owner in sorted({owner for owner, _ in state.policies}) if tenant == ALL_TENANTS else [tenant]:
@@ -139,7 +149,7 @@ def _fill_state(answer: pb.PastState, state: State, tenant: str, now: int, view:
         message = answer.documents.add(
             kind=document.kind, name=document.name, revision=str(document.revision), closed=document.closed
         )
-        ParseDict(_exact(document.document), message.document)
+        ParseDict(exact(document.document), message.document)
 
 
 def _job(job: PastJob) -> pb.PastJob:

@@ -26,6 +26,7 @@ from headrace.governance.api.errors import ApiError, invalid, not_found
 from headrace.governance.api.messages import sequence_of
 from headrace.governance.api.names import tenant_in
 from headrace.governance.api.statuses import DETAILS, of_error, status_of
+from headrace.identity.owner import LOCAL, OwnerLogin
 from headrace.identity.roles import authorize
 from headrace.identity.verifier import bearer
 from headrace.service.concurrency_limit import ConcurrencyLimit, LimitReached
@@ -51,7 +52,7 @@ OPEN = frozenset(
 )
 """Methods that need no token: health and reflection, the API's description, and the files of the page."""
 
-PLACED_INSIDE = frozenset({"ApplyDocuments"})
+PLACED_INSIDE = frozenset({"ApplyDocuments", "DeleteDocument"})
 """Methods whose request contains several owners: the service checks the table for each of them."""
 
 LISTING = ("List", "Watch")
@@ -68,7 +69,7 @@ CALLS_RETRY = 1
 WITHIN = 60.0
 """Maximum seconds of a call without a deadline."""
 
-LONG = {"WhatIf": 600.0}
+LONG = {"WhatIf": 600.0, **dict.fromkeys(("GetState", "DiffStates", "ExplainJob", "GetUsage", "GetStatement"), 120.0)}
 """The same for methods that may take longer."""
 
 Unary = Callable[[Any, CallContext], Awaitable[Message]]
@@ -87,7 +88,10 @@ class Authenticate(Protocol):
 class AuthInterceptor:
     """Wraps every method of the server; the wrappers are made once, so that calls cost no lookup."""
 
-    def __init__(self, backend: ApiContext, verifier: Authenticate, calls: Calls | None = None) -> None:
+    def __init__(
+        self, backend: ApiContext, verifier: Authenticate, calls: Calls | None = None, owner: OwnerLogin | None = None
+    ) -> None:
+        self._owner = owner
         self._backend = backend
         self._verifier = verifier
         self._calls = calls or Calls()
@@ -167,7 +171,10 @@ class AuthInterceptor:
         shown = [value for key, value in context.invocation_metadata() or () if key == "authorization"]
         if len(shown) > 1:
             raise ApiError(StatusCode.UNAUTHENTICATED, "UNAUTHENTICATED", "several tokens were shown; show one")
-        return await self._verifier.caller(self._backend.state, bearer(shown[0] if shown else ""))
+        token = bearer(shown[0] if shown else "")
+        is_local = any(key == LOCAL for key, _ in context.invocation_metadata() or ())
+        owner = self._owner.caller(token) if is_local and self._owner is not None else None
+        return owner or await self._verifier.caller(self._backend.state, token)
 
 
 @contextmanager

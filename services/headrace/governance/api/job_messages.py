@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from headrace.contracts.api import jobs_pb2 as pb
 from headrace.contracts.values.amounts import format_amount
 from headrace.governance.api.messages import moment, texts, unusable
-from headrace.governance.api.names import job_name
+from headrace.governance.api.names import job_name, user_of
 
 if TYPE_CHECKING:
     from headrace.contracts.messages.explanation import ChangeView, Holder, PoolNeed, ReclaimView, WhyView
@@ -65,6 +65,7 @@ def explanation(view: WhyView, sequence: int, now: int) -> pb.Explanation:
     """Explanation why a job waits."""
     return pb.Explanation(
         name=job_name(view.job),
+        user=user_of(view.job),
         state=view.state,
         reason=view.reason,
         message=view.message,
@@ -73,7 +74,7 @@ def explanation(view: WhyView, sequence: int, now: int) -> pb.Explanation:
         expected_start_time=moment(view.expected_start),
         assumption=view.assumption,
         pools=map(_need, view.pools),
-        behind=[pb.Waiter(job=job_name(one.job), request=texts(one.request)) for one in view.behind],
+        behind=[pb.Waiter(job=job_name(one.job), user=user_of(one.job), request=texts(one.request)) for one in view.behind],
         behind_more=view.behind_more,
         holders=map(_holder, view.holders),
         holders_more=view.holders_more,
@@ -81,6 +82,8 @@ def explanation(view: WhyView, sequence: int, now: int) -> pb.Explanation:
         cheapest=_advice(view.cheapest),
         sequence=str(view.sequence or sequence),
         time=moment(view.now or now),
+        could_reclaim=view.could_reclaim,
+        notes=view.notes,
     )
 
 
@@ -112,6 +115,7 @@ def _need(need: PoolNeed) -> pb.PoolNeed:
 def _holder(holder: Holder) -> pb.Holder:
     return pb.Holder(
         job=job_name(holder.job),
+        user=user_of(holder.job),
         request=texts(holder.request),
         pool=holder.pool,
         nodes=holder.nodes,
@@ -137,6 +141,7 @@ def _advice(view: ChangeView | None) -> pb.Advice | None:
         start_time=moment(view.start),
         pool=view.pool,
         job=job_name(view.job),
+        user=user_of(view.job),
         queue=view.queue,
         request=texts(view.request),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from fnmatch import fnmatchcase
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,6 +30,7 @@ from headrace.identity.principals import act_for
 from headrace.identity.roles import authorize
 from headrace.views import tenant_views
 from headrace.views.job_index import Rejected
+from headrace.views.pseudonyms import name as name_of
 from headrace.views.pseudonyms import seen
 
 if TYPE_CHECKING:
@@ -70,6 +72,18 @@ def find(name: str, call: CallContext, field: str = "name") -> FoundJob:
     return FoundJob(tenant, split_job_key(key)[1], key, job)
 
 
+class _Wanted(NamedTuple):
+    """The name and the labels that listed jobs have to have."""
+
+    name: str
+    labels: tuple[tuple[str, ...], ...]
+
+    def fits(self, job: JobRecord | Rejected) -> bool:
+        """True if a job has them."""
+        name, labels = (job.fact.name, {}) if isinstance(job, Rejected) else (job.name, job.labels)
+        return (not self.name or fnmatchcase(name, self.name)) and all(labels.get(key) == text for key, text in self.labels)
+
+
 def view_of(
     job: JobRecord | Rejected, backend: ApiContext, waits: tenant_views.Waits | None = None, *, whole: bool = True
 ) -> JobView:
@@ -84,14 +98,16 @@ async def list_jobs(request: Any, call: CallContext) -> pb.ListJobsResponse:
     """A page of a tenant's jobs, the last admitted first."""
     (tenant,) = names.parts_of(request.parent, "tenants/*", "parent")
     backend = call.backend
-    page = paging.page_of(request.page_size, request.page_token, call.method, tenant, request.filter)
+    wanted = _Wanted(request.name_pattern, tuple(tuple(text.partition("=")[::2]) for text in request.labels))
+    question = (call.method, tenant, request.filter, request.name_pattern, *request.labels)
+    page = paging.page_of(request.page_size, request.page_token, *question)
     passes = filters.parse(request.filter, pb.Job.DESCRIPTOR.fields_by_name)
     waits = tenant_views.Waits(backend.state, backend.now())
     answer, last = pb.ListJobsResponse(), ""
     for number, (key, job) in enumerate(_after(backend, tenant, page.last), 1):
         if not number % AT_ONCE:
             await asyncio.sleep(0)
-        message = _passing(job, backend, waits, passes)
+        message = _passing(job, backend, waits, passes) if wanted.fits(job) else None
         if message is None:
             continue
         if len(answer.jobs) == page.size:
@@ -118,7 +134,7 @@ def _after(backend: ApiContext, tenant: str, last: str) -> list[tuple[str, JobRe
 def _passing(job: JobRecord | Rejected, backend: ApiContext, waits: tenant_views.Waits, passes: Filter | None) -> pb.Job | None:
     """The message of a job that passes the filter, else None. Fields that need no message are tested first."""
     if passes is not None and not isinstance(job, Rejected):
-        look = _Cheap(job)
+        look = _Cheap(job, backend.state)
         if not passes(look) and look.saw_all:
             return None
     message = job_message(view_of(job, backend, waits, whole=False), backend.state.sequence)
@@ -128,8 +144,9 @@ def _passing(job: JobRecord | Rejected, backend: ApiContext, waits: tenant_views
 class _Cheap:
     """Field lookup of a job without its message. `saw_all`: the filter used no other fields."""
 
-    def __init__(self, job: JobRecord) -> None:
+    def __init__(self, job: JobRecord, state: State) -> None:
         self._job = job
+        self._state = state
         self.saw_all = True
 
     def __call__(self, path: str) -> Collection[str]:
@@ -141,7 +158,7 @@ class _Cheap:
             case "queue":
                 return (job.queue,)
             case "user":
-                return (job.key.split(".")[1],)
+                return (name_of(self._state, job.tenant, job.user),)
             case "display_name":
                 return (job.name,) if job.name else ()
             case "labels":
@@ -151,7 +168,13 @@ class _Cheap:
 
 
 async def get_job(request: Any, call: CallContext) -> pb.Job:
-    return job_message(view_of(find(request.name, call).job, call.backend), call.backend.state.sequence)
+    """One job. Raises Refused (`ID_REUSED`) if the caller has submitted other content under its id."""
+    found = find(request.name, call)
+    if request.digest:
+        call.backend.queries.check_content(
+            found.job, found.tenant, call.caller.acting_for or call.caller.handle, request.digest
+        )
+    return job_message(view_of(found.job, call.backend), call.backend.state.sequence)
 
 
 async def list_job_facts(request: Any, call: CallContext) -> pb.ListJobFactsResponse:

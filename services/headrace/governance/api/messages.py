@@ -137,6 +137,15 @@ def plain(value: Any) -> object:
     return None
 
 
+def exact(value: Any) -> Any:
+    """JSON without rounded numbers: numbers too large for a double are text."""
+    if isinstance(value, dict):
+        return {str(key): exact(element) for key, element in value.items()}
+    if isinstance(value, list):
+        return [exact(element) for element in value]
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 2**53 else value
+
+
 def unusable(view: UnusableView) -> Unusable:
     """Message of the part of a key that cannot be granted, with the reason."""
     return Unusable(

@@ -41,6 +41,11 @@ def job_name(key: str) -> str:
     return f"{TENANTS}/{tenant}/jobs/{rest.rpartition('.')[2]}" if key else ""
 
 
+def user_of(key: str) -> str:
+    """Owner in a job's key; empty for an empty key."""
+    return key.split(".")[1] if key else ""
+
+
 def tenant_in(name: str) -> str:
     """Tenant of a resource, by its name; empty if it has none."""
     first, _, rest = name.partition("/")

@@ -98,4 +98,5 @@ def _budget(view: BudgetView) -> pb.BudgetUse:
         used=view.used,
         spent=view.spent,
         ends_time=moment(view.ends_at),
+        warning=view.warning,
     )

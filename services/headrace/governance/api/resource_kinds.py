@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.contracts.api import groups_pb2, policies_pb2, pools_pb2, profiles_pb2, tenants_pb2, users_pb2
@@ -12,15 +12,16 @@ from headrace.contracts.values.amounts import format_amount
 from headrace.governance.api.messages import fill, unusable
 from headrace.governance.api.names import parts_of
 from headrace.governance.objects import ObjectName, name_of, objects_of
-from headrace.views.tenant_views import pool_keys
+from headrace.views.tenant_views import jobs_of_pool, pool_keys
 from headrace.views.visibility import ALL_TENANTS, document_seen_by
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
     from headrace.domain.state.state import State
+    from headrace.views.job_index import Queue, QueueCounts
 
-ANSWERED = frozenset({"name", "etag", "closed", "sequence", "warnings", "keys", "nodes"})
+ANSWERED = frozenset({"name", "etag", "closed", "sequence", "warnings", "keys", "nodes", "running", "pending"})
 """Fields of resources that documents do not have."""
 _POOL_AMOUNTS = ("capacity", "usable", "used", "free", "kept", "unusable")
 
@@ -128,6 +129,11 @@ def message_of(state: State, kind: ResourceKind, found: FoundObject, warnings: t
         _fill_pool(state, message, found.name.name)
     result: Message = message
     return result
+
+
+def count_jobs(message: Any, state: State, lines: Mapping[Queue, QueueCounts], viewer: str) -> None:
+    """Write the numbers of jobs into the message of a pool."""
+    message.running, message.pending = jobs_of_pool(state, lines, viewer, message.name.removeprefix("pools/"))
 
 
 def _fill_pool(state: State, message: Any, name: str) -> None:

@@ -17,6 +17,7 @@ from headrace.governance.api.call_metrics import Calls
 from headrace.governance.api.context import ApiContext
 from headrace.governance.api.interceptor import AuthInterceptor
 from headrace.governance.api.server import Api
+from headrace.identity.owner import OwnerLogin
 from headrace.service.fold import wall_clock
 from headrace.service.recent_records import RecentRecords
 from headrace.service.snapshots import Snapshots
@@ -99,7 +100,7 @@ async def host(deciding: Deciding, functions: GovernanceFunctions, zones: Zones,
     await service.connection.subscribe(telemetry("*", "heartbeat"), cb=hear)
     calls = Calls()
     calls.show(service.health.metrics)
-    api = Api(AuthInterceptor(backend, functions.verifier, calls), address)
+    api = Api(AuthInterceptor(backend, functions.verifier, calls, OwnerLogin(service.data)), address)
     await api.start()
     serving.append(address)
     _log.info("api_ready", address=address, port=api.port)

@@ -44,7 +44,11 @@ def of_refusal(refusal: Refused) -> ApiError:
     code = _CODES.get(refusal.code, StatusCode.INTERNAL)
     errors = refusal.body.errors if isinstance(refusal.body, ApplyAnswer) else ()
     lines = (errors or (str(refusal),))[:VIOLATIONS_MAX]
-    violations = [Violation(found[1], line[found.end() :]) for line in lines if (found := _FIELD.match(line)) is not None]
+    violations = [
+        Violation(found[1], line[found.end() :]) if (found := _FIELD.match(line)) is not None else Violation("", line)
+        for line in lines
+        if errors or _FIELD.match(line) is not None
+    ]
     return ApiError(code, refusal.code, str(refusal), *violations)
 
 

@@ -147,7 +147,7 @@ def _found(name: str, call: CallContext) -> TokenView:
         names.parts_of(name, _OWN) if name.startswith(f"{names.TENANTS}/") else ("", *names.parts_of(name, _PROVIDERS))
     )
     found = next((one for one in tokens_of(call.backend.state, TokensRequest()).tokens if one.id == token), None)
-    if found is None or _owner(found) != tenant:
+    if found is None or (_owner(found) != tenant and not (call.caller.is_provider and not tenant)):
         raise not_found("token", name)
     return found
 

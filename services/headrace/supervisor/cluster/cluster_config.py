@@ -27,7 +27,7 @@ from headrace.contracts.transport.tls import CA, SECURE
 from headrace.health.config import LISTEN, TOKEN
 from headrace.identity.signing import IDENTITY, ISSUER_KEY
 from headrace.supervisor.errors import InstallationError
-from headrace.supervisor.installation import CALLOUT, NO_LOGINS_OF_NATS, ROUTES, Installation, write_whole
+from headrace.supervisor.installation import CALLOUT, LOCAL_SOCKET, NO_LOGINS_OF_NATS, ROUTES, Installation, write_whole
 from headrace.supervisor.launcher.certificates import Certificates, development
 from headrace.supervisor.launcher.ports import LOOPBACK
 from headrace.supervisor.launcher.process_specs import CURRENCY, POSTGRES_DSN, STANDBY, STANDBYS
@@ -234,12 +234,18 @@ def gateway(installation: Installation, said: ClusterConfig) -> str:
 
     host, _, port = said.listen.rpartition(":")
     descriptors = f"{_place(installation, said)}/gateway/{installation.descriptors.name}"
-    return gateway_config(socket_of(installation, said), descriptors, host=host.strip("[]"), port=int(port))
+    socket = socket_of(installation, said)
+    return gateway_config(socket, descriptors, host=host.strip("[]"), port=int(port), local=local_socket_of(socket))
 
 
 def socket_of(installation: Installation, said: ClusterConfig) -> str:
     """Return the socket on which *governance* serves the gateway beside it."""
     return said.socket or f"{_place(installation, said)}/gateway/api.sock"
+
+
+def local_socket_of(socket: str) -> str:
+    """Return the socket of the gateway for the owner, beside the one of *governance*."""
+    return str(Path(socket).with_name(LOCAL_SOCKET))
 
 
 def write(installation: Installation, said: ClusterConfig) -> list[Path]:
@@ -263,8 +269,9 @@ def write(installation: Installation, said: ClusterConfig) -> list[Path]:
         written.append(_written(installation.directory / "nats" / f"{name}.conf", text))
     write_whole(installation.descriptors, descriptors().SerializeToString(deterministic=True), 0o644)
     written.append(_written(installation.gateway_config, gateway(installation, said)))
+    local = local_socket_of(socket_of(installation, said))
     ca = certificates(installation, said).ca
-    installation.write_endpoint(",".join(said.nats), said.api or f"http://{said.listen}", ca)
+    installation.write_endpoint(",".join(said.nats), said.api or f"http://{said.listen}", local, ca)
     return [*written, installation.endpoint]
 
 

@@ -1,8 +1,9 @@
-"""Configuration of the gateway before the API: Envoy, which translates HTTP/JSON and gRPC-Web to gRPC, on one port.
+"""Configuration of the gateway before the API: Envoy, which translates HTTP/JSON and gRPC-Web to gRPC, on one port and a local socket.
 
 Strategy: it is strict, so that the API sees only what its protos define. Unknown paths are 404, known ones with another verb 405, unknown
 query parameters and fields 400; escaped slashes, underscores in headers and requests that are too large or too slow are refused; its own
-answers are the same JSON as the API's errors. It decides nothing about callers: tokens are passed to the API.
+answers are the same JSON as the API's errors. It decides nothing about callers: tokens are passed to the API. It tells the API which
+calls came through the local socket, where the owner's login counts as a token; nothing that a caller sends can say so.
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from headrace.contracts.schemas import protocol
+from headrace.identity.owner import LOCAL
 from headrace.supervisor.launcher.body_schema import script
 
 Config = dict[str, Any]
 
 CLUSTER = "api"
+LOCAL_MODE = 0o600
+"""Permissions of the local socket."""
 HEALTH_PATH = "/healthz"
 REQUEST_BYTES_MAX = 4 * 1024 * 1024
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
@@ -29,9 +33,8 @@ STREAMS_MAX = 128
 
 ANSWER_WITHIN = "65s"
 """Timeout of a request: a little more than the API's own."""
-LONG = frozenset({"WhatIf"})
-LONG_WITHIN = "605s"
-"""Timeout of methods that may take longer."""
+LONG = {"WhatIf": "605s"} | dict.fromkeys(("GetState", "DiffStates", "ExplainJob", "GetUsage", "GetStatement"), "125s")
+"""Timeouts of methods that may take longer."""
 
 HEAP_BYTES_MAX, HEAP_FULL = 1024 * 1024 * 1024, 0.9
 """Maximum of all buffers together in bytes, and the fraction of it from which on requests are refused (503)."""
@@ -76,26 +79,38 @@ class Tls(NamedTuple):
 
 
 def gateway_config(
-    socket: str, descriptors: str, *, host: str, port: int, tls: Tls | None = None, called: str = "headrace"
+    socket: str, descriptors: str, *, host: str, port: int, local: str, tls: Tls | None = None, called: str = "headrace"
 ) -> str:
     """Return the configuration as JSON. `socket`: where the API listens; `descriptors`: the file of `protocol.descriptors()`.
 
-    `called`: the gateway's name in its answer to health checks (`readiness.WHO`).
+    `local`: the socket for the owner of the machine. `called`: the gateway's name in its answer to health checks (`readiness.WHO`).
     """
-    chain: Config = {"filters": [_named("envoy.filters.network.http_connection_manager", _manager(descriptors))]}
+    chain, own_chain = _chain(descriptors, is_local=False), _chain(descriptors, is_local=True)
     if tls is not None:
         chain["transport_socket"] = _named("envoy.transport_sockets.tls", _tls(tls))
         chain["transport_socket_connect_timeout"] = HANDSHAKE_WITHIN
-    listener = {
-        "name": "http",
-        "address": {"socket_address": {"address": host, "port_value": port}},
-        "enable_reuse_port": False,
-        "per_connection_buffer_limit_bytes": REQUEST_BYTES_MAX + 64 * 1024,
-        "filter_chains": [chain],
-    }
+    both = {"per_connection_buffer_limit_bytes": REQUEST_BYTES_MAX + 64 * 1024}
+    listeners = [
+        both
+        | {
+            "name": "http",
+            "address": {"socket_address": {"address": host, "port_value": port}},
+            "enable_reuse_port": False,
+            "filter_chains": [chain],
+        },
+        both
+        | {
+            "name": "local",
+            "address": {"pipe": {"path": local, "mode": LOCAL_MODE}},
+            "filter_chains": [own_chain],
+            # strangers that use up the connections or the memory do not keep the owner out
+            "ignore_global_conn_limit": True,
+            "bypass_overload_manager": True,
+        },
+    ]
     config = {
         "node": {"id": "gateway", "cluster": called},
-        "static_resources": {"listeners": [listener], "clusters": [_cluster(socket)]},
+        "static_resources": {"listeners": listeners, "clusters": [_cluster(socket)]},
         "overload_manager": {
             "refresh_interval": "0.25s",
             "resource_monitors": [_named(_CONNECTIONS, _connections()), _named(_HEAP, _heap())],
@@ -105,6 +120,11 @@ def gateway_config(
         "stats_config": {"stats_matcher": {"inclusion_list": {"patterns": [{"prefix": f"cluster.{CLUSTER}.membership"}]}}},
     }
     return json.dumps(config, indent=2) + "\n"
+
+
+def _chain(descriptors: str, *, is_local: bool) -> Config:
+    manager = _manager(descriptors, is_local=is_local)
+    return {"filters": [_named("envoy.filters.network.http_connection_manager", manager)]}
 
 
 def _connections() -> Config:
@@ -137,7 +157,9 @@ def _tls(tls: Tls) -> Config:
     }
 
 
-def _manager(descriptors: str) -> Config:
+def _manager(descriptors: str, *, is_local: bool) -> Config:
+    said = {"header": {"key": LOCAL, "value": "1"}, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD"}
+    told: Config = {"request_headers_to_add": [said]} if is_local else {"request_headers_to_remove": [LOCAL]}
     return {
         "@type": f"{_TYPE}filters.network.http_connection_manager.v3.HttpConnectionManager",
         "stat_prefix": "http",
@@ -162,7 +184,11 @@ def _manager(descriptors: str) -> Config:
         "request_timeout": "60s",
         "stream_idle_timeout": "120s",
         "local_reply_config": _local_replies(),
-        "route_config": {"name": "routes", "virtual_hosts": [{"name": "all", "domains": ["*"], "routes": list(_routes())}]},
+        "route_config": {
+            "name": "routes",
+            "virtual_hosts": [{"name": "all", "domains": ["*"], "routes": list(_routes())}],
+            **told,
+        },
         "http_filters": [
             _named("envoy.filters.http.health_check", _health()),
             _named("envoy.filters.http.grpc_web", {"@type": f"{_TYPE}filters.http.grpc_web.v3.GrpcWeb"}),
@@ -214,7 +240,8 @@ def _routes() -> Iterator[Config]:
                 "route": {"cluster": CLUSTER, "timeout": "0s", "max_stream_duration": {"grpc_timeout_header_max": "0s"}},
             }
         elif method.name in LONG:
-            long = {"cluster": CLUSTER, "timeout": LONG_WITHIN, "idle_timeout": LONG_WITHIN}
+            within = LONG[method.name]
+            long = {"cluster": CLUSTER, "timeout": within, "idle_timeout": within}
             yield {"match": {"path": protocol.path_of(method)}, "route": long}
     for prefix in (f"/{protocol.PACKAGE}.", "/grpc.health.v1.", "/grpc.reflection."):
         for spoken in _SPOKEN:

@@ -6,6 +6,7 @@ import asyncio
 import ssl
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 from headrace.bus.log import LogError
 from headrace.bus.nats.connection import connect
@@ -65,13 +66,16 @@ async def listens(port: int) -> bool:
     return True
 
 
-async def is_well(port: int, path: str, says: tuple[str, str] = ("", ""), *, tls: bool = False) -> bool:
+async def is_well(place: int | Path, path: str, says: tuple[str, str] = ("", ""), *, tls: bool = False) -> bool:
     """Return whether an HTTP server answers 200 to a GET, and, if `says` is given, with that header, which tells servers apart.
 
-    Over TLS its certificate is not verified.
+    `place`: its port, or its socket. Over TLS its certificate is not verified.
     """
     try:
-        reader, writer = await asyncio.open_connection(LOOPBACK, port, ssl=_any_answer() if tls else None)
+        if isinstance(place, Path):
+            reader, writer = await asyncio.open_unix_connection(place)
+        else:
+            reader, writer = await asyncio.open_connection(LOOPBACK, place, ssl=_any_answer() if tls else None)
     except OSError:
         return False
     try:

@@ -224,7 +224,7 @@ class Up:
 
     async def _start_gateway(self) -> None:
         """Start it on the port asked for, else the last one, else the usual one, else any; another program may take one meanwhile."""
-        tls = self.installation.certificates()
+        tls, local = self.installation.certificates(), self.installation.local_socket()
         for attempt in range(1, GATEWAY_ATTEMPTS + 1):
             last = self.settings.api_port or API_PORT if attempt == 1 else None
             port = choose_port(self._wanted_api_port, last, flag="--api-port")
@@ -232,6 +232,7 @@ class Up:
             (gateway,) = self.children.start(process_specs.gateway(self.installation))
             try:
                 await until_ready(gateway, partial(is_well, port, HEALTH_PATH, ours, tls=tls is not None))
+                await until_ready(gateway, partial(is_well, local, HEALTH_PATH, ours))
             except NotReady:
                 if attempt == GATEWAY_ATTEMPTS or gateway.exit_code is None:  # it runs: this port is ours
                     raise
@@ -242,7 +243,7 @@ class Up:
         self.settings = msgspec.structs.replace(self.settings, api_port=port)
         self.api = f"{scheme}://{self.settings.reached_as}:{port}"
         self.installation.keep_settings(self.settings)
-        self.installation.write_endpoint(self.url, self.api)
+        self.installation.write_endpoint(self.url, self.api, str(local))
         self._say(process_specs.GATEWAY, f"ready    {self.api}")
 
     async def _start_nodes(self, inspector: Inspector) -> None:

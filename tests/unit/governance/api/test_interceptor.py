@@ -75,13 +75,13 @@ def office():
     return Office(state=state, job_index=SimpleNamespace(tenants={"gone": None}), reached=[])
 
 
-async def through(method, request, context, caller=ALICE, serve=None, at=None):
+async def through(method, request, context, caller=ALICE, serve=None, at=None, owner=None):
     """Call a method through the interceptor; what came back."""
 
     async def answer(_request, call):
         return call
 
-    door = AuthInterceptor(at or office(), Verifier(caller))
+    door = AuthInterceptor(at or office(), Verifier(caller), owner=owner)
     return await door.unary(method, serve or answer)(request, context)
 
 
@@ -93,6 +93,27 @@ async def test_who_may_comes_through_and_hears_which_record_the_answer_reflects(
     call = await through("ListJobs", jobs_pb2.ListJobsRequest(parent="tenants/acme"), context)
     assert (call.caller, call.method, call.within, call.tenant) == (ALICE, "ListJobs", 5.0, "acme")
     assert context.initial == ((SEQUENCE, "7"),)
+
+
+class Owner:
+    def caller(self, shown):
+        return ROOT if shown == "password" else None
+
+
+@pytest.mark.parametrize(
+    ("shown", "local", "who"),
+    [
+        ("password", (("headrace-local", "1"),), ROOT),
+        ("good", (("headrace-local", "1"),), ALICE),
+        ("password", (), None),
+        ("other", (("headrace-local", "1"),), None),
+    ],
+)
+async def test_the_owners_login_counts_at_the_local_socket_only_and_a_token_everywhere(shown, local, who):
+    context = Context(("authorization", f"Bearer {shown}"), *local)
+    call = await through("ListJobs", jobs_pb2.ListJobsRequest(parent="tenants/acme"), context, owner=Owner())
+    assert (call.caller if call is not None else None) == who
+    assert (context.ended is None) == (who is not None)
 
 
 @pytest.mark.parametrize("metadata", [(), (("authorization", "good"),), (("authorization", "Bearer bad"),), (GOOD, GOOD)])

@@ -42,7 +42,11 @@ def test_a_defect_is_no_answer():
 def test_a_refused_plan_tells_every_field_at_fault():
     plan = ApplyAnswer(changes=(), errors=("policies[0].limit.gpu: too much", "policy acme/x: R8", "no field here"))
     fault = of_error(Refused("INVALID", "policies[0].limit.gpu: too much (and 2 more)", plan))
-    assert fault.violations == (Violation("policies[0].limit.gpu", "too much"),)
+    assert fault.violations == (
+        Violation("policies[0].limit.gpu", "too much"),
+        Violation("", "policy acme/x: R8"),
+        Violation("", "no field here"),
+    )
 
 
 def test_a_status_travels_with_its_reason_and_its_fields():

@@ -7,21 +7,24 @@ from headrace.contracts.schemas import protocol
 from headrace.supervisor.launcher.gateway import Tls, gateway_config
 
 
-def manager(config):
-    (listener,) = config["static_resources"]["listeners"]
+def manager(config, number=0):
+    listener = config["static_resources"]["listeners"][number]
     return listener["filter_chains"][0]["filters"][0]["typed_config"]
 
 
 def made(**more):
-    return json.loads(gateway_config("/data/api.sock", "/data/api.pb", host="127.0.0.1", port=8080, **more))
+    return json.loads(
+        gateway_config("/data/api.sock", "/data/api.pb", host="127.0.0.1", port=8080, local="/data/local.sock", **more)
+    )
 
 
 def test_it_listens_where_it_is_told_and_nowhere_else():
     config = made()
-    (listener,) = config["static_resources"]["listeners"]
+    listener, local = config["static_resources"]["listeners"]
     (cluster,) = config["static_resources"]["clusters"]
     assert listener["address"]["socket_address"] == {"address": "127.0.0.1", "port_value": 8080}
     assert listener["enable_reuse_port"] is False
+    assert local["address"] == {"pipe": {"path": "/data/local.sock", "mode": 0o600}}
     assert "admin" not in config
     endpoint = cluster["load_assignment"]["endpoints"][0]["lb_endpoints"][0]["endpoint"]
     assert endpoint == {"address": {"pipe": {"path": "/data/api.sock"}}}
@@ -48,7 +51,8 @@ def test_a_stream_has_no_timeout_what_is_long_a_long_one_and_everything_else_has
     timeouts = {json.dumps(route["match"]): route["route"]["timeout"] for route in routes if "route" in route}
     assert timeouts['{"path": "/headrace.v1.Jobs/WatchJobs"}'] == "0s"
     assert timeouts['{"path": "/headrace.v1.Audit/WhatIf"}'] == "605s"
-    assert {value for key, value in timeouts.items() if "WatchJobs" not in key and "WhatIf" not in key} == {"65s"}
+    assert timeouts['{"path": "/headrace.v1.Audit/GetState"}'] == "125s"
+    assert {value for key, value in timeouts.items() if "path" not in key} == {"65s"}
 
 
 def test_connections_that_ask_nothing_end_soon():
@@ -87,3 +91,18 @@ def test_what_waits_in_its_buffers_is_bounded_for_all_together():
         "envoy.overload_actions.stop_accepting_requests",
         {"value": 0.9},
     )
+
+
+def test_only_calls_of_the_local_socket_are_marked_as_such_whatever_the_caller_sends():
+    config = made()
+    public, local = manager(config, 0)["route_config"], manager(config, 1)["route_config"]
+    assert public["request_headers_to_remove"] == ["headrace-local"]
+    assert "request_headers_to_add" not in public
+    (added,) = local["request_headers_to_add"]
+    assert added == {"header": {"key": "headrace-local", "value": "1"}, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD"}
+    assert public["virtual_hosts"] == local["virtual_hosts"]
+
+
+def test_strangers_who_use_up_connections_or_memory_do_not_keep_the_owner_out():
+    local = made()["static_resources"]["listeners"][1]
+    assert (local["ignore_global_conn_limit"], local["bypass_overload_manager"]) == (True, True)

@@ -65,7 +65,8 @@ async def test_who_is_faster_on_a_port_that_nobody_named_keeps_it_and_another_is
     monkeypatch.setattr(whole.children, "start", lambda *_: [SimpleNamespace(exit_code=1)])
     monkeypatch.setattr(whole.children, "stop_last", AsyncMock())
     await whole._start_gateway()
-    assert asked == [(port, "/healthz", (WHO, f"ours on {port}")) for port in (8080, 20_001)]
+    places = [(8080, 8080), (20_001, 20_001), (installation.local_socket(), 20_001)]
+    assert asked == [(place, "/healthz", (WHO, f"ours on {port}")) for place, port in places]
     assert (whole.api, installation.settings().api_port) == ("http://127.0.0.1:20001", 20_001)
 
 

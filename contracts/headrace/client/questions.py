@@ -1,0 +1,266 @@
+"""What a client asks: jobs, queues, pools, nodes, documents, books, history. One method for each question, over the API."""
+
+from __future__ import annotations
+
+import time
+from base64 import b64decode
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from headrace.client import answers, past_answers
+from headrace.client.api import Api, part
+from headrace.client.errors import Refused, Unreachable
+from headrace.client.feed import FeedFact
+from headrace.contracts.messages.audit import AuditAnswer, AuditRequest
+from headrace.contracts.messages.history import DiffRequest, DiffView, LedgerPoint, PastView
+from headrace.contracts.messages.orders import LogsAnswer
+from headrace.contracts.messages.queries import GetAnswer, RecordsAnswer, StoredRecord
+from headrace.contracts.messages.usage import StatementRequest, UsageAnswer, UsageRequest
+from headrace.contracts.values.ids import IdError, is_job_id, split_job_key
+
+if TYPE_CHECKING:
+    from headrace.contracts.messages.explanation import WhyView
+    from headrace.contracts.messages.queries import FactView, JobView, NodeView, PoolView, QueueView
+
+PAGE = 1_000
+LONG = 130.0
+"""Timeout in seconds of questions about the past and about the books."""
+
+
+class Questions:
+    """The questions of a client; see `client.Client`."""
+
+    tenant: str
+    user: str
+    api: Api | None
+
+    @property
+    def called(self) -> Api:
+        """The API. Raises Unreachable if its address is unknown."""
+        if self.api is None:
+            raise Unreachable(
+                "the API's address or token is unknown: set HEADRACE_SERVER to https://HOST:PORT, and HEADRACE_TOKEN"
+            )
+        return self.api
+
+    async def job_of(self, name: str, digest: str = "") -> JobView:
+        """One job with all its attempts, by its id or key."""
+        return answers.job(await self.called.get(self.job_path(name), {"digest": digest}))
+
+    async def jobs(
+        self,
+        *,
+        states: Sequence[str] = (),
+        queue: str = "",
+        user: str = "",
+        limit: int = 1_000,
+        name: str = "",
+        labels: Mapping[str, str] | None = None,
+    ) -> tuple[JobView, ...]:
+        """The tenant's jobs, newest first, at most `limit`; empty arguments do not filter. `name` is a pattern with `*` and `?`."""
+        any_state = " OR ".join(f"state = {_quoted(state)}" for state in states)
+        conditions = [f"({any_state})"] if any_state else []
+        conditions += [f"{field} = {_quoted(text)}" for field, text in (("queue", queue), ("user", user)) if text]
+        query = {
+            "filter": " AND ".join(conditions),
+            "name_pattern": name,
+            "labels": [f"{key}={value}" for key, value in (labels or {}).items()],
+        }
+        found = await self._list(f"{self._parent}/jobs", "jobs", query, limit)
+        return tuple(map(answers.job, found))
+
+    async def why(self, job: str, *, sequence: int = 0, at: int = 0) -> WhyView:
+        """Why a job waits, or how it ended (R22); optionally as of ledger record `sequence`, or at a time `at` (microseconds)."""
+        if sequence < 0 or at < 0:
+            raise Refused("INVALID", "sequence, at: neither is less than 0")
+        query = {"at_sequence": sequence, "at_time": moment_text(at)}
+        return answers.why(await self.called.get(f"{self.job_path(job)}:explain", query, LONG))
+
+    async def facts(self, job: str) -> tuple[FactView, ...]:
+        """The facts about a job, one line each."""
+        said = await self.called.get(f"{self.job_path(job)}/facts")
+        return tuple(map(answers.fact, said.get("facts", ())))
+
+    async def logs(self, job: str, *, offset: int = 0, attempt: int = 0, rank: int = 0) -> LogsAnswer:
+        """A part of an attempt's output (0: the latest attempt) from `offset` (bytes) on, as stored on its node."""
+        query = {"offset": offset, "attempt": attempt, "rank": rank}
+        said = await self.called.get(f"{self.job_path(job)}/logs", query)
+        return LogsAnswer(
+            data=said.get("text", ""), next_offset=int(said.get("next_offset", 0)), ended=said.get("ended", False)
+        )
+
+    async def queues(self) -> tuple[QueueView, ...]:
+        """The tenant's queues, and the usage of their policies."""
+        return tuple(map(answers.queue, await self._list(f"{self._parent}/queues", "queues")))
+
+    async def pools(self) -> tuple[PoolView, ...]:
+        """The pools that the caller sees, and their free amounts."""
+        return tuple(map(answers.pool, await self._list("/v1/pools", "pools")))
+
+    async def nodes(self) -> tuple[NodeView, ...]:
+        """The nodes that the caller sees."""
+        return tuple(map(answers.node, await self._list("/v1/nodes", "nodes")))
+
+    async def documents(self, kind: str, name: str = "") -> GetAnswer:
+        """Documents of a kind in force, or those of one name."""
+        said = await self.called.get("/v1/documents", {"kind": kind, "name": name})
+        return GetAnswer(documents=tuple(map(answers.document, said.get("documents", ()))))
+
+    async def usage(self, request: UsageRequest, *, all_tenants: bool = False) -> AsyncIterator[UsageAnswer]:
+        """The books, page by page; later pages are as of the time of the first."""
+        query: dict[str, object] = {
+            "since": moment_text(request.since),
+            "until": moment_text(request.until),
+            "by": request.by,
+            "per": request.per,
+            "timezone": request.timezone,
+        }
+        while True:
+            said = await self.called.get("/v1/usage" if all_tenants else f"{self._parent}/usage", query, LONG)
+            yield UsageAnswer(
+                through=int(said.get("sequence") or 0),
+                rows=tuple(map(past_answers.usage_row, said.get("lines", ()))),
+                now=answers.moment(said.get("time")),
+                currency=said.get("currency", ""),
+                warnings=tuple(said.get("warnings", ())),
+                more=said.get("next_page_token", ""),
+            )
+            query["page_token"] = said.get("next_page_token", "")
+            if not query["page_token"]:
+                return
+
+    async def statement(self, request: StatementRequest) -> tuple[str, bool]:
+        """The text of the tenant's statement of a month, and whether it is final."""
+        query: dict[str, object] = {"month": request.month, "timezone": request.timezone, "form": request.form}
+        text = ""
+        while True:
+            said = await self.called.get(f"{self._parent}/statement", query, LONG)
+            text += said.get("text", "")
+            query["page_token"] = said.get("next_page_token", "")
+            if not query["page_token"]:
+                return text, said.get("final", False)
+
+    async def audit_lines(self, request: AuditRequest, *, all_tenants: bool = False) -> AsyncIterator[AuditAnswer]:
+        """The facts that the caller may read, page by page; `next` is not 0 if another page follows."""
+        query: dict[str, object] = {
+            "since": moment_text(request.since),
+            "until": moment_text(request.until),
+            "job": request.job,
+            "user": request.user,
+            "node": request.node,
+            "kinds": request.kinds,
+            "causes": request.causes,
+            "page_size": min(request.limit, PAGE),
+        }
+        while True:
+            said = await self.called.get("/v1/audit/lines" if all_tenants else f"{self._parent}/audit/lines", query, LONG)
+            lines = tuple(map(past_answers.audit_line, said.get("lines", ())))
+            through, token = int(said.get("sequence") or 0), said.get("next_page_token", "")
+            yield AuditAnswer(through=through, lines=lines, next=(lines[-1].sequence if lines else through) if token else 0)
+            query["page_token"] = token
+            if not token:
+                return
+
+    async def state(self, at: LedgerPoint, *, all_tenants: bool = False) -> AsyncIterator[PastView]:
+        """The state at a position, page by page; those after the first have jobs only."""
+        query = {"at": _point_text(at), "page_size": PAGE, "parent": "" if all_tenants else f"tenants/{self.tenant}"}
+        while True:
+            page = past_answers.past(await self.called.get("/v1/audit/state", query, LONG))
+            yield page
+            if not page.next:
+                return
+            query["page_token"] = page.next
+
+    async def diff(self, request: DiffRequest, *, all_tenants: bool = False) -> DiffView:
+        """The differences between two positions."""
+        query = {
+            "before": _point_text(request.before),
+            "after": _point_text(request.after),
+            "parent": "" if all_tenants else f"tenants/{self.tenant}",
+        }
+        return past_answers.difference(await self.called.get("/v1/audit/state:diff", query, LONG))
+
+    async def records(self, after: int) -> RecordsAnswer:
+        """A page of the ledger as it was written, from the record after `after` on; for the provider."""
+        said = await self.called.get("/v1/audit/records", {"after": after, "page_size": PAGE, "exact": True})
+        return RecordsAnswer(
+            tip=int(said.get("sequence") or 0),
+            records=tuple(
+                StoredRecord(
+                    sequence=int(one["sequence"]),
+                    subject=one.get("subject", ""),
+                    stamped=answers.moment(one.get("store_time")),
+                    payload=b64decode(one.get("payload", "")),
+                )
+                for one in said.get("records", ())
+            ),
+        )
+
+    async def watched(self, job: str) -> AsyncIterator[FeedFact]:
+        """The facts about a job from now on, as the API streams them; the stream may end before the job does."""
+        tenant, _, job_id = self.owner_of(job)
+        async for event in self.called.lines(f"/v1/tenants/{part(tenant)}/jobs:watch", {"job": job_id}):
+            said = event.get("result", event)
+            if said.get("type") not in ("job", "alive", None):
+                yield FeedFact(
+                    said["type"],
+                    answers.moment(said.get("time")),
+                    int(said.get("sequence", 0)),
+                    int(said.get("number", 0)),
+                    answers.plain(said.get("fact", {})),
+                )
+
+    async def identify(self) -> None:
+        """Learn from the API whom the token speaks for, if it does not say it itself."""
+        if self.api is not None and not (self.tenant and self.user):
+            said = await self.api.get("/v1/me")
+            self.tenant = self.tenant or said.get("tenant", "") or "default"
+            self.user = self.user or said.get("handle", "")
+
+    def job_path(self, job: str) -> str:
+        """Path of a job in the API, by its id or key."""
+        if is_job_id(job):
+            return f"{self._parent}/jobs/{job}"
+        tenant, user, job_id = self.owner_of(job)
+        return f"/v1/tenants/{part(tenant)}/jobs/{part(user)}.{job_id}"
+
+    def owner_of(self, job: str) -> tuple[str, str, str]:
+        """(tenant, user, id) of a job, by its id (of this user) or key. Raises Refused if malformed."""
+        if is_job_id(job):
+            return self.tenant, self.user, job
+        try:
+            return split_job_key(job)
+        except IdError:
+            raise Refused("INVALID", f"job: invalid job id {job!r}: use a lower-case ULID of 26 characters") from None
+
+    @property
+    def _parent(self) -> str:
+        return f"/v1/tenants/{part(self.tenant)}"
+
+    async def _list(
+        self, path: str, field: str, query: Mapping[str, object] | None = None, limit: int | None = None
+    ) -> list[Any]:
+        """The elements of a list, over as many pages as it takes."""
+        asked, found = dict(query or {}), list[Any]()
+        while True:
+            asked["page_size"] = PAGE if limit is None else min(PAGE, limit - len(found))
+            said = await self.called.get(path, asked)
+            found += said.get(field, ())
+            asked["page_token"] = said.get("next_page_token", "")
+            if not asked["page_token"] or (limit is not None and len(found) >= limit):
+                return found
+
+
+def moment_text(microseconds: int) -> str:
+    """A time as RFC 3339, exact; empty for 0."""
+    seconds, rest = divmod(microseconds, 1_000_000)
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{rest:06d}Z" if microseconds else ""
+
+
+def _point_text(point: LedgerPoint) -> str:
+    return str(point.sequence) if point.sequence else moment_text(point.at)
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
