@@ -190,7 +190,7 @@ class Api:
             case TimeoutError():
                 return f"{called} does not answer; {LOOK}"
         why = error.strerror or str(error)
-        return f"the API does not answer at {called} ({why}). Is Headrace up? {LOOK}"
+        return f"the API does not answer at {called} ({why}). Is Headrace up? `headrace up` starts it; {LOOK}"
 
     @contextlib.contextmanager
     def _broken(self, opened: _Open) -> Iterator[None]:
