@@ -80,9 +80,9 @@ def _make_logins(folder: Path, groups: Sequence[Group]) -> None:
 
 
 def cpu_seconds(folder: Path) -> dict[str, float]:
-    """CPU-seconds used so far by each part of the installation, with all its children, also those that have ended."""
+    """CPU-seconds used so far by each process of the installation, with all its children, also those that have ended."""
     running = read_running(Installation(folder))
-    parts = {child.name: child.pid for child in running.children} if running is not None else {}
+    parts = {child.process_name: child.pid for child in running.children} if running is not None else {}
     if (folder / FLEET).exists():
         parts[FLEET] = int((folder / FLEET).read_text("utf-8"))
     used: dict[str, float] = {}

@@ -108,13 +108,13 @@ class Memory:
         self.after = dict(self.before)
 
     def look(self) -> dict[str, int]:
-        """Now, by part."""
+        """Now, by process."""
         running = read_running(Installation(self._folder))
         found: dict[str, int] = {}
         for child in running.children if running is not None else ():
             try:
                 process = psutil.Process(child.pid)
-                found[child.name] = process.memory_info().rss
+                found[child.process_name] = process.memory_info().rss
                 if child.name == "postgres":  # its pages are shared: those of its own count once
                     found[child.name] = sum(
                         one.memory_info().rss - one.memory_info().shared for one in [process, *process.children()]

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from headrace.host.layouts import SHARING
 from headrace.supervisor.cluster.cluster_config import ClusterConfig, environments
 from headrace.supervisor.installation import Installation
 from tests.architecture.command_words import understood
@@ -58,6 +59,7 @@ def check_command(words: list[str]) -> None:
     if program == "python":
         assert words[1:3] == ["-P", "-m"]
         assert words[3].removeprefix("headrace.") in modules()
+        assert set(words[4:]) <= set(SHARING)
     if program == "headrace":
         assert understood(words[1:]), words
     if program == "envoy":
@@ -70,6 +72,10 @@ def test_a_unit_runs_what_there_is_with_an_environment_that_is_written(unit, wri
     for key, value in said:
         if key == "ExecStart":
             check_command(value.split())
+        if key == "Environment" and value.startswith("HEADRACE_ENVIRONMENT__"):
+            service, _, file = value.removeprefix("HEADRACE_ENVIRONMENT__").partition("=")
+            assert service.lower() in dict(said)["ExecStart"].split()
+            assert file.rpartition("/")[2].removesuffix(".env") in written
         if key == "EnvironmentFile" and value.startswith("/var/lib/headrace/"):
             name = value.rpartition("/")[2].removesuffix(".env")
             assert {name.replace("%i", "1"), name.replace("%i", "2")} <= set(written)
@@ -147,12 +153,17 @@ def test_every_container_of_compose_runs_what_there_is(written):
         assert set(part.get("depends_on") or ()) <= set(parts)
         volumes = {volume.partition(":")[0] for volume in part["volumes"]}
         assert volumes <= set(compose["volumes"]), name
-        file = part.get("environment", {}).get("HEADRACE_ENVIRONMENT", "")
-        if file:
-            own = file.rpartition("/")[2].removesuffix(".env")
-            assert part["command"][-1] == f"headrace.{own.partition('@')[0]}"
-            assert f"http://127.0.0.1:{port_of(written[own])}/livez" in part["healthcheck"]["test"][-1]
-            used.add(own)
+        files = {key: value for key, value in part.get("environment", {}).items() if key.startswith("HEADRACE_ENVIRONMENT")}
+        owns = [file.rpartition("/")[2].removesuffix(".env") for file in files.values()]
+        if len(owns) == 1:
+            assert part["command"][-1] == f"headrace.{owns[0].partition('@')[0]}"
+        elif owns:
+            hosted = [own.partition("@")[0] for own in owns]
+            assert part["command"][-1 - len(hosted) :] == ["headrace.host", *hosted]
+            assert list(files) == [f"HEADRACE_ENVIRONMENT__{name.upper()}" for name in hosted]
+        if owns:
+            assert f"http://127.0.0.1:{port_of(written[owns[0]])}/livez" in part["healthcheck"]["test"][-1]
+            used.update(owns)
     assert used == set(written)
     published = {name: part["ports"] for name, part in parts.items() if "ports" in part}
     assert published == {"gateway": ["127.0.0.1:8080:8080"], "nats": ["127.0.0.1:4222:4222"]}
@@ -215,6 +226,6 @@ def test_every_file_that_the_page_for_operators_names_is_there():
     text = (DEPLOY / "README.md").read_text("utf-8")
     links = re.findall(r"\]\(([^)]+)\)", text)
     assert [link for link in links if not (DEPLOY / link).exists()] == []
-    named = set(re.findall(r"HEADRACE_[A-Z_]+[A-Z]", text))
+    named = {name.partition("__")[0] for name in re.findall(r"HEADRACE_[A-Z_]+[A-Z]", text)}
     known = {word for path in sources() for word in re.findall(r"\"(HEADRACE_[A-Z_]+)\"", Path(ROOT, path).read_text("utf-8"))}
     assert named - known - {"HEADRACE_TOKEN", "HEADRACE_COMPILED"} == set()  # people's own; what builds the services

@@ -22,6 +22,7 @@ SHELLS = (
     "headrace.health",  # answers over HTTP
     "headrace.archive",  # reads and writes files
     "headrace.service",  # the loop around a pure decider
+    "headrace.host",  # starts services as a process
     "headrace.supervisor",  # starts and watches processes
     "headrace.cli",  # speaks to people
     "headrace.demo",  # plays the worked example with real processes
@@ -70,6 +71,7 @@ SHELLS = (
     "headrace.views.queries",  # answers
     "headrace.views.past_queries",  # answers
     "headrace.views.history_backfill",  # reads the ledger again
+    "headrace.views.live_views",  # hears nodes
     "headrace.audit.snapshotter",  # follows the ledger, keeps objects
     "headrace.audit.ledger_writer",  # appends
     "headrace.feed.sealed_text_cache",  # opens sealed texts, which takes a key from the store

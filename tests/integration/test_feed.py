@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+from headrace.bus.follower import Follower
 from headrace.bus.log import LogUnavailable
 from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.bus.nats.streams import ensure_streams
@@ -19,6 +20,8 @@ from headrace.contracts.messages.queries import Answer, FactView, JobRequest, Jo
 from headrace.contracts.transport.codec import decode, encode
 from headrace.contracts.transport.subjects import FEED_STREAM, LEDGER_STREAM, node_logs, node_query, orders, query
 from headrace.feed.service import KEYS, Feed
+from headrace.service.fold import LedgerFold, wall_clock
+from headrace.service.task_group import together
 from tests.integration.writers import Writers, job
 from tests.patience import PATIENCE
 
@@ -70,8 +73,10 @@ async def feed(login, writers, keyring):
     """A feed at work."""
     connection = await login("feed")
     logs = (JetStreamLog(connection, LEDGER_STREAM), JetStreamLog(connection, FEED_STREAM))
-    feed = Feed(connection, *logs, keyring.open)
-    task = asyncio.create_task(feed.run())
+    follower = Follower(logs[0], LedgerFold(), wall_clock)
+    feed = Feed(connection, follower, *logs, keyring.open)
+    await feed.find_place()
+    task = asyncio.create_task(together(follower.run(), feed.run()))
     async with asyncio.timeout(PATIENCE):
         await feed.caught_up.wait()
     yield feed

@@ -33,9 +33,10 @@ from headrace.contracts.messages.queries import (
 )
 from headrace.contracts.transport.codec import decode, decode_record, encode
 from headrace.contracts.transport.subjects import LEDGER_STREAM, query
-from headrace.governance.service import main
+from headrace.governance.service import prepare
 from headrace.health.health import Health
 from headrace.nats_client.connection import Connection
+from headrace.service.hosting import Part, alone
 from tests.patience import PATIENCE
 
 TWO_TEAMS = Path("deploy/examples/two-teams.yaml")
@@ -45,7 +46,7 @@ TWO_TEAMS = Path("deploy/examples/two-teams.yaml")
 async def governance(connection: Connection, tmp_path: Path) -> AsyncIterator[asyncio.Task[None]]:
     """The service in this process."""
     service = Service("governance", connection, tmp_path, structlog.get_logger(), Health("governance"))
-    task = asyncio.create_task(main(service))
+    task = asyncio.create_task(alone(Part(prepare))(service))
     try:
         yield task
     finally:

@@ -28,9 +28,11 @@ if TYPE_CHECKING:
 
 
 PROGRAM = '''
+import asyncio
 import time
 from headrace.bus.writer_chain import Chain
 from headrace.bus.nats.jetstream import JetStreamLog
+from headrace.bus.follower import Follower
 from headrace.bus.loop import Draft, ServiceLoop
 from headrace.bus.process import run_service, settle
 from headrace.contracts.transport.codec import decode_record
@@ -60,8 +62,10 @@ class EveryOther:
 
 async def main(service):
     log, fold = JetStreamLog(service.connection, "LEDGER"), Fold()
-    await ServiceLoop(log, fold, lambda: time.time_ns() // 1000, chain=Chain(log, "governance", "1"),
-                      decider=EveryOther(fold), at_tip=settle).run()
+    follower = Follower(log, fold, lambda: time.time_ns() // 1000)
+    follower.before_first.append(settle)
+    loop = ServiceLoop(follower, log, Chain(log, "governance", "1"), EveryOther(fold))
+    await asyncio.gather(follower.run(), loop.run())
 
 run_service("governance", main)
 '''

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from pathlib import Path
 
@@ -39,7 +40,7 @@ def asking(jobs: int) -> pb.WhatIfRequest:
 
 @pytest.fixture
 def call() -> CallContext:
-    known = {"state": State(), "clock": lambda: 7 * SECOND}
+    known = {"state": State(), "clock": lambda: 7 * SECOND, "environment": os.environ}
     return CallContext(
         Caller(Role.PROVIDER_ADMIN, "default", "root"), "WhatIf", 300.0, ApiContext(*map(known.get, ApiContext._fields))
     )

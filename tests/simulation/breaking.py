@@ -10,7 +10,7 @@ from headrace.contracts.transport.codec import encode
 from headrace.contracts.transport.subjects import ledger, node_writer
 from headrace.node_executor.core import vocabulary as v
 from tests.simulation.clockwork import OUTSIDE, Process
-from tests.simulation.plan import SERVICES, Fault
+from tests.simulation.plan import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,7 +41,7 @@ class Breaking:
         blow: Callable[[Fault], None] | None = getattr(self, "_" + fault.kind, None)
         if blow is None:
             raise ValueError(f"there is no fault {fault.kind!r}")
-        if fault.target not in ("nats", *self.world.machines, *self.world.processes):
+        if self.world.home(fault.target) not in ("nats", *self.world.machines, *self.world.processes):
             return
         self.world.counts[f"fault: {fault.kind}"] += 1
         blow(fault)
@@ -54,7 +54,7 @@ class Breaking:
     def _crash(self, fault: Fault) -> None:
         process = self.world.alive(fault.target)
         if process is not None:
-            self.world.struck.setdefault(fault.target, self.world.loop.time())
+            self.world.struck.setdefault(process.name, self.world.loop.time())
             self.world.kill(process)
         self._later(fault, self._start, fault.target)
 
@@ -62,7 +62,7 @@ class Breaking:
         process = self.world.alive(fault.target)
         if process is not None:
             process.crash_in = fault.amount
-            self._after[fault.target] = fault.span / 1_000_000
+            self._after[process.name] = fault.span / 1_000_000
 
     def crashed(self, process: Process) -> None:
         """It has come to the step at which it was to die."""
@@ -124,7 +124,7 @@ class Breaking:
         """
         world, loop = self.world, self.world.loop
         world.network.go_down()
-        for name in SERVICES:
+        for name in world.services:
             for process in world.processes.get(name, ()):
                 if process.alive:
                     world.struck.setdefault(name, loop.time())
@@ -144,7 +144,7 @@ class Breaking:
         world.network.come_up()
         world.network.streams_away_until = max(world.network.streams_away_until, world.loop.time() + ELECTS * draw())
         far = draw() < FAR
-        for name in (*SERVICES, *world.machines):
+        for name in (*world.services, *world.machines):
             late = RISES if far and name in world.machines else 0.0
             world.loop.call_later(late + RISES * draw(), self._start_anew, name, far, context=OUTSIDE.context)
 
@@ -159,8 +159,9 @@ class Breaking:
     # Machines
 
     def _clock(self, fault: Fault) -> None:
-        self._set_clock(fault.target, self.world.ahead.get(fault.target, 0) + fault.amount)
-        self._later(fault, self._set_clock, fault.target, 0)
+        name = self.world.home(fault.target)
+        self._set_clock(name, self.world.ahead.get(name, 0) + fault.amount)
+        self._later(fault, self._set_clock, name, 0)
 
     def _set_clock(self, name: str, ahead: int) -> None:
         self.world.ahead[name] = ahead

@@ -15,7 +15,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+from headrace.host.layouts import APART, LAYOUTS
 from tests.simulation.plan import Plan, draw, read, write
 from tests.simulation.shrinking import shrink, sort_of
 from tests.simulation.world import Outcome, play
@@ -23,9 +25,9 @@ from tests.simulation.world import Outcome, play
 TOLD_EVERY = 2.0
 
 
-def run(seed: str, *, hashes: bool = False) -> Outcome:
-    """One seed."""
-    return play(draw(seed), hashes=hashes)
+def run(seed: str, **how: Any) -> Outcome:
+    """One seed; `how`: see `World`."""
+    return play(draw(seed), **how)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -34,25 +36,23 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seeds", type=int, default=1_000, help="how many")
     parser.add_argument("--first", type=int, default=1, help="the first of them")
     parser.add_argument("--plan", type=Path, help="play this file instead")
+    parser.add_argument("--layout", choices=LAYOUTS, default=APART, help="which services share a process")
     parser.add_argument("--out", type=Path, default=Path(), help="where files of broken promises go")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
     parser.add_argument("--hashes", action="store_true", help="compare the whole state before and after each decision")
     options = parser.parse_args(arguments)
+    how = {"layout": options.layout, "hashes": options.hashes}
     if options.plan is not None:
-        return _again(options.plan, hashes=options.hashes)
+        return _again(options.plan, how)
     began, cpu = time.monotonic(), time.process_time()
-    outcomes = list(
-        _played(
-            [str(seed) for seed in range(options.first, options.first + options.seeds)], partial(run, hashes=options.hashes)
-        )
-    )
+    outcomes = list(_played([str(seed) for seed in range(options.first, options.first + options.seeds)], partial(run, **how)))
     seconds, spent = time.monotonic() - began, time.process_time() - cpu + _children()
     _tell(outcomes, seconds, spent)
     if options.json:
         options.json.write_text(json.dumps(_figures(outcomes, seconds, spent), indent=2) + "\n", encoding="utf-8")
     broken = [outcome for outcome in outcomes if outcome.violations]
     for outcome in broken[:3]:
-        _make_small(outcome, options.out, hashes=options.hashes)
+        _make_small(outcome, options.out, how)
     return 1 if broken else 0
 
 
@@ -115,25 +115,25 @@ def _tell(outcomes: list[Outcome], seconds: float, cpu: float) -> None:
     print(f"violations      {violations}")
 
 
-def _make_small(outcome: Outcome, folder: Path, *, hashes: bool) -> None:
+def _make_small(outcome: Outcome, folder: Path, how: dict[str, Any]) -> None:
     sort = sort_of(outcome.violations[0])
     print(f"\nseed {outcome.seed}: {outcome.violations[0]}", flush=True)
-    plan = shrink(draw(outcome.seed), lambda plan: _fails(plan, sort, hashes=hashes))
+    plan = shrink(draw(outcome.seed), lambda plan: _fails(plan, sort, how))
     path = folder / f"simulation-{outcome.seed}.json"
     write(plan, path)
     sizes = (
         f"{len(plan.faults)} faults, {len(plan.acts)} acts, {len(plan.again)} repeated requests, {len(plan.jobs)} jobs, "
         f"{sum(row.count for row in plan.nodes)} nodes"
     )
-    print(f"made small: {sizes}; play it again with: make sim PLAN={path}")
+    print(f"made small: {sizes}; play it again with: make sim PLAN={path} LAYOUT={how['layout']}")
 
 
-def _fails(plan: Plan, sort: str, *, hashes: bool) -> bool:
-    return any(sort_of(violation) == sort for violation in play(plan, hashes=hashes).violations)
+def _fails(plan: Plan, sort: str, how: dict[str, Any]) -> bool:
+    return any(sort_of(violation) == sort for violation in play(plan, **how).violations)
 
 
-def _again(path: Path, *, hashes: bool) -> int:
-    outcome = play(read(path), hashes=hashes)
+def _again(path: Path, how: dict[str, Any]) -> int:
+    outcome = play(read(path), **how)
     print(f"{outcome.facts} facts in {outcome.seconds:.0f} s, digest {outcome.digest}, violations {len(outcome.violations)}")
     for violation in outcome.violations:
         print(f"  {violation}")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from msgspec import structs
+from msgspec import structs, to_builtins
 
 from headrace.admission import decide as deciding
 from headrace.admission.decide import Admission
@@ -16,10 +17,11 @@ from headrace.admission.judge import judge
 from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.bus.nats.streams import STREAMS
 from headrace.contracts import facts as f
-from headrace.contracts.transport.codec import decode_submit
+from headrace.contracts.transport.codec import decode_record, decode_submit
 from headrace.contracts.transport.subjects import SUBMIT_STREAM
 from headrace.contracts.values.amounts import GPU, GPU_UNITS
 from headrace.domain.fold.apply import HANDLERS
+from headrace.host.layouts import APART, DEFAULT, TOGETHER
 from headrace.node_executor.core import lease as life
 from headrace.node_executor.core import node as nodes
 from headrace.node_executor.reporting.journal import Journal
@@ -50,6 +52,52 @@ def test_whatever_goes_wrong_no_promise_is_broken_and_all_comes_to_its_end(seed)
 def test_no_decision_of_any_service_changes_the_state_that_it_reads():
     outcome = play(draw("6"), hashes=True)
     assert (outcome.violations, outcome.digest) == ([], play(draw("6")).digest)
+
+
+@pytest.mark.parametrize("layout", [DEFAULT, TOGETHER])
+@pytest.mark.parametrize("seed", SEEDS[:3])
+def test_services_that_share_a_process_break_no_promise_either(seed, layout):
+    outcome = play(draw(seed), layout=layout)
+    assert outcome.violations == []
+    assert outcome.facts > 100
+
+
+def facts_of(plan, layout):
+    """The facts of each writer in their order, without moments, which hang on how long messages take."""
+    worlds = []
+    assert play(plan, worlds.append, layout=layout).violations == []
+    facts = defaultdict(list)
+    for message in worlds[0].network.ledger.messages_after(0):
+        record = decode_record(message.payload)
+        facts[record.by] += [without_moments(to_builtins(fact)) for fact in record.facts]
+    return facts
+
+
+def without_moments(value):
+    if isinstance(value, dict):
+        return {key: without_moments(one) for key, one in value.items() if not (isinstance(one, int) and one > 1_000 * SECOND)}
+    return list(map(without_moments, value)) if isinstance(value, (list, tuple)) else value
+
+
+def test_without_faults_each_layout_states_the_same_facts():
+    jobs = tuple(
+        Job(
+            (2 + 10 * number) * SECOND,
+            Submit(name=f"job{number}", queue="ml/one", tenant="default", user=("ann", "bob")[number % 2]),
+            Behaviour(duration=(33 + 110 * (number % 3)) * SECOND // 10, exit_code=number % 4 // 3),
+        )
+        for number in range(6)
+    )
+    nodes = Nodes(name="n", labels={"site": "hall"}, gpus=1, gpu_model="H100-80GB", cpus=4, count=2)
+    plan = Plan(seed="quiet", until=90 * SECOND, documents=HALL, nodes=(nodes,), jobs=jobs)
+    apart = facts_of(plan, APART)
+    assert {by: len(facts) for by, facts in apart.items() if not by.startswith("node.")} == {
+        "governance": 5,
+        "admission": 14,
+        "allocator": 12,
+    }
+    assert facts_of(plan, DEFAULT) == apart
+    assert facts_of(plan, TOGETHER) == apart
 
 
 def test_a_seed_gives_the_same_bytes_in_any_process():

@@ -25,22 +25,23 @@ from headrace.admission import service as admission
 from headrace.allocator import service as allocator
 from headrace.bus.log import LogBroken, LogError
 from headrace.bus.loop import Fenced, ServiceLoop
-from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.bus.process import Service
 from headrace.contracts.facts import InstallationLevelV1
 from headrace.contracts.facts.levels import LEVEL, RELEASES
 from headrace.contracts.facts.records import Record
 from headrace.contracts.facts.writers import GOVERNANCE
 from headrace.contracts.transport.codec import encode
-from headrace.contracts.transport.subjects import FEED_STREAM, LEDGER_STREAM, ledger
+from headrace.contracts.transport.subjects import ledger
 from headrace.contracts.values.ids import lease_id
 from headrace.domain.state.state import State
 from headrace.feed import service as feed
 from headrace.governance import service as governance
 from headrace.health.health import Health
+from headrace.host.layouts import APART, LAYOUTS, process_name
 from headrace.preemption import service as preemption
-from headrace.service import deciding
+from headrace.service import deciding, hosting
 from headrace.service.fold import LedgerFold
+from headrace.service.hosting import Part
 from headrace.simulate.names import numbered
 from headrace.simulate.world import as_law
 from tests.properties.unchanged import Unchanged
@@ -48,8 +49,8 @@ from tests.simulation.breaking import Breaking
 from tests.simulation.clockwork import OUTSIDE, Clockwork, Process, Spinning, current
 from tests.simulation.machines import Machine
 from tests.simulation.network import Network, SimulatedConnection
-from tests.simulation.nodes import clock_of, serve
-from tests.simulation.plan import SERVICES, Plan
+from tests.simulation.nodes import serve
+from tests.simulation.plan import Plan
 from tests.simulation.users import Users
 from tests.simulation.watch import Watch
 
@@ -65,6 +66,16 @@ REFUSES = frozenset({"refuse", "disk", "device"})
 """Faults after which a node may refuse what it should start."""
 NO_TROUBLE = frozenset({"clock_ahead", "clock_jumped", "void_record"})
 """Errors that a service may log: they speak of what was done to it."""
+
+
+PARTS = {
+    "admission": Part(admission.prepare),
+    "allocator": allocator.PART,
+    "preemption": preemption.PART,
+    "governance": Part(governance.prepare),
+    "feed": feed.PART,
+}
+"""The services without their intake: users publish into SUBMIT."""
 
 
 class Outcome(NamedTuple):
@@ -107,11 +118,15 @@ class Seals:
 
 
 class World:
-    """See above. `hashes`: the whole state of a service is compared before and after each of its decisions, which takes long."""
+    """See above. `layout`: which services share a process (`headrace.host.layouts`). `hashes`: the whole state of a service is compared
+    before and after each of its decisions, which takes long.
+    """
 
-    def __init__(self, plan: Plan, *, hashes: bool = False) -> None:
+    def __init__(self, plan: Plan, layout: str = APART, *, hashes: bool = False) -> None:
         self.plan = plan
         self.hashes = hashes
+        self.services = {process_name(services): services for services in LAYOUTS[layout]}
+        self._homes = {service: name for name, services in self.services.items() for service in services}
         self.random = Random(f"world/{plan.seed}")
         self.loop = Clockwork(Random(f"order/{plan.seed}"))
         self.watch = Watch()
@@ -173,7 +188,7 @@ class World:
         for row in self.plan.nodes:
             for name in numbered(row.name, row.count):
                 self.add_machine(name, row)
-        for name in (*SERVICES, *self.machines):
+        for name in (*self.services, *self.machines):
             self.launch(name)
         self.users.begin()
         self.watch.troubled = {fault.target for fault in self.plan.faults if fault.kind in REFUSES}
@@ -220,8 +235,13 @@ class World:
 
     # Processes
 
+    def home(self, name: str) -> str:
+        """The process that a service is in; anything else is a process of its own."""
+        return self._homes.get(name, name)
+
     def launch(self, name: str, *, beside: bool = False) -> None:
         """Start it, unless it runs; `beside`: even then."""
+        name = self.home(name)
         if self.over or (self.alive(name) is not None and not beside):
             return
         process = Process(name, self._ended)
@@ -229,7 +249,7 @@ class World:
         process.on_crash = self.breaking.crashed
         self.processes.setdefault(name, []).append(process)
         machine = self.machines.get(name)
-        process.run(serve(machine, self.network) if machine is not None else self._service(name))
+        process.run(serve(machine, self.network) if machine is not None else self._host(self.services[name]))
 
     @property
     def folds(self) -> dict[str, LedgerFold]:
@@ -238,14 +258,15 @@ class World:
 
     def known_to_have_started(self, node: str) -> set[str]:
         """The leases there whose starts stand in the ledger, and that each feed knows of: what it does not, it orders again."""
-        states = [self.watch.state, *(fold.state for one, fold in self._folds.items() if one.alive and one.name == "feed")]
+        home = self.home("feed")
+        states = [self.watch.state, *(fold.state for one, fold in self._folds.items() if one.alive and one.name == home)]
         found = [state.nodes[node].leases.values() if node in state.nodes else () for state in states]
         started = [{lease_id(one.job.key, one.attempt, one.rank) for one in leases if one.started_at} for leases in found]
         return set.intersection(*started)
 
     def alive(self, name: str) -> Process | None:
         """The process of this name that runs, the last one if there are several."""
-        return next((process for process in reversed(self.processes.get(name, [])) if process.alive), None)
+        return next((process for process in reversed(self.processes.get(self.home(name), [])) if process.alive), None)
 
     def kill(self, process: Process) -> None:
         """kill -9: its connections break, and nobody tells it."""
@@ -265,21 +286,13 @@ class World:
         if not (isinstance(error, Fenced) and self.alive(process.name) is not None):
             self.loop.call_later(RESTARTED_AFTER, self.launch, process.name, context=OUTSIDE.context)
 
-    async def _service(self, name: str) -> None:
-        process = current()
-        connection = await SimulatedConnection.dialled(self.network, name)
-        if name == "feed":
-            logs = (JetStreamLog(connection, LEDGER_STREAM), JetStreamLog(connection, FEED_STREAM))
-            await feed.Feed(connection, *logs, Seals().open, clock_of(self.network, process)).run()
-            return
-        service = Service(name, connection, Path("nowhere"), structlog.get_logger(), Health(name))
-        mains = {
-            "admission": admission.main,
-            "allocator": allocator.main,
-            "preemption": preemption.main,
-            "governance": governance.main,
-        }
-        await mains[name](service)
+    async def _host(self, names: tuple[str, ...]) -> None:
+        parts = []
+        for name in names:
+            connection = await SimulatedConnection.dialled(self.network, name)
+            service = Service(name, connection, Path("nowhere"), structlog.get_logger(), Health(name), {})
+            parts.append((service, PARTS[name]))
+        await hosting.host(parts)
 
     # What processes find around them
 
@@ -292,20 +305,20 @@ class World:
             made = self._folds[current()] = LedgerFold(state)
             return made
 
-        def loop(log: Any, fold: LedgerFold, clock: Any, *, decider: Any, **more: Any) -> ServiceLoop:
-            held = Unchanged(current().name, decider, fold.state, self.watch.wrong) if self.hashes else decider
-            return ServiceLoop(log, fold, clock, decider=held, **more)
+        def loop(follower: Any, log: Any, chain: Any, decider: Any, **more: Any) -> ServiceLoop:
+            held = Unchanged(chain.writer, decider, follower.fold.state, self.watch.wrong) if self.hashes else decider
+            return ServiceLoop(follower, log, chain, held, **more)
 
         found: list[tuple[Any, str, Any]] = [
             (deciding, "ServiceLoop", loop),
-            (deciding, "wall_clock", wall_clock),
+            (hosting, "wall_clock", wall_clock),
             (governance, "wall_clock", wall_clock),
-            (deciding, "settle", self._caught_up),
-            (feed, "settle", self._caught_up),
-            (deciding, "LedgerFold", fold),
-            (feed, "LedgerFold", fold),
+            (feed, "wall_clock", wall_clock),
+            (hosting, "settle", self._caught_up),
+            (hosting, "LedgerFold", fold),
             (admission, "Keyring", Seals),
             (governance, "Keyring", Seals),
+            (feed, "Keyring", Seals),
             (governance, "SigningKeys", Seals),
         ]
         structlog.configure(processors=[self._logged], wrapper_class=structlog.make_filtering_bound_logger(40))
@@ -341,9 +354,9 @@ class World:
             task._log_destroy_pending = False  # type: ignore[attr-defined]
 
 
-def play(plan: Plan, prepare: Callable[[World], None] | None = None, *, hashes: bool = False) -> Outcome:
+def play(plan: Plan, prepare: Callable[[World], None] | None = None, *, layout: str = APART, hashes: bool = False) -> Outcome:
     """Run a plan."""
-    world = World(plan, hashes=hashes)
+    world = World(plan, layout, hashes=hashes)
     if prepare is not None:
         prepare(world)
     return world.run()

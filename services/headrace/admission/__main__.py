@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from headrace.admission.service import main
+from headrace.admission.service import PART
 from headrace.bus.process import run_service
-from headrace.service.intake import with_intake
+from headrace.service.hosting import alone
 
 if __name__ == "__main__":
-    run_service("admission", with_intake(main))
+    run_service("admission", alone(PART))

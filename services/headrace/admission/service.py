@@ -26,6 +26,8 @@ from headrace.health.metrics import QUICK
 from headrace.service.answering import Handler
 from headrace.service.deciding import Deciding
 from headrace.service.fold import wall_clock
+from headrace.service.hosting import LedgerFollower, Part, Work
+from headrace.service.intake import with_intake
 from headrace.service.task_group import together
 
 if TYPE_CHECKING:
@@ -39,7 +41,7 @@ WAITING_MAX, WAITING_BYTES = 5_000, 32 * 1024 * 1024
 PURGE_EVERY = 2.0
 
 
-async def main(service: Service) -> None:
+async def prepare(service: Service, follower: LedgerFollower) -> Work:
     keys = Keyring(service.data / KEYS)
 
     def decider(state: State) -> Admission:
@@ -51,11 +53,14 @@ async def main(service: Service) -> None:
 
         return Admission(state, seal)
 
-    deciding = await Deciding.begin(service, ADMISSION, decider)
+    deciding = Deciding(service, follower, ADMISSION, decider)
     submits = JetStreamLog(service.connection, SUBMIT_STREAM)
     show(service.health, deciding, submits)
     handlers: dict[str, Handler] = {"judge": lambda _tenant, _user, payload: _try_message(deciding, payload)}
-    await together(deciding.run(handlers), _read_submissions(submits, deciding), _purge_judged(submits, deciding))
+    return lambda: together(deciding.run(handlers), _read_submissions(submits, deciding), _purge_judged(submits, deciding))
+
+
+PART = with_intake(Part(prepare))
 
 
 def show(health: Health, deciding: Deciding, submits: Log) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from headrace.allocator.service import main
+from headrace.allocator.service import PART
 from headrace.bus.process import run_service
+from headrace.service.hosting import alone
 
 if __name__ == "__main__":
-    run_service("allocator", main)
+    run_service("allocator", alone(PART))

@@ -1,4 +1,7 @@
-"""Runs a service as a process: logs, signals, the connection, and an exit code that tells its supervisor what to do.
+"""Runs services as a process: logs, signals, their connections, and an exit code that tells its supervisor what to do.
+
+Each service of a process has its own login, health page and heartbeat. Its environment is that of the process; a variable that ends in two
+underscores and the service's name holds for this service only: HEADRACE_NATS_PASSWORD__FEED.
 
 Exit codes: 0 stopped as asked; 1 failed; 3 fenced (another instance writes in this name: start again and rebuild); 4 the log is broken (a
 person has to look: starting again will not help); 5 the same with several servers (start again once: it may have been one server's copy
@@ -11,7 +14,8 @@ import asyncio
 import gc
 import os
 import signal
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -34,6 +38,7 @@ from headrace.bus.variables import (
     STOPPED,
     URL,
     USER,
+    of_service,
 )
 from headrace.contracts.transport.servers import servers
 from headrace.health.config import BadAddress, read_config, serving
@@ -63,19 +68,28 @@ class Service(NamedTuple):
     data: Path
     log: Any
     health: Health
+    environment: Mapping[str, str] = os.environ
 
 
 def run_service(name: str, main: Callable[[Service], Awaitable[None]]) -> NoReturn:
+    """Run one service: as `run_services`."""
+    run_services((name,), lambda services: main(services[0]))
+
+
+def run_services(names: Sequence[str], main: Callable[[Sequence[Service]], Awaitable[None]]) -> NoReturn:
     """Run `main` until it returns, fails, or SIGTERM or SIGINT cancels it; then exit the process with its exit code."""
     reason = _complete(os.environ)
-    name = os.environ.get(INSTANCE) or name
-    telemetry.configure(name)
+    environments = {name: dict(os.environ) for name in names}
+    for name in names if not reason else ():
+        reason = reason or _specialize(environments[name], name)
+    called = os.environ.get(INSTANCE) or "+".join(names)
+    telemetry.configure(called)
     if reason:
-        structlog.get_logger(f"headrace.{name}").error("failed", reason=reason)
+        structlog.get_logger(f"headrace.{called}").error("failed", reason=reason)
         raise SystemExit(FAILED)
     collect_garbage_rarely()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        code = runner.run(_serve(name, main, os.environ))
+        code = runner.run(_serve(called, main, environments))
     telemetry.flush()
     raise SystemExit(code)
 
@@ -86,6 +100,16 @@ def collect_garbage_rarely() -> None:
     Measured: 300,000 facts are folded in 3.2 s of CPU instead of 3.9.
     """
     gc.set_threshold(*COLLECTED_AFTER)
+
+
+def _specialize(environment: dict[str, str], service: str) -> str:
+    """Let the variables that hold for this service only take precedence; returns "" or an error."""
+    ending = of_service("", service)
+    own = {key.removesuffix(ending): value for key, value in environment.items() if key.endswith(ending)}
+    if reason := _complete(own):
+        return reason
+    environment |= own
+    return ""
 
 
 def _complete(environment: MutableMapping[str, str]) -> str:
@@ -119,9 +143,11 @@ def settle() -> None:
     collect_garbage_rarely()
 
 
-async def _serve(name: str, main: Callable[[Service], Awaitable[None]], environment: Mapping[str, str]) -> int:
-    log = structlog.get_logger(f"headrace.{name}")
-    work = asyncio.ensure_future(_watched(name, main, environment, log))
+async def _serve(
+    called: str, main: Callable[[Sequence[Service]], Awaitable[None]], environments: Mapping[str, Mapping[str, str]]
+) -> int:
+    log = structlog.get_logger(f"headrace.{called}")
+    work = asyncio.ensure_future(_work(main, environments))
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, work.cancel)
@@ -134,7 +160,8 @@ async def _serve(name: str, main: Callable[[Service], Awaitable[None]], environm
         return DEPOSED
     except LogBroken as error:
         log.critical("log_broken", reason=str(error), help=LOOK)
-        return DOUBTED if len(servers(environment.get(URL, ""))) > 1 else BROKEN
+        is_doubted = any(len(servers(environment.get(URL, ""))) > 1 for environment in environments.values())
+        return DOUBTED if is_doubted else BROKEN
     except (LogError, BadAddress) as error:
         log.error("failed", reason=str(error))  # noqa: TRY400 - the reason is complete without a traceback
         return FAILED
@@ -144,43 +171,52 @@ async def _serve(name: str, main: Callable[[Service], Awaitable[None]], environm
     return STOPPED
 
 
-async def _watched(name: str, main: Callable[[Service], Awaitable[None]], environment: Mapping[str, str], log: Any) -> None:
-    """Run the service with its health page, which is up before NATS is connected."""
+async def _work(main: Callable[[Sequence[Service]], Awaitable[None]], environments: Mapping[str, Mapping[str, str]]) -> None:
+    """Run `main` with all services connected, until it ends, or NATS closes the connection of one of them for good."""
+    async with AsyncExitStack() as stack:
+        services = [await stack.enter_async_context(_present(name, own)) for name, own in environments.items()]
+        work = asyncio.ensure_future(main(services))
+        thrown_out = [asyncio.ensure_future(service.connection.closed_for_good.wait()) for service in services]
+        try:
+            await asyncio.wait({work, *thrown_out}, return_when=asyncio.FIRST_COMPLETED)
+            if not work.done():
+                raise LogUnavailable("the NATS server has closed the connection for good")
+            await work
+        finally:
+            for task in (*thrown_out, work):
+                task.cancel()
+            await asyncio.gather(work, return_exceptions=True)
+
+
+@asynccontextmanager
+async def _present(name: str, environment: Mapping[str, str]) -> AsyncIterator[Service]:
+    """The service, connected and announced while the context is open. Its health page is up before NATS is connected."""
+    name = environment.get(INSTANCE) or name
+    log = structlog.get_logger(f"headrace.{name}")
     health = Health(name)
     health.check(NATS, lambda: "not connected yet")
     telemetry.send(health.metrics)
     async with serving(health, read_config(environment)):
-        await _connected(main, environment, log, health)
+        url = environment.get(URL, DEFAULT_URL)
+        connection = await connect(url, environment.get(USER, name), environment.get(PASSWORD, ""), name=name)
+        health.check(NATS, lambda: "" if connection.is_connected else "the NATS server is away")
+        health.metrics.gauge(
+            "headrace_nats_connected", "1 while the NATS server is there", lambda: int(connection.is_connected)
+        )
+        log.info("started", url=url, pid=os.getpid())
+        announcing = asyncio.ensure_future(announce(connection, environment.get(USER, name), name))
+        try:
+            yield Service(name, connection, Path(environment.get(DATA, "data")), log, health, environment)
+        finally:
+            announcing.cancel()
+            await asyncio.gather(announcing, return_exceptions=True)
+            await connection.close()
 
 
 async def beside(service: Service, what: str) -> Connection:
-    """A further connection with the login of this process, so that a flood on it does not affect the first one."""
-    url, user = os.environ.get(URL, DEFAULT_URL), os.environ.get(USER, service.name)
-    return await connect(url, user, os.environ.get(PASSWORD, ""), name=f"{service.name}-{what}")
-
-
-async def _connected(
-    main: Callable[[Service], Awaitable[None]], environment: Mapping[str, str], log: Any, health: Health
-) -> None:
-    name = health.name
-    url = environment.get(URL, DEFAULT_URL)
-    connection = await connect(url, environment.get(USER, name), environment.get(PASSWORD, ""), name=name)
-    health.check(NATS, lambda: "" if connection.is_connected else "the NATS server is away")
-    health.metrics.gauge("headrace_nats_connected", "1 while the NATS server is there", lambda: int(connection.is_connected))
-    log.info("started", url=url, pid=os.getpid())
-    work = asyncio.ensure_future(main(Service(name, connection, Path(environment.get(DATA, "data")), log, health)))
-    thrown_out = asyncio.ensure_future(connection.closed_for_good.wait())
-    announcing = asyncio.ensure_future(announce(connection, environment.get(USER, name), name))
-    try:
-        await asyncio.wait({work, thrown_out}, return_when=asyncio.FIRST_COMPLETED)
-        if not work.done():
-            raise LogUnavailable("the NATS server has closed the connection for good")
-        await work
-    finally:
-        for task in (thrown_out, announcing, work):
-            task.cancel()
-        await asyncio.gather(announcing, work, return_exceptions=True)
-        await connection.close()
+    """A further connection with the service's login, so that a flood on it does not affect the first one."""
+    url, user = service.environment.get(URL, DEFAULT_URL), service.environment.get(USER, service.name)
+    return await connect(url, user, service.environment.get(PASSWORD, ""), name=f"{service.name}-{what}")
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -23,3 +23,8 @@ ENVIRONMENT = "HEADRACE_ENVIRONMENT"
 """A file with more of these variables, a line each, as `headrace config write` writes them; variables that are set take precedence."""
 
 STOPPED, FAILED, DEPOSED, BROKEN, DOUBTED = 0, 1, 3, 4, 5
+
+
+def of_service(variable: str, service: str) -> str:
+    """Name of a variable that holds for one service of a process only."""
+    return f"{variable}__{service.upper()}"

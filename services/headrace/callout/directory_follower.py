@@ -10,13 +10,13 @@ from collections.abc import Callable
 from typing import Protocol
 
 import structlog
-from msgspec import structs
 
 from headrace.bus.log import LogBroken, LogUnavailable, Message
 from headrace.contracts import facts as f
+from headrace.contracts.facts.fact import fact_type
 from headrace.contracts.facts.records import digest
-from headrace.contracts.facts.writers import GOVERNANCE, may_state
-from headrace.contracts.transport.codec import Malformed, decode_record
+from headrace.contracts.facts.writers import GOVERNANCE, may_state_type
+from headrace.contracts.transport.codec import Malformed, decode_some
 from headrace.contracts.transport.subjects import ledger
 from headrace.domain.fold.apply import apply
 from headrace.domain.fold.installation import beyond_us
@@ -42,6 +42,8 @@ OF_IDENTITY = (
     f.TokenCreatedV1,
     f.TokenRevokedV1,
 )
+READ = frozenset(map(fact_type, (*OF_IDENTITY, f.InstallationLevelV1)))
+"""Types of the facts that are decoded; the others only have to be governance's."""
 
 _log = structlog.get_logger("headrace.callout")
 
@@ -64,23 +66,22 @@ class Directory:
     def read(self, message: Message) -> bool:
         """Fold one record. Returns whether it changed identities. Raises LogBroken if it is not governance's next record."""
         try:
-            record = decode_record(message.payload)
+            record, types = decode_some(message.payload, READ)
         except Malformed as error:
             raise LogBroken(f"record {message.sequence} of governance cannot be read: {error}") from None
         if (
             record.by != GOVERNANCE
             or record.prev != self._digest
-            or not all(may_state(GOVERNANCE, type(x)) for x in record.facts)
+            or not all(may_state_type(GOVERNANCE, of_type) for of_type in types)
         ):
             raise LogBroken(f"record {message.sequence} is not governance's next: the chain of its records is broken")
         if beyond := beyond_us(record):
             raise LogBroken(f"record {message.sequence} {beyond}")
         self._digest = digest(message.payload)
-        facts = tuple(fact for fact in record.facts if isinstance(fact, (*OF_IDENTITY, f.InstallationLevelV1)))
-        apply(self.state, structs.replace(record, facts=facts), message.sequence)
-        if self._people is not None and facts:
+        apply(self.state, record, message.sequence)
+        if self._people is not None and record.facts:
             self._people.open_all(self.state)
-        return any(isinstance(fact, OF_IDENTITY) for fact in facts)
+        return any(isinstance(fact, OF_IDENTITY) for fact in record.facts)
 
 
 class Follower:

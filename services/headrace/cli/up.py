@@ -27,6 +27,7 @@ from headrace.cli.arguments import (
     positive,
 )
 from headrace.cli.tls_options import add_listening, listening
+from headrace.host.layouts import LAYOUTS
 from headrace.service.engine_version import has_compiled_rules
 from headrace.supervisor.installation import CLUSTER_OF, OWNER, Installation, Settings
 from headrace.supervisor.launcher import process_specs
@@ -51,6 +52,7 @@ def add(nouns: Nouns) -> None:
         """headrace up                                      until Ctrl-C, or `headrace down` in another terminal
         headrace up --detach                             in the background; returns when everything is ready
         headrace up --nodes 3 --gpus 8 --gpu-model A100-80GB
+        headrace up --layout together                    for a machine with little memory
         headrace up --nodes 0                            without simulated nodes; `headrace node run` adds real ones
         headrace up --data /srv/headrace --nats-port 4222
 
@@ -83,6 +85,17 @@ The user who starts it gets a login (credentials/owner.json in the data director
         metavar="P",
         help="where the HTTP API listens (default: as the last time, else 8080, else any free one)",
     )
+    _add_processes(parser)
+    add_listening(parser)
+    parser.add_argument("--detach", action="store_true", help="return when everything is ready, and leave it running")
+    parser.add_argument("--detached", action="store_true", help=argparse.SUPPRESS)
+    parser = add_command(nouns, "down", down, "stop what `up` started", "headrace down\nheadrace down --now")
+    add_data_option(parser)
+    parser.add_argument("--now", action="store_true", help="at once: running jobs get no time to save their work")
+
+
+def _add_processes(parser: argparse.ArgumentParser) -> None:
+    """Flags that say how the services run."""
     parser.add_argument(
         "--standby",
         action=argparse.BooleanOptionalAction,
@@ -90,17 +103,16 @@ The user who starts it gets a login (credentials/owner.json in the data director
         help="a second allocator, preemption and feed, which take over within a second where the first dies (default: no)",
     )
     parser.add_argument(
+        "--layout",
+        choices=LAYOUTS,
+        help="which services share a process: what answers outsiders (default), all that may (together), or none (apart)",
+    )
+    parser.add_argument(
         "--hold-level",
         action=argparse.BooleanOptionalAction,
         default=None,
         help="write no newer facts than now, so that one can go back to the release before; status says the level (default: no)",
     )
-    add_listening(parser)
-    parser.add_argument("--detach", action="store_true", help="return when everything is ready, and leave it running")
-    parser.add_argument("--detached", action="store_true", help=argparse.SUPPRESS)
-    parser = add_command(nouns, "down", down, "stop what `up` started", "headrace down\nheadrace down --now")
-    add_data_option(parser)
-    parser.add_argument("--now", action="store_true", help="at once: running jobs get no time to save their work")
 
 
 def up(args: argparse.Namespace) -> int:
@@ -116,7 +128,17 @@ def up(args: argparse.Namespace) -> int:
 def _settings(last: Settings, args: argparse.Namespace) -> Settings:
     said = {
         name: getattr(args, name)
-        for name in ("nodes", "gpus", "gpu_model", "currency", "standby", "nats_servers", "hold_level", "jobs_are_trusted")
+        for name in (
+            "nodes",
+            "gpus",
+            "gpu_model",
+            "currency",
+            "standby",
+            "layout",
+            "nats_servers",
+            "hold_level",
+            "jobs_are_trusted",
+        )
         if getattr(args, name) is not None
     }
     labels = {"labels": dict(args.labels)} if args.labels is not None else {}
@@ -207,6 +229,7 @@ def _detach(installation: Installation, args: argparse.Namespace) -> int:
         ("--gpus", args.gpus),
         ("--gpu-model", args.gpu_model),
         ("--currency", args.currency),
+        ("--layout", args.layout),
         ("--nats-port", args.nats_port),
         ("--nats-servers", args.nats_servers),
         ("--api-port", args.api_port),

@@ -1,18 +1,17 @@
 """The feed on the bus: follows the ledger, sends orders to nodes, publishes facts to tenants, and answers queries.
 
-Strategy: what a node waits for goes first. A batch of records is folded, its orders are sent, and only then are its facts made into FEED
-messages, which another task publishes; no single fact is awaited. A feed that starts folds the whole ledger without publishing, tells
-nodes what they may have missed while no feed ran, and continues FEED after the last message it holds; an empty FEED (the server has
+Strategy: what a node waits for goes first. The follower folds a batch of records, its orders are sent, and only then are its facts made
+into FEED messages, which another task publishes; no single fact is awaited. A feed that starts reads the whole ledger without publishing,
+tells nodes what they may have missed while no feed ran, and continues FEED after the last message it holds; an empty FEED (the server has
 restarted, it is in memory) begins with now.
 
-Of two instances one is a standby: it folds, receives heartbeats, answers status queries only, and begins in the same way when it becomes
-the leader.
+Of two instances one is a standby: it keeps what FEED may not have yet, answers status queries only, and begins in the same way when it
+becomes the leader.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -21,14 +20,13 @@ import msgspec
 import structlog
 from nats import errors
 
-from headrace.archive.history import ARCHIVE, WholeLedger
+from headrace.bus.follower import retrying
 from headrace.bus.leader_election import LeaderElection, election_of, run_election
-from headrace.bus.log import Log, LogRefused, LogUnavailable, Message
-from headrace.bus.log_clock import LogTime
-from headrace.bus.loop import follow, retrying, steady_clock
+from headrace.bus.log import Log, LogRefused, LogUnavailable
 from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.bus.nats.streams import FEED_MESSAGES
-from headrace.bus.process import Service, settle
+from headrace.bus.notifier import Notifier
+from headrace.bus.process import Service
 from headrace.bus.telemetry import span
 from headrace.bus.text_encryption import KEYS, Keyring
 from headrace.contracts.facts import JobAdmittedV1
@@ -36,7 +34,7 @@ from headrace.contracts.facts.derived_facts import with_implied_facts
 from headrace.contracts.messages.orders import Orders, StartOrder
 from headrace.contracts.messages.queries import ServiceView
 from headrace.contracts.transport.codec import MESSAGE_BYTES_MAX, encode
-from headrace.contracts.transport.subjects import FEED_STREAM, LEDGER_STREAM, awaits_answer, node_query, orders, telemetry
+from headrace.contracts.transport.subjects import FEED_STREAM, awaits_answer, node_query, orders
 from headrace.contracts.values.durations import SECOND
 from headrace.contracts.values.ids import is_token
 from headrace.feed import orders as node_orders
@@ -49,27 +47,26 @@ from headrace.feed.queue_heads import Heads
 from headrace.feed.sealed_text_cache import Open, SealedTextCache
 from headrace.feed.standby_buffer import FoldedRecord, StandbyBuffer
 from headrace.service.answering import serve, status
-from headrace.service.fold import LedgerFold, wall_clock
+from headrace.service.fold import wall_clock
 from headrace.service.follower_status import Following, watch_fold
-from headrace.service.snapshots import Snapshots, beginning
+from headrace.service.hosting import LedgerFollower, Part, Work, ledger_of
+from headrace.service.snapshots import Snapshots
 from headrace.service.task_group import together
-from headrace.views.history import History
-from headrace.views.history_backfill import backfill_history
-from headrace.views.job_index import JobIndex, jobs_of
+from headrace.views.live_views import LiveViews
 from headrace.views.queries import Queries, Sources
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
     from nats.aio.subscription import Subscription
 
-    from headrace.domain.state.state import State
+    from headrace.bus.log import Message
+    from headrace.contracts.facts.records import Record
     from headrace.health.health import Health
     from headrace.health.metrics import Labels, MetricSources
     from headrace.nats_client.connection import Connection
+    from headrace.views.job_index import IndexChanges
 
 
-BATCH = 100
-"""Records folded before their orders go out."""
 STARTS_AT_ONCE = 50
 """Starts in one message, so that with the largest texts it still fits."""
 HEADS_EVERY = 0.25
@@ -82,40 +79,39 @@ _log = structlog.get_logger("headrace.feed")
 
 
 class Feed:
-    """The feed over one ledger and one connection. `open_sealed` opens a job's text; `clock`: microseconds since 1970.
+    """The feed over one follower and one connection. `open_sealed` opens a job's text; `clock`: microseconds since 1970.
 
-    `turn`: the leader election among the instances (None: always leads); `name`: the name of this instance. `caught_up` is set once the
-    ledger has been folded to its tip; `active` is true from when on it publishes.
+    `ledger`: over the service's own login. `turn`: the leader election among the instances (None: always leads); `name`: the name of this
+    instance. `active` is true from when on it publishes.
     """
 
     def __init__(
         self,
         connection: Connection,
+        follower: LedgerFollower,
         ledger: Log,
         feed: Log,
         open_sealed: Open,
         clock: Callable[[], int] = wall_clock,
         *,
         snapshots: Snapshots | None = None,
-        state: State | None = None,
         turn: LeaderElection | None = None,
         name: str = FEED,
     ) -> None:
-        self.fold = LedgerFold(state)
+        self.fold = follower.fold
+        self.caught_up = follower.caught_up
         self.publisher = Publisher(connection, feed)
-        self.caught_up = asyncio.Event()
         self.active = False
+        self.views = follower.shared(LiveViews)
         state = self.fold.state
         self._connection = connection
         self._snapshots = snapshots
         self._ledger = ledger
         self._feed = feed
         self._clock = clock
-        self._time = LogTime(clock, steady_clock)
+        self._time = follower.time
         self._texts = SealedTextCache(ledger, open_sealed, state.tokens.erased)
-        self._job_index = JobIndex(state)
-        self._history = History()
-        self._heads = Heads(state, self._job_index)
+        self._heads = Heads(state, self.views.job_index)
         self._counted = Counted(state)
         self._heads_at = 0
         self._projector = Projector(state)
@@ -128,64 +124,64 @@ class Feed:
         self._seen_at = 0
         self._metrics: MetricSources | None = None
         self._pushes: dict[str, int] = {}
-        self._heard: dict[str, int] = {}
+        self._wakeup = Notifier()
+        self._news = node_orders.JobChanges()
+        self._folded: list[FoldedRecord] = []
+        """Records that have been folded and whose facts have not been made into messages yet, while it leads."""
+        self.views.listeners.append(self._note)
+        follower.listeners.append(self._wakeup.ring)
 
-    async def run(self) -> None:
-        """Work until cancelled. Raises `LogBroken`, `LogRefused`: the process has to stop."""
-        stories = backfill_history(self._history, self.fold.state, self.fold.sequence, self._ledger, self._snapshots)
-        turns = () if self._turn is None else (self._run_election(self._turn),)
-        await together(self._follow(), self.publisher.run(), stories, *turns)
-
-    async def _run_election(self, turn: LeaderElection) -> None:
-        await self.caught_up.wait()  # an instance leads only after it has read the whole ledger
-        await run_election(self._connection, FEED, turn, lambda: None)
-
-    async def _follow(self) -> None:
+    async def find_place(self) -> None:
+        """Look where FEED ends. To be awaited before the follower runs: what FEED has is not kept."""
         tip = await retrying(self._ledger.tip)
         _, place = await retrying(lambda: feed_end(self._feed))
         self._place = behind(place, tip)
-        if self.fold.sequence >= tip:
-            await self._at_tip()
-        async for batch in follow(self._ledger, self.fold.sequence, BATCH, HEADS_EVERY):
-            await self._take(batch)
-            if not self.caught_up.is_set() and self.fold.sequence >= tip:
-                await self._at_tip()
-            elif self.caught_up.is_set() and not self.active:
-                await self._stand_by()
-            await asyncio.sleep(0)
 
-    async def _take(self, batch: list[Message]) -> None:
-        """Fold a batch; send its orders, then its facts, and the heads of the queues at intervals."""
-        news = node_orders.JobChanges()
-        folded = [note for message in batch if (note := self._note(message, news)) is not None]
-        if not self.active:
-            for one in folded:
-                self._buffer.add(one)
-            self._buffer.drop_published(self._place)
-            return
-        await self._push(news)
+    async def run(self) -> None:
+        """Work until cancelled. Raises `LogRefused`: the process has to stop."""
+        views = self.views.keep(self._connection, self._ledger, self._snapshots, self._clock)
+        turns = () if self._turn is None else (self._run_election(self._turn),)
+        await together(self._work(), self.publisher.run(), views, *turns)
+
+    async def _run_election(self, turn: LeaderElection) -> None:
+        await self.caught_up.wait()  # an instance leads only after it has read the whole ledger
+        await run_election(self._connection, FEED, turn, self._wakeup.ring)
+
+    async def _work(self) -> None:
+        await self.caught_up.wait()
+        _log.info("caught_up", sequence=self.fold.sequence, feed_after=self._place.sequence)
+        while True:
+            if not self.active:
+                await self._stand_by()
+            if self.active:
+                await self._publish_news()
+            await self._wakeup.sleep(HEADS_EVERY)
+
+    async def _publish_news(self) -> None:
+        """Send the orders of what has been folded, then its facts, and the heads of the queues at intervals."""
+        await self._push()
+        folded, self._folded = self._folded, []
         for one in folded:
             self._publish_facts(one)
         if not 0 <= self._clock() - self._heads_at < HEADS_EVERY * SECOND:
             self._publish_heads()
 
-    def _note(self, message: Message, news: node_orders.JobChanges) -> FoldedRecord | None:
-        record = self.fold.read(message)
-        if record is None:
-            return None
-        jobs = jobs_of(record)
-        changes = self._job_index.note(record, jobs)
-        self._history.note(jobs, message.sequence)
+    def _note(self, record: Record, message: Message, changes: IndexChanges) -> None:
         self._heads.touch(changes.queues)
         for _, fact in with_implied_facts(record.facts):
-            news.note(fact, message.sequence)
             if self.active:
+                self._news.note(fact, message.sequence)
                 self._counted.note(fact)
             if isinstance(fact, JobAdmittedV1):
                 self._texts.add(fact.job, fact.text)
         for key in changes.ended:
             self._texts.drop(key)
-        return FoldedRecord(record, message.sequence, tuple(map(started, changes.started)), len(message.payload))
+        folded = FoldedRecord(record, message.sequence, tuple(map(started, changes.started)), len(message.payload))
+        if self.active:
+            self._folded.append(folded)
+        else:
+            self._buffer.add(folded)
+            self._buffer.drop_published(self._place)
 
     def _publish_facts(self, folded: FoldedRecord) -> None:
         record, sequence, began, _ = folded
@@ -201,13 +197,6 @@ class Feed:
         self._heads_at = self._clock()
         now = max(self.fold.now, self._heads_at)
         self.publisher.put(self._projector.head(queue, head, now) for queue, head in self._heads.changes(now))
-
-    async def _at_tip(self) -> None:
-        settle()
-        self.caught_up.set()
-        await self._connection.subscribe(telemetry("*", "heartbeat"), cb=self._hear)
-        _log.info("caught_up", sequence=self.fold.sequence, feed_after=self._place.sequence)
-        await self._stand_by()
 
     async def _stand_by(self) -> None:
         """Begin if this instance leads; else look what the leader has published."""
@@ -242,7 +231,8 @@ class Feed:
     async def _begin(self) -> None:
         """Lead from now on: orders to nodes first, then FEED, then answers to queries."""
         self.active = True
-        await self._push(node_orders.unconfirmed(self.fold.state))
+        self._news = node_orders.unconfirmed(self.fold.state)
+        await self._push()
         await self._connection.subscribe(node_query("*"), cb=self._answer_node)
         self.publisher.begin(await retrying(self._see))
         self.publisher.dropped += self._buffer.lost
@@ -252,7 +242,7 @@ class Feed:
         self._publish_heads()
         await self._answer_people()
         if self._metrics is not None:  # from now on, so that only one of two instances shows them
-            standing = InstallationMetrics(self.fold.state, self._job_index, self._heads, self._heard)
+            standing = InstallationMetrics(self.fold.state, self.views.job_index, self._heads, self.views.heard)
             show_installation(self._metrics, self._counted, standing, self._clock)
         _log.info("active", sequence=self.fold.sequence, feed_after=self._place.sequence)
 
@@ -260,11 +250,11 @@ class Feed:
         """Answer queries of the feed; status under the instance's own name only."""
         sources = Sources(
             self.fold.state,
-            self._job_index,
-            self._history,
+            self.views.job_index,
+            self.views.history,
             self._ledger,
             self._connection,
-            self._heard,
+            self.views.heard,
             self._clock,
             self._snapshots,
         )
@@ -278,19 +268,22 @@ class Feed:
         if self._status_only is not None:
             await self._status_only.unsubscribe()
 
-    async def _push(self, news: node_orders.JobChanges) -> None:
+    async def _push(self) -> None:
         """Send orders to nodes. If a message is lost the node asks again."""
+        state, sealed = self.fold.state, dict[str, str]()
+        while missing := [job for job in node_orders.to_start(state, self._news) if job.key not in sealed]:
+            sealed |= await self._texts.of(missing)  # meanwhile more may have been folded
+        news, self._news = self._news, node_orders.JobChanges()
         if not news:
             return
-        sealed = await self._texts.of(node_orders.to_start(self.fold.state, news))
-        by_node = node_orders.orders_for(self.fold.state, news, self._opened(sealed))
+        by_node, through = node_orders.orders_for(state, news, self._opened(sealed)), self.fold.sequence
         try:
             for node, what in by_node.items():
                 for start in range(0, max(1, len(what.starts)), STARTS_AT_ONCE):
                     starts = tuple(_traced(order, node) for order in what.starts[start : start + STARTS_AT_ONCE])
                     stops = tuple(what.stops) if start == 0 else ()
                     number = self._pushes[node] = self._pushes.get(node, 0) + 1
-                    push = Orders(node=node, number=number, through=self.fold.sequence, starts=starts, stops=stops)
+                    push = Orders(node=node, number=number, through=through, starts=starts, stops=stops)
                     await self._connection.publish(orders(node), encode(push))
         except errors.Error as error:
             _log.warning("orders_lost", reason=str(error), help="the nodes will ask for what they should be running")
@@ -326,11 +319,6 @@ class Feed:
             except LogUnavailable:
                 return 0
         return max(self.fold.now, self._time.now())
-
-    async def _hear(self, message: Msg) -> None:
-        node = message.subject.split(".")[2]
-        if node in self.fold.state.nodes:
-            self._heard[node] = self._clock()
 
     def show(self, health: Health) -> None:
         """Declare the metrics of this service and, once it is active, of the installation."""
@@ -375,23 +363,29 @@ def _traced(order: StartOrder, node: str) -> StartOrder:
         return msgspec.structs.replace(order, trace=traced.traceparent)
 
 
-async def main(service: Service) -> None:
-    ledger = WholeLedger(JetStreamLog(service.connection, LEDGER_STREAM), service.data / ARCHIVE)
+async def start(service: Service) -> int:
+    """The last record whose facts FEED has in full, or the end of the ledger: the state may begin there or before."""
     feed = JetStreamLog(service.connection, FEED_STREAM)
-    snapshots = Snapshots.over(service.connection, ledger)
     _, place = await retrying(lambda: feed_end(feed))
-    place = behind(place, await retrying(ledger.tip))
-    state = await beginning(snapshots, place.sequence - 1)
-    texts = Keyring(service.data / KEYS)
+    return behind(place, await retrying(ledger_of(service).tip)).sequence - 1
+
+
+async def prepare(service: Service, follower: LedgerFollower) -> Work:
+    ledger = ledger_of(service)
     telling = Feed(
         service.connection,
+        follower,
         ledger,
-        feed,
-        texts.open,
-        snapshots=snapshots,
-        state=state,
-        turn=election_of(os.environ),
+        JetStreamLog(service.connection, FEED_STREAM),
+        Keyring(service.data / KEYS).open,
+        wall_clock,
+        snapshots=Snapshots.over(service.connection, ledger),
+        turn=election_of(service.environment),
         name=service.name,
     )
+    await telling.find_place()
     telling.show(service.health)
-    await telling.run()
+    return telling.run
+
+
+PART = Part(prepare, start)

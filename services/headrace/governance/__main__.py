@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from headrace.bus.process import run_service
-from headrace.governance.service import main
-from headrace.service.intake import with_intake
+from headrace.governance.service import PART
+from headrace.service.hosting import alone
 
 if __name__ == "__main__":
-    run_service("governance", with_intake(main))
+    run_service("governance", alone(PART))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from typing import TYPE_CHECKING
 
 import structlog
@@ -48,7 +47,7 @@ class LevelUpgrade:
         self._decided = decided
         self._expected = expected
         self._attendance: ServicePresence | None = None
-        self._held = os.environ.get(HOLD) == "1"
+        self._held = deciding.service.environment.get(HOLD) == "1"
 
     def held_back(self) -> tuple[str, ...]:
         """Reasons why the installation is below the newest level, one line each."""

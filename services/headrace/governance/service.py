@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import secrets
 
 from msgspec import structs
 
-from headrace.archive.history import ARCHIVE, WholeLedger
-from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.bus.nats.permissions import CALLOUT_USER, SERVICES
 from headrace.bus.process import Service
 from headrace.bus.text_encryption import KEYS, Keyring, is_owner
@@ -42,11 +39,10 @@ from headrace.contracts.messages.tokens import (
     TokensRequest,
 )
 from headrace.contracts.transport.codec import MESSAGE_BYTES_MAX, decode, encode
-from headrace.contracts.transport.subjects import LEDGER_STREAM
 from headrace.contracts.values.durations import SECOND
 from headrace.contracts.values.ids import ENTROPY_BYTES, make_job_id
 from headrace.domain.state.state import State
-from headrace.governance.api.serve import GovernanceFunctions, host
+from headrace.governance.api.serve import ApiHost, GovernanceFunctions
 from headrace.governance.approvals import approving
 from headrace.governance.calendars import Zones
 from headrace.governance.claims import claiming
@@ -70,6 +66,8 @@ from headrace.identity.verifier import Verifier
 from headrace.service.answering import Handler, Refused, status
 from headrace.service.deciding import Deciding
 from headrace.service.fold import wall_clock
+from headrace.service.hosting import LedgerFollower, Part, Work, ledger_of
+from headrace.service.intake import with_intake
 from headrace.service.records import records
 from headrace.service.snapshots import Snapshots
 from headrace.service.task_group import together
@@ -88,27 +86,24 @@ ZONES = Zones(offsets_of, known_zones)
 """The time zone database of this machine."""
 
 
-async def main(service: Service) -> None:
-    """Run until cancelled or fenced."""
+async def prepare(service: Service, follower: LedgerFollower) -> Work:
     keys, texts = SigningKeys(service.data / IDENTITY), Keyring(service.data / KEYS)
-    deciding = await Deciding.begin(service, GOVERNANCE, lambda state: Governance(state, ZONES))
-    people = PersonalData(texts)
-    deciding.seal, deciding.before_first = people.sealed, people.open_all
-    deciding.fold.listeners.append(people.listener(deciding.fold.state))
-    verifier = Verifier.of(service.data)
+    deciding = Deciding(service, follower, GOVERNANCE, lambda state: Governance(state, ZONES))
+    state, people = deciding.fold.state, PersonalData(texts)
+    deciding.seal = people.sealed
+    deciding.fold.listeners.append(people.listener(state))
+    people.open_all(state)
+    verifier = Verifier.of(service.data, service.environment)
     requests = RequestHandlers(deciding, keys, texts, verifier)
-    ledger = WholeLedger(JetStreamLog(service.connection, LEDGER_STREAM), service.data / ARCHIVE)
-    erased = deciding.fold.state.tokens.erased
-    then = PastQueries(Past(ledger, Snapshots.over(service.connection, ledger), erased=erased), ledger, wall_clock)
+    ledger = ledger_of(service)
+    then = PastQueries(Past(ledger, Snapshots.over(service.connection, ledger), erased=state.tokens.erased), ledger, wall_clock)
     upgrade = LevelUpgrade(deciding, requests.decided, (*SERVICES, CALLOUT_USER))
     missing_keys = MissingKeys(deciding, requests.decided, texts, str(service.data / KEYS))
     nodes = NodeExclusion(deciding, requests.decided)
 
     def told(_tenant: str, _user: str, _payload: bytes) -> ServiceView:
         view = status(service.name, deciding.fold)
-        trouble = "; ".join(
-            filter(None, (missing_keys.trouble(), nodes.trouble(), trouble_of_storage(deciding.fold.state, requests.report)))
-        )
+        trouble = "; ".join(filter(None, (missing_keys.trouble(), nodes.trouble(), trouble_of_storage(state, requests.report))))
         return structs.replace(view, newest=upgrade.newest, held_back=upgrade.held_back(), trouble=trouble)
 
     handlers: dict[str, Handler] = {
@@ -117,11 +112,19 @@ async def main(service: Service) -> None:
         "records": records(ledger),
         "status": told,
     }
-    work = [deciding.run(handlers), upgrade.run(), missing_keys.run(), nodes.run()]
-    address = os.environ.get(API)
+    address, api = service.environment.get(API), list[ApiHost]()
     if address:
-        work.append(host(deciding, GovernanceFunctions(requests.decided, keys.sign, texts, verifier), ZONES, address))
-    await together(*work)
+        functions = GovernanceFunctions(requests.decided, keys.sign, texts, verifier)
+        api.append(ApiHost(deciding, functions, ZONES, address))
+
+    async def work() -> None:
+        served = (one.run() for one in api)
+        await together(deciding.run(handlers), upgrade.run(), missing_keys.run(), nodes.run(), *served)
+
+    return work
+
+
+PART = with_intake(Part(prepare))
 
 
 class RequestHandlers:

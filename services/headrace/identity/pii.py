@@ -51,10 +51,10 @@ class PersonalData:
             if isinstance(written.document, User) and written.document.sealed:
                 state.users[key] = GovernanceObject(self.opened(written.document), written.revision)
 
-    def listener(self, state: State) -> Callable[[Record, int], None]:
+    def listener(self, state: State) -> Callable[[Record, object], None]:
         """A listener that opens the personal data of users in each new record, right after the fold."""
 
-        def hear(record: Record, _sequence: int) -> None:
+        def hear(record: Record, _message: object) -> None:
             if any(isinstance(fact, UserAppliedV1) for fact in record.facts):
                 self.open_all(state)
 

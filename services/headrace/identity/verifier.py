@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
@@ -54,9 +54,9 @@ class Verifier:
         self._remembered: OrderedDict[bytes, _Remembered] = OrderedDict()
 
     @classmethod
-    def of(cls, data: Path) -> Verifier:
+    def of(cls, data: Path, environment: Mapping[str, str] = os.environ) -> Verifier:
         """The verifier of an installation, by its data directory. Raises ProviderError."""
-        return cls(SigningKeys(data / IDENTITY), read_providers(data / ISSUERS), alone=os.environ.get(JOBS_TOGETHER, ""))
+        return cls(SigningKeys(data / IDENTITY), read_providers(data / ISSUERS), alone=environment.get(JOBS_TOGETHER, ""))
 
     async def caller(self, state: State, token: str) -> Caller:
         """The bearer of a token, as the fold knows it now. Raises Unauthenticated."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from headrace.bus.process import run_service
-from headrace.preemption.service import main
+from headrace.preemption.service import PART
+from headrace.service.hosting import alone
 
 if __name__ == "__main__":
-    run_service("preemption", main)
+    run_service("preemption", alone(PART))

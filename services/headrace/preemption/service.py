@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from headrace.bus.loop import steady_clock
+from headrace.bus.follower import steady_clock
 from headrace.bus.process import Service
 from headrace.contracts.facts.writers import PREEMPTION
 from headrace.contracts.messages.orders import Heartbeat
@@ -16,6 +16,7 @@ from headrace.contracts.values.durations import SECOND
 from headrace.domain.state.state import State
 from headrace.preemption.decide import PreemptionWatch
 from headrace.service.deciding import Deciding
+from headrace.service.hosting import LedgerFollower, Part, Work
 from headrace.service.task_group import together
 
 if TYPE_CHECKING:
@@ -68,12 +69,15 @@ class Heartbeats:
             self.heard[beat.node] = self.update()
 
 
-async def main(service: Service) -> None:
+async def prepare(service: Service, follower: LedgerFollower) -> Work:
     beats = Heartbeats(lambda: service.connection.is_connected)
 
     def make(state: State) -> PreemptionWatch:
         return PreemptionWatch(state, beats)
 
     await service.connection.subscribe("hr.telemetry.*.heartbeat", cb=beats.hear)
-    deciding = await Deciding.begin(service, PREEMPTION, make)
-    await together(deciding.run(), beats.keep_updating())
+    deciding = Deciding(service, follower, PREEMPTION, make)
+    return lambda: together(deciding.run(), beats.keep_updating())
+
+
+PART = Part(prepare)

@@ -1,32 +1,33 @@
-"""A deciding service: one fold, one writer chain, one loop, one pure decider."""
+"""A deciding service: one writer chain, one loop, one pure decider, over the fold of the process' follower."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Protocol
 
 from msgspec import structs
 
-from headrace.archive.history import ARCHIVE, WholeLedger
+from headrace.archive.history import WholeLedger
 from headrace.bus.leader_election import LeaderElection, election_of, run_election
 from headrace.bus.loop import Draft, ServiceLoop, Timing
-from headrace.bus.nats.jetstream import JetStreamLog
-from headrace.bus.process import Service, settle
+from headrace.bus.process import Service
 from headrace.bus.writer_chain import Chain
 from headrace.contracts.facts import AnyFact
 from headrace.contracts.facts.levels import at_level
-from headrace.contracts.messages.queries import ServiceView
-from headrace.contracts.transport.subjects import LEDGER_STREAM
+from headrace.contracts.messages.queries import ServiceView, StatusRequest
+from headrace.contracts.transport.codec import decode
 from headrace.domain.state.state import State
 from headrace.health.metrics import QUICK, Labels
 from headrace.service.answering import Handler, serve, status
 from headrace.service.engine_version import ENGINE
-from headrace.service.fold import LedgerFold, wall_clock
 from headrace.service.follower_status import Following, watch_fold
-from headrace.service.snapshots import Snapshots, beginning
+from headrace.service.hosting import LedgerFollower, ledger_of
 from headrace.service.task_group import together
+
+STATUS_WITHIN = 1.0
+"""Seconds for which `status` waits for a record."""
 
 
 class PureDecider(Protocol):
@@ -75,55 +76,35 @@ def trace_of(state: State, facts: tuple[AnyFact, ...]) -> str:
 
 
 class Deciding:
-    """One deciding service on one connection. `caught_up` is set once the ledger has been folded to its tip, and `before_first` called.
+    """One deciding service on one connection, over the fold of the process' follower.
 
     `seal`: converts the facts of a decision before they are stated. `on_stated` receives facts that have become durable.
     """
 
-    def __init__(
-        self,
-        service: Service,
-        writer: str,
-        make: Callable[[State], PureDecider],
-        state: State | None = None,
-        turn: LeaderElection | None = None,
-    ) -> None:
+    def __init__(self, service: Service, follower: LedgerFollower, writer: str, make: Callable[[State], PureDecider]) -> None:
         self.service = service
+        self.follower = follower
+        self.fold = follower.fold
+        self.caught_up = follower.caught_up
         self._writer = writer
-        self._turn = turn
+        self._turn = election_of(service.environment)
         self._stated = 0
-        self.fold = LedgerFold(state)
-        self.caught_up = asyncio.Event()
         self.seal: Seal = _as_they_are
-        self.before_first: Callable[[State], None] = lambda _: None
         self.on_stated: Callable[[tuple[AnyFact, ...]], None] = lambda _: None
         self.decider = make(self.fold.state)
-        log = WholeLedger(JetStreamLog(service.connection, LEDGER_STREAM), service.data / ARCHIVE)
+        log = ledger_of(service)
         self.loop = ServiceLoop(
+            follower,
             log,
-            self.fold,
-            wall_clock,
-            chain=Chain(log, writer, ENGINE),
-            decider=_Drafting(self.fold.state, self.decider, self._sealed),
-            at_tip=self._at_tip,
+            Chain(log, writer, ENGINE),
+            _Drafting(self.fold.state, self.decider, self._sealed),
             on_appended=self._appended,
-            turn=turn,
+            turn=self._turn,
             timing=self._watched(log),
         )
 
-    @classmethod
-    async def begin(cls, service: Service, writer: str, make: Callable[[State], PureDecider]) -> Deciding:
-        """The service, starting from the newest usable snapshot; with leader election if the environment configures it."""
-        log = WholeLedger(JetStreamLog(service.connection, LEDGER_STREAM), service.data / ARCHIVE)
-        return cls(service, writer, make, await beginning(Snapshots.over(service.connection, log)), election_of(os.environ))
-
     def _sealed(self, facts: tuple[AnyFact, ...]) -> tuple[AnyFact, ...]:
         return self.seal(facts)
-
-    def _at_tip(self) -> None:
-        self.before_first(self.fold.state)
-        settle()
-        self.caught_up.set()
 
     def _appended(self, draft: Draft, _sequence: int) -> None:
         self._stated += len(draft.facts)
@@ -165,6 +146,17 @@ class Deciding:
         await self.caught_up.wait()  # an instance that has not read the whole ledger does not take over
         await run_election(self.service.connection, self._writer, turn, self.wake)
 
-    def _status(self, _tenant: str, _user: str, _payload: bytes) -> ServiceView:
+    def _status(self, _tenant: str, _user: str, payload: bytes) -> ServiceView | Awaitable[ServiceView]:
+        if not payload:
+            return self._view()
+        return self._status_at(decode(payload, StatusRequest).folded)
+
+    async def _status_at(self, sequence: int) -> ServiceView:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(STATUS_WITHIN):
+                await self.follower.until(lambda: self.fold.sequence >= sequence)
+        return self._view()
+
+    def _view(self) -> ServiceView:
         view = status(self.service.name, self.fold)
         return view if self._turn is None else structs.replace(view, detail=view.detail | {"decides": int(self._turn.mine)})

@@ -18,12 +18,12 @@ _log = structlog.get_logger("headrace.fold")
 class LedgerFold(FoldedLedger):
     """A `FoldedLedger` that logs void records, and raises LogBroken if the ledger breaks an invariant.
 
-    `listeners` are called with each folded record and its sequence; `watchers` with every message, and whether it was void.
+    `listeners` are called with each folded record and its message; `watchers` with every message, and whether it was void.
     """
 
     def __init__(self, state: State | None = None) -> None:
         super().__init__(state)
-        self.listeners: list[Callable[[Record, int], None]] = []
+        self.listeners: list[Callable[[Record, Message], None]] = []
         self.watchers: list[Callable[[Message, bool], None]] = []
 
     def read(self, message: Message) -> Record | None:  # type: ignore[override]  # the bus' own message has the same attributes
@@ -38,7 +38,7 @@ class LedgerFold(FoldedLedger):
             _log.error("void_record", reason=self.void_reason, help="the node is set aside until an operator uncordons it")
         else:
             for hear in self.listeners:
-                hear(record, message.sequence)
+                hear(record, message)
         return record
 
 

@@ -12,7 +12,7 @@ connection of the process carries all of it, so that a flood does not reach the 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,6 +24,7 @@ from headrace.bus.process import beside
 from headrace.contracts.transport.subjects import SUBMIT_STREAM, awaits_answer, from_intake, intake
 from headrace.nats_client.acknowledgement import TOO_MANY_REQUESTS, Acknowledgement
 from headrace.service.concurrency_limit import LimitReached
+from headrace.service.hosting import Part
 from headrace.service.lines import Lines
 from headrace.service.task_group import together
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from headrace.health.metrics import MetricSources
     from headrace.nats_client.connection import Connection
     from headrace.nats_client.raw_message import RawMessage
+    from headrace.service.hosting import LedgerFollower, Work
 
 QUEUE = "intake"
 SUBJECTS = intake("hr.>")
@@ -151,13 +153,18 @@ def _fault(code: int, number: int, description: str) -> _Answer:
 _BUSY = _fault(429, TOO_MANY_REQUESTS, "too many requests")
 
 
-def with_intake(main: Callable[[Service], Awaitable[None]]) -> Callable[[Service], Awaitable[None]]:
-    """Wraps a service's `main` to run the intake as well, whether or not the instance leads."""
+def with_intake(part: Part) -> Part:
+    """The same service with the intake beside it, whether or not the instance leads."""
 
-    async def both(service: Service) -> None:
-        await together(_take_in(service), main(service))
+    async def prepare(service: Service, follower: LedgerFollower) -> Work:
+        work = await part.prepare(service, follower)
 
-    return both
+        async def both() -> None:
+            await together(_take_in(service), work())
+
+        return both
+
+    return part._replace(prepare=prepare)
 
 
 async def _take_in(service: Service) -> None:

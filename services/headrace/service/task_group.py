@@ -11,8 +11,9 @@ async def together(*loops: Awaitable[None]) -> None:
     tasks = [asyncio.ensure_future(loop) for loop in loops]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
+        for task in tasks:  # in their order: of several errors the first one's is raised
+            if task in done:
+                task.result()
     finally:
         for task in tasks:
             task.cancel()

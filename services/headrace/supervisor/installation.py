@@ -28,6 +28,7 @@ from headrace.client.endpoint import ENDPOINT_FILE, Endpoint, Login, data_direct
 from headrace.client.errors import Unreachable
 from headrace.contracts.documents.model import DEFAULT_TENANT
 from headrace.contracts.values.ids import is_token
+from headrace.host.layouts import DEFAULT
 from headrace.identity.signing import IDENTITY, ISSUER_KEY
 from headrace.supervisor.errors import InstallationError
 from headrace.supervisor.launcher.certificates import Certificates, development
@@ -73,6 +74,7 @@ class Settings(msgspec.Struct, kw_only=True, frozen=True):
     tls: Certificates | None = None
     dev_ca: bool = False
     standby: bool = False
+    layout: str = DEFAULT
     hold_level: bool = False
     jobs_are_trusted: bool = False
     listen: str = LOOPBACK

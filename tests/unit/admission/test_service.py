@@ -16,7 +16,8 @@ from headrace.contracts.messages.submissions import JobSubmission, JobText
 from headrace.contracts.transport.codec import decode, encode
 from headrace.contracts.transport.subjects import cancel, submit
 from headrace.domain.state.state import State
-from headrace.service import deciding
+from headrace.service import hosting
+from headrace.service.hosting import Part, alone
 from tests.unit.service.bus import JOB, JOB_ID, Bus, running, until
 
 QUEUE = submit("default", "ann", "q", "one")
@@ -76,16 +77,16 @@ class TestTheService:
         bus.hall("n1")
         monkeypatch.setattr(service, "JetStreamLog", bus.log)
         monkeypatch.setattr(service, "PURGE_EVERY", 0)
-        monkeypatch.setattr(deciding, "JetStreamLog", bus.log)
-        monkeypatch.setattr(deciding.Snapshots, "over", bus.over)
-        monkeypatch.setattr(deciding, "wall_clock", bus.clock)
-        monkeypatch.setattr(deciding, "settle", lambda: None)
+        monkeypatch.setattr(hosting, "JetStreamLog", bus.log)
+        monkeypatch.setattr(hosting.Snapshots, "over", bus.over)
+        monkeypatch.setattr(hosting, "wall_clock", bus.clock)
+        monkeypatch.setattr(hosting, "settle", lambda: None)
         return bus
 
     async def test_a_submission_is_judged_its_text_sealed_and_the_message_forgotten(self, bus, tmp_path):
         submission = JobSubmission(id=JOB_ID, command=("train", "it"), env={"A": "b"})
         bus.submits.append_now(QUEUE, encode(submission), None)
-        async with running(service.main(bus.service("admission", tmp_path))):
+        async with running(alone(Part(service.prepare))(bus.service("admission", tmp_path))):
             await until(lambda: bus.submits.first == 2)
         admitted, judged = bus.stated("admission")
         assert (type(admitted), admitted.job, judged) == (JobAdmittedV1, JOB, WishesJudgedV1(through=1))
@@ -97,13 +98,13 @@ class TestTheService:
         for _ in range(3):
             bus.submits.append_now(QUEUE, b"no submission", None)
         bus.state("admission", WishesJudgedV1(through=2))
-        async with running(service.main(bus.service("admission", tmp_path))):
+        async with running(alone(Part(service.prepare))(bus.service("admission", tmp_path))):
             await until(lambda: bus.submits.first == 4)
         _, refused, judged = bus.stated("admission")
         assert (type(refused), refused.wish, judged) == (WishRefusedV1, 3, WishesJudgedV1(through=3))
 
     async def test_what_is_not_there_cannot_be_cancelled(self, bus, tmp_path):
-        async with running(service.main(bus.service("admission", tmp_path))):
+        async with running(alone(Part(service.prepare))(bus.service("admission", tmp_path))):
             bus.submits.append_now(cancel("default", "ann", JOB_ID), b"", None)
             await until(lambda: bus.submits.first == 2)
         assert bus.stated("admission") == [

@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
+from headrace.bus.follower import Follower
 from headrace.bus.log import LogBroken, Message
-from headrace.bus.loop import Draft, Fenced, ServiceLoop, follow
+from headrace.bus.loop import Draft, Fenced, ServiceLoop
 from headrace.bus.memory import MemoryLog
 from headrace.bus.writer_chain import Chain
 from headrace.contracts.facts import NodeCordonedV1
 from headrace.contracts.facts.records import digest
 from headrace.contracts.transport.codec import decode_record
+from headrace.service.task_group import together
 from tests.patience import PATIENCE
 
 SECOND = 1_000_000
@@ -89,16 +92,41 @@ def _state(log: MemoryLog, chain: Chain, now: int, *nodes: str) -> None:
     chain.stored(log.append_now(f"hr.ledger.{chain.writer}", payload, chain.last), payload)
 
 
+class Running:
+    """A process with one follower and one service for each decider, all on one log."""
+
+    def __init__(
+        self,
+        log: MemoryLog,
+        *deciders: Nodes,
+        clock: Callable[[], int] = _clock,
+        steady: Callable[[], int] | None = None,
+        writers: tuple[str, ...] = (WRITER,),
+        **hooks: Any,
+    ) -> None:
+        self.follower = Follower(log, deciders[0].fold, clock, **({} if steady is None else {"steady": steady}))
+        self.services = [
+            ServiceLoop(self.follower, log, Chain(log, writer, "1"), decider, **hooks)
+            for writer, decider in zip(writers, deciders, strict=True)
+        ]
+
+    def wake(self) -> None:
+        self.services[0].wake()
+
+    async def run(self) -> None:
+        await together(self.follower.run(), *(service.run() for service in self.services))
+
+
 @asynccontextmanager
-async def _running(loop: ServiceLoop) -> AsyncIterator[asyncio.Task[None]]:
-    task = asyncio.ensure_future(loop.run())
+async def _running(process: Running) -> AsyncIterator[asyncio.Task[None]]:
+    task = asyncio.ensure_future(process.run())
     yield task
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
 
-def _loop(log: MemoryLog, decider: Nodes, clock: Callable[[], int] = _clock, **hooks: Callable[..., None]) -> ServiceLoop:
-    return ServiceLoop(log, decider.fold, clock, chain=Chain(log, WRITER, "1"), decider=decider, **hooks)  # type: ignore[arg-type]
+def _loop(log: MemoryLog, decider: Nodes, clock: Callable[[], int] = _clock, **hooks: Any) -> Running:
+    return Running(log, decider, clock=clock, **hooks)
 
 
 async def test_what_is_in_the_log_is_folded_before_the_first_decision() -> None:
@@ -240,7 +268,7 @@ async def test_somebody_else_being_faster_in_this_name_deposes_it() -> None:
         return decide(now)
 
     decider.decide = slowly  # type: ignore[method-assign]
-    with pytest.raises(Fenced, match="another instance writes as governance"):
+    with pytest.raises(Fenced, match="another instance (writes|has written) as governance"):
         await asyncio.wait_for(_loop(log, decider).run(), PATIENCE)
     assert log.last_sequence == 1
 
@@ -252,45 +280,96 @@ async def test_a_gap_in_the_log_stops_it() -> None:
         await _loop(log, Nodes(Tally())).run()
 
 
-async def test_the_hooks_hear_of_the_tip_of_each_message_and_of_each_append() -> None:
+async def test_the_hooks_hear_of_the_tip_of_each_append_and_of_each_batch() -> None:
     log = _log("x", "y")
     decider = Nodes(Tally(), ["a"])
     heard: list[object] = []
-    loop = _loop(
-        log,
-        decider,
-        at_tip=lambda: heard.append("tip"),
-        after_fold=lambda message: heard.append(message.sequence),
-        on_appended=lambda draft, sequence: heard.append((draft.facts, sequence)),
-    )
-    async with _running(loop):
+    process = _loop(log, decider, on_appended=lambda draft, sequence: heard.append((draft.facts, sequence)))
+    process.follower.before_first.append(lambda: heard.append(("tip", decider.fold.sequence)))
+    process.follower.listeners.append(lambda: heard.append(decider.fold.sequence))
+    async with _running(process):
         await decider.settled()
-    assert heard == [1, 2, "tip", ((_fact("a"),), 3), 3]
+    assert heard == [2, ("tip", 2), ((_fact("a"),), 3), 3]
 
 
-async def test_without_a_decider_it_only_follows() -> None:
-    log = _log("x")
-    fold, reached = Tally(), asyncio.Event()
-    loop = ServiceLoop(log, fold, _clock, after_fold=lambda message: reached.set() if message.sequence == 2 else None)
-    async with _running(loop):
-        _state(log, Chain(log, "allocator", "1"), 1, "y")
-        await asyncio.wait_for(reached.wait(), PATIENCE)
+async def test_without_a_service_the_follower_only_folds() -> None:
+    log, fold = _log("x"), Tally()
+    follower = Follower(log, fold, _clock)
+    task = asyncio.ensure_future(follower.run())
+    await asyncio.wait_for(follower.caught_up.wait(), PATIENCE)
+    _state(log, Chain(log, "allocator", "1"), 1, "y")
+    await asyncio.wait_for(follower.until(lambda: fold.sequence == 2), PATIENCE)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
     assert fold.nodes == ["x", "y"]
-    with pytest.raises(ValueError, match="pass both or neither"):
-        ServiceLoop(log, fold, _clock, decider=Nodes(fold))
 
 
-async def test_following_gives_batches_and_with_a_wait_also_the_silence() -> None:
-    log = _log("a", "b", "c")
-    sizes = []
-    async for batch in follow(log, 1, limit=1, wait=0.001):
-        sizes.append(len(batch))
-        if not batch:
-            break
-    assert sizes == [1, 1, 0]
-    async for batch in follow(log, 0):
-        assert [message.sequence for message in batch] == [1, 2, 3]
-        break
+async def test_several_wait_for_the_state_and_one_that_gives_up_disturbs_no_other() -> None:
+    log, fold = _log(), Tally()
+    follower = Follower(log, fold, _clock)
+    task = asyncio.ensure_future(follower.run())
+    await asyncio.wait_for(follower.caught_up.wait(), PATIENCE)
+    never, stays = (asyncio.ensure_future(follower.until(lambda: fold.sequence == 1)) for _ in range(2))
+    await asyncio.sleep(0)
+    never.cancel()
+    _state(log, Chain(log, "allocator", "1"), 1, "y")
+    await asyncio.wait_for(stays, PATIENCE)
+    task.cancel()
+    await asyncio.gather(task, never, return_exceptions=True)
+    assert fold.nodes == ["y"]
+
+
+async def test_two_services_of_a_process_share_the_fold_and_write_a_chain_each() -> None:
+    log, fold = _log("other"), Tally()
+    one, two = Nodes(fold, ["a", "c"]), Nodes(fold, ["b"])
+    async with _running(Running(log, one, two, writers=(WRITER, "allocator"))):
+        async with asyncio.timeout(PATIENCE):
+            while len(fold.nodes) < 4:
+                await asyncio.sleep(0)
+    assert sorted(fold.nodes) == ["a", "b", "c", "other"]
+    records = [decode_record(message.payload) for message in log.messages_after(1)]
+    first, _ = (message for message in log.messages_after(1) if message.subject == f"hr.ledger.{WRITER}")
+    assert [(record.facts, record.prev) for record in records if record.by == WRITER] == [
+        ((_fact("a"),), ""),
+        ((_fact("c"),), digest(first.payload)),
+    ]
+    assert [(record.facts, record.prev) for record in records if record.by == "allocator"] == [((_fact("b"),), "")]
+
+
+class SlowAnswers(MemoryLog):
+    """Stores a record at once and says so only when `told` is set."""
+
+    def __init__(self) -> None:
+        super().__init__(_clock)
+        self.told = asyncio.Event()
+
+    async def append(self, subject: str, payload: bytes, expected_last: int | None) -> int:
+        sequence = self.append_now(subject, payload, expected_last)
+        await self.told.wait()
+        return sequence
+
+
+async def test_a_record_that_is_read_before_its_append_is_answered_is_folded_after_the_answer() -> None:
+    log = SlowAnswers()
+    decider = Nodes(Tally(), ["a"])
+    heard: list[int] = []
+    process = _loop(log, decider, on_appended=lambda _draft, _sequence: heard.append(decider.fold.sequence))
+    async with _running(process):
+        async with asyncio.timeout(PATIENCE):
+            while not log.last_sequence:
+                await asyncio.sleep(0)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert (decider.fold.sequence, process.follower.at_tip) == (0, False)
+        log.told.set()
+        await decider.settled()
+    assert (heard, decider.fold.nodes) == ([0], ["a"])
+
+
+async def test_two_services_of_a_process_cannot_write_in_one_name() -> None:
+    log, fold = _log(), Tally()
+    with pytest.raises(ValueError, match=r"two services of one process write hr\.ledger\.governance"):
+        Running(log, Nodes(fold), Nodes(fold), writers=(WRITER, WRITER))
 
 
 class Waits:

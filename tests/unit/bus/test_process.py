@@ -6,6 +6,7 @@ import asyncio
 import gc
 import os
 import signal
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,11 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     return recorded
 
 
+async def _serve(name: str, main: Callable[[Service], Awaitable[None]], environment: dict[str, str]) -> int:
+    """The exit code of a process with one service."""
+    return await process._serve(name, lambda services: main(services[0]), {name: environment})
+
+
 ENVIRONMENT = {process.URL: "nats://there:4222", process.USER: "alloc", process.PASSWORD: "secret", process.DATA: "somewhere"}
 
 
@@ -57,7 +63,7 @@ async def test_a_service_finds_its_name_its_connection_and_its_data(calls: Calls
     async def main(service: Service) -> None:
         found.append(service)
 
-    assert await process._serve("allocator", main, ENVIRONMENT) == STOPPED
+    assert await _serve("allocator", main, ENVIRONMENT) == STOPPED
     assert calls.arguments == [("nats://there:4222", "alloc", "secret", "allocator")]
     assert [(service.name, service.connection, service.data) for service in found] == [
         ("allocator", calls.connection, Path("somewhere"))
@@ -66,15 +72,48 @@ async def test_a_service_finds_its_name_its_connection_and_its_data(calls: Calls
     assert calls.connection.closed
 
 
-async def test_a_service_gets_one_more_connection_with_the_same_login(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_two_services_of_a_process_have_a_login_and_a_name_each(calls: Calls) -> None:
+    found: list[tuple[str, str, Path]] = []
+
+    async def main(services: Sequence[Service]) -> None:
+        found.extend((service.name, service.health.name, service.data) for service in services)
+
+    feed = {process.USER: "feed", process.PASSWORD: "hidden", process.INSTANCE: "feed-standby"}
+    assert await process._serve("both", main, {"allocator": ENVIRONMENT, "feed": feed}) == STOPPED
+    assert calls.arguments == [
+        ("nats://there:4222", "alloc", "secret", "allocator"),
+        ("nats://127.0.0.1:4222", "feed", "hidden", "feed-standby"),
+    ]
+    assert found == [("allocator", "allocator", Path("somewhere")), ("feed-standby", "feed-standby", Path("data"))]
+
+
+def test_a_variable_may_hold_for_one_service_of_a_process_only(tmp_path: Path) -> None:
+    file = tmp_path / "feed.env"
+    file.write_text("HEADRACE_NATS_PASSWORD=hidden\nHEADRACE_NATS_USER=other\n")
+    environment = {
+        process.URL: "nats://there:4222",
+        process.USER: "everybody",
+        "HEADRACE_ENVIRONMENT__FEED": str(file),
+        "HEADRACE_NATS_USER__FEED": "feed",
+    }
+    feed, audit = dict(environment), dict(environment)
+    assert (process._specialize(feed, "feed"), process._specialize(audit, "audit")) == ("", "")
+    assert audit == environment
+    assert feed == environment | {
+        process.USER: "feed",
+        process.PASSWORD: "hidden",
+        process.ENVIRONMENT: str(file),
+    }
+    assert "gone cannot be read" in process._specialize({"HEADRACE_ENVIRONMENT__FEED": str(tmp_path / "gone")}, "feed")
+
+
+async def test_a_service_gets_one_more_connection_with_the_same_login(calls: Calls) -> None:
     async def main(service: Service) -> None:
         first = calls.connection
         second = await process.beside(service, "intake")
         assert (second is calls.connection, second is first) == (True, False)
 
-    for name, value in ENVIRONMENT.items():
-        monkeypatch.setenv(name, value)
-    assert await process._serve("admission", main, ENVIRONMENT) == STOPPED
+    assert await _serve("admission", main, ENVIRONMENT) == STOPPED
     login = ("nats://there:4222", "alloc", "secret")
     assert calls.arguments == [(*login, "admission"), (*login, "admission-intake")]
 
@@ -83,7 +122,7 @@ async def test_without_an_environment_the_server_is_the_local_one_and_the_user_t
     async def main(_service: Service) -> None:
         return
 
-    assert await process._serve("feed", main, {}) == STOPPED
+    assert await _serve("feed", main, {}) == STOPPED
     assert calls.arguments == [("nats://127.0.0.1:4222", "feed", "", "feed")]
 
 
@@ -101,7 +140,7 @@ async def test_each_end_has_its_exit_code(calls: Calls, error: Exception, code: 
     async def main(_service: Service) -> None:
         raise error
 
-    assert await process._serve("allocator", main, {}) == code
+    assert await _serve("allocator", main, {}) == code
     assert calls.connection is not None
     assert calls.connection.closed
 
@@ -110,8 +149,8 @@ async def test_a_broken_log_is_doubted_once_where_it_may_be_one_servers_copy_alo
     async def main(_service: Service) -> None:
         raise LogBroken("x")
 
-    assert await process._serve("allocator", main, {process.URL: "nats://a:1,nats://b:1,nats://c:1"}) == DOUBTED
-    assert await process._serve("allocator", main, {process.URL: "nats://a:1"}) == BROKEN
+    assert await _serve("allocator", main, {process.URL: "nats://a:1,nats://b:1,nats://c:1"}) == DOUBTED
+    assert await _serve("allocator", main, {process.URL: "nats://a:1"}) == BROKEN
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -125,7 +164,7 @@ async def test_a_signal_stops_it_in_order(calls: Calls, number: signal.Signals) 
         finally:
             story.append("tidied up")
 
-    assert await process._serve("allocator", main, {}) == STOPPED
+    assert await _serve("allocator", main, {}) == STOPPED
     assert (story, calls.connection is not None and calls.connection.closed) == (["tidied up"], True)
 
 
@@ -134,7 +173,7 @@ async def test_being_thrown_out_by_the_server_is_a_failure(calls: Calls) -> None
         service.connection.closed_for_good.set()
         await asyncio.Event().wait()
 
-    assert await process._serve("allocator", main, {}) == FAILED
+    assert await _serve("allocator", main, {}) == FAILED
 
 
 def test_settled_objects_are_not_walked_again_and_what_comes_after_them_seldom() -> None:

@@ -146,6 +146,7 @@ def test_status_for_programs(status):
         "since": None,
         "exit_code": -9,
         "trouble": "",
+        "process": "",
         "folded": 17,
         "lag": 3,
         "engine": "headrace/0",

@@ -10,7 +10,8 @@ from types import SimpleNamespace
 import pytest
 from nats import errors
 
-from headrace.bus import loop
+from headrace.bus import follower as following
+from headrace.bus.follower import Follower
 from headrace.bus.log import LogBroken, LogRefused, LogUnavailable
 from headrace.bus.loop import Fenced
 from headrace.bus.memory import MemoryLog
@@ -24,6 +25,8 @@ from headrace.contracts.transport.codec import decode, encode
 from headrace.contracts.transport.subjects import feed as feed_subject
 from headrace.feed import service as module
 from headrace.feed.service import Feed
+from headrace.service.fold import LedgerFold
+from headrace.service.task_group import together
 from tests.patience import PATIENCE
 
 
@@ -87,9 +90,14 @@ class Running:
 
     def __init__(self, story, connection, **more):
         self.connection = connection
-        self.feed = Feed(connection, story.log, connection.feed, open_sealed, clock=lambda: story.now, **more)
+        follower = Follower(story.log, LedgerFold(), lambda: story.now)
+        self.feed = Feed(connection, follower, story.log, connection.feed, open_sealed, clock=lambda: story.now, **more)
         self._story = story
-        self._task = asyncio.create_task(self.feed.run())
+        self._task = asyncio.create_task(self._run(follower))
+
+    async def _run(self, follower):
+        await self.feed.find_place()
+        await together(follower.run(), self.feed.run())
 
     async def until(self, condition):
         async with asyncio.timeout(PATIENCE):
@@ -312,7 +320,7 @@ async def test_heartbeats_of_known_nodes_are_noted(hall, run):
     running = await run()
     await running.connection.send("hr.telemetry.*.heartbeat", "hr.telemetry.gpu01.heartbeat")
     await running.connection.send("hr.telemetry.*.heartbeat", "hr.telemetry.gpu99.heartbeat")
-    assert running.feed._heard == {"gpu01": hall.now}
+    assert running.feed.views.heard == {"gpu01": hall.now}
 
 
 async def test_a_void_record_tells_nobody_anything(hall, run):
@@ -331,7 +339,7 @@ async def test_a_broken_ledger_stops_the_feed(hall, run):
 
 
 async def test_a_log_that_is_away_at_the_start_is_waited_for(hall, monkeypatch):
-    monkeypatch.setattr(loop, "RETRY", 0)
+    monkeypatch.setattr(following, "RETRY", 0)
     connection = FakeConnection(lambda: hall.now)
     tip = hall.log.tip
     away = [LogUnavailable("away"), LogUnavailable("away")]
@@ -567,7 +575,7 @@ async def test_a_feed_that_is_missing_for_a_moment_ends_nobody_who_stands_by(hal
 
 
 async def test_who_comes_up_keeps_nothing_that_feed_has(hall, alone, monkeypatch):
-    monkeypatch.setattr(module, "BATCH", 1)
+    monkeypatch.setattr(following, "BATCH", 1)
     for number in range(1, 4):
         hall.admit(hall.job(number), text="sealed")
     running = Running(hall, FakeConnection(lambda: hall.now), turn=turn(heard=False))
@@ -600,7 +608,7 @@ async def test_what_there_was_no_room_to_keep_is_counted_as_dropped(hall, alone,
 
 
 async def test_nodes_hear_of_a_take_over_and_of_what_came_before_it_also_while_feed_is_away(hall, two, monkeypatch):
-    monkeypatch.setattr(loop, "RETRY", 0.001)
+    monkeypatch.setattr(following, "RETRY", 0.001)
     first, second = two
     there = second.connection.feed.tip
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from types import SimpleNamespace
 
 import pytest
@@ -36,7 +37,9 @@ class Installation:
         self.raised, self.caught_up = asyncio.Event(), asyncio.Event()
         self.caught_up.set()
         deciding = SimpleNamespace(
-            fold=SimpleNamespace(state=self.state), caught_up=self.caught_up, service=SimpleNamespace(connection=self.bus)
+            fold=SimpleNamespace(state=self.state),
+            caught_up=self.caught_up,
+            service=SimpleNamespace(connection=self.bus, environment=os.environ),
         )
         self.raising = LevelUpgrade(deciding, self.decided, expected, newest=2)
 

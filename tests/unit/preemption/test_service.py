@@ -12,7 +12,8 @@ from headrace.contracts.values.durations import SECOND
 from headrace.preemption import service
 from headrace.preemption.decide import NODE_TIMEOUT
 from headrace.preemption.service import LAPSE, Heartbeats
-from headrace.service import deciding
+from headrace.service import hosting
+from headrace.service.hosting import alone
 from tests.unit.service.bus import START, Bus, running, until
 
 BEATS = "hr.telemetry.*.heartbeat"
@@ -27,10 +28,10 @@ def bus(monkeypatch):
     bus = Bus()
     monkeypatch.setattr(service, "steady_clock", lambda: bus.now - START)
     monkeypatch.setattr(service, "LAPSE", 100 * NODE_TIMEOUT)  # the clock goes on in leaps, and nobody has slept
-    monkeypatch.setattr(deciding, "wall_clock", bus.clock)
-    monkeypatch.setattr(deciding, "JetStreamLog", bus.log)
-    monkeypatch.setattr(deciding.Snapshots, "over", bus.over)
-    monkeypatch.setattr(deciding, "settle", lambda: None)
+    monkeypatch.setattr(hosting, "wall_clock", bus.clock)
+    monkeypatch.setattr(hosting, "JetStreamLog", bus.log)
+    monkeypatch.setattr(hosting.Snapshots, "over", bus.over)
+    monkeypatch.setattr(hosting, "settle", lambda: None)
     return bus
 
 
@@ -111,7 +112,7 @@ class TestHeartbeats:
 
 async def test_a_node_that_falls_silent_is_lost_and_one_that_beats_is_not(bus):
     bus.hall("beating", "silent")
-    async with running(service.main(bus.service("preemption"))):
+    async with running(alone(service.PART)(bus.service("preemption"))):
         await until(lambda: "hr.query.preemption.>" in bus.subscriptions)
         await bus.send(BEATS, "hr.telemetry.silent.heartbeat", beat("silent"))
         bus.now += NODE_TIMEOUT
@@ -125,7 +126,7 @@ async def test_one_that_was_stopped_for_long_loses_no_node_when_it_goes_on(bus, 
     """R32: its own sleep is not the nodes' silence."""
     monkeypatch.setattr(service, "LAPSE", LAPSE)
     bus.hall("n1")
-    async with running(service.main(bus.service("preemption"))):
+    async with running(alone(service.PART)(bus.service("preemption"))):
         await until(lambda: "hr.query.preemption.>" in bus.subscriptions)
         await bus.send(BEATS, "hr.telemetry.n1.heartbeat", beat("n1"))
         bus.now += 2 * NODE_TIMEOUT
@@ -139,7 +140,7 @@ async def test_a_jump_of_the_wall_clock_loses_no_node_by_itself(bus, monkeypatch
     steady = [0]
     monkeypatch.setattr(service, "steady_clock", lambda: steady[0])
     bus.hall("n1")
-    async with running(service.main(bus.service("preemption"))):
+    async with running(alone(service.PART)(bus.service("preemption"))):
         await until(lambda: "hr.query.preemption.>" in bus.subscriptions)
         bus.now += 10 * NODE_TIMEOUT
         bus.register("n2")
@@ -155,7 +156,7 @@ async def test_a_jump_of_the_wall_clock_loses_no_node_by_itself(bus, monkeypatch
 async def test_a_restart_loses_no_node_that_was_not_heard_of_meanwhile(bus):
     bus.hall("n1")
     bus.now += 2 * NODE_TIMEOUT
-    async with running(service.main(bus.service("preemption"))):
+    async with running(alone(service.PART)(bus.service("preemption"))):
         await until(lambda: "hr.query.preemption.>" in bus.subscriptions)
         await asyncio.sleep(0.05)
         assert bus.stated("preemption") == []

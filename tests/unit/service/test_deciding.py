@@ -5,14 +5,17 @@ import asyncio
 import msgspec
 import pytest
 
+from headrace.bus.follower import Follower
 from headrace.bus.loop import Fenced
 from headrace.contracts.facts import JobAdmittedV1, JobCancelRequestedV1, NodeCordonedV1
-from headrace.contracts.messages.queries import ServiceView
-from headrace.contracts.transport.codec import decode_record
-from headrace.service import deciding as module
+from headrace.contracts.messages.queries import ServiceView, StatusRequest
+from headrace.contracts.transport.codec import decode_record, encode
+from headrace.service import deciding as deciding_module
+from headrace.service import hosting as module
 from headrace.service.deciding import Deciding, trace_of
 from headrace.service.engine_version import ENGINE
 from headrace.service.fold import LedgerFold
+from headrace.service.task_group import together
 from tests.patience import PATIENCE
 from tests.unit.service.bus import JOB, START, Bus, running, until
 
@@ -41,50 +44,85 @@ def bus(monkeypatch):
     bus = Bus()
     bus.hall("n1", "n2")
     monkeypatch.setattr(module, "JetStreamLog", bus.log)
-    monkeypatch.setattr(module, "wall_clock", bus.clock)
-    monkeypatch.setattr(module, "settle", lambda: None)
     return bus
 
 
+class Process:
+    """A process with this one service."""
+
+    def __init__(self, bus, environment=None):
+        service = bus.service("governance")
+        if environment is not None:
+            service = service._replace(environment=environment)
+        self.follower = Follower(bus.ledger, LedgerFold(), bus.clock)
+        self.deciding = Deciding(service, self.follower, "governance", Cordoning)
+
+    async def run(self, handlers=None):
+        await together(self.follower.run(), self.deciding.run(handlers))
+
+
 @pytest.fixture
-def deciding(bus):
-    return Deciding(bus.service("governance"), "governance", Cordoning)
+def process(bus):
+    return Process(bus)
+
+
+@pytest.fixture
+def deciding(process):
+    return process.deciding
 
 
 class TestRunning:
-    async def test_what_is_decided_is_a_record_of_its_writer_behind_what_was_folded(self, bus, deciding):
-        async with running(deciding.run()):
+    async def test_what_is_decided_is_a_record_of_its_writer_behind_what_was_folded(self, bus, process, deciding):
+        async with running(process.run()):
             await until(lambda: len(deciding.decider.asked) == 2)
         record = decode_record(bus.ledger.messages_after(3)[0].payload)
         assert (record.by, record.now, record.as_of, record.engine) == ("governance", START, 3, ENGINE)
         assert record.facts == (NodeCordonedV1(node="n1", author="a.b"), NodeCordonedV1(node="n2", author="a.b"))
         assert deciding.decider.asked == [(3, START), (4, START)]
 
-    async def test_it_has_caught_up_before_it_decides(self, deciding):
+    async def test_it_has_caught_up_before_it_decides(self, process, deciding):
         assert not deciding.caught_up.is_set()
         decided = deciding.decider.decide
         caught_up = []
         deciding.decider.decide = lambda now: caught_up.append(deciding.caught_up.is_set()) or decided(now)
-        async with running(deciding.run()):
+        async with running(process.run()):
             await until(lambda: deciding.fold.sequence == 4)
         assert set(caught_up) == {True}
 
-    async def test_a_nudge_makes_it_look_again(self, deciding):
-        async with running(deciding.run()):
+    async def test_a_nudge_makes_it_look_again(self, process, deciding):
+        async with running(process.run()):
             await until(lambda: len(deciding.decider.asked) == 2)
             deciding.wake()
             await until(lambda: len(deciding.decider.asked) == 3)
         assert deciding.decider.asked[-1] == (4, START)
 
-    async def test_it_answers_how_it_is_and_what_it_was_given_handlers_for(self, bus, deciding):
-        async with running(deciding.run({"ping": lambda tenant, user, payload: f"{tenant} {user} {payload.decode()}"})):
+    async def test_it_answers_how_it_is_and_what_it_was_given_handlers_for(self, bus, process, deciding):
+        async with running(process.run({"ping": lambda tenant, user, payload: f"{tenant} {user} {payload.decode()}"})):
             await until(lambda: deciding.fold.sequence == 4)
             status = await bus.ask("hr.query.governance.>", "hr.query.governance.status.acme.ann")
             pong = await bus.ask("hr.query.governance.>", "hr.query.governance.ping.acme.ann", b"hello")
         assert msgspec.json.decode(status.body, type=ServiceView).folded == 4
         assert msgspec.json.decode(pong.body) == "acme ann hello"
 
-    async def test_it_stops_where_somebody_else_writes_in_its_name(self, bus, deciding):
+    async def test_status_may_be_asked_for_once_a_record_is_folded(self, bus, process, deciding):
+        asked = encode(StatusRequest(folded=5))
+        async with running(process.run()):
+            await until(lambda: deciding.fold.sequence == 4)
+            answer = asyncio.ensure_future(bus.ask("hr.query.governance.>", "hr.query.governance.status.acme.ann", asked))
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert not answer.done()
+            bus.register("n3")
+            assert (await asyncio.wait_for(answer, PATIENCE)).sequence >= 5
+
+    async def test_status_does_not_wait_for_ever(self, bus, process, deciding, monkeypatch):
+        monkeypatch.setattr(deciding_module, "STATUS_WITHIN", 0.01)
+        async with running(process.run()):
+            await until(lambda: deciding.fold.sequence == 4)
+            asked = encode(StatusRequest(folded=9))
+            assert (await bus.ask("hr.query.governance.>", "hr.query.governance.status.acme.ann", asked)).sequence == 4
+
+    async def test_it_stops_where_somebody_else_writes_in_its_name(self, bus, process, deciding):
         decided = deciding.decider.decide
 
         def decide(now):
@@ -92,22 +130,23 @@ class TestRunning:
             return decided(now)
 
         deciding.decider.decide = decide
-        with pytest.raises(Fenced, match="another instance writes as governance"):
-            await asyncio.wait_for(deciding.run(), PATIENCE)
+        with pytest.raises(Fenced, match="another instance (writes|has written) as governance"):
+            await asyncio.wait_for(process.run(), PATIENCE)
 
 
 class TestTurns:
-    async def test_where_the_environment_names_no_place_it_is_the_only_one(self, bus, monkeypatch):
-        monkeypatch.setattr(module.Snapshots, "over", bus.over)
-        assert (await Deciding.begin(bus.service("governance"), "governance", Cordoning))._turn is None
+    async def test_where_the_environment_names_no_place_it_decides_at_once(self, bus):
+        process = Process(bus, {})
+        async with running(process.run()):
+            await until(lambda: bus.stated("governance")[4:])
+            answer = await bus.ask("hr.query.governance.>", "hr.query.governance.status.acme.ann")
+        assert "decides" not in msgspec.json.decode(answer.body, type=ServiceView).detail
 
     async def test_one_that_waits_decides_when_it_hears_of_nobody(self, bus, monkeypatch):
-        monkeypatch.setattr(module.Snapshots, "over", bus.over)
-        monkeypatch.setenv("HEADRACE_TURN", "first")
         monkeypatch.setattr(Bus, "is_connected", True, raising=False)
-        deciding = await Deciding.begin(bus.service("governance"), "governance", Cordoning)
-        deciding._turn._patience = 0.05
-        async with running(deciding.run()):
+        process = Process(bus, {"HEADRACE_TURN": "first"})
+        process.deciding._turn._patience = 0.05
+        async with running(process.run()):
             await until(lambda: "hr.query.governance.>" in bus.subscriptions)
             answer = await bus.ask("hr.query.governance.>", "hr.query.governance.status.acme.ann")
             assert msgspec.json.decode(answer.body, type=ServiceView).detail["decides"] == 0

@@ -10,10 +10,13 @@ from typing import Any
 
 import pytest
 
+from headrace.bus.follower import Follower
 from headrace.bus.log import LogRefused, LogUnavailable
 from headrace.health.metrics import MetricSources
 from headrace.nats_client.raw_message import Listener, RawMessage
 from headrace.service import intake as intake_module
+from headrace.service.fold import LedgerFold
+from headrace.service.hosting import Part, Work
 from headrace.service.intake import Intake, with_intake
 from tests.unit.service.bus import Bus, running, until
 
@@ -191,12 +194,16 @@ async def test_a_service_takes_submissions_in_beside_its_own_work_on_a_connectio
         opened.append((service.name, what))
         return wire
 
-    async def main(service: Any) -> None:
-        assert service.connection is bus
-        working.set()
-        await asyncio.Event().wait()
+    async def prepare(service: Any, _follower: Any) -> Work:
+        async def work() -> None:
+            assert service.connection is bus
+            working.set()
+            await asyncio.Event().wait()
+
+        return work
 
     monkeypatch.setattr(intake_module, "beside", beside)
-    async with running(with_intake(main)(bus.service("admission"))):
+    work = await with_intake(Part(prepare)).prepare(bus.service("admission"), Follower(bus.ledger, LedgerFold(), bus.clock))
+    async with running(work()):
         await until(lambda: wire.listener and working.is_set())
     assert (opened, wire.drained, wire.closed) == ([("admission", "intake")], True, True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from headrace.contracts import facts as f
-from headrace.contracts.facts.fact import Fact
+from headrace.contracts.facts.fact import Fact, fact_type
 from headrace.contracts.transport.subjects import NODE_WRITER
 
 ADMISSION = "admission"
@@ -113,6 +113,7 @@ WRITER_RULES: tuple[WriterRule, ...] = (
 )
 
 _WRITER_OF: dict[type[Fact], str] = {rule.fact: rule.writer for rule in WRITER_RULES}
+_WRITER_OF_TYPE = {fact_type(rule.fact): rule.writer for rule in WRITER_RULES}
 
 
 def writer_kind(by: str) -> str:
@@ -123,3 +124,8 @@ def writer_kind(by: str) -> str:
 def may_state(by: str, fact: type[Fact]) -> bool:
     """True if `by` may state facts of this type at all; the reader, which has the state, checks the object."""
     return _WRITER_OF.get(fact) == writer_kind(by)
+
+
+def may_state_type(by: str, of_type: str) -> bool:
+    """`may_state` for the type of a fact, such as `lease.granted.v1`; False for an unknown one."""
+    return _WRITER_OF_TYPE.get(of_type) == writer_kind(by)

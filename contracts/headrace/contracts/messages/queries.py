@@ -1,8 +1,7 @@
 """Queries and answers by request and reply (`hr.query.<service>.<what>.<tenant>.<user>`); not facts.
 
-Every answer is an `Answer`: either `error` is set, one line that names the invalid field and the way out, or `body` holds the
-struct of the query, as JSON. `sequence` is the ledger sequence that the answer reflects. A refused write returns its plan
-in `body` as well.
+Every answer is an `Answer`: either `error` is set, one line that names the invalid field and the way out, or `body` holds the struct of
+the query, as JSON. `sequence` is the ledger sequence that the answer reflects. A refused write returns its plan in `body` as well.
 """
 
 from __future__ import annotations
@@ -246,8 +245,7 @@ class ScopeView(Value, frozen=True, kw_only=True):
 class BudgetView(Value, frozen=True, kw_only=True):
     """A budget of a policy in the current period, which ends at `ends_at` (R33). `used` in hours with three decimals, cut; may be more.
 
-    `spent`: it is used up, and new starts wait, or borrow, as `then` says. `warning`: one line if it is used up, nearly so, or soon will
-    be.
+    `spent`: it is used up, and new starts wait, or borrow, as `then` says. `warning`: one line if it is used up, or soon will be.
     """
 
     key: str
@@ -309,10 +307,8 @@ class NodeView(Value, frozen=True, kw_only=True):
     """A node; `state` is `ready`, `unapproved`, `excluded`, `cordoned`, `draining`, `drained`, `stopped` or `lost`.
 
     `gpus` counts devices; what is free is in units of its key. `slices`: of each device in MIG mode the slices that are held or kept, such
-    as
-    `3g.40gb@4` (R4). `dedicated_to`: the `tenant` or `tenant/policy` that may use it alone, or empty (R21). `isolation`: the level that it
-    has
-    proved for each kind of part of a GPU, and for containers if it differs; `unfit`: why nothing is granted on a device, by name.
+    as `3g.40gb@4` (R4). `dedicated_to`: the `tenant` or `tenant/policy` that may use it alone, or empty (R21). `isolation`: the level that
+    it has proved for each kind of part of a GPU, and for containers if it differs; `unfit`: why nothing is granted on a device, by name.
     `unapproved`: statements of the node beyond what is approved, which are not believed. In state `unapproved` it belongs to no
     pool, because nothing is approved yet; in `excluded` its login is refused. `reason`: why nothing new is granted on it.
     """
@@ -338,14 +334,18 @@ class NodeView(Value, frozen=True, kw_only=True):
     reason: str = ""
 
 
+class StatusRequest(Value, frozen=True, kw_only=True):
+    """Body of `status`; may be left out. `folded`: answer once the service has folded that record of the ledger, or a second is over."""
+
+    folded: int = 0
+
+
 class ServiceView(Value, frozen=True, kw_only=True):
     """One service as it reports itself: `folded` is the ledger sequence it has reached.
 
     `level` is the installation's as of that sequence, `reads` the service's own (`contracts.facts.levels`). *governance* also reports
-    `newest`,
-    the level that it would raise the installation to, and `held_back`, what prevents that, one line each. `trouble`: a problem that does
-    not
-    stop the service, one line with the way out.
+    `newest`, the level that it would raise the installation to, and `held_back`, what prevents that, one line each. `trouble`: a problem
+    that does not stop the service, one line with the way out.
     """
 
     service: str

@@ -7,10 +7,12 @@ included (msgspec raises `RecursionError`), so hostile bytes are refused and nev
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 from typing import TypeVar
 
 import msgspec
 
+from headrace.contracts.facts import AnyFact
 from headrace.contracts.facts.records import RECORD_BYTES_MAX, RECORD_FACTS_MAX, Record
 from headrace.contracts.facts.upcasters import upcast
 from headrace.contracts.messages.submissions import (
@@ -24,6 +26,7 @@ from headrace.contracts.messages.submissions import (
 )
 
 T = TypeVar("T")
+R = TypeVar("R", bound=Record)
 
 SUBMISSION_BYTES_MAX = 1024 * 1024
 MESSAGE_BYTES_MAX = 8 * 1024 * 1024
@@ -33,8 +36,22 @@ _SEVERAL = re.compile(rb'\s*\{\s*"jobs"\s*:')
 
 _NO_LIST = re.compile(r"Expected `array`, got `str` - at `\$\.([^`]+)`")
 
+
+class _UnreadRecord(Record, frozen=True, kw_only=True, gc=False):
+    """A record whose facts are not decoded."""
+
+    facts: tuple[msgspec.Raw, ...]  # type: ignore[assignment]
+
+
+class _OfType(msgspec.Struct):
+    type: str
+
+
 _encoder = msgspec.json.Encoder()
 _record_decoder = msgspec.json.Decoder(Record)
+_unread_decoder = msgspec.json.Decoder(_UnreadRecord)
+_type_decoder = msgspec.json.Decoder(_OfType)
+_fact_decoder: msgspec.json.Decoder[AnyFact] = msgspec.json.Decoder(AnyFact)
 _submission_decoder = msgspec.json.Decoder(JobSubmission)
 _submissions_decoder = msgspec.json.Decoder(JobSubmissions)
 _cancel_decoder = msgspec.json.Decoder(CancelRequest)
@@ -59,12 +76,25 @@ def decode_record(payload: bytes) -> Record:
 
 def decode_written(payload: bytes) -> Record:
     """The record in `payload`, with its facts in the versions in which they were written. Raises Malformed."""
-    if len(payload) > RECORD_BYTES_MAX:
-        raise Malformed(f"a record is at most {RECORD_BYTES_MAX} bytes, this has {len(payload)}")
-    record = _decode(_record_decoder, payload)
-    if len(record.facts) > RECORD_FACTS_MAX:
-        raise Malformed(f"a record is at most {RECORD_FACTS_MAX} facts, this has {len(record.facts)}")
-    return record
+    return _bounded(_record_decoder, payload)
+
+
+def decode_some(payload: bytes, types: Container[str]) -> tuple[Record, tuple[str, ...]]:
+    """The record with facts of these types only, and the types of all its facts in order; the others are not decoded. Raises Malformed."""
+    unread = _bounded(_unread_decoder, payload)
+    found = tuple(_decode(_type_decoder, fact).type for fact in unread.facts)
+    facts = tuple(_decode(_fact_decoder, fact) for fact, of_type in zip(unread.facts, found, strict=True) if of_type in types)
+    record = Record(
+        by=unread.by,
+        now=unread.now,
+        engine=unread.engine,
+        as_of=unread.as_of,
+        prev=unread.prev,
+        cause=unread.cause,
+        trace=unread.trace,
+        facts=facts,
+    )
+    return upcast(record), found
 
 
 def decode_submit(payload: bytes) -> tuple[JobSubmission, ...]:
@@ -105,6 +135,16 @@ def decode(payload: bytes, kind: type[T]) -> T:
     if decoder is None:
         decoder = _decoders[kind] = msgspec.json.Decoder(kind)
     return _decode(decoder, payload)  # type: ignore[return-value]
+
+
+def _bounded(decoder: msgspec.json.Decoder[R], payload: bytes) -> R:
+    """The record in `payload` if it is within the bounds."""
+    if len(payload) > RECORD_BYTES_MAX:
+        raise Malformed(f"a record is at most {RECORD_BYTES_MAX} bytes, this has {len(payload)}")
+    record = _decode(decoder, payload)
+    if len(record.facts) > RECORD_FACTS_MAX:
+        raise Malformed(f"a record is at most {RECORD_FACTS_MAX} facts, this has {len(record.facts)}")
+    return record
 
 
 def _decode(decoder: msgspec.json.Decoder[T], payload: bytes) -> T:

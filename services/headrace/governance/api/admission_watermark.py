@@ -1,7 +1,7 @@
 """Records that admission has read, so that a caller's new rights are known where their job is judged.
 
 Strategy: each record of admission names the record on which it was decided, so usually no request is needed. Only after a change by
-governance is admission asked until it has read that; if it does not answer it is down, and reads everything before it judges.
+governance is admission asked, which answers once it has read that; if it does not answer it is down, and reads everything before it judges.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ import asyncio
 from typing import TYPE_CHECKING, Protocol
 
 from headrace.bus.log import LogError
-from headrace.contracts.messages.queries import Answer
-from headrace.contracts.transport.codec import Malformed, decode
+from headrace.contracts.messages.queries import Answer, StatusRequest
+from headrace.contracts.transport.codec import Malformed, decode, encode
 from headrace.contracts.transport.subjects import query
 
 if TYPE_CHECKING:
     from headrace.nats_client.raw_message import RawMessage
 
 WITHIN = 1.0
-ASKED_EVERY = 0.002
-"""Seconds between two questions."""
+ASKED_EVERY = 0.02
+"""Seconds between two questions to an admission of an earlier release, which answers at once."""
 
 _STATUS = query("admission", "status", "default", "governance")
 
@@ -47,7 +47,8 @@ class AdmissionWatermark:
         try:
             async with asyncio.timeout(WITHIN):
                 while self._read < sequence:
-                    self.has_read(decode((await self._wire.ask(_STATUS)).data, Answer).sequence)
+                    answer = await self._wire.ask(_STATUS, encode(StatusRequest(folded=sequence)))
+                    self.has_read(decode(answer.data, Answer).sequence)
                     if self._read < sequence:
                         await asyncio.sleep(ASKED_EVERY)
         except (TimeoutError, LogError, Malformed):

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 CATCH_UP_WITHIN = 5.0
 """Maximum seconds for which a read waits for the record that it requires; the caller's own deadline may be earlier."""
-LOOK_EVERY = 0.003
 
 _HINT = re.compile(r"; (?:did you mean|there (?:is|are)) [^;()]*")
 
@@ -48,8 +47,8 @@ class ApiContext(NamedTuple):
     """Dependencies of the API's services.
 
     `decide` queues an operation and returns its outcome; `clock`: microseconds since 1970. `sign` signs the token of a grant, `texts` has
-    the keys of sealed texts; both are slow, and are used after the fact is durable. `watermark`: what admission has read. `alone`: reason
-    why only the owner and administrators can log in.
+    the keys of sealed texts; both are slow, and are used after the fact is durable. `watermark`: what admission has read. `until` waits for
+    a condition on the state. `environment`: the service's. `alone`: reason why only the owner and administrators can log in.
     """
 
     state: State
@@ -68,6 +67,8 @@ class ApiContext(NamedTuple):
     sign: Callable[[Grant], str]
     texts: Keyring
     watermark: AdmissionWatermark
+    until: Callable[[Callable[[], bool]], Awaitable[None]]
+    environment: Mapping[str, str]
     alone: str = ""
 
     def now(self) -> int:
@@ -87,8 +88,7 @@ class ApiContext(NamedTuple):
             )
         try:
             async with asyncio.timeout(min(within, CATCH_UP_WITHIN)):
-                while self.state.sequence < sequence:  # noqa: ASYNC110 - the fold has no event to wait for
-                    await asyncio.sleep(LOOK_EVERY)
+                await self.until(lambda: self.state.sequence >= sequence)
         except TimeoutError:
             message = f"record {sequence} has not been read yet; record {self.state.sequence} has; try again"
             raise ApiError(StatusCode.UNAVAILABLE, "BEHIND", message) from None

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import structlog
 
-from headrace.archive.history import ARCHIVE, WholeLedger
 from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.contracts.facts.writers import ADMISSION
-from headrace.contracts.transport.subjects import LEDGER_STREAM, SUBMIT_STREAM, telemetry
-from headrace.contracts.values.ids import is_token
+from headrace.contracts.transport.subjects import SUBMIT_STREAM
 from headrace.governance.api.admission_watermark import AdmissionWatermark
 from headrace.governance.api.call_metrics import Calls
 from headrace.governance.api.context import ApiContext
@@ -19,18 +17,16 @@ from headrace.governance.api.interceptor import AuthInterceptor
 from headrace.governance.api.server import Api
 from headrace.identity.owner import OwnerLogin
 from headrace.service.fold import wall_clock
+from headrace.service.hosting import ledger_of
 from headrace.service.recent_records import RecentRecords
 from headrace.service.snapshots import Snapshots
-from headrace.views.history import History
-from headrace.views.history_backfill import backfill_history
-from headrace.views.job_index import JobIndex, jobs_of
+from headrace.views.live_views import LiveViews
 from headrace.views.past_queries import PastQueries
 from headrace.views.queries import Queries, Sources
 from headrace.views.state_at import Past
 
 if TYPE_CHECKING:
-    from nats.aio.msg import Msg
-
+    from headrace.bus.log import Message
     from headrace.bus.text_encryption import Keyring
     from headrace.contracts.facts.records import Record
     from headrace.contracts.messages.queries import ApplyAnswer
@@ -52,59 +48,59 @@ class GovernanceFunctions(NamedTuple):
     verifier: Verifier
 
 
-async def host(deciding: Deciding, functions: GovernanceFunctions, zones: Zones, address: str) -> None:
-    service, fold = deciding.service, deciding.fold
-    job_index, history, heard = JobIndex(fold.state), History(), dict[str, int]()
-    watermark, serving = AdmissionWatermark(service.connection), list[str]()
-    service.health.check("api", lambda: "" if serving else "the API is not served yet")
-    started_at = fold.sequence
-    recent = RecentRecords(started_at)
+class ApiHost:
+    """The API at one address, over the fold of the process."""
 
-    def note(record: Record, sequence: int) -> None:
+    def __init__(self, deciding: Deciding, functions: GovernanceFunctions, zones: Zones, address: str) -> None:
+        service, follower, self._address = deciding.service, deciding.follower, address
+        self._service, self._caught_up, self._verifier = service, follower.caught_up, functions.verifier
+        self._views = views = follower.shared(LiveViews)
+        self._ledger = ledger = ledger_of(service)
+        self._snapshots = snapshots = Snapshots.over(service.connection, ledger)
+        self._watermark = watermark = AdmissionWatermark(service.connection)
+        self._recent = recent = RecentRecords(follower.fold.sequence)
+        self._serving = False
+        service.health.check("api", lambda: "" if self._serving else "the API is not served yet")
+        follower.fold.listeners.append(self._note)
+        state = follower.fold.state
+        sources = Sources(state, views.job_index, views.history, ledger, service.connection, views.heard, wall_clock, snapshots)
+        self._backend = ApiContext(
+            state=state,
+            job_index=views.job_index,
+            history=views.history,
+            recent=recent,
+            queries=Queries(sources),
+            past_queries=PastQueries(Past(ledger, snapshots, erased=state.tokens.erased), ledger, wall_clock),
+            ledger=ledger,
+            submits=JetStreamLog(service.connection, SUBMIT_STREAM),
+            connection=service.connection,
+            heard=views.heard,
+            zones=zones,
+            clock=wall_clock,
+            decide=functions.decide,
+            sign=functions.sign,
+            texts=functions.texts,
+            watermark=watermark,
+            until=follower.until,
+            environment=service.environment,
+            alone=functions.verifier.alone,
+        )
+
+    async def run(self) -> None:
+        """Serve until cancelled, once the fold has caught up."""
+        await self._caught_up.wait()
+        calls = Calls()
+        calls.show(self._service.health.metrics)
+        api = Api(AuthInterceptor(self._backend, self._verifier, calls, OwnerLogin(self._service.data)), self._address)
+        await api.start()
+        self._serving = True
+        _log.info("api_ready", address=self._address, port=api.port)
+        try:
+            await self._views.keep(self._service.connection, self._ledger, self._snapshots, wall_clock)
+        finally:
+            await api.stop()
+
+    def _note(self, record: Record, message: Message) -> None:
         if record.by == ADMISSION:
-            watermark.has_read(record.as_of)
-        jobs = jobs_of(record)
-        job_index.note(record, jobs)
-        history.note(jobs, sequence)
-        recent.note(record, sequence)
-
-    async def hear(message: Msg) -> None:
-        node = message.subject.split(".")[2]
-        if is_token(node) and node in fold.state.nodes:
-            heard[node] = wall_clock()
-
-    fold.listeners.append(note)
-    ledger = WholeLedger(JetStreamLog(service.connection, LEDGER_STREAM), service.data / ARCHIVE)
-    snapshots = Snapshots.over(service.connection, ledger)
-    sources = Sources(fold.state, job_index, history, ledger, service.connection, heard, wall_clock, snapshots)
-    backend = ApiContext(
-        state=fold.state,
-        job_index=job_index,
-        history=history,
-        recent=recent,
-        queries=Queries(sources),
-        past_queries=PastQueries(Past(ledger, snapshots, erased=fold.state.tokens.erased), ledger, wall_clock),
-        ledger=ledger,
-        submits=JetStreamLog(service.connection, SUBMIT_STREAM),
-        connection=service.connection,
-        heard=heard,
-        zones=zones,
-        clock=wall_clock,
-        decide=functions.decide,
-        sign=functions.sign,
-        texts=functions.texts,
-        watermark=watermark,
-        alone=functions.verifier.alone,
-    )
-    await deciding.caught_up.wait()
-    await service.connection.subscribe(telemetry("*", "heartbeat"), cb=hear)
-    calls = Calls()
-    calls.show(service.health.metrics)
-    api = Api(AuthInterceptor(backend, functions.verifier, calls, OwnerLogin(service.data)), address)
-    await api.start()
-    serving.append(address)
-    _log.info("api_ready", address=address, port=api.port)
-    try:
-        await backfill_history(history, fold.state, started_at, ledger, snapshots)
-    finally:
-        await api.stop()
+            self._watermark.has_read(record.as_of)
+        self._recent.note(record, message.sequence)

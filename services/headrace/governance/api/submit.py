@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from headrace.governance.api.context import CallContext
 
 JUDGED_WITHIN = 5.0
-CHECK_EVERY = 0.002
-"""Seconds between two checks."""
 
 SUBMITTED = "submitted"
 """State of a job that is durable and not judged yet."""
@@ -151,12 +150,15 @@ async def _verdicts(
 async def _judged(keys: list[str], place: int, call: CallContext) -> None:
     """Wait until all are judged, or SUBMIT up to `place`; on timeout the jobs are returned as they are."""
     job_index, state, waiting = call.backend.job_index, call.backend.state, keys
-    try:
+
+    def judged() -> bool:
+        nonlocal waiting
+        waiting = [key for key in waiting if job_index.find(key) is None]
+        return state.judged >= place or not waiting
+
+    with suppress(TimeoutError):
         async with asyncio.timeout(min(JUDGED_WITHIN, call.within)):
-            while state.judged < place and (waiting := [key for key in waiting if job_index.find(key) is None]):  # noqa: ASYNC110
-                await asyncio.sleep(CHECK_EVERY)  # the fold has no event to wait for
-    except TimeoutError:
-        return
+            await call.backend.until(judged)
 
 
 def _shown(key: str, submission: JobSubmission, queue: str, call: CallContext) -> pb.Job:

@@ -36,7 +36,7 @@ from headrace.identity.roles import authorize
 from headrace.service.answering import Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from headrace.governance.api.context import CallContext
 
@@ -98,7 +98,7 @@ class WhatIfService:
             async with asyncio.timeout(within):
                 async with self._slots.one(account, call.caller.author, _RANKS[call.caller.role], call.backend.clock()):
                     has_begun = True
-                    return await _ask(self._player, question)
+                    return await _ask(self._player, question, call.backend.environment)
         except Full as full:
             raise _full(account, full, self._slots) from None
         except TimeoutError:
@@ -152,33 +152,35 @@ def _in(whose: str, tenant: str) -> None:
         raise invalid("changes", f"only what is of tenant {tenant} can be changed with that parent", "NOT_ALLOWED")
 
 
-async def _ask(player: Sequence[str], question: WhatIfQuestion) -> WhatIfAnswer:
+async def _ask(player: Sequence[str], question: WhatIfQuestion, environment: Mapping[str, str]) -> WhatIfAnswer:
     """Answer of the process, which is killed together with its children when this call ends."""
-    process = _started(player)
+    process = _started(player, environment)
     try:
         said, _ = await asyncio.to_thread(process.communicate, encode(question))
         return decode(said, WhatIfAnswer)
     except Malformed:
-        raise _ended(process.returncode) from None
+        raise _ended(process.returncode, environment) from None
     finally:
         if process.returncode is None:  # ends the thread that waits for it
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
 
 
-def _ended(code: int | None) -> ApiError:
+def _ended(code: int | None, environment: Mapping[str, str]) -> ApiError:
     """Error of a process that ended without an answer; `code`: its exit status, or the negated number of a signal."""
-    way_out = memory_limit(os.environ).way_out
+    way_out = memory_limit(environment).way_out
     for name in _MEMORY_SIGNALS:
         if code == -signal.Signals[name]:
             return ApiError(StatusCode.RESOURCE_EXHAUSTED, TOO_LARGE, f"its process was ended by {name}; most likely {way_out}")
     return ApiError(StatusCode.RESOURCE_EXHAUSTED, "NO_ANSWER", f"it ended without an answer; most likely {way_out}")
 
 
-def _started(player: Sequence[str]) -> subprocess.Popen[bytes]:
+def _started(player: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
     pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
     try:
-        return subprocess.Popen(player, stdin=pipe, stdout=pipe, stderr=nowhere, start_new_session=True)  # noqa: S603 - ours
+        return subprocess.Popen(  # noqa: S603 - ours
+            player, env=environment, stdin=pipe, stdout=pipe, stderr=nowhere, start_new_session=True
+        )
     except OSError as error:
         raise Refused("UNAVAILABLE", f"no process can be started for it now: {error}; try again in a while") from None
 

@@ -38,18 +38,27 @@ class Unknown(Exception):
 
 
 def ours(running: RunningInstallation, deciding: Callable[[str], bool]) -> list[str]:
-    """Return Headrace's own parts in the order of their restart; `deciding`: whether an instance leads its service."""
+    """Return Headrace's own parts in the order of their restart, one for each process; `deciding`: whether an instance leads."""
     names = [child.name for child in running.children if not child.name.startswith((NATS, process_specs.POSTGRES))]
-    return sorted(names, key=lambda name: (_layer(name), name.removesuffix(process_specs.STANDBY), deciding(name)))
+    ordered = sorted(names, key=lambda name: (_layer(name), name.removesuffix(process_specs.STANDBY), deciding(name)))
+    return _one_each(running, ordered)
 
 
 def chosen(running: RunningInstallation, names: Iterable[str]) -> list[str]:
-    """Return the parts that were named. Raises `Unknown`."""
+    """Return the parts that were named, one for each process. Raises `Unknown`."""
     there = [child.name for child in running.children]
     for name in names:
         if name not in there:
             raise Unknown(f"unknown part {name!r}; choose from {', '.join(there)}")
-    return list(dict.fromkeys(names))
+    return _one_each(running, names)
+
+
+def _one_each(running: RunningInstallation, names: Iterable[str]) -> list[str]:
+    """Return the first part of each process."""
+    first: dict[tuple[str, ...], str] = {}
+    for name in names:
+        first.setdefault(running.sharing(name), name)
+    return list(first.values())
 
 
 def _layer(name: str) -> int:
@@ -60,7 +69,7 @@ def _layer(name: str) -> int:
 
 
 class Rolling:
-    """Restarts parts of one installation."""
+    """Restarts parts of one installation. Parts that share a process are restarted together."""
 
     def __init__(self, installation: Installation, inspector: Inspector) -> None:
         self._installation = installation
@@ -70,7 +79,7 @@ class Rolling:
         """Restart one part; returns the seconds that it was away. Raises `NotReady` if it does not end or does not come back."""
         before = self._child(name)
         tip, since = await self._standing(name)
-        log = self._installation.logs / f"{name}.log"
+        log = self._log(before)
         written = log.stat().st_size if log.exists() else 0
         began = time.monotonic()
         if before.pid:
@@ -81,6 +90,9 @@ class Rolling:
             f"{name} runs, and is not ready; more in {log}", BACK_WITHIN, lambda: self._is_back(name, tip, since, log, written)
         )
         return time.monotonic() - began
+
+    def _log(self, child: ChildView) -> Path:
+        return self._installation.logs / f"{child.process_name}.log"
 
     def _child(self, name: str) -> ChildView:
         running = read_running(self._installation)
@@ -98,7 +110,7 @@ class Rolling:
     async def _another(self, name: str, pid: int) -> bool:
         child = self._child(name)
         if child.state == "given-up":
-            raise NotReady(f"{name} does not start again; more in {self._installation.logs / f'{name}.log'}")
+            raise NotReady(f"{name} does not start again; more in {self._log(child)}")
         return child.state == "running" and child.pid not in (0, pid)
 
     async def _is_back(self, name: str, tip: int, since: int, log: Path, written: int) -> bool:
@@ -113,7 +125,9 @@ class Rolling:
             return await self._inspector.has_written(name.removeprefix(process_specs.NODE), since)
         if name.startswith(CALLOUT):
             return b'"event": "ready"' in await asyncio.to_thread(_written_since, log, written)
-        return await self._inspector.caught_up(name, tip) is True
+        running = read_running(self._installation)
+        parts = (name,) if running is None else running.sharing(name)
+        return all([await self._inspector.caught_up(part, tip) is True for part in parts])
 
     async def _stores(self, name: str) -> bool:
         """Return whether a NATS server accepts connections, and has all of the ledger: another one may lead."""

@@ -51,7 +51,8 @@ class Program(NamedTuple):
 
     `stop_signal` asks it to end, `hurry_signal` to do so at once; `stop_within` seconds later it is killed. `dies_with` is the signal it
     gets when the supervisor dies. An exit code in `final` means that a restart would not help, and so does `DOUBTED` twice in a row.
-    `account` None: the supervisor's. `nice`: increment of niceness. `umask`: of the files that it makes; -1: the supervisor's.
+    `account` None: the supervisor's. `nice`: increment of niceness. `umask`: of the files that it makes; -1: the supervisor's. `parts`: the
+    services that share the process, by the names of their instances; empty: one, called as the program.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Program(NamedTuple):
     nice: int = 0
     directory: Path | None = None
     umask: int = 0o077
+    parts: tuple[str, ...] = ()
 
 
 class ChildSupervision(Protocol):
@@ -117,6 +119,11 @@ class Child:
             exit_code=self.exit_code,
             trouble=self.trouble,
         )
+
+    def views(self) -> tuple[ChildView, ...]:
+        """The present state of each part of the child."""
+        view = self.view()
+        return tuple(msgspec.structs.replace(view, name=part, process=view.name) for part in self.program.parts) or (view,)
 
     def start(self) -> None:
         """Start the program and keep it alive."""

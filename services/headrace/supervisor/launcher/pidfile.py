@@ -19,9 +19,10 @@ PATIENCE = 0.3
 
 
 class ChildView(msgspec.Struct, frozen=True, kw_only=True):
-    """One child. `state`: `running`, `restarting`, `stopped`, `given-up`. Times in microseconds since 1970.
+    """One part. `state`: `running`, `restarting`, `stopped`, `given-up`. Times in microseconds since 1970.
 
-    `trouble`: what is wrong with it although it runs, or why it was given up; one line with the way out.
+    `trouble`: what is wrong with it although it runs, or why it was given up; one line with the way out. `process`: name of the process
+    that it shares with other parts, and of its log; empty: a process of its own, called as the part.
     """
 
     name: str
@@ -31,6 +32,12 @@ class ChildView(msgspec.Struct, frozen=True, kw_only=True):
     since: int = 0
     exit_code: int | None = None
     trouble: str = ""
+    process: str = ""
+
+    @property
+    def process_name(self) -> str:
+        """Name of the part's process, and of its log."""
+        return self.process or self.name
 
 
 class RunningInstallation(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +54,11 @@ class RunningInstallation(msgspec.Struct, frozen=True, kw_only=True):
     def child(self, name: str) -> ChildView | None:
         """Return the child of that name."""
         return next((child for child in self.children if child.name == name), None)
+
+    def sharing(self, name: str) -> tuple[str, ...]:
+        """Return the parts that share the process of this part, itself included."""
+        child = self.child(name)
+        return tuple(one.name for one in self.children if child is not None and one.process_name == child.process_name)
 
 
 class AlreadyRunning(Exception):

@@ -10,7 +10,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headrace.bus.nats.permissions import SERVICES
 from headrace.bus.niceness import BOOKS_NICE
 from headrace.bus.variables import (
     API,
@@ -24,11 +23,13 @@ from headrace.bus.variables import (
     TURN,
     URL,
     USER,
+    of_service,
 )
 from headrace.client.endpoint import CREDENTIALS, Login
 from headrace.client.endpoint import URL as CLIENT_URL
 from headrace.contracts.facts.writers import GOVERNANCE
 from headrace.health.config import LISTEN, TARGETS, TOKEN
+from headrace.host.layouts import ALONE, LAYOUTS, process_name
 from headrace.supervisor.errors import InstallationError
 from headrace.supervisor.installation import CALLOUT, NATS, Installation, Settings
 from headrace.supervisor.launcher.child_processes import ProcessAccount, Program
@@ -36,12 +37,15 @@ from headrace.supervisor.launcher.job_isolation import why_not_isolated, why_own
 from headrace.supervisor.launcher.ports import LOOPBACK
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from headrace.supervisor.launcher.postgres import PostgresSettings
 
 POSTGRES = "postgres"
 GATEWAY = "gateway"
 NODE = "node-"
 EXECUTOR = "headrace.node_executor"
+HOST = "headrace.host"
 POSTGRES_DSN = "HEADRACE_POSTGRES_DSN"
 CURRENCY = "HEADRACE_CURRENCY"
 HOLD_LEVEL = "HEADRACE_HOLD_LEVEL"
@@ -105,26 +109,45 @@ def postgres(database: PostgresSettings) -> Program:
 
 
 def services(installation: Installation, url: str, postgres_dsn: str) -> tuple[Program, ...]:
-    """Every service, and second instances of those that may have a standby, if the settings ask for them."""
-    extra = {
-        "accounting": {POSTGRES_DSN: postgres_dsn, CURRENCY: installation.settings().currency},
-        "governance": {API: f"unix:{installation.api_socket()}", HOLD_LEVEL: str(int(installation.settings().hold_level))},
+    """Every service in the processes of the layout, and second instances of those that may have a standby, if the settings ask for them."""
+    settings = installation.settings()
+    alone = {JOBS_TOGETHER: why} if (why := why_owner_only(installation, settings)) else {}
+    more: dict[str, dict[str, str]] = {
+        "accounting": {POSTGRES_DSN: postgres_dsn, CURRENCY: settings.currency},
+        GOVERNANCE: {API: f"unix:{installation.api_socket()}", HOLD_LEVEL: str(int(settings.hold_level))} | alone,
     }
-    alone = {JOBS_TOGETHER: why} if (why := why_owner_only(installation, installation.settings())) else {}
-    found = {name: (name, extra.get(name, {}) | (alone if name == GOVERNANCE else {})) for name in SERVICES}
-    if installation.settings().standby:
-        for name in STANDBYS:
-            found[name] = (name, {TURN: "first"})
-            found[name + STANDBY] = (name, {TURN: "later", INSTANCE: name + STANDBY})
-    return tuple(
-        Program(
-            called,
-            python(f"headrace.{name}"),
-            _environment(url, installation.service(name), installation.directory) | watched(installation) | more,
-            stop_within=SERVICE_STOPS_WITHIN,
-            directory=installation.directory,
-        )
-        for called, (name, more) in found.items()
+    processes = (*LAYOUTS[settings.layout], *((name,) for name in ALONE))
+    if not settings.standby:
+        return tuple(_process(installation, url, {name: (name, more.get(name, {})) for name in names}) for names in processes)
+    first = [
+        {name: (name, more.get(name, {}) | ({TURN: "first"} if name in STANDBYS else {})) for name in names}
+        for names in processes
+    ]
+    second = [
+        {name: (name + STANDBY, {TURN: "later", INSTANCE: name + STANDBY}) for name in names if name in STANDBYS}
+        for names in processes
+    ]
+    return tuple(_process(installation, url, hosted) for hosted in (*first, *second) if hosted)
+
+
+def _process(installation: Installation, url: str, hosted: Mapping[str, tuple[str, Mapping[str, str]]]) -> Program:
+    """The process of services, each with the name of its instance and its own variables."""
+    logins = {name: login_environment(url, installation.service(name), installation.directory) for name in hosted}
+    parts = tuple(called for called, _ in hosted.values())
+    if len(hosted) == 1:
+        ((name, (called, more)),) = hosted.items()
+        argv, own = python(f"headrace.{name}"), logins[name] | dict(more)
+    else:
+        called, argv, own = process_name(parts), python(HOST, *hosted), {}
+        for name, (_, more) in hosted.items():
+            own |= {of_service(variable, name): value for variable, value in (logins[name] | dict(more)).items()}
+    return Program(
+        called,
+        argv,
+        _inherited() | watched(installation) | own,
+        stop_within=SERVICE_STOPS_WITHIN,
+        directory=installation.directory,
+        parts=parts if len(parts) > 1 else (),
     )
 
 
@@ -202,8 +225,11 @@ def login_environment(url: str, login: Login, data: Path) -> dict[str, str]:
 
 
 def _environment(url: str, login: Login, data: Path) -> dict[str, str]:
-    inherited = {key: value for key, value in os.environ.items() if key not in _NOT_FOR_CHILDREN}
-    return inherited | login_environment(url, login, data)
+    return _inherited() | login_environment(url, login, data)
+
+
+def _inherited() -> dict[str, str]:
+    return {key: value for key, value in os.environ.items() if key not in _NOT_FOR_CHILDREN}
 
 
 def _plain_environment() -> dict[str, str]:

@@ -212,15 +212,15 @@ class Up:
         doors = process_specs.callouts(self.installation, self.url)
         started = self.children.start(*process_specs.services(self.installation, self.url, dsn), *doors)
 
-        async def until_caught_up(child: Child) -> None:
-            name = child.program.name
+        async def until_caught_up(child: Child, name: str) -> None:
             if child.program in doors:
                 await until_ready(child, inspector.callout_answers)
             else:
                 await until_ready(child, lambda: inspector.caught_up(name, tip))
             self._say(name, "ready")
 
-        await _all(until_caught_up(child) for child in started)
+        parts = [(child, part) for child in started for part in child.program.parts or (child.program.name,)]
+        await _all(until_caught_up(child, part) for child, part in parts)
 
     async def _start_gateway(self) -> None:
         """Start it on the port asked for, else the last one, else the usual one, else any; another program may take one meanwhile."""
@@ -282,7 +282,7 @@ class Up:
 
     def _write(self) -> None:
         """Write the state for `status` and `down`."""
-        views = tuple(child.view() for child in self.children)
+        views = tuple(view for child in self.children for view in child.views())
         now = RunningInstallation(
             pid=os.getpid(),
             since=self._since,

@@ -18,6 +18,12 @@ JOB = "01kgz5v0q8x4m2c7b9n3d6f1ha"
 RECORD = Record(by="admission", now=1, engine="0.1.0", as_of=7, facts=(WishesJudgedV1(through=3),))
 SUBMISSION = JobSubmission(id=JOB, command=("true",))
 
+
+def decode_all(payload: bytes):
+    """Every fact, one after the other."""
+    return codec.decode_some(payload, frozenset({"wishes.judged.v1", "node.cordoned.v1"}))
+
+
 HOSTILE = {
     "nothing": b"",
     "no JSON": b"hello",
@@ -37,7 +43,9 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-@pytest.mark.parametrize("decode", [codec.decode_record, codec.decode_submit, lambda payload: codec.decode(payload, Heartbeat)])
+@pytest.mark.parametrize(
+    "decode", [codec.decode_record, decode_all, codec.decode_submit, lambda payload: codec.decode(payload, Heartbeat)]
+)
 def test_hostile_bytes_are_refused_in_one_line(name, decode):
     with pytest.raises(Malformed) as refused:
         decode(HOSTILE[name])
@@ -47,7 +55,14 @@ def test_hostile_bytes_are_refused_in_one_line(name, decode):
 
 @given(st.binary(max_size=200))
 def test_random_bytes_are_decoded_or_refused(payload):
-    decoders = (codec.decode_record, codec.decode_submit, codec.decode_cancel, codec.decode_cancel_many, codec.decode_requeue)
+    decoders = (
+        codec.decode_record,
+        decode_all,
+        codec.decode_submit,
+        codec.decode_cancel,
+        codec.decode_cancel_many,
+        codec.decode_requeue,
+    )
     for decode in decoders:
         with contextlib.suppress(Malformed):
             decode(payload)
@@ -62,6 +77,20 @@ def test_a_record_may_carry_fields_of_a_newer_writer():
         b'{"by":"a","now":1,"engine":"9","as_of":0,"new":{"x":1},"facts":[{"type":"wishes.judged.v1","through":3,"new":1}]}'
     )
     assert codec.decode_record(payload).facts == (WishesJudgedV1(through=3),)
+
+
+def test_of_a_record_only_the_facts_that_are_asked_for_are_decoded():
+    unread = b'{"type":"node.cordoned.v1","author":7}'  # which is malformed
+    facts = b'[%b,{"type":"wishes.judged.v1","through":3}]'
+    payload = b'{"by":"a","now":1,"engine":"9","as_of":0,"prev":"p","cause":"c","trace":"t","facts":' + facts + b"}"
+    record, types = codec.decode_some(payload % unread, frozenset({"wishes.judged.v1"}))
+    known = {"by": "a", "now": 1, "engine": "9", "as_of": 0, "prev": "p", "cause": "c", "trace": "t"}
+    assert record == Record(facts=(WishesJudgedV1(through=3),), **known)
+    assert types == ("node.cordoned.v1", "wishes.judged.v1")
+    with pytest.raises(Malformed, match="author"):
+        decode_all(payload % unread)
+    with pytest.raises(Malformed, match="type"):
+        codec.decode_some(payload % b'{"author":"x"}', frozenset())
 
 
 def test_a_fact_nobody_knows_is_refused():
@@ -80,11 +109,13 @@ def test_a_record_is_bounded_in_bytes_and_in_facts():
     large = Record(
         by="a", now=1, engine="9", as_of=0, facts=(NodeCordonedV1(author="a.b", node="n", reason="x" * RECORD_BYTES_MAX),)
     )
-    with pytest.raises(Malformed, match="at most 524288 bytes"):
-        codec.decode_record(codec.encode(large))
+    for decode in (codec.decode_record, decode_all):
+        with pytest.raises(Malformed, match="at most 524288 bytes"):
+            decode(codec.encode(large))
     many = Record(by="a", now=1, engine="9", as_of=0, facts=(WishesJudgedV1(through=1),) * (RECORD_FACTS_MAX + 1))
-    with pytest.raises(Malformed, match="at most 1000 facts, this has 1001"):
-        codec.decode_record(codec.encode(many))
+    for decode in (codec.decode_record, decode_all):
+        with pytest.raises(Malformed, match="at most 1000 facts, this has 1001"):
+            decode(codec.encode(many))
 
 
 @pytest.mark.parametrize("head", [b'{"jobs":', b'{ "jobs" :', b'\n{\r\n\t "jobs":'])

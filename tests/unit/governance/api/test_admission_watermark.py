@@ -3,14 +3,14 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 from headrace.bus.log import LogUnavailable
-from headrace.contracts.messages.queries import Answer
-from headrace.contracts.transport.codec import encode
+from headrace.contracts.messages.queries import Answer, StatusRequest
+from headrace.contracts.transport.codec import decode, encode
 from headrace.governance.api import admission_watermark
 from headrace.governance.api.admission_watermark import AdmissionWatermark
 
 
 class Wire:
-    """Admission, which has read one more record each time it is asked; or is away."""
+    """Admission of the release before, which has read one more record each time it is asked; or is away."""
 
     def __init__(self, reads: int = 0, *, away: bool = False) -> None:
         self.reads = reads
@@ -19,6 +19,7 @@ class Wire:
 
     async def ask(self, subject, payload=b"", headers=None, within=0.0):
         assert subject == "hr.query.admission.status.default.governance"
+        assert decode(payload, StatusRequest).folded > 0
         self.asked += 1
         if self.away:
             raise LogUnavailable("away")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from pathlib import Path
 
@@ -49,7 +50,7 @@ def player(answer, before="pass") -> WhatIfService:
 
 
 def call(role=Role.PROVIDER_ADMIN, within=30.0) -> CallContext:
-    known = {"state": State(), "clock": lambda: 7 * SECOND}
+    known = {"state": State(), "clock": lambda: 7 * SECOND, "environment": os.environ}
     office = ApiContext(*(known.get(field) for field in ApiContext._fields))
     return CallContext(Caller(role, "acme", "boss"), "WhatIf", within, office)
 

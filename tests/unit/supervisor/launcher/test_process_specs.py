@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from headrace.bus.niceness import BOOKS_NICE
+from headrace.host.layouts import APART
 from headrace.supervisor.errors import InstallationError
 from headrace.supervisor.installation import Installation, Settings
 from headrace.supervisor.launcher import process_specs
@@ -62,6 +63,7 @@ def test_the_database_runs_as_its_own_account_and_is_stopped_fast():
 
 def test_each_service_has_its_own_login_and_only_the_books_know_the_database(installation, monkeypatch):
     monkeypatch.setenv("HEADRACE_CREDENTIALS", "/somebody/elses")
+    installation.keep_settings(Settings(host="gpu01", layout=APART))
     programs = {program.name: program for program in process_specs.services(installation, URL, "postgresql://secret")}
     assert sorted(programs) == ["accounting", "admission", "allocator", "audit", "feed", "governance", "preemption"]
     for name, program in programs.items():
@@ -78,7 +80,7 @@ def test_each_service_has_its_own_login_and_only_the_books_know_the_database(ins
 
 
 def test_a_standby_is_the_same_service_in_the_same_name_that_waits_for_its_turn(installation):
-    installation.keep_settings(Settings(host="gpu01", standby=True))
+    installation.keep_settings(Settings(host="gpu01", standby=True, layout=APART))
     programs = {program.name: program for program in process_specs.services(installation, URL, "postgresql://secret")}
     for name in ("allocator", "preemption", "feed"):
         first, second = programs[name], programs[f"{name}-standby"]
@@ -87,6 +89,47 @@ def test_a_standby_is_the_same_service_in_the_same_name_that_waits_for_its_turn(
         assert (first.env["HEADRACE_TURN"], second.env["HEADRACE_TURN"]) == ("first", "later")
         assert ("HEADRACE_INSTANCE" in first.env, second.env["HEADRACE_INSTANCE"]) == (False, f"{name}-standby")
     assert len(programs) == 10
+
+
+def parts_of(installation, **settings):
+    """The parts of each process."""
+    installation.keep_settings(Settings(host="gpu01", **settings))
+    programs = process_specs.services(installation, URL, "postgresql://secret")
+    return {program.name: program.parts for program in programs}
+
+
+def test_a_layout_says_which_services_share_a_process(installation):
+    alone = {"accounting": (), "audit": ()}
+    deciding = {"admission": (), "allocator": (), "preemption": ()}
+    together = ("admission", "allocator", "preemption", "governance", "feed")
+    assert parts_of(installation) == deciding | {"governance+feed": ("governance", "feed")} | alone
+    assert parts_of(installation, layout="together") == {"+".join(together): together} | alone
+    assert parts_of(installation, layout="apart") == deciding | {"governance": (), "feed": ()} | alone
+    second = ("allocator-standby", "preemption-standby", "feed-standby")
+    assert set(parts_of(installation, standby=True)) - set(parts_of(installation)) == set(second)
+    assert parts_of(installation, standby=True, layout="together")["+".join(second)] == second
+
+
+def test_services_that_share_a_process_have_a_login_and_a_turn_each(installation):
+    installation.keep_settings(Settings(host="gpu01", standby=True))
+    programs = {program.name: program for program in process_specs.services(installation, URL, "postgresql://secret")}
+    shared = programs["governance+feed"]
+    assert shared.argv == (sys.executable, "-P", "-m", "headrace.host", "governance", "feed")
+    own = {key.removeprefix("HEADRACE_"): value for key, value in shared.env.items() if "__" in key}
+    assert own == {
+        "NATS_URL__GOVERNANCE": URL,
+        "NATS_USER__GOVERNANCE": "governance",
+        "NATS_PASSWORD__GOVERNANCE": installation.service("governance").password,
+        "DATA__GOVERNANCE": str(installation.directory),
+        "API__GOVERNANCE": f"unix:{installation.api_socket()}",
+        "HOLD_LEVEL__GOVERNANCE": "0",
+        "NATS_URL__FEED": URL,
+        "NATS_USER__FEED": "feed",
+        "NATS_PASSWORD__FEED": installation.service("feed").password,
+        "DATA__FEED": str(installation.directory),
+        "TURN__FEED": "first",
+    } | {key: value for key, value in own.items() if key.startswith("JOBS_TOGETHER")}
+    assert [key for key in shared.env if key in ("HEADRACE_NATS_PASSWORD", "HEADRACE_TURN")] == []
 
 
 @pytest.mark.parametrize("apart", [True, False])
@@ -108,7 +151,7 @@ def test_a_simulated_node_is_an_executor_with_its_own_login(installation, monkey
 
 
 def test_every_part_of_ours_shows_its_health_on_the_loopback_to_who_has_the_token(installation):
-    installation.keep_settings(Settings(host="gpu01", standby=True))
+    installation.keep_settings(Settings(host="gpu01", standby=True, layout=APART))
     ours = (*process_specs.services(installation, URL, "x"), *process_specs.callouts(installation, URL))
     node = process_specs.node(installation, URL, Settings(host="gpu01"), "gpu01")
     token = (installation.credentials / "metrics.token").read_text()
