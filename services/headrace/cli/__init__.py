@@ -6,13 +6,11 @@ Facts read: none. Facts written: none; it submits and asks through `headrace.cli
 
 - `main` puts the commands together. It is the only place where failures become one line and an exit code: 0 done, 1 refused or
   failed, 2 not understood.
-- Jobs: `submit`, `jobs`, `cancel`, `explain_view`. Supply: `supply` (queues, pools, nodes), `approve`. Documents: `documents`,
-  `whatif`, `simulate`.
-- Accounting: `books` (usage), `statement`. History: `audit`, `replay`, `verify`, `seals`, `whole_ledger`. Persons and tokens:
-  `token`, `user`, `tenant`.
-- Operations: `up` (and down), `tls_options`, `status`, `service_status`, `restart`, `cluster_config`, `archive`, `purge`,
-  `backup`, `repair`.
-- `arguments` has the options that commands share; `tables`, `formatting`, `terminal` and `output_file` have the form of answers:
+- `jobs`: submit, list, cancel. `resources`: documents, queues, pools, nodes, what-ifs and simulations. `identities`: tokens, users,
+  tenants.
+- `reports`: usage and statements. `history`: audit log, past states, verification, seals, archive.
+- `operations`: up and down, status, contexts, restart, cluster configuration, backup, repair.
+- `arguments` has the options that commands share, `whole_ledger` reads all records, and `output` has the form of answers:
   aligned for people, JSON for programs.
 
 It decides nothing, stores nothing, and needs no right that its user does not have.

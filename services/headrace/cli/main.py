@@ -13,34 +13,34 @@ import sys
 from collections.abc import Sequence
 
 from headrace.cli.arguments import Failed, Parser
-from headrace.cli.terminal import made_visible
+from headrace.cli.output.terminal import made_visible
 from headrace.client import HeadraceError
 from headrace.supervisor.errors import InstallationError
 
 DONE, FAILED, INTERRUPTED = 0, 1, 130
 
 COMMANDS = {
-    "up": ("up", "down"),
-    "status": ("status",),
-    "documents": ("apply", "get", "delete"),
-    "submit": ("submit",),
-    "jobs": ("jobs", "job", "why", "logs", "requeue", "preempt"),
-    "cancel": ("cancel",),
-    "supply": ("queues", "pools", "nodes", "node"),
-    "tenant": ("tenant",),
-    "token": ("token",),
-    "context": ("context",),
-    "user": ("user",),
-    "books": ("usage",),
-    "statement": ("statement",),
-    "audit": ("audit",),
-    "archive": ("archive",),
-    "backup": ("backup", "restore"),
-    "repair": ("repair",),
-    "restart": ("restart",),
-    "cluster_config": ("config",),
-    "simulate": ("simulate", "demo"),
-    "whatif": ("whatif",),
+    "operations.up": ("up", "down"),
+    "operations.status": ("status",),
+    "resources.documents": ("apply", "get", "delete"),
+    "jobs.submit": ("submit",),
+    "jobs.jobs": ("jobs", "job", "why", "logs", "requeue", "preempt"),
+    "jobs.cancel": ("cancel",),
+    "resources.supply": ("queues", "pools", "nodes", "node"),
+    "identities.tenant": ("tenant",),
+    "identities.token": ("token",),
+    "operations.context": ("context",),
+    "identities.user": ("user",),
+    "reports.books": ("usage",),
+    "reports.statement": ("statement",),
+    "history.audit": ("audit",),
+    "history.archive": ("archive",),
+    "operations.backup": ("backup", "restore"),
+    "operations.repair": ("repair",),
+    "operations.restart": ("restart",),
+    "operations.cluster_config": ("config",),
+    "resources.simulate": ("simulate", "demo"),
+    "resources.whatif": ("whatif",),
 }
 """The modules of this package and the commands that each adds, in the order of the list. A command imports its own module only: all of
 them together take half a second of CPU time."""

@@ -17,7 +17,7 @@ from headrace.audit.verify_reading import stored_messages
 from headrace.bus.log import LogError
 from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.cli.arguments import Failed, client
-from headrace.cli.terminal import progress
+from headrace.cli.output.terminal import progress
 from headrace.client.contexts import Chosen, chosen_context
 from headrace.client.endpoint import TOKEN, URL
 from headrace.contracts.transport.subjects import LEDGER_STREAM

@@ -7,24 +7,13 @@ from typing import NamedTuple
 
 import pytest
 
-from headrace.cli import (
-    approve,
-    audit,
-    books,
-    cancel,
-    documents,
-    jobs,
-    replay,
-    statement,
-    submit,
-    supply,
-    tenant,
-    token,
-    user,
-    whatif,
-    whole_ledger,
-)
+from headrace.cli import whole_ledger
+from headrace.cli.history import audit, replay
+from headrace.cli.identities import tenant, token, user
+from headrace.cli.jobs import cancel, jobs, submit
 from headrace.cli.main import main
+from headrace.cli.reports import books, statement
+from headrace.cli.resources import approve, documents, supply, whatif
 
 
 class FakeClient:

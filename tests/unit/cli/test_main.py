@@ -10,8 +10,8 @@ from importlib.metadata import version
 
 import pytest
 
-from headrace.cli import jobs
 from headrace.cli.arguments import Failed
+from headrace.cli.jobs import jobs
 from headrace.cli.main import COMMANDS, main, parser
 from headrace.client import Refused, Unreachable
 from headrace.domain.fold import apply

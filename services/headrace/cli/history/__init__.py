@@ -1,0 +1,1 @@
+"""Commands about the ledger: records, past states, verification, seals and the archive."""

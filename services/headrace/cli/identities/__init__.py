@@ -1,0 +1,1 @@
+"""Commands about tokens, users and tenants: who may do what, and erasure."""

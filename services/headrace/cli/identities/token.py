@@ -1,0 +1,147 @@
+"""`headrace token create`, `list`, `revoke`: credentials for people, service accounts and nodes, from the embedded issuer."""
+
+from __future__ import annotations
+
+import argparse
+
+from headrace.cli.arguments import Failed, Nouns, Parser, add_command, add_json, add_where_options, client, span
+from headrace.cli.output.formatting import ago, as_json
+from headrace.cli.output.tables import table
+from headrace.cli.resources.approve import add_claims, claims_of
+from headrace.client import Client
+from headrace.contracts.messages.tokens import NodeClaims, RevokeRequest, TokenRequest, TokenRole
+from headrace.contracts.values.durations import format_time
+
+PROVIDERS_PERSON = "admin"
+"""Name of an administrator or viewer if none is given."""
+
+
+def add(nouns: Nouns) -> None:
+    token = add_command(
+        nouns,
+        "token",
+        _nothing,
+        "create, list and revoke tokens",
+        "headrace token create --user alice\nheadrace token list\nheadrace token revoke ID --reason 'a lost laptop'",
+    )
+    verbs = token.add_subparsers(title="verbs", metavar="VERB", required=True, parser_class=Parser)
+    _add_create(verbs)
+    verb = add_command(verbs, "list", list_tokens, "list the tokens that have not expired", "headrace token list --tenant acme")
+    verb.add_argument("--tenant", default="", help="of this tenant only")
+    add_where_options(verb)
+    add_json(verb)
+    verb = add_command(
+        verbs,
+        "revoke",
+        revoke,
+        "make a token count no more, at once and everywhere",
+        """headrace token revoke 01jd3v8k5w2m4x6z8b0c2e4g6h
+        headrace token revoke --tenant acme --user alice --reason 'left the company'     all that alice has, by whichever issuer
+        headrace token revoke --node gpu01""",
+    )
+    verb.add_argument("token", metavar="ID", nargs="?", default="", help="the token's id, as `headrace token list` shows it")
+    whose = verb.add_mutually_exclusive_group()
+    whose.add_argument("--user", "--service-account", dest="bearer", metavar="NAME", default="", help="all of this bearer")
+    whose.add_argument("--node", metavar="NAME", default="", help="all of this node")
+    verb.add_argument("--tenant", default="default", help="the bearer's tenant (default: default)")
+    verb.add_argument("--reason", default="", help="kept with the fact")
+    add_where_options(verb)
+
+
+def _add_create(verbs: Nouns) -> None:
+    verb = add_command(
+        verbs,
+        "create",
+        create,
+        "print a new token; it is shown once, and not stored",
+        """headrace token create --user alice --tenant acme
+        headrace token create --service-account ci --tenant acme --expires 90d
+        headrace token create --node gpu01 --labels site=hq --gpus 8 --isolation hardware --expires 365d
+        headrace token create --admin ops
+        HEADRACE_TOKEN=$(headrace token create --user alice) headrace jobs""",
+    )
+    whose = verb.add_mutually_exclusive_group(required=True)
+    whose.add_argument("--user", metavar="NAME", help="for a person in a group or document of the tenant")
+    whose.add_argument("--service-account", metavar="NAME", help="for a service account of a group of the tenant")
+    whose.add_argument("--node", metavar="NAME", help="for a node executor")
+    whose.add_argument("--admin", metavar="NAME", nargs="?", const=PROVIDERS_PERSON, help="for who runs the installation")
+    whose.add_argument("--viewer", metavar="NAME", nargs="?", const=PROVIDERS_PERSON, help="for who looks at all of it")
+    verb.add_argument("--tenant", default="", help="the bearer's tenant (default: default)")
+    add_claims(
+        verb.add_argument_group(
+            "what a node may say of itself (else `headrace node approve` is needed); what is left out stays as it was"
+        )
+    )
+    verb.add_argument(
+        "--expires", type=span, default=0, metavar="SPAN", help="how long it is good (default: 30d, at most 366d)"
+    )
+    verb.add_argument("--reason", default="", help="kept with the fact")
+    add_where_options(verb)
+    add_json(verb)
+
+
+def _asker(args: argparse.Namespace) -> Client:
+    """Client with the login of the environment; `--tenant` and `--user` name the bearer here."""
+    return client(argparse.Namespace(data=args.data, server=args.server, context=args.context, tenant="", user=""))
+
+
+def _nothing(args: argparse.Namespace) -> int:
+    raise AssertionError(args)
+
+
+async def create(args: argparse.Namespace) -> int:
+    """Print the token alone on standard output, so that it can be assigned to a variable."""
+    role = next(role for role in TokenRole if getattr(args, role.replace("-", "_")) is not None)
+    handle = getattr(args, role.replace("-", "_"))
+    claims = claims_of(args)
+    if claims != NodeClaims() and role is not TokenRole.NODE:
+        raise Failed("--labels, --gpus and --isolation belong to a token of --node")
+    request = TokenRequest(
+        role=role,
+        handle=handle,
+        tenant=args.tenant,
+        lifetime=args.expires,
+        reason=args.reason,
+        claims=claims if claims != NodeClaims() else None,
+    )
+    async with _asker(args) as hr:
+        answer = await hr.create_token(request)
+    print(as_json(answer) if args.json else answer.token)
+    return 0
+
+
+async def list_tokens(args: argparse.Namespace) -> int:
+    """Print the tokens that have not expired."""
+    async with _asker(args) as hr:
+        found = (await hr.tokens(args.tenant)).tokens
+    heads = ("ID", "ROLE", "TENANT", "NAME", "BY", "MADE", "EXPIRES", "REVOKED")
+    rows = (
+        (
+            one.id,
+            one.role,
+            one.tenant,
+            one.handle,
+            one.author,
+            ago(one.created_at),
+            format_time(one.expires_at),
+            ago(one.revoked_at) if one.revoked_at else "",
+        )
+        for one in found
+    )
+    print(as_json(found) if args.json else table(heads, rows) if found else "No tokens; `headrace token create` makes one.")
+    return 0
+
+
+async def revoke(args: argparse.Namespace) -> int:
+    """Revoke one token, or all of a bearer."""
+    if not (args.token or args.bearer or args.node):
+        raise Failed(
+            "name a token by its id, or its bearer with --user, --service-account or --node; `headrace token list` shows them"
+        )
+    tenant = "" if args.node or args.token else args.tenant
+    request = RevokeRequest(token=args.token, tenant=tenant, handle=args.bearer or args.node, reason=args.reason)
+    async with _asker(args) as hr:
+        answer = await hr.revoke(request)
+    (change,) = answer.changes
+    print(f"{change.name} was revoked before" if change.action == "keep" else f"{change.name} is revoked")
+    return 0

@@ -1,0 +1,48 @@
+"""`headrace user erase`: makes a person's identity and the texts of their jobs unreadable for ever."""
+
+from __future__ import annotations
+
+import argparse
+
+from headrace.cli.arguments import Failed, Nouns, Parser, add_command, add_login_options, client
+from headrace.cli.output.formatting import as_json
+from headrace.contracts.messages.queries import EraseRequest
+
+
+def add(nouns: Nouns) -> None:
+    user = add_command(nouns, "user", _nothing, "erase a person", "headrace user erase alice --yes")
+    verbs = user.add_subparsers(title="verbs", metavar="VERB", required=True, parser_class=Parser)
+    verb = add_command(
+        verbs,
+        "erase",
+        erase,
+        "destroy a person's key: who they were, and what their jobs ran, is gone for ever; the history stays, under a pseudonym",
+        """headrace user erase alice --yes --reason 'asked to be forgotten'
+        headrace user erase acme/alice --yes
+
+        No record is touched. The handle stays in the records, and in tables and files made of them, so let it be no name; audit, books,
+        jobs and FEED say the same pseudonym in its place, whatever moment they speak of (what FEED has said goes within 10 minutes).
+        First take the person out of groups, and cancel their jobs. Backups from before hold the key: destroy them. Nodes remove what a
+        job ran (command, environment) from their disks when it ends; a node that is down has that until it starts again. Output
+        and files of jobs stay on nodes as long as --keep of `headrace node run` says, checkpoints until they are removed by hand.""",
+    )
+    verb.add_argument("name", metavar="[TENANT/]USER")
+    verb.add_argument("--yes", action="store_true", help="do it: it cannot be undone")
+    verb.add_argument("--reason", default="", help="kept with the fact")
+    add_login_options(verb)
+
+
+def _nothing(args: argparse.Namespace) -> int:
+    raise AssertionError(args)
+
+
+async def erase(args: argparse.Namespace) -> int:
+    """Erase the person's key; returns when that is recorded and done."""
+    tenant, _, user = args.name.rpartition("/")
+    tenant = tenant or args.tenant or "default"
+    if not args.yes:
+        raise Failed(f"--yes is missing: who {user} of {tenant} was, and what their jobs ran, can never be read again")
+    async with client(args) as hr:
+        answer = await hr.erase(EraseRequest(tenant=tenant, user=user, reason=args.reason))
+    print(as_json(answer) if args.json else f"{user} of {tenant} is {answer.changes[0].fields[0]}")
+    return 0

@@ -1,0 +1,1 @@
+"""Commands about jobs: `submit`, `jobs` and its relatives, `cancel`."""

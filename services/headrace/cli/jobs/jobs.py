@@ -1,0 +1,326 @@
+"""`headrace jobs`, `job`, `why`, `logs`, `requeue`, `preempt`; `cancel` has its own module."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+
+from headrace.cli.arguments import (
+    Failed,
+    Nouns,
+    Parser,
+    add_command,
+    add_login_options,
+    client,
+    instant,
+    key_value,
+    natural,
+    positive,
+)
+from headrace.cli.output.explain_view import because
+from headrace.cli.output.formatting import amounts, as_json, gpus, local
+from headrace.cli.output.tables import pairs, table
+from headrace.client import Client, Refused, Unreachable
+from headrace.client.client import FINAL
+from headrace.contracts.messages.queries import AttemptView, FactView, ForceRequest, JobView
+
+LOOK_EVERY = 0.3
+STATES = ("pending", "running", "preempting", "suspended", "succeeded", "failed", "cancelled", "rejected")
+KNOWN_WITHIN = 2.0
+"""Seconds for which a job just submitted may still be unknown."""
+
+
+def add(nouns: Nouns) -> None:
+    parser = add_command(
+        nouns,
+        "jobs",
+        jobs,
+        "list jobs, newest first, with the reason why each waits",
+        """headrace jobs
+        headrace jobs --state pending --state running --queue ai-dev/half
+        headrace jobs --owner alice --limit 20 --json""",
+    )
+    parser.add_argument("--state", action="append", default=[], choices=STATES, help="only these; may be given several times")
+    add_filters(parser)
+    parser.add_argument("--owner", default="", metavar="USER", help="only this user's")
+    parser.add_argument("--limit", type=positive, default=100, metavar="N", help="maximum number of jobs (default: 100)")
+    add_login_options(parser)
+    example = "01jd3v8k5w2m4x6z8b0c2e4g6h"
+    _job_command(
+        nouns, "job", job, "show one job: its attempts, and its story", f"headrace job {example}\nheadrace job {example} --json"
+    )
+    parser = _job_command(
+        nouns,
+        "why",
+        why,
+        "why a job waits: the reason, what is missing, who has it, when it may start, and what would start it",
+        f"headrace why {example}\nheadrace why {example} --at 2026-11-21T08:00:00Z\nheadrace why {example} --at 81234",
+    )
+    parser.add_argument(
+        "--at", type=instant, default=(0, 0), metavar="TIME|SEQ", help="as it was then, or behind that record of the ledger"
+    )
+    parser = _job_command(
+        nouns,
+        "logs",
+        logs,
+        "print what a job has written",
+        f"headrace logs {example}\nheadrace logs {example} -f\nheadrace logs {example} --attempt 1 --rank 3",
+        json=False,
+    )
+    parser.add_argument("-f", "--follow", action="store_true", help="go on until the job has ended, through all its attempts")
+    parser.add_argument("--attempt", type=natural, default=0, metavar="N", help="of this attempt (default: the latest)")
+    parser.add_argument("--rank", type=natural, default=0, metavar="N", help="of this replica (default: 0)")
+    raw = "leave control characters to the terminal, such as colours; by default they are made visible there"
+    parser.add_argument("--raw", action="store_true", help=raw)
+    _add_requeue(nouns, example)
+    _add_preempt(nouns, example)
+
+
+def add_filters(parser: Parser) -> None:
+    """Add the filters by queue, name and label."""
+    parser.add_argument("--queue", default="", metavar="POLICY/PROFILE", help="only this queue's")
+    parser.add_argument(
+        "--name", default="", metavar="PATTERN", help="only those whose whole name is like this, such as 'sweep-*'"
+    )
+    parser.add_argument(
+        "--label",
+        type=key_value,
+        action="append",
+        default=[],
+        metavar="K=V",
+        help="only those with this label; may be given again",
+    )
+
+
+def _add_requeue(nouns: Nouns, example: str) -> None:
+    parser = add_command(
+        nouns,
+        "requeue",
+        requeue,
+        "have running or suspended jobs leave by their ladder and wait again, where they stood",
+        f'headrace requeue {example}\nheadrace requeue {example} --reason "slow node"',
+    )
+    parser.add_argument("jobs", nargs="+", metavar="ID")
+    parser.add_argument("--reason", default="", help="stored with the request")
+    add_login_options(parser, json=False)
+
+
+def _add_preempt(nouns: Nouns, example: str) -> None:
+    parser = _job_command(
+        nouns,
+        "preempt",
+        preempt,
+        "take what a job holds, even inside a reservation: an operator's order, kept with who gave it and why",
+        f"""headrace preempt {example} --force --reason "the demo at noon"
+        headrace node cordon gpu01                           first, where its units are not to be granted again at once
+        headrace delete policy ai-dev --mode freeze          or this, where its queue is not to start anything meanwhile""",
+    )
+    parser.add_argument(
+        "--force", action="store_true", help="needed: only an explicit order takes what is inside a reservation"
+    )
+    parser.add_argument("--reason", default="", help="needed: kept with the order")
+
+
+def _job_command(nouns: Nouns, name: str, run: object, says: str, examples: str, *, json: bool = True) -> Parser:
+    parser = add_command(nouns, name, run, says, examples)  # type: ignore[arg-type]
+    parser.add_argument("job", metavar="ID", help="the job's id, as submit printed it")
+    add_login_options(parser, json=json)
+    return parser
+
+
+async def preempt(args: argparse.Namespace) -> int:
+    """Order the preemption of a job."""
+    async with client(args) as hr:
+        request = ForceRequest(job=args.job, force=args.force, reason=args.reason)
+        answer = await hr.preempt(request)
+    print(as_json(answer) if args.json else f"{args.job} is told to stop")
+    return 0
+
+
+async def jobs(args: argparse.Namespace) -> int:
+    async with client(args) as hr:
+        found = await hr.jobs(
+            states=args.state, queue=args.queue, user=args.owner, limit=args.limit, name=args.name, labels=dict(args.label)
+        )
+    if args.json:
+        print(as_json(found))
+    elif not found:
+        print("No jobs.")
+    else:
+        heads = ("JOB", "NAME", "QUEUE", "USER", "STATE", "GPU", "NODE", "SINCE", "NOTE")
+        print(table(heads, (_row(view) for view in found)))
+        if len(found) == args.limit:
+            print(f"The newest {args.limit}; --limit shows more.", file=sys.stderr)
+    return 0
+
+
+def _row(view: JobView) -> tuple[object, ...]:
+    last = view.attempts[-1] if view.attempts else None
+    since = view.ended_at or (last.started_at if last and view.state in ("running", "preempting") else 0) or view.admitted_at
+    nodes = ",".join(dict.fromkeys(last.nodes)) if last and view.state != "pending" else ""
+    return view.id, view.name, view.queue, view.user, view.state, gpus(view), nodes, local(since), _note(view)
+
+
+def _note(view: JobView) -> str:
+    if view.state in ("pending", "rejected"):
+        return view.reason
+    parts = [f"exit code {view.exit_code}"] if view.exit_code else []
+    return ", ".join([*parts, *([f"{view.preemptions} x preempted"] if view.preemptions else [])])
+
+
+async def job(args: argparse.Namespace) -> int:
+    """Print one job, its attempts and its history."""
+    async with client(args) as hr:
+        view = await hr.job(args.job)
+        story = await hr.facts(args.job)
+    if args.json:
+        print(as_json({"job": view, "facts": story}))
+        return 0
+    print(_details(view))
+    if view.attempts:
+        print("\n" + _attempts(view.attempts))
+    if story:
+        print("\n" + _story(story))
+    return 0
+
+
+def _details(view: JobView) -> str:
+    reason = f"{view.reason}: {view.message}" if view.message else view.reason
+    return pairs(
+        (
+            ("job", view.id),
+            ("name", view.name),
+            ("tenant", view.tenant),
+            ("user", view.user),
+            ("queue", view.queue),
+            ("state", view.state),
+            ("reason", reason),
+            ("exit code", view.exit_code),
+            ("request", _request(view)),
+            ("preemptible", "yes" if view.preemptible else "no"),
+            ("priority", view.priority or None),
+            ("preempted", f"{view.preemptions} times" if view.preemptions else None),
+            ("checkpoint", view.checkpoint),
+            ("labels", ", ".join(f"{key}={value}" for key, value in sorted(view.labels.items()))),
+            ("admitted", local(view.admitted_at)),
+            ("ended", local(view.ended_at)),
+        )
+    )
+
+
+def _request(view: JobView) -> str:
+    """Request as `gpu 0.5 (slice 3g.40gb), 2 replicas`."""
+    cut = f" (slice {view.mig})" if view.mig else ""
+    return amounts(view.request) + cut + (f", {view.replicas} replicas" if view.replicas > 1 else "")
+
+
+def _attempts(attempts: tuple[AttemptView, ...]) -> str:
+    heads = ("ATTEMPT", "POOL", "NODES", "DEVICES", "STARTED", "ENDED", "EXIT", "CAUSE", "RESUMED FROM")
+    rows = (
+        (
+            *(attempt.attempt, attempt.pool, ",".join(attempt.nodes), ",".join(attempt.devices)),
+            *(local(attempt.started_at), local(attempt.ended_at), attempt.exit_code, attempt.cause, attempt.resume_from),
+        )
+        for attempt in attempts
+    )
+    return table(heads, rows)
+
+
+def _story(story: tuple[FactView, ...]) -> str:
+    rows = ((local(line.at), line.by, line.text, line.rule) for line in story)
+    return table(("TIME", "BY", "WHAT", "RULE"), rows)
+
+
+async def why(args: argparse.Namespace) -> int:
+    """Print why a job waits."""
+    sequence, at = args.at
+    async with client(args) as hr:
+        view = await hr.why(args.job, sequence=sequence, at=at)
+    print(as_json(view) if args.json else because(view))
+    return 0
+
+
+async def requeue(args: argparse.Namespace) -> int:
+    """Requeue each job; those that cannot be requeued are reported, and the others continue."""
+    refused = 0
+    async with client(args) as hr:
+        for name in args.jobs:
+            try:
+                print(await _requeue(hr, name, args.reason))
+            except (Failed, Refused) as error:
+                refused = 1
+                print(f"headrace: {error}", file=sys.stderr)
+    return refused
+
+
+async def _requeue(hr: Client, name: str, reason: str) -> str:
+    """Look the job up first: a wrong id is reported at once, and an administrator may requeue any user's job."""
+    view = await known(hr, name)
+    if view.state in FINAL:
+        raise Failed(f"{view.id} has ended: it is {view.state}; submit it again with `headrace submit`, as a new job")
+    if view.state == "pending":
+        raise Failed(f"{view.id} is waiting already")
+    await hr.requeue(view.job, reason)
+    return f"{view.id} will leave by its ladder and wait again"
+
+
+async def known(hr: Client, name: str) -> JobView:
+    """The job; waits a moment for one just submitted."""
+    view = await hr.judged(name, KNOWN_WITHIN)
+    return view if view is not None else await hr.job(name)
+
+
+async def logs(args: argparse.Namespace) -> int:
+    """Print the output so far, or with `-f` until the job has ended."""
+    async with client(args) as hr:
+        number = args.attempt
+        if args.follow and not number:
+            number = await _next_attempt(hr, args.job, 0)
+        while True:
+            await _print_attempt(hr, args, number)
+            if args.attempt or not args.follow:
+                return 0
+            following = await _next_attempt(hr, args.job, number)
+            if not following:
+                return 0
+            number = following
+            print(f"-- attempt {number} --", file=sys.stderr)
+
+
+async def _next_attempt(hr: Client, name: str, after: int) -> int:
+    """The first attempt after `after` once it exists (the latest if `after` is 0); 0 if the job has ended without another."""
+    told = ""
+    while True:
+        view = await known(hr, name)
+        later = [attempt.attempt for attempt in view.attempts if attempt.attempt > after]
+        if later:
+            return later[0] if after else later[-1]
+        if view.state in FINAL:
+            return 0
+        if view.state == "pending" and view.reason != told:
+            told = view.reason
+            print(f"-- waits: {view.reason}: {view.message} --", file=sys.stderr)
+        await asyncio.sleep(LOOK_EVERY)
+
+
+async def _print_attempt(hr: Client, args: argparse.Namespace, number: int) -> None:
+    offset, away = 0, ""
+    while True:
+        try:
+            piece = await hr.logs(args.job, offset=offset, attempt=number, rank=args.rank)
+        except (Refused, Unreachable) as error:
+            if not args.follow or (isinstance(error, Refused) and error.code != "UNAVAILABLE"):
+                raise
+            if str(error) != away:
+                away = str(error)
+                print(f"-- {away} --", file=sys.stderr)
+            await asyncio.sleep(LOOK_EVERY)
+            continue
+        sys.stdout.write(piece.data)
+        sys.stdout.flush()
+        moved, offset = piece.next_offset > offset, max(offset, piece.next_offset)
+        if not moved:
+            if piece.ended or not args.follow:
+                return
+            await asyncio.sleep(LOOK_EVERY)

@@ -1,0 +1,183 @@
+"""`headrace submit`: submits jobs and, with `--wait`, waits for their end."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import re
+import shlex
+import sys
+from pathlib import Path
+
+from headrace.cli.arguments import Failed, Nouns, add_command, add_login_options, client, key_value, natural, positive
+from headrace.cli.output.formatting import plain
+from headrace.client import Client, SubmittedJob
+from headrace.client.submissions import SubmissionOptions, make_submission
+from headrace.contracts.messages.queries import JobView
+from headrace.contracts.messages.submissions import JobSubmission
+
+WAITS_AT_ONCE = 50
+SAID_MAX = 10
+
+_SHELL_SYNTAX = re.compile(r"[|&;<>()$`\\*?\[#~!{}\n]|^\s*\w+=")
+"""Characters that a shell interprets. It also matches inside quotes, where running the command by a shell does no harm."""
+
+EXAMPLES = """
+headrace submit --queue ai-dev/half -- python train.py --epochs 3
+headrace submit --queue ai-dev/half --name sweep --count 20 --env SEED=7 -- ./run.sh
+headrace submit --queue ai-dev/half --on-abort "python save.py" --time-limit 8h -- python train.py
+headrace submit --queue ai-dev/half --on-abort 'cp *.pt "$HEADRACE_CHECKPOINT_DIR"' -- ./run.sh
+headrace submit --queue ai-dev/half --request gpu=0.25 --after 01jd3v8k5w2m4x6z8b0c2e4g6h:ok --wait -- make report
+headrace submit --queue ai-dev/half --user bob -- true      as another user, with the login of the installation's owner
+"""
+
+
+def add(nouns: Nouns) -> None:
+    parser = add_command(nouns, "submit", submit, "submit a job to a queue; prints its id once it is durable", EXAMPLES)
+    parser.add_argument("--queue", required=True, metavar="POLICY/PROFILE", help="where to; `headrace queues` lists them")
+    parser.add_argument("--name", default="", help="what you call it; with --count they become NAME-1, NAME-2, ...")
+    parser.add_argument(
+        "--id",
+        default="",
+        metavar="ULID",
+        help="the job's id; the same one again is the same job, so that a submit may be repeated",
+    )
+    parser.add_argument("--count", type=positive, default=1, metavar="N", help="number of equal jobs (default: 1)")
+    parser.add_argument(
+        "--env", action="append", default=[], metavar="K=V", help="a variable; K alone takes the value it has here"
+    )
+    parser.add_argument("--on-behalf-of", default="", metavar="USER", help="for whom this service account submits")
+    parser.add_argument(
+        "--secret-env", action="append", default=[], metavar="K", help="a variable whose value the node finds; it never travels"
+    )
+    parser.add_argument("--image", default="", help="a container image")
+    parser.add_argument("--workdir", default="", metavar="DIR", help="where it starts; a relative one is taken from here")
+    parser.add_argument("--non-preemptible", action="store_true", help="never yields; has to fit inside the reservation")
+    parser.add_argument("--priority", type=int, default=0, metavar="N", help="among the jobs of its queue, higher first")
+    parser.add_argument("--time-limit", default="", metavar="SPAN", help="such as 90m or 8h; then it is stopped")
+    parser.add_argument(
+        "--after", action="append", default=[], metavar="JOB[:ok|any]", help="start only after that job has ended (ok: well)"
+    )
+    parser.add_argument(
+        "--on-abort",
+        type=callback,
+        default="",
+        metavar="CMD",
+        help="runs beside the job when it has to yield, before SIGTERM; by `sh -c` if it has shell syntax in it",
+    )
+    parser.add_argument("--retries", type=natural, default=0, metavar="N", help="number of further attempts if it fails")
+    parser.add_argument(
+        "--request", type=key_value, action="append", default=[], metavar="KEY=AMOUNT", help="less than the profile's: gpu=0.25"
+    )
+    parser.add_argument("--label", type=key_value, action="append", default=[], metavar="K=V", help="kept with the job")
+    parser.add_argument("--wait", action="store_true", help="wait for the end, and exit with the job's exit code")
+    add_login_options(parser)
+    parser.add_argument("command", nargs="+", metavar="COMMAND", help="what runs, behind --")
+
+
+def callback(command: str) -> tuple[str, ...]:
+    """Words of an abort callback: the words of the command, or `sh -c COMMAND` if it has shell syntax.
+
+    Raises `ArgumentTypeError` for a quotation without an end.
+    """
+    if _SHELL_SYNTAX.search(command):
+        return "sh", "-c", command
+    try:
+        return tuple(shlex.split(command))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{command!r}: {error}; close it, or write a script and name that") from None
+
+
+async def submit(args: argparse.Namespace) -> int:
+    """Print ids at once; then the last job's rejection, if any, and with --wait the end of all."""
+    submissions = _submissions(args)
+    async with client(args) as hr:
+        submitted = await hr.submit_many(args.queue, submissions)
+        if not args.json:
+            print("\n".join(job.id for job in submitted), flush=True)
+        views = await _ends(hr, submitted) if args.wait else [view for view in [await hr.judged(submitted[-1])] if view]
+        if args.json:
+            _print_json(submitted, views)
+    code = _verdict(views, waited=args.wait)
+    if code and len(submitted) > len(views):
+        print(f"headrace: that is the last of {len(submitted)}; `headrace jobs` shows the others", file=sys.stderr)
+    return code
+
+
+def _submissions(args: argparse.Namespace) -> list[JobSubmission]:
+    if args.id and args.count > 1:
+        raise Failed("--id names one job: leave out --count, or submit them one by one")
+    said: SubmissionOptions = {
+        "env": dict(_variable(text) for text in args.env),
+        "secret_env": args.secret_env,
+        **({"on_behalf_of": args.on_behalf_of} if args.on_behalf_of else {}),
+        **({"id": args.id} if args.id else {}),
+        "image": args.image,
+        "workdir": str(Path(args.workdir).absolute()) if args.workdir else "",
+        "preemptible": not args.non_preemptible,
+        "priority": args.priority,
+        "on_abort": args.on_abort,
+        "retries": args.retries,
+        "time_limit": args.time_limit,
+        "after": args.after,
+        "request": dict(args.request),
+        "labels": dict(args.label),
+    }
+    names = (
+        [args.name] if args.count == 1 or not args.name else [f"{args.name}-{number}" for number in range(1, args.count + 1)]
+    )
+    submissions: list[JobSubmission] = []
+    for number in range(args.count):
+        said["name"] = names[number % len(names)]
+        submissions.append(make_submission(args.command, **said))
+    return submissions
+
+
+def _variable(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if equals:
+        return key, value
+    try:
+        return key, os.environ[key]
+    except KeyError:
+        raise Failed(f"--env {key}: the variable is not set here; write {key}=VALUE") from None
+
+
+async def _ends(hr: Client, submitted: tuple[SubmittedJob, ...]) -> list[JobView]:
+    """The jobs, all ended."""
+    gate = asyncio.Semaphore(WAITS_AT_ONCE)
+
+    async def end(job: SubmittedJob) -> JobView:
+        async with gate:
+            return await hr.wait(job)
+
+    try:
+        return await asyncio.gather(*(end(job) for job in submitted))
+    except asyncio.CancelledError:
+        ids = " ".join(job.id for job in submitted[:3]) + (" ..." if len(submitted) > 3 else "")
+        print(f"headrace: the jobs go on; `headrace cancel {ids}` ends them", file=sys.stderr)
+        raise
+
+
+def _print_json(submitted: tuple[SubmittedJob, ...], views: list[JobView]) -> None:
+    by_key = {view.job: plain(view) for view in views}
+    print(json.dumps([{"id": job.id, "job": job.key, "view": by_key.get(job.key)} for job in submitted], indent=2))
+
+
+def _verdict(views: list[JobView], *, waited: bool) -> int:
+    """The exit code. Prints a line for each job that did not succeed, SAID_MAX at most."""
+    bad = [view for view in views if view.state == "rejected" or (waited and view.state != "succeeded")]
+    for view in bad[:SAID_MAX]:
+        print(f"headrace: {_end_of(view)}", file=sys.stderr)
+    if len(bad) > SAID_MAX:
+        print(f"headrace: and {len(bad) - SAID_MAX} more; `headrace jobs` lists them", file=sys.stderr)
+    return max((view.exit_code or 1 for view in bad), default=0)
+
+
+def _end_of(view: JobView) -> str:
+    if view.state == "rejected":
+        return f"{view.id} was rejected: {view.reason}: {view.message}"
+    cause = f" ({view.reason.replace('_', ' ')})" if view.reason not in ("", "exited", view.state) else ""
+    return f"{view.id} {view.state}{cause}" + ("" if view.exit_code is None else f", exit code {view.exit_code}")

@@ -1,0 +1,1 @@
+"""Commands that start, stop, watch, back up and repair an installation."""

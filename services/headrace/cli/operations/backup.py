@@ -1,0 +1,119 @@
+"""`headrace backup` and `restore`: a whole installation as one file, and an installation from that file."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import time
+from pathlib import Path
+
+import structlog
+
+from headrace.bus.log import LogError
+from headrace.cli.arguments import Failed, Nouns, add_command, add_data_option, add_json
+from headrace.cli.output.formatting import as_json, local
+from headrace.supervisor.installation import Installation
+from headrace.supervisor.launcher.pidfile import AlreadyRunning, read_running
+from headrace.supervisor.launcher.postgres import address
+from headrace.supervisor.launcher.readiness import NotReady
+from headrace.supervisor.nats.store import open_store
+
+
+def add(nouns: Nouns) -> None:
+    parser = add_command(
+        nouns,
+        "backup",
+        backup,
+        "write the whole installation into one file, while it runs or not",
+        """headrace backup                                  headrace-2026-11-22T080000Z.tar, here
+        headrace backup /mnt/vault                       the same there
+        headrace backup before-the-upgrade.tar --json
+
+        In it: the ledger and all submissions not yet judged, the books, the archive, keys, logins, settings. Not in it: what nodes keep of
+        their jobs, and logs. It opens everything, so keep it as you keep keys; after `tenant erase` destroy the backups from before.""",
+    )
+    parser.add_argument("file", nargs="?", default=".", metavar="FILE|DIR", help="where to (default: a new file here)")
+    add_data_option(parser)
+    add_json(parser)
+    parser = add_command(
+        nouns,
+        "restore",
+        restore,
+        "make an installation out of a backup, in an empty directory, and check it from the first record to the last",
+        "headrace restore headrace-2026-11-22T080000Z.tar --data /srv/headrace\nheadrace up --data /srv/headrace",
+    )
+    parser.add_argument("file", metavar="FILE", help="what `headrace backup` wrote")
+    add_data_option(parser)
+    add_json(parser)
+
+
+def _say(args: argparse.Namespace, part: str, what: str) -> None:
+    if not args.json:
+        print(f"  {part:<14} {what}", flush=True)
+
+
+async def backup(args: argparse.Namespace) -> int:
+    """Back up from the running services, or start only NATS and PostgreSQL for it."""
+    from headrace.supervisor.backup.backup import back_up, damaged_members  # noqa: PLC0415 - the archive's libraries take half a second
+    from headrace.supervisor.backup.stores import Stores  # noqa: PLC0415 - the same
+
+    installation, file = Installation(args.data), _target(args.file)
+    if not installation.settings_kept():
+        raise Failed(f"no installation in {installation.directory}: name it with --data")
+
+    def say(part: str, what: str) -> None:
+        _say(args, part, what)
+
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    try:
+        if read_running(installation) is not None:
+            dsn = address(installation.postgres, installation.postgres_password())
+            async with open_store(installation) as bus:
+                contents = await back_up(installation, bus, dsn, file, say)
+        else:
+            async with Stores(installation) as stores:
+                contents = await back_up(installation, stores.bus, stores.dsn, file, say)
+    except (LogError, NotReady, AlreadyRunning) as error:
+        raise Failed(str(error)) from None
+    troubles = damaged_members(contents, installation.directory)
+    if args.json:
+        told = {"file": str(file), "through": contents.through, "bytes": contents.size, "at": contents.at, "troubles": troubles}
+        print(as_json(told))
+    else:
+        print(f"{file}: the installation as of {local(contents.at)}, the ledger through record {contents.through}")
+    if troubles:
+        raise Failed("\nheadrace: ".join(f"the backup has a damaged archive in it: {trouble}" for trouble in troubles))
+    return 0
+
+
+def _target(text: str) -> Path:
+    path = Path(text).expanduser().absolute()
+    if path.is_dir():
+        path /= time.strftime("headrace-%Y-%m-%dT%H%M%SZ.tar", time.gmtime())
+    if not path.parent.is_dir():
+        raise Failed(f"the directory {path.parent} does not exist")
+    return path
+
+
+def _source(text: str) -> Path:
+    return Path(text).expanduser().absolute()
+
+
+async def restore(args: argparse.Namespace) -> int:
+    """Restore into a directory that is empty or does not exist."""
+    from headrace.supervisor.backup.restore import restore as put_together  # noqa: PLC0415 - the archive's libraries take half a second
+
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    installation, file = Installation(args.data), _source(args.file)
+    try:
+        restored = await put_together(file, installation, lambda part, what: _say(args, part, what))
+    except (LogError, NotReady, AlreadyRunning) as error:
+        raise Failed(str(error)) from None
+    if args.json:
+        print(as_json({"directory": str(installation.directory)} | restored._asdict()))
+    else:
+        print(
+            f"{installation.directory}: the ledger through record {restored.through}, the books through {restored.booked}, "
+            f"{restored.jobs} jobs pending or running\nNext: headrace up --data {installation.directory}"
+        )
+    return 0

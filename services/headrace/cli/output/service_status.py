@@ -1,0 +1,69 @@
+"""Status of the services as `headrace status` prints it; all of it if they run on other machines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from headrace.cli.arguments import Failed
+from headrace.cli.output.formatting import as_json
+from headrace.cli.output.tables import table
+from headrace.contracts.messages.queries import ServiceView
+from headrace.supervisor.installation import CALLOUT, Installation
+from headrace.supervisor.launcher.process_specs import STANDBY
+
+TOLD = ("jobs", "pending", "running", "facts_per_s", "verified", "sealed", "findings")
+
+
+def show_cluster(
+    installation: Installation, views: Mapping[str, ServiceView | None], tip: int, trouble: str, *, json: bool
+) -> int:
+    """Print the status of each service of a cluster; a standby that does not answer is left out.
+
+    Raises `Failed` if a service is missing.
+    """
+    rows = [tells(name, view, tip) for name, view in views.items() if view is not None or not name.endswith(STANDBY)]
+    if json:
+        print(as_json({"directory": str(installation.directory), "tip": tip, "parts": rows}))
+    else:
+        print(f"Headrace as {installation.directory} says where it is; the ledger ends at {tip}\n")
+        keys = ("name", "state", "folded", "lag", "jobs", "pending", "running", "engine")
+        print(table([key.upper() for key in ("part", *keys[1:])], ([row.get(key) for key in keys] for row in rows)))
+    silent = [str(row["name"]) for row in rows if row["state"] == "silent"]
+    wrong = [trouble] if trouble else [f"{', '.join(silent)}: no answer"] if silent else []
+    if wrong := [*wrong, *troubles(rows), *found(rows)]:
+        raise Failed("; ".join(wrong))
+    return 0
+
+
+def tells(name: str, view: ServiceView | None, tip: int) -> dict[str, object]:
+    """Row of one service."""
+    if view is None:
+        return {"name": name, "state": "silent"}
+    row: dict[str, object] = {"name": name, "state": "standby" if view.detail.get("decides") == 0 else "running"}
+    if name != CALLOUT:  # it reads one subject, not the whole ledger
+        row |= {"folded": view.folded, "lag": max(0, tip - view.folded)}
+    row |= {"trouble": view.trouble} if view.trouble else {}
+    return row | {"engine": view.engine, "reads": view.reads} | {key: view.detail[key] for key in TOLD if key in view.detail}
+
+
+def troubles(rows: Iterable[Mapping[str, object]]) -> list[str]:
+    """Problems of parts that work nevertheless, each with the names of the parts that report it."""
+    told: dict[str, list[str]] = {}
+    for row in rows:
+        if row.get("trouble"):
+            told.setdefault(str(row["trouble"]), []).append(str(row["name"]))
+    return [f"{', '.join(names)}: {why}" for why, names in told.items()]
+
+
+def found(rows: Iterable[Mapping[str, object]]) -> list[str]:
+    """A line with the number of findings of verification; empty if zero."""
+    count = sum(count_in(row.get("findings")) for row in rows)
+    if not count:
+        return []
+    what = "1 finding" if count == 1 else f"{count} findings"
+    return [f"THE LEDGER IS NOT AS IT WAS WRITTEN OR DECIDED: {what}; `headrace audit verify` says what and where"]
+
+
+def count_in(value: object) -> int:
+    """The number; 0 if the value is not a number."""
+    return value if isinstance(value, int) else 0

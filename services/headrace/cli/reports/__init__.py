@@ -1,0 +1,1 @@
+"""Commands about the books: usage and statements."""

@@ -1,0 +1,191 @@
+"""`headrace usage`: usage and cost, by any keys and periods."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from decimal import ROUND_HALF_EVEN, Decimal
+from fractions import Fraction
+from zoneinfo import ZoneInfo
+
+from msgspec.structs import replace
+
+from headrace.accounting.books.periods import KINDS, BadPeriod, month, zone
+from headrace.cli.arguments import Failed, Nouns, Parser, add_command, add_login_options, client, names
+from headrace.cli.output.formatting import as_json
+from headrace.cli.output.tables import table
+from headrace.client import Client
+from headrace.contracts.messages.usage import UsageAnswer, UsageRequest, UsageRow
+from headrace.contracts.spreadsheets import cell
+from headrace.contracts.values.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, MEMORY
+from headrace.contracts.values.durations import HOUR, DurationError, format_time, parse_duration, parse_time
+
+KEYS = ("tenant", "group", "user", "service_account", "pool", "policy", "profile", "queue", "node", "job", "label:KEY")
+MEASURES = ("total", "reserved", "borrowed", "idle", "suspended", "lost", "waiting", "kept", "provider_lost")
+_UNITS = {GPU: GPU_UNITS, CPU: CPU_UNITS, MEMORY: 1024}
+_NAMES = {GPU: "GPU-hours", CPU: "CPU-hours", MEMORY: "GiB-hours"}
+DIGITS = Decimal("0.0001")
+
+MEANINGS = """
+what the columns mean, in hours of the unit (a GPU, a core, a GiB):
+  total      held, from the start of the job to the release, the time to yield included: reserved + borrowed
+  reserved   inside the policy's reservation; first the jobs that cannot be preempted, then the oldest
+  borrowed   beyond it
+  idle       of the reservation, what no job of the policy held: reserved + idle is all of it
+  suspended  what suspended jobs would have held; not charged
+  lost       of the total, the work that was in no checkpoint when its job had to leave
+  waiting    what pending jobs asked for; not charged
+  kept       what was free and kept for a job that waited: a preemptor's, or one overtaken for long; not charged
+  provider_lost  held from a grant until the job ran, or until a start that never came was given up; lost by the provider, not charged
+  cost       at the pool's prices of its time
+"""
+
+
+def add(nouns: Nouns) -> None:
+    parser = add_command(
+        nouns,
+        "usage",
+        usage,
+        "print the books: what was used, reserved and borrowed, in hours, and what it cost",
+        """headrace usage --by group
+        headrace usage --by group,user --from 2026-11 --to 2026-12 --csv
+        headrace usage --by policy --from 2026-11-01 --per day --timezone Europe/Berlin
+        headrace usage --by job,label:project --from 24h --json
+        headrace usage --by tenant --all-tenants --from 2026-11""",
+    )
+    parser.epilog = f"{parser.epilog}{MEANINGS}"
+    add_times(parser)
+    parser.add_argument(
+        "--by", type=names, default=("group",), metavar="KEY,...", help=f"of {', '.join(KEYS)} (default: group)"
+    )
+    parser.add_argument("--per", choices=KINDS, default="", help="a line for each hour, day or month")
+    parser.add_argument("--csv", action="store_true", help="print CSV")
+    add_all_tenants(parser)
+    add_login_options(parser)
+
+
+def add_times(parser: Parser) -> None:
+    """Add the options for a period and its time zone."""
+    parser.add_argument(
+        "--from", dest="since", default="", metavar="TIME", help="2026-11, 2026-11-21, 2026-11-21T08:00, or 24h for a day ago"
+    )
+    parser.add_argument("--to", dest="until", default="", metavar="TIME", help="up to then, that moment not included")
+    parser.add_argument(
+        "--timezone", default="UTC", metavar="ZONE", help="whose hours, days and months (default: UTC); Europe/Berlin"
+    )
+
+
+def add_all_tenants(parser: Parser) -> None:
+    """Add `--all-tenants`, which only providers may use."""
+    parser.add_argument("--all-tenants", action="store_true", help="of all tenants; only an admin of the installation may ask")
+
+
+async def usage(args: argparse.Namespace) -> int:
+    """Print the usage of the period."""
+    if args.json and args.csv:
+        raise Failed("--json: the books come in one form; write --json or --csv")
+    since, until = times(args)
+    request = UsageRequest(since=since, until=until, by=args.by, per=args.per, timezone=args.timezone)
+    async with client(args) as hr:
+        answer = await _whole(hr, request, all_tenants=args.all_tenants)
+    groups = [*([args.per] if args.per else []), *args.by]
+    heads = [*groups, "unit", *MEASURES, "cost", "jobs"]
+    rows = [_row(row, groups) for row in answer.rows]
+    for warning in answer.warnings:
+        print(f"headrace: {warning}", file=sys.stderr)
+    if args.json:
+        lines = [
+            dict(zip(heads, row, strict=True)) | {"exact": exact(each)} for row, each in zip(rows, answer.rows, strict=True)
+        ]
+        print(as_json({"through": answer.through, "now": answer.now, "currency": answer.currency, "rows": lines}))
+    elif args.csv:
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerows([cell(str(value)) for value in row] for row in (heads, *rows))
+    elif rows:
+        heads[-2] = f"cost {answer.currency}".strip()
+        print(table([head.upper() for head in heads], [_short(row) for row in rows]))
+    else:
+        print("Nothing was used.")
+    if until > answer.now:
+        print(f"headrace: the books reach to {format_time(answer.now)}, so far that is all", file=sys.stderr)
+    return 0
+
+
+def times(args: argparse.Namespace) -> tuple[int, int]:
+    """`--from` and `--to` in microseconds since 1970, 0 if not given. Raises `Failed` if malformed or not in order."""
+    try:
+        where = zone(args.timezone)
+    except BadPeriod as error:
+        raise Failed(f"--{error}") from None
+    since, until = _moment("--from", args.since, where), _moment("--to", args.until, where)
+    if args.since and args.until and since >= until:
+        raise Failed(f"--from {args.since} is not before --to {args.until}: exchange them")
+    if since > time.time_ns() // 1_000:
+        raise Failed(f"--from {args.since} is still to come: the books reach to now")
+    return since, until
+
+
+def _moment(flag: str, text: str, where: ZoneInfo) -> int:
+    """Start of a month, day or time in the time zone, or a duration before now, in microseconds since 1970."""
+    if not text:
+        return 0
+    try:
+        return time.time_ns() // 1_000 - parse_duration(text)
+    except DurationError:
+        pass
+    try:
+        if len(text) == len("2026-11"):
+            return month(text, where).since
+        moment = datetime.fromisoformat(text)
+        return parse_time((moment if moment.tzinfo is not None else moment.replace(tzinfo=where)).isoformat())
+    except (ValueError, BadPeriod, OverflowError):
+        raise Failed(
+            f"{flag}: invalid time {text!r}: write 2026-11, 2026-11-21, 2026-11-21T08:00:00Z, or 24h for a day ago"
+        ) from None
+
+
+async def _whole(hr: Client, request: UsageRequest, *, all_tenants: bool) -> UsageAnswer:
+    """The complete answer, over as many pages as it takes."""
+    pages: list[UsageAnswer] = []
+    async for page in hr.usage(request, all_tenants=all_tenants):
+        pages.append(page)
+        if page.more:
+            _tell(sum(len(each.rows) for each in pages))
+    rows = [row for page in pages for row in page.rows]
+    if len(pages) > 1 and request.per:  # some jobs came after others of a later period
+        rows.sort(key=lambda row: (row.group.get(request.per, ""), *(row.group[name] for name in request.by), row.key))
+    return replace(pages[0], rows=tuple(rows), lines=len(rows))
+
+
+def _tell(lines: int) -> None:
+    if sys.stderr.isatty():
+        print(f"\r{lines:,} lines", end="\r", file=sys.stderr, flush=True)
+
+
+def hours(key: str, unit_microseconds: str) -> str:
+    """Exact integers of the books as hours, rounded to four digits."""
+    exact = Fraction(int(unit_microseconds), _UNITS.get(key, 1) * HOUR)
+    rounded = (Decimal(exact.numerator) / Decimal(exact.denominator)).quantize(DIGITS, ROUND_HALF_EVEN)
+    return str(rounded)
+
+
+def exact(row: UsageRow) -> dict[str, str]:
+    """The integers behind the hours, in units (1/126,000 GPU, a millicore, a MiB) times microseconds."""
+    return {measure: getattr(row, measure) for measure in MEASURES}
+
+
+def _row(row: UsageRow, groups: Sequence[str]) -> list[object]:
+    amounts = (hours(row.key, getattr(row, measure)) for measure in MEASURES)
+    unit = _NAMES.get(row.key, f"{row.key}-hours")
+    return [*(row.group.get(name, "") for name in groups), unit, *amounts, row.cost, row.jobs]
+
+
+def _short(row: Sequence[object]) -> list[object]:
+    """Row for people: zeros are left out, and costs have two decimals."""
+    *rest, cost, jobs = row
+    cents = str(Decimal(str(cost)).quantize(Decimal("0.01"), ROUND_HALF_EVEN))
+    return ["" if cell == "0.0000" else cell for cell in rest] + ["" if cents == "0.00" else cents, jobs]

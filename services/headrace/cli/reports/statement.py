@@ -1,0 +1,93 @@
+"""`headrace statement`: the charges of a tenant's month, for people, for spreadsheets, and for tools that read FOCUS."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from headrace.accounting.books.periods import BadPeriod, zone
+from headrace.cli.arguments import Failed, Nouns, add_command, add_login_options, client
+from headrace.cli.output.output_file import write_out
+from headrace.cli.output.tables import pairs, table
+from headrace.contracts.messages.usage import StatementRequest
+
+
+def add(nouns: Nouns) -> None:
+    parser = add_command(
+        nouns,
+        "statement",
+        statement,
+        "print what a tenant's month comes to: every charge, and the total",
+        """headrace statement --month 2026-11
+        headrace statement --tenant acme --month 2026-11 --timezone Europe/Berlin --csv > acme-2026-11.csv
+        headrace statement --tenant acme --month 2026-11 --json
+        headrace statement --tenant acme --month 2026-11 --focus --output acme-2026-11-focus.csv
+
+        The cost of an account's day is rounded once, half to even, to six decimals; every total is a sum of such costs. Once a month is
+        over, and nothing lasts that was held in it, its statement is final: it has the same bytes whenever it is asked for.""",
+    )
+    parser.add_argument("--month", default="", metavar="YYYY-MM", help="(default: this one)")
+    parser.add_argument("--timezone", default="UTC", metavar="ZONE", help="whose month (default: UTC); Europe/Berlin")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--csv", action="store_true", help="print CSV")
+    form.add_argument(
+        "--focus", action="store_true", help="print CSV with the columns of FOCUS 1.2, a row for each day's charge"
+    )
+    parser.add_argument("--output", type=Path, metavar="FILE", help="write it there")
+    add_login_options(parser)
+
+
+async def statement(args: argparse.Namespace) -> int:
+    """Print or write the statement."""
+    try:
+        args.month = args.month or datetime.now(zone(args.timezone)).strftime("%Y-%m")
+    except BadPeriod as error:
+        raise Failed(f"--{error}") from None
+    if args.json and (args.csv or args.focus):
+        raise Failed("--json: a statement has one form; write --json, --csv or --focus")
+    form = "focus" if args.focus else "csv" if args.csv else "json"
+    async with client(args) as hr:
+        text, final = await hr.statement(StatementRequest(month=args.month, timezone=args.timezone, form=form))
+    plain = args.csv or args.focus or args.json
+    shown = text if plain else _shown(json.loads(text))
+    if args.output:
+        write_out("--output", args.output, shown.encode())
+    else:
+        print(shown, end="")
+    if not final:
+        print(f"headrace: {args.month} is not final yet: something of it still lasts, or may become known", file=sys.stderr)
+    return 0
+
+
+def _shown(document: dict[str, Any]) -> str:
+    """Text for people: the charges, the amounts that are not charged, and the total."""
+    currency = document["currency"]
+    heads = ("GROUP", "POLICY", "PROFILE", "USER", "POOL", "KIND", "UNIT", "QUANTITY", "RATE", f"COST {currency}")
+    rows = [
+        (
+            *(line["group"], line["policy"], line["profile"], line["user"], line["pool"], line["kind"]),
+            *(line["unit"], _cents(line["quantity"], 4), _cents(line["rate"], 4), _cents(line["cost"], 2)),
+        )
+        for line in document["lines"]
+    ]
+    first = pairs(
+        (
+            ("tenant", document["tenant"]),
+            ("month", f"{document['month']} ({document['timezone']})"),
+            ("state", "final" if document["final"] else f"so far, to {document['reaches']}"),
+            *((kind, f"{cost} {currency}") for kind, cost in document["by_kind"].items()),
+            ("lost to preemption", f"{document['lost_to_preemption']} {currency} of it"),
+            ("total", f"{document['total']} {currency}"),
+        )
+    )
+    return "\n\n".join([first, table(heads, rows) if rows else "Nothing was charged."]) + "\n"
+
+
+def _cents(text: str, digits: int) -> str:
+    """The number cut to `digits` decimals, not rounded: the full figures are in --json and --csv."""
+    whole, _, decimals = text.partition(".")
+    return f"{whole}.{decimals[:digits]}"

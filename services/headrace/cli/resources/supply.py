@@ -1,0 +1,297 @@
+"""`headrace queues`, `pools`, `nodes`, and `headrace node ...`: capacity, its use, and the machines that it is on."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import NoReturn
+
+from headrace.bus.variables import PASSWORD, URL, USER
+from headrace.cli.arguments import Command, Nouns, Parser, add_command, add_login_options, client, key_value
+from headrace.cli.output.explain_view import UNUSABLE_HEADS, unusable_row
+from headrace.cli.output.formatting import ago, as_json
+from headrace.cli.output.tables import table
+from headrace.cli.resources import approve
+from headrace.contracts.messages.queries import BudgetView, NodeRequest, NodeView, PoolView, QueueView
+from headrace.contracts.values.amounts import CPU, GPU, MEMORY, format_amount
+from headrace.contracts.values.isolation import KINDS
+from headrace.supervisor.errors import InstallationError
+from headrace.supervisor.installation import Installation, Settings
+from headrace.supervisor.launcher import process_specs
+from headrace.supervisor.launcher.pidfile import read_running
+
+LOOK_EVERY = 0.5
+"""Interval in seconds at which a node that is drained is polled."""
+
+
+def add(nouns: Nouns) -> None:
+    add_login_options(
+        add_command(
+            nouns, "queues", queues, "list the queues, and what their policies hold", "headrace queues\nheadrace queues --json"
+        )
+    )
+    add_login_options(add_command(nouns, "pools", pools, "list the pools, and what is free in them", "headrace pools"))
+    add_login_options(add_command(nouns, "nodes", nodes, "list the nodes", "headrace nodes"))
+    node = add_command(
+        nouns,
+        "node",
+        _nothing,
+        "run a node on this machine, or set one aside",
+        "headrace node run --devices sim:8xH100-80GB\nheadrace node cordon gpu01 --reason fan\nheadrace node drain gpu01",
+    )
+    verbs = node.add_subparsers(title="verbs", metavar="VERB", required=True, parser_class=Parser)
+    _add_run(verbs)
+    for name, says in (("cordon", "grant nothing new on a node"), ("uncordon", "let a node take new work again")):
+        verb = _add_verb(verbs, name, cordon, says, f"headrace node {name} gpu01 --reason 'fan replaced'")
+        verb.set_defaults(verb=name)
+    _add_emptying(verbs)
+    approve.add(verbs)
+
+
+def _add_verb(verbs: Nouns, name: str, run: Command, says: str, examples: str) -> Parser:
+    """Add a verb for one node, with a reason."""
+    verb = add_command(verbs, name, run, says, examples)
+    verb.add_argument("node", metavar="NAME")
+    verb.add_argument("--reason", default="", help="kept with the fact")
+    add_login_options(verb)
+    return verb
+
+
+def _add_emptying(verbs: Nouns) -> None:
+    verb = _add_verb(
+        verbs,
+        "drain",
+        drain,
+        "cordon a node, stop what is on it by its ladder and requeue it, and wait until it is empty",
+        "headrace node drain gpu01 --reason 'new driver'\nheadrace node drain gpu01 --no-wait\nheadrace node uncordon gpu01",
+    )
+    verb.add_argument("--no-wait", action="store_true", help="do not wait until the last job has left")
+    _add_verb(
+        verbs,
+        "confirm-empty",
+        confirm_empty,
+        "say that nothing runs on a node any more of what is overdue there, or, if it is lost, of anything",
+        "headrace node confirm-empty gpu01 --reason 'powered off'",
+    )
+
+
+def _add_run(verbs: Nouns) -> None:
+    verb = add_command(
+        verbs,
+        "run",
+        run,
+        "run the node executor here, until Ctrl-C",
+        """headrace node run --labels site=hq --devices sim:8xH100-80GB
+        headrace node run --name slices --labels site=mig --devices sim:2xH100-80GB+mig
+        headrace node run --name big --labels site=hq,rack=r7 --data /var/lib/headrace-node --cpus 96 --memory 1TiB
+        HEADRACE_NATS_URL=... HEADRACE_NATS_USER=... HEADRACE_NATS_PASSWORD=... headrace node run      for a Headrace elsewhere""",
+    )
+    verb.add_argument("--name", default="", help="what it is called (default: after this machine)")
+    verb.add_argument("--labels", action="append", default=[], metavar="K=V,...", help="by which pools select it")
+    verb.add_argument(
+        "--devices",
+        default="auto",
+        metavar="KIND",
+        help="where its GPUs come from: sim:8xH100-80GB, sim:8xH100-80GB+mig (devices in MIG mode), none or auto (default: auto)",
+    )
+    verb.add_argument(
+        "--data", metavar="DIR", help="where everything of this node lies (default: in the installation's data directory)"
+    )
+    verb.set_defaults(takes_more=True)
+
+
+def _nothing(args: argparse.Namespace) -> int:
+    raise AssertionError(args)
+
+
+async def queues(args: argparse.Namespace) -> int:
+    """Print the queues (policy x profile) and the use of their policies."""
+    async with client(args) as hr:
+        found = await hr.queues()
+    print(as_json(found) if args.json else queue_table(found) if found else "No queues; `headrace apply` makes them.")
+    return 0
+
+
+def queue_table(found: Iterable[QueueView]) -> str:
+    """Table of the queues (policy x profile) and the use of their policies, a row for each key."""
+    heads = ("QUEUE", "CLOSED", "PENDING", "RUNNING", "KEY", "USED", "RESERVATION", "BORROWED", "LIMIT", "BUDGET")
+    return table(heads, (row for queue in found for row in _queue_rows(queue)))
+
+
+def _queue_rows(queue: QueueView) -> Iterator[tuple[object, ...]]:
+    closed = queue.closed or ("window" if queue.shut else "")
+    first: tuple[object, ...] = (queue.name, closed, queue.pending, queue.running)
+    budgets = ", ".join(f"{one.used} of {one.hours} h {one.key} per {one.per}{_alarm(one)}" for one in queue.budgets)
+    for scope in queue.scopes or (None,):
+        if scope is None:
+            yield (*first, "", "", "", "", "", budgets)
+        else:
+            amounts = (scope.used, scope.reservation, scope.borrowed, scope.limit)
+            shown = ("" if amount is None else format_amount(scope.key, amount) for amount in amounts)
+            yield (*first, scope.key, *shown, budgets)
+        first, budgets = ("", "", "", ""), ""
+
+
+def _alarm(budget: BudgetView) -> str:
+    """Short sign that a budget is, or soon will be, used up; `headrace usage` and `why` have the details."""
+    return ", used up" if budget.spent else ", nearly used up" if budget.warning else ""
+
+
+async def pools(args: argparse.Namespace) -> int:
+    """Print the pools, a row for each key."""
+    async with client(args) as hr:
+        found = await hr.pools()
+    print(as_json(found) if args.json else pool_table(found) if found else "No pools; `headrace apply` makes them.")
+    return 0
+
+
+def pool_table(found: Iterable[PoolView]) -> str:
+    """Table of the pools, a row for each key; below it what is unusable, and why."""
+    pools = list(found)
+    heads = ("POOL", "NODES", "RUNNING", "PENDING", "KEY", "CAPACITY", "USABLE", "USED", "KEPT", "UNUSABLE", "FREE")
+    first = table(heads, (row for pool in pools for row in _pool_rows(pool)))
+    causes = [unusable_row(one, pool.name) for pool in pools for key in pool.keys for one in key.causes]
+    return f"{first}\n\n{table(UNUSABLE_HEADS, causes)}" if causes else first
+
+
+def _pool_rows(pool: PoolView) -> Iterator[tuple[object, ...]]:
+    first: tuple[object, ...] = (pool.name, pool.nodes, pool.running, pool.pending)
+    for key in pool.keys:
+        amounts = (key.capacity, key.usable, key.used, key.kept, key.unusable, key.free)
+        yield (*first, key.key, *(format_amount(key.key, amount) for amount in amounts))
+        first = ("", "", "", "")
+    if not pool.keys:
+        yield (*first, "", "", "", "", "", "", "")
+
+
+async def nodes(args: argparse.Namespace) -> int:
+    """Print the nodes and what is free on each."""
+    async with client(args) as hr:
+        found = await hr.nodes()
+    print(as_json(found) if args.json else node_table(found) if found else "No nodes; `headrace node run` adds one.")
+    return 0
+
+
+def node_table(found: Iterable[NodeView]) -> str:
+    """Table of the nodes and what is free on each."""
+    heads = (
+        "NODE",
+        "POOL",
+        "STATE",
+        "MODEL",
+        "GPUS",
+        "FREE",
+        "UNFIT",
+        "ISOLATION",
+        "CPU",
+        "FREE CPU",
+        "MEMORY",
+        "FREE MEMORY",
+        "HEARD",
+        "OWNER",
+        "LABELS",
+        "UNAPPROVED",
+        "REASON",
+    )
+    return table(heads, map(_node_row, found))
+
+
+def _node_row(node: NodeView) -> tuple[object, ...]:
+    free, cpu, cpu_free = format_amount(GPU, node.gpu_free), format_amount(CPU, node.cpu), format_amount(CPU, node.cpu_free)
+    memory, memory_free = format_amount(MEMORY, node.memory), format_amount(MEMORY, node.memory_free)
+    labels = ",".join(f"{key}={value}" for key, value in sorted(node.labels.items()))
+    return (
+        node.name,
+        node.pool,
+        node.state,
+        node.model + (" (MIG)" if node.slices else ""),
+        node.gpus,
+        free,
+        ",".join(sorted(node.unfit)),
+        "/".join(dict.fromkeys(node.isolation.get(kind, "") for kind in KINDS)) if node.gpus else "",
+        cpu,
+        cpu_free,
+        memory,
+        memory_free,
+        ago(node.last_heard),
+        node.dedicated_to,
+        labels,
+        ", ".join(node.unapproved),
+        node.reason,
+    )
+
+
+async def cordon(args: argparse.Namespace) -> int:
+    """Cordon or uncordon a node."""
+    async with client(args) as hr:
+        answer = await hr.node_order(args.verb, NodeRequest(node=args.node, reason=args.reason))
+    print(as_json(answer) if args.json else f"{args.node} is {args.verb}ed")
+    return 0
+
+
+async def drain(args: argparse.Namespace) -> int:
+    """Drain a node; prints on standard error how many jobs are left whenever that changes."""
+    request, told = NodeRequest(node=args.node, reason=args.reason), -1
+    async with client(args) as hr:
+        while True:
+            answer = await hr.node_order("drain", request)
+            if not answer.running or args.no_wait:
+                break
+            if answer.running != told:
+                told = answer.running
+                print(f"{args.node}: {told} jobs have to leave", file=sys.stderr)
+            await asyncio.sleep(LOOK_EVERY)
+    left = f"is draining: {answer.running} jobs have to leave" if answer.running else "is drained"
+    print(as_json(answer) if args.json else f"{args.node} {left}")
+    return 0
+
+
+async def confirm_empty(args: argparse.Namespace) -> int:
+    """State that a person has checked that the node runs nothing."""
+    async with client(args) as hr:
+        answer = await hr.node_order("confirm-empty", NodeRequest(node=args.node, reason=args.reason))
+    said = (
+        f"{args.node} is empty: {answer.running} jobs go on elsewhere" if answer.running else f"nothing was left on {args.node}"
+    )
+    print(as_json(answer) if args.json else said)
+    return 0
+
+
+def run(args: argparse.Namespace) -> NoReturn:
+    """Become the node executor, with a login made here, or with the one that the environment names for a Headrace on another machine."""
+    installation = Installation()
+    name = args.name or installation.settings().host
+    data = Path(args.data) if args.data else installation.node_directory(name)
+    environment = dict(os.environ)
+    if not all(environment.get(variable) for variable in (URL, USER, PASSWORD)):
+        environment |= _login(installation, name, data)
+    labels = dict(key_value(pair) for pair in ",".join(args.labels).split(",") if pair)
+    words = (*process_specs.executor_arguments(name, data, labels, args.devices), *args.more)
+    sys.stdout.flush()
+    os.execve(sys.executable, process_specs.python(process_specs.EXECUTOR, *words), environment)  # noqa: S606 - our own program, which replaces this process
+
+
+def _login(installation: Installation, name: str, data: Path) -> Mapping[str, str]:
+    """Login of the node at the installation on this machine; a new one is made and the NATS servers reload."""
+    running = read_running(installation)
+    names = {place.name for place in installation.servers()}
+    servers = [child.pid for child in running.children if child.name in names and child.pid] if running else []
+    if running is None or not servers:
+        raise InstallationError(
+            f"no Headrace is up in {installation.directory}: `headrace up` starts one; for one elsewhere set {URL}, {USER} and {PASSWORD}"
+        )
+    if running.child(process_specs.NODE + name) is not None:
+        raise InstallationError(f"--name: {name} is run by `headrace up` already; choose another")
+    settings: Settings = installation.settings()
+    is_new = not (installation.credentials / f"node-{name}.json").exists()
+    login = installation.node(name)
+    if is_new:
+        installation.write_nats_config(settings.client_ports, settings.route_ports)
+        for server in servers:
+            os.kill(server, signal.SIGHUP)
+    return process_specs.login_environment(running.url, login, data)

@@ -1,0 +1,165 @@
+"""`headrace whatif`: simulates the installation from a time on, with changes and without them, and compares."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from headrace.cli.arguments import Failed, Nouns, add_command, add_json, add_where_options, client, moment, span
+from headrace.cli.resources.documents import read_files
+from headrace.client import Client
+from headrace.contracts.documents.tree import DocumentErrors
+from headrace.contracts.transport.codec import encode
+from headrace.contracts.values.durations import format_time
+from headrace.domain.fold.ledger import LedgerBroken
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from headrace.simulate.changes import WhatIfChanges
+    from headrace.simulate.ledger_window import LedgerWindow
+
+BAR = 30
+"""Width of the progress bar in characters."""
+
+
+def add(nouns: Nouns) -> None:
+    parser = add_command(
+        nouns,
+        "whatif",
+        whatif,
+        "play the installation on with changes and without, in virtual time, and show the difference",
+        """headrace whatif -f changes.yaml                          from now on
+        headrace whatif -f changes.yaml --at 24h                 from a day ago on
+        headrace whatif -f changes.yaml --at 12345 --json        from the 12345th record of the ledger on
+        headrace whatif -f changes.yaml --from 7d --to 1d        the real jobs of those six days, with other policies
+        headrace get policy | sed 's/gpu: 4/gpu: 8/' | headrace whatif -f -
+        echo 'submit: [{name: big, queue: ai-dev/half, count: 20, duration: 1h}]' | headrace whatif -f -
+        echo 'nodes: [{name: new, count: 2, labels: {site: hq}, gpus: 8, gpu_model: H100-80GB}]' | headrace whatif -f -""",
+    )
+    parser.add_argument(
+        "-f",
+        "--file",
+        nargs="+",
+        action="extend",
+        required=True,
+        metavar="CHANGES",
+        help="documents as for `apply`; `submit:` and `nodes:` as in scenarios; `delete:`; - is standard input",
+    )
+    parser.add_argument(
+        "--from",
+        "--at",
+        dest="since",
+        type=_point,
+        default=(None, None),
+        metavar="SEQ|TIME",
+        help="when the changes come: a record, a moment or a span ago (default: now)",
+    )
+    parser.add_argument(
+        "--to",
+        type=_point,
+        metavar="SEQ|TIME",
+        help="play what really came until then, jobs, nodes and documents, and no further (default: no new jobs come)",
+    )
+    parser.add_argument("--for", dest="span", type=span, default="7d", help="how far both are played (default: 7d, or to rest)")
+    add_where_options(parser)
+    add_json(parser)
+    parser.set_defaults(tenant="", user="")  # the whole installation is simulated
+
+
+def _point(text: str) -> tuple[int | None, int | None]:
+    """(sequence, microseconds since 1970), one of them None, for argparse."""
+    return (int(text), None) if text.isdecimal() else (None, moment(text))
+
+
+async def whatif(args: argparse.Namespace) -> int:
+    """Read the changes and the ledger, simulate, print the difference. The services only deliver records."""
+    from headrace.simulate.difference import as_text  # noqa: PLC0415
+    from headrace.simulate.ledger_window import LedgerPoint, LedgerWindow, NoPeriod  # noqa: PLC0415
+    from headrace.simulate.run_pair import PlayLost, rarely_collected  # noqa: PLC0415 - the other commands do not need it
+    from headrace.simulate.timeline_events import Refused  # noqa: PLC0415
+    from headrace.simulate.whatif import FREEZE_AFTER  # noqa: PLC0415
+    from headrace.simulate.world import Unsettled  # noqa: PLC0415
+
+    changes = _changes(args.file)
+    try:
+        until = None if args.to is None else LedgerPoint(*args.to)
+        period = LedgerWindow(LedgerPoint(*args.since), until, time.time_ns() // 1_000)
+        with rarely_collected(FREEZE_AFTER):
+            await _read(args, period)
+            found = period.compare(changes, span=args.span, progress=_bar("playing both"))
+    except NoPeriod as wrong:
+        raise Failed(f"--{wrong}") from None
+    except PlayLost as lost:
+        raise Failed(str(lost)) from None
+    except (Refused, Unsettled) as stop:
+        lines = str(stop).splitlines()
+        print("\n".join(f"headrace: {line}" for line in lines), file=sys.stderr)
+        raise Failed from None
+    sequence, now = period.start
+    title = f"From record {sequence}, {format_time(now)}, with {', '.join(args.file)}"
+    print(encode(found).decode() if args.json else as_text(found, title))
+    return 0
+
+
+def _changes(files: list[str]) -> WhatIfChanges:
+    from headrace.simulate.changes import read_changes  # noqa: PLC0415 - the other commands do not need it
+
+    try:
+        return read_changes(read_files(files, read_changes))
+    except DocumentErrors as wrong:
+        raise Failed(f"the files together: {wrong.errors[0]}") from None
+
+
+async def _read(args: argparse.Namespace, period: LedgerWindow) -> None:
+    """Read the ledger into the window: from the last snapshot before its start if it is on this machine, else page by page."""
+    from headrace.cli.whole_ledger import here, store  # noqa: PLC0415 - the other commands do not need it
+    from headrace.service.snapshots import Snapshots  # noqa: PLC0415
+    from headrace.simulate.whatif_worker import read  # noqa: PLC0415
+
+    installation = here(args)
+    try:
+        if installation is None:
+            async with client(args) as hr:
+                await _pages(hr, period)
+            return
+        async with store(installation) as (connection, ledger):
+            await read(ledger, period, Snapshots.over(connection, ledger), _bar("reading the ledger"))
+    except LedgerBroken as broken:
+        raise Failed(f"the ledger is damaged: {broken}") from None
+
+
+async def _pages(hr: Client, period: LedgerWindow) -> None:
+    """Read pages from the first record on, until the window is over or the ledger ends."""
+    show = _bar("reading the ledger")
+    while True:
+        answer = await hr.records(period.sequence)
+        for record in answer.records:
+            period.read(record)
+            if period.is_over:
+                break
+        if period.is_over or period.sequence >= answer.tip:
+            period.end(answer.tip)
+            show(1_000)
+            return
+        show(1_000 * period.sequence // answer.tip)
+
+
+def _bar(what: str) -> Callable[[int], None]:
+    """A function that shows a progress bar on standard error if that is a terminal, given thousandths.
+
+    `playing both  [######   ]  61 %`.
+    """
+    shown = -1
+
+    def show(done: int) -> None:
+        nonlocal shown
+        if done // 10 == shown or not sys.stderr.isatty():
+            return
+        shown = done // 10
+        end = "\r" if done < 1_000 else "\r" + " " * (len(what) + BAR + 12) + "\r"
+        print(f"{what}  [{'#' * (BAR * done // 1_000):{BAR}}] {shown:3} %", end=end, file=sys.stderr, flush=True)
+
+    return show

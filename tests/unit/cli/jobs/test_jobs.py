@@ -1,0 +1,210 @@
+"""`headrace jobs`, `job`, `why`, `logs`, `requeue`, `preempt` on canned answers."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from headrace.cli.jobs import jobs as jobs_module
+from headrace.client import Refused, Unreachable
+from headrace.contracts.messages.explanation import WhyView
+from headrace.contracts.messages.orders import LogsAnswer
+from headrace.contracts.messages.queries import ApplyAnswer, AttemptView, FactView, ForceRequest, JobView
+
+ID = "01jd3v8k5w2m4x6z8b0c2e4g6h"
+KEY = f"acme.alice.{ID}"
+
+
+@pytest.fixture(autouse=True)
+def _fast(monkeypatch):
+    monkeypatch.setattr(jobs_module, "LOOK_EVERY", 0.0)
+
+
+def view(state, *attempts, **more):
+    said = {"id": ID, "job": KEY, "tenant": "acme", "user": "alice", "name": "train", "queue": "ai-dev/half"}
+    return JobView(**said, state=state, request={"gpu": 63_000}, attempts=attempts, **more)
+
+
+def attempt(number, **more):
+    return AttemptView(attempt=number, pool="onprem", nodes=("gpu01",), devices=("gpu0",), **more)
+
+
+def test_the_list_says_what_runs_where_and_why_the_rest_waits(headrace):
+    found = (
+        view("running", attempt(1)),
+        view("pending", reason="AT_POLICY_LIMIT", message="9 of 9"),
+        view("failed", attempt(1), exit_code=3, preemptions=2),
+    )
+    ran = headrace("jobs", jobs=found)
+    assert ran.code == 0
+    assert [line.split(maxsplit=1)[1] for line in ran.out.splitlines()] == [
+        "NAME   QUEUE        USER   STATE    GPU  NODE   NOTE",
+        "train  ai-dev/half  alice  running  0.5  gpu01",
+        "train  ai-dev/half  alice  pending  0.5         AT_POLICY_LIMIT",
+        "train  ai-dev/half  alice  failed   0.5  gpu01  exit code 3, 2 x preempted",
+    ]
+
+
+def test_the_list_is_filtered_where_it_is_made(headrace):
+    line = "jobs --state pending --state running --queue a/b --owner bob --limit 1 --name sweep-* --label run=7"
+    ran = headrace(line, jobs=(view("running"),))
+    asked = {
+        "states": ["pending", "running"],
+        "queue": "a/b",
+        "user": "bob",
+        "limit": 1,
+        "name": "sweep-*",
+        "labels": {"run": "7"},
+    }
+    assert ran.said == [("jobs", (), asked)]
+    assert ran.err == "The newest 1; --limit shows more.\n"
+
+
+def test_an_empty_list_says_so_and_is_an_empty_list_for_programs(headrace):
+    assert headrace("jobs", jobs=()).out == "No jobs.\n"
+    assert json.loads(headrace("jobs --json", jobs=()).out) == []
+
+
+def test_a_job_is_its_fields_its_attempts_and_its_story(headrace):
+    story = (FactView(sequence=1, at=0, by="admission", type="job.admitted.v1", text="admitted", rule="R13"),)
+    done = view(
+        "succeeded", attempt(1, cause="preempted"), attempt(2, exit_code=0), exit_code=0, preemptions=1, labels={"a": "b"}
+    )
+    ran = headrace(f"job {ID}", job=done, facts=story)
+    assert (ran.code, ran.err) == (0, "")
+    details, attempts, told = ran.out.split("\n\n")
+    assert details.splitlines() == [
+        f"job          {ID}",
+        "name         train",
+        "tenant       acme",
+        "user         alice",
+        "queue        ai-dev/half",
+        "state        succeeded",
+        "exit code    0",
+        "request      gpu 0.5",
+        "preemptible  yes",
+        "preempted    1 times",
+        "labels       a=b",
+    ]
+    assert attempts.splitlines() == [
+        "ATTEMPT  POOL    NODES  DEVICES  EXIT  CAUSE",
+        "      1  onprem  gpu01  gpu0           preempted",
+        "      2  onprem  gpu01  gpu0        0",
+    ]
+    assert told.splitlines() == ["BY         WHAT      RULE", "admission  admitted  R13"]
+
+
+def test_a_job_for_programs_is_one_object(headrace):
+    ran = headrace(f"job {ID} --json", job=view("pending"), facts=())
+    told = json.loads(ran.out)
+    assert (told["job"]["id"], told["job"]["request"], told["facts"]) == (ID, {"gpu": "0.5"}, [])
+
+
+def test_why_tells_the_reason_the_blockers_and_the_place_in_line(headrace):
+    because = WhyView(job=KEY, state="pending", reason="AT_POLICY_LIMIT", message="9 of 9", blockers=("r-1", "r-2"), position=2)
+    ran = headrace(f"why {ID}", why=because)
+    assert ran.out.splitlines() == [
+        "state          pending",
+        "reason         AT_POLICY_LIMIT",
+        "because        9 of 9",
+        "in the way     r-1, r-2",
+        "place in line  2",
+    ]
+    assert ran.said == [("why", (ID,), {"sequence": 0, "at": 0})]
+    assert json.loads(headrace(f"why {ID} --json", why=because).out)["blockers"] == ["r-1", "r-2"]
+
+
+@pytest.mark.parametrize(
+    ("written", "asked"),
+    [("81234", {"sequence": 81_234, "at": 0}), ("2026-11-21T08:00:00Z", {"sequence": 0, "at": 1_795_248_000_000_000})],
+)
+def test_why_it_waited_then_is_asked_by_a_record_or_a_moment(headrace, written, asked):
+    because = WhyView(job=KEY, state="pending", reason="AT_POLICY_LIMIT", message="9 of 9")
+    assert headrace(f"why {ID} --at {written}", why=because).said == [("why", (ID,), asked)]
+
+
+def test_logs_are_printed_to_their_present_end(headrace):
+    pieces = [LogsAnswer(data="one\n", next_offset=4), LogsAnswer(data="two", next_offset=7), LogsAnswer(next_offset=7)]
+    ran = headrace(f"logs {ID} --attempt 2 --rank 1", logs=pieces)
+    assert ran[:3] == (0, "one\ntwo", "")
+    assert [(call[1], call[2]) for call in ran.said] == [
+        ((ID,), {"offset": offset, "attempt": 2, "rank": 1}) for offset in (0, 4, 7)
+    ]
+
+
+def test_logs_of_a_job_that_has_none_are_refused(headrace):
+    assert headrace(f"logs {ID}", logs=Refused("NOT_FOUND", "it has not started"))[:3] == (
+        1,
+        "",
+        "headrace: it has not started\n",
+    )
+
+
+def test_following_goes_through_waiting_and_all_attempts_until_the_end(headrace):
+    ended = {"next_offset": 2, "ended": True}
+    ran = headrace(
+        f"logs {ID} -f",
+        judged=[
+            view("pending", reason="NO_FREE_CAPACITY", message="0 of 8 free"),
+            view("running", attempt(1)),
+            view("pending", attempt(1), reason="NO_FREE_CAPACITY", message="0 of 8 free"),
+            view("running", attempt(1), attempt(2)),
+            view("succeeded", attempt(1), attempt(2)),
+        ],
+        logs=[
+            *(LogsAnswer(data="a\n", next_offset=2), LogsAnswer(next_offset=2), LogsAnswer(**ended)),
+            *(LogsAnswer(data="b\n", **ended), LogsAnswer(**ended)),
+        ],
+    )
+    assert ran[:2] == (0, "a\nb\n")
+    waits = "-- waits: NO_FREE_CAPACITY: 0 of 8 free --\n"
+    assert ran.err == f"{waits}{waits}-- attempt 2 --\n"
+
+
+def test_following_outlives_a_node_that_is_away(headrace):
+    ran = headrace(
+        f"logs {ID} -f",
+        judged=[view("running", attempt(1)), view("succeeded", attempt(1))],
+        logs=[
+            *(
+                Refused("UNAVAILABLE", "node gpu01 is away"),
+                Refused("UNAVAILABLE", "node gpu01 is away"),
+                Unreachable("feed is away"),
+            ),
+            *(LogsAnswer(data="a\n", next_offset=2, ended=True), LogsAnswer(next_offset=2, ended=True)),
+        ],
+    )
+    assert ran[:3] == (0, "a\n", "-- node gpu01 is away --\n-- feed is away --\n")
+
+
+@pytest.mark.parametrize("state", ["running", "suspended"])
+def test_a_requeue_is_a_request_about_what_runs_or_is_suspended(headrace, state):
+    ran = headrace(["requeue", ID, "--reason", "slow node"], judged=view(state), requeue=None)
+    assert ran[:3] == (0, f"{ID} will leave by its ladder and wait again\n", "")
+    assert ran.said[1] == ("requeue", (KEY, "slow node"), {})
+
+
+def test_what_waits_or_has_ended_cannot_be_requeued_and_is_told_what_to_do(headrace):
+    ran = headrace(
+        f"requeue {ID} {ID} {ID} {ID}",
+        judged=[view("pending"), view("failed"), None, view("running")],
+        job=Refused("NOT_FOUND", "no such job"),
+        requeue=None,
+    )
+    assert ran[:3] == (
+        1,
+        f"{ID} will leave by its ladder and wait again\n",
+        (
+            f"headrace: {ID} is waiting already\n"
+            f"headrace: {ID} has ended: it is failed; submit it again with `headrace submit`, as a new job\n"
+            "headrace: no such job\n"
+        ),
+    )
+
+
+def test_an_operators_force_is_handed_to_governance_as_it_was_given(headrace):
+    ran = headrace(["preempt", ID, "--force", "--reason", "the demo"], preempt=ApplyAnswer(changes=(), applied=True))
+    request = ForceRequest(job=ID, force=True, reason="the demo")
+    assert ran.said == [("preempt", (request,), {})]
+    assert ran.out == f"{ID} is told to stop\n"

@@ -1,0 +1,61 @@
+"""How services stand that run elsewhere: as they say of themselves."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from headrace.cli.arguments import Failed
+from headrace.cli.output.service_status import count_in, found, show_cluster, tells, troubles
+from headrace.contracts.messages.queries import ServiceView
+from headrace.supervisor.installation import Installation
+
+
+def view(**detail):
+    return ServiceView(service="x", folded=17, now=1, engine="headrace/0", detail=detail)
+
+
+def test_what_one_says_of_itself():
+    assert tells("feed", view(jobs=3, other=1), 20) == {
+        "name": "feed",
+        "state": "running",
+        "folded": 17,
+        "lag": 3,
+        "engine": "headrace/0",
+        "reads": 1,
+        "jobs": 3,
+    }
+    assert tells("allocator-standby", view(decides=0), 17)["state"] == "standby"
+    assert tells("callout", view(), 20) == {"name": "callout", "state": "running", "engine": "headrace/0", "reads": 1}
+    assert tells("audit", None, 20) == {"name": "audit", "state": "silent"}
+
+
+def test_what_is_wrong_with_one_that_works_is_told_once_for_all():
+    troubled = ServiceView(service="audit", folded=17, now=1, engine="e", trouble="no room")
+    assert tells("audit", troubled, 17)["trouble"] == "no room"
+    rows = [{"name": "audit", "trouble": "no room"}, {"name": "feed", "trouble": ""}, {"name": "nats", "trouble": "no room"}]
+    assert troubles([*rows, {"name": "x"}]) == ["audit, nats: no room"]
+
+
+def test_findings_are_loud():
+    assert found([{"findings": 0}, {}]) == []
+    assert found([{"findings": 2}, {"findings": 1}])[0].startswith("THE LEDGER IS NOT AS IT WAS WRITTEN OR DECIDED: 3 findings")
+    assert found([{"findings": 1}])[0].endswith("1 finding; `headrace audit verify` says what and where")
+    assert (count_in("x"), count_in(3)) == (0, 3)
+
+
+def test_a_standby_that_does_not_answer_is_none_and_anybody_else_is_missing(capsys, tmp_path):
+    installation = Installation(tmp_path)
+    views = {"feed": view(jobs=3), "allocator": view(decides=1), "allocator-standby": None}
+    assert show_cluster(installation, views, 17, "", json=False) == 0
+    out = capsys.readouterr().out
+    assert [line.split()[:4] for line in out.splitlines()[3:]] == [
+        ["feed", "running", "17", "0"],
+        ["allocator", "running", "17", "0"],
+    ]
+    with pytest.raises(Failed, match="^feed: no answer$"):
+        show_cluster(installation, {"feed": None}, 17, "", json=True)
+    assert json.loads(capsys.readouterr().out)["parts"] == [{"name": "feed", "state": "silent"}]
+    with pytest.raises(Failed, match="^NATS is away$"):
+        show_cluster(installation, {"feed": None}, 0, "NATS is away", json=False)

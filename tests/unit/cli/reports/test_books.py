@@ -1,0 +1,121 @@
+"""`headrace usage`: exact integers of the books as hours."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from msgspec import structs
+
+from headrace.cli.reports.books import hours
+from headrace.client import Refused
+from headrace.contracts.messages.usage import UsageAnswer, UsageRequest, UsageRow
+from headrace.contracts.values.durations import HOUR, parse_time
+
+GPU_HOUR = 126_000 * HOUR
+ROW = UsageRow(
+    group={"group": "rnd", "user": "alice"},
+    key="gpu",
+    total=str(3 * GPU_HOUR // 2),
+    reserved=str(GPU_HOUR),
+    borrowed=str(GPU_HOUR // 2),
+    lost="0",
+    jobs=2,
+    idle=str(GPU_HOUR // 4),
+    cost="3.125000",
+)
+NOW = parse_time("2026-11-21")
+
+
+@pytest.mark.parametrize(
+    ("key", "amount", "shown"),
+    [
+        ("gpu", GPU_HOUR, "1.0000"),
+        ("gpu", GPU_HOUR // 7, "0.1429"),
+        ("gpu", 10**12 * GPU_HOUR, "1000000000000.0000"),
+        ("cpu", 1_000 * HOUR, "1.0000"),
+        ("memory", 512 * HOUR, "0.5000"),
+        ("license/abaqus", 2 * HOUR, "2.0000"),
+        ("gpu", 0, "0.0000"),
+    ],
+)
+def test_unit_microseconds_become_hours(key, amount, shown):
+    assert hours(key, str(amount)) == shown
+
+
+def test_the_books_are_asked_for_as_typed_and_shown_by_their_groups(headrace):
+    answer = UsageAnswer(through=9, rows=(ROW,), now=NOW, lines=1, currency="EUR")
+    ran = headrace("usage --by group,user --from 2026-11-01 --to 2026-12-01", usage=answer)
+    since, until = parse_time("2026-11-01"), parse_time("2026-12-01")
+    request = UsageRequest(since=since, until=until, by=("group", "user"))
+    assert ran.said == [("usage", (request,), {"all_tenants": False})]
+    assert ran.out.splitlines() == [
+        "GROUP  USER   UNIT        TOTAL  RESERVED  BORROWED    IDLE  COST EUR  JOBS",
+        "rnd    alice  GPU-hours  1.5000    1.0000    0.5000  0.2500      3.12     2",
+    ]
+    assert ran.err == "headrace: the books reach to 2026-11-21T00:00:00.000Z, so far that is all\n"
+
+
+def test_days_and_moments_are_those_of_the_zone_that_is_asked_for(headrace):
+    answer = UsageAnswer(through=9, rows=(), now=NOW)
+    ran = headrace("usage --from 2026-10 --to 2026-11-01T08:00 --timezone Europe/Berlin --per day --all-tenants", usage=answer)
+    since, until = parse_time("2026-09-30T22:00:00Z"), parse_time("2026-11-01T07:00:00Z")
+    request = UsageRequest(since=since, until=until, by=("group",), per="day", timezone="Europe/Berlin")
+    assert ran.said == [("usage", (request,), {"all_tenants": True})]
+
+
+def test_the_pages_of_the_books_are_one_table_as_of_the_first(headrace):
+    first = UsageAnswer(through=9, rows=(ROW,), now=NOW, more="2")
+    second = UsageAnswer(through=11, rows=(ROW, ROW), now=NOW + 5)
+    ran = headrace("usage --by group,user --csv", usage=[first, second])
+    assert len(ran.out.splitlines()) == 4
+    assert json.loads(headrace("usage --by group,user --json", usage=[first, second]).out)["through"] == 9
+
+
+def test_books_that_change_between_two_pages_are_told(headrace):
+    first = UsageAnswer(through=9, rows=(ROW,), now=NOW, more="2")
+    ran = headrace(
+        "usage --by group,user", usage=[first, Refused("STALE", "the books of that time have just changed; ask again")]
+    )
+    assert ran[:3] == (1, "", "headrace: the books of that time have just changed; ask again\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("usage --from 2026-11-02 --to 2026-11-01", "--from 2026-11-02 is not before --to 2026-11-01: exchange them"),
+        ("usage --from 2999-01", "--from 2999-01 is still to come: the books reach to now"),
+        ("usage --from yesterday", "--from: invalid time 'yesterday': write 2026-11, 2026-11-21,"),
+        ("usage --to 2026-13", "--to: invalid time '2026-13'"),
+        ("usage --timezone Mars", "--timezone: unknown zone 'Mars'; write one such as Europe/Berlin"),
+    ],
+)
+def test_times_that_make_no_sense_are_refused_by_the_name_of_their_flag(headrace, line, complaint):
+    ran = headrace(line)
+    assert ran.code == 1
+    assert ran.err.startswith(f"headrace: {complaint}")
+
+
+def test_a_name_that_a_spreadsheet_would_calculate_is_no_formula(headrace):
+    answer = UsageAnswer(through=9, rows=(structs.replace(ROW, group={"user": "=HYPERLINK(1)"}),))
+    (_, line) = headrace("usage --by user --csv", usage=answer).out.splitlines()
+    assert line.split(",")[0] == "'=HYPERLINK(1)"
+
+
+def test_programs_get_csv_or_json(headrace):
+    answer = UsageAnswer(through=9, rows=(ROW,))
+    assert headrace("usage --by user --csv", usage=answer).out.splitlines() == [
+        "user,unit,total,reserved,borrowed,idle,suspended,lost,waiting,kept,provider_lost,cost,jobs",
+        "alice,GPU-hours,1.5000,1.0000,0.5000,0.2500,0.0000,0.0000,0.0000,0.0000,0.0000,3.125000,2",
+    ]
+    told = json.loads(headrace("usage --by user --json", usage=answer).out)
+    assert (told["through"], told["rows"][0]["user"], told["rows"][0]["total"]) == (9, "alice", "1.5000")
+    assert told["rows"][0]["exact"]["idle"] == str(GPU_HOUR // 4)
+
+
+def test_empty_books_say_so(headrace):
+    assert headrace("usage", usage=UsageAnswer(through=0, rows=())).out == "Nothing was used.\n"
+
+
+def test_the_books_come_in_one_form(headrace):
+    assert headrace("usage --json --csv").err == "headrace: --json: the books come in one form; write --json or --csv\n"
