@@ -179,7 +179,12 @@ def test_the_chart_runs_each_part_with_its_environment_and_port(written):
     assert {part["environment"]: part["port"] for part in values["parts"]} == {
         name: port_of(environment) for name, environment in written.items()
     }
-    assert {part["environment"] for part in values["parts"] if part.get("standby")} == {"allocator@2", "preemption@2", "feed@2"}
+    assert {part["environment"] for part in values["parts"] if part.get("standby")} == {
+        "allocator@2",
+        "preemption@2",
+        "feed@2",
+        "provisioner@2",
+    }
     for part in values["parts"]:
         assert part["module"] in modules()
 

@@ -31,6 +31,7 @@ CLEAN: tuple[str, ...] = (
     "nats_client/",
     "node_executor/",
     "preemption/",
+    "provisioner/",
     "service/",
     "simulate/",
     "supervisor/",

@@ -74,6 +74,8 @@ SHELLS = (
     "headrace.views.live_views",  # hears nodes
     "headrace.audit.snapshotter",  # follows the ledger, keeps objects
     "headrace.audit.ledger_writer",  # appends
+    "headrace.provisioner.acting",  # calls providers
+    "headrace.provisioner.providers",  # are providers
     "headrace.feed.sealed_text_cache",  # opens sealed texts, which takes a key from the store
 )
 """Modules, and packages with all that is in them, that touch the world. A service's `service` and `__main__` always do."""
@@ -90,7 +92,13 @@ PURE_AGAIN = (
 HARMLESS_SHELLS = ("headrace.contracts.values.durations",)
 """Shells that a pure module may import, because what they give depends on their arguments only."""
 
-NO_FLOATS = ("headrace.domain", "headrace.allocator", "headrace.preemption", "headrace.contracts.values.amounts")
+NO_FLOATS = (
+    "headrace.domain",
+    "headrace.allocator",
+    "headrace.preemption",
+    "headrace.provisioner.decide",
+    "headrace.contracts.values.amounts",
+)
 
 
 def within(name: str, places: tuple[str, ...]) -> bool:

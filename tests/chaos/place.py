@@ -23,7 +23,7 @@ from headrace.supervisor.launcher.pidfile import RunningInstallation, read_runni
 HOST = "chaos"
 NODES, GPUS = 3, 8
 SERVERS = ("nats-server-1", "nats-server-2", "nats-server-3")
-STANDBYS = ("allocator-standby", "preemption-standby", "feed-standby")
+STANDBYS = ("allocator-standby", "preemption-standby", "feed-standby", "provisioner-standby")
 DOORS = ("callout-1", "callout-2")
 EXECUTORS = tuple(f"node-{HOST}" if number == 1 else f"node-{HOST}-{number}" for number in range(1, NODES + 1))
 PARTS = (*SERVERS, "postgres", "gateway", *SERVICES, *STANDBYS, *DOORS, *EXECUTORS)

@@ -144,6 +144,8 @@ SERVICES = {
     "headrace-preemption@1": "preemption",
     "headrace-preemption@2": "preemption-standby",
     "headrace-feed@2": "feed-standby",
+    "headrace-provisioner@1": "provisioner",
+    "headrace-provisioner@2": "provisioner-standby",
     "headrace-callout@1": "callout-1",
     "headrace-callout@2": "callout-2",
 }
@@ -204,7 +206,7 @@ def test_every_service_runs_by_its_unit_and_a_job_goes_through_and_a_standby_tak
         assert json.load(answer)["state"].lower().endswith("succeeded")
 
     states = machine.states()
-    for name in ("allocator", "preemption", "feed"):
+    for name in ("allocator", "preemption", "feed", "provisioner"):
         assert sorted((states[name], states[f"{name}-standby"])) == ["running", "standby"]
     first_decides = states["allocator"] == "running"
     active = machine.processes.pop("headrace-allocator@1" if first_decides else "headrace-allocator@2")

@@ -16,7 +16,7 @@ def test_the_demo_plays_the_vectors_and_says_so() -> None:
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     headlines = re.findall(r"^── (.*?) ─+$", done.stdout, flags=re.MULTILINE)
     assert headlines == [
-        "Starting NATS, PostgreSQL, six services and a node with 10 simulated GPUs",
+        "Starting NATS, PostgreSQL, the services and a node with 10 simulated GPUs",
         "V1: R&D submits five jobs of 3 GPUs. Reservation 5, limit 9, and 10 GPUs are there",
         "V2: DevOps submits a job of 3. It is inside its reservation of 5, so it gets GPUs back",
         "V3: DevOps submits a job of 2 and rises to its reservation",

@@ -43,7 +43,7 @@ def next_release(folder: Path) -> str:
     _append(contracts / "facts" / "governance.py", _FACT)
     _replace(contracts / "facts" / "__init__.py", "    NodeCordonedV1,\n", "    NodeCordonedV1,\n    NodeCordonedV2,\n")
     _replace(contracts / "facts" / "__init__.py", "    | NodeCordonedV1\n", "    | NodeCordonedV1\n    | NodeCordonedV2\n")
-    _replace(contracts / "facts" / "levels.py", '= ("0.1.0", "0.2.0")', '= ("0.1.0", "0.2.0", "0.3.0")')
+    _replace(contracts / "facts" / "levels.py", '= ("0.1.0", "0.2.0", "0.3.0")', '= ("0.1.0", "0.2.0", "0.3.0", "0.4.0")')
     _append(contracts / "facts" / "levels.py", _LEVEL)
     _append(contracts / "facts" / "upcasters.py", _UPCASTER)
     return path_of(folder)

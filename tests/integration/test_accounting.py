@@ -28,7 +28,6 @@ from structlog.testing import capture_logs
 
 from headrace.accounting.books.charges import days
 from headrace.accounting.books.periods import month, periods, zone
-from headrace.accounting.books.tariffs import MILLION
 from headrace.accounting.reports import history as history_of
 from headrace.accounting.reports import invoice_query, usage
 from headrace.accounting.reports.costs import decimal
@@ -50,6 +49,7 @@ from headrace.contracts.transport.codec import decode, decode_record, encode
 from headrace.contracts.transport.subjects import LEDGER_STREAM, query
 from headrace.contracts.values.amounts import GPU_UNITS
 from headrace.contracts.values.durations import HOUR, SECOND
+from headrace.contracts.values.money import MILLION
 from headrace.domain.state.state import State
 from headrace.service.answering import Refused, serve
 from headrace.service.fold import LedgerFold

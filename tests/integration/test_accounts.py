@@ -193,12 +193,14 @@ async def test_headers_of_a_node_that_would_change_the_ledger_are_refused(
     assert await subjects(core, LEDGER_STREAM) == {subject: 1}
 
 
-@pytest.mark.parametrize("service", ["admission", "allocator", "preemption", "governance", "feed", "accounting", "audit"])
+@pytest.mark.parametrize(
+    "service", ["admission", "allocator", "preemption", "governance", "feed", "accounting", "audit", "provisioner"]
+)
 async def test_a_service_writes_the_ledger_in_its_own_name_only_and_reads_it(
     core: Connection, login: Logins, service: str
 ) -> None:
     connection = await login(service)
-    for writer in ("admission", "allocator", "preemption", "governance", "audit"):
+    for writer in ("admission", "allocator", "preemption", "governance", "audit", "provisioner"):
         if writer == service:
             assert await acknowledged(connection, f"hr.ledger.{writer}") == {"stream": "LEDGER", "seq": 1}
         else:

@@ -26,7 +26,7 @@ from tests.patience import PATIENCE
 def api() -> Iterator[Api]:
     """An installation at the newest level, with a pool of nodes of site hq."""
     with installation() as made:
-        until(lambda: json.loads(made.run("status", "--json"))["level"]["stated"] == 2)
+        until(lambda: json.loads(made.run("status", "--json"))["level"]["stated"] == 3)
         yield made
 
 

@@ -25,7 +25,7 @@ from headrace.contracts.transport.subjects import LEDGER_STREAM, presence, query
 from tests.integration.releases import ROOT, next_release, path_of
 from tests.patience import PATIENCE
 
-READ = ("admission", "feed", "accounting", "audit", "preemption", CALLOUT_USER)
+READ = ("admission", "feed", "accounting", "audit", "preemption", "provisioner", CALLOUT_USER)
 """Services that only say here that they are there."""
 
 
@@ -83,7 +83,7 @@ async def releases(nats_server, login, tmp_path):
 def beyond(record):
     """What a process of this release says where a record raises the installation past it."""
     raised = f"record {record} raises the installation to level {LEVEL + 1}"
-    return f"{raised}, and headrace {RELEASES[-1]} reads up to level {LEVEL}: install headrace 0.3.0 or newer here"
+    return f"{raised}, and headrace {RELEASES[-1]} reads up to level {LEVEL}: install headrace 0.4.0 or newer here"
 
 
 def last_line(process):

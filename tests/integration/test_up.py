@@ -22,6 +22,7 @@ PARTS = (
     "admission",
     "allocator",
     "preemption",
+    "provisioner",
     "governance",
     "feed",
     "accounting",

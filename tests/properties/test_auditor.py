@@ -435,7 +435,7 @@ def test_what_is_left_of_a_gang_that_was_to_be_suspended_yields_until_it_has_gon
 
 
 OF_GROWTH = """
-pools: [{name: sky, selector: {site: sky}, burst: {provider: ec2, max_nodes: 2, node: {gpus: 2, gpu_model: GPU}}}]
+pools: [{name: sky, selector: {site: sky}, burst: {provider: local, max_nodes: 2, node: {gpus: 2, gpu_model: GPU}}}]
 profiles: [{name: two, request: {gpu: 2}, pools: [sky]}]
 policies: [{name: p, profiles: [two]}]
 timeline:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from headrace.contracts.messages.burst import InstanceView, OfferView, PlanAnswer, PlannedInstance
 from headrace.contracts.messages.explanation import (
     ChangeView,
     Holder,
@@ -307,6 +308,38 @@ def node(said: Json) -> NodeView:
         unfit=said.get("unfit", {}),
         unapproved=tuple(said.get("unapproved", ())),
         reason=said.get("cordoned", ""),
+    )
+
+
+def instance(said: Json) -> InstanceView:
+    """An instance of a pool that creates its nodes."""
+    names = ("pool", "stage", "cause", "message", "provider", "provider_id", "offer", "market", "price", "cost")
+    return InstanceView(
+        instance=said["name"].removeprefix("instances/"),
+        **{name: said.get(name, "") for name in names},
+        ordered_at=moment(said.get("order_time")),
+        joined_at=moment(said.get("join_time")),
+        ended_at=moment(said.get("end_time")),
+        jobs=number(said, "jobs"),
+    )
+
+
+def offer(said: Json) -> OfferView:
+    """An offer of a pool as it stands now."""
+    names = ("pool", "offer", "provider", "type", "region", "zone", "market", "price", "max_price", "closed")
+    return OfferView(**{name: said.get(name, "") for name in names}, closed_until=moment(said.get("closed_until_time")))
+
+
+def growth_plan(said: Json) -> PlanAnswer:
+    """What would be ordered."""
+    names = ("offer", "market", "price", "estimate")
+    planned = (PlannedInstance(**{name: one.get(name, "") for name in names}) for one in said.get("instances", ()))
+    return PlanAnswer(
+        pool=said.get("pool", ""),
+        provider=said.get("provider", ""),
+        instances=tuple(planned),
+        estimate=said.get("estimate", ""),
+        notes=tuple(said.get("notes", ())),
     )
 
 

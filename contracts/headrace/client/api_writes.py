@@ -72,9 +72,13 @@ class Writes(Questions):
         return answers.plan(await self.called.post("/v1/documents:delete", body))
 
     async def node_order(self, verb: str, request: NodeRequest) -> ApplyAnswer:
-        """`cordon`, `uncordon`, `drain` or `confirm-empty` of a node."""
+        """`cordon`, `uncordon`, `drain`, `confirm-empty` or `remove` of a node."""
         path = f"/v1/nodes/{part(request.node)}:{VERBS.get(verb, verb)}"
         return answers.plan(await self.called.post(path, {"reason": request.reason}))
+
+    async def end_instance(self, instance: str) -> ApplyAnswer:
+        """End an instance of a pool that creates its nodes."""
+        return answers.plan(await self.called.post(f"/v1/instances/{part(instance)}:end", {}))
 
     async def approve(self, request: ApproveNodeRequest) -> ApplyAnswer:
         """Approve what a node states about itself; without claims all that it states now."""

@@ -19,6 +19,7 @@ from headrace.contracts.messages.usage import StatementRequest, UsageAnswer, Usa
 from headrace.contracts.values.ids import IdError, is_job_id, split_job_key
 
 if TYPE_CHECKING:
+    from headrace.contracts.messages.burst import InstanceView, OfferView, PlanAnswer
     from headrace.contracts.messages.explanation import WhyView
     from headrace.contracts.messages.queries import FactView, JobView, NodeView, PoolView, QueueView
 
@@ -100,6 +101,18 @@ class Questions:
     async def nodes(self) -> tuple[NodeView, ...]:
         """The nodes that the caller sees."""
         return tuple(map(answers.node, await self._list("/v1/nodes", "nodes")))
+
+    async def instances(self) -> tuple[InstanceView, ...]:
+        """The instances that live, and those that ended within the last hour."""
+        return tuple(map(answers.instance, (await self.called.get("/v1/instances", {})).get("instances", ())))
+
+    async def offers(self) -> tuple[OfferView, ...]:
+        """The offers of every pool, in the order in which they are asked."""
+        return tuple(map(answers.offer, (await self.called.get("/v1/offers", {})).get("offers", ())))
+
+    async def plan_growth(self, pool: str, nodes: int) -> PlanAnswer:
+        """What would be ordered if a pool were asked for nodes now."""
+        return answers.growth_plan(await self.called.get(f"/v1/pools/{part(pool)}:planGrowth", {"nodes": nodes}))
 
     async def documents(self, kind: str, name: str = "") -> GetAnswer:
         """Documents of a kind in force, or those of one name."""

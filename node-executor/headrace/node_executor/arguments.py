@@ -18,6 +18,7 @@ from headrace.nats_client.connection import Address
 from headrace.node_executor.devices import Devices, DevicesUnknown
 from headrace.node_executor.devices.discovery import find_devices
 from headrace.node_executor.launch.accounts import AUTO, Accounts, AccountUnknown, chosen
+from headrace.node_executor.self_end import Limits
 
 URL = "HEADRACE_NATS_URL"
 USER = "HEADRACE_NATS_USER"
@@ -64,6 +65,8 @@ class Settings(NamedTuple):
     heartbeat: float
     ask_every: float
     address: Address
+    limits_of_instance: Limits = Limits()
+    power_off: str = ""
 
 
 def parse(argv: Sequence[str] | None, environ: Mapping[str, str]) -> Settings:
@@ -100,6 +103,8 @@ def parse(argv: Sequence[str] | None, environ: Mapping[str, str]) -> Settings:
         stop_grace=given.stop_grace,
         heartbeat=given.heartbeat,
         ask_every=given.ask_every,
+        limits_of_instance=Limits(given.join_within, given.orphan_after, given.max_life, given.notice),
+        power_off=given.power_off,
         address=Address(environ.get(URL, "nats://127.0.0.1:4222"), environ.get(USER, ""), environ.get(PASSWORD, "")),
     )
 
@@ -202,6 +207,11 @@ def _add_how_it_runs(run: argparse.ArgumentParser) -> None:
         help="what becomes of jobs when the executor stops: leave them running for the next one, as for an upgrade (default), or end them",
     )
     _add(run, "--stop-grace", _seconds, 10.0, "SPAN", "what jobs get with --on-stop end (default: 10s)")
+    _add(run, "--join-within", _seconds, 0.0, "SPAN", "end if the node has not joined by then (default: never)")
+    _add(run, "--orphan-after", _seconds, 0.0, "SPAN", "end after so long without the bus and without a job (default: never)")
+    _add(run, "--max-life", _seconds, 0.0, "SPAN", "end at this age, whatever runs (default: never)")
+    _add(run, "--notice", str, "", "FILE", "where the provider says that it takes the machine back (default: nowhere)")
+    _add(run, "--power-off", str, "", "COMMAND", "what to run when it has ended by itself, as in 'systemctl poweroff'")
     _add(run, "--heartbeat", _seconds, 5.0, "SPAN", "between signs of life (default: 5s)")
     _add(run, "--ask-every", _seconds, 15.0, "SPAN", "between questions what should run (default: 15s)")
 

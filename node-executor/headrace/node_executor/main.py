@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import os
+import shlex
 import signal
-import sys
+import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -44,6 +44,7 @@ from headrace.node_executor.launch.cgroups import CONTROLLERS, Groups, group_nam
 from headrace.node_executor.launch.environment import inherited
 from headrace.node_executor.launch.preparation import Bounds, Preparation
 from headrace.node_executor.launch.secrets import references
+from headrace.node_executor.log_setup import configure_logs
 from headrace.node_executor.metrics import show
 from headrace.node_executor.monitors import DeviceMonitors, MonitorListeners
 from headrace.node_executor.reporting.journal import Journal
@@ -59,6 +60,7 @@ from headrace.node_executor.runtimes.container import (
 from headrace.node_executor.runtimes.keeper_client import Spawner
 from headrace.node_executor.runtimes.process import ProcessRuntime
 from headrace.node_executor.self_check import SelfCheck
+from headrace.node_executor.self_end import keep_to_limits
 
 STOPPED, FAILED = 0, 1
 LAST_FACTS = 5.0
@@ -72,8 +74,6 @@ MEASURE_EVERY, MEASURE_PART, MEASURE_PAUSE_MAX = 5.0, 20.0, 300.0
 """Seconds between two measurements of working directories; at most a twentieth of the time is spent on them."""
 CLEAN_EVERY, CLEAN_PART = 1.0, 50.0
 """Seconds for which the journal may have what a lease ran after its end; at most a fiftieth of the time is spent on that."""
-
-LEVEL = "HEADRACE_LOG_LEVEL"
 
 _log = structlog.get_logger("headrace.node_executor")
 
@@ -117,6 +117,9 @@ async def run(settings: Settings) -> None:
     finally:
         instance.release()
     _log.info("stopped")
+    if stop.by_itself and settings.power_off:
+        _log.warning("powering_off", command=settings.power_off)
+        await asyncio.to_thread(subprocess.run, shlex.split(settings.power_off), check=False)
 
 
 class Stop:
@@ -129,6 +132,13 @@ class Stop:
         self.wanted = asyncio.Event()
         self.at_once = asyncio.Event()
         self.ends_jobs = ends_jobs
+        self.by_itself = ""
+        """Why the executor ends by itself; empty if it was told to."""
+
+    def end_by_itself(self, why: str) -> None:
+        """End the jobs and stop, for a reason of its own."""
+        self.by_itself, self.ends_jobs = why, True
+        self.wanted.set()
 
     def heard(self, number: int) -> None:
         """Handle a received signal."""
@@ -177,6 +187,7 @@ async def _serve(
         asyncio.ensure_future(keep_reconciling(dependencies)),
         asyncio.ensure_future(_keep_pruning(executor, RetentionPolicy(settings.keep, settings.keep_logs))),
         asyncio.ensure_future(_keep_clean(journal)),
+        asyncio.ensure_future(keep_to_limits(settings.limits_of_instance, settings.name, link, ledger, executor, stop)),
     ]
     stopping = asyncio.ensure_future(_wait(stop.wanted))
     try:
@@ -353,44 +364,6 @@ def journal_gone(journal: Journal, workspace: Workspace, path: str) -> str:
 def closed(journal: Journal) -> dict[str, int]:
     """Return the leases of a former executor that are over; their ends are in the journal, and on their way."""
     return {lease: left.order.granted for lease, left in journal.open.items() if left.ended}
-
-
-def configure_logs(node: str) -> None:
-    """Write logs as one JSON object a line on stderr; also warnings of other libraries."""
-    level = logging.getLevelNamesMapping().get(os.environ.get(LEVEL, "INFO").upper(), logging.INFO)
-    shared: list[structlog.typing.Processor] = [
-        structlog.processors.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
-        structlog.processors.format_exc_info,
-    ]
-    structlog.configure(
-        processors=[*shared, _Named(node), structlog.processors.JSONRenderer()],
-        wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )
-    foreign = logging.StreamHandler(sys.stderr)
-    foreign.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
-            processors=[
-                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                _Named(node),
-                structlog.processors.JSONRenderer(),
-            ],
-        )
-    )
-    logging.basicConfig(handlers=[foreign], level=max(level, logging.WARNING), force=True)
-
-
-class _Named:
-    """Adds the name of the logger to every line."""
-
-    def __init__(self, node: str) -> None:
-        self._node = node
-
-    def __call__(self, _logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-        event["service"], event["node"] = "node", event.get("node", self._node)
-        return event
 
 
 def _engine() -> str:

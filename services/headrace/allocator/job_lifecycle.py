@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from headrace.contracts import facts as f
 from headrace.contracts.facts.fact import Ladder
 from headrace.contracts.values.durations import HOUR, MINUTE, SECOND
@@ -263,12 +265,28 @@ def _overtime(state: State, now: int) -> Iterator[Due]:
             yield job, [stop(job, _OVERTIME[job.state])]
 
 
-def _drains(state: State, _now: int) -> Iterator[Due]:
+INTERRUPTED_SPARE = 20 * SECOND
+"""How long before its instance is taken back the last process of a job has left."""
+
+
+def _leave_in_time(state: State, node: NodeState, job: JobRecord, now: int) -> f.StopOrderedV1:
+    """The order to leave a node that is drained; if its provider takes it back, within the time that is left (R38)."""
+    instance = state.instances.get(node.name)
+    if instance is None or not instance.deadline or instance.released != "interrupted":
+        return stop(job, "drain")
+    order = stop(job, "interrupted")
+    left = max(0, instance.deadline - INTERRUPTED_SPARE - now)
+    term = min(order.ladder.term_grace, left)
+    ladder = structs.replace(order.ladder, callback_grace=min(order.ladder.callback_grace, left - term), term_grace=term)
+    return structs.replace(order, ladder=ladder)
+
+
+def _drains(state: State, now: int) -> Iterator[Due]:
     """Jobs on nodes that are drained (R28)."""
     for _, node in sorted(state.draining.items()):
         for job in dict.fromkeys(lease.job for lease in node.leases.values()):
             if job.state in _STOPPABLE:
-                yield job, [stop(job, "drain")]
+                yield job, [_leave_in_time(state, node, job, now)]
 
 
 def set_aside(state: State, now: int) -> Iterator[AnyFact]:

@@ -5,6 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.contracts import facts as f
+from headrace.contracts.facts.levels import PROVISIONING
+from headrace.contracts.values.durations import MINUTE
+from headrace.domain.model.dedication import owner_of_new, reach_in
+from headrace.domain.placement.offers import OUTCOMES, closed, is_provided, offers_of, open_offers, reopens_at
 from headrace.domain.placement.pool_growth import GrowthRequest, closed_for, due_at, may_hold, nodes_for, room_to_grow
 from headrace.domain.queueing.access import may_enter
 from headrace.domain.queueing.gates import may_borrow, may_start
@@ -18,8 +22,12 @@ if TYPE_CHECKING:
     from headrace.contracts.values.amounts import Amounts
     from headrace.domain.indexes.pending import JobGroup
     from headrace.domain.model.jobs import Scope
+    from headrace.domain.model.time_rules import Growth
     from headrace.domain.state.pools import PoolState
     from headrace.domain.state.state import State
+
+CLOSED_LEAST = MINUTE
+"""Least time for which a pool is not asked again after growth that failed."""
 
 NAMED_MAX = 100
 """Maximum jobs that a request names."""
@@ -33,9 +41,25 @@ def end_growth(state: State, now: int) -> Iterator[AnyFact]:
             continue
         if growth.came >= growth.nodes:
             yield f.GrowthEndedV1(pool=name, outcome="grown", nodes=growth.came)
+        elif pool is not None and (outcome := _why_failed(state, pool, growth, now)):
+            until = max(now + CLOSED_LEAST, reopens_at(state, pool, now) or now + closed_for(growth))
+            yield f.GrowthEndedV1(pool=name, outcome=outcome, nodes=growth.came, closed_until=until)
         elif pool is None or now >= due_at(pool, growth):
             until = now + closed_for(growth)
             yield f.GrowthEndedV1(pool=name, outcome="late", nodes=growth.came, closed_until=until)
+
+
+def _why_failed(state: State, pool: PoolState, growth: Growth, now: int) -> str:
+    """How growth has ended that brings no more nodes: nothing is ordered, and no offer is open; empty while more may come."""
+    if not is_provided(state, pool.document.burst) or open_offers(state, pool, now):
+        return ""
+    orders = [one for one in state.instances.values() if one.growth == growth.sequence and one.pool == pool.document.name]
+    if any(one.serves and not one.joined_at for one in orders):
+        return ""
+    burst = pool.document.burst
+    codes = [closed(state, pool.document.name, offer, now) for offer in (offers_of(burst) if burst is not None else ())]
+    last = max((one for one in orders if one.refused), key=lambda one: (one.ended_at, one.name), default=None)
+    return OUTCOMES.get(last.refused if last is not None else codes[0] if codes else "", "late")
 
 
 def next_growth(state: State, now: int) -> int | None:
@@ -44,6 +68,7 @@ def next_growth(state: State, now: int) -> int | None:
     for name, growth in state.terms.growths.items():
         pool = state.pools.get(name)
         moments.append(due_at(pool, growth) if growth.open and pool is not None else growth.closed_until)
+    moments += [until for pool in state.pools.values() if (until := reopens_at(state, pool, now)) is not None]
     return min((moment for moment in moments if moment > now), default=None)
 
 
@@ -61,7 +86,7 @@ def ask_for_growth(state: State, now: int) -> Iterator[AnyFact]:
                 asks.setdefault(pool.document.name, []).append(_ask(group, count))
     for name in sorted(asks):
         burst = state.pools[name].document.burst
-        nodes = nodes_for(burst.node, asks[name], room[name]) if burst is not None else 0
+        nodes = nodes_for(burst.node, asks[name], room[name], state.terms.level) if burst is not None else 0
         if nodes:
             jobs = sorted(ask.name for ask in asks[name])[:NAMED_MAX]
             yield f.GrowthRequestedV1(pool=name, nodes=nodes, jobs=tuple(jobs))
@@ -82,7 +107,7 @@ def _asks_in(state: State, group: JobGroup, room: dict[str, int]) -> PoolState |
         if pool.search is not None and pool.search.job.key in group.members:
             return None
         burst, growth = pool.document.burst, state.terms.growths.get(name)
-        if burst is None or not may_hold(burst.node, group.request.shape):
+        if burst is None or not may_hold(burst.node, group.request.shape, state.terms.level):
             continue
         if growth is not None and growth.open:
             return None
@@ -93,6 +118,8 @@ def _asks_in(state: State, group: JobGroup, room: dict[str, int]) -> PoolState |
 
 def _is_open_to(state: State, group: JobGroup, pool: PoolState) -> bool:
     document, name = group.policy.document, pool.document.name
+    if state.terms.level >= PROVISIONING and owner_of_new(pool.document) not in reach_in(pool.document, group.policy.key):
+        return False  # its nodes would be another's (R21)
     return name != group.barred_from and may_enter(pool, document.tenant, document.group) and may_start(state, group, name)
 
 

@@ -19,6 +19,8 @@ API = "HEADRACE_API"
 """Address at which *governance* serves the API, such as `unix:/path`; without it the API is not served."""
 JOBS_TOGETHER = "HEADRACE_JOBS_TOGETHER"
 """Why only the owner and administrators can log in (jobs can read what the owner can). Empty: others can too."""
+LOCAL_JOBS = "HEADRACE_LOCAL_JOBS"
+"""Whether jobs of instances of provider `local` run as accounts of their `own` or as `self`. Not set: there are no such instances."""
 ENVIRONMENT = "HEADRACE_ENVIRONMENT"
 """A file with more of these variables, a line each, as `headrace config write` writes them; variables that are set take precedence."""
 

@@ -27,6 +27,7 @@ COMMANDS = {
     "jobs.jobs": ("jobs", "job", "why", "logs", "requeue", "preempt"),
     "jobs.cancel": ("cancel",),
     "resources.supply": ("queues", "pools", "nodes", "node"),
+    "resources.burst": ("burst",),
     "identities.tenant": ("tenant",),
     "identities.token": ("token",),
     "operations.context": ("context",),

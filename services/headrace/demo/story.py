@@ -203,7 +203,7 @@ def main(argv: list[str] | None = None) -> int:
 def _play_in(folder: Path, began: float) -> int:
     command = [sys.executable, "-m", "headrace.cli.main"]
     data = ["--data", str(folder)]
-    headline(f"Starting NATS, PostgreSQL, six services and a node with {GPUS} simulated GPUs")
+    headline(f"Starting NATS, PostgreSQL, the services and a node with {GPUS} simulated GPUs")
     up = [*command, "up", *data, "--nodes", "1", "--gpus", str(GPUS), "--detach"]
     if subprocess.run(up, check=False).returncode:
         return 1

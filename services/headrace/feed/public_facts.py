@@ -107,10 +107,7 @@ OF_A_JOB: dict[type, _Shown] = {
 _PEOPLE = frozenset({"user", "wish", "refusals"})  # their subjects end in a person's handle
 HIDDEN = frozenset(
     {
-        f.CalendarStatedV1,
-        f.InstallationLevelV1,
-        f.AccountNumberedV1,
-        f.WishesJudgedV1,
+        *(f.CalendarStatedV1, f.InstallationLevelV1, f.AccountNumberedV1, f.WishesJudgedV1),
         f.PreemptionProposedV1,
         f.MixLearnedV1,
         f.TenantErasedV1,
@@ -120,11 +117,13 @@ HIDDEN = frozenset(
         f.TextsUnlockedV1,
         f.TokenCreatedV1,
         f.TokenRevokedV1,
-        *(f.LedgerSealedV1, f.StorageStatedV1),
-        f.SnapshotTakenV1,
+        *(f.LedgerSealedV1, f.StorageStatedV1, f.SnapshotTakenV1),
+        *(f.InstanceOrderedV1, f.InstanceCreatedV1, f.InstanceRefusedV1, f.InstanceReleasedV1, f.InstanceEndedV1),
+        *(f.InstanceOrphanEndedV1, f.PriceObservedV1, f.NodeRemovedV1),
     }
 )
-"""Facts that are not published: positions, plans that may be dropped, and what is about all tenants together."""
+"""Facts that are not published: positions, plans that may be dropped, what is about all tenants together, and the
+provider's dealings with clouds."""
 
 
 class Projector:
@@ -393,6 +392,7 @@ OF_OTHERS: dict[type, Callable[[Projector, Any], Iterator[PublicFact] | tuple[Pu
     ),
     f.NodeDrainOrderedV1: lambda projector, fact: projector.node_facts("drain-ordered", fact, fact.node, {}),
     f.NodeConfirmedEmptyV1: lambda projector, fact: projector.node_facts("confirmed-empty", fact, fact.node, {}),
+    f.InstanceInterruptedV1: lambda projector, fact: projector.node_facts("interrupted", fact, fact.node, {"kind": fact.kind}),
     f.NodeExcludedV1: lambda projector, fact: projector.node_facts("excluded", fact, fact.node, {}),
     f.NodeApprovedV1: lambda projector, fact: projector.node_facts("approved", fact, fact.node, {}),
     f.NodeUncordonedV1: lambda projector, fact: projector.node_facts("uncordoned", fact, fact.node, {}),

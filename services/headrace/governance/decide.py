@@ -20,6 +20,7 @@ from headrace.contracts.messages.queries import ApplyAnswer, DeleteRequest
 from headrace.domain.state.state import State
 from headrace.governance.calendars import Zones, next_renewal, renewed
 from headrace.governance.drain import DrainTracker
+from headrace.governance.instances import logins_of_ended
 from headrace.governance.plan import make_plan
 from headrace.governance.removal import remove
 
@@ -57,7 +58,8 @@ class Governance:
     def decide(self, now: int) -> tuple[AnyFact, ...]:
         """Facts of the next request that changes something; those before it are answered.
 
-        Without a request: the deletion of closed objects (R11), calendars that end soon (R33). The caller has read back its last append.
+        Without a request: the deletion of closed objects (R11), calendars that end soon (R33), logins of ended instances
+        (R38). The caller has read back its last append.
         """
         self._answer_stated()
         while self._waiting:
@@ -71,7 +73,7 @@ class Governance:
                 self._stated = decision, answered
                 return decision.facts
             answered(decision)
-        return self._ends.due() or tuple(renewed(self.state, self.zones, now))
+        return self._ends.due() or tuple(renewed(self.state, self.zones, now)) or tuple(logins_of_ended(self.state))
 
     def next_wakeup(self) -> int | None:
         """Time at which a calendar has to be stated again; for everything else governance waits for requests."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from headrace.contracts import facts as f
 from headrace.contracts.facts import AnyFact
+from headrace.contracts.facts.levels import PROVISIONING
 from headrace.contracts.messages.queries import ApplyAnswer, Change, NodeRequest
+from headrace.contracts.messages.tokens import TokenRole
 from headrace.domain.model.nodes import NodeState
 from headrace.domain.state.state import State
 from headrace.governance.decide import Decision, Operation
@@ -74,6 +76,43 @@ def confirming_empty(request: NodeRequest, author: str) -> Operation:
         return _changed(node, f"confirmed empty of {len(gone)} leases", fact, running=len({lease.job.key for lease in gone}))
 
     return operation
+
+
+def removing_node(request: NodeRequest, author: str) -> Operation:
+    """Operation that removes a node for good: one that is away, and on which nothing is held. Its logins are revoked."""
+
+    def operation(state: State, _now: int) -> Decision:
+        node = state.nodes.get(request.node)
+        if node is None:
+            return _not_found(state, request)
+        if error := _why_it_stays(state, node):
+            return Decision(ApplyAnswer(changes=()), code="REFUSED", error=error)
+        reason = request.reason[:REASON_MAX]
+        removed = f.NodeRemovedV1(author=author, reason=reason, node=node.name)
+        logins = [
+            f.TokenRevokedV1(author=author, reason=reason, token=name, tenant="", handle="")
+            for name, token in state.tokens.known.items()
+            if token.role == TokenRole.NODE and token.handle == node.name and not token.revoked_at
+        ]
+        change = Change(kind="node", name=node.name, action="delete")
+        return Decision(ApplyAnswer(changes=(change,), applied=True), (removed, *logins))
+
+    return operation
+
+
+def _why_it_stays(state: State, node: NodeState) -> str:
+    """Why a node may not be removed, and the way out; empty if it may."""
+    name, instance = node.name, state.instances.get(node.name)
+    if state.terms.level < PROVISIONING:
+        level = f"it is at {state.terms.level}; `headrace status` says what keeps it there"
+        return f"nodes are removed from level {PROVISIONING} of the installation on, and {level}"
+    if instance is not None and instance.lives:
+        return f"{name} is an instance of pool {instance.pool}; `headrace burst end {name}` ends it"
+    if node.leases:
+        return f"{name} holds {len(node.leases)} leases; `headrace node drain {name}` empties it, or, if it is lost, `confirm-empty`"
+    if node.healthy:
+        return f"{name} is there; stop its executor first, and remove it then"
+    return ""
 
 
 def _not_found(state: State, request: NodeRequest) -> Decision:

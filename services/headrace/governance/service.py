@@ -16,6 +16,7 @@ from headrace.contracts.documents.reader import read_documents
 from headrace.contracts.documents.tree import DocumentErrors, tree_of
 from headrace.contracts.documents.writer import write_document
 from headrace.contracts.facts.writers import GOVERNANCE
+from headrace.contracts.messages.burst import InstanceTokenRequest
 from headrace.contracts.messages.queries import (
     ApplyAnswer,
     ApplyRequest,
@@ -49,6 +50,7 @@ from headrace.governance.claims import claiming
 from headrace.governance.decide import Decision, Governance, Operation, applying, deleting, first_of
 from headrace.governance.erasure import erasing, owner_of, pseudonym
 from headrace.governance.force_preempt import forcing
+from headrace.governance.instances import AUTHOR, token_request
 from headrace.governance.level_upgrade import LevelUpgrade
 from headrace.governance.missing_keys import MissingKeys
 from headrace.governance.node_exclusion import NodeExclusion
@@ -155,6 +157,7 @@ class RequestHandlers:
             "preempt": self.preempt,
             "erase": self.erase,
             "token-create": self.create_token,
+            "instance-token": self.create_instance_token,
             "token-revoke": self.revoke_token,
             "tokens": self.tokens,
             "claim": self.claim,
@@ -222,11 +225,23 @@ class RequestHandlers:
 
     async def create_token(self, tenant: str, user: str, payload: bytes) -> TokenAnswer:
         """Create a token: stated first, signed once that is durable, returned once."""
-        request, now = decode(payload, TokenRequest), wall_clock()
+        return await self._make_token(decode(payload, TokenRequest), _administrator(tenant, user))
+
+    async def create_instance_token(self, _tenant: str, _user: str, payload: bytes) -> TokenAnswer:
+        """Create the node's token of an instance that was ordered."""
+        await self._deciding.caught_up.wait()
+        instance = decode(payload, InstanceTokenRequest).instance
+        request = token_request(self._governance.state, instance)
+        if request is None:
+            raise Refused("NOT_FOUND", f"no instance {instance[:80]!r} is to join")
+        return await self._make_token(request, AUTHOR)
+
+    async def _make_token(self, request: TokenRequest, author: str) -> TokenAnswer:
+        now = wall_clock()
         grant = grant_of(request, make_job_id(now // 1_000, secrets.token_bytes(ENTROPY_BYTES)), now)
         if isinstance(grant, str):
             raise Refused("INVALID", grant)
-        author, alone = _administrator(tenant, user), self._verifier.alone
+        alone = self._verifier.alone
         await self.decided(granting(grant, author, request.reason, by_provider=True, alone=alone, claims=request.claims))
         token = await asyncio.to_thread(self._keys.sign, grant)
         return TokenAnswer(token=token, id=grant.id, expires_at=grant.expires_at * SECOND)

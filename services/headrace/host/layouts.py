@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-SHARING = ("admission", "allocator", "preemption", "governance", "feed")
+SHARING = ("admission", "allocator", "preemption", "provisioner", "governance", "feed")
 """Services that may share a process."""
 ALONE = ("accounting", "audit")
 """Services that read the ledger at a pace and a priority of their own. Audit takes snapshots of a state that nothing else touches."""
@@ -10,7 +10,7 @@ ALONE = ("accounting", "audit")
 DEFAULT, TOGETHER, APART = "default", "together", "apart"
 
 LAYOUTS: dict[str, tuple[tuple[str, ...], ...]] = {
-    DEFAULT: (("admission",), ("allocator",), ("preemption",), ("governance", "feed")),
+    DEFAULT: (("admission",), ("allocator",), ("preemption",), ("provisioner",), ("governance", "feed")),
     TOGETHER: (SHARING,),
     APART: tuple((name,) for name in SHARING),
 }

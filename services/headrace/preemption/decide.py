@@ -98,6 +98,9 @@ class PreemptionWatch:
                 if node.status != "lost" and node.name not in self._looks.moments:
                     self._looks.set(node.name, now)
         for name in self._looks.due(now):
+            if name not in self.state.nodes:  # it has left the installation
+                self._looks.clear(name)
+                continue
             node = self.state.nodes[name]
             silent_for = min(self.heard.silence(name), now - node.registered_at)
             if node.status == "lost" or (silent_for >= NODE_TIMEOUT and not _is_missed(node)):

@@ -127,8 +127,13 @@ class Deciding:
             metrics.histogram("headrace_append_seconds", "duration from a decision until its record is durable", QUICK),
         )
 
+    @property
+    def leads(self) -> bool:
+        """True while this instance decides; a standby only follows."""
+        return self._turn is None or self._turn.mine
+
     def _decides(self) -> dict[Labels, float]:
-        return {(self._writer,): self._turn is None or self._turn.mine}
+        return {(self._writer,): self.leads}
 
     def wake(self) -> None:
         """Wake the decision loop."""

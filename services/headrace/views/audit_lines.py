@@ -17,6 +17,7 @@ from headrace.contracts.messages.audit import AuditLine
 from headrace.contracts.transport.codec import encode
 from headrace.contracts.transport.subjects import asker_of
 from headrace.contracts.values.durations import format_duration, format_time
+from headrace.contracts.values.money import format_money
 from headrace.views.job_lines import say
 from headrace.views.pseudonyms import shown, told, told_of
 from headrace.views.visibility import ALL_TENANTS, hide_others, sees_node, sees_pool
@@ -235,6 +236,21 @@ _WORDS: dict[type, Callable[[Any], tuple[str, str]]] = {
     f.PreemptionProposedV1: _proposed,
     f.GrowthRequestedV1: lambda fact: (f"pool {fact.pool} is to grow by {fact.nodes} nodes", "R38"),
     f.GrowthEndedV1: lambda fact: (f"growth of pool {fact.pool} is over: {fact.outcome}, {fact.nodes} nodes have come", "R38"),
+    f.InstanceOrderedV1: lambda fact: (f"{fact.instance} is ordered for pool {fact.pool} by offer {fact.offer.name}", "R38"),
+    f.InstanceCreatedV1: lambda fact: (f"{fact.instance} is made: {fact.provider_id}", "R38"),
+    f.InstanceRefusedV1: lambda fact: (f"{fact.instance} is refused: {fact.code}: {fact.message}", "R38"),
+    f.InstanceInterruptedV1: lambda fact: (f"{fact.node} is taken back by {format_time(fact.deadline)}: {fact.kind}", "R38"),
+    f.InstanceReleasedV1: lambda fact: (
+        f"{fact.instance} is to end: {fact.cause}{f', by {fact.by}' if fact.by else ''}",
+        "R38",
+    ),
+    f.InstanceEndedV1: lambda fact: (f"{fact.instance} has ended: {fact.cause}", "R38"),
+    f.InstanceOrphanEndedV1: lambda fact: (f"{fact.instance}, which is not known here, is ended", "R38"),
+    f.PriceObservedV1: lambda fact: (
+        f"an hour of offer {fact.offer} of pool {fact.pool} costs {format_money(fact.price)}, says {fact.source}",
+        "R38",
+    ),
+    f.NodeRemovedV1: lambda fact: (f"node {fact.node} no longer belongs to the installation", ""),
     f.RefusalsCountedV1: lambda fact: (
         f"{fact.count} submissions of {fact.tenant}.{fact.user} are refused: {fact.reason}",
         "R14",

@@ -112,6 +112,10 @@ class _Trail:
                 ]
                 for node in nodes:
                     yield from self.last(f.NodeDrainOrderedV1, f.DeviceDrainedV1, of=node)
+            case "interrupted":
+                for (job, attempt, _), node in self._node_of.items():
+                    if (job, attempt) == (fact.job, fact.attempt):
+                        yield from self.last(f.InstanceInterruptedV1, of=node)
             case "gang_broken":
                 yield from self.last(f.LeaseEndedV1, f.LeaseRevokedV1, of=(fact.job, fact.attempt))
             case _:

@@ -111,7 +111,15 @@ def _forced(fact: f.PreemptionForcedV1) -> Line:
     return f"{fact.author} takes its units by force: {fact.reason}" if is_own else "an operator takes its units by force", "R24"
 
 
-_REQUEUED_BY = {"preempted": "R29", "requeued": "R29", "moved": "R29", "drain": "R28", "refused": "R36", "start_timeout": "R35"}
+_REQUEUED_BY = {
+    "preempted": "R29",
+    "requeued": "R29",
+    "moved": "R29",
+    "drain": "R28",
+    "interrupted": "R38",
+    "refused": "R36",
+    "start_timeout": "R35",
+}
 """Rule by which a job was requeued, by cause; R32 for other causes."""
 
 

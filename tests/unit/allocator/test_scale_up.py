@@ -5,13 +5,14 @@ import pytest
 from headrace.allocator.scale_up import ask_for_growth, end_growth, next_growth
 from headrace.contracts import facts as f
 from headrace.contracts.documents import model as d
+from headrace.contracts.facts.provisioning import OfferTaken
 from headrace.contracts.values.durations import MINUTE
 from tests.unit.allocator.history import HALL, START, History, gpus, policy, profile
 
 CLOUD = d.Pool(
     name="cloud",
     selector={"site": "cloud"},
-    burst=d.Burst(provider="ec2", node=d.BurstNode(gpus=4, gpu_model="H100"), max_nodes=2, boot=2 * MINUTE),
+    burst=d.Burst(provider="local", node=d.BurstNode(gpus=4, gpu_model="H100"), max_nodes=2, boot=2 * MINUTE),
 )
 FAR = d.Pool(name="far", selector={"site": "far"}, burst=CLOUD.burst)
 PROFILES = tuple(profile(name, count, pools=("hall", "cloud", "far")) for name, count in (("one", 1), ("two", 2), ("three", 3)))
@@ -104,3 +105,59 @@ def test_the_allocator_asks_when_nothing_more_can_be_granted():
     assert told.allocate() == (wanted("cloud", 1, job),)
     assert told.allocate() == ()
     assert told.allocator.next_wakeup() == START + 4 * MINUTE
+
+
+OFFER = {"pool": "cloud", "provider": "local", "offer": OfferTaken(name="default"), "token": "t", "expires": START + 4 * MINUTE}
+
+
+def growing(told: History) -> int:
+    """The cloud is asked for a node for a job, and one is ordered."""
+    told.admit("ml/one")
+    told.allocate()
+    growth = told.state.terms.growths["cloud"].sequence
+    told.say(f.InstanceOrderedV1(instance="cloud-1", growth=growth, **OFFER), by="provisioner")
+    return growth
+
+
+@pytest.mark.parametrize(
+    ("code", "outcome"),
+    [("CAPACITY", "no_capacity"), ("QUOTA", "no_quota"), ("PRICE", "over_price"), ("INVALID", "invalid"), ("X", "late")],
+)
+def test_growth_ends_at_once_with_the_cause_when_no_offer_is_open_and_the_next_pool_is_asked(code, outcome):  # R38
+    told = history(CLOUD, FAR)
+    growing(told)
+    until = told.now + 3 * MINUTE
+    assert told.allocate() == ()
+    told.say(f.InstanceRefusedV1(instance="cloud-1", code=code, closed_until=until), by="provisioner")
+    assert told.allocate() == (f.GrowthEndedV1(pool="cloud", outcome=outcome, closed_until=until),)
+    assert [fact.pool for fact in told.allocate()] == ["far"]
+
+
+def test_growth_goes_on_while_an_order_has_no_answer_or_another_offer_is_open():  # R38
+    told = history(CLOUD)
+    growth = growing(told)
+    told.say(f.InstanceOrderedV1(instance="cloud-2", growth=growth, **OFFER), by="provisioner")
+    told.say(f.InstanceRefusedV1(instance="cloud-1", code="CAPACITY", closed_until=told.now + MINUTE), by="provisioner")
+    assert told.allocate() == ()
+    told.say(f.InstanceRefusedV1(instance="cloud-2", code="CAPACITY", closed_until=told.now), by="provisioner")
+    told.now += MINUTE
+    assert told.allocate() == ()
+
+
+def test_a_pool_whose_offers_are_closed_is_asked_when_one_opens():  # R38
+    told = history(CLOUD)
+    growing(told)
+    told.say(f.InstanceRefusedV1(instance="cloud-1", code="CAPACITY", closed_until=told.now + MINUTE), by="provisioner")
+    told.allocate()
+    assert (told.allocate(), next_growth(told.state, told.now)) == ((), told.now + MINUTE)
+    told.now += MINUTE
+    assert [type(fact) for fact in told.allocate()] == [f.GrowthRequestedV1]
+
+
+def test_who_may_not_use_the_new_nodes_asks_for_none():  # R21
+    cloud = d.Pool(name="cloud", selector={"site": "cloud"}, burst=CLOUD.burst, dedicated_to=d.Owner(policy="default/other"))
+    told = history(cloud)
+    told.admit("ml/one")
+    assert asked(told) == []
+    told.state.terms.level = 2
+    assert [fact.pool for fact in asked(told)] == ["cloud"], "ledgers of release 0.2.0 were decided so"

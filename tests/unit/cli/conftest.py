@@ -13,7 +13,7 @@ from headrace.cli.identities import tenant, token, user
 from headrace.cli.jobs import cancel, jobs, submit
 from headrace.cli.main import main
 from headrace.cli.reports import books, statement
-from headrace.cli.resources import approve, documents, supply, whatif
+from headrace.cli.resources import approve, burst, documents, supply, whatif
 
 
 class FakeClient:
@@ -78,6 +78,7 @@ def headrace(monkeypatch, capsys):
             approve,
             audit,
             books,
+            burst,
             cancel,
             documents,
             jobs,

@@ -6,9 +6,10 @@ import pytest
 
 from headrace.contracts import facts as f
 from headrace.contracts.facts.fact import Ladder
+from headrace.contracts.facts.provisioning import OfferTaken
 from headrace.contracts.messages.queries import NodeRequest
 from headrace.contracts.values.durations import SECOND
-from headrace.governance.nodes import confirming_empty, cordoning, draining
+from headrace.governance.nodes import confirming_empty, cordoning, draining, removing_node
 
 ADMIN = "default.admin"
 
@@ -94,3 +95,32 @@ def test_a_node_with_nothing_on_it_is_empty_already(hall):
 @pytest.mark.parametrize("make", [partial(cordoning, cordon=True), draining, confirming_empty])
 def test_a_node_that_nobody_knows_is_not_found(hall, make):
     assert carried_out(hall, make, "w9") == ((), "NOT_FOUND")
+
+
+def test_a_node_is_removed_when_it_is_away_and_empty_with_its_tokens(hall):
+    hall.state.terms.level = 3
+    token = {"role": "node", "tenant": "", "handle": "w2", "expires_at": 1 << 60}
+    hall.say(f.TokenCreatedV1(author=ADMIN, token="t1", **token))
+    refused = removing_node(NodeRequest(node="w2"), ADMIN)(hall.state, 0)
+    assert (refused.code, refused.error) == ("REFUSED", "w2 is there; stop its executor first, and remove it then")
+    hall.say(f.NodeStoppedV1(node="w2", at=1), by="node.w2")
+    removed = f.NodeRemovedV1(author=ADMIN, reason="sold", node="w2")
+    revoked = f.TokenRevokedV1(author=ADMIN, reason="sold", token="t1")
+    assert carried_out(hall, removing_node, "w2", "sold") == ((removed, revoked), ["delete"])
+    assert "w2" not in hall.state.nodes
+    assert carried_out(hall, removing_node, "w2") == ((), "NOT_FOUND")
+
+
+def test_a_node_with_leases_an_instance_and_one_below_level_3_stay(hall):
+    hall.state.terms.level = 3
+    job = hall.job("q/one", on="w1")
+    hall.say(f.NodeLostV1(node="w1", silent_for=1), by="preemption")
+    assert removing_node(NodeRequest(node="w1"), ADMIN)(hall.state, 0).error == (
+        "w1 holds 1 leases; `headrace node drain w1` empties it, or, if it is lost, `confirm-empty`"
+    )
+    assert job
+    order = f.InstanceOrderedV1(instance="w2", pool="west", provider="local", offer=OfferTaken(name="o"), token="t", expires=1)
+    hall.say(order, by="provisioner")
+    assert "`headrace burst end w2` ends it" in removing_node(NodeRequest(node="w2"), ADMIN)(hall.state, 0).error
+    hall.state.terms.level = 2
+    assert removing_node(NodeRequest(node="w2"), ADMIN)(hall.state, 0).error.startswith("nodes are removed from level 3")

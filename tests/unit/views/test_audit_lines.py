@@ -56,6 +56,7 @@ def test_decisions_name_their_rule():
         "device.returned.v1",
         "lease.overran.v1",
         "tenant.erased.v1",
+        "node.removed.v1",
     }
 
 

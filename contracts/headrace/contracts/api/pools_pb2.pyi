@@ -122,7 +122,7 @@ class Dedication(_message.Message):
     def __init__(self, selector: _Optional[_Mapping[str, str]] = ..., to: _Optional[_Union[Owner, _Mapping]] = ...) -> None: ...
 
 class Burst(_message.Message):
-    __slots__ = ("provider", "node", "min_nodes", "max_nodes", "boot", "idle", "spot")
+    __slots__ = ("provider", "node", "min_nodes", "max_nodes", "boot", "idle", "spot", "offers", "order", "min_life", "max_life", "orphan_after", "cap")
     PROVIDER_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
     MIN_NODES_FIELD_NUMBER: _ClassVar[int]
@@ -130,6 +130,12 @@ class Burst(_message.Message):
     BOOT_FIELD_NUMBER: _ClassVar[int]
     IDLE_FIELD_NUMBER: _ClassVar[int]
     SPOT_FIELD_NUMBER: _ClassVar[int]
+    OFFERS_FIELD_NUMBER: _ClassVar[int]
+    ORDER_FIELD_NUMBER: _ClassVar[int]
+    MIN_LIFE_FIELD_NUMBER: _ClassVar[int]
+    MAX_LIFE_FIELD_NUMBER: _ClassVar[int]
+    ORPHAN_AFTER_FIELD_NUMBER: _ClassVar[int]
+    CAP_FIELD_NUMBER: _ClassVar[int]
     provider: str
     node: BurstNode
     min_nodes: int
@@ -137,19 +143,49 @@ class Burst(_message.Message):
     boot: str
     idle: str
     spot: bool
-    def __init__(self, provider: _Optional[str] = ..., node: _Optional[_Union[BurstNode, _Mapping]] = ..., min_nodes: _Optional[int] = ..., max_nodes: _Optional[int] = ..., boot: _Optional[str] = ..., idle: _Optional[str] = ..., spot: _Optional[bool] = ...) -> None: ...
+    offers: _containers.RepeatedCompositeFieldContainer[Offer]
+    order: str
+    min_life: str
+    max_life: str
+    orphan_after: str
+    cap: str
+    def __init__(self, provider: _Optional[str] = ..., node: _Optional[_Union[BurstNode, _Mapping]] = ..., min_nodes: _Optional[int] = ..., max_nodes: _Optional[int] = ..., boot: _Optional[str] = ..., idle: _Optional[str] = ..., spot: _Optional[bool] = ..., offers: _Optional[_Iterable[_Union[Offer, _Mapping]]] = ..., order: _Optional[str] = ..., min_life: _Optional[str] = ..., max_life: _Optional[str] = ..., orphan_after: _Optional[str] = ..., cap: _Optional[str] = ...) -> None: ...
+
+class Offer(_message.Message):
+    __slots__ = ("name", "type", "region", "zone", "market", "price", "max_price")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    REGION_FIELD_NUMBER: _ClassVar[int]
+    ZONE_FIELD_NUMBER: _ClassVar[int]
+    MARKET_FIELD_NUMBER: _ClassVar[int]
+    PRICE_FIELD_NUMBER: _ClassVar[int]
+    MAX_PRICE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    type: str
+    region: str
+    zone: str
+    market: str
+    price: str
+    max_price: str
+    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., region: _Optional[str] = ..., zone: _Optional[str] = ..., market: _Optional[str] = ..., price: _Optional[str] = ..., max_price: _Optional[str] = ...) -> None: ...
 
 class BurstNode(_message.Message):
-    __slots__ = ("gpus", "gpu_model", "cpus", "memory")
+    __slots__ = ("gpus", "gpu_model", "cpus", "memory", "mig", "isolation", "containers")
     GPUS_FIELD_NUMBER: _ClassVar[int]
     GPU_MODEL_FIELD_NUMBER: _ClassVar[int]
     CPUS_FIELD_NUMBER: _ClassVar[int]
     MEMORY_FIELD_NUMBER: _ClassVar[int]
+    MIG_FIELD_NUMBER: _ClassVar[int]
+    ISOLATION_FIELD_NUMBER: _ClassVar[int]
+    CONTAINERS_FIELD_NUMBER: _ClassVar[int]
     gpus: int
     gpu_model: str
     cpus: int
     memory: str
-    def __init__(self, gpus: _Optional[int] = ..., gpu_model: _Optional[str] = ..., cpus: _Optional[int] = ..., memory: _Optional[str] = ...) -> None: ...
+    mig: bool
+    isolation: str
+    containers: bool
+    def __init__(self, gpus: _Optional[int] = ..., gpu_model: _Optional[str] = ..., cpus: _Optional[int] = ..., memory: _Optional[str] = ..., mig: _Optional[bool] = ..., isolation: _Optional[str] = ..., containers: _Optional[bool] = ...) -> None: ...
 
 class PoolKey(_message.Message):
     __slots__ = ("key", "capacity", "usable", "used", "free", "kept", "unusable", "causes")

@@ -125,25 +125,63 @@ class Dedication(Document, frozen=True, kw_only=True):
     to: Owner
 
 
+PROVIDERS = ("none", "local")
+"""Providers of instances. `none`: an operator adds nodes. `local`: node executors as processes of this machine."""
+
+
 class BurstNode(Document, frozen=True, kw_only=True):
-    """What one created node has: number of GPUs, their model, CPU cores, memory in MiB."""
+    """What one created node has: number of GPUs, their model, CPU cores, memory in MiB.
+
+    `mig`: its GPUs are in MIG mode. `isolation`: the level that it reaches; `any`: not known, and taken to be enough. `containers`: it can
+    run jobs with an image.
+    """
 
     gpus: int
     gpu_model: str
     cpus: int = 0
     memory: int = 0
+    mig: bool = False
+    isolation: str = "any"
+    containers: bool = True
+
+
+class Offer(Document, frozen=True, kw_only=True):
+    """One way to get an instance: type, region and zone in the provider's words, `market` (`on_demand` or `spot`).
+
+    `price` of an hour in the installation's currency; above `max_price` the offer is not used.
+    """
+
+    name: str
+    type: str = ""
+    region: str = ""
+    zone: str = ""
+    market: str = "on_demand"
+    price: str = ""
+    max_price: str = ""
 
 
 class Burst(Document, frozen=True, kw_only=True):
-    """How a cloud pool grows and shrinks (R38). Durations in microseconds."""
+    """How a cloud pool grows and shrinks (R38). Durations in microseconds.
+
+    `offers` are asked in order of their price (`order: cheapest`) or as written; without any there is one, on demand, or spot if `spot`.
+    An idle node leaves after `idle`, when it is older than `min_life`; every node leaves at `max_life` (0: never). An instance that hears
+    nothing of the installation and runs no job ends itself after `orphan_after`. `cap`: what the pool's instances may cost in a calendar
+    month, in the installation's currency (empty: no cap).
+    """
 
     provider: str
     node: BurstNode
+    offers: tuple[Offer, ...] = ()
+    order: str = "cheapest"
     min_nodes: int = 0
     max_nodes: int = 0
     boot: int = 4 * MINUTE
     idle: int = 10 * MINUTE
+    min_life: int = 0
+    max_life: int = 0
+    orphan_after: int = 30 * MINUTE
     spot: bool = False
+    cap: str = ""
 
 
 KEEP_FOR = HOUR

@@ -16,9 +16,9 @@ from headrace.contracts.documents import model as d
 from headrace.contracts.documents.forms import Complaint, Several, Shape, Table, read_as
 from headrace.contracts.documents.tree import Tree
 from headrace.contracts.values.amounts import GPU, GPU_UNITS, Amounts, format_amount
-from headrace.contracts.values.durations import SECOND
-from headrace.contracts.values.isolation import ANY
-from headrace.contracts.values.mig import FAMILIES, charge, slices_of
+from headrace.contracts.values.durations import SECOND, format_duration
+from headrace.contracts.values.isolation import ANY, LEVELS
+from headrace.contracts.values.mig import FAMILIES, charge, family_of, slices_of
 
 REPLICAS_MAX = 1_000  # the grants of a gang are in one record, with a limited number of facts (R2)
 PRIORITY_MAX = 1_000_000
@@ -85,6 +85,17 @@ def _check_owner(owner: d.Owner) -> Iterator[Complaint]:
 def _check_burst(burst: d.Burst) -> Iterator[Complaint]:
     if burst.min_nodes > burst.max_nodes:
         yield ("min_nodes",), f"min_nodes {burst.min_nodes} is above max_nodes {burst.max_nodes}"
+    if 0 < burst.max_life < burst.min_life:
+        yield ("max_life",), f"max_life {format_duration(burst.max_life)} is below min_life {format_duration(burst.min_life)}"
+    if burst.spot and burst.offers:
+        yield ("spot",), "the offers say which of them are spot (market: spot); leave spot out"
+    if burst.cap and not (burst.offers and all(offer.price for offer in burst.offers)):
+        yield ("cap",), "a cap needs the price of every offer; write offers: [{name: NAME, price: 2.50}]"
+
+
+def _check_burst_node(node: d.BurstNode) -> Iterator[Complaint]:
+    if node.mig and not family_of(node.gpu_model):
+        yield ("mig",), f"{node.gpu_model} cannot be cut into MIG slices; leave mig out, or name a model such as H100-80GB"
 
 
 def _check_window(window: d.Window) -> Iterator[Complaint]:
@@ -137,18 +148,47 @@ GROUP = Shape(
 
 OWNER = Shape(d.Owner, {"policy": w.TENANT_PATH, "tenant": w.TOKEN}, check=_check_owner)
 BURST_NODE = Shape(
-    d.BurstNode, {"gpus": w.whole(1, 1_024), "gpu_model": w.MODEL, "cpus": w.whole(0, 1_000_000), "memory": w.MEMORY_AMOUNT}
+    d.BurstNode,
+    {
+        "gpus": w.whole(1, 1_024),
+        "gpu_model": w.MODEL,
+        "cpus": w.whole(0, 1_000_000),
+        "memory": w.MEMORY_AMOUNT,
+        "mig": w.FLAG,
+        "isolation": w.choice(ANY, *LEVELS),
+        "containers": w.FLAG,
+    },
+    check=_check_burst_node,
+)
+OFFER = Shape(
+    d.Offer,
+    {
+        "name": w.TOKEN,
+        "type": w.LINE,
+        "region": w.LINE,
+        "zone": w.LINE,
+        "market": w.choice("on_demand", "spot"),
+        "price": w.PRICE,
+        "max_price": w.PRICE,
+    },
+    key=("name",),
 )
 BURST = Shape(
     d.Burst,
     {
-        "provider": w.TOKEN,
+        "provider": w.choice(*d.PROVIDERS),
+        "offers": Several(OFFER),
+        "order": w.choice("cheapest", "as_written"),
         "min_nodes": w.whole(0, 1_000_000),
         "max_nodes": w.whole(0, 1_000_000),
         "node": BURST_NODE,
         "boot": w.DURATION,
         "idle": w.DURATION,
+        "min_life": w.DURATION,
+        "max_life": w.DURATION,
+        "orphan_after": w.DURATION,
         "spot": w.FLAG,
+        "cap": w.PRICE,
     },
     check=_check_burst,
 )

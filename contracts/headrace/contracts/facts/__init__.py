@@ -48,6 +48,7 @@ from headrace.contracts.facts.governance import (
     NodeCordonedV1,
     NodeDrainOrderedV1,
     NodeExcludedV1,
+    NodeRemovedV1,
     NodeUncordonedV1,
     ObjectClosedV1,
     PolicyAppliedV1,
@@ -94,6 +95,16 @@ from headrace.contracts.facts.preemption import (
     PreemptionSettledV1,
     ReclaimOpenedV1,
 )
+from headrace.contracts.facts.provisioning import (
+    InstanceCreatedV1,
+    InstanceEndedV1,
+    InstanceInterruptedV1,
+    InstanceOrderedV1,
+    InstanceOrphanEndedV1,
+    InstanceRefusedV1,
+    InstanceReleasedV1,
+    PriceObservedV1,
+)
 
 AnyFact = (
     TenantAppliedV1
@@ -116,6 +127,7 @@ AnyFact = (
     | NodeConfirmedEmptyV1
     | NodeApprovedV1
     | NodeExcludedV1
+    | NodeRemovedV1
     | TenantErasedV1
     | MembershipClaimedV1
     | UserErasedV1
@@ -173,6 +185,14 @@ AnyFact = (
     | SnapshotTakenV1
     | InstallationLevelV1
     | StorageStatedV1
+    | InstanceOrderedV1
+    | InstanceCreatedV1
+    | InstanceRefusedV1
+    | InstanceInterruptedV1
+    | InstanceReleasedV1
+    | InstanceEndedV1
+    | InstanceOrphanEndedV1
+    | PriceObservedV1
 )
 """Every fact that this version can read."""
 
@@ -191,6 +211,13 @@ __all__ = [
     "HoldLiftedV1",
     "HoldPlacedV1",
     "InstallationLevelV1",
+    "InstanceCreatedV1",
+    "InstanceEndedV1",
+    "InstanceInterruptedV1",
+    "InstanceOrderedV1",
+    "InstanceOrphanEndedV1",
+    "InstanceRefusedV1",
+    "InstanceReleasedV1",
     "JobAdmittedV1",
     "JobCancelRequestedV1",
     "JobDismissedV1",
@@ -220,6 +247,7 @@ __all__ = [
     "NodeExcludedV1",
     "NodeLostV1",
     "NodeRegisteredV1",
+    "NodeRemovedV1",
     "NodeSetAsideV1",
     "NodeStoppedV1",
     "NodeUncordonedV1",
@@ -236,6 +264,7 @@ __all__ = [
     "PreemptionOrderedV1",
     "PreemptionProposedV1",
     "PreemptionSettledV1",
+    "PriceObservedV1",
     "ProfileAppliedV1",
     "ProfileDeletedV1",
     "ReclaimOpenedV1",

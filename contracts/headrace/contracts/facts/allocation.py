@@ -108,11 +108,11 @@ class GrowthEndedV1(Fact, frozen=True, kw_only=True, tag="growth.ended.v1"):
 class JobRequeuedV1(Fact, frozen=True, kw_only=True, tag="job.requeued.v1"):
     """The job is pending again and keeps its admission time.
 
-    `cause`: `preempted`, `failed` (a retry is used up), `node_lost`, `node_stopped`, `refused`, `start_timeout`, `drain`, `requeued` (asked
-    by
-    its owner); after a suspension also `suspend_max`, `device_lost`, `suspension_lost` (the job ended meanwhile), `moved` (the job
-    continues on
-    other devices). `min_runtime` is the job's own from now on, doubled after each preemption (R29); `not_before` delays the next start
+    `cause`: `preempted`, `failed` (a retry is used up), `node_lost`, `node_stopped`, `refused`, `start_timeout`, `drain`,
+    `interrupted` (the provider takes its node back), `requeued` (asked by its owner); after a suspension also `suspend_max`,
+    `device_lost`, `suspension_lost` (the job ended meanwhile), `moved` (the job continues on other devices).
+
+    `min_runtime` is the job's own from now on, doubled after each preemption (R29); `not_before` delays the next start
     after a loss (R32); microseconds. Until `avoid_until` the job avoids the nodes in `avoid`, which did not start it (R36).
     `may_overlap`: its node was lost without a statement, so the old attempt may still run while the next one does (R32).
     """

@@ -53,7 +53,8 @@ class Place(Value, frozen=True, kw_only=True):
 class Ladder(Value, frozen=True, kw_only=True):
     """All rungs of one stop, with their graces in microseconds; the node completes it alone (R28).
 
-    `cause` is one of `preempted`, `cancelled`, `time_limit`, `drain`, `requeued`, `gang_broken`, `moved`. `then` is what happens to the job
+    `cause` is one of `preempted`, `cancelled`, `time_limit`, `drain`, `interrupted` (the provider takes the instance back, R38),
+    `requeued`, `gang_broken`, `moved`. `then` is what happens to the job
     afterwards: `requeue`, `suspend` or `cancel` (R29).
     """
 

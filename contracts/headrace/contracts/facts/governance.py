@@ -164,6 +164,15 @@ class NodeExcludedV1(Fact, frozen=True, kw_only=True, tag="node.excluded.v1"):
     reason: str
 
 
+class NodeRemovedV1(AuthoredFact, frozen=True, kw_only=True, tag="node.removed.v1"):
+    """The node no longer belongs to the installation: it is forgotten as soon as nothing is kept on it (stated from level 3 on).
+
+    A node of the same name that registers later is a new one.
+    """
+
+    node: str
+
+
 class PreemptionForcedV1(AuthoredFact, frozen=True, kw_only=True, tag="preemption.forced.v1"):
     """An operator preempts a job, even inside its reservation (R24): its attempt walks the ladder as if preempted."""
 

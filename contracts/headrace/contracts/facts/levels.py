@@ -16,11 +16,20 @@ from typing import TYPE_CHECKING
 
 from headrace.contracts.facts import (
     AccountNumberedV1,
+    InstanceCreatedV1,
+    InstanceEndedV1,
+    InstanceInterruptedV1,
+    InstanceOrderedV1,
+    InstanceOrphanEndedV1,
+    InstanceRefusedV1,
+    InstanceReleasedV1,
     MoveOrderedV1,
     NodeApprovedV1,
     NodeCheckedV1,
     NodeCheckOrderedV1,
     NodeExcludedV1,
+    NodeRemovedV1,
+    PriceObservedV1,
     StorageStatedV1,
     TextsLockedV1,
     TextsUnlockedV1,
@@ -31,7 +40,7 @@ from headrace.contracts.facts.upcasters import current
 if TYPE_CHECKING:
     from headrace.contracts.facts import AnyFact
 
-RELEASES: tuple[str, ...] = ("0.1.0", "0.2.0")
+RELEASES: tuple[str, ...] = ("0.1.0", "0.2.0", "0.3.0")
 """The first release that reads each level, from level 1 on."""
 
 LEVEL = len(RELEASES)
@@ -43,13 +52,19 @@ FIRST = 1
 AMENDED = 2
 """The level from which the rules of release 0.2.0 hold."""
 
-SINCE: dict[type[AnyFact], int] = dict.fromkeys(
-    (
-        *(AccountNumberedV1, MoveOrderedV1, NodeApprovedV1, NodeCheckOrderedV1, NodeCheckedV1, NodeExcludedV1),
-        *(StorageStatedV1, TextsLockedV1, TextsUnlockedV1),
-    ),
-    2,
+PROVISIONING = 3
+"""The level from which pools order instances and let them go (R38)."""
+
+_SECOND: tuple[type[AnyFact], ...] = (
+    *(AccountNumberedV1, MoveOrderedV1, NodeApprovedV1, NodeCheckOrderedV1, NodeCheckedV1, NodeExcludedV1),
+    *(StorageStatedV1, TextsLockedV1, TextsUnlockedV1),
 )
+_THIRD: tuple[type[AnyFact], ...] = (
+    *(InstanceOrderedV1, InstanceCreatedV1, InstanceRefusedV1, InstanceInterruptedV1, InstanceReleasedV1, InstanceEndedV1),
+    *(InstanceOrphanEndedV1, PriceObservedV1, NodeRemovedV1),
+)
+
+SINCE: dict[type[AnyFact], int] = {**dict.fromkeys(_SECOND, 2), **dict.fromkeys(_THIRD, PROVISIONING)}
 """The level from which each fact may be stated; facts that are not listed, from the first."""
 
 DOWNCASTERS: dict[type[AnyFact], Callable[[AnyFact], AnyFact]] = {}

@@ -17,9 +17,10 @@ ALLOCATOR = "allocator"
 PREEMPTION = "preemption"
 GOVERNANCE = "governance"
 AUDIT = "audit"
+PROVISIONER = "provisioner"
 NODE = "node"
 
-SERVICES = (ADMISSION, ALLOCATOR, PREEMPTION, GOVERNANCE, AUDIT)
+SERVICES = (ADMISSION, ALLOCATOR, PREEMPTION, GOVERNANCE, AUDIT, PROVISIONER)
 """Services that write to the ledger; feed and accounting only read it."""
 
 
@@ -54,6 +55,7 @@ WRITER_RULES: tuple[WriterRule, ...] = (
     WriterRule(GOVERNANCE, f.NodeConfirmedEmptyV1, "a node", "away, or with overdue leases"),
     WriterRule(GOVERNANCE, f.NodeApprovedV1, "a node", "any"),
     WriterRule(GOVERNANCE, f.NodeExcludedV1, "a node", "any"),
+    WriterRule(GOVERNANCE, f.NodeRemovedV1, "a node", "registered, no lease left"),
     WriterRule(GOVERNANCE, f.TenantErasedV1, "a tenant", "any"),
     WriterRule(GOVERNANCE, f.UserErasedV1, "a user", "any"),
     WriterRule(GOVERNANCE, f.TextsLockedV1, "a user", "not locked"),
@@ -99,6 +101,7 @@ WRITER_RULES: tuple[WriterRule, ...] = (
     WriterRule(NODE, f.NodeRegisteredV1, "itself", "any"),
     WriterRule(NODE, f.NodeStoppedV1, "itself", "registered"),
     WriterRule(NODE, f.NodeCheckedV1, "itself", "asked to check itself"),
+    WriterRule(NODE, f.InstanceInterruptedV1, "itself", "an instance"),
     WriterRule(NODE, f.DeviceDrainedV1, "a device of its own", "registered"),
     WriterRule(NODE, f.DeviceReturnedV1, "a device of its own", "drained"),
     WriterRule(NODE, f.LeaseOverranV1, "a lease on itself", "held"),
@@ -110,6 +113,13 @@ WRITER_RULES: tuple[WriterRule, ...] = (
     WriterRule(NODE, f.LeaseEndedV1, "a lease on itself", "held"),
     WriterRule(AUDIT, f.LedgerSealedV1, "records that no seal covers yet", "any"),
     WriterRule(AUDIT, f.SnapshotTakenV1, "a prefix of the ledger", "any"),
+    WriterRule(PROVISIONER, f.InstanceOrderedV1, "an instance", "unknown"),
+    WriterRule(PROVISIONER, f.InstanceCreatedV1, "an instance", "ordered"),
+    WriterRule(PROVISIONER, f.InstanceRefusedV1, "an instance", "ordered"),
+    WriterRule(PROVISIONER, f.InstanceReleasedV1, "an instance", "not ended"),
+    WriterRule(PROVISIONER, f.InstanceEndedV1, "an instance", "not ended"),
+    WriterRule(PROVISIONER, f.InstanceOrphanEndedV1, "an instance", "unknown"),
+    WriterRule(PROVISIONER, f.PriceObservedV1, "an offer of a pool", "any"),
 )
 
 _WRITER_OF: dict[type[Fact], str] = {rule.fact: rule.writer for rule in WRITER_RULES}

@@ -21,7 +21,7 @@ from headrace.contracts.documents.model import Documents
 from headrace.contracts.facts import fact_type
 from headrace.contracts.facts.records import RECORD_BYTES_MAX, RECORD_FACTS_MAX, Record
 from headrace.contracts.facts.writers import NODE, SERVICES, WRITER_RULES
-from headrace.contracts.messages import audit, explanation, orders, queries, submissions, tokens, usage
+from headrace.contracts.messages import audit, burst, explanation, orders, queries, submissions, tokens, usage
 from headrace.contracts.schemas import protos
 from headrace.contracts.schemas.rule_links import with_linked_descriptions
 from headrace.contracts.transport import subjects
@@ -37,6 +37,7 @@ PLAIN = (
     ("orders", orders),
     ("queries", queries),
     ("queries", audit),
+    ("queries", burst),
     ("queries", explanation),
     ("queries", tokens),
     ("queries", usage),
@@ -89,7 +90,10 @@ def asyncapi() -> Schema:
 
 def _plain_channels() -> Schema:
     requests = [
-        kind for module in (queries, audit, tokens, usage) for kind in _structs(module) if kind.__name__.endswith("Request")
+        kind
+        for module in (queries, audit, burst, tokens, usage)
+        for kind in _structs(module)
+        if kind.__name__.endswith("Request")
     ]
     return {
         "submit": _channel(

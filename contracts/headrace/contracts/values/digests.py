@@ -1,4 +1,4 @@
-"""The digest of the content submitted under an id: it detects the same id with other content (R14)."""
+"""Digests: of the content submitted under an id, which detects the same id with other content (R14), and of texts."""
 
 from __future__ import annotations
 
@@ -12,6 +12,11 @@ if TYPE_CHECKING:
 
 _NO_CONTENT = frozenset({"trace", "on_behalf_of"})
 """Fields that are not content: the trace, and the owner, who is part of the job's key."""
+
+
+def text_digest(text: str) -> str:
+    """32 hexadecimal digits over a text."""
+    return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def submission_digest(policy: str, profile: str, submission: JobSubmission) -> str:

@@ -75,6 +75,11 @@ class FactWriter:
         """Sequence of the node's last record, as far as known."""
         return self._last or 0
 
+    @property
+    def level(self) -> int:
+        """The installation's level, as far as known."""
+        return self._level
+
     def state(self, fact: AnyFact) -> None:
         """Append a fact to those that wait."""
         self._journal.said(fact)

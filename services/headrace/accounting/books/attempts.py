@@ -5,7 +5,9 @@ from __future__ import annotations
 from headrace.accounting.books.rows import AttemptRow, LeaseRow, plain
 from headrace.contracts import facts as f
 
-TAKEN = frozenset({"preempted", "max_preemptions", "node_lost", "node_stopped", "drain", "start_timeout", "moved"})
+TAKEN = frozenset(
+    {"preempted", "max_preemptions", "node_lost", "node_stopped", "drain", "interrupted", "start_timeout", "moved"}
+)
 """Causes of an end by which a job loses work without its own doing."""
 SUSPENDED_FOR_NOTHING = frozenset({"suspend_max", "device_lost", "suspension_lost"})
 """The same for a suspended job that cannot continue where it is (R29), since rules were amended; before, its work did not count as lost."""

@@ -20,6 +20,8 @@ CHANGES_SUPPLY = frozenset(
         f.DeviceReturnedV1,
         f.PoolAppliedV1,
         f.PoolDeletedV1,
+        f.InstanceEndedV1,
+        f.NodeRemovedV1,
     }
 )
 """Facts after which a pool may have more or less than before."""

@@ -12,9 +12,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from headrace.contracts.documents.model import Pool, Share, Tenant
+from headrace.contracts.values.money import millionths
 from headrace.domain.state.state import State
-
-MILLION = 1_000_000
 
 NO_TARIFF = 0
 """Number of the tariff without any price."""
@@ -52,12 +51,6 @@ class Rates(NamedTuple):
 
 
 NO_RATES = Rates(spot=False, by_key=())
-
-
-def millionths(text: str) -> int:
-    """`2.50` as an integer of millionths; documents have at most six decimals."""
-    whole, _, decimals = text.partition(".")
-    return int(whole) * MILLION + int(decimals.ljust(6, "0") or "0")
 
 
 def rates_of(pool: Pool, share: Share | None = None) -> Rates:

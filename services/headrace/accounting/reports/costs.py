@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from headrace.accounting.books.tariffs import MILLION, NO_TARIFF, PriceRow, TariffRow, Tariffs
+from headrace.accounting.books.tariffs import NO_TARIFF, PriceRow, TariffRow, Tariffs
 from headrace.contracts.values.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, MEMORY
 from headrace.contracts.values.durations import HOUR
+from headrace.contracts.values.money import MILLION
 from headrace.domain.state.state import State
 
 ONE = {GPU: GPU_UNITS, CPU: CPU_UNITS, MEMORY: 1024}

@@ -114,7 +114,7 @@ _FOLDS = (*_reads(LEDGER_STREAM), *_reads(SNAPSHOT_STREAM))
 
 _ASKED_BY_GOVERNANCE = (
     *("accounting.usage", "accounting.statement", "accounting.audit", "provider.usage", "provider.audit"),
-    *("admission.judge", "admission.status", "callout.pause"),
+    *("admission.judge", "admission.status", "callout.pause", "provisioner.end"),
 )
 
 SERVICES: dict[str, Rights] = {
@@ -142,7 +142,7 @@ SERVICES: dict[str, Rights] = {
             *(f"hr.query.{what}.*.*" for what in _ASKED_BY_GOVERNANCE),
             "hr.logs.*",
             *_FOLDS,
-            *(*_ANSWERS, "_INBOX_callout.>"),
+            *(*_ANSWERS, "_INBOX_callout.>", "_INBOX_provisioner.>"),
         ),
         ("hr.query.governance.>", _INTAKE, "hr.feed.>", "hr.telemetry.*.heartbeat", presence("*")),
     ),
@@ -154,6 +154,17 @@ SERVICES: dict[str, Rights] = {
     "audit": Rights(
         ("hr.ledger.audit", *SNAPSHOT_SUBJECTS, f"$JS.API.STREAM.PURGE.{SNAPSHOT_STREAM}", *_FOLDS, *_ANSWERS),
         ("hr.query.audit.>",),
+    ),
+    "provisioner": Rights(
+        (
+            "hr.ledger.provisioner",
+            "hr.query.governance.instance-token.*.*",
+            turn("provisioner"),
+            *_FOLDS,
+            *_ANSWERS,
+            "_INBOX_governance.>",
+        ),
+        ("hr.query.provisioner.>", "hr.query.provisioner-standby.>", turn("provisioner")),
     ),
 }
 """The services of `CORE`: each writes the ledger in its own name only, and reads the streams it folds."""

@@ -78,6 +78,13 @@ def _add_emptying(verbs: Nouns) -> None:
         "say that nothing runs on a node any more of what is overdue there, or, if it is lost, of anything",
         "headrace node confirm-empty gpu01 --reason 'powered off'",
     )
+    _add_verb(
+        verbs,
+        "remove",
+        remove,
+        "forget a node that has left for good: it is away, and holds nothing; its tokens are revoked",
+        "headrace node remove gpu01 --reason sold",
+    )
 
 
 def _add_run(verbs: Nouns) -> None:
@@ -248,6 +255,14 @@ async def drain(args: argparse.Namespace) -> int:
             await asyncio.sleep(LOOK_EVERY)
     left = f"is draining: {answer.running} jobs have to leave" if answer.running else "is drained"
     print(as_json(answer) if args.json else f"{args.node} {left}")
+    return 0
+
+
+async def remove(args: argparse.Namespace) -> int:
+    """Remove a node from the installation."""
+    async with client(args) as hr:
+        answer = await hr.node_order("remove", NodeRequest(node=args.node, reason=args.reason))
+    print(as_json(answer) if args.json else f"{args.node} is removed")
     return 0
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from headrace.contracts.values.amounts import CPU_UNITS, GPU_UNITS
 from headrace.contracts.values.isolation import LEVELS, Ranks
+from headrace.contracts.values.mig import family_of
 from headrace.domain.model.devices import DeviceState
 from headrace.domain.model.nodes import NodeState
 from headrace.domain.placement.pool_growth import GrowthRequest, may_hold, nodes_for, open_growth
@@ -102,10 +103,14 @@ class ExpectedNodes:
         """One more: with a name that no node can have, and the labels by which the pool selects."""
         said = burst.node
         name = f"{pool.document.name} {len(self._nodes):06}"
-        devices = [DeviceState(f"{number}", said.gpu_model, 0, GPU_UNITS) for number in range(said.gpus)]
+        family = family_of(said.gpu_model) if said.mig else ""
+        devices = [
+            DeviceState(f"{number}", said.gpu_model, 0, GPU_UNITS, mig=said.mig, family=family) for number in range(said.gpus)
+        ]
         cpu, memory = said.cpus * CPU_UNITS or ENOUGH, said.memory or ENOUGH
         labels = dict(pool.document.selector)
         node = NodeState(name, labels, devices, cpu, memory, cpu, memory, self._now, model=said.gpu_model, levels=PROVED)
+        node.has_apart = said.mig
         node.pool = pool.document.name
         self._state.nodes[name] = pool.nodes[name] = node
         self._nodes.append(node)

@@ -15,6 +15,7 @@ from headrace.domain.fold import (
     governance,
     holds,
     installation,
+    instances,
     jobs,
     missing_keys,
     nodes,
@@ -41,6 +42,7 @@ HANDLERS: dict[type, Handler] = {
     **governance.HANDLERS,
     **holds.HANDLERS,
     **installation.HANDLERS,
+    **instances.HANDLERS,
     **jobs.HANDLERS,
     **nodes.HANDLERS,
     **preemption.HANDLERS,
@@ -67,6 +69,8 @@ def make_true(state: State, facts: Iterable[tuple[int, AnyFact]], now: int, sequ
         turn(state)
     for place, fact in facts:
         HANDLERS[type(fact)](state, fact, sequence, place)
+    if state.leaving:
+        instances.forget_nodes(state)
     _forget(state)
 
 

@@ -27,7 +27,14 @@ DEVICE_NAME = re.compile(r"[A-Za-z0-9._:/-]{1,128}")
 _OF_A_LEASE = frozenset(
     {f.LeaseStartedV1, f.LeaseOverranV1, f.LeaseRungV1, f.LeaseSuspendedV1, f.LeaseResumedV1, f.LeaseEndedV1}
 )
-_OF_THE_NODE = (f.NodeRegisteredV1, f.NodeStoppedV1, f.NodeCheckedV1, f.DeviceDrainedV1, f.DeviceReturnedV1)
+_OF_THE_NODE = (
+    f.NodeRegisteredV1,
+    f.NodeStoppedV1,
+    f.NodeCheckedV1,
+    f.DeviceDrainedV1,
+    f.DeviceReturnedV1,
+    f.InstanceInterruptedV1,
+)
 
 
 def objection(state: State, record: Record, writer: str, stamped: int) -> str:

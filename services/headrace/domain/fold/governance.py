@@ -261,10 +261,11 @@ def _policy_gated(state: State, fact: f.PolicyGatedV1, sequence: int, _place: in
         state.documents_sequence = sequence
 
 
-def _growth_requested(state: State, fact: f.GrowthRequestedV1, _sequence: int, _place: int) -> None:
+def _growth_requested(state: State, fact: f.GrowthRequestedV1, sequence: int, _place: int) -> None:
     if fact.pool in state.pools:
         before = state.terms.growths.get(fact.pool)
-        state.terms.growths[fact.pool] = Growth(fact.nodes, state.now, misses=before.misses if before is not None else 0)
+        misses = before.misses if before is not None else 0
+        state.terms.growths[fact.pool] = Growth(fact.nodes, state.now, misses=misses, sequence=sequence)
 
 
 def _growth_ended(state: State, fact: f.GrowthEndedV1, _sequence: int, _place: int) -> None:

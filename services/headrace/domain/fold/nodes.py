@@ -53,6 +53,10 @@ def _node_registered(state: State, fact: f.NodeRegisteredV1, sequence: int, _pla
     node.memory_free += fact.memory - node.memory
     node.cpu, node.memory = fact.cpu, fact.memory
     _take_for_true(state, node, believed(said, approval), sequence)
+    instance = state.instances.get(fact.node)
+    if instance is not None and instance.lives and not instance.joined_at:
+        instance.joined_at = instance.emptied_at = state.now
+        state.offers.pop((instance.pool, instance.offer), None)
     if is_new and node.pool:
         growth = state.terms.growths.get(node.pool)
         if growth is not None and growth.open:
@@ -294,6 +298,9 @@ def release(state: State, lease: LeaseState, ending: Ending, exited_at: int) -> 
     node = state.nodes.get(lease.node)
     if node is not None:
         node.leases.pop(f"{job.key}/{lease.rank}", None)
+        instance = state.instances.get(node.name)
+        if instance is not None:
+            instance.emptied_at, instance.used = state.now, True
         if node.probation is not None and node.probation.job == job.key:  # it never ran: the next one is tried
             node.probation.job = ""
             _reopen(state, node)

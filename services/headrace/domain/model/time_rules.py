@@ -34,7 +34,10 @@ class Calendar:
 
 @dataclass(slots=True, eq=False)
 class Growth:
-    """The last growth of a pool (R38): how many nodes were asked for, and have come. `misses`: how often in a row too few did."""
+    """The last growth of a pool (R38): how many nodes were asked for, and have come. `misses`: how often in a row too few did.
+
+    `sequence`: of the record that asked (0: read from a snapshot of release 0.2.0).
+    """
 
     nodes: int
     asked_at: int
@@ -42,6 +45,7 @@ class Growth:
     came: int = 0
     misses: int = 0
     closed_until: int = 0
+    sequence: int = 0
 
 
 @dataclass(slots=True, eq=False)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from headrace.contracts.facts.fact import DeviceShare, Place
 from headrace.contracts.values.amounts import CPU_UNITS, GPU, GPU_UNITS
-from headrace.contracts.values.mig import best_start, most_of, placements_lost
+from headrace.contracts.values.mig import best_start, family_of, most_of, placements_lost
 from headrace.domain.model.dedication import may_use, owner_of_new, reach_in
 from headrace.domain.model.devices import change
 from headrace.domain.state import capacity
@@ -188,13 +188,14 @@ def _replicas_on_empty(kind: NodeKind, shape: Shape) -> int:
 def _replicas_on_new(pool: PoolState, shape: Shape, policy: tuple[str, str]) -> int:
     """What the nodes could hold that the pool may still create (R6): of what is not said of them, as much as it takes."""
     burst, count = pool.document.burst, new_nodes(pool)
-    if burst is None or not count or shape.mig or owner_of_new(pool.document) not in reach_in(pool.document, policy):
+    if burst is None or not count or owner_of_new(pool.document) not in reach_in(pool.document, policy):
         return 0
     node = burst.node
-    if not model_allowed(node.gpu_model, shape):
+    if not model_allowed(node.gpu_model, shape) or (shape.needs_device and node.mig != bool(shape.mig)):
         return 0
     host = _by_host(node.cpus * CPU_UNITS or shape.cpu * MANY, node.memory or shape.memory * MANY, shape)
-    return count * min(_by_devices(node.gpus, shape), *host)
+    devices = node.gpus * most_of(family_of(node.gpu_model), shape.mig) if shape.mig else _by_devices(node.gpus, shape)
+    return count * min(devices, *host)
 
 
 def _by_devices(devices: int, shape: Shape) -> int:

@@ -10,9 +10,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts.documents.model import BurstNode
+from headrace.contracts.facts.levels import PROVISIONING
 from headrace.contracts.values.amounts import CPU_UNITS, GPU_UNITS
 from headrace.contracts.values.durations import MINUTE
+from headrace.contracts.values.isolation import ANY, rank
+from headrace.contracts.values.mig import EMPTY, Layout, family_of, open_starts
 from headrace.domain.model.requests import Request
+from headrace.domain.placement.offers import NONE, is_provided, living, open_offers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -47,7 +51,9 @@ def room_to_grow(state: State, pool: PoolState, now: int) -> int:
     burst, growth = pool.document.burst, state.terms.growths.get(pool.document.name)
     if burst is None or (growth is not None and (growth.open or growth.closed_until > now)):
         return 0
-    return max(0, burst.max_nodes - len(pool.nodes))
+    if is_provided(state, burst) and not open_offers(state, pool, now):
+        return 0
+    return max(0, burst.max_nodes - len(living(state.instances.values(), pool)))
 
 
 def due_at(pool: PoolState, growth: Growth) -> int:
@@ -60,9 +66,16 @@ def closed_for(growth: Growth) -> int:
     return CLOSED_FIRST << min(growth.misses, DOUBLINGS_MAX)
 
 
-def may_hold(node: BurstNode, shape: Shape) -> bool:
-    """Whether one created node could hold one replica."""
-    return (not shape.models or node.gpu_model in shape.models) and _Bin(node).put(shape)
+def may_hold(node: BurstNode, shape: Shape, level: int = PROVISIONING) -> bool:
+    """Whether one created node could hold one replica. `level`: of the installation; below that of provisioning slices were ignored."""
+    return (not shape.models or node.gpu_model in shape.models) and _suits(node, shape) and _Bin(node, level).put(shape)
+
+
+def _suits(node: BurstNode, shape: Shape) -> bool:
+    """Whether what is said of a created node keeps the replica as well apart as it asks for, and can run it."""
+    if shape.contained and not node.containers:
+        return False
+    return not shape.needs_device or node.isolation == ANY or rank(node.isolation) >= shape.isolation
 
 
 def growing_for(state: State, pools: Iterable[PoolState], shape: Shape) -> str | None:
@@ -70,22 +83,38 @@ def growing_for(state: State, pools: Iterable[PoolState], shape: Shape) -> str |
     for pool in pools:
         growth, burst = open_growth(state, pool.document.name), pool.document.burst
         if growth is not None and burst is not None and may_hold(burst.node, shape):
-            return f"{growth.came} of {growth.nodes} nodes have come to pool {pool.document.name}"
+            return f"{growth.came} of {growth.nodes} nodes have come to pool {pool.document.name}{_how(state, pool, growth)}"
     return None
+
+
+def _how(state: State, pool: PoolState, growth: Growth) -> str:
+    """Who brings the others, and how far they are."""
+    burst = pool.document.burst
+    if burst is not None and burst.provider == NONE:
+        return "; its provider is none: an operator adds nodes"
+    stages = [one.stage for one in state.instances.values() if growth.sequence and one.growth == growth.sequence and one.lives]
+    told = [f"{stages.count(stage)} {stage}" for stage in ("ordered", "booting", "leaving") if stage in stages]
+    return f" ({', '.join(told)})" if told else ""
 
 
 @dataclass(slots=True)
 class _Bin:
-    """A node that would be created, and what is left of it. `parts`: units left of devices that are shared."""
+    """A node that would be created, and what is left of it.
+
+    `parts`: units left of devices that are shared; `layouts`: the slices on each device in MIG mode.
+    """
 
     node: BurstNode
+    level: int = PROVISIONING
     whole: int = 0
     cpu: int = 0
     memory: int = 0
     parts: list[int] = field(default_factory=list)
+    layouts: list[Layout] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.whole = self.node.gpus
+        self.whole = 0 if self.node.mig else self.node.gpus
+        self.layouts = [EMPTY] * (self.node.gpus if self.node.mig else 0)
         self.cpu = self.node.cpus * CPU_UNITS or _ENOUGH
         self.memory = self.node.memory or _ENOUGH
 
@@ -95,10 +124,21 @@ class _Bin:
             return False
         if shape.fraction and not self._share(shape.fraction):
             return False
+        if shape.mig and self.level >= PROVISIONING and not self._cut(shape.mig):
+            return False
         self.whole -= shape.whole
         self.cpu -= shape.cpu
         self.memory -= shape.memory
         return True
+
+    def _cut(self, name: str) -> bool:
+        family = family_of(self.node.gpu_model)
+        for place, layout in enumerate(self.layouts):
+            starts = open_starts(family, layout, name)
+            if starts:
+                self.layouts[place] = tuple(sorted((*layout, (starts[-1], name))))
+                return True
+        return False
 
     def _share(self, units: int) -> bool:
         fitting = [place for place, left in enumerate(self.parts) if left >= units]
@@ -112,13 +152,13 @@ class _Bin:
         return True
 
 
-def nodes_for(node: BurstNode, asks: Iterable[GrowthRequest], room: int) -> int:
+def nodes_for(node: BurstNode, asks: Iterable[GrowthRequest], room: int, level: int = PROVISIONING) -> int:
     """The nodes, at most `room`, that would hold who asks: the largest requests first, each job with all its replicas or not at all."""
     bins: list[_Bin] = []
     for ask in sorted(asks, key=lambda ask: (_size(ask.request), ask.name), reverse=True):
         first = 0
         for _ in range(ask.jobs):
-            first, placed = _put(bins, first, node, ask.request, room)
+            first, placed = _put(bins, first, _Bin(node, level), ask.request, room)
             if not placed:
                 break
     return len(bins)
@@ -129,7 +169,7 @@ def _size(request: Request) -> tuple[int, int, int, int]:
     return shape.whole, shape.fraction, shape.cpu, shape.memory
 
 
-def _put(bins: list[_Bin], first: int, node: BurstNode, request: Request, room: int) -> tuple[int, bool]:
+def _put(bins: list[_Bin], first: int, empty: _Bin, request: Request, room: int) -> tuple[int, bool]:
     """Place one job's replicas, from the bin `first` on: those before it have no room for such a one.
 
     Gives where that is from now on, and whether the job went. Of a gang that did not, old bins keep what they took: it adds no node.
@@ -140,7 +180,7 @@ def _put(bins: list[_Bin], first: int, node: BurstNode, request: Request, room: 
             if len(bins) == room:
                 del bins[opened:]
                 return at, False
-            bins.append(_Bin(node))
+            bins.append(_Bin(empty.node, empty.level))
         if bins[at].put(request.shape):
             left -= 1
         else:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from headrace.contracts.facts.admission import Dependency
     from headrace.domain.indexes.running_index import RunningIndex
     from headrace.domain.model.attempts import PastJob
+    from headrace.domain.model.instances import Instance, OfferState, Spending
     from headrace.domain.model.jobs import JobRecord, PolicyState, Preemption, Scope
     from headrace.domain.model.node_claims import Approval
     from headrace.domain.model.nodes import NodeState
@@ -73,6 +74,14 @@ class State:
     """By node, registered or not: how much of its claims is believed. Those without one log in by the installation's configuration."""
     excluded: dict[str, str] = field(default_factory=dict)
     """Nodes that are not let in, until an operator uncordons them, and why."""
+    instances: dict[str, Instance] = field(default_factory=dict)
+    """By name: those that live, and for a while those that have ended (R38)."""
+    offers: dict[tuple[str, str], OfferState] = field(default_factory=dict)
+    """(pool, offer) to what is known of it, where anything is."""
+    spent: dict[str, Spending] = field(default_factory=dict)
+    """Pool to what its ended instances cost this month (R38)."""
+    leaving: dict[str, NodeState] = field(default_factory=dict)
+    """Nodes that have left the installation, while something is held or kept on them."""
     terms: TimeRules = field(default_factory=TimeRules)
     tokens: Tokens = field(default_factory=Tokens)
 

@@ -14,7 +14,7 @@ from headrace.governance.api.errors import not_found
 from headrace.governance.api.filter_fields import look_into
 from headrace.governance.api.messages import moment
 from headrace.governance.approvals import approving
-from headrace.governance.nodes import confirming_empty, cordoning, draining
+from headrace.governance.nodes import confirming_empty, cordoning, draining, removing_node
 from headrace.views.tenant_views import node_view
 from headrace.views.visibility import sees_node
 
@@ -96,6 +96,11 @@ async def drain_node(request: Any, call: CallContext) -> Any:
 async def confirm_node_empty(request: Any, call: CallContext) -> Any:
     """Confirm that a node's overdue leases have ended."""
     return await _operate(request, call, confirming_empty)
+
+
+async def remove_node(request: Any, call: CallContext) -> Any:
+    """Forget a node that has left for good."""
+    return await _operate(request, call, removing_node)
 
 
 async def approve_node(request: Any, call: CallContext) -> Any:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from headrace.contracts.documents.model import KEEP_FOR, Policy, Pool
-from headrace.contracts.facts.levels import AMENDED, release_of
+from headrace.contracts.documents.model import KEEP_FOR, Burst, BurstNode, Policy, Pool
+from headrace.contracts.facts.levels import AMENDED, PROVISIONING, release_of
 from headrace.domain.model.census import HARDWARE
 from headrace.domain.model.dedication import COMMON, has_owners, owner_of_new
 from headrace.domain.state.pools import PoolState
@@ -79,6 +79,19 @@ def check_level(state: State, changed: Iterable[PlacedDocument], findings: Diagn
         if isinstance(document, Pool) and document.keep_for != KEEP_FOR and not state.terms.amended:
             message = f"it may be set when every service and node runs {release_of(AMENDED)} or newer; leave it out until then"
             findings.error(findings.where(name, "keep_for"), message)
+        if isinstance(document, Pool) and document.burst is not None and state.terms.level < PROVISIONING:
+            for key in _newer_keys(document.burst):
+                message = f"it may be set when every service and node runs {release_of(PROVISIONING)} or newer; leave it out until then"
+                findings.error(findings.where(name, f"burst.{key}"), message)
+
+
+def _newer_keys(burst: Burst) -> Iterator[str]:
+    """Keys that are written down and that releases below the level of provisioning cannot read."""
+    known = Burst(provider=burst.provider, node=burst.node)
+    newer = ("offers", "order", "min_life", "max_life", "orphan_after", "cap")
+    yield from (key for key in newer if getattr(burst, key) != getattr(known, key))
+    node = BurstNode(gpus=burst.node.gpus, gpu_model=burst.node.gpu_model)
+    yield from (f"node.{key}" for key in ("mig", "isolation", "containers") if getattr(burst.node, key) != getattr(node, key))
 
 
 def _selector_changed(state: State, after: State, pool: str) -> bool:

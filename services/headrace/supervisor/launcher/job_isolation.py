@@ -30,6 +30,16 @@ def why_not_isolated(installation: Installation, settings: Settings) -> str:
     return f"they run as {_we()}: {why}"
 
 
+def local_jobs(installation: Installation, settings: Settings) -> str:
+    """Return as whom jobs of instances of provider `local` run: `own` or `self`; "" if none may run here.
+
+    If they cannot be kept apart, they may only while the owner is the only one who submits, or all users are trusted.
+    """
+    if not why_shared(str(installation.node_directory(settings.host))):
+        return "own"
+    return "self" if why_owner_only(installation, settings) or settings.jobs_are_trusted else ""
+
+
 def why_owner_only(installation: Installation, settings: Settings) -> str:
     """Return why only the owner and administrators can log in; empty if others can."""
     return "" if settings.jobs_are_trusted else why_not_isolated(installation, settings)

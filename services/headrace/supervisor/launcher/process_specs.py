@@ -17,6 +17,7 @@ from headrace.bus.variables import (
     DATA,
     INSTANCE,
     JOBS_TOGETHER,
+    LOCAL_JOBS,
     PASSWORD,
     SYSTEM_PASSWORD,
     SYSTEM_USER,
@@ -27,13 +28,13 @@ from headrace.bus.variables import (
 )
 from headrace.client.endpoint import CREDENTIALS, Login
 from headrace.client.endpoint import URL as CLIENT_URL
-from headrace.contracts.facts.writers import GOVERNANCE
+from headrace.contracts.facts.writers import GOVERNANCE, PROVISIONER
 from headrace.health.config import LISTEN, TARGETS, TOKEN
 from headrace.host.layouts import ALONE, LAYOUTS, process_name
 from headrace.supervisor.errors import InstallationError
 from headrace.supervisor.installation import CALLOUT, NATS, Installation, Settings
 from headrace.supervisor.launcher.child_processes import ProcessAccount, Program
-from headrace.supervisor.launcher.job_isolation import why_not_isolated, why_owner_only
+from headrace.supervisor.launcher.job_isolation import local_jobs, why_not_isolated, why_owner_only
 from headrace.supervisor.launcher.ports import LOOPBACK
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ POSTGRES_STOPS_WITHIN = 30.0
 NODE_STOPS_WITHIN = 30.0
 """Seconds until an executor is killed: it gives its jobs 10 s to save their work, and needs a little more itself."""
 
-STANDBYS = ("allocator", "preemption", "feed")
+STANDBYS = ("allocator", "preemption", "feed", "provisioner")
 STANDBY = "-standby"
 """Suffix of a service's second instance."""
 
@@ -115,6 +116,7 @@ def services(installation: Installation, url: str, postgres_dsn: str) -> tuple[P
     more: dict[str, dict[str, str]] = {
         "accounting": {POSTGRES_DSN: postgres_dsn, CURRENCY: settings.currency},
         GOVERNANCE: {API: f"unix:{installation.api_socket()}", HOLD_LEVEL: str(int(settings.hold_level))} | alone,
+        PROVISIONER: {LOCAL_JOBS: jobs} if (jobs := local_jobs(installation, settings)) else {},
     }
     processes = (*LAYOUTS[settings.layout], *((name,) for name in ALONE))
     if not settings.standby:
@@ -124,7 +126,11 @@ def services(installation: Installation, url: str, postgres_dsn: str) -> tuple[P
         for names in processes
     ]
     second = [
-        {name: (name + STANDBY, {TURN: "later", INSTANCE: name + STANDBY}) for name in names if name in STANDBYS}
+        {
+            name: (name + STANDBY, more.get(name, {}) | {TURN: "later", INSTANCE: name + STANDBY})
+            for name in names
+            if name in STANDBYS
+        }
         for names in processes
     ]
     return tuple(_process(installation, url, hosted) for hosted in (*first, *second) if hosted)

@@ -17,6 +17,8 @@ from headrace.bus.nats.connection import connect
 from headrace.bus.nats.streams import STREAMS, StreamMismatch
 from headrace.contracts.facts.writers import GOVERNANCE
 from headrace.contracts.transport.tls import CA
+from headrace.provisioner.providers.local import DIRECTORY, end_all
+from headrace.provisioner.providers.local import NAME as LOCAL
 from headrace.supervisor.errors import InstallationError
 from headrace.supervisor.installation import Installation, Settings
 from headrace.supervisor.launcher import process_specs
@@ -101,11 +103,13 @@ class Up:
                 task.cancel()
         stopping = asyncio.ensure_future(self.children.stop(lambda names: self._say("stopping", names)))
         hurry = asyncio.ensure_future(self._hurry.wait())
+        instances = asyncio.ensure_future(asyncio.to_thread(end_all, self.installation.directory / DIRECTORY / LOCAL))
         try:
             await asyncio.wait({stopping, hurry}, return_when=asyncio.FIRST_COMPLETED)
             if not stopping.done():
                 await self.children.stop(at_once=True)
             await stopping
+            await instances
         finally:
             hurry.cancel()
             self._lock.__exit__()

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headrace.accounting.books.tariffs import NO_TARIFF, PriceRow, Rates, TariffRow, Tariffs, millionths, rates_of
+from headrace.accounting.books.tariffs import NO_TARIFF, PriceRow, Rates, TariffRow, Tariffs, rates_of
 from headrace.contracts import facts as f
 from headrace.contracts.documents.model import Burst, BurstNode, Pool, Share, Tenant
+from headrace.contracts.values.money import millionths
 from headrace.domain.state.state import State
 
 if TYPE_CHECKING:

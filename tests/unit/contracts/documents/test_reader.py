@@ -31,7 +31,7 @@ pools:
     selector: {site: cloud}
     price: {gpu: 4.10}
     burst:
-      {provider: ec2, min_nodes: 1, max_nodes: 4, node: {gpus: 8, gpu_model: H100-80GB, cpus: 96, memory: 1TiB}, boot: 3m, idle: 5m,
+      {provider: local, min_nodes: 1, max_nodes: 4, node: {gpus: 8, gpu_model: H100-80GB, cpus: 96, memory: 1TiB}, boot: 3m, idle: 5m,
        spot: true}
 profiles:
   - name: half
@@ -98,7 +98,7 @@ DOCUMENTS_OF_EXAMPLE = d.Documents(
             selector={"site": "cloud"},
             price={"gpu": "4.10"},
             burst=d.Burst(
-                provider="ec2",
+                provider="local",
                 node=d.BurstNode(gpus=8, gpu_model="H100-80GB", cpus=96, memory=1_048_576),
                 min_nodes=1,
                 max_nodes=4,
@@ -251,8 +251,28 @@ polices: []
             "pools[0].dedicated_to: write one of policy and tenant, such as {policy: acme/inference}",
         ),
         (
-            "pools: [{name: a, selector: {}, burst: {provider: ec2, node: {gpus: 8, gpu_model: A}, min_nodes: 2, max_nodes: 1}}]",
+            "pools: [{name: a, selector: {}, burst: {provider: local, node: {gpus: 8, gpu_model: A}, min_nodes: 2, max_nodes: 1}}]",
             "pools[0].burst.min_nodes: min_nodes 2 is above max_nodes 1",
+        ),
+        (
+            "pools: [{name: a, selector: {}, burst: {provider: loca, node: {gpus: 8, gpu_model: A}}}]",
+            "pools[0].burst.provider: 'loca' is not one of none, local; did you mean 'local'?",
+        ),
+        (
+            "pools: [{name: a, selector: {}, burst: {provider: local, node: {gpus: 8, gpu_model: A, mig: true}}}]",
+            "pools[0].burst.node.mig: A cannot be cut into MIG slices; leave mig out, or name a model such as H100-80GB",
+        ),
+        (
+            "pools: [{name: a, selector: {}, burst: {provider: local, min_life: 2h, max_life: 1h, node: {gpus: 8, gpu_model: A}}}]",
+            "pools[0].burst.max_life: max_life 1h is below min_life 2h",
+        ),
+        (
+            "pools: [{name: a, selector: {}, burst: {provider: local, spot: true, offers: [{name: o}], node: {gpus: 8, gpu_model: A}}}]",
+            "pools[0].burst.spot: the offers say which of them are spot (market: spot); leave spot out",
+        ),
+        (
+            "pools: [{name: a, selector: {}, burst: {provider: local, cap: 9, offers: [{name: o}], node: {gpus: 8, gpu_model: A}}}]",
+            "pools[0].burst.cap: a cap needs the price of every offer; write offers: [{name: NAME, price: 2.50}]",
         ),
         (
             'policies: [{name: p, profiles: [], windows: [{days: [mon], from: "08:00", to: "08:00"}]}]',

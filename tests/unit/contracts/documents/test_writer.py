@@ -60,15 +60,41 @@ def profiles(draw):
 
 
 OWNERS = NAMES.map(lambda name: d.Owner(tenant=name)) | NAMES.map(lambda name: d.Owner(policy=f"acme/{name}"))
-BURSTS = st.builds(
+OFFERS = st.builds(
+    d.Offer,
+    name=NAMES,
+    type=LINES,
+    region=LINES,
+    zone=LINES,
+    market=st.sampled_from(["on_demand", "spot"]),
+    price=st.sampled_from(["2.50", "4"]),
+    max_price=st.sampled_from(["", "5"]),
+)
+BURST = {
+    "provider": st.sampled_from(d.PROVIDERS),
+    "node": st.builds(
+        d.BurstNode,
+        gpus=st.integers(1, 16),
+        gpu_model=st.sampled_from(["H100-80GB", "A100-80GB"]),
+        cpus=COUNTS,
+        memory=COUNTS,
+        mig=st.booleans(),
+        isolation=st.sampled_from(["any", "driver"]),
+        containers=st.booleans(),
+    ),
+    "min_nodes": st.integers(0, 3),
+    "max_nodes": st.integers(3, 9),
+    "boot": SPANS,
+    "idle": SPANS,
+    "orphan_after": SPANS,
+}
+BURSTS = st.builds(d.Burst, **BURST, spot=st.booleans(), max_life=SPANS) | st.builds(
     d.Burst,
-    provider=NAMES,
-    node=st.builds(d.BurstNode, gpus=st.integers(1, 16), gpu_model=MODELS, cpus=COUNTS, memory=COUNTS),
-    min_nodes=st.integers(0, 3),
-    max_nodes=st.integers(3, 9),
-    boot=SPANS,
-    idle=SPANS,
-    spot=st.booleans(),
+    **BURST,
+    offers=st.lists(OFFERS, min_size=1, max_size=3, unique_by=lambda offer: offer.name).map(tuple),
+    order=st.sampled_from(["cheapest", "as_written"]),
+    min_life=SPANS,
+    cap=st.sampled_from(["", "500"]),
 )
 POOLS = st.builds(
     d.Pool,

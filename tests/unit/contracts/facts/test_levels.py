@@ -59,8 +59,9 @@ def test_a_fact_that_comes_before_its_level_is_told(second):
 
 
 def test_a_level_is_named_by_the_release_that_people_install(second):
-    assert [levels.release_of(level) for level in (1, 2, 3)] == [
+    assert [levels.release_of(level) for level in (1, 2, 3, 4)] == [
         "headrace 0.1.0",
         "headrace 0.2.0",
-        "a newer release of headrace than 0.2.0",
+        "headrace 0.3.0",
+        "a newer release of headrace than 0.3.0",
     ]

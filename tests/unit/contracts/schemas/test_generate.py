@@ -40,7 +40,7 @@ def test_the_bus_is_described_with_who_may_say_what():
     bus = json.loads(generate.generate()["asyncapi.json"])
     assert bus["channels"]["submit"]["address"] == "hr.submit.{tenant}.{user}.{policy}.{profile}"
     assert bus["channels"]["ledger"]["parameters"]["service"] == {
-        "enum": ["admission", "allocator", "preemption", "governance", "audit"]
+        "enum": ["admission", "allocator", "preemption", "governance", "audit", "provisioner"]
     }
     stated = {
         operation.removeprefix("state-as-"): {row["fact"] for row in body["x-laws"]}

@@ -4,6 +4,7 @@ import pytest
 
 from headrace.contracts import facts as f
 from headrace.contracts.documents import model as d
+from headrace.contracts.facts.provisioning import OfferTaken
 from headrace.contracts.values.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, MEMORY
 from headrace.contracts.values.durations import MINUTE
 from headrace.domain.model.requests import make_request
@@ -20,7 +21,7 @@ from headrace.domain.snapshots.snapshot import copy_of, dump, load
 from tests.unit.domain.site import Site, pool
 
 NODE = d.BurstNode(gpus=4, gpu_model="H100", cpus=16)
-BURST = d.Burst(provider="ec2", node=NODE, max_nodes=3, boot=2 * MINUTE)
+BURST = d.Burst(provider="local", node=NODE, max_nodes=3, boot=2 * MINUTE)
 
 
 def request(gpus: float, replicas: int = 1, cpus: int = 0, memory: int = 0, models: tuple[str, ...] = ()):
@@ -123,3 +124,42 @@ def test_growth_survives_snapshots_and_goes_with_its_pool():
     site.say(f.PoolDeletedV1(author="a.b", name="hall"))
     site.say(f.GrowthRequestedV1(pool="gone", nodes=1), f.GrowthEndedV1(pool="gone", outcome="late"), by="allocator")
     assert site.state.terms.growths == {}
+
+
+CUT = d.BurstNode(gpus=1, gpu_model="H100-80GB", mig=True)
+
+
+def slices(name: str):
+    return make_request({GPU: 1}, 1, d.Profile(name="x", request={}, mig=name, pools=()), name)
+
+
+def test_slices_grow_nodes_in_mig_mode_only_by_their_geometry():  # R4, R38
+    small, half = slices("1g.10gb"), slices("3g.40gb")
+    assert (may_hold(CUT, small.shape), may_hold(CUT, request(1).shape), may_hold(CUT, request(0.5).shape)) == (
+        True,
+        False,
+        False,
+    )
+    assert may_hold(NODE, small.shape) is False
+    assert may_hold(NODE, small.shape, level=2) is True, "ledgers of release 0.2.0 were decided so"
+    asks = [GrowthRequest(half, 2, "a"), GrowthRequest(small, 8, "b")]
+    assert [nodes_for(CUT, asks[:1], 9), nodes_for(CUT, asks[1:], 9), nodes_for(CUT, asks, 9)] == [1, 2, 3]
+
+
+def test_isolation_and_images_count_as_the_document_promises_them():  # R38
+    driver = d.BurstNode(gpus=4, gpu_model="H100", isolation="driver", containers=False)
+    least = make_request({GPU: GPU_UNITS}, 1, d.Profile(name="x", request={}, isolation="kernel", pools=()))
+    image = make_request({GPU: GPU_UNITS}, 1, None, contained=True)
+    assert [may_hold(driver, one.shape) for one in (least, image, request(1))] == [False, False, True]
+    assert [may_hold(NODE, one.shape) for one in (least, image)] == [True, True]
+
+
+def test_instances_that_live_count_for_the_most_there_may_be():
+    site = growing(nodes=2)
+    site.say(f.GrowthEndedV1(pool="hall", outcome="late", nodes=0), by="allocator")
+    order = {"pool": "hall", "provider": "local", "offer": OfferTaken(name="default"), "token": "t", "expires": 1}
+    site.say(f.InstanceOrderedV1(instance="hall-1", **order), by="provisioner")
+    hall = site.state.pools["hall"]
+    assert room_to_grow(site.state, hall, site.now) == 2
+    site.say(f.InstanceRefusedV1(instance="hall-1", code="CAPACITY", closed_until=site.now + 5), by="provisioner")
+    assert (room_to_grow(site.state, hall, site.now), room_to_grow(site.state, hall, site.now + 5)) == (0, 3)

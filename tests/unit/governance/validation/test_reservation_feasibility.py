@@ -253,7 +253,7 @@ class TestBeforeTheFirstNode:
             pools:
               - name: cloud
                 selector: {site: cloud}
-                burst: {provider: ec2, max_nodes: 2, node: {gpus: 8, gpu_model: H100-80GB}}
+                burst: {provider: local, max_nodes: 2, node: {gpus: 8, gpu_model: H100-80GB}}
             profiles: [{name: one, request: {gpu: 1}, pools: [cloud]}]
             """
         )

@@ -21,10 +21,15 @@ from headrace.governance.validation.supply import pools_reached
         ("{capacity: {gpu: 99}}", 2, "gpu", 16 * GPU_UNITS),
         ("{capacity: {license: 3, job: 7}}", 0, "license", 3),
         ("{capacity: {license: 3, job: 7}}", 2, "job", 7),
-        ("{burst: {provider: ec2, max_nodes: 3, node: {gpus: 4, gpu_model: A}}}", 0, "gpu", 12 * GPU_UNITS),
-        ("{burst: {provider: ec2, max_nodes: 3, node: {gpus: 4, gpu_model: A}}}", 2, "gpu", 20 * GPU_UNITS),
-        ("{burst: {provider: ec2, max_nodes: 1, node: {gpus: 4, gpu_model: A}}}", 2, "gpu", 16 * GPU_UNITS),
-        ("{capacity: {gpu: 9}, burst: {provider: ec2, max_nodes: 3, node: {gpus: 4, gpu_model: A}}}", 0, "gpu", 9 * GPU_UNITS),
+        ("{burst: {provider: local, max_nodes: 3, node: {gpus: 4, gpu_model: A}}}", 0, "gpu", 12 * GPU_UNITS),
+        ("{burst: {provider: local, max_nodes: 3, node: {gpus: 4, gpu_model: A}}}", 2, "gpu", 20 * GPU_UNITS),
+        ("{burst: {provider: local, max_nodes: 1, node: {gpus: 4, gpu_model: A}}}", 2, "gpu", 16 * GPU_UNITS),
+        (
+            "{capacity: {gpu: 9}, burst: {provider: local, max_nodes: 3, node: {gpus: 4, gpu_model: A}}}",
+            0,
+            "gpu",
+            9 * GPU_UNITS,
+        ),
     ],
 )
 def test_known_capacity(installation, pool, nodes, key, expected):
@@ -82,3 +87,18 @@ def test_selectors_that_overlap_already_block_nothing_else(installation):
     installation.write("pools: [{name: west, selector: {site: west}}, {name: racked, selector: {rack: r1}}]")
     installation.node("w1", site="west", rack="r1")
     assert installation.plan("pools: [{name: west, selector: {site: west}, backfill_for: 5m}]").errors == ()
+
+
+@pytest.mark.parametrize(
+    ("burst", "keys"),
+    [
+        ("provider: local, node: {gpus: 1, gpu_model: A}, idle: 5m", []),
+        ("provider: local, node: {gpus: 1, gpu_model: A}, offers: [{name: o}], min_life: 1h", ["offers", "min_life"]),
+        ("provider: local, node: {gpus: 1, gpu_model: A, containers: false}", ["node.containers"]),
+    ],
+)
+def test_keys_that_older_releases_cannot_read_wait_for_the_level(installation, burst, keys):
+    installation.state.terms.level = 2
+    message = "it may be set when every service and node runs headrace 0.3.0 or newer; leave it out until then"
+    errors = installation.plan(f"pools: [{{name: a, selector: {{x: y}}, burst: {{{burst}}}}}]").errors
+    assert errors == tuple(f"pools[0].burst.{key}: {message}" for key in keys)

@@ -38,7 +38,7 @@ def test_each_process_has_an_environment_of_its_own_that_nobody_else_may_read(in
     found = environments(installation)
     assert sorted(found) == [
         *("accounting", "admission", "allocator@1", "allocator@2", "audit", "callout@1", "callout@2"),
-        *("feed@1", "feed@2", "governance", "preemption@1", "preemption@2"),
+        *("feed@1", "feed@2", "governance", "preemption@1", "preemption@2", "provisioner@1", "provisioner@2"),
     ]
     assert {stat.S_IMODE(path.stat().st_mode) for path in files if path != installation.endpoint} == {0o600}
     second = found["allocator@2"]
@@ -51,7 +51,7 @@ def test_each_process_has_an_environment_of_its_own_that_nobody_else_may_read(in
     assert [name for name, one in found.items() if "HEADRACE_POSTGRES_DSN" in one] == ["accounting"]
     assert found["governance"]["HEADRACE_API"] == f"unix:{installation.directory}/gateway/api.sock"
     places = [one["HEADRACE_METRICS"] for one in found.values()]
-    assert len(set(places)) == len(places) == 12
+    assert len(set(places)) == len(places) == 14
     assert found["allocator@1"]["HEADRACE_METRICS"] == "127.0.0.1:9103"
     assert second["HEADRACE_METRICS"] == "127.0.0.1:9113"
 

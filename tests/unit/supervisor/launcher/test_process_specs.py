@@ -65,7 +65,16 @@ def test_each_service_has_its_own_login_and_only_the_books_know_the_database(ins
     monkeypatch.setenv("HEADRACE_CREDENTIALS", "/somebody/elses")
     installation.keep_settings(Settings(host="gpu01", layout=APART))
     programs = {program.name: program for program in process_specs.services(installation, URL, "postgresql://secret")}
-    assert sorted(programs) == ["accounting", "admission", "allocator", "audit", "feed", "governance", "preemption"]
+    assert sorted(programs) == [
+        "accounting",
+        "admission",
+        "allocator",
+        "audit",
+        "feed",
+        "governance",
+        "preemption",
+        "provisioner",
+    ]
     for name, program in programs.items():
         assert program.argv == (sys.executable, "-P", "-m", f"headrace.{name}")
         login = installation.service(name)
@@ -82,13 +91,13 @@ def test_each_service_has_its_own_login_and_only_the_books_know_the_database(ins
 def test_a_standby_is_the_same_service_in_the_same_name_that_waits_for_its_turn(installation):
     installation.keep_settings(Settings(host="gpu01", standby=True, layout=APART))
     programs = {program.name: program for program in process_specs.services(installation, URL, "postgresql://secret")}
-    for name in ("allocator", "preemption", "feed"):
+    for name in ("allocator", "preemption", "feed", "provisioner"):
         first, second = programs[name], programs[f"{name}-standby"]
         assert second.argv == first.argv
         assert second.env["HEADRACE_NATS_USER"] == first.env["HEADRACE_NATS_USER"] == name
         assert (first.env["HEADRACE_TURN"], second.env["HEADRACE_TURN"]) == ("first", "later")
         assert ("HEADRACE_INSTANCE" in first.env, second.env["HEADRACE_INSTANCE"]) == (False, f"{name}-standby")
-    assert len(programs) == 10
+    assert len(programs) == 12
 
 
 def parts_of(installation, **settings):
@@ -100,12 +109,12 @@ def parts_of(installation, **settings):
 
 def test_a_layout_says_which_services_share_a_process(installation):
     alone = {"accounting": (), "audit": ()}
-    deciding = {"admission": (), "allocator": (), "preemption": ()}
-    together = ("admission", "allocator", "preemption", "governance", "feed")
+    deciding = {"admission": (), "allocator": (), "preemption": (), "provisioner": ()}
+    together = ("admission", "allocator", "preemption", "provisioner", "governance", "feed")
     assert parts_of(installation) == deciding | {"governance+feed": ("governance", "feed")} | alone
     assert parts_of(installation, layout="together") == {"+".join(together): together} | alone
     assert parts_of(installation, layout="apart") == deciding | {"governance": (), "feed": ()} | alone
-    second = ("allocator-standby", "preemption-standby", "feed-standby")
+    second = ("allocator-standby", "preemption-standby", "provisioner-standby", "feed-standby")
     assert set(parts_of(installation, standby=True)) - set(parts_of(installation)) == set(second)
     assert parts_of(installation, standby=True, layout="together")["+".join(second)] == second
 
@@ -160,7 +169,7 @@ def test_every_part_of_ours_shows_its_health_on_the_loopback_to_who_has_the_toke
         said = {key: program.env[f"HEADRACE_METRICS{key}"] for key in ("", "_TOKEN", "_TARGETS")}
         assert said == {"": "127.0.0.1:0", "_TOKEN": token, "_TARGETS": str(installation.metrics)}
     names = [program.env.get("HEADRACE_INSTANCE", program.name) for program in ours]
-    assert len(set(names)) == len(names) == 12
+    assert len(set(names)) == len(names) == 14
 
 
 def test_the_token_of_the_figures_is_no_login_of_the_bus(installation):

@@ -1,0 +1,137 @@
+"""`headrace burst ...`: the instances of pools that create their nodes, their offers, and what would be ordered (R38)."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+
+from headrace.cli.arguments import Nouns, Parser, add_command, add_login_options, client, natural
+from headrace.cli.output.formatting import ago, as_json, local
+from headrace.cli.output.tables import table
+from headrace.contracts.messages.burst import InstanceView, OfferView, PlanAnswer
+
+
+def add(nouns: Nouns) -> None:
+    burst = add_command(
+        nouns,
+        "burst",
+        _nothing,
+        "instances of pools that create their nodes, and what they cost",
+        "headrace burst list\nheadrace burst offers\nheadrace burst plan cloud --nodes 2\nheadrace burst end cloud-1f2e3d4c",
+    )
+    verbs = burst.add_subparsers(title="verbs", metavar="VERB", required=True, parser_class=Parser)
+    add_login_options(
+        add_command(
+            verbs, "list", instances, "list the instances that live, and those that ended an hour ago", "headrace burst list"
+        )
+    )
+    add_login_options(
+        add_command(
+            verbs,
+            "offers",
+            offers,
+            "list the offers of every pool, in the order in which they are asked",
+            "headrace burst offers",
+        )
+    )
+    plan = add_command(
+        verbs,
+        "plan",
+        show_plan,
+        "say what would be ordered if a pool were asked for nodes now, and what it costs at least; nothing is ordered",
+        "headrace burst plan cloud\nheadrace burst plan cloud --nodes 4 --json",
+    )
+    plan.add_argument("pool", metavar="POOL")
+    plan.add_argument("--nodes", type=natural, default=1, metavar="N", help="number of nodes (default: 1)")
+    add_login_options(plan)
+    end = add_command(
+        verbs,
+        "end",
+        end_instance,
+        "end an instance: its jobs leave by their ladders and are requeued, then it is ended",
+        "headrace burst end cloud-1f2e3d4c",
+    )
+    end.add_argument("instance", metavar="NAME")
+    add_login_options(end)
+
+
+def _nothing(args: argparse.Namespace) -> int:
+    raise AssertionError(args)
+
+
+async def instances(args: argparse.Namespace) -> int:
+    """Print the instances, the newest first."""
+    async with client(args) as hr:
+        found = await hr.instances()
+    print(
+        as_json(found) if args.json else instance_table(found) if found else "No instances; a pool with `burst:` orders them."
+    )
+    return 0
+
+
+def instance_table(found: Iterable[InstanceView]) -> str:
+    """Table of the instances."""
+    heads = ("INSTANCE", "POOL", "STAGE", "CAUSE", "OFFER", "MARKET", "PRICE", "COST", "JOBS", "ORDERED", "MESSAGE")
+    return table(
+        heads,
+        (
+            (
+                *(one.instance, one.pool, one.stage, one.cause, one.offer, one.market, one.price, one.cost),
+                *(one.jobs or "", ago(one.ordered_at), one.message),
+            )
+            for one in found
+        ),
+    )
+
+
+async def offers(args: argparse.Namespace) -> int:
+    """Print the offers of every pool."""
+    async with client(args) as hr:
+        found = await hr.offers()
+    print(as_json(found) if args.json else offer_table(found) if found else "No offers; a pool with `burst:` has some.")
+    return 0
+
+
+def offer_table(found: Iterable[OfferView]) -> str:
+    """Table of the offers."""
+    heads = ("POOL", "OFFER", "PROVIDER", "TYPE", "REGION", "ZONE", "MARKET", "PRICE", "MAX PRICE", "CLOSED", "UNTIL")
+    return table(
+        heads,
+        (
+            (
+                *(one.pool, one.offer, one.provider, one.type, one.region, one.zone, one.market, one.price, one.max_price),
+                *(one.closed, local(one.closed_until) if one.closed_until else ""),
+            )
+            for one in found
+        ),
+    )
+
+
+async def show_plan(args: argparse.Namespace) -> int:
+    """Print what would be ordered."""
+    async with client(args) as hr:
+        plan = await hr.plan_growth(args.pool, args.nodes)
+    print(as_json(plan) if args.json else "\n".join(plan_lines(plan)))
+    return 0
+
+
+def plan_lines(plan: PlanAnswer) -> list[str]:
+    """The plan in lines."""
+    counts: dict[str, int] = {}
+    for one in plan.instances:
+        shown = f"by offer {one.offer} ({one.market})" + (
+            f", at {one.price} an hour, {one.estimate} each at least" if one.price else ""
+        )
+        counts[shown] = counts.get(shown, 0) + 1
+    lines = [f"{count} {'instance' if count == 1 else 'instances'} {shown}" for shown, count in counts.items()]
+    lines = lines or ["nothing would be ordered"]
+    return lines + ([f"together at least {plan.estimate}"] if plan.estimate else []) + list(plan.notes)
+
+
+async def end_instance(args: argparse.Namespace) -> int:
+    """Release an instance, and say how many jobs have to leave first."""
+    async with client(args) as hr:
+        answer = await hr.end_instance(args.instance)
+    leaving = f": {answer.running} jobs have to leave first" if answer.running else ""
+    print(as_json(answer) if args.json else f"{args.instance} is to end{leaving}")
+    return 0

@@ -1,0 +1,10 @@
+"""`python -m headrace.provisioner`: the service as a process."""
+
+from __future__ import annotations
+
+from headrace.bus.process import run_service
+from headrace.provisioner.service import PART
+from headrace.service.hosting import alone
+
+if __name__ == "__main__":
+    run_service("provisioner", alone(PART))

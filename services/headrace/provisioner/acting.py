@@ -1,0 +1,209 @@
+"""Performs what the ledger says is not yet done, one call for each instance at a time, and makes every answer a fact.
+
+Calls are named by the decider, which is asked only while this instance of the service leads and has read everything. A call whose
+answer is lost is made again, after a pause that doubles.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import structlog
+
+from headrace.contracts import facts as f
+from headrace.contracts.facts.levels import PROVISIONING
+from headrace.contracts.values.durations import SECOND
+from headrace.domain.placement.offers import closed_for, offers_of
+from headrace.provisioner.providers import NotAuthorized, Order, ProviderAway, Refusal
+from headrace.provisioner.reconcile import compare
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from headrace.domain.model.instances import Instance
+    from headrace.domain.state.state import State
+    from headrace.provisioner.decide import Call, Provisioner
+    from headrace.provisioner.providers import Provider
+
+LOOK_EVERY = 0.5
+RECONCILE_EVERY = 60.0
+RETRY_FIRST, RETRY_MAX = 1.0, 60.0
+ANSWERED = 10.0
+"""Seconds in which an answer becomes a fact; then the call is made again."""
+
+WITHIN = 120.0
+"""Seconds until a call without an answer is given up, and made again."""
+
+
+_log = structlog.get_logger("headrace.provisioner")
+
+
+class Acting:
+    """The calls of one service. `told`: wakes the decider. `login`: the environment of an instance's executor. `clock`: microseconds.
+
+    `arguments`: of executors, by provider.
+    """
+
+    def __init__(
+        self,
+        decider: Provisioner,
+        providers: Mapping[str, Provider],
+        login: Callable[[Instance], Awaitable[dict[str, str]]],
+        told: Callable[[], None],
+        clock: Callable[[], int],
+        installation: str,
+        arguments: Mapping[str, tuple[str, ...]],
+    ) -> None:
+        self._decider = decider
+        self._providers = providers
+        self._login = login
+        self._told = told
+        self._clock = clock
+        self._installation = installation
+        self._arguments = arguments
+        self._tasks: dict[Call, asyncio.Task[None]] = {}
+        self._pauses: dict[Call, tuple[float, float]] = {}
+        self._absent: dict[str, dict[str, int]] = {}
+        self.trouble: dict[str, str] = {}
+        """Provider to why it does not answer; those that answer are not in it."""
+        self.orphans_ended = 0
+        self.refusals = 0
+
+    async def run(self, leads: Callable[[], bool]) -> None:
+        """Act until cancelled, while `leads`."""
+        reconciled = 0.0
+        try:
+            while True:
+                now = asyncio.get_running_loop().time()
+                if leads():
+                    self._begin_calls(now)
+                    if now - reconciled >= RECONCILE_EVERY or not reconciled:
+                        reconciled = now
+                        await self.reconcile()
+                await asyncio.sleep(LOOK_EVERY)
+        finally:
+            for task in self._tasks.values():
+                task.cancel()
+            await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    def _begin_calls(self, now: float) -> None:
+        wanted = self._decider.calls
+        self._pauses = {call: pause for call, pause in self._pauses.items() if call in wanted}
+        for call in wanted:
+            if call not in self._tasks and self._pauses.get(call, (0.0, 0.0))[0] <= now:
+                task = self._tasks[call] = asyncio.ensure_future(self._call(call))
+                task.add_done_callback(lambda _, call=call: self._tasks.pop(call, None))  # type: ignore[misc]
+
+    async def _call(self, call: Call) -> None:
+        instance = self._state.instances.get(call.instance)
+        if instance is None:
+            return
+        try:
+            async with asyncio.timeout(WITHIN):
+                await (self._create(instance) if call.what == "create" else self._end(instance))
+            self.trouble.pop(instance.provider, None)
+            self._pauses[call] = asyncio.get_running_loop().time() + ANSWERED, RETRY_FIRST / 2
+        except (ProviderAway, TimeoutError) as error:
+            self._pause(call, instance.provider, error)
+        except Exception:  # noqa: BLE001 - one call that fails must not end the others
+            _log.exception("call_failed", what=call.what, instance=call.instance)
+            self._pause(call, instance.provider, None)
+
+    def _pause(self, call: Call, provider: str, error: Exception | None) -> None:
+        if error is not None:
+            what = "does not accept our credentials" if isinstance(error, NotAuthorized) else "does not answer"
+            self.trouble[provider] = f"{provider} {what}: {str(error) or 'no answer in time'}"
+            _log.warning("provider_away", provider=provider, instance=call.instance, reason=str(error))
+        pause = min(RETRY_MAX, 2 * self._pauses.get(call, (0.0, RETRY_FIRST / 2))[1])
+        self._pauses[call] = asyncio.get_running_loop().time() + pause, pause
+
+    @property
+    def _state(self) -> State:
+        return self._decider.state
+
+    async def _create(self, instance: Instance) -> None:
+        pool = self._state.pools.get(instance.pool)
+        burst = pool.document.burst if pool is not None else None
+        offer = next((one for one in offers_of(burst) if one.name == instance.offer), None) if burst is not None else None
+        if pool is None or burst is None or offer is None:
+            self._refused(instance, Refusal("INVALID", f"pool {instance.pool} has no offer {instance.offer} any more"))
+            return
+        labels = ",".join(f"{key}={value}" for key, value in sorted(pool.document.selector.items()))
+        arguments = ["run", "--name", instance.name, "--labels", labels, "--on-stop", "end"]
+        arguments += self._arguments.get(instance.provider, ())
+        if burst.node.cpus:
+            arguments += ["--cpus", str(burst.node.cpus)]
+        if burst.node.memory:
+            arguments += ["--memory", f"{burst.node.memory}MiB"]
+        boot = burst.boot // SECOND
+        arguments += ["--join-within", f"{2 * boot}s", "--orphan-after", f"{burst.orphan_after // SECOND}s"]
+        if burst.max_life:  # later than it is released, so that its jobs leave by their ladders
+            arguments += ["--max-life", f"{burst.max_life // SECOND + 2 * boot}s"]
+        environment = await self._login(instance)
+        order = Order(
+            instance.name,
+            instance.token,
+            self._installation,
+            instance.pool,
+            offer,
+            burst.node,
+            environment,
+            tuple(arguments),
+        )
+        answer = await self._providers[instance.provider].create(order)
+        if isinstance(answer, Refusal):
+            self._refused(instance, answer)
+        else:
+            self._tell(f.InstanceCreatedV1(instance=instance.name, provider_id=answer.provider_id, at=answer.at))
+
+    def _refused(self, instance: Instance, why: Refusal) -> None:
+        self.refusals += 1
+        until = self._clock() + closed_for(self._state.offers.get((instance.pool, instance.offer)))
+        _log.warning("refused", instance=instance.name, offer=instance.offer, code=why.code, reason=why.message)
+        self._tell(f.InstanceRefusedV1(instance=instance.name, code=why.code, message=why.message[:500], closed_until=until))
+
+    async def _end(self, instance: Instance) -> None:
+        at = await self._providers[instance.provider].end(instance.name, instance.provider_id)
+        cause = instance.released if instance.created_at else "never_made"
+        self._tell(f.InstanceEndedV1(instance=instance.name, provider_id=instance.provider_id, cause=cause, at=at))
+
+    async def reconcile(self) -> None:
+        """Compare each provider's list with the ledger, and end orphans."""
+        if self._state.terms.level < PROVISIONING:
+            return
+        for name, provider in self._providers.items():
+            try:
+                async with asyncio.timeout(WITHIN):
+                    listed, prices = await provider.list(), await provider.prices()
+            except (ProviderAway, TimeoutError) as error:
+                self.trouble[name] = f"{name} does not list its instances: {error}"
+                _log.warning("list_failed", provider=name, reason=str(error))
+                continue
+            self.trouble.pop(name, None)
+            found = compare(self._state, name, listed, self._absent.get(name, {}), self._clock())
+            self._absent[name] = found.absent
+            self._tell(*found.facts, *self._observed(name, prices))
+            for orphan in found.orphans:
+                try:
+                    await provider.end(orphan.instance, orphan.provider_id)
+                except ProviderAway as error:
+                    _log.warning("orphan_left", instance=orphan.instance, reason=str(error))
+                    continue
+                self.orphans_ended += 1
+                _log.warning("orphan_ended", instance=orphan.instance, provider_id=orphan.provider_id)
+                self._tell(f.InstanceOrphanEndedV1(provider=name, provider_id=orphan.provider_id, instance=orphan.instance))
+
+    def _observed(self, provider: str, prices: Mapping[str, int]) -> list[f.PriceObservedV1]:
+        return [
+            f.PriceObservedV1(pool=name, offer=offer.name, price=prices[offer.name], source=provider)
+            for name, pool in sorted(self._state.pools.items())
+            if pool.document.burst is not None and pool.document.burst.provider == provider
+            for offer in offers_of(pool.document.burst)
+            if offer.name in prices
+        ]
+
+    def _tell(self, *facts: f.AnyFact) -> None:
+        if facts:
+            self._decider.tell(*facts)
+            self._told()

@@ -1,0 +1,179 @@
+"""The provisioner on the bus: its decider in the service loop, the calls to providers, and requests of operators."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from typing import TYPE_CHECKING
+
+from headrace.archive import atomic_files
+from headrace.bus.log import LogUnavailable
+from headrace.bus.process import Service
+from headrace.bus.variables import LOCAL_JOBS, PASSWORD, URL, USER
+from headrace.contracts.facts import InstanceReleasedV1
+from headrace.contracts.facts.writers import GOVERNANCE, PROVISIONER
+from headrace.contracts.messages.burst import EndInstanceRequest, InstanceTokenRequest
+from headrace.contracts.messages.queries import Answer, ApplyAnswer, Change
+from headrace.contracts.messages.tokens import TokenAnswer
+from headrace.contracts.transport.codec import Malformed, decode, encode
+from headrace.contracts.transport.subjects import query
+from headrace.contracts.values.ids import is_token
+from headrace.provisioner.acting import Acting
+from headrace.provisioner.decide import Provisioner
+from headrace.provisioner.providers import ProviderAway
+from headrace.provisioner.providers.local import DIRECTORY, NODES, LocalProvider
+from headrace.provisioner.providers.local import NAME as LOCAL
+from headrace.service.answering import Handler, Refused
+from headrace.service.deciding import Deciding
+from headrace.service.fold import wall_clock
+from headrace.service.hosting import LedgerFollower, Part, Work
+from headrace.service.task_group import together
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from headrace.domain.model.instances import Instance
+    from headrace.health.health import Health
+
+LOGIN_WITHIN = 5.0
+
+
+async def prepare(service: Service, follower: LedgerFollower) -> Work:
+    deciding = Deciding(service, follower, PROVISIONER, Provisioner)
+    decider = deciding.decider
+    if not isinstance(decider, Provisioner):
+        raise TypeError("the calls are those of the provisioner")
+    directory, jobs = service.data / DIRECTORY, service.environment.get(LOCAL_JOBS, "")
+    installation = await asyncio.to_thread(installation_id, directory)
+    local = LocalProvider(directory / LOCAL, service.data / NODES, installation, why_not_local(jobs))
+    run_as = ("--run-as", jobs or "self", "--limits", "off")
+    acting = Acting(
+        decider, {LOCAL: local}, Logins(service).environment, deciding.wake, wall_clock, installation, {LOCAL: run_as}
+    )
+    show(service.health, acting, decider)
+    handlers = Requests(deciding, decider).handlers()
+
+    def leads() -> bool:
+        return deciding.caught_up.is_set() and deciding.leads
+
+    return lambda: together(deciding.run(handlers), acting.run(leads))
+
+
+PART = Part(prepare)
+
+
+def installation_id(directory: Path) -> str:
+    """The tag of this installation, made once; it lies outside of backups, so that a clone gets one of its own."""
+    path = directory / "installation"
+    directory.mkdir(0o700, parents=True, exist_ok=True)
+    if not path.exists():
+        atomic_files.write(path, secrets.token_hex(8).encode(), 0o600)
+    return path.read_text("ascii").strip()
+
+
+def why_not_local(jobs: str) -> str:
+    """Why jobs of local instances may not run on this machine; empty if they may. `jobs`: as whom they run."""
+    if jobs in ("own", "self"):
+        return ""
+    return "instances of provider local run only beside `headrace up`, on a machine that keeps jobs apart or trusts them"
+
+
+class Logins:
+    """Logins of instances: governance makes a node's token for each, good for what its pool promises."""
+
+    def __init__(self, service: Service) -> None:
+        self._connection = service.connection
+        self._url = service.environment.get(URL, "")
+
+    async def environment(self, instance: Instance) -> dict[str, str]:
+        """Variables of the instance's executor. Raises ProviderAway while governance does not answer."""
+        subject = query(GOVERNANCE, "instance-token", "default", PROVISIONER)
+        try:
+            message = await self._connection.ask(
+                subject, encode(InstanceTokenRequest(instance=instance.name)), within=LOGIN_WITHIN
+            )
+            answer = decode(message.data, Answer)
+            if answer.code:
+                raise ProviderAway(f"its login: {answer.error}")
+            token = decode(bytes(answer.body), TokenAnswer).token
+        except (LogUnavailable, Malformed) as error:
+            raise ProviderAway(f"its login: {error}") from None
+        return {URL: self._url, USER: f"node_{instance.name}", PASSWORD: token}
+
+
+class Requests:
+    """What operators ask, through the API: to end an instance."""
+
+    def __init__(self, deciding: Deciding, decider: Provisioner) -> None:
+        self._deciding = deciding
+        self._decider = decider
+
+    def handlers(self) -> dict[str, Handler]:
+        """Handlers by request, except `status`."""
+        return {"end": self.end}
+
+    async def end(self, tenant: str, user: str, payload: bytes) -> ApplyAnswer:
+        """Release an instance: its jobs leave by their ladders, then it is ended."""
+        request = decode(payload, EndInstanceRequest)
+        await self._deciding.caught_up.wait()
+        one = self._decider.state.instances.get(request.instance) if is_token(request.instance) else None
+        if one is None or not one.lives:
+            raise Refused(
+                "NOT_FOUND", f"no instance {request.instance[:80]!r} lives; `headrace burst list` shows those that do"
+            )
+        if not self._deciding.leads:
+            raise Refused("UNAVAILABLE", "this instance of the provisioner is a standby; try again")
+        if one.serves:
+            self._decider.tell(InstanceReleasedV1(instance=one.name, cause="operator", by=f"{tenant}.{user}"))
+            self._deciding.wake()
+        node = self._decider.state.nodes.get(one.name)
+        jobs = len({lease.job.key for lease in node.leases.values()}) if node is not None else 0
+        change = Change(kind="instance", name=one.name, action="delete" if one.serves else "keep")
+        return ApplyAnswer(changes=(change,), applied=True, running=jobs)
+
+
+def show(health: Health, acting: Acting, decider: Provisioner) -> None:
+    """Register the metrics: instances by stage, those that are late, closed offers, providers that are away."""
+    state, metrics = decider.state, health.metrics
+
+    def stages() -> dict[tuple[str, ...], float]:
+        found: dict[tuple[str, ...], float] = {}
+        for one in state.instances.values():
+            if one.lives:
+                found[one.pool, one.stage] = found.get((one.pool, one.stage), 0) + 1
+        return found
+
+    def closed_offers() -> dict[tuple[str, ...], float]:
+        now = wall_clock()
+        return {key: 1 for key, offer in state.offers.items() if offer.closed_until > now}
+
+    metrics.gauge("headrace_instances", "instances that live, by pool and stage", stages, "pool", "stage")
+
+    def late() -> dict[tuple[str, ...], float]:
+        now = wall_clock()
+        found: dict[tuple[str, ...], float] = {}
+        for one in state.instances.values():
+            pool = state.pools.get(one.pool)
+            burst = pool.document.burst if pool is not None else None
+            if (
+                one.lives
+                and one.created_at
+                and not one.joined_at
+                and burst is not None
+                and now > one.created_at + 2 * burst.boot
+            ):
+                found[(one.pool,)] = found.get((one.pool,), 0.0) + 1
+        return found
+
+    metrics.gauge("headrace_instances_late", "instances without a node after twice their pool's boot time", late, "pool")
+    metrics.gauge("headrace_offers_closed", "1 for an offer that is not used for now", closed_offers, "pool", "offer")
+    metrics.gauge(
+        "headrace_provider_away",
+        "1 while a provider does not answer, or does not accept our credentials",
+        lambda: {(name,): 1 for name in acting.trouble},
+        "provider",
+    )
+    metrics.counter(
+        "headrace_orphans_ended_total", "instances ended that the ledger did not know", lambda: acting.orphans_ended
+    )
+    metrics.counter("headrace_orders_refused_total", "orders that a provider has refused", lambda: acting.refusals)

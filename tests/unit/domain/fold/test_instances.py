@@ -1,0 +1,160 @@
+"""What facts of instances make true, and that a node that has left leaves nothing behind."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.contracts import facts as f
+from headrace.contracts.values.amounts import GPU
+from headrace.contracts.values.durations import HOUR, MINUTE
+from headrace.domain.snapshots.snapshot import copy_of, dump, load
+from tests.unit.domain.site import place
+from tests.unit.domain.snapshot import snapshot
+from tests.unit.provisioner.cloud import Cloud, order_of
+
+
+def test_an_order_a_creation_and_a_registration_are_one_instance():
+    site = Cloud()
+    (name,) = site.ordered()
+    site.wait(5)
+    site.made(name)
+    site.wait(5)
+    site.join(name)
+    one = site.state.instances[name]
+    assert (one.pool, one.offer, one.provider_id, one.stage) == ("cloud", "default", f"p/{name}", "joined")
+    assert (one.created_at - one.ordered_at, one.joined_at - one.created_at, one.emptied_at) == (5, 5, site.now)
+    assert site.pool.nodes.keys() == {name}
+
+
+def test_a_refusal_closes_the_offer_and_a_node_that_joins_opens_it():
+    site = Cloud()
+    (name,) = site.ordered()
+    site.refused(name, "QUOTA", MINUTE)
+    assert site.state.instances[name].stage == "refused"
+    offer = site.state.offers["cloud", "default"]
+    assert (offer.misses, offer.closed_until, offer.code) == (1, site.now + MINUTE, "QUOTA")
+
+    site.wait(MINUTE)
+    (other,) = [fact.instance for fact in site.decide()]
+    site.made(other)
+    site.join(other)
+    assert site.state.offers == {}
+
+
+def test_facts_that_come_too_late_change_nothing():
+    site = Cloud()
+    (name,) = site.ordered()
+    site.made(name)
+    before = snapshot(site.state)["instances"]
+    site.refused(name)
+    site.made(name)
+    site.say(order_of(name), by="provisioner")
+    site.say(f.InstanceCreatedV1(instance="cloud-x", provider_id="x", at=1), by="provisioner")
+    site.say(f.InstanceEndedV1(instance="cloud-x", cause="idle", at=1), by="provisioner")
+    site.say(f.InstanceReleasedV1(instance="cloud-x", cause="idle"), by="provisioner")
+    site.say(f.NodeRemovedV1(author="a.b", node="cloud-x"))
+    assert snapshot(site.state)["instances"] == before
+
+
+def test_an_idle_node_leaves_and_is_forgotten_when_its_instance_has_ended():
+    site = Cloud()
+    (name,) = site.joined()
+    capacity = dict(site.pool.known)
+    site.say(f.InstanceReleasedV1(instance=name, cause="idle"), by="provisioner")
+    assert site.state.nodes[name].cordoned == "its instance is to end: idle"
+    site.say(f.InstanceEndedV1(instance=name, provider_id=f"p/{name}", cause="idle", at=site.now), by="provisioner")
+    assert (site.state.instances[name].stage, site.state.nodes, site.pool.nodes, site.state.leaving) == ("ended", {}, {}, {})
+    assert site.pool.known == capacity, "what the pool may still create counts"
+
+
+def test_a_job_that_came_first_keeps_an_idle_node():
+    site = Cloud()
+    (name,) = site.joined()
+    site.run("a", place(name, 0), pool="cloud")
+    site.say(f.InstanceReleasedV1(instance=name, cause="idle"), by="provisioner")
+    assert (site.state.instances[name].stage, site.state.nodes[name].cordoned) == ("joined", "")
+
+
+def test_what_runs_on_a_node_that_has_to_go_is_drained():
+    site = Cloud()
+    (name,) = site.joined()
+    site.run("a", place(name, 0), pool="cloud")
+    site.say(f.InstanceReleasedV1(instance=name, cause="operator", by="default.ann"), by="provisioner")
+    node = site.state.nodes[name]
+    assert (node.draining, node.cordoned_by, list(site.state.draining)) == (True, "default.ann", [name])
+
+
+def test_an_instance_that_ends_under_a_lease_is_forgotten_once_the_lease_is_revoked():
+    site = Cloud()
+    (name,) = site.joined()
+    job = site.run("a", place(name, 0), pool="cloud")
+    site.say(f.InstanceEndedV1(instance=name, cause="vanished", at=site.now), by="provisioner")
+    node = site.state.nodes[name]
+    assert (node.status, [lease.empty for lease in node.leases.values()]) == ("lost", [True])
+
+    site.say(f.LeaseRevokedV1(job=job.key, attempt=1, rank=0, cause="confirmed_empty"), by="allocator")
+    assert (name in site.state.nodes, site.pool.nodes, site.pool.use.get(GPU, 0)) == (False, {}, 0)
+
+
+def test_a_grant_that_was_on_its_way_to_a_node_that_is_gone_has_no_effect():
+    site = Cloud()
+    (name,) = site.joined()
+    job = site.admit("a")
+    site.say(f.InstanceEndedV1(instance=name, cause="vanished", at=site.now), by="provisioner")
+    site.grant(job, place(name, 0), pool="cloud")
+    assert (job.state, job.leases) == ("pending", {})
+
+
+@pytest.mark.parametrize("cause", ["boot_failed", "no_answer", "mismatch"])
+def test_an_offer_whose_instances_do_not_join_is_closed(cause):
+    site = Cloud()
+    (name,) = site.ordered()
+    site.made(name)
+    site.say(f.InstanceReleasedV1(instance=name, cause=cause, closed_until=site.now + MINUTE), by="provisioner")
+    offer = site.state.offers["cloud", "default"]
+    assert (offer.misses, offer.closed_until, offer.code) == (1, site.now + MINUTE, cause.upper())
+
+
+def test_a_node_that_never_ran_anything_closes_its_pool_for_growth():
+    site = Cloud()
+    (name,) = site.joined()
+    site.say(f.InstanceReleasedV1(instance=name, cause="unused", closed_until=site.now + HOUR), by="provisioner")
+    growth = site.state.terms.growths["cloud"]
+    assert (growth.misses, growth.closed_until) == (1, site.now + HOUR)
+
+
+def test_a_removed_node_is_forgotten_with_all_that_was_known_of_it():
+    site = Cloud()
+    site.node("n9")
+    site.say(f.NodeApprovedV1(author="a.b", node="n9", labels={"pool": "hall"}, gpus=2, isolation="hardware"))
+    site.say(f.NodeRemovedV1(author="a.b", node="n9"))
+    state = site.state
+    assert ("n9" in state.nodes, "n9" in state.approvals, "n9" in state.terms.executors) == (False, False, False)
+    assert state.pools["hall"].known.get(GPU, 0) == 0
+
+
+def test_a_notice_is_kept_with_its_deadline():
+    site = Cloud()
+    (name,) = site.joined()
+    notice = f.InstanceInterruptedV1(node=name, kind="spot", deadline=site.now + MINUTE, at=site.now)
+    site.say(notice, by=f"node.{name}")
+    one = site.state.instances[name]
+    assert (one.interrupted, one.deadline) == ("spot", site.now + MINUTE)
+
+
+def test_an_observed_price_is_kept():
+    site = Cloud()
+    site.say(f.PriceObservedV1(pool="cloud", offer="default", price=7, source="local"), by="provisioner")
+    site.say(f.InstanceOrphanEndedV1(provider="local", provider_id="p", instance="cloud-x"), by="provisioner")
+    assert [(key, offer.price, offer.code) for key, offer in site.state.offers.items()] == [(("cloud", "default"), 7, "")]
+
+
+def test_instances_survive_snapshots_and_are_forgotten_an_hour_after_their_end():
+    site = Cloud()
+    (name,) = site.ordered()
+    site.refused(name)
+    for state in (copy_of(site.state), load(dump(site.state))):
+        assert snapshot(state) == snapshot(site.state)
+    site.wait(HOUR + 1)
+    site.say(order_of("cloud-next"), by="provisioner")
+    assert list(site.state.instances) == ["cloud-next"]

@@ -1,0 +1,51 @@
+"""An instance ends by itself, whatever becomes of the control plane."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.node_executor.self_end import Limits, Notice, SelfEnd, notice_in
+
+THERE = {"answered": True, "connected": True, "running": 0}
+LIMITS = Limits(join_within=60, orphan_after=1_800, max_life=86_400)
+
+
+def test_an_instance_that_has_not_joined_in_time_ends():
+    ends = SelfEnd(LIMITS, 100)
+    away = {"answered": False, "connected": True, "running": 0}
+    assert [ends.due(moment, **away) for moment in (100, 159, 160)] == ["", "", "it has not joined within 60 s"]
+
+
+def test_an_instance_without_bus_and_without_jobs_ends_after_a_while():
+    ends = SelfEnd(LIMITS, 0)
+    alone = {"answered": True, "connected": False, "running": 0}
+    assert ends.due(50, **THERE) == ""
+    assert [ends.due(moment, **alone) for moment in (51, 1_849, 1_850)] == [
+        *("", "", "it has heard nothing of the installation and run no job for 1800 s"),
+    ]
+
+
+@pytest.mark.parametrize("needed", [{"connected": True, "running": 0}, {"connected": False, "running": 1}])
+def test_the_bus_or_a_job_keeps_it(needed):
+    ends = SelfEnd(LIMITS, 0)
+    assert [ends.due(moment, answered=True, **needed) for moment in (0, 1_800, 80_000)] == ["", "", ""]
+
+
+def test_at_its_greatest_age_it_ends_whatever_runs():
+    ends = SelfEnd(LIMITS, 0)
+    assert ends.due(86_399, answered=True, connected=True, running=3) == ""
+    assert ends.due(86_400, answered=True, connected=True, running=3) == "it has reached its greatest age of 86400 s"
+
+
+def test_a_machine_without_limits_never_ends():
+    ends = SelfEnd(Limits(), 0)
+    assert [ends.due(10**9, answered=answered, connected=False, running=0) for answered in (True, False)] == ["", ""]
+
+
+def test_a_notice_is_read_once_it_is_whole(tmp_path):
+    path = tmp_path / "notice.json"
+    assert notice_in(str(path)) is None
+    path.write_text('{"kind": "spot", ')
+    assert notice_in(str(path)) is None
+    path.write_text('{"kind": "spot", "deadline": 5, "more": 1}')
+    assert notice_in(str(path)) == Notice(kind="spot", deadline=5)
