@@ -300,7 +300,8 @@ def node_views(state: State, heard: Mapping[str, int], tenant: str) -> Iterator[
             yield node_view(state, node, heard.get(name, 0), tenant)
 
 
-def _node_state(state: State, node: NodeState) -> str:
+def node_state(state: State, node: NodeState) -> str:
+    """State of a node for people: `ready`, `cordoned`, `draining` and so on."""
     if node.name in state.excluded:
         return "excluded"
     approval = state.approvals.get(node.name)
@@ -318,7 +319,7 @@ def node_view(state: State, node: NodeState, heard: int, tenant: str) -> NodeVie
     return NodeView(
         name=node.name,
         pool=node.pool,
-        state=_node_state(state, node),
+        state=node_state(state, node),
         labels=node.labels,
         model=node.model,
         gpus=len(node.devices),

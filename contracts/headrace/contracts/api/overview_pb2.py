@@ -29,7 +29,7 @@ from headrace.contracts.api import pools_pb2 as headrace_dot_v1_dot_pools__pb2
 from headrace.contracts.api import queues_pb2 as headrace_dot_v1_dot_queues__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1aheadrace/v1/overview.proto\x12\x0bheadrace.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17headrace/v1/pools.proto\x1a\x18headrace/v1/queues.proto\"&\n\x12GetOverviewRequest\x12\x10\n\x02\x61t\x18\x01 \x01(\tB\x04\xe2\x41\x01\x01\"+\n\x14WatchOverviewRequest\x12\x13\n\x05since\x18\x01 \x01(\tB\x04\xe2\x41\x01\x01\"\xf5\x02\n\x08Overview\x12\x10\n\x08sequence\x18\x01 \x01(\t\x12(\n\x04time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0b\n\x03tip\x18\x03 \x01(\t\x12 \n\x05pools\x18\x04 \x03(\x0b\x32\x11.headrace.v1.Pool\x12\"\n\x06queues\x18\x05 \x03(\x0b\x32\x12.headrace.v1.Queue\x12\'\n\x05nodes\x18\x06 \x01(\x0b\x32\x18.headrace.v1.NodeColumns\x12+\n\x07\x64\x65vices\x18\x07 \x01(\x0b\x32\x1a.headrace.v1.DeviceColumns\x12(\n\x07holders\x18\x08 \x03(\x0b\x32\x17.headrace.v1.HoldingJob\x12-\n\x04jobs\x18\t \x03(\x0b\x32\x1f.headrace.v1.Overview.JobsEntry\x1a+\n\tJobsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"G\n\x0bNodeColumns\x12\x0c\n\x04name\x18\x01 \x03(\t\x12\x0c\n\x04pool\x18\x02 \x03(\t\x12\r\n\x05state\x18\x03 \x03(\t\x12\r\n\x05model\x18\x04 \x03(\t\"\x81\x01\n\rDeviceColumns\x12\x0c\n\x04node\x18\x01 \x03(\x05\x12\x0c\n\x04name\x18\x02 \x03(\t\x12\x0c\n\x04used\x18\x03 \x03(\x05\x12\x0c\n\x04kept\x18\x04 \x03(\x05\x12\r\n\x05unfit\x18\x05 \x03(\t\x12)\n\x06shares\x18\x06 \x01(\x0b\x32\x19.headrace.v1.ShareColumns\"Y\n\x0cShareColumns\x12\x0e\n\x06\x64\x65vice\x18\x01 \x03(\x05\x12\x0e\n\x06holder\x18\x02 \x03(\x05\x12\r\n\x05units\x18\x03 \x03(\x05\x12\x0b\n\x03mig\x18\x04 \x03(\t\x12\r\n\x05start\x18\x05 \x03(\x05\"\xb0\x01\n\nHoldingJob\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x14\n\x0c\x64isplay_name\x18\x02 \x01(\t\x12\x0e\n\x06tenant\x18\x03 \x01(\t\x12\x0c\n\x04user\x18\x04 \x01(\t\x12\r\n\x05queue\x18\x05 \x01(\t\x12\r\n\x05state\x18\x06 \x01(\t\x12.\n\nsince_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0bpreemptible\x18\x08 \x01(\x08\"\xb3\x01\n\x0eOverviewChange\x12\x10\n\x08sequence\x18\x01 \x01(\t\x12(\n\x04time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\'\n\x08overview\x18\x03 \x01(\x0b\x32\x15.headrace.v1.Overview\x12*\n\x06\x65vents\x18\x04 \x03(\x0b\x32\x1a.headrace.v1.OverviewEvent\x12\x10\n\x08left_out\x18\x05 \x01(\x05\"\xa0\x01\n\rOverviewEvent\x12\x10\n\x08sequence\x18\x01 \x01(\t\x12\x0e\n\x06number\x18\x02 \x01(\x05\x12(\n\x04time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\n\n\x02\x62y\x18\x04 \x01(\t\x12\x0c\n\x04type\x18\x05 \x01(\t\x12\r\n\x05\x61\x62out\x18\x06 \x01(\t\x12\x0c\n\x04text\x18\x07 \x01(\t\x12\x0c\n\x04rule\x18\x08 \x01(\t2\xd7\x01\n\tOverviews\x12[\n\x0bGetOverview\x12\x1f.headrace.v1.GetOverviewRequest\x1a\x15.headrace.v1.Overview\"\x14\x82\xd3\xe4\x93\x02\x0e\x12\x0c/v1/overview\x12m\n\rWatchOverview\x12!.headrace.v1.WatchOverviewRequest\x1a\x1b.headrace.v1.OverviewChange\"\x1a\x82\xd3\xe4\x93\x02\x14\x12\x12/v1/overview:watch0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1aheadrace/v1/overview.proto\x12\x0bheadrace.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17headrace/v1/pools.proto\x1a\x18headrace/v1/queues.proto\"&\n\x12GetOverviewRequest\x12\x10\n\x02\x61t\x18\x01 \x01(\tB\x04\xe2\x41\x01\x01\"+\n\x14WatchOverviewRequest\x12\x13\n\x05since\x18\x01 \x01(\tB\x04\xe2\x41\x01\x01\"\x9c\x02\n\x08Overview\x12\x10\n\x08sequence\x18\x01 \x01(\t\x12(\n\x04time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0b\n\x03tip\x18\x03 \x01(\t\x12 \n\x05pools\x18\x04 \x03(\x0b\x32\x11.headrace.v1.Pool\x12\"\n\x06queues\x18\x05 \x03(\x0b\x32\x12.headrace.v1.Queue\x12\'\n\x05nodes\x18\x06 \x01(\x0b\x32\x18.headrace.v1.NodeColumns\x12+\n\x07\x64\x65vices\x18\x07 \x01(\x0b\x32\x1a.headrace.v1.DeviceColumns\x12+\n\x07holders\x18\x08 \x01(\x0b\x32\x1a.headrace.v1.HolderColumns\"G\n\x0bNodeColumns\x12\x0c\n\x04name\x18\x01 \x03(\t\x12\x0c\n\x04pool\x18\x02 \x03(\t\x12\r\n\x05state\x18\x03 \x03(\t\x12\r\n\x05model\x18\x04 \x03(\t\"\x81\x01\n\rDeviceColumns\x12\x0c\n\x04node\x18\x01 \x03(\x05\x12\x0c\n\x04name\x18\x02 \x03(\t\x12\x0c\n\x04used\x18\x03 \x03(\x05\x12\x0c\n\x04kept\x18\x04 \x03(\x05\x12\r\n\x05unfit\x18\x05 \x03(\t\x12)\n\x06shares\x18\x06 \x01(\x0b\x32\x19.headrace.v1.ShareColumns\"Y\n\x0cShareColumns\x12\x0e\n\x06\x64\x65vice\x18\x01 \x03(\x05\x12\x0e\n\x06holder\x18\x02 \x03(\x05\x12\r\n\x05units\x18\x03 \x03(\x05\x12\x0b\n\x03mig\x18\x04 \x03(\t\x12\r\n\x05start\x18\x05 \x03(\x05\"|\n\rHolderColumns\x12\n\n\x02id\x18\x01 \x03(\t\x12\x14\n\x0c\x64isplay_name\x18\x02 \x03(\t\x12\x0e\n\x06tenant\x18\x03 \x03(\t\x12\x0c\n\x04user\x18\x04 \x03(\t\x12\r\n\x05queue\x18\x05 \x03(\t\x12\r\n\x05state\x18\x06 \x03(\t\x12\r\n\x05since\x18\x07 \x03(\x03\"\xb3\x01\n\x0eOverviewChange\x12\x10\n\x08sequence\x18\x01 \x01(\t\x12(\n\x04time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\'\n\x08overview\x18\x03 \x01(\x0b\x32\x15.headrace.v1.Overview\x12*\n\x06\x65vents\x18\x04 \x03(\x0b\x32\x1a.headrace.v1.OverviewEvent\x12\x10\n\x08left_out\x18\x05 \x01(\x05\"\xa0\x01\n\rOverviewEvent\x12\x10\n\x08sequence\x18\x01 \x01(\t\x12\x0e\n\x06number\x18\x02 \x01(\x05\x12(\n\x04time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\n\n\x02\x62y\x18\x04 \x01(\t\x12\x0c\n\x04type\x18\x05 \x01(\t\x12\r\n\x05\x61\x62out\x18\x06 \x01(\t\x12\x0c\n\x04text\x18\x07 \x01(\t\x12\x0c\n\x04rule\x18\x08 \x01(\t2\xd7\x01\n\tOverviews\x12[\n\x0bGetOverview\x12\x1f.headrace.v1.GetOverviewRequest\x1a\x15.headrace.v1.Overview\"\x14\x82\xd3\xe4\x93\x02\x0e\x12\x0c/v1/overview\x12m\n\rWatchOverview\x12!.headrace.v1.WatchOverviewRequest\x1a\x1b.headrace.v1.OverviewChange\"\x1a\x82\xd3\xe4\x93\x02\x14\x12\x12/v1/overview:watch0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,8 +40,6 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETOVERVIEWREQUEST'].fields_by_name['at']._serialized_options = b'\342A\001\001'
   _globals['_WATCHOVERVIEWREQUEST'].fields_by_name['since']._loaded_options = None
   _globals['_WATCHOVERVIEWREQUEST'].fields_by_name['since']._serialized_options = b'\342A\001\001'
-  _globals['_OVERVIEW_JOBSENTRY']._loaded_options = None
-  _globals['_OVERVIEW_JOBSENTRY']._serialized_options = b'8\001'
   _globals['_OVERVIEWS'].methods_by_name['GetOverview']._loaded_options = None
   _globals['_OVERVIEWS'].methods_by_name['GetOverview']._serialized_options = b'\202\323\344\223\002\016\022\014/v1/overview'
   _globals['_OVERVIEWS'].methods_by_name['WatchOverview']._loaded_options = None
@@ -51,21 +49,19 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_WATCHOVERVIEWREQUEST']._serialized_start=230
   _globals['_WATCHOVERVIEWREQUEST']._serialized_end=273
   _globals['_OVERVIEW']._serialized_start=276
-  _globals['_OVERVIEW']._serialized_end=649
-  _globals['_OVERVIEW_JOBSENTRY']._serialized_start=606
-  _globals['_OVERVIEW_JOBSENTRY']._serialized_end=649
-  _globals['_NODECOLUMNS']._serialized_start=651
-  _globals['_NODECOLUMNS']._serialized_end=722
-  _globals['_DEVICECOLUMNS']._serialized_start=725
-  _globals['_DEVICECOLUMNS']._serialized_end=854
-  _globals['_SHARECOLUMNS']._serialized_start=856
-  _globals['_SHARECOLUMNS']._serialized_end=945
-  _globals['_HOLDINGJOB']._serialized_start=948
-  _globals['_HOLDINGJOB']._serialized_end=1124
-  _globals['_OVERVIEWCHANGE']._serialized_start=1127
-  _globals['_OVERVIEWCHANGE']._serialized_end=1306
-  _globals['_OVERVIEWEVENT']._serialized_start=1309
-  _globals['_OVERVIEWEVENT']._serialized_end=1469
-  _globals['_OVERVIEWS']._serialized_start=1472
-  _globals['_OVERVIEWS']._serialized_end=1687
+  _globals['_OVERVIEW']._serialized_end=560
+  _globals['_NODECOLUMNS']._serialized_start=562
+  _globals['_NODECOLUMNS']._serialized_end=633
+  _globals['_DEVICECOLUMNS']._serialized_start=636
+  _globals['_DEVICECOLUMNS']._serialized_end=765
+  _globals['_SHARECOLUMNS']._serialized_start=767
+  _globals['_SHARECOLUMNS']._serialized_end=856
+  _globals['_HOLDERCOLUMNS']._serialized_start=858
+  _globals['_HOLDERCOLUMNS']._serialized_end=982
+  _globals['_OVERVIEWCHANGE']._serialized_start=985
+  _globals['_OVERVIEWCHANGE']._serialized_end=1164
+  _globals['_OVERVIEWEVENT']._serialized_start=1167
+  _globals['_OVERVIEWEVENT']._serialized_end=1327
+  _globals['_OVERVIEWS']._serialized_start=1330
+  _globals['_OVERVIEWS']._serialized_end=1545
 # @@protoc_insertion_point(module_scope)

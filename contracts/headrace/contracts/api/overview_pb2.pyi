@@ -26,14 +26,7 @@ class WatchOverviewRequest(_message.Message):
     def __init__(self, since: _Optional[str] = ...) -> None: ...
 
 class Overview(_message.Message):
-    __slots__ = ("sequence", "time", "tip", "pools", "queues", "nodes", "devices", "holders", "jobs")
-    class JobsEntry(_message.Message):
-        __slots__ = ("key", "value")
-        KEY_FIELD_NUMBER: _ClassVar[int]
-        VALUE_FIELD_NUMBER: _ClassVar[int]
-        key: str
-        value: int
-        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    __slots__ = ("sequence", "time", "tip", "pools", "queues", "nodes", "devices", "holders")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     TIME_FIELD_NUMBER: _ClassVar[int]
     TIP_FIELD_NUMBER: _ClassVar[int]
@@ -42,7 +35,6 @@ class Overview(_message.Message):
     NODES_FIELD_NUMBER: _ClassVar[int]
     DEVICES_FIELD_NUMBER: _ClassVar[int]
     HOLDERS_FIELD_NUMBER: _ClassVar[int]
-    JOBS_FIELD_NUMBER: _ClassVar[int]
     sequence: str
     time: _timestamp_pb2.Timestamp
     tip: str
@@ -50,9 +42,8 @@ class Overview(_message.Message):
     queues: _containers.RepeatedCompositeFieldContainer[_queues_pb2.Queue]
     nodes: NodeColumns
     devices: DeviceColumns
-    holders: _containers.RepeatedCompositeFieldContainer[HoldingJob]
-    jobs: _containers.ScalarMap[str, int]
-    def __init__(self, sequence: _Optional[str] = ..., time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., tip: _Optional[str] = ..., pools: _Optional[_Iterable[_Union[_pools_pb2.Pool, _Mapping]]] = ..., queues: _Optional[_Iterable[_Union[_queues_pb2.Queue, _Mapping]]] = ..., nodes: _Optional[_Union[NodeColumns, _Mapping]] = ..., devices: _Optional[_Union[DeviceColumns, _Mapping]] = ..., holders: _Optional[_Iterable[_Union[HoldingJob, _Mapping]]] = ..., jobs: _Optional[_Mapping[str, int]] = ...) -> None: ...
+    holders: HolderColumns
+    def __init__(self, sequence: _Optional[str] = ..., time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., tip: _Optional[str] = ..., pools: _Optional[_Iterable[_Union[_pools_pb2.Pool, _Mapping]]] = ..., queues: _Optional[_Iterable[_Union[_queues_pb2.Queue, _Mapping]]] = ..., nodes: _Optional[_Union[NodeColumns, _Mapping]] = ..., devices: _Optional[_Union[DeviceColumns, _Mapping]] = ..., holders: _Optional[_Union[HolderColumns, _Mapping]] = ...) -> None: ...
 
 class NodeColumns(_message.Message):
     __slots__ = ("name", "pool", "state", "model")
@@ -96,25 +87,23 @@ class ShareColumns(_message.Message):
     start: _containers.RepeatedScalarFieldContainer[int]
     def __init__(self, device: _Optional[_Iterable[int]] = ..., holder: _Optional[_Iterable[int]] = ..., units: _Optional[_Iterable[int]] = ..., mig: _Optional[_Iterable[str]] = ..., start: _Optional[_Iterable[int]] = ...) -> None: ...
 
-class HoldingJob(_message.Message):
-    __slots__ = ("job", "display_name", "tenant", "user", "queue", "state", "since_time", "preemptible")
-    JOB_FIELD_NUMBER: _ClassVar[int]
+class HolderColumns(_message.Message):
+    __slots__ = ("id", "display_name", "tenant", "user", "queue", "state", "since")
+    ID_FIELD_NUMBER: _ClassVar[int]
     DISPLAY_NAME_FIELD_NUMBER: _ClassVar[int]
     TENANT_FIELD_NUMBER: _ClassVar[int]
     USER_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
-    SINCE_TIME_FIELD_NUMBER: _ClassVar[int]
-    PREEMPTIBLE_FIELD_NUMBER: _ClassVar[int]
-    job: str
-    display_name: str
-    tenant: str
-    user: str
-    queue: str
-    state: str
-    since_time: _timestamp_pb2.Timestamp
-    preemptible: bool
-    def __init__(self, job: _Optional[str] = ..., display_name: _Optional[str] = ..., tenant: _Optional[str] = ..., user: _Optional[str] = ..., queue: _Optional[str] = ..., state: _Optional[str] = ..., since_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., preemptible: _Optional[bool] = ...) -> None: ...
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    id: _containers.RepeatedScalarFieldContainer[str]
+    display_name: _containers.RepeatedScalarFieldContainer[str]
+    tenant: _containers.RepeatedScalarFieldContainer[str]
+    user: _containers.RepeatedScalarFieldContainer[str]
+    queue: _containers.RepeatedScalarFieldContainer[str]
+    state: _containers.RepeatedScalarFieldContainer[str]
+    since: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, id: _Optional[_Iterable[str]] = ..., display_name: _Optional[_Iterable[str]] = ..., tenant: _Optional[_Iterable[str]] = ..., user: _Optional[_Iterable[str]] = ..., queue: _Optional[_Iterable[str]] = ..., state: _Optional[_Iterable[str]] = ..., since: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class OverviewChange(_message.Message):
     __slots__ = ("sequence", "time", "overview", "events", "left_out")

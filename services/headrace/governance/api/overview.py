@@ -9,19 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.bus.log import LogError
 from headrace.contracts.api import overview_pb2 as pb
 from headrace.contracts.transport.codec import Malformed, decode_record
 from headrace.contracts.values.amounts import GPU_UNITS
-from headrace.contracts.values.ids import split_job_key
+from headrace.contracts.values.durations import SECOND
 from headrace.governance.api import queues
 from headrace.governance.api.errors import invalid
 from headrace.governance.api.history import point_in
 from headrace.governance.api.messages import moment, sequence_of
-from headrace.governance.api.names import job_name
 from headrace.governance.api.resource_kinds import KINDS, everything, message_of
 from headrace.governance.api.watch_limits import WatchLimits
 from headrace.service.answering import Refused
@@ -29,7 +27,7 @@ from headrace.service.records import page
 from headrace.views.audit_lines import lines_of
 from headrace.views.job_index import queue_counts
 from headrace.views.pseudonyms import name as shown_name
-from headrace.views.tenant_views import node_view, state_of
+from headrace.views.tenant_views import node_state, state_of
 from headrace.views.visibility import ALL_TENANTS, sees_node
 
 if TYPE_CHECKING:
@@ -167,58 +165,59 @@ def overview_of(state: State, lines: Mapping[Queue, QueueCounts], tenant: str, n
     for owner in owners:
         overview.queues.extend(queues.messages(state, lines, owner, now))
     nodes = [state.nodes[name] for name in sorted(state.nodes) if sees_node(state, tenant, state.nodes[name])]
-    _fill_nodes(overview.nodes, nodes, state, tenant)
+    _fill_nodes(overview.nodes, nodes, state)
     _fill_devices(overview, nodes, state, tenant)
-    own = (job for job in state.jobs.values() if tenant in (ALL_TENANTS, job.tenant))
-    for name, count in Counter(map(state_of, own)).items():
-        overview.jobs[name] = count
     return overview
 
 
-def _fill_nodes(columns: pb.NodeColumns, nodes: list[NodeState], state: State, tenant: str) -> None:
-    for node in nodes:
-        columns.name.append(node.name)
-        columns.pool.append(node.pool)
-        columns.state.append(node_view(state, node, 0, tenant).state)
-        columns.model.append(node.model)
+def _fill_nodes(columns: pb.NodeColumns, nodes: list[NodeState], state: State) -> None:
+    columns.name.extend([node.name for node in nodes])
+    columns.pool.extend([node.pool for node in nodes])
+    columns.state.extend([node_state(state, node) for node in nodes])
+    columns.model.extend([node.model for node in nodes])
 
 
 def _fill_devices(overview: pb.Overview, nodes: list[NodeState], state: State, tenant: str) -> None:
     """Devices, and the shares of jobs that the tenant may see; the rest of what is used belongs to others."""
-    columns, shares = overview.devices, overview.devices.shares
-    indexes: dict[str, int] = {}
-    for number, node in enumerate(nodes):
-        places = {}
-        for device in node.devices:
-            places[device.name] = len(columns.node)
-            columns.node.append(number)
-            columns.name.append(device.name)
-            columns.used.append(GPU_UNITS - device.unheld)
-            columns.kept.append(device.unheld - device.unused)
-            columns.unfit.append(device.unfit)
-        for lease in node.leases.values():
-            if lease.suspended_at or tenant not in (ALL_TENANTS, lease.job.tenant):
-                continue
-            holder = indexes.setdefault(lease.job.key, len(indexes))
-            if holder == len(overview.holders):
-                overview.holders.append(_holder(state, lease.job))
-            for share in lease.devices:
-                shares.device.append(places[share.device])
-                shares.holder.append(holder)
-                shares.units.append(share.units)
-                shares.mig.append(share.mig)
-                shares.start.append(share.start)
-
-
-def _holder(state: State, job: JobRecord) -> pb.HoldingJob:
-    tenant, user, _ = split_job_key(job.key)
-    return pb.HoldingJob(
-        job=job_name(job.key),
-        display_name=job.name,
-        tenant=tenant,
-        user=shown_name(state, tenant, user),
-        queue=job.queue,
-        state=state_of(job),
-        since_time=moment(min(lease.granted_at for lease in job.leases.values())),
-        preemptible=job.preemptible,
+    columns = overview.devices
+    devices = [device for node in nodes for device in node.devices]
+    columns.node.extend([number for number, node in enumerate(nodes) for _ in node.devices])
+    columns.name.extend([device.name for device in devices])
+    unheld = [device.unheld if device.is_apart else device.free for device in devices]
+    columns.used.extend([GPU_UNITS - units for units in unheld])
+    columns.kept.extend(
+        [units - device.unused if device.nominated or device.kept else 0 for device, units in zip(devices, unheld, strict=True)]
     )
+    columns.unfit.extend([device.unfit for device in devices])
+    holders: dict[str, JobRecord] = {}
+    indexes: dict[str, int] = {}
+    shares: list[tuple[int, int, int, str, int]] = []
+    first = 0
+    for node in nodes:
+        places = {device.name: number for number, device in enumerate(node.devices, first)} if node.leases else {}
+        first += len(node.devices)
+        for lease in node.leases.values():
+            job = lease.job
+            if lease.suspended_at or tenant not in (ALL_TENANTS, job.tenant):
+                continue
+            holders[job.key] = job
+            index = indexes.setdefault(job.key, len(indexes))
+            shares += [(places[share.device], index, share.units, share.mig, share.start) for share in lease.devices]
+    if shares:
+        held = columns.shares
+        for column, values in zip(
+            (held.device, held.holder, held.units, held.mig, held.start), zip(*shares, strict=True), strict=True
+        ):
+            column.extend(values)  # type: ignore[attr-defined]  # the columns have different types
+    _fill_holders(overview.holders, holders, state)
+
+
+def _fill_holders(columns: pb.HolderColumns, jobs: dict[str, JobRecord], state: State) -> None:
+    keys = [key.split(".") for key in jobs]
+    columns.id.extend([job_id for _, _, job_id in keys])
+    columns.display_name.extend([job.name for job in jobs.values()])
+    columns.tenant.extend([tenant for tenant, _, _ in keys])
+    columns.user.extend([shown_name(state, tenant, user) for tenant, user, _ in keys])
+    columns.queue.extend([job.queue for job in jobs.values()])
+    columns.state.extend([state_of(job) for job in jobs.values()])
+    columns.since.extend([next(iter(job.leases.values())).granted_at // SECOND for job in jobs.values()])

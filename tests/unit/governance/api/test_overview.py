@@ -61,11 +61,15 @@ def test_the_provider_sees_every_device_and_who_holds_it(shared) -> None:
         "mig": [""] * 4,
         "start": [0] * 4,
     }
-    assert [(one["tenant"], one["user"], one["queue"], one["state"]) for one in found["holders"]] == [
-        ("acme", "ann", "dev/three", "running"),
-        ("other", "eve", "dev/one", "running"),
-    ]
-    assert found["jobs"] == {"running": "2", "pending": "1"}
+    assert found["holders"] == {
+        "id": [key.split(".")[2] for key in (shared.own, shared.strange)],
+        "display_name": [""] * 2,
+        "tenant": ["acme", "other"],
+        "user": ["ann", "eve"],
+        "queue": ["dev/three", "dev/one"],
+        "state": ["running"] * 2,
+        "since": ["0"] * 2,
+    }
     assert [queue["name"] for queue in found["queues"]] == [
         "tenants/acme/queues/dev/one",
         "tenants/acme/queues/dev/three",
@@ -77,8 +81,7 @@ def test_a_tenant_sees_what_others_use_only_as_a_sum_by_device(shared) -> None:
     found = overview(shared, "acme")
     assert found["devices"]["used"] == [0] * 4 + [GPU_UNITS] * 4 + [0] * 6
     assert found["devices"]["shares"]["device"] == [4, 5, 6]
-    assert [one["user"] for one in found["holders"]] == ["ann"]
-    assert found["jobs"] == {"running": "1", "pending": "1"}
+    assert found["holders"]["user"] == ["ann"]
     text = str(found)
     assert "other" not in text
     assert "eve" not in text
@@ -90,7 +93,7 @@ def test_what_is_unfit_or_was_given_back_is_shown_so(shared) -> None:
     found = overview(shared, "")
     assert found["devices"]["used"][4:8] == [0, 0, 0, GPU_UNITS]
     assert found["devices"]["unfit"] == [""] * 13 + ["XID 79"]
-    assert len(found["holders"]) == 1
+    assert found["holders"]["user"] == ["eve"]
 
 
 class Backend(SimpleNamespace):

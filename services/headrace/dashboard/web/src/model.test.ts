@@ -8,8 +8,8 @@ const overview: Overview = {
   time: "2026-11-26T12:00:00Z",
   pools: [{ name: "pools/hall", keys: [{ key: "gpu", capacity: "3", used: "1.5", free: "1", kept: "0", unusable: "0.5" }] }],
   queues: [
-    { name: "tenants/acme/queues/dev/half", policy: "dev", profile: "half", pending: 2, running: 1, scopes: [{ key: "gpu", used: "0.5", reservation: "1", borrowed: "0" }] },
-    { name: "tenants/acme/queues/dev/one", policy: "dev", profile: "one", pending: 3, scopes: [{ key: "gpu", used: "0.5", reservation: "1", borrowed: "0" }] },
+    { name: "tenants/acme/queues/dev/half", policy: "dev", profile: "half", pending: "2", running: "1", scopes: [{ key: "gpu", used: "0.5", reservation: "1", borrowed: "0" }] },
+    { name: "tenants/acme/queues/dev/one", policy: "dev", profile: "one", pending: "3", scopes: [{ key: "gpu", used: "0.5", reservation: "1", borrowed: "0" }] },
   ],
   nodes: { name: ["n1", "n2"], pool: ["hall", ""], state: ["ready", "lost"], model: ["A100", "A100"] },
   devices: {
@@ -20,8 +20,7 @@ const overview: Overview = {
     unfit: ["", "", "XID 79"],
     shares: { device: [1], holder: [0], units: [UNITS / 2], mig: [""], start: [0] },
   },
-  holders: [{ job: "tenants/acme/jobs/01jd3v8k5w2m4x6z8b0c2e4g6h", tenant: "acme", user: "ann", queue: "dev/half", state: "running" }],
-  jobs: { running: "1", pending: "5" },
+  holders: { id: ["01jd3v8k5w2m4x6z8b0c2e4g6h"], display_name: [""], tenant: ["acme"], user: ["ann"], queue: ["dev/half"], state: ["running"], since: ["5"] },
 };
 
 describe("amounts", () => {
@@ -59,7 +58,7 @@ describe("the model of an overview", () => {
     expect(model.pools[0]?.nodes[0]?.devices.map((device) => device.shares.map((share) => share.holder.user))).toEqual([[], ["ann"]]);
   });
   it("is empty for an installation without anything", () => {
-    expect(modelOf({ sequence: "1" })).toEqual({ sequence: 1, time: "", pools: [], policies: [], jobs: {}, gpus: 0, used: 0 });
+    expect(modelOf({ sequence: "1" })).toEqual({ sequence: 1, time: "", pools: [], policies: [], running: 0, pending: 0, gpus: 0, used: 0 });
   });
 });
 

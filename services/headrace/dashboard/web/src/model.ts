@@ -1,11 +1,22 @@
 // What is drawn, computed from an overview. Pure.
 
-import type { Holder, Overview, Pool, Queue } from "./types";
+import type { Overview, Pool, Queue } from "./types";
 
 export const UNITS = 126_000; // of one GPU (R1)
 
 /** Hues that people with the usual kinds of colour blindness tell apart; further policies reuse them with another pattern. */
 export const HUES = ["#4c9aff", "#ffb454", "#3fb68b", "#d874c8", "#e8d44d", "#f0764f", "#7ad0e8", "#9d8cff"];
+
+/** A job that holds devices. */
+export interface Holder {
+  id: string;
+  name: string;
+  tenant: string;
+  user: string;
+  queue: string;
+  state: string;
+  since: number;
+}
 
 export interface Share {
   holder: Holder;
@@ -65,7 +76,8 @@ export interface Model {
   time: string;
   pools: PoolUse[];
   policies: PolicyUse[];
-  jobs: Record<string, number>;
+  running: number;
+  pending: number;
   gpus: number;
   used: number;
 }
@@ -124,11 +136,24 @@ function policiesOf(overview: Overview): Map<string, PolicyUse> {
       };
       found.set(key, use);
     }
-    use.pending += queue.pending ?? 0;
-    use.running += queue.running ?? 0;
+    use.pending += Number(queue.pending ?? 0);
+    use.running += Number(queue.running ?? 0);
     use.queues.push(queue);
   }
   return found;
+}
+
+function holdersOf(overview: Overview): Holder[] {
+  const columns = overview.holders ?? {};
+  return (columns.id ?? []).map((id, i) => ({
+    id,
+    name: columns.display_name?.[i] ?? "",
+    tenant: columns.tenant?.[i] ?? "",
+    user: columns.user?.[i] ?? "",
+    queue: columns.queue?.[i] ?? "",
+    state: columns.state?.[i] ?? "",
+    since: Number(columns.since?.[i] ?? 0) * 1000,
+  }));
 }
 
 const UNKNOWN = { colour: "#888", striped: false };
@@ -137,6 +162,7 @@ function nodesOf(overview: Overview, policies: Map<string, PolicyUse>): GpuNode[
   const { name = [], pool = [], state = [], model = [] } = overview.nodes ?? {};
   const nodes = name.map((text, i): GpuNode => ({ name: text, pool: pool[i] ?? "", state: state[i] ?? "", model: model[i] ?? "", devices: [] }));
   const columns = overview.devices ?? {};
+  const holders = holdersOf(overview);
   const devices = (columns.node ?? []).map((node, i) => {
     const device: Device = {
       name: columns.name?.[i] ?? "",
@@ -150,7 +176,7 @@ function nodesOf(overview: Overview, policies: Map<string, PolicyUse>): GpuNode[
   });
   const shares = columns.shares ?? {};
   (shares.device ?? []).forEach((index, i) => {
-    const holder = overview.holders?.[shares.holder?.[i] ?? -1];
+    const holder = holders[shares.holder?.[i] ?? -1];
     if (!holder) return;
     const policy = policies.get(`${holder.tenant}/${holder.queue.split("/")[0]}`) ?? UNKNOWN;
     devices[index]?.shares.push({
@@ -204,14 +230,14 @@ export function modelOf(overview: Overview): Model {
   const elsewhere = nodes.filter((node) => !pools.some((pool) => pool.name === node.pool));
   if (elsewhere.length)
     pools.push({ name: "", closed: "", nodes: elsewhere, capacity: 0, used: 0, free: 0, kept: 0, unusable: 0, causes: [], parts: [] });
-  const jobs = Object.fromEntries(Object.entries(overview.jobs ?? {}).map(([state, count]) => [state, Number(count)]));
   const sum = (of: (pool: PoolUse) => number): number => pools.reduce((total, pool) => total + of(pool), 0);
   return {
     sequence: Number(overview.sequence),
     time: overview.time ?? "",
     pools,
     policies: [...policies.values()],
-    jobs,
+    running: [...policies.values()].reduce((total, one) => total + one.running, 0),
+    pending: [...policies.values()].reduce((total, one) => total + one.pending, 0),
     gpus: sum((pool) => pool.capacity),
     used: sum((pool) => pool.used),
   };

@@ -41,23 +41,12 @@ export interface Queue {
   policy: string;
   profile: string;
   group?: string;
-  pending?: number;
-  running?: number;
+  pending?: string;
+  running?: string;
   scopes?: ScopeUse[];
   closed?: string;
   shut?: boolean;
   budgets?: Budget[];
-}
-
-export interface Holder {
-  job: string;
-  display_name?: string;
-  tenant: string;
-  user: string;
-  queue: string;
-  state: string;
-  since_time?: string;
-  preemptible?: boolean;
 }
 
 export interface Overview {
@@ -75,8 +64,15 @@ export interface Overview {
     unfit?: string[];
     shares?: { device?: number[]; holder?: number[]; units?: number[]; mig?: string[]; start?: number[] };
   };
-  holders?: Holder[];
-  jobs?: Record<string, string>;
+  holders?: {
+    id?: string[];
+    display_name?: string[];
+    tenant?: string[];
+    user?: string[];
+    queue?: string[];
+    state?: string[];
+    since?: string[];
+  };
 }
 
 export interface Event {

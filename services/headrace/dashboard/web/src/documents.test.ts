@@ -1,0 +1,27 @@
+import { expect, it } from "vitest";
+import { changedPolicy } from "./documents";
+
+const policy = {
+  name: "tenants/acme/policies/dev",
+  group: "dev",
+  profiles: [{ name: "one", borrow: true }],
+  reservation: { gpu: "4", cpu: "8" },
+  limit: { gpu: "9" },
+  etag: "7",
+  sequence: "12",
+};
+
+it("a changed policy keeps everything but the amounts of GPUs", () => {
+  expect(changedPolicy(policy, "2.5", "10")).toEqual({
+    name: "dev",
+    tenant: "acme",
+    group: "dev",
+    profiles: [{ name: "one", borrow: true }],
+    reservation: { gpu: "2.5", cpu: "8" },
+    limit: { gpu: "10" },
+  });
+});
+
+it("an empty limit takes the limit away", () => {
+  expect(changedPolicy(policy, "4", " ")["limit"]).toEqual({});
+});
