@@ -9,7 +9,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no
 SOURCES := contracts services node-executor
 FORMER := headrace-contracts headrace-services headrace-node-executor
 PAGE := services/headrace/dashboard/web
-INSTALLING := tests/end_to_end tests/integration
+INSTALLING := tests/end_to_end tests/integration tests/page
 PINNING := .lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header
 COVERING ?= tests/unit tests/scenarios tests/properties
 
