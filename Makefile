@@ -17,7 +17,7 @@ COVERING ?= tests/unit tests/scenarios tests/properties
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up down demo docs page check-page test test-api test-compiled test-deploy test-pythons check check-quick coverage hooks release properties sim scenarios schemas format lock
+.PHONY: help setup up down demo docs page check-page test test-page test-api test-compiled test-deploy test-pythons check check-quick coverage hooks release properties sim scenarios schemas format lock
 .PHONY: chaos durability load rolling
 .PHONY: bench bench-api bench-failover bench-kai bench-kueue bench-kueue-large bench-packing bench-peers bench-slices bench-storm bench-trace bench-whatif
 
@@ -81,6 +81,9 @@ check-page: ## the page: types, tests, and that the committed files are what is 
 	@$(MAKE) --no-print-directory page
 	@git diff --exit-code --stat -- $(PAGE)/../static && test -z "$$(git ls-files --others --exclude-standard $(PAGE)/../static)" || \
 		{ echo "The built page differs from its sources: commit what make page built" >&2; exit 1; }
+
+test-page: $(INSTALLED) ## the page in Chromium, over a whole installation; a part of make test
+	@$(BIN)/pytest tests/page
 
 docs: $(INSTALLED) ## build the documentation as a site in .site, with references made from the sources; a broken link is an error
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
