@@ -42,7 +42,12 @@ def api(browser: Browser) -> Iterator[Api]:
         for job in running:
             api.until("alice", job["name"], "running")
         api.waits = api.submit("alice", "acme", ["sleep", "1"])[0]
-        api.done("eve", "POST", "/v1/tenants/emca/jobs:submit", {"queue": "dev/half", "jobs": [{"command": ["sleep", "1000"], "name": STRANGE}]})
+        api.done(
+            "eve",
+            "POST",
+            "/v1/tenants/emca/jobs:submit",
+            {"queue": "dev/half", "jobs": [{"command": ["sleep", "1000"], "name": STRANGE}]},
+        )
         yield api
 
 
