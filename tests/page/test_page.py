@@ -19,6 +19,20 @@ def test_a_link_logs_in_and_leaves_no_token_in_the_address(opened) -> None:
     assert page.evaluate("localStorage.getItem('headrace.token')") is None
 
 
+def test_the_link_of_the_owner_logs_in_once(browser, api) -> None:
+    link = api.run("page").strip()
+    assert link.startswith(f"{api.address}/page#code=")
+    page = browser.new_context().new_page()
+    page.goto(link)
+    expect(page.get_by_role("status")).to_contain_text("live")
+    assert page.url == f"{api.address}/page#/"
+    again = browser.new_context().new_page()
+    again.goto(link)
+    expect(again.get_by_role("alert")).to_contain_text("it was used already or has expired")
+    for opened in (page, again):
+        opened.context.close()
+
+
 def test_a_wrong_token_is_refused_with_the_reason(browser, api) -> None:
     page = browser.new_context().new_page()
     page.goto(f"{api.address}/page")

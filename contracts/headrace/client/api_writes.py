@@ -120,6 +120,19 @@ class Writes(Questions):
         view = answers.token(said)
         return TokenAnswer(token=said["bearer"], id=view.id, expires_at=view.expires_at)
 
+    async def login_link(self, server: str, lifetime: int) -> str:
+        """A link to the page at `server` that logs a browser in once.
+
+        The browser gets this client's token; in place of the owner's login, which counts at the local socket only, it gets a new token of
+        an administrator for `lifetime` microseconds.
+        """
+        token = self.called.target.token
+        if self.called.target.socket:
+            request = TokenRequest(role=TokenRole.ADMIN, handle=self.user, lifetime=lifetime, reason="headrace page")
+            token = (await self.create_token(request)).token
+        code = (await self.called.post("/v1/login:code", {"token": token}))["code"]
+        return f"{server.rstrip('/')}/page#code={code}"
+
     async def revoke(self, request: RevokeRequest) -> ApplyAnswer:
         """Revoke one token, or all tokens of a bearer; a bearer without a tenant is a node."""
         body: dict[str, object] = {"reason": request.reason}

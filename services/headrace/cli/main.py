@@ -21,6 +21,7 @@ DONE, FAILED, INTERRUPTED = 0, 1, 130
 
 COMMANDS = {
     "operations.up": ("up", "down"),
+    "operations.page": ("page",),
     "operations.status": ("status",),
     "resources.documents": ("apply", "get", "delete"),
     "jobs.submit": ("submit",),

@@ -119,6 +119,8 @@ TABLE: dict[str, RoleRow] = {
     "GetOverview": _READ,
     "WatchOverview": _READ,
     "GetPage": _READ,
+    "CreateLoginCode": _READ,
+    "RedeemLoginCode": _READ,
 }
 """Every method of the API. A method that is missing here is denied to all."""
 

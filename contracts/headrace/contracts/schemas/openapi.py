@@ -28,7 +28,7 @@ Field = FieldDescriptorProto
 OURS = "headrace.v1"
 _REF = "#/components/schemas/"
 _TOKEN = "[a-z0-9-]{1,63}"  # noqa: S105  # a part of a name, not a secret
-_OPEN = frozenset({"GetOpenApi", "GetPage"})
+_OPEN = frozenset({"GetOpenApi", "GetPage", "RedeemLoginCode"})
 """Methods that need no token."""
 _FILES = frozenset({"GetPage"})
 """Methods that answer with a file of any type."""

@@ -19,7 +19,21 @@ if TYPE_CHECKING:
 PACKAGE = "headrace.v1"
 
 _MODULES = (
-    *("audit", "documents", "groups", "jobs", "nodes", "overview", "pages", "plan", "policies", "pools", "profiles", "queues"),
+    *(
+        "audit",
+        "documents",
+        "groups",
+        "jobs",
+        "logins",
+        "nodes",
+        "overview",
+        "pages",
+        "plan",
+        "policies",
+        "pools",
+        "profiles",
+        "queues",
+    ),
     *("service_accounts", "system", "tenants", "tokens", "usage", "users"),
 )
 _VERBS = ("get", "put", "post", "delete", "patch")

@@ -26,7 +26,9 @@ from headrace.cli.arguments import (
     natural,
     positive,
 )
+from headrace.cli.operations.page import STAYS_FOR
 from headrace.cli.operations.tls_options import add_listening, listening
+from headrace.client import HeadraceError, connect
 from headrace.host.layouts import LAYOUTS
 from headrace.service.engine_version import has_compiled_rules
 from headrace.supervisor.installation import CLUSTER_OF, OWNER, Installation, Settings
@@ -165,10 +167,9 @@ async def _keep_up(installation: Installation, settings: Settings, args: argpars
         asyncio.get_running_loop().add_signal_handler(number, stop)
     try:
         async with whole:
-            print(
-                f"Ready after {time.monotonic() - began:.1f} s.\n\n{_welcome(installation, whole, detached=args.detached)}",
-                flush=True,
-            )
+            page = await _page(installation, whole.api)
+            welcome = _welcome(installation, whole, page, detached=args.detached)
+            print(f"Ready after {time.monotonic() - began:.1f} s.\n\n{welcome}", flush=True)
             if args.detached:
                 _leave_terminal(installation)
             await stopping.wait()
@@ -186,9 +187,19 @@ def _say(part: str, what: str) -> None:
     print(f"  {part:<14} {what}", flush=True)
 
 
-def _welcome(installation: Installation, whole: Up, *, detached: bool) -> str:
+async def _page(installation: Installation, server: str) -> str:
+    """A link to the page that logs in once; without a login if the API does not give one."""
+    try:
+        async with connect(data=installation.directory) as owner:
+            return await owner.login_link(server, STAYS_FOR)
+    except HeadraceError:
+        return f"{server}/page"
+
+
+def _welcome(installation: Installation, whole: Up, page: str, *, detached: bool) -> str:
     owner = installation.owner()
     lines = [
+        f"page   {page} (logs in once; `headrace page` makes another link)",
         f"API    {whole.api}/v1 (what it can do: /openapi.json)",
         f"NATS   {whole.url}",
         f"login  {installation.credentials / OWNER}.json: user {owner.user} of tenant {owner.tenant}, and any user with --user",

@@ -48,9 +48,10 @@ OPEN = frozenset(
         "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
         "/headrace.v1.System/GetOpenApi",
         "/headrace.v1.Pages/GetPage",
+        "/headrace.v1.Logins/RedeemLoginCode",
     }
 )
-"""Methods that need no token: health and reflection, the API's description, and the files of the page."""
+"""Methods that need no token: health and reflection, the API's description, the files of the page, and codes, which count once."""
 
 PLACED_INSIDE = frozenset({"ApplyDocuments", "DeleteDocument"})
 """Methods whose request contains several owners: the service checks the table for each of them."""

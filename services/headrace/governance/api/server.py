@@ -28,6 +28,7 @@ from headrace.governance.api import (
     usage,
 )
 from headrace.governance.api.interceptor import CALLS_MAX, OPEN, AuthInterceptor
+from headrace.governance.api.logins import Logins
 from headrace.governance.api.overview import Overviews
 from headrace.governance.api.submit import SubmitService
 from headrace.governance.api.watch import Watches
@@ -56,7 +57,7 @@ _OPTIONS = (
 
 def handlers() -> dict[str, Callable[..., Any]]:
     """Handlers by the method's name."""
-    supposing, overviews = WhatIfService(), Overviews()
+    supposing, overviews, logins = WhatIfService(), Overviews(), Logins()
     own: dict[str, Callable[..., Any]] = {
         "ListServiceAccounts": accounts.list_service_accounts,
         "GetServiceAccount": accounts.get_service_account,
@@ -111,6 +112,8 @@ def handlers() -> dict[str, Callable[..., Any]]:
         "GetOverview": overviews.get_overview,
         "WatchOverview": overviews.watch_overview,
         "GetPage": pages.get_page,
+        "CreateLoginCode": logins.create_login_code,
+        "RedeemLoginCode": logins.redeem_login_code,
     }
     return own | document_service.handlers()
 

@@ -214,6 +214,7 @@ async def test_every_method_is_behind_the_door_but_for_what_is_open_and_what_is_
     assert {protocol.path_of(method) for method in protocol.methods()} - behind == {
         "/headrace.v1.System/GetOpenApi",
         "/headrace.v1.Pages/GetPage",
+        "/headrace.v1.Logins/RedeemLoginCode",
     }
     assert methods.service(SimpleNamespace(method="/headrace.v1.Jobs/Nothing")) is None
 

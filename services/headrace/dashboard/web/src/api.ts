@@ -20,12 +20,12 @@ export function setToken(text: string): void {
   else sessionStorage.removeItem(TOKEN);
 }
 
-/** Takes a token from the fragment of the address, which browsers do not send, and removes it there. */
-export function tokenFromAddress(): void {
-  const found = /^#token=([\w.-]+)$/.exec(location.hash);
-  if (!found?.[1]) return;
-  setToken(found[1]);
+/** Takes a token, or a code that gives one once, from the fragment of the address, which browsers do not send, and removes it there. */
+export async function tokenFromAddress(): Promise<void> {
+  const found = /^#(token|code)=([\w.-]+)$/.exec(location.hash);
+  if (!found?.[2]) return;
   history.replaceState(null, "", location.pathname + "#/");
+  setToken(found[1] === "token" ? found[2] : (await post<{ token: string }>("/v1/login:redeem", { code: found[2] })).token);
 }
 
 type Query = Record<string, string | number | undefined>;
@@ -37,7 +37,7 @@ function address(path: string, query: Query): string {
 }
 
 async function request(method: string, path: string, query: Query, body: unknown, signal?: AbortSignal): Promise<Response> {
-  const headers: Record<string, string> = { authorization: `Bearer ${token()}` };
+  const headers: Record<string, string> = token() ? { authorization: `Bearer ${token()}` } : {};
   if (body !== undefined) headers["content-type"] = "application/json";
   let answer: Response;
   try {

@@ -1,6 +1,6 @@
 // The state of the page: who is logged in, the live overview, the moment that is shown, and what happens.
 
-import { ApiError, get, setToken, stream, token } from "./api";
+import { ApiError, get, setToken, stream, token, tokenFromAddress } from "./api";
 import { modelOf, type Model } from "./model";
 import type { Change, Event, Overview } from "./types";
 
@@ -54,8 +54,9 @@ class App {
   }
 
   async begin(): Promise<void> {
-    if (!token()) return;
     try {
+      await tokenFromAddress();
+      if (!token()) return;
       this.caller = await get<Caller>("/v1/me");
     } catch (error) {
       if (error instanceof ApiError && error.status === 401) return this.logOut(error.message);
