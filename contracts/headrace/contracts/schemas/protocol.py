@@ -19,22 +19,8 @@ if TYPE_CHECKING:
 PACKAGE = "headrace.v1"
 
 _MODULES = (
-    *(
-        "audit",
-        "documents",
-        "groups",
-        "jobs",
-        "logins",
-        "nodes",
-        "overview",
-        "pages",
-        "plan",
-        "policies",
-        "pools",
-        "profiles",
-        "queues",
-    ),
-    *("service_accounts", "system", "tenants", "tokens", "usage", "users"),
+    *("audit", "documents", "groups", "instances", "jobs", "logins", "nodes", "overview", "pages", "plan", "policies", "pools"),
+    *("profiles", "queues", "service_accounts", "system", "tenants", "tokens", "usage", "users"),
 )
 _VERBS = ("get", "put", "post", "delete", "patch")
 _VARIABLE = re.compile(r"\{([\w.]+)(?:=([^}]*))?\}")
