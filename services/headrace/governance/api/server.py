@@ -57,7 +57,7 @@ _OPTIONS = (
 
 def handlers() -> dict[str, Callable[..., Any]]:
     """Handlers by the method's name."""
-    supposing, overviews, logins = WhatIfService(), Overviews(), Logins()
+    supposing = WhatIfService()
     own: dict[str, Callable[..., Any]] = {
         "ListServiceAccounts": accounts.list_service_accounts,
         "GetServiceAccount": accounts.get_service_account,
@@ -109,13 +109,20 @@ def handlers() -> dict[str, Callable[..., Any]]:
         "GetWhatIfQueue": supposing.get_what_if_queue,
         "GetOpenApi": system.get_open_api,
         "GetCaller": system.get_caller,
+    }
+    return own | _page_handlers() | document_service.handlers()
+
+
+def _page_handlers() -> dict[str, Callable[..., Any]]:
+    """What the page in a browser needs beside the others."""
+    overviews, logins = Overviews(), Logins()
+    return {
         "GetOverview": overviews.get_overview,
         "WatchOverview": overviews.watch_overview,
         "GetPage": pages.get_page,
         "CreateLoginCode": logins.create_login_code,
         "RedeemLoginCode": logins.redeem_login_code,
     }
-    return own | document_service.handlers()
 
 
 class Api:

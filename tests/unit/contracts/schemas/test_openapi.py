@@ -70,6 +70,6 @@ def test_a_body_leaves_out_what_stands_in_the_path_and_what_only_comes_out(docum
     assert body["additionalProperties"] is False
 
 
-def test_only_the_document_itself_needs_no_token(document):
+def test_only_the_document_itself_the_page_and_its_login_need_no_token(document):
     free = [path for path, verbs in document["paths"].items() for one in verbs.values() if one.get("security") == []]
-    assert (free, document["security"]) == (["/openapi.json"], [{"bearer": []}])
+    assert (free, document["security"]) == (["/openapi.json", "/page", "/page/{file}", "/v1/login:redeem"], [{"bearer": []}])
