@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+RATES, DURATIONS = ("/s", "jobs/s", "facts/s"), ("ms", "s")
+BOUND_BY = {
+    **dict.fromkeys(("core", "reclaim", "why", "memory", "books", "verify", "sustained", "storm", "api"), "loops"),
+    **dict.fromkeys(("line", "node"), "execs"),
+}
+"""By group, the piece of calibration that its rates and durations depend on most."""
+
 
 class Figure(NamedTuple):
     """One line of the table. `key`: its name in what `group` finds; `more`: whether more is better; `goal` None: only told.
@@ -19,6 +26,19 @@ class Figure(NamedTuple):
     goal: float | None
     more: bool = False
     beside: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def bound_by(self) -> str:
+        """Piece of calibration (`bench.calibrate`) that the figure is held against; "" if the machine's speed does not matter."""
+        return BOUND_BY.get(self.group, "") if self.unit in (*RATES, *DURATIONS) else ""
+
+    def at_speed(self, value: float, speed: float) -> float:
+        """The value as a ratio to the speed of a machine: it is the same on a machine that is twice as fast."""
+        return value / speed if self.unit in RATES else value * speed
+
+    def of_ratio(self, ratio: float, speed: float) -> float:
+        """The inverse of `at_speed`."""
+        return ratio * speed if self.unit in RATES else ratio / speed
 
     def met(self, median: float) -> bool:
         """Whether the goal is reached."""

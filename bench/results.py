@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from bench import calibrate
 from bench.installation import SPENT
 from headrace.allocator import decide
 
@@ -84,6 +85,7 @@ def machine() -> dict[str, Any]:
         "python": platform.python_version(),
         "versions": {name: found for name in PACKAGES if (found := _version(name))},
         "load_before": os.getloadavg()[0],
+        "speed": msgspec.to_builtins(calibrate.known()),
     }
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from bench.calibrate import Speed
 from bench.goals import FIGURES, Figure
 from bench.results import COMPILED, Result
 
@@ -21,9 +22,10 @@ HEAD = f"{'':<5}{'figure':<52}{'median':>10} {'least - greatest':>21} {'goal':>1
 
 
 class Accepted(msgspec.Struct, kw_only=True):
-    """A figure as it was accepted."""
+    """A figure as it was accepted. `ratio`: to the machine's speed then (`bench.calibrate`); 0: not known."""
 
     mean: float
+    ratio: float = 0.0
     commit: str = ""
     on: str = ""
     load: float = 0.0
@@ -122,6 +124,7 @@ def show(found: Sequence[Row], results: Mapping[str, Result], fresh: Sequence[st
     return "\n".join(
         [
             where,
+            f"calibration: {Speed(**machine['speed'])}",
             versions,
             "",
             HEAD,
@@ -172,6 +175,7 @@ def accept(found: Sequence[Row], known: Mapping[str, Accepted]) -> dict[str, Acc
     new = {
         row.name: Accepted(
             mean=statistics.fmean(row.values),
+            ratio=ratio_of(row),
             commit=row.result.commit,
             on=day(row.result.at),
             load=round(row.result.load[0], 1),
@@ -189,13 +193,27 @@ def slipped(found: Sequence[Row], known: Mapping[str, Accepted]) -> list[str]:
         was = known.get(row.name)
         if was is None or not row.values or not row.is_fresh:
             continue
-        mean = statistics.fmean(row.values)
-        if not holds(row.figure, mean, was.mean):
+        mean, speed = statistics.fmean(row.values), speed_of(row)
+        accepted = row.figure.of_ratio(was.ratio, speed) if was.ratio and speed else was.mean
+        if not holds(row.figure, mean, accepted):
+            at_this_speed = f", which is {number(accepted)} at the speed of this machine now" if accepted != was.mean else ""
             worse.append(
-                f"{row.figure.what}: {number(mean)} {row.figure.unit}, accepted were {number(was.mean)}"
+                f"{row.figure.what}: {number(mean)} {row.figure.unit}, accepted were {number(was.mean)}{at_this_speed}"
                 f" on {was.on or 'no date'} at {was.commit or 'no commit'}, load {was.load:.1f}"
             )
     return worse
+
+
+def speed_of(row: Row) -> float:
+    """What the machine did of the figure's piece of calibration when the figure was measured; 0: not known, or it does not matter."""
+    speed: Mapping[str, float] = row.result.machine.get("speed", {}) if row.result is not None else {}
+    return speed.get(row.figure.bound_by, 0.0)
+
+
+def ratio_of(row: Row) -> float:
+    """The mean as a ratio to that; 0 without one."""
+    speed = speed_of(row)
+    return row.figure.at_speed(statistics.fmean(row.values), speed) if speed else 0.0
 
 
 def holds(figure: Figure, mean: float, accepted: float) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
+from msgspec import structs
 
-from bench import fleet, goals, groups, kueue, results, table
+from bench import calibrate, fleet, goals, groups, kueue, results, table
 from bench.stage import Stories, quantile
 from headrace.contracts.facts import LeaseEndedV1, LeaseGrantedV1, LeaseStartedV1
 
@@ -88,6 +90,34 @@ def test_accepting_keeps_the_means_of_now_and_what_was_not_measured_as_it_was():
         "line: P5": table.Accepted(mean=550, commit="abc1234", on="1970-01-02", load=0.5),
         "line: P7 p50": table.Accepted(mean=1),
     }
+
+
+def test_an_accepted_figure_is_a_ratio_to_the_machines_speed():
+    slow, fast = ({"speed": {"execs": speed, "loops": 1.0}} for speed in (100.0, 200.0))
+
+    def at(figure, machine, *values):
+        return row(figure, *values)._replace(result=structs.replace(result(), machine=machine))
+
+    known = table.accept([at(RATE, fast, 1_000), at(WAIT, fast, 10)], {})
+    assert {name: one.ratio for name, one in known.items()} == {"line: P5": 5.0, "line: P7 p50": 2_000.0}
+    assert table.slipped([at(RATE, slow, 450), at(WAIT, slow, 24)], known) == []
+    assert table.slipped([at(RATE, slow, 390), at(WAIT, slow, 26)], known) == [
+        "jobs a second: 390 jobs/s, accepted were 1,000, which is 500 at the speed of this machine now on 1970-01-02 at abc1234, load 0.5",
+        "wait: 26 ms, accepted were 10, which is 20 at the speed of this machine now on 1970-01-02 at abc1234, load 0.5",
+    ]
+
+
+def test_what_does_not_hang_on_the_machine_is_held_against_the_value_itself():
+    share = goals.Figure("P3", "rate with 10,000 nodes, of that with 10", "core", "P3", "%", 50, True)
+    assert (share.bound_by, RATE.bound_by) == ("", "execs")
+
+
+def test_every_table_carries_the_speed_of_the_machine():
+    speed = calibrate.measure(seconds=0.001, runs=1)
+    assert min(msgspec.structs.astuple(speed)) > 0
+    machine = {"cpu": "x", "cores": 2, "memory_gib": 8, "kernel": "6", "python": "3.11", "versions": {}, "load_before": 0.0}
+    shown = table.show([], {}, [], machine | {"speed": msgspec.to_builtins(speed)})
+    assert shown.splitlines()[1] == f"calibration: {speed}"
 
 
 def test_what_is_compiled_is_accepted_by_itself_and_held_against_its_like():

@@ -53,6 +53,11 @@ class Heads:
         """Note that jobs of these queues have changed."""
         self._moved |= dict.fromkeys(queues)
 
+    @property
+    def is_behind(self) -> bool:
+        """True if queues have not been checked since the last record."""
+        return self._state.sequence != self._looked_at or bool(self._moved or self._others)
+
     def changes(self, now: int, at_once: int = HEADS_AT_ONCE) -> Iterator[tuple[Queue, QueueHead]]:
         """Heads that have changed, of the next queues in turn, `at_once` of them at most."""
         if self._state.sequence != self._looked_at:

@@ -155,7 +155,13 @@ class Feed:
                 await self._stand_by()
             if self.active:
                 await self._publish_news()
-            await self._wakeup.sleep(HEADS_EVERY)
+            await self._wakeup.sleep(self._rest())
+
+    def _rest(self) -> float | None:
+        """Seconds until something is to be done although no record comes; None: nothing is."""
+        if self.active:
+            return HEADS_EVERY if self._heads.is_behind else None
+        return FEED_SEEN_EVERY if self._status_only is not None else HEADS_EVERY
 
     async def _publish_news(self) -> None:
         """Send the orders of what has been folded, then its facts, and the heads of the queues at intervals."""
