@@ -39,6 +39,7 @@ from headrace.governance import service as governance
 from headrace.health.health import Health
 from headrace.host.layouts import APART, LAYOUTS, process_name
 from headrace.preemption import service as preemption
+from headrace.provisioner import service as provisioner
 from headrace.service import deciding, hosting
 from headrace.service.fold import LedgerFold
 from headrace.service.hosting import Part
@@ -72,6 +73,7 @@ PARTS = {
     "admission": Part(admission.prepare),
     "allocator": allocator.PART,
     "preemption": preemption.PART,
+    "provisioner": provisioner.PART,
     "governance": Part(governance.prepare),
     "feed": feed.PART,
 }
@@ -294,6 +296,10 @@ class World:
             parts.append((service, PARTS[name]))
         await hosting.host(parts)
 
+    async def _providers(self, _service: Service) -> provisioner.Providers:
+        """No pool of these runs has a provider: an operator adds nodes."""
+        return provisioner.Providers("simulated", {}, {})
+
     # What processes find around them
 
     @contextlib.contextmanager
@@ -314,6 +320,8 @@ class World:
             (hosting, "wall_clock", wall_clock),
             (governance, "wall_clock", wall_clock),
             (feed, "wall_clock", wall_clock),
+            (provisioner, "wall_clock", wall_clock),
+            (provisioner, "providers_of", self._providers),
             (hosting, "settle", self._caught_up),
             (hosting, "LedgerFold", fold),
             (admission, "Keyring", Seals),

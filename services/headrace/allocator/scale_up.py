@@ -51,7 +51,7 @@ def end_growth(state: State, now: int) -> Iterator[AnyFact]:
 
 def _why_failed(state: State, pool: PoolState, growth: Growth, now: int) -> str:
     """How growth has ended that brings no more nodes: nothing is ordered, and no offer is open; empty while more may come."""
-    if not is_provided(state, pool.document.burst) or open_offers(state, pool, now):
+    if not is_provided(state, pool.document.burst) or open_offers(state, pool, now, spot=not growth.firm):
         return ""
     orders = [one for one in state.instances.values() if one.growth == growth.sequence and one.pool == pool.document.name]
     if any(one.serves and not one.joined_at for one in orders):
@@ -79,7 +79,7 @@ def ask_for_growth(state: State, now: int) -> Iterator[AnyFact]:
         return
     asks: dict[str, list[GrowthRequest]] = {}
     for group in state.pending.groups.values():
-        pool = _asks_in(state, group, room)
+        pool = _asks_in(state, group, room, now)
         if pool is not None:
             count = min(len(group.members), _within(state, group, pool))
             if count > 0:
@@ -97,7 +97,7 @@ def _ask(group: JobGroup, count: int) -> GrowthRequest:
     return GrowthRequest(group.request, count, head.key if head is not None else "")
 
 
-def _asks_in(state: State, group: JobGroup, room: dict[str, int]) -> PoolState | None:
+def _asks_in(state: State, group: JobGroup, room: dict[str, int], now: int) -> PoolState | None:
     """The first pool of the order in which growth would help; None while one grows for it, or victims are searched."""
     profile = state.profile(group.policy.document.tenant, group.profile)
     for name in profile.pools if profile is not None else ():
@@ -111,6 +111,8 @@ def _asks_in(state: State, group: JobGroup, room: dict[str, int]) -> PoolState |
             continue
         if growth is not None and growth.open:
             return None
+        if is_provided(state, burst) and not open_offers(state, pool, now, spot=group.preemptible):
+            continue
         if room[name] and (may_borrow(group) or may_hold_inside(state, group, pool)):
             return pool
     return None

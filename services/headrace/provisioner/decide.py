@@ -208,7 +208,8 @@ def orders(state: State, now: int) -> Iterator[f.InstanceOrderedV1]:
         wanted = growth.nodes - growth.came - _coming(state, name, asked) if growth is not None else 0
         short = burst.min_nodes - _serving(state, pool)
         room = burst.max_nodes - len(living(state.instances.values(), pool))
-        offers = open_offers(state, pool, now) if max(wanted, short) > 0 < room else []
+        spot = growth is None or not growth.firm
+        offers = open_offers(state, pool, now, spot=spot) if max(wanted, short) > 0 < room else []
         for number in range(min(room, max(wanted, short), affordable(state, pool, offers[0], now)) if offers else 0):
             yield _order(state, pool, burst, offers[0], asked if number < wanted else 0, number, now)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.archive import atomic_files
 from headrace.bus.log import LogUnavailable
@@ -20,7 +20,7 @@ from headrace.contracts.transport.subjects import query
 from headrace.contracts.values.ids import is_token
 from headrace.provisioner.acting import Acting
 from headrace.provisioner.decide import Provisioner
-from headrace.provisioner.providers import ProviderAway
+from headrace.provisioner.providers import Provider, ProviderAway
 from headrace.provisioner.providers.local import DIRECTORY, NODES, LocalProvider
 from headrace.provisioner.providers.local import NAME as LOCAL
 from headrace.service.answering import Handler, Refused
@@ -43,12 +43,15 @@ async def prepare(service: Service, follower: LedgerFollower) -> Work:
     decider = deciding.decider
     if not isinstance(decider, Provisioner):
         raise TypeError("the calls are those of the provisioner")
-    directory, jobs = service.data / DIRECTORY, service.environment.get(LOCAL_JOBS, "")
-    installation = await asyncio.to_thread(installation_id, directory)
-    local = LocalProvider(directory / LOCAL, service.data / NODES, installation, why_not_local(jobs))
-    run_as = ("--run-as", jobs or "self", "--limits", "off")
+    known = await providers_of(service)
     acting = Acting(
-        decider, {LOCAL: local}, Logins(service).environment, deciding.wake, wall_clock, installation, {LOCAL: run_as}
+        decider,
+        known.by_name,
+        Logins(service).environment,
+        deciding.wake,
+        wall_clock,
+        known.installation,
+        known.arguments,
     )
     show(service.health, acting, decider)
     handlers = Requests(deciding, decider).handlers()
@@ -60,6 +63,22 @@ async def prepare(service: Service, follower: LedgerFollower) -> Work:
 
 
 PART = Part(prepare)
+
+
+class Providers(NamedTuple):
+    """The providers by name, with the arguments of executors on their instances. `installation`: the tag of all instances."""
+
+    installation: str
+    by_name: dict[str, Provider]
+    arguments: dict[str, tuple[str, ...]]
+
+
+async def providers_of(service: Service) -> Providers:
+    """The providers that there are."""
+    directory, jobs = service.data / DIRECTORY, service.environment.get(LOCAL_JOBS, "")
+    installation = await asyncio.to_thread(installation_id, directory)
+    local = LocalProvider(directory / LOCAL, service.data / NODES, installation, why_not_local(jobs))
+    return Providers(installation, {LOCAL: local}, {LOCAL: ("--run-as", jobs or "self", "--limits", "off")})
 
 
 def installation_id(directory: Path) -> str:

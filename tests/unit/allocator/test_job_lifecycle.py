@@ -8,6 +8,7 @@ from headrace.contracts.documents import model as d
 from headrace.contracts.facts.admission import Dependency
 from headrace.contracts.facts.fact import Ladder
 from headrace.contracts.facts.nodes import Device
+from headrace.contracts.facts.provisioning import OfferTaken
 from headrace.contracts.values.durations import HOUR, MINUTE, SECOND
 from headrace.domain.model.jobs import JobRecord
 from tests.unit.allocator.history import PROFILES, History, gpus, policy, profile, stopped, terms
@@ -847,3 +848,23 @@ def test_below_the_level_a_node_that_refuses_is_set_aside_until_an_operator_take
     told.say(aside, by="allocator")
     told.wait(HOUR)
     assert list(set_aside(told.state, told.now)) == []
+
+
+@pytest.mark.parametrize(
+    ("left", "callback", "term"),
+    [
+        pytest.param(600 * SECOND, 60 * SECOND, 30 * SECOND, id="enough"),
+        pytest.param(100 * SECOND, 50 * SECOND, 30 * SECOND, id="a shorter callback"),
+        pytest.param(35 * SECOND, 0, 15 * SECOND, id="no callback"),
+        pytest.param(5 * SECOND, 0, 0, id="at once"),
+    ],
+)
+def test_jobs_leave_an_instance_that_is_taken_back_before_its_deadline(left, callback, term):  # R38
+    told = history()
+    job = told.run("ml/one")
+    order = {"pool": "hall", "provider": "local", "offer": OfferTaken(name="spot"), "token": "t", "expires": told.now}
+    told.say(f.InstanceOrderedV1(instance="n1", **order), by="provisioner")
+    notice = f.InstanceInterruptedV1(node="n1", kind="spot", deadline=told.now + left, at=told.now)
+    told.say(notice, by="node.n1")
+    told.say(f.InstanceReleasedV1(instance="n1", cause="interrupted"), by="provisioner")
+    assert settled(told) == [stopped(job, "interrupted", callback_grace=callback, term_grace=term)]

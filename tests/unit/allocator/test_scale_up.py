@@ -7,6 +7,7 @@ from headrace.contracts import facts as f
 from headrace.contracts.documents import model as d
 from headrace.contracts.facts.provisioning import OfferTaken
 from headrace.contracts.values.durations import MINUTE
+from headrace.provisioner.decide import Provisioner
 from tests.unit.allocator.history import HALL, START, History, gpus, policy, profile
 
 CLOUD = d.Pool(
@@ -161,3 +162,27 @@ def test_who_may_not_use_the_new_nodes_asks_for_none():  # R21
     assert asked(told) == []
     told.state.terms.level = 2
     assert [fact.pool for fact in asked(told)] == ["cloud"], "ledgers of release 0.2.0 were decided so"
+
+
+def offering(*markets: str) -> d.Pool:
+    """The cloud with an offer in each of these markets, the first one the cheapest."""
+    offers = tuple(d.Offer(name=market, price=str(number), market=market) for number, market in enumerate(markets, start=1))
+    told = {name: getattr(CLOUD.burst, name) for name in ("provider", "node", "max_nodes", "boot")}
+    return d.Pool(name="cloud", selector=CLOUD.selector, burst=d.Burst(offers=offers, **told))
+
+
+def test_who_is_not_preemptible_asks_for_no_spot_instance():  # R38
+    told = history(offering("spot"), reservation=gpus(4))
+    job = told.admit("ml/one", preemptible=False)
+    assert asked(told) == []
+    told.law(d.Documents(pools=(offering("spot", "on_demand"),)))
+    assert asked(told) == [wanted("cloud", 1, job)]
+    told.say(*asked(told), by="allocator")
+    assert [fact.offer.name for fact in Provisioner(told.state).decide(told.now)] == ["on_demand"]
+
+
+def test_who_is_preemptible_takes_the_cheapest_offer():  # R38
+    told = history(offering("spot", "on_demand"))
+    told.admit("ml/one")
+    told.say(*asked(told), by="allocator")
+    assert [fact.offer.name for fact in Provisioner(told.state).decide(told.now)] == ["spot"]

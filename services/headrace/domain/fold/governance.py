@@ -265,7 +265,8 @@ def _growth_requested(state: State, fact: f.GrowthRequestedV1, sequence: int, _p
     if fact.pool in state.pools:
         before = state.terms.growths.get(fact.pool)
         misses = before.misses if before is not None else 0
-        state.terms.growths[fact.pool] = Growth(fact.nodes, state.now, misses=misses, sequence=sequence)
+        firm = any(name in state.jobs and not state.jobs[name].preemptible for name in fact.jobs)
+        state.terms.growths[fact.pool] = Growth(fact.nodes, state.now, misses=misses, sequence=sequence, firm=firm)
 
 
 def _growth_ended(state: State, fact: f.GrowthEndedV1, _sequence: int, _place: int) -> None:

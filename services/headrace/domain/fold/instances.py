@@ -153,8 +153,10 @@ def _forget(state: State, node: NodeState) -> None:
 
 
 def _close(state: State, instance: Instance, code: str, until: int) -> None:
+    """Close the offer of an instance; what was asked for together with one that closed it already closes it no longer."""
     offer = state.offers.setdefault((instance.pool, instance.offer), OfferState())
-    offer.misses, offer.code, offer.closed_until = offer.misses + 1, code, max(offer.closed_until, until)
+    if offer.closed_until <= state.now:
+        offer.misses, offer.code, offer.closed_until = offer.misses + 1, code, until
 
 
 def _stir(state: State, name: str) -> None:

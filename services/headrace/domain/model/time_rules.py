@@ -36,7 +36,8 @@ class Calendar:
 class Growth:
     """The last growth of a pool (R38): how many nodes were asked for, and have come. `misses`: how often in a row too few did.
 
-    `sequence`: of the record that asked (0: read from a snapshot of release 0.2.0).
+    `sequence`: of the record that asked (0: read from a snapshot of release 0.2.0). `firm`: a job that asks is not preemptible, so spot
+    instances will not do.
     """
 
     nodes: int
@@ -46,6 +47,7 @@ class Growth:
     misses: int = 0
     closed_until: int = 0
     sequence: int = 0
+    firm: bool = False
 
 
 @dataclass(slots=True, eq=False)

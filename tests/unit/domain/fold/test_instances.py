@@ -41,6 +41,15 @@ def test_a_refusal_closes_the_offer_and_a_node_that_joins_opens_it():
     assert site.state.offers == {}
 
 
+def test_orders_that_are_refused_together_close_their_offer_once():
+    site = Cloud()
+    first, second = site.ordered(2)
+    site.refused(first, "CAPACITY", MINUTE)
+    site.refused(second, "CAPACITY", 2 * MINUTE)
+    offer = site.state.offers["cloud", "default"]
+    assert (offer.misses, offer.closed_until) == (1, site.now + MINUTE)
+
+
 def test_facts_that_come_too_late_change_nothing():
     site = Cloud()
     (name,) = site.ordered()

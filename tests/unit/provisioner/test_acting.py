@@ -1,0 +1,174 @@
+"""Calls to a provider: made while this instance leads, repeated until they are answered, and every answer a fact."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+
+import pytest
+
+from headrace.contracts import facts as f
+from headrace.contracts.values.durations import HOUR, MINUTE
+from headrace.provisioner import acting
+from headrace.provisioner.acting import Acting
+from headrace.provisioner.providers import Created, Listed, NotAuthorized, Order, ProviderAway, Refusal
+from tests.unit.provisioner.cloud import BOOT, Cloud
+
+
+class FakeProvider:
+    """Answers from a table; an exception is raised. `orders`: what was asked for."""
+
+    def __init__(self, answer: object = None) -> None:
+        self.answer = answer
+        self.orders: list[Order] = []
+        self.ended: list[str] = []
+        self.listed: list[Listed] | Exception = []
+        self.known_prices: dict[str, int] = {}
+
+    async def create(self, order: Order) -> Created | Refusal:
+        self.orders.append(order)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer or Created(f"p/{order.instance}", 7)
+
+    async def end(self, instance: str, provider_id: str) -> int:
+        self.ended.append(instance)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return 9
+
+    async def list(self) -> list[Listed]:
+        if isinstance(self.listed, Exception):
+            raise self.listed
+        return self.listed
+
+    async def prices(self) -> dict[str, int]:
+        return self.known_prices
+
+
+class Scene:
+    """A cloud pool, its provisioner, a provider, and the part that acts."""
+
+    def __init__(self, provider: FakeProvider, **said: object) -> None:
+        self.site = Cloud(**said)
+        self.provider = provider
+        self.leads: Callable[[], bool] = lambda: True
+        self.acting = Acting(
+            self.site.provisioner,
+            {"local": provider},
+            self._login,
+            lambda: None,
+            lambda: self.site.now,
+            "inst",
+            {"local": ("--run-as", "self")},
+        )
+
+    async def _login(self, instance: object) -> dict[str, str]:
+        return {"TOKEN": instance.name}
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        """Act, and state what was answered, until the condition holds."""
+        work = asyncio.ensure_future(self.acting.run(self.leads))
+        try:
+            async with asyncio.timeout(30):
+                while not condition():
+                    self.site.decide()
+                    await asyncio.sleep(0.005)
+        finally:
+            work.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await work
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(acting, "LOOK_EVERY", 0.005)
+    monkeypatch.setattr(acting, "RETRY_FIRST", 0.01)
+
+
+async def test_an_order_is_asked_for_once_and_its_answer_is_a_fact() -> None:
+    scene = Scene(FakeProvider(), max_life=HOUR)
+    (name,) = scene.site.ordered()
+    await scene.until(lambda: scene.site.state.instances[name].created_at)
+    (order,) = scene.provider.orders
+    assert (order.instance, order.installation, order.pool, order.environment) == (name, "inst", "cloud", {"TOKEN": name})
+    assert order.token == scene.site.state.instances[name].token
+    assert order.arguments == (
+        *("run", "--name", name, "--labels", "pool=cloud", "--on-stop", "end", "--run-as", "self"),
+        *("--join-within", f"{2 * BOOT // 1_000_000}s", "--orphan-after", "1800s"),
+        *("--max-life", f"{(HOUR + 2 * BOOT) // 1_000_000}s"),
+    )
+
+
+async def test_a_call_without_an_answer_is_made_again_with_the_same_token() -> None:
+    scene = Scene(FakeProvider(ProviderAway("no route")))
+    (name,) = scene.site.ordered()
+    await scene.until(lambda: len(scene.provider.orders) >= 3)
+    assert scene.acting.trouble == {"local": "local does not answer: no route"}
+    assert (len({order.token for order in scene.provider.orders}), scene.site.state.offers) == (1, {})
+    scene.provider.answer = None
+    await scene.until(lambda: scene.site.state.instances[name].created_at)
+    assert scene.acting.trouble == {}
+
+
+async def test_credentials_that_are_refused_close_no_offer() -> None:
+    scene = Scene(FakeProvider(NotAuthorized("expired")))
+    scene.site.ordered()
+    await scene.until(lambda: scene.acting.trouble)
+    assert scene.acting.trouble == {"local": "local does not accept our credentials: expired"}
+    assert scene.site.state.offers == {}
+
+
+async def test_a_refusal_is_a_fact_that_closes_the_offer() -> None:
+    scene = Scene(FakeProvider(Refusal("QUOTA", "no more than 8")))
+    (name,) = scene.site.ordered()
+    await scene.until(lambda: scene.site.state.instances[name].refused)
+    offer = scene.site.state.offers["cloud", "default"]
+    assert (offer.code, offer.closed_until, scene.acting.refusals) == ("QUOTA", scene.site.now + MINUTE, 1)
+
+
+async def test_an_offer_that_the_document_no_longer_has_is_refused_without_a_call() -> None:
+    scene = Scene(FakeProvider())
+    (name,) = scene.site.ordered()
+    scene.site.law(scene.site.pool.document.__class__(name="cloud", selector={"pool": "cloud"}))
+    scene.site.state.instances[name].provider = "local"
+    await scene.until(lambda: not scene.site.state.instances[name].lives)
+    assert scene.provider.orders == []
+
+
+async def test_a_standby_asks_for_nothing() -> None:
+    scene, looks = Scene(FakeProvider()), []
+
+    def leads() -> bool:
+        looks.append(1)
+        return False
+
+    scene.leads = leads
+    scene.site.ordered()
+    await scene.until(lambda: len(looks) >= 5)
+    assert (len(scene.site.provisioner.calls), scene.provider.orders) == (1, [])
+
+
+async def test_a_released_instance_is_ended_and_its_end_is_a_fact() -> None:
+    scene = Scene(FakeProvider())
+    (name,) = scene.site.joined()
+    scene.site.say(f.InstanceReleasedV1(instance=name, cause="operator"), by="provisioner")
+    await scene.until(lambda: not scene.site.state.instances[name].lives)
+    assert (scene.provider.ended, scene.site.state.instances[name].ended) == ([name], "operator")
+    assert name not in scene.site.state.nodes
+
+
+async def test_orphans_are_ended_prices_are_observed_and_a_list_that_fails_ends_nothing() -> None:
+    scene = Scene(FakeProvider())
+    scene.provider.listed = [Listed("cloud-strange", "p/x", scene.site.now - HOUR), Listed("cloud-new", "p/y", scene.site.now)]
+    scene.provider.known_prices = {"default": 5, "unknown": 6}
+    await scene.acting.reconcile()
+    assert scene.site.decide() == (
+        f.PriceObservedV1(pool="cloud", offer="default", price=5, source="local"),
+        f.InstanceOrphanEndedV1(provider="local", provider_id="p/x", instance="cloud-strange"),
+    )
+    assert (scene.provider.ended, scene.acting.orphans_ended) == (["cloud-strange"], 1)
+    scene.provider.listed = ProviderAway("timeout")
+    await scene.acting.reconcile()
+    assert (scene.site.decide(), scene.acting.trouble) == ((), {"local": "local does not list its instances: timeout"})
