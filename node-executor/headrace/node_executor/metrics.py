@@ -17,8 +17,10 @@ def show(health: Health, link: Link, executor: Executor, journal: Journal, devic
     health.check("nats", lambda: "" if link.is_connected else "the bus is away; jobs go on, and facts wait on the disk")
     health.check("ledger", lambda: "" if link.was_answered else "the feed has not answered yet what this node is to run")
     metrics = health.metrics
-    metrics.gauge("headrace_build_info", "1; which software this is", lambda: {(engine,): 1}, "engine")
-    metrics.gauge("headrace_nats_connected", "1 while the NATS server is there", lambda: int(link.is_connected))
+    metrics.gauge("headrace_build_info", "always 1; the label is the version of the software", lambda: {(engine,): 1}, "engine")
+    metrics.gauge("headrace_nats_connected", "1 while connected to the NATS server", lambda: int(link.is_connected))
     metrics.gauge("headrace_node_leases", "leases on this node, starting and stopping ones included", lambda: executor.running)
     metrics.gauge("headrace_node_devices", "devices of this node", lambda: devices)
-    metrics.gauge("headrace_node_unsent_facts", "facts that wait on the disk for the ledger", lambda: len(journal.unsent))
+    metrics.gauge(
+        "headrace_node_unsent_facts", "number of facts on the disk that are not in the ledger yet", lambda: len(journal.unsent)
+    )

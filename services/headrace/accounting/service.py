@@ -195,9 +195,9 @@ class Accounting:
         watch_fold(health, written, self._fold)
         health.check("postgres", lambda: "" if self._writing.is_there else "PostgreSQL is away; the books wait for it")
         metrics, pace = health.metrics, self.pace
-        metrics.gauge("headrace_postgres_connected", "1 while PostgreSQL is there", lambda: int(self._writing.is_there))
-        metrics.counter("headrace_postgres_outages_total", "how often PostgreSQL was away", lambda: self._writing.outages)
-        metrics.counter("headrace_books_facts_total", "facts taken into the books", lambda: pace.taken)
+        metrics.gauge("headrace_postgres_connected", "1 while connected to PostgreSQL", lambda: int(self._writing.is_there))
+        metrics.counter("headrace_postgres_outages_total", "times PostgreSQL was unreachable", lambda: self._writing.outages)
+        metrics.counter("headrace_books_facts_total", "number of facts entered into the books", lambda: pace.taken)
 
     def handlers(self) -> dict[str, Handler]:
         return {"usage": self.usage, "statement": self.statement, "audit": self.audit, "status": self.status}

@@ -105,22 +105,28 @@ async def _keep(snapshotter: Snapshotter) -> None:
 def measure(metrics: MetricSources, watch: VerificationTask, snapshotter: Snapshotter, archive: Path) -> None:
     """Declare the metrics of verification, of snapshots and of the archive: amounts, lag, and findings."""
     decisions, fold, verifier = watch.verifier.decisions, snapshotter.fold, watch.verifier
-    metrics.counter("headrace_audit_records_total", "records looked at", lambda: verifier.records)
+    metrics.counter("headrace_audit_records_total", "number of records verified", lambda: verifier.records)
     metrics.counter("headrace_audit_facts_total", "facts verified", lambda: 0 if decisions is None else decisions.facts)
-    metrics.gauge("headrace_audit_behind_records", "records not looked at yet", lambda: watch.behind(fold.sequence))
-    metrics.gauge("headrace_audit_findings", "what is not as it was written or decided", lambda: watch.found)
-    metrics.gauge("headrace_audit_unsealed_records", "records under no seal yet", lambda: len(verifier.seals.unsealed))
-    metrics.gauge("headrace_audit_seal_age_seconds", "since the last seal, while records wait for one", watch.seal_age)
+    metrics.gauge("headrace_audit_behind_records", "number of records not verified yet", lambda: watch.behind(fold.sequence))
+    metrics.gauge("headrace_audit_findings", "number of records and decisions that failed verification", lambda: watch.found)
+    metrics.gauge("headrace_audit_unsealed_records", "number of records without a seal", lambda: len(verifier.seals.unsealed))
+    metrics.gauge(
+        "headrace_audit_seal_age_seconds", "seconds since the last seal, while records wait for one; else 0", watch.seal_age
+    )
     metrics.counter("headrace_snapshots_taken_total", "snapshots taken", lambda: snapshotter.taken)
     metrics.gauge(
-        "headrace_snapshot_behind_records", "records behind the last snapshot", lambda: fold.sequence - snapshotter.last
+        "headrace_snapshot_behind_records",
+        "number of records after the last snapshot",
+        lambda: fold.sequence - snapshotter.last,
     )
     metrics.gauge("headrace_archive_behind_records", "records that are not archived", lambda: fold.sequence - through(archive))
 
 
 def measure_archiving(metrics: MetricSources, archiving: Archiving) -> None:
     """Declare the metric for failures of archiving."""
-    metrics.gauge("headrace_archive_failing", "1 while what waits cannot be archived", lambda: int(bool(archiving.trouble)))
+    metrics.gauge(
+        "headrace_archive_failing", "1 while records that are due cannot be archived", lambda: int(bool(archiving.trouble))
+    )
 
 
 def through(archive: Path) -> int:

@@ -201,7 +201,7 @@ async def _present(name: str, environment: Mapping[str, str]) -> AsyncIterator[S
         connection = await connect(url, environment.get(USER, name), environment.get(PASSWORD, ""), name=name)
         health.check(NATS, lambda: "" if connection.is_connected else "the NATS server is away")
         health.metrics.gauge(
-            "headrace_nats_connected", "1 while the NATS server is there", lambda: int(connection.is_connected)
+            "headrace_nats_connected", "1 while connected to the NATS server", lambda: int(connection.is_connected)
         )
         log.info("started", url=url, pid=os.getpid())
         announcing = asyncio.ensure_future(announce(connection, environment.get(USER, name), name))

@@ -144,7 +144,9 @@ class ConnectionAuthority:
         state = self.follower.directory.state
         health.check("directory", lambda: "" if self.ready.is_set() else "the directory has not been read yet")
         metrics = health.metrics
-        metrics.gauge("headrace_build_info", "1; labels name the version", lambda: {(ENGINE,): 1}, "engine")
+        metrics.gauge(
+            "headrace_build_info", "always 1; the labels are the version of the software", lambda: {(ENGINE,): 1}, "engine"
+        )
         metrics.gauge(
             "headrace_directory_sequence_records",
             "sequence of the last record of identities read",

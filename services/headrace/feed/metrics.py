@@ -149,7 +149,7 @@ class InstallationMetrics:
 def show(metrics: MetricSources, counted: Counted, standing: InstallationMetrics, clock: Callable[[], int]) -> None:
     """Declare all metrics of the installation."""
     metrics.counter("headrace_facts_total", "facts folded, by type", counted.by_type, "type")
-    metrics.counter("headrace_preemptions_total", "preemptions, by what became of them", counted.preemptions, "outcome")
+    metrics.counter("headrace_preemptions_total", "number of preemptions, by outcome", counted.preemptions, "outcome")
     metrics.counter("headrace_jobs_ended_total", "jobs that have ended, by their final state", counted.ended, "state")
     metrics.counter("headrace_work_lost_gpu_seconds_total", "GPU-seconds of work lost by preemptions", lambda: counted.lost)
     metrics.histograms(
@@ -177,7 +177,9 @@ def show(metrics: MetricSources, counted: Counted, standing: InstallationMetrics
     metrics.gauge("headrace_nodes", "nodes by status", standing.nodes, "status")
     metrics.gauge("headrace_devices_unfit", "devices of registered nodes that may not be used", standing.unfit)
     metrics.gauge(
-        "headrace_node_silence_seconds", "silence of the healthy node heard of longest ago", lambda: standing.silence(clock())
+        "headrace_node_silence_seconds",
+        "seconds since the last heartbeat of the healthy node that has been silent for longest",
+        lambda: standing.silence(clock()),
     )
 
 

@@ -333,11 +333,13 @@ class Feed:
         metrics, publisher = health.metrics, self.publisher
         if self._turn is not None:
             health.role = lambda: "active" if self.active else "standby"
-        metrics.gauge("headrace_decides", "1 where this instance decides, 0 where it stands by", self._decides, "writer")
+        metrics.gauge("headrace_decides", "1 if this instance decides, 0 if it is a standby", self._decides, "writer")
         metrics.counter("headrace_order_pushes_total", "messages of orders to nodes", lambda: sum(self._pushes.values()))
         metrics.counter("headrace_feed_published_total", "messages published on FEED", lambda: publisher.published)
         metrics.counter(
-            "headrace_feed_dropped_total", "messages that FEED never got: it was too slow", lambda: publisher.dropped
+            "headrace_feed_dropped_total",
+            "number of messages not published on FEED because it was too slow",
+            lambda: publisher.dropped,
         )
         metrics.gauge("headrace_feed_waiting_messages", "messages that wait for FEED", lambda: publisher.waiting)
         self._metrics = metrics

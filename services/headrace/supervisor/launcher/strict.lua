@@ -21,7 +21,7 @@ local function string_at(text, at)
   local first = at + 1
   while true do
     local found = text:find('["\\]', at + 1)
-    if not found then fail("the body is no JSON: a string is not closed") end
+    if not found then fail("the body is not JSON: a string is not closed") end
     if text:byte(found) == 34 then return found + 1, text:sub(first, found - 1) end
     at = found + 1
   end
@@ -40,19 +40,19 @@ local function object_at(text, at, known, path, depth)
   at = skip(text, at + 1)
   if text:sub(at, at) == "}" then return at + 1 end
   while true do
-    if text:sub(at, at) ~= '"' then fail("the body is no JSON: the name of a field is missing") end
+    if text:sub(at, at) ~= '"' then fail("the body is not JSON: the name of a field is missing") end
     local name
     at, name = string_at(text, at)
     local inner = inner_of(known, name)
     if inner == nil then fail(path .. name:sub(1, 80) .. ": there is no such field") end
-    if seen[name] then fail(path .. name:sub(1, 80) .. ": it stands twice") end
+    if seen[name] then fail(path .. name:sub(1, 80) .. ": it is given twice") end
     seen[name] = true
     at = skip(text, at)
-    if text:sub(at, at) ~= ":" then fail("the body is no JSON: a colon is missing") end
+    if text:sub(at, at) ~= ":" then fail("the body is not JSON: a colon is missing") end
     at = skip(text, value_at(text, skip(text, at + 1), inner, path .. name:sub(1, 80) .. ".", depth + 1))
     local mark = text:sub(at, at)
     if mark == "}" then return at + 1 end
-    if mark ~= "," then fail("the body is no JSON: a comma is missing") end
+    if mark ~= "," then fail("the body is not JSON: a comma is missing") end
     at = skip(text, at + 1)
   end
 end
@@ -64,7 +64,7 @@ local function list_at(text, at, known, path, depth)
     at = skip(text, value_at(text, at, known, path, depth + 1))
     local mark = text:sub(at, at)
     if mark == "]" then return at + 1 end
-    if mark ~= "," then fail("the body is no JSON: a comma is missing") end
+    if mark ~= "," then fail("the body is not JSON: a comma is missing") end
     at = skip(text, at + 1)
   end
 end
@@ -76,16 +76,16 @@ function value_at(text, at, known, path, depth)
     if mark ~= "[" then fail(path:sub(1, -2) .. ": write a list such as [\"echo\", \"hello\"], not one value") end
     return list_at(text, at, known.list, path, depth)
   end
-  if mark == "[" and known ~= "any" then fail(path:sub(1, -2) .. ": it is no list") end
+  if mark == "[" and known ~= "any" then fail(path:sub(1, -2) .. ": write one value, not a list") end
   if mark == "{" then
-    if known == "plain" then fail(path:sub(1, -2) .. ": it is no object") end
+    if known == "plain" then fail(path:sub(1, -2) .. ": write one value, not an object") end
     return object_at(text, at, known, path, depth)
   end
   if mark == "[" then return list_at(text, at, known, path, depth) end
   if mark == '"' then return (string_at(text, at)) end
-  if known ~= "any" and text:sub(at, at + 3) == "null" then fail(path:sub(1, -2) .. ": null is no value; leave the field out") end
+  if known ~= "any" and text:sub(at, at + 3) == "null" then fail(path:sub(1, -2) .. ": null is not allowed; leave the field out") end
   local found = text:find("[%]},%s]", at)
-  if found == at then fail("the body is no JSON: a value is missing") end
+  if found == at then fail("the body is not JSON: a value is missing") end
   return found or #text + 1
 end
 
@@ -112,7 +112,7 @@ function envoy_on_request(handle)
   local text = body:getBytes(0, body:length())
   local well, trouble = pcall(function()
     local at = skip(text, value_at(text, skip(text, 1), known, "", 0))
-    if at <= #text then fail("the body is no JSON: something stands behind it") end
+    if at <= #text then fail("the body is not JSON: there is text after its end") end
   end)
   if not well then
     local text = type(trouble) == "table" and trouble.refusal or "the body cannot be read"

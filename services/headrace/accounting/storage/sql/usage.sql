@@ -1,6 +1,6 @@
 -- What was used, by period. $1: the tenant, or empty for all of them. {names}: what it is grouped by, as an array of texts.
--- Units times microseconds, exactly. $2: the bounds of periods that touch, of which {begins} is the first and {ends} the last, and $3 the
--- labels among the names; of whole days their numbers instead. What still lasts counts up to the time of the ledger at the position.
+-- Units times microseconds, exactly. $2: the bounds of adjacent periods; the first is {begins}, the last {ends}. $3: the
+-- labels among the names. For whole days: their numbers instead. What still lasts counts up to the time of the ledger at the position.
 
 -- name: days
 SELECT piece.number, days.tenant, days.policy, days.pool, {names} AS names, days.key, days.tariff,
@@ -121,7 +121,7 @@ FROM headrace.kept {jobs} CROSS JOIN headrace.position
 WHERE ($1::text = '' OR kept.tenant = $1) AND kept.until IS NULL {only}
 
 -- name: waited
--- What was asked for stands where others have a key: there are few different ones, and whoever reads them knows how to take them apart.
+-- The request is in the column of the key, because there are few different ones; the reader splits it by key.
 SELECT jobs.tenant, jobs.policy, '' AS pool, {named} jsonb_build_array(jobs.request, jobs.replicas) AS key, wait.since, wait.until,
        1 AS one, 0 AS two
 FROM (
@@ -163,7 +163,7 @@ FROM (
 GROUP BY number, {groups} keys
 
 -- name: is_busy
--- Whether so many intervals lie in a time that its jobs are better asked for some at a time.
+-- Whether more than $3 intervals lie in a period: then its jobs are read in several parts.
 SELECT count(*) > $3 FROM (SELECT FROM headrace.usage WHERE until > $1 AND since < $2 LIMIT $3 + 1) AS found
 
 -- name: jobs_behind
