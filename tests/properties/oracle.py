@@ -16,7 +16,7 @@ from headrace.contracts import facts as f
 from headrace.contracts.facts import AnyFact
 from headrace.contracts.facts.fact import Place
 from headrace.domain.backfill.backfill_placement import awaited_places
-from headrace.domain.backfill.holds import OutOfReach, as_seen_by, rank_in_line
+from headrace.domain.backfill.holds import as_seen_by, rank_in_line, withhold
 from headrace.domain.indexes.pending import JobGroup
 from headrace.domain.model.jobs import JobRecord
 from headrace.domain.model.preemption_state import MOVED, Hold
@@ -31,6 +31,7 @@ from headrace.domain.state.pools import PoolState
 from headrace.domain.state.quota import BOTH, IS_HELD, WILL_BE, over_capacity, over_limit, scopes_of
 from headrace.domain.state.search_backoff import is_resting, is_worthwhile, was_searched
 from headrace.domain.state.state import State
+from headrace.domain.state.trial import Trial
 
 
 class Candidate(NamedTuple):
@@ -166,15 +167,17 @@ class Oracle:
         kept = self._kept_from(mine, pool)
         mine = resuming._rank(job, pool)
         for out in reversed(kept):
-            out.end()
+            out.undo()
         return mine
 
-    def _kept_from(self, mine: Rank, pool: PoolState) -> list[OutOfReach]:
+    def _kept_from(self, mine: Rank, pool: PoolState) -> list[Trial]:
         """What is kept in the pool for those who rank before, out of reach until it ends."""
         here = [hold for hold in self.state.holds.values() if hold.pool == pool.document.name]
         ranked = [(theirs, hold) for hold in here if (theirs := rank_in_line(self.state, hold.job, pool)) is not None]
         return [
-            OutOfReach(self.state, pool, hold) for theirs, hold in sorted(ranked, key=lambda pair: pair[0]) if theirs < mine
+            withhold(Trial(self.state), pool, hold)
+            for theirs, hold in sorted(ranked, key=lambda pair: pair[0])
+            if theirs < mine
         ]
 
     def _resume(self, job: JobRecord, pool: PoolState) -> None:
@@ -227,7 +230,7 @@ class Oracle:
         places = find_places(self.state, job, pool) if fits else None
         job.avoiding = was
         for out in reversed(kept):
-            out.end()
+            out.undo()
         for lease in reversed(leases):
             capacity.take(self.state, job, self.state.pools[lease.pool], capacity.held_by(lease))
         return None if places is None else (mine, places)
@@ -271,7 +274,15 @@ class Oracle:
         may_hold = inside or borrows if group.preemptible else may_hold_inside(self.state, group, pool)
         if limit == "policy" or not may_hold:
             return None
-        return Candidate(rank(self.state, group, job, pool, inside=inside), group, job, pool, inside, limit == "tenant")
+        limited = limit == "tenant" or (planned and self._is_stuck(group, pool))
+        return Candidate(rank(self.state, group, job, pool, inside=inside), group, job, pool, inside, limited)
+
+    def _is_stuck(self, group: JobGroup, pool: PoolState) -> bool:
+        """Whether what leases hold is over its tenant's limit, and some of them are overdue, so that they may stay (R17, R28)."""
+        share = self.state.shares.get((group.policy.document.tenant, pool.document.name))
+        if share is None or not pool.overdue or not self.state.terms.amended:
+            return False
+        return over_limit((share,), pool.governed, group.request.total, against=BOTH) is not None
 
     def _limit(self, policy, request, beyond: bool, pool: PoolState, against: int) -> str:
         scopes = scopes_of(self.state, policy, pool.document.name)

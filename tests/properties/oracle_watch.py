@@ -40,11 +40,11 @@ class Watched:
         return facts
 
 
-def watch(scenario) -> None:
+def watch(scenario, *, judged: bool = False) -> None:
     watched = Watched()
     watched.real, decide.grant = decide.grant, watched.grant
     try:
-        play(World(scenario, judged=False))
+        play(World(scenario, judged=judged))
     finally:
         decide.grant = watched.real
 

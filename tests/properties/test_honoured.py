@@ -14,7 +14,7 @@ from hypothesis import given
 
 from headrace.contracts.facts.writers import ALLOCATOR
 from headrace.contracts.values.durations import HOUR
-from headrace.domain.backfill.holds import OutOfReach, holds_before
+from headrace.domain.backfill.holds import holds_before, withhold
 from headrace.domain.model.job_states import JobState
 from headrace.domain.model.jobs import JobRecord
 from headrace.domain.queueing.admissible import open_pools
@@ -22,6 +22,7 @@ from headrace.domain.queueing.gates import may_start
 from headrace.domain.queueing.ranking import is_inside
 from headrace.domain.state.pools import PoolState
 from headrace.domain.state.search_backoff import REST_MAX
+from headrace.domain.state.trial import Trial
 from headrace.simulate.world import World
 from tests.properties.auditor import Auditor
 from tests.properties.campaign import histories
@@ -80,12 +81,10 @@ class Watched(World):
             for hold in holds_before(self.state, job, pool, self.now)
             if not mine or Oracle(self.state, hold.job, pool, self.now).is_inside()
         ]
-        out = [OutOfReach(self.state, pool, hold) for hold in kept]
-        try:
+        with Trial(self.state) as trial:
+            for hold in kept:
+                withhold(trial, pool, hold)
             yield
-        finally:
-            for one in reversed(out):
-                one.end()
 
 
 @histories()

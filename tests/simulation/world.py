@@ -127,7 +127,8 @@ class World:
     def __init__(self, plan: Plan, layout: str = APART, *, hashes: bool = False) -> None:
         self.plan = plan
         self.hashes = hashes
-        self.services = {process_name(services): services for services in LAYOUTS[layout]}
+        played = (tuple(filter(PARTS.__contains__, services)) for services in LAYOUTS[layout])  # without the provisioner
+        self.services = {process_name(services): services for services in played if services}
         self._homes = {service: name for name, services in self.services.items() for service in services}
         self.random = Random(f"world/{plan.seed}")
         self.loop = Clockwork(Random(f"order/{plan.seed}"))

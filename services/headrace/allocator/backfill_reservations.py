@@ -14,9 +14,10 @@ from headrace.allocator.request_bitsets import bits_of
 from headrace.contracts import facts as f
 from headrace.domain.backfill.backfill_placement import still_awaited
 from headrace.domain.backfill.hold_policy import ends_at, is_still_kept, keep_of, places_to_keep
-from headrace.domain.backfill.holds import HOLDS_MAX, OutOfReach
+from headrace.domain.backfill.holds import HOLDS_MAX, withhold
 from headrace.domain.indexes.pending import place_in_line
 from headrace.domain.model.preemption_state import Hold
+from headrace.domain.state.trial import Trial
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +46,7 @@ class PoolHolds:
         self._now = now
         self._holds: dict[str, Hold] = {}
         self._lent_until: dict[str, int] = {}
-        self._out: dict[str, OutOfReach] = {}
+        self._out: dict[str, Trial] = {}
 
     def holders(self) -> list[tuple[Rank, str]]:
         """(rank, job) of the holders, best first."""
@@ -85,15 +86,15 @@ class PoolHolds:
     def show(self, stage: Stage) -> None:
         """Reserve the holds of these jobs, and release all others."""
         for key in [key for key in self._out if key not in stage]:
-            self._out.pop(key).end()
+            self._out.pop(key).undo()
         for key in stage:
             if key not in self._out:
-                self._out[key] = OutOfReach(self._state, self._queue.pool, self._holds[key])
+                self._out[key] = withhold(Trial(self._state), self._queue.pool, self._holds[key])
 
     def end(self, key: str) -> None:
         """Remove the hold of a job that has started, or whose hold was lifted."""
         if key in self._out:
-            self._out.pop(key).end()
+            self._out.pop(key).undo()
         self._holds.pop(key, None)
 
     def add(self, hold: Hold) -> None:

@@ -1,12 +1,13 @@
 """Grants free units (R15-R19): the best-ranked candidate of each pool, one grant, then the next.
 
-Strategy: grants are tried on the state and undone at the end of the round (`capacity`), so that the round sees its own effects. The order
+Strategy: grants are tried on the state and undone at the end of the round (`Trial`), so that the round sees its own effects. The order
 of candidates is kept from round to round (`candidate_index`), what fits where during the round (`feasibility_cache`); both are sets of
 requests.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.allocator.backfill_reservations import Placing, lapsed
@@ -24,6 +25,7 @@ from headrace.domain.queueing.gates import may_start, must_borrow
 from headrace.domain.queueing.ranking import is_inside
 from headrace.domain.state import capacity
 from headrace.domain.state.quota import over_capacity, over_limit, scopes_of, to_start, unbounded
+from headrace.domain.state.trial import Trial
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,10 +36,9 @@ if TYPE_CHECKING:
     from headrace.allocator.request_classes import PoolCandidates
     from headrace.contracts.facts import AnyFact
     from headrace.contracts.facts.fact import Place
-    from headrace.contracts.values.amounts import Amounts
     from headrace.domain.fold.record_size import RecordRoom
     from headrace.domain.indexes.pending import JobGroup
-    from headrace.domain.model.jobs import JobRecord, Preemption
+    from headrace.domain.model.jobs import JobRecord
     from headrace.domain.model.nodes import NodeState
     from headrace.domain.model.preemption_state import Hold
     from headrace.domain.queueing.ranking import Rank
@@ -49,9 +50,11 @@ GRANTS_MAX = 400
 
 
 class _Round:
-    """One round on one state."""
+    """One round on one state, tried in `trial`."""
 
-    def __init__(self, state: State, index: CandidateIndex, now: int, skip: AbstractSet[str], room: RecordRoom) -> None:
+    def __init__(
+        self, state: State, trial: Trial, index: CandidateIndex, now: int, skip: AbstractSet[str], room: RecordRoom
+    ) -> None:
         self.state = state
         self.index = index
         self.now = now
@@ -63,12 +66,10 @@ class _Round:
         self.resuming = Resuming(state, skip)
         self.moving = Moving(state, now, skip if state.terms.amended else state.suspended.keys())
         self._unbounded = unbounded(state)
-        self._tried: list[tuple[JobRecord, PoolState, Place, Amounts]] = []
-        self._taken: list[tuple[JobGroup, JobRecord]] = []
-        self._lifted: list[Preemption] = []
-        self._moved: list[Preemption] = []
-        self._on_probation: list[NodeState] = []
+        self._trial = trial
+        self._tried = 0
         self._feasibility = FeasibilityCache(state, index, now)
+        trial.note(self._feasibility.leave)
         self.reclaims = ReclaimRequests(state, index, self._feasibility, now, skip)
         self._idle: dict[str, int] = {}
 
@@ -83,13 +84,13 @@ class _Round:
             if not may_start(self.state, job, preemption.pool):
                 continue
             pool = self.state.pools[preemption.pool]
-            capacity.lift(self.state, preemption)
+            before = self._trial.mark
+            self._trial.lift(preemption)
             places = self._places(job, pool)
             inside = is_inside(self.state, job, pool) if preemption.cause == MOVED else preemption.cause == RECLAIM
             if places is None or not self._hold(job, pool, places, inside=inside, rule="R27"):
-                capacity.nominate(self.state, preemption)
+                self._trial.undo(before)
                 continue
-            self._lifted.append(preemption)
             self._feasibility.lifted.add(preemption.pool)
 
     def keep(self) -> None:
@@ -124,7 +125,7 @@ class _Round:
     def grant_pending(self) -> None:
         """Grant the best of each pool, pools by name, until nothing more fits or the round is full; then open searches."""
         queues = self.index.in_order()
-        while len(self._tried) < GRANTS_MAX and not self.is_full and (self.index.has_line or self.state.suspended):
+        while self._tried < GRANTS_MAX and not self.is_full and (self.index.has_line or self.state.suspended):
             for queue in queues:
                 if self._idle.get(queue.name) != self._feasibility.moves and self._grant_best(queue):
                     break
@@ -197,9 +198,9 @@ class _Round:
         if not self.room.takes(facts):
             self.is_full = not self.room.untouched
             return False
-        kept = nomination_of(self.state, job, pool, places)
-        self._yield(kept, 1)
-        self._moved.append(kept)
+        for lease in job.leases.values():
+            self._trial.yield_use(job, self.state.pools[lease.pool], capacity.held_by(lease))
+        self._trial.nominate(nomination_of(self.state, job, pool, places))
         self._goes_on(job, facts)
         return True
 
@@ -208,12 +209,6 @@ class _Round:
         self.moving.take(job)
         self.facts += facts
         self.index.refresh()
-
-    def _yield(self, kept: Preemption, sign: int) -> None:
-        """Count the places of a moving job as kept, and its leases as yielding; with `sign` -1, undo that (R17, R29)."""
-        for lease in kept.job.leases.values():
-            capacity.yield_use(self.state, kept.job, self.state.pools[lease.pool], capacity.held_by(lease), sign)
-        (capacity.nominate if sign > 0 else capacity.lift)(self.state, kept)
 
     def _allowed(self, candidates: PoolCandidates, requests: int) -> int:
         """The requests whose head does not go to an earlier pool of its order (R18, R19)."""
@@ -249,9 +244,15 @@ class _Round:
         return find_places(self.state, job, pool)
 
     def _leave_line(self, group: JobGroup, job: JobRecord) -> None:
+        pending = self.state.pending
         group.leave(job)
-        self.state.pending.mark(group)
-        self._taken.append((group, job))
+        pending.mark(group)
+
+        def come_back() -> None:
+            group.join(job)
+            pending.mark(group)
+
+        self._trial.note(come_back)
 
     def _hold(self, job: JobRecord, pool: PoolState, places: tuple[Place, ...], *, inside: bool, rule: str) -> bool:
         """Grant on trial. Returns False if this record has no space for it; then the round is full, unless the record is empty."""
@@ -267,30 +268,17 @@ class _Round:
     def _try(self, job: JobRecord, pool: PoolState, place: Place) -> None:
         node = self.state.nodes[place.node]
         if node.probation is not None and not node.probation.job:  # only one job runs on probation (R36)
-            node.probation.job = job.key
-            pool.index.put(node)
-            self._on_probation.append(node)
-        charged = {key: amount for key, amount in place.amounts.items() if key not in self._unbounded}
-        capacity.try_on(self.state, job, pool, place, charged, 1)
-        self._tried.append((job, pool, place, charged))
+            self._trial.note(partial(_set_probation, pool, node, ""))
+            _set_probation(pool, node, job.key)
+        self._trial.take(job, pool, place, {key: units for key, units in place.amounts.items() if key not in self._unbounded})
+        self._tried += 1
 
-    def undo(self) -> None:
-        """Restore the state as it was before the round."""
-        self._feasibility.leave()
-        for job, pool, place, charged in reversed(self._tried):
-            capacity.try_on(self.state, job, pool, place, charged, -1)
-        for node in self._on_probation:
-            home = self.state.pool_of(node)
-            if node.probation is not None and home is not None:
-                node.probation.job = ""
-                home.index.put(node)
-        for kept in self._moved:
-            self._yield(kept, -1)
-        for preemption in self._lifted:
-            capacity.nominate(self.state, preemption)
-        for group, job in reversed(self._taken):
-            group.join(job)
-            self.state.pending.mark(group)
+
+def _set_probation(pool: PoolState, node: NodeState, job: str) -> None:
+    """The job that the node tries on probation; empty: none."""
+    if node.probation is not None:
+        node.probation.job = job
+        pool.index.put(node)
 
 
 def leases(job: JobRecord, pool: PoolState, places: tuple[Place, ...], *, inside: bool, rule: str) -> list[AnyFact]:
@@ -324,13 +312,11 @@ def grant(
     """
     if not (state.pending.groups or state.preemptions or state.holds or state.suspended):
         return []
-    turn = _Round(state, index, now, skip, room)
-    try:
+    with Trial(state) as trial:
+        turn = _Round(state, trial, index, now, skip, room)
         turn.grant_nominated()
         if in_line:
             turn.keep()
             turn.grant_pending()
-    finally:
-        turn.undo()
     opened = turn.reclaims.facts(state)
     return [*turn.facts, *room.fill(opened)]

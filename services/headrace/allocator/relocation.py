@@ -18,12 +18,12 @@ from headrace.domain.indexes.pending import avoided
 from headrace.domain.model.jobs import Preemption
 from headrace.domain.model.preemption_state import MOVED
 from headrace.domain.placement.placement import find_places
-from headrace.domain.preemption.holdings import hold, holding_of, let_go
 from headrace.domain.queueing.admissible import open_pools
 from headrace.domain.queueing.gates import may_borrow, may_start
 from headrace.domain.queueing.ranking import is_inside, may_hold_inside, rank
 from headrace.domain.state import capacity
 from headrace.domain.state.quota import over_capacity, over_limit, scopes_of, to_grant
+from headrace.domain.state.trial import Trial, holding_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,11 +113,9 @@ class Moving:
         held = holding_of(self._state, job)
         if held is None:
             return None
-        let_go(self._state, held)
-        try:
+        with Trial(self._state) as trial:
+            trial.let_go(held)
             return self._rank_without(job, pool)
-        finally:
-            hold(self._state, held)
 
     def _rank_without(self, job: JobRecord, pool: PoolState) -> Rank | None:
         """Rank of the job with its held amounts removed from the scopes."""
@@ -140,14 +138,11 @@ class Moving:
         if alike in full or held is None:
             return None
         show(pool, mine)
-        let_go(self._state, held)
-        avoiding, job.avoiding = job.avoiding, away
-        try:
+        with Trial(self._state) as trial:
+            trial.let_go(held)
+            trial.avoid(job, away)
             fits = over_capacity(pool, job.request.sums) is None
             places = find_places(self._state, job, pool) if fits else None
-        finally:
-            job.avoiding = avoiding
-            hold(self._state, held)
         if places is None:
             full.add(alike)
         return places

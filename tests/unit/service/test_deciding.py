@@ -10,6 +10,7 @@ from headrace.bus.loop import Fenced
 from headrace.contracts.facts import JobAdmittedV1, JobCancelRequestedV1, NodeCordonedV1
 from headrace.contracts.messages.queries import ServiceView, StatusRequest
 from headrace.contracts.transport.codec import decode_record, encode
+from headrace.domain.state.state import State
 from headrace.service import deciding as deciding_module
 from headrace.service import hosting as module
 from headrace.service.deciding import Deciding, trace_of
@@ -88,6 +89,13 @@ class TestRunning:
         async with running(process.run()):
             await until(lambda: deciding.fold.sequence == 4)
         assert set(caught_up) == {True}
+
+    async def test_its_state_is_told_the_time_before_each_decision(self, process, deciding, monkeypatch):
+        told = []
+        monkeypatch.setattr(State, "pass_time", lambda _, now: told.append((len(deciding.decider.asked), now)))
+        async with running(process.run()):
+            await until(lambda: len(deciding.decider.asked) == 2)
+        assert told == [(0, START), (1, START)]
 
     async def test_a_nudge_makes_it_look_again(self, process, deciding):
         async with running(process.run()):

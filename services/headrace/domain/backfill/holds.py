@@ -16,8 +16,8 @@ from headrace.contracts.values.amounts import CPU, GPU, MEMORY
 from headrace.domain.backfill.hold_policy import is_lent_to
 from headrace.domain.placement.placement import find_places
 from headrace.domain.queueing.ranking import is_inside, rank
-from headrace.domain.state import capacity
 from headrace.domain.state.quota import over_capacity
+from headrace.domain.state.trial import Trial
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,31 +36,17 @@ HOLDS_MAX = 8
 """Jobs for which units are kept in one pool at a time: it bounds what a look costs, and how much may lie idle (R16)."""
 
 
-class OutOfReach:
-    """What a hold keeps, put out of reach until `end`: its places, and as much of the pool's sums as is free of them now.
+def withhold(trial: Trial, pool: PoolState, hold: Hold) -> Trial:
+    """Put what a hold keeps out of reach on trial, and return the trial: its places, and as much of the pool's sums as is free of them now.
 
     What leases still hold of the places comes free there and then; of the sums it is nobody's to keep before that. It counts as if it were
     leased, so that a grant that is made meanwhile, on the same device even, may stay when this ends.
     """
-
-    __slots__ = ("_free", "_hold", "_pool", "_state")
-
-    def __init__(self, state: State, pool: PoolState, hold: Hold) -> None:
-        self._state = state
-        self._pool = pool
-        self._hold = hold
-        self._free = _free_of(state, hold)
-        capacity.keep(state, hold.places, 1)
-        self._count(1)
-
-    def end(self) -> None:
-        """Everything is as it was."""
-        capacity.keep(self._state, self._hold.places, -1)
-        self._count(-1)
-
-    def _count(self, sign: int) -> None:
-        for place in self._free:
-            capacity.count_place(self._pool, place, use=sign, leased=sign)
+    free = _free_of(trial.state, hold)
+    trial.keep(hold.places)
+    for place in free:
+        trial.count(pool, place)
+    return trial
 
 
 def _free_of(state: State, hold: Hold) -> list[Place]:
@@ -138,12 +124,10 @@ def holds_before(state: State, job: JobRecord, pool: PoolState, now: int) -> lis
 @contextmanager
 def as_seen_by(state: State, job: JobRecord, pool: PoolState, now: int) -> Iterator[None]:
     """Meanwhile what is kept from `job` in the pool is not free (R18)."""
-    kept = [OutOfReach(state, pool, hold) for hold in holds_before(state, job, pool, now)] if state.holds else []
-    try:
+    with Trial(state) as trial:
+        for hold in holds_before(state, job, pool, now) if state.holds else ():
+            withhold(trial, pool, hold)
         yield
-    finally:
-        for out in reversed(kept):
-            out.end()
 
 
 def has_room(state: State, job: JobRecord, pool: PoolState, now: int) -> bool:

@@ -11,18 +11,18 @@ This is the one place that computes what is free for people: the views of pools 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts.messages.explanation import UnusableView
 from headrace.contracts.values.amounts import CPU, GPU_UNITS, MEMORY, format_amount, format_amounts, gpus_first
 from headrace.contracts.values.durations import format_time
-from headrace.domain.backfill.holds import OutOfReach, holds_before
+from headrace.domain.backfill.holds import holds_before, withhold
 from headrace.domain.model.census import HARDWARE
 from headrace.domain.model.dedication import may_use
 from headrace.domain.placement.placement import may_hold, model_allowed
 from headrace.domain.state.quota import UNGOVERNED, free_of
 from headrace.domain.state.supply import new_nodes
+from headrace.domain.state.trial import Trial
 
 if TYPE_CHECKING:
     from headrace.domain.model.jobs import JobRecord
@@ -203,19 +203,11 @@ def _parts(node: NodeState, key: str) -> Iterator[_Part]:
 
 def _stocks(state: State, pool: PoolState, keys: Iterable[str], holds: Iterable[Hold], judge: _Judge) -> dict[str, Stock]:
     leased = dict(pool.leased)
-    with _out_of_reach(state, pool, holds):
+    with Trial(state) as trial:
+        for hold in holds:
+            withhold(trial, pool, hold)
         causes = [(node, judge(node)) for _, node in sorted(pool.nodes.items())]
         return {key: _stock(pool, key, leased.get(key, 0), causes) for key in keys}
-
-
-@contextmanager
-def _out_of_reach(state: State, pool: PoolState, holds: Iterable[Hold]) -> Iterator[None]:
-    kept = [OutOfReach(state, pool, hold) for hold in holds]
-    try:
-        yield
-    finally:
-        for out in reversed(kept):
-            out.end()
 
 
 def _stock(pool: PoolState, key: str, used: int, nodes: Iterable[tuple[NodeState, Cause | None]]) -> Stock:

@@ -8,7 +8,6 @@ state is put back.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -24,12 +23,12 @@ from headrace.domain.explain.wait_reasons import pools_of, wait_in
 from headrace.domain.model.nodes import SELF
 from headrace.domain.model.requests import make_request
 from headrace.domain.preemption.eligibility import RECLAIM, causes
-from headrace.domain.preemption.holdings import hold, holding_of, let_go
 from headrace.domain.preemption.victims import VictimPlan, search
 from headrace.domain.queueing.access import is_member
 from headrace.domain.queueing.admissible import never_fits
 from headrace.domain.queueing.queue_position import groups_ahead
 from headrace.domain.state.supply import asked_by
+from headrace.domain.state.trial import Trial, holding_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -62,7 +61,8 @@ def cheapest_change(
         return waiting
     for change, changed in _changes(state, job):
         other = _submitted_now(state, changed, now)
-        with _in_its_stead(state, job, other):
+        with Trial(state) as trial:
+            _release_own(trial, state, job, other)
             pool = _starts_in(state, other, now)
         if pool is not None:
             return msgspec.structs.replace(change, start=now, pool=pool)
@@ -85,7 +85,8 @@ def _uncordoned(state: State, job: JobRecord, pools: Sequence[PoolState], now: i
         nodes = (node for _, node in sorted(pool.nodes.items()) if node.healthy and node.cordoned)
         for node in islice((node for node in nodes if node.cordoned_by not in ("", SELF)), NODES_TRIED):
             cause = out_of_service(node)
-            with _in_service(pool, node):
+            with Trial(state) as trial:
+                _uncordon(trial, pool, node)
                 in_the_way = wait_in(state, job, pool, now)
             if in_the_way is None and cause is not None:
                 text = f"ask for node {node.name} to be uncordoned ({said(cause)})"
@@ -93,16 +94,16 @@ def _uncordoned(state: State, job: JobRecord, pools: Sequence[PoolState], now: i
     return None
 
 
-@contextmanager
-def _in_service(pool: PoolState, node: NodeState) -> Iterator[None]:
-    """Meanwhile the node is not cordoned."""
-    cordoned, node.cordoned = node.cordoned, ""
-    pool.index.put(node)
-    try:
-        yield
-    finally:
-        node.cordoned = cordoned
+def _uncordon(trial: Trial, pool: PoolState, node: NodeState) -> None:
+    """On trial the node takes work again."""
+    cordoned = node.cordoned
+
+    def cordon(reason: str) -> None:
+        node.cordoned = reason
         pool.index.put(node)
+
+    cordon("")
+    trial.note(lambda: cordon(cordoned))
 
 
 def _without_one(state: State, job: JobRecord, pools: Sequence[PoolState], now: int) -> ChangeView | None:
@@ -114,9 +115,9 @@ def _without_one(state: State, job: JobRecord, pools: Sequence[PoolState], now: 
             holding = holding_of(state, holder)
             if holding is None:
                 continue
-            let_go(state, holding)
-            in_the_way = wait_in(state, job, pool, now)
-            hold(state, holding)
+            with Trial(state) as trial:
+                trial.let_go(holding)
+                in_the_way = wait_in(state, job, pool, now)
             if in_the_way is None:
                 text = f"wait for job {holder.key} to end; nothing says when"
                 return ChangeView(kind="wait", text=text, pool=pool.document.name, job=holder.key)
@@ -189,16 +190,12 @@ def _other_policies(state: State, job: JobRecord) -> list[PolicyState]:
     ]
 
 
-@contextmanager
-def _in_its_stead(state: State, job: JobRecord, other: JobRecord) -> Iterator[None]:
-    """Meanwhile nothing is kept for the job itself (R16), unless somebody else would go before `other` there then."""
+def _release_own(trial: Trial, state: State, job: JobRecord, other: JobRecord) -> None:
+    """On trial nothing is kept for the job itself (R16), unless somebody else would go before `other` there then."""
     holds, own = state.holds, state.holds.get(job.key)
     if own is not None and not _anybody_before(state, job, other, state.pools[own.pool]):
         state.holds = {key: hold for key, hold in holds.items() if hold is not own}
-    try:
-        yield
-    finally:
-        state.holds = holds
+        trial.note(lambda: setattr(state, "holds", holds))
 
 
 def _anybody_before(state: State, job: JobRecord, other: JobRecord, pool: PoolState) -> bool:

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 from headrace.domain.backfill.backfill_placement import Occupant, occupant
 from headrace.domain.backfill.candidate_nodes import UNKNOWN
 from headrace.domain.backfill.hold_policy import ends_at, is_still_kept, keep_of, next_turn, places_to_keep
-from headrace.domain.backfill.holds import HOLDS_MAX, OutOfReach
+from headrace.domain.backfill.holds import HOLDS_MAX, withhold
 from headrace.domain.model.preemption_state import Hold
 from headrace.domain.placement.placement import find_places
 from headrace.domain.state.quota import over_capacity
+from headrace.domain.state.trial import Trial
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -80,7 +81,7 @@ class ExpectedHolds:
         self._line = line
         self._on = on
         self._holds = {name: {hold.job.key: hold for hold in state.holds.values() if hold.pool == name} for name in pools}
-        self._out: dict[str, dict[str, OutOfReach]] = {name: {} for name in pools}
+        self._out: dict[str, dict[str, Trial]] = {name: {} for name in pools}
 
     def __bool__(self) -> bool:
         """Whether anything is kept."""
@@ -95,10 +96,10 @@ class ExpectedHolds:
         """Put what is kept in a pool for these jobs out of reach, and nothing else."""
         shown, out = tuple(those), self._out[name]
         for key in [key for key in reversed(out) if key not in shown]:
-            out.pop(key).end()
+            out.pop(key).undo()
         for key in shown:
             if key not in out:
-                out[key] = OutOfReach(self._state, self._pools[name], self._holds[name][key])
+                out[key] = withhold(Trial(self._state), self._pools[name], self._holds[name][key])
 
     def not_lent(self, name: str, stage: Sequence[str], job: JobRecord, moment: int) -> list[str]:
         """Of the jobs of a stage those from whose places a job is kept that would be granted its own at that moment."""

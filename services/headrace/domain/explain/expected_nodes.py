@@ -6,6 +6,7 @@ could hold it after it has grown; those that rank before it ask too.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.contracts.values.amounts import CPU_UNITS, GPU_UNITS
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from headrace.domain.model.requests import Request
     from headrace.domain.state.pools import PoolState
     from headrace.domain.state.state import State
+    from headrace.domain.state.trial import Trial
 
 ENOUGH = 1 << 40
 """What a created node has of that of which its document says nothing."""
@@ -31,14 +33,15 @@ PROVED = Ranks(*[len(LEVELS) - 1] * 3)
 
 
 class ExpectedNodes:
-    """The growth of some pools. `came`: whether any node has come so far."""
+    """The growth of some pools, tried in `trial`. `came`: whether any node has come so far."""
 
-    def __init__(self, state: State, pools: Mapping[str, PoolState], now: int) -> None:
+    def __init__(self, state: State, trial: Trial, pools: Mapping[str, PoolState], now: int) -> None:
         self.came = False
         self._state = state
+        self._trial = trial
         self._pools = pools
         self._now = now
-        self._nodes: list[NodeState] = []
+        self._created = 0
         self._coming: dict[str, tuple[int, int]] = {}
         """By pool, when how many come."""
 
@@ -86,15 +89,6 @@ class ExpectedNodes:
         for _ in range(count):
             self._create(self._pools[name], burst)
 
-    def undo(self) -> None:
-        """They were never there."""
-        for node in reversed(self._nodes):
-            pool = self._pools.get(node.pool)
-            if pool is not None:
-                pool.index.remove(node)
-                del pool.nodes[node.name], self._state.nodes[node.name]
-                recount(pool, node)
-
     def _closed_until(self, name: str) -> int:
         growth = self._state.terms.growths.get(name)
         return 0 if growth is None or growth.open else growth.closed_until
@@ -102,7 +96,7 @@ class ExpectedNodes:
     def _create(self, pool: PoolState, burst: Burst) -> None:
         """One more: with a name that no node can have, and the labels by which the pool selects."""
         said = burst.node
-        name = f"{pool.document.name} {len(self._nodes):06}"
+        name = f"{pool.document.name} {self._created:06}"
         family = family_of(said.gpu_model) if said.mig else ""
         devices = [
             DeviceState(f"{number}", said.gpu_model, 0, GPU_UNITS, mig=said.mig, family=family) for number in range(said.gpus)
@@ -113,7 +107,13 @@ class ExpectedNodes:
         node.has_apart = said.mig
         node.pool = pool.document.name
         self._state.nodes[name] = pool.nodes[name] = node
-        self._nodes.append(node)
+        self._created += 1
         pool.index.put(node)
         recount(pool, node)
+        self._trial.note(partial(self._remove, pool, node))
         self.came = True
+
+    def _remove(self, pool: PoolState, node: NodeState) -> None:
+        pool.index.remove(node)
+        del pool.nodes[node.name], self._state.nodes[node.name]
+        recount(pool, node)

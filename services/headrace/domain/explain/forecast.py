@@ -21,11 +21,11 @@ from headrace.domain.explain.expected_ends import ExpectedEnds
 from headrace.domain.explain.expected_holds import ExpectedHolds, Occupancy
 from headrace.domain.explain.expected_nodes import ExpectedNodes
 from headrace.domain.placement.placement import find_places
-from headrace.domain.preemption.holdings import JobHolding, hold, holding_of, let_go
 from headrace.domain.queueing.gates import gated, opens_at, spent_for
 from headrace.domain.queueing.queue_projection import ProjectedEntry, QueueProjection
 from headrace.domain.state.meters import name_of
 from headrace.domain.state.quota import over_capacity
+from headrace.domain.state.trial import JobHolding, Trial, holding_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -76,12 +76,9 @@ def expected_start(state: State, job: JobRecord, pools: Sequence[PoolState], now
         return Forecast(None, UNKNOWN_DEPENDENCY)
     if opens is None:
         return Forecast(None, NEVER_OPENS)
-    run = _Run(state, job, pools, now, ends)
-    try:
-        found = run.forward(max(ready, opens))
-        return found if opens == now else found._replace(assumption=f"{GATED} {format_time(opens)} on, {found.assumption}")
-    finally:
-        run.undo()
+    with Trial(state) as trial:
+        found = _Run(state, trial, job, pools, now, ends).forward(max(ready, opens))
+    return found if opens == now else found._replace(assumption=f"{GATED} {format_time(opens)} on, {found.assumption}")
 
 
 def kept_until(state: State, preemption: Preemption, ends: ExpectedEnds, now: int) -> int | None:
@@ -112,16 +109,17 @@ def _opens_at(state: State, job: JobRecord, now: int) -> int | None:
 
 
 class _Run:
-    """One run forward. Everything it changes in the state, `undo` changes back."""
+    """One run forward. Everything that it changes in the state is in `trial`."""
 
-    def __init__(self, state: State, job: JobRecord, pools: Sequence[PoolState], now: int, ends: ExpectedEnds) -> None:
+    def __init__(
+        self, state: State, trial: Trial, job: JobRecord, pools: Sequence[PoolState], now: int, ends: ExpectedEnds
+    ) -> None:
         self._state = state
+        self._trial = trial
         self._job = job
         self._pools = {pool.document.name: pool for pool in pools if pool.document.name != job.barred_from}
         self._now = now
         self._ends = ends
-        self._gate = job.policy.gate
-        self._changed: list[tuple[JobHolding, int]] = []
         self._due: list[tuple[int, int, Callable[[], JobRecord | None]]] = []
         self._told = 0
         self._turns = set[int]()
@@ -132,7 +130,8 @@ class _Run:
         }
         self._occupancy = Occupancy()
         self._holds = ExpectedHolds(state, self._pools, self._line, self._occupancy)
-        self._nodes = ExpectedNodes(state, self._pools, now)
+        trial.note(self._holds.hide)
+        self._nodes = ExpectedNodes(state, trial, self._pools, now)
         self._is_in_line = False
         self._looked = 0
         self._handed_out = 0
@@ -162,14 +161,6 @@ class _Run:
             self._look(moment)  # before anybody who is at his limit has been told to stop
             after = self._go_on_to(moment)
 
-    def undo(self) -> None:
-        """Leave the state as it was found."""
-        self._holds.hide()
-        for holding, sign in reversed(self._changed):
-            (let_go if sign > 0 else hold)(self._state, holding)
-        self._nodes.undo()
-        self._job.policy.gate = self._gate
-
     def _go_on_to(self, moment: int) -> JobRecord | None:
         """All that happens at the next moment; the first job whose end makes room, if one does."""
         after = None
@@ -184,7 +175,9 @@ class _Run:
 
     def _open_gate(self) -> None:
         """It stands in line from now on, and nothing shuts it and its fellows out (R33)."""
-        self._job.policy.gate = None
+        policy, gate = self._job.policy, self._job.policy.gate
+        policy.gate = None
+        self._trial.note(lambda: setattr(policy, "gate", gate))
         self._join()
         self._line.mark(self._job.policy)
 
@@ -243,8 +236,7 @@ class _Run:
         self._occupancy.leave(holding.job, holding.places)
 
     def _hold(self, holding: JobHolding, sign: int) -> None:
-        (hold if sign > 0 else let_go)(self._state, holding)
-        self._changed.append((holding, sign))
+        (self._trial.hold if sign > 0 else self._trial.let_go)(holding)
         self._looked += 1
         self._line.mark(holding.job.policy)
 

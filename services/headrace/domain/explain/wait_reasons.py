@@ -25,10 +25,10 @@ from headrace.domain.preemption.eligibility import anybody_above, causes, may_re
 from headrace.domain.queueing.admissible import open_pools
 from headrace.domain.queueing.freeze_drain import pool_closing, queue_closing, sentence
 from headrace.domain.queueing.gates import budget_exhausted, may_borrow, outside_window
-from headrace.domain.state import capacity
 from headrace.domain.state.pools import PoolState
 from headrace.domain.state.quota import Shortfall, over_limit, over_reservation, scopes_of, to_grant, with_reservation
 from headrace.domain.state.state import State
+from headrace.domain.state.trial import Trial
 
 if TYPE_CHECKING:
     from headrace.contracts.values.amounts import Amounts
@@ -123,10 +123,9 @@ def wait_in(state: State, job: JobRecord, pool: PoolState, now: int) -> Wait | N
     kept = job.nomination
     if kept is None:
         return _of_the_pool(WaitCase(state, job, pool, now))
-    capacity.lift(state, kept)  # what is kept for it is in nobody's way but others'
-    wait = _of_the_pool(WaitCase(state, job, pool, now))
-    capacity.nominate(state, kept)
-    return wait
+    with Trial(state) as trial:
+        trial.lift(kept)  # what is kept for it is in nobody's way but others'
+        return _of_the_pool(WaitCase(state, job, pool, now))
 
 
 def waits_in(state: State, job: JobRecord) -> PoolState | None:
@@ -289,11 +288,10 @@ def _kept_for_larger_job(case: WaitCase) -> Grounds | None:
         return None
     kept = [one for one in case.state.preemptions.values() if one.kept and one.pool == case.name and one.job is not case.job]
     holders = [hold.job for hold in holds_before(case.state, case.job, case.pool, case.now)]
-    for preemption in kept:
-        capacity.lift(case.state, preemption)
-    fits = has_room_beside_holds(case.state, case.job, case.pool)
-    for preemption in kept:
-        capacity.nominate(case.state, preemption)
+    with Trial(case.state) as trial:
+        for preemption in kept:
+            trial.lift(preemption)
+        fits = has_room_beside_holds(case.state, case.job, case.pool)
     if not fits:
         return None
     return Grounds(case.asks, named(case.job, (*(preemption.job for preemption in kept), *holders)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.contracts.facts.fact import DeviceShare, Place
@@ -9,8 +10,8 @@ from headrace.contracts.values.amounts import CPU_UNITS, GPU, GPU_UNITS
 from headrace.contracts.values.mig import best_start, family_of, most_of, placements_lost
 from headrace.domain.model.dedication import may_use, owner_of_new, reach_in
 from headrace.domain.model.devices import change
-from headrace.domain.state import capacity
 from headrace.domain.state.supply import census_of, new_nodes
+from headrace.domain.state.trial import Trial
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,13 +39,12 @@ def find_places(state: State, job: JobRecord, pool: PoolState) -> tuple[Place, .
 
 
 def _find_beside(state: State, job: JobRecord, pool: PoolState) -> tuple[Place, ...] | None:
-    avoided = [node for name in job.avoiding if (node := pool.nodes.get(name)) is not None]
-    for node in avoided:
-        pool.index.remove(node)
-    places = _find_places(state, job, pool)
-    for node in avoided:
-        pool.index.put(node)
-    return places
+    with Trial(state) as trial:
+        for name in job.avoiding:
+            if (node := pool.nodes.get(name)) is not None:
+                pool.index.remove(node)
+                trial.note(partial(pool.index.put, node))
+        return _find_places(state, job, pool)
 
 
 def _sums_hold(pool: PoolState, places: tuple[Place, ...]) -> bool:
@@ -60,14 +60,13 @@ def _find_places(state: State, job: JobRecord, pool: PoolState) -> tuple[Place, 
         place = _find_place(state, pool, request, 0, owners)
         return None if place is None else (place,)
     places: list[Place] = []
-    for rank in range(request.replicas):
-        place = _find_place(state, pool, request, rank, owners)
-        if place is None:
-            break
-        capacity.take(state, job, pool, place)
-        places.append(place)
-    for place in reversed(places):
-        capacity.give_back(state, job, pool, place)
+    with Trial(state) as trial:
+        for rank in range(request.replicas):
+            place = _find_place(state, pool, request, rank, owners)
+            if place is None:
+                break
+            trial.take(job, pool, place)
+            places.append(place)
     return tuple(places) if len(places) == request.replicas else None
 
 

@@ -1,8 +1,11 @@
 """Where a preemptor would go once certain jobs have left (R26: sufficient means that its replicas place, not that sums fit).
 
-Strategy: a clearing is a trial. Jobs leave it and come back, one at a time, and it keeps count of how many replicas its nodes could then
-hold and of what the accounts that belong to no node still lack, so that asking costs nothing. Whatever is on its way out already counts
-as gone; what is nominated for others counts as taken. Nothing in the state is changed.
+Strategy: jobs leave a clearing and come back, one at a time, and it keeps count of how many replicas its nodes could then hold and of what
+the accounts that belong to no node still lack, so that asking costs nothing. Whatever is on its way out already counts as gone; what is
+nominated for others counts as taken. Nothing in the state is changed.
+
+It stays apart from `Trial` because of speed: a search lets thousands of victims leave and come back, of whom a trial would change devices,
+accounts and indexes each time. `tests/properties/test_trials.py` holds it equal to a trial.
 """
 
 from __future__ import annotations

@@ -123,7 +123,11 @@ def _is(said: object, stands: object) -> bool:
 
 
 def copy_of(state: State) -> State:
-    """A state that says the same and shares no object with it: what happens to the one is not seen in the other."""
+    """A state that says the same and shares no object with it: what happens to the one is not seen in the other.
+
+    It stays apart from `Trial`, because facts are folded into the copy, and a fact has no inverse. A property holds a trial of grants equal
+    to their fold in a copy (`tests/properties/test_trials.py`).
+    """
     copied = Copier().copy(state)
     state_schema.rebuild(copied)
     return copied

@@ -1,7 +1,7 @@
 """Taking and giving back: the one place where leases, nominations and yielding change what is free and what is used.
 
-Every function has an inverse, so that a decider may try a grant on the state and undo it (`take` / `give_back`). The fold uses the
-same functions; nobody else touches these numbers. Conservation is asserted: a device never holds more than it has.
+Every function has an inverse, which `Trial` notes. The fold uses the same functions, and nothing else changes these numbers.
+Conservation is asserted: a device never holds more than it has.
 """
 
 from __future__ import annotations

@@ -7,8 +7,9 @@ from dataclasses import replace
 from headrace.contracts import facts as f
 from headrace.contracts.documents import model as d
 from headrace.contracts.values.amounts import GPU, GPU_UNITS
-from headrace.domain.backfill.holds import OutOfReach, as_seen_by, holds_before, rank_in_line
+from headrace.domain.backfill.holds import as_seen_by, holds_before, rank_in_line, withhold
 from headrace.domain.state.capacity import take
+from headrace.domain.state.trial import Trial
 from tests.unit.domain.site import HALF, Site, place, policy, pool, profile, slice_at
 from tests.unit.domain.snapshot import differences, snapshot
 
@@ -48,8 +49,8 @@ def test_nothing_is_left_of_it_afterwards():
     before = snapshot(site.state)
     with as_seen_by(site.state, below, hall, site.now):
         assert differences(snapshot(site.state), before) != []
-    out = OutOfReach(site.state, hall, site.state.holds[holder.key])
-    out.end()
+    out = withhold(Trial(site.state), hall, site.state.holds[holder.key])
+    out.undo()
 
     assert differences(snapshot(site.state), before) == []
 
@@ -57,9 +58,9 @@ def test_nothing_is_left_of_it_afterwards():
 def test_of_the_sums_no_more_is_kept_than_is_free_of_the_places_now():
     site, holder = crowded()
     hall = site.state.pools["hall"]
-    out = OutOfReach(site.state, hall, site.state.holds[holder.key])
+    out = withhold(Trial(site.state), hall, site.state.holds[holder.key])
     use = dict(hall.use)
-    out.end()
+    out.undo()
 
     assert (use[GPU], use["job"]) == (2 * GPU_UNITS, 2)
 
@@ -73,12 +74,12 @@ def test_a_kept_slice_counts_in_the_sums_once_nothing_lies_in_its_run_and_a_cut_
     hall, seen = site.state.pools["hall"], []
     for start in (4, 0):
         site.say(f.HoldPlacedV1(job=holder.key, pool="hall", places=(slice_at("n1", "3g.40gb", start, HALF),)), by="allocator")
-        out = OutOfReach(site.state, hall, site.state.holds[holder.key])
+        out = withhold(Trial(site.state), hall, site.state.holds[holder.key])
         seen.append((hall.use[GPU], site.state.nodes["n1"].devices[0].layout))
-        out.end()
+        out.undo()
     site.leave(four)
     before = snapshot(site.state)
-    OutOfReach(site.state, hall, site.state.holds[holder.key]).end()
+    withhold(Trial(site.state), hall, site.state.holds[holder.key]).undo()
 
     assert seen == [(GPU_UNITS, ((0, "4g.40gb"), (4, "3g.40gb"))), (72_000, ((0, "3g.40gb"), (0, "4g.40gb")))]
     assert differences(snapshot(site.state), before) == []
@@ -93,11 +94,11 @@ def test_what_is_granted_meanwhile_on_a_device_that_is_cut_stays_in_the_accounts
     holder = site.admit("h", "dev/cut", mig="2g.20gb")
     site.say(f.HoldPlacedV1(job=holder.key, pool="hall", places=(slice_at("n1", "2g.20gb", 4, 36_000),)), by="allocator")
     hall, other = site.state.pools["hall"], site.admit("o", "dev/cut", mig="1g.20gb")
-    out, seen = OutOfReach(site.state, hall, site.state.holds[holder.key]), []
+    out, seen = withhold(Trial(site.state), hall, site.state.holds[holder.key]), []
     seen.append((hall.use[GPU], hall.leased[GPU], dict(hall.apart)))
     take(site.state, other, hall, slice_at("n1", "1g.20gb", 6, 31_500))
     seen.append((hall.use[GPU], hall.leased[GPU], dict(hall.apart)))
-    out.end()
+    out.undo()
     seen.append((hall.use[GPU], hall.leased[GPU], dict(hall.apart)))
 
     assert seen == [(108_000, 108_000, {}), (GPU_UNITS, GPU_UNITS, {}), (103_500, 103_500, {})]

@@ -7,6 +7,7 @@ from headrace.contracts.documents import model as d
 from headrace.contracts.values.amounts import CPU, GPU_UNITS
 from headrace.contracts.values.durations import SECOND
 from headrace.domain.explain.expected_nodes import ExpectedNodes
+from headrace.domain.state.trial import Trial
 from tests.unit.domain.site import GIB, START, Site, gpus, pool, profile
 from tests.unit.domain.snapshot import differences, snapshot
 
@@ -19,7 +20,7 @@ def clouds(**said: object) -> tuple[Site, ExpectedNodes]:
     far = d.Burst(provider="x", node=d.BurstNode(gpus=4, gpu_model="H100"), max_nodes=1, boot=2 * BOOT)
     site = Site(pools=(pool(), pool("near", burst=near), pool("far", burst=far)))
     site.law(profile("four", gpus(4), pools=("hall", "near", "far")))
-    return site, ExpectedNodes(site.state, site.state.pools, START)
+    return site, ExpectedNodes(site.state, Trial(site.state), site.state.pools, START)
 
 
 def asks(nodes: ExpectedNodes, request, *before, moment: int = START) -> list[tuple[str, int]]:
@@ -61,14 +62,15 @@ def test_what_grows_already_and_what_is_closed_for_growth_is_told():
     assert [len(one.nodes) for one in site.state.pools.values()] == [0, 2, 0]
 
 
-def test_nothing_is_left_of_them():
-    site, nodes = clouds()
+def test_nothing_is_left_of_them_when_the_trial_is_undone():
+    site, _ = clouds()
     site.node("n1", pool="near")
-    before = snapshot(site.state)
-    assert asks(nodes, site.admit("a", request=gpus(2)).request) == [("near", 60)]
-    before = snapshot(site.state)
-    nodes.come("near", START + BOOT)
-    assert site.state.pools["near"].usable["gpu"] == 4 * GPU_UNITS
-    nodes.undo()
+    near = site.state.pools["near"]
+    with Trial(site.state) as trial:
+        nodes = ExpectedNodes(site.state, trial, site.state.pools, START)
+        assert asks(nodes, site.admit("a", request=gpus(2)).request) == [("near", 60)]
+        before = snapshot(site.state)
+        nodes.come("near", START + BOOT)
+        assert near.usable["gpu"] == 4 * GPU_UNITS
 
     assert differences(before, snapshot(site.state)) == []
