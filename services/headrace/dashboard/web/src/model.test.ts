@@ -58,7 +58,7 @@ describe("the model of an overview", () => {
     expect(model.pools[0]?.nodes[0]?.devices.map((device) => device.shares.map((share) => share.holder.user))).toEqual([[], ["ann"]]);
   });
   it("is empty for an installation without anything", () => {
-    expect(modelOf({ sequence: "1" })).toEqual({ sequence: 1, time: "", pools: [], policies: [], running: 0, pending: 0, gpus: 0, used: 0 });
+    expect(modelOf({ sequence: "1" })).toEqual({ sequence: 1, time: "", names: new Map(), pools: [], policies: [], running: 0, pending: 0, gpus: 0, used: 0 });
   });
 });
 

@@ -74,6 +74,8 @@ export interface PoolUse {
 export interface Model {
   sequence: number;
   time: string;
+  /** Names of the jobs that hold devices, by id. */
+  names: Map<string, string>;
   pools: PoolUse[];
   policies: PolicyUse[];
   running: number;
@@ -234,6 +236,7 @@ export function modelOf(overview: Overview): Model {
   return {
     sequence: Number(overview.sequence),
     time: overview.time ?? "",
+    names: new Map(holdersOf(overview).map((holder) => [holder.id, holder.name])),
     pools,
     policies: [...policies.values()],
     running: [...policies.values()].reduce((total, one) => total + one.running, 0),
