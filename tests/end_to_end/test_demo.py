@@ -22,5 +22,6 @@ def test_the_demo_plays_the_vectors_and_says_so() -> None:
         "V3: DevOps submits a job of 2 and rises to its reservation",
         "The jobs end, and those that yielded go on where they left off",
         "The books",
+        "Overflow: the hall is full, so a node comes from the cloud, and leaves again",
         "All of it is what the vectors say",
     ]

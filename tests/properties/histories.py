@@ -103,7 +103,13 @@ def dedications(chance: Chance, site: str, nodes: list[Nodes]) -> dict[str, obje
 def growth(chance: Chance) -> dict[str, object]:
     """Mostly none (R38); or nodes may be asked for, which come if it so happens."""
     node = d.BurstNode(gpus=chance.number(1, 4), gpu_model="H100-80GB", cpus=64, memory=1 << 20)
-    burst = d.Burst(provider="sky", node=node, max_nodes=chance.number(1, 6), boot=chance.among([10 * SECOND, 2 * MINUTE]))
+    burst = d.Burst(
+        provider="local",
+        node=node,
+        max_nodes=chance.number(1, 6),
+        boot=chance.among([10 * SECOND, 2 * MINUTE]),
+        idle=10 * SECOND,
+    )
     return {"burst": chance.among([None, None, None, None, burst])}
 
 

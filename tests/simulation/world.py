@@ -48,6 +48,7 @@ from headrace.simulate.world import as_law
 from tests.properties.unchanged import Unchanged
 from tests.simulation.breaking import Breaking
 from tests.simulation.clockwork import OUTSIDE, Clockwork, Process, Spinning, current
+from tests.simulation.cloud import SimulatedCloud
 from tests.simulation.machines import Machine
 from tests.simulation.network import Network, SimulatedConnection
 from tests.simulation.nodes import serve
@@ -92,6 +93,17 @@ class Outcome(NamedTuple):
     steps: int
     counts: Counter[str]
     recoveries: list[tuple[str, float]]
+
+
+class NoLogins:
+    """Machines of the cloud have the logins of their names."""
+
+    def __init__(self, _service: Service) -> None:
+        pass
+
+    async def environment(self, _instance: object) -> dict[str, str]:
+        """Something, so that it is not missing."""
+        return {"HEADRACE_NATS_USER": "simulated"}
 
 
 class Seals:
@@ -144,6 +156,7 @@ class World:
         self.recoveries: list[tuple[str, float]] = []
         self.over = False
         self.users = Users(self)
+        self.cloud = SimulatedCloud(self, plan.seed)
         self.breaking = Breaking(self)
 
     def run(self) -> Outcome:
@@ -203,6 +216,7 @@ class World:
         await asyncio.sleep(GRACE)
         self.users.cancel_all()
         await self._rest()
+        self.cloud.at_rest()
         self.watch.at_rest(self.network.ledger.messages_after(0), self.users.submitting.acknowledged, self.folds, self.machines)
 
     def _write_the_law(self) -> None:
@@ -245,8 +259,8 @@ class World:
     def launch(self, name: str, *, beside: bool = False) -> None:
         """Start it, unless it runs; `beside`: even then."""
         name = self.home(name)
-        if self.over or (self.alive(name) is not None and not beside):
-            return
+        if self.over or (self.alive(name) is not None and not beside) or name not in (self.services | self.machines):
+            return  # a machine of the cloud may have been ended
         process = Process(name, self._ended)
         process.ahead = self.ahead.get(name, 0)
         process.on_crash = self.breaking.crashed
@@ -297,9 +311,13 @@ class World:
             parts.append((service, PARTS[name]))
         await hosting.host(parts)
 
+    @property
+    def outside(self) -> Any:
+        """The context of what belongs to no process."""
+        return OUTSIDE.context
+
     async def _providers(self, _service: Service) -> provisioner.Providers:
-        """No pool of these runs has a provider: an operator adds nodes."""
-        return provisioner.Providers("simulated", {}, {})
+        return self.cloud.providers
 
     # What processes find around them
 
@@ -323,6 +341,7 @@ class World:
             (feed, "wall_clock", wall_clock),
             (provisioner, "wall_clock", wall_clock),
             (provisioner, "providers_of", self._providers),
+            (provisioner, "Logins", NoLogins),
             (hosting, "settle", self._caught_up),
             (hosting, "LedgerFold", fold),
             (admission, "Keyring", Seals),

@@ -1,4 +1,4 @@
-"""The worked example with real processes (`make demo`): two teams, ten GPUs, vectors V1-V3.
+"""The worked example with real processes (`make demo`): two teams, ten GPUs, vectors V1-V3, and an overflow to a cloud.
 
 The question it answers: *does it really do that, on my machine, now?*
 

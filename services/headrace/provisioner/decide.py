@@ -15,7 +15,7 @@ from headrace.contracts.documents.model import PROVIDERS
 from headrace.contracts.facts.levels import PROVISIONING
 from headrace.contracts.facts.provisioning import OfferTaken
 from headrace.contracts.values.digests import text_digest
-from headrace.contracts.values.durations import DAY, MINUTE
+from headrace.contracts.values.durations import DAY, MINUTE, SECOND
 from headrace.domain.model.calendar import period_of
 from headrace.domain.placement.offers import (
     affordable,
@@ -48,6 +48,9 @@ POOL_NAME_MAX = 54
 
 DEFAULT_BOOT = 4 * MINUTE
 
+MANY, PAUSE = 100, 25 * SECOND // 1_000
+"""With more instances than that a round takes a millisecond, so it is not repeated for every record of others, but after a pause."""
+
 
 class Call(NamedTuple):
     """What is to be asked of a provider: `create` or `end`, for one instance."""
@@ -64,6 +67,7 @@ class Provisioner:
         self.calls: tuple[Call, ...] = ()
         self._answers: deque[AnyFact] = deque()
         self._looked_at = 0
+        self._skipped = False
 
     def tell(self, *facts: AnyFact) -> None:
         """What a provider has answered, or an operator has asked for: stated in the next round, if it still applies."""
@@ -71,7 +75,11 @@ class Provisioner:
 
     def decide(self, now: int) -> tuple[AnyFact, ...]:
         """The facts to state at log time `now`; may be empty."""
-        state, self._looked_at = self.state, now
+        state = self.state
+        self._skipped = not self._answers and len(state.instances) > MANY and 0 <= now - self._looked_at < PAUSE
+        if self._skipped:
+            return ()
+        self._looked_at = now
         if state.terms.level < PROVISIONING:
             self._answers.clear()
             return ()
@@ -88,6 +96,8 @@ class Provisioner:
         """Time at which something is due without a new record."""
         if self.state.terms.level < PROVISIONING:
             return None
+        if self._skipped:
+            return self._looked_at + PAUSE
         return min((moment for moment in _moments(self.state, self._looked_at) if moment > self._looked_at), default=None)
 
 

@@ -7,7 +7,7 @@ import pytest
 from headrace.contracts import facts as f
 from headrace.contracts.documents import model as d
 from headrace.contracts.values.durations import DAY, HOUR, MINUTE
-from headrace.provisioner.decide import Call
+from headrace.provisioner.decide import MANY, PAUSE, Call
 from tests.unit.domain.site import place
 from tests.unit.provisioner.cloud import BOOT, IDLE, OFFERS, Cloud
 
@@ -225,3 +225,13 @@ def test_at_the_cap_every_instance_leaves_and_the_next_month_begins_anew():
     assert site.decide() == ()
     site.wait(31 * DAY)
     assert len(site.decide()) == 1
+
+
+def test_with_very_many_instances_it_looks_after_a_pause_instead_of_at_every_record():
+    site = Cloud(max_nodes=500)
+    site.grow(MANY + 1)
+    assert len(site.decide()) == MANY + 1
+    site.grow(MANY + 2)
+    assert (site.decide(), site.provisioner.next_wakeup()) == ((), site.now + PAUSE)
+    site.wait(PAUSE)
+    assert len(site.decide()) > 0

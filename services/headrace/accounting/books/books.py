@@ -14,7 +14,7 @@ from headrace.accounting.books import attempts
 from headrace.accounting.books.charging import Charging
 from headrace.accounting.books.meter import PastUse
 from headrace.accounting.books.meters import Gap, MeterKey, Meters
-from headrace.accounting.books.preemptions import NOTED
+from headrace.accounting.books.noted_facts import NOTED
 from headrace.accounting.books.reserved_idle import ReservedIdle
 from headrace.accounting.books.rollups import RollupAccount, Rollups
 from headrace.accounting.books.row_mapping import about, account_of, job_row, new_lease, rejected_row, service_accounts

@@ -248,6 +248,23 @@ class CapacityRow(NamedTuple):
     usable: int
 
 
+class InstanceRow(NamedTuple):
+    """An instance of a pool that creates its nodes, as it is now. `price` of an hour, in millionths; times None: not yet."""
+
+    instance: str
+    pool: str
+    provider: str
+    provider_id: str
+    offer: str
+    market: str
+    price: int
+    ordered_at: int
+    created_at: int | None
+    joined_at: int | None
+    ended_at: int | None
+    cause: str
+
+
 class NodeRow(NamedTuple):
     """A node as it is now."""
 
@@ -291,6 +308,7 @@ class RowChanges:
     reservations: list[ReservationRow] = field(default_factory=list)
     capacity: list[CapacityRow] = field(default_factory=list)
     nodes: list[NodeRow] = field(default_factory=list)
+    instances: dict[str, InstanceRow] = field(default_factory=dict)
 
 
 class StoredBooks(NamedTuple):

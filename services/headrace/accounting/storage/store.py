@@ -79,6 +79,7 @@ async def write(connection: Connection, changes: RowChanges) -> None:
             await connection.copy_records_to_table("facts", schema_name="headrace", records=changes.facts)
         for table in _TABLES:
             await _put(connection, table, getattr(changes, table))
+        await _put(connection, "instances", list(changes.instances.values()))
         await _put(connection, "usage_gone", [key for key, use in changes.usage.items() if use is None])
         await _put(connection, "usage", [(*key, *use) for key, use in changes.usage.items() if use is not None])
 

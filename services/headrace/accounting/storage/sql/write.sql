@@ -173,3 +173,13 @@ SELECT * FROM unnest(
 ON CONFLICT (node) DO UPDATE SET
     pool = excluded.pool, state = excluded.state, cordoned = excluded.cordoned, labels = excluded.labels, model = excluded.model,
     gpus = excluded.gpus, cpu = excluded.cpu, memory = excluded.memory, registered_at = excluded.registered_at
+
+-- name: instances
+INSERT INTO headrace.instances
+SELECT * FROM unnest(
+    $1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::timestamptz[], $9::timestamptz[],
+    $10::timestamptz[], $11::timestamptz[], $12::text[]
+)
+ON CONFLICT (instance) DO UPDATE SET
+    provider_id = excluded.provider_id, created_at = excluded.created_at, joined_at = excluded.joined_at, ended_at = excluded.ended_at,
+    cause = excluded.cause

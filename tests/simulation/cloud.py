@@ -1,0 +1,125 @@
+"""A cloud in the simulation: machines that the provisioner orders come late or never, answers are lost, lists are empty, and the
+provisioner dies in the middle of a call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from typing import TYPE_CHECKING
+
+from headrace.provisioner.providers import Created, Listed, ProviderAway, Refusal
+from headrace.provisioner.service import Providers
+from headrace.simulate.scenario import Nodes
+
+if TYPE_CHECKING:
+    from headrace.provisioner.providers import Order
+    from tests.simulation.world import World
+
+TAG = "simulated"
+
+
+class SimulatedCloud:
+    """The provider `local` of one run. `made`: every instance, by name, with its token; `there`: those that run."""
+
+    def __init__(self, world: World, seed: int) -> None:
+        self._world = world
+        self._chance = Random(f"cloud/{seed}")
+        self.made: dict[str, str] = {}
+        self.made_at: dict[str, int] = {}
+        self.there: set[str] = set()
+
+    @property
+    def providers(self) -> Providers:
+        return Providers(TAG, {"local": self}, {})
+
+    @property
+    def _faulty(self) -> bool:
+        """Until the story is mended, things go wrong."""
+        return self._world.loop.time() < self._world.plan.until / 1_000_000
+
+    def _fails(self, part: float) -> bool:
+        return self._faulty and self._chance.random() < part
+
+    async def _pass(self) -> None:
+        await asyncio.sleep(self._chance.random() * (2.0 if self._faulty else 0.1))
+        if self._fails(0.1):
+            raise ProviderAway("no route to the cloud")
+
+    def _kill(self) -> None:
+        """The provisioner dies here, and is started again."""
+        process = self._world.alive("provisioner")
+        if process is not None and self._fails(0.2):
+            self._world.counts["cloud: killed in a call"] += 1
+            self._world.kill(process)
+            self._world.loop.call_later(0.2, self._world.launch, process.name, context=self._world.outside)
+
+    async def create(self, order: Order) -> Created | Refusal:
+        await self._pass()
+        self._kill()
+        if order.instance not in self.made:
+            if self._fails(0.15):
+                return Refusal("CAPACITY", "sold out")
+            self._make(order)
+        elif self.made[order.instance] != order.token:
+            self._world.watch.wrong(f"{order.instance} is ordered by two tokens")
+        self._kill()
+        await asyncio.sleep(0)
+        if self._fails(0.15):
+            raise ProviderAway("the answer was lost")
+        return Created(f"sim/{order.instance}", self.made_at[order.instance])
+
+    def _make(self, order: Order) -> None:
+        world = self._world
+        if order.instance not in world.watch.state.instances:
+            world.watch.wrong(f"{order.instance} is made without an order in the ledger")
+        self.made[order.instance], self.made_at[order.instance] = order.token, world.network.clock()
+        self.there.add(order.instance)
+        world.counts["cloud: made"] += 1
+        pool = world.watch.state.pools[order.pool].document
+        labels = dict(pool.selector)
+        row = Nodes(name=order.instance, labels=labels, gpus=order.node.gpus, gpu_model=order.node.gpu_model, cpus=64)
+        if not self._fails(0.1):  # else it never joins
+            late = self._chance.random() * (20.0 if self._faulty else 2.0)
+            world.loop.call_later(late, self._boot, order.instance, row, context=world.outside)
+
+    def _boot(self, name: str, row: Nodes) -> None:
+        if name in self.there and not self._world.over:
+            self._world.add_machine(name, row)
+            self._world.launch(name)
+
+    async def end(self, instance: str, provider_id: str) -> int:
+        await self._pass()
+        self._kill()
+        world = self._world
+        node = world.watch.state.nodes.get(instance)
+        if node is not None and node.leases and node.healthy:
+            world.watch.wrong(f"{instance} is ended under a lease")
+        if instance in self.there:
+            self.there.discard(instance)
+            world.counts["cloud: ended"] += 1
+            process = world.alive(instance)
+            if process is not None:
+                world.kill(process)
+            world.machines.pop(instance, None)
+        if self._fails(0.15):
+            raise ProviderAway("the answer was lost")
+        return world.network.clock()
+
+    async def list(self) -> list[Listed]:
+        await self._pass()
+        if self._fails(0.1):
+            return []
+        return [Listed(name, f"sim/{name}", self.made_at[name], name in self.there) for name in sorted(self.made)]
+
+    async def prices(self) -> dict[str, int]:
+        return {}
+
+    def at_rest(self) -> None:
+        """Nothing costs money that the ledger does not know of."""
+        state = self._world.watch.state
+        serving = {one.name for one in state.instances.values() if one.lives}
+        for name in sorted(self.there - serving):
+            self._world.watch.wrong(f"{name} runs, and the ledger says that it does not")
+        for name in sorted(serving - self.there):
+            self._world.watch.wrong(f"{name} lives in the ledger, and does not run")
