@@ -208,7 +208,7 @@ def the_api(size: Size) -> Found:
     return Found(figures | {"batched": [run["batched publish, jobs/s"] for run in runs]}, runs)
 
 
-def elsewhere(*command: str) -> Any:
+def in_own_process(*command: str) -> Any:
     """What another tool of ours finds, by its `--json`; what it says is seen. Raises `RuntimeError` where it leaves nothing."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "found.json"
@@ -220,21 +220,21 @@ def elsewhere(*command: str) -> Any:
 
 def failover(size: Size) -> Found:
     """Q1."""
-    found = elsewhere("-m", "bench.failover", "--kills", "10" if size.is_quick else "100")
+    found = in_own_process("-m", "bench.failover", "--kills", "10" if size.is_quick else "100")
     wrong = found["lost"] + found["double"] + len(found["violations"])
     return Found({"p99_ms": [quantile(found["ms"], 0.99)], "wrong": [wrong]}, found)
 
 
 def chaos(size: Size) -> Found:
     """Q2."""
-    found = elsewhere("-m", "tests.chaos.campaign", "--minutes", "2" if size.is_quick else "10")
+    found = in_own_process("-m", "tests.chaos.campaign", "--minutes", "2" if size.is_quick else "10")
     wrong = found["lost"] + found["ended_twice"] + len(found["violations"])
     return Found({"kills": [found["kills"]], "wrong": [wrong]}, found, str(found["seed"]))
 
 
 def leader(size: Size) -> Found:
     """Q3."""
-    found = elsewhere("-m", "tests.chaos.leader", "--kills", "5" if size.is_quick else "50")
+    found = in_own_process("-m", "tests.chaos.leader", "--kills", "5" if size.is_quick else "50")
     figures = {
         "resume_s": [quantile(found["next_record_s"], 0.99)],
         "elected_s": found["elected_s"],
@@ -245,13 +245,13 @@ def leader(size: Size) -> Found:
 
 def durability(size: Size) -> Found:
     """What is stated to survive: power cuts, lost servers, a lost database, kills."""
-    rows = elsewhere("-m", "tests.chaos.durability", "--times", "2" if size.is_quick else "10")
+    rows = in_own_process("-m", "tests.chaos.durability", "--times", "2" if size.is_quick else "10")
     return Found({"lost": [sum(row["lost"] for row in rows if not row["control"])]}, rows)
 
 
 def simulation(size: Size) -> Found:
     """Q5."""
-    found = elsewhere("-m", "tests.simulation.campaign", "--seeds", "100" if size.is_quick else "1000")
+    found = in_own_process("-m", "tests.simulation.campaign", "--seeds", "100" if size.is_quick else "1000")
     figures = {
         "times_real": [found["simulated_s"] / found["seconds"]],
         "seeds_in_10_min": [600 * found["runs"] / found["seconds"]],
@@ -262,8 +262,8 @@ def simulation(size: Size) -> Found:
 
 def burst(size: Size) -> Found:
     """Q7: the burst, and hard times after it."""
-    found = elsewhere("-m", "bench.load.burst", "--jobs", "10000" if size.is_quick else "100000")
-    hard = elsewhere("-m", "bench.load.hard")
+    found = in_own_process("-m", "bench.load.burst", "--jobs", "10000" if size.is_quick else "100000")
+    hard = in_own_process("-m", "bench.load.hard")
     figures = {
         "lost": [len(found["acknowledged_and_unknown"]) + found["twice"]],
         "drained_s": [found["drained_after_s"]],
@@ -275,7 +275,7 @@ def burst(size: Size) -> Found:
 
 def packing(size: Size) -> Found:
     """P14; the runs are the given orders of arrival."""
-    found = elsewhere("-m", "bench.packing", "--policies", "Headrace", "--orders", str(size.runs))
+    found = in_own_process("-m", "bench.packing", "--policies", "Headrace", "--orders", str(size.runs))
     figures = {
         f"{workload} {mark}": [run["allocated"][mark] for run in found[workload]["Headrace"]]
         for workload in ("default", "gpuspec33")
@@ -286,7 +286,7 @@ def packing(size: Size) -> Found:
 
 def trace(_size: Size) -> Found:
     """P15, on 80 nodes; a trace is played once, since it always comes out the same."""
-    rows = elsewhere("-m", "bench.trace", "--nodes", "80", "--only-engine")["80"]
+    rows = in_own_process("-m", "bench.trace", "--nodes", "80", "--only-engine")["80"]
     saved, unsaved = rows["Headrace, they save, left alone for 4 h"], rows["Headrace, nothing saved, nobody stopped"]
     figures = {name: [saved[name]] for name in ("wait_mean_s", "wait_p95_s")}
     return Found(figures | {"lost_gpu_hours": [unsaved["lost_gpu_hours"]]}, rows)

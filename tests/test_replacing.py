@@ -52,7 +52,7 @@ class TestNames:
         assert shape_buckets.SLACK  # this is where it is read
         check(shape_buckets, "SLACK")
 
-    def test_what_is_none_of_the_product_may_be_replaced(self):
+    def test_what_is_not_of_the_product_may_be_replaced(self):
         check(sys, "nothing_of_this_name")
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.tree import ROOT, sources
+from tests.architecture.tree import ROOT, files, sources
 
 CLEAN: tuple[str, ...] = (
     "accounting/",
@@ -76,12 +76,16 @@ RETIRED = {
         "stretches",
         "takings",
         "honourable",
+        "wish",
+        "wishes",
+        "wished",
+        "nudge",
     ),
 }
 """Words of names that were replaced by terms of the field (docs/contributing.md)."""
 
-PUBLIC = {"untold"}
-"""Names of fields of messages and stored rows: an interface, whose names stay."""
+PUBLIC = {"untold", "wish", "WishRefusedV1", "WishesJudgedV1", "_wish_refused", "_wishes_judged"}
+"""Names of facts, of fields of messages and of stored rows, and of what handles them: an interface, whose names stay."""
 
 WORDS_MIN = 4
 
@@ -91,6 +95,7 @@ def is_clean(path: str) -> bool:
 
 
 CHECKED = [path for path in sources() if is_clean(path)]
+TESTS = [path for path in files() if path.startswith(("tests/", "bench/")) and path.endswith(".py")]
 
 
 def said(source: str) -> list[tuple[int, str]]:
@@ -115,12 +120,29 @@ def test_docstrings_say_more_than_the_name(path: str) -> None:
     assert [name for name, text in documented if text is not None and len(text.split()) < WORDS_MIN] == []
 
 
-@pytest.mark.parametrize("path", CHECKED)
-def test_names_are_terms_of_the_field(path: str) -> None:
+def named(path: str) -> list[str]:
+    """Names of classes, functions, parameters and variables of a file."""
     tree = ast.parse(Path(ROOT, path).read_text())
     kinds = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
     names = [node.name for node in ast.walk(tree) if isinstance(node, kinds)]
     names += [node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)]
-    names += [node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+    return names + [node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+
+
+def retired(names: list[str]) -> list[str]:
+    """Those that contain a retired word."""
     words = {name: set(re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower())) for name in names}
-    assert sorted(name for name, parts in words.items() if parts & RETIRED and name not in PUBLIC) == []
+    return sorted(name for name, parts in words.items() if parts & RETIRED and name not in PUBLIC)
+
+
+@pytest.mark.parametrize("path", CHECKED)
+def test_names_are_terms_of_the_field(path: str) -> None:
+    assert retired(named(path)) == []
+
+
+@pytest.mark.parametrize("path", TESTS)
+def test_names_of_tests_are_sentences_of_plain_words(path: str) -> None:
+    names = named(path)
+    sentences = [name for name in names if name.startswith("test_")]
+    assert [name for name in sentences if IDIOMS.search(name.replace("_", " "))] == [], "say who or what it is"
+    assert retired([name for name in names if not name.startswith("test_")]) == []

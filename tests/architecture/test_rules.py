@@ -15,7 +15,7 @@ from tests.architecture.tree import ROOT, files, parsed, text
 
 RULES = range(1, 39)
 VECTORS = range(1, 23)
-ELSEWHERE = {
+OTHER_PLACES = {
     "ID_REUSED": "tests/unit/admission/test_decide.py::test_the_same_id_with_other_content_is_refused",
     "ID_TOO_OLD": "tests/unit/admission/test_judge.py::test_an_id_is_usable_from_a_day_ago_to_five_minutes_ahead",
     "DISK_FULL": "tests/unit/admission/test_judge.py::test_while_storage_is_scarce_no_job_is_admitted_and_it_may_be_tried_again",
@@ -44,10 +44,10 @@ def shown() -> frozenset[str]:
     [*(f"R{number}" for number in RULES), *(f"V{number}" for number in VECTORS), *RejectReason, *WaitReason],
 )
 def test_it_has_a_scenario_or_a_test(what):
-    assert what in shown() or str(what) in ELSEWHERE
+    assert what in shown() or str(what) in OTHER_PLACES
 
 
-@pytest.mark.parametrize(("what", "test"), ELSEWHERE.items())
+@pytest.mark.parametrize(("what", "test"), OTHER_PLACES.items())
 def test_what_has_a_test_instead_has_it_and_no_scenario(what, test):
     path, _, name = test.partition("::")
     (body,) = (

@@ -31,7 +31,7 @@ def test_every_folder_of_sources_is_a_package():
     assert sorted(folder for folder in folders if f"{folder}/__init__.py" not in packages()) == []
 
 
-def test_headrace_itself_is_no_package_so_that_three_source_trees_can_share_it():
+def test_headrace_itself_is_not_a_package_so_that_three_source_trees_can_share_it():
     assert [root for root in SOURCE_ROOTS if f"{root}/headrace/__init__.py" in files()] == []
 
 

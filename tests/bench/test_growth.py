@@ -20,18 +20,18 @@ def test_ended_jobs_leave_after_an_hour_and_their_ids_after_a_day_so_that_a_fold
     tape, reader = Tape(), FoldedLedger()
     for message in tape.law():
         reader.read(message)
-    history, roster = History(jobs_max=1_000), JobIndex(reader.state)
+    history, index = History(jobs_max=1_000), JobIndex(reader.state)
     start, sizes = tape.now, list[tuple[int, ...]]()
     batches = (A_DAY + 3 * HOUR) // EVERY
     for message in tape.lives(batches * 5 * BATCH, every=EVERY):
         record = reader.read(message)
         assert record == decode_record(message.payload)
         keys = jobs_of(record)
-        roster.note(record, keys)
+        index.note(record, keys)
         history.note(keys, message.sequence)
         if tape.now - start > A_DAY + (len(sizes) + 1) * HOUR:
             state = reader.state
-            kept = len(state.jobs), len(state.answered), len(state.forgetting), len(roster._seen), len(history._sequences)
+            kept = len(state.jobs), len(state.answered), len(state.forgetting), len(index._seen), len(history._sequences)
             sizes.append((*kept, len(dump(state)) // 100_000))
     an_hour = HOUR // EVERY * BATCH
     assert len(sizes) >= 2

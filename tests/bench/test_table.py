@@ -51,7 +51,7 @@ def test_what_was_not_measured_just_now_says_when_where_and_under_which_load_it_
     assert table.line(row(WAIT, 10, is_fresh=False)).endswith("met    srun 49 (4.9x); recorded 1970-01-02 at abc1234, load 0.5")
 
 
-def test_what_nobody_has_measured_says_so_and_how_to():
+def test_what_was_not_measured_says_so_and_how_to():
     line = table.line(row(RATE))
     assert columns(line) == columns("P5 jobs a second not measured >= 600 make bench WHAT=line")
 
@@ -164,7 +164,7 @@ def test_the_last_line_of_pytest_is_counted(said, count):
     assert groups.counted(said) == count
 
 
-def test_tests_that_did_not_run_are_no_result():
+def test_tests_that_did_not_run_are_not_a_result():
     with pytest.raises(RuntimeError, match="no test was run"):
         groups.counted("ERROR: file or directory not found: nowhere")
 
@@ -178,7 +178,7 @@ def test_the_scenarios_of_kueue_have_the_shapes_that_are_published(name):
     assert round(kueue.optimum(scenario)["makespan_s"], 1) == scenario.optimum["makespan_s"]
 
 
-def test_a_group_of_nodes_is_read_and_what_is_none_is_refused():
+def test_a_group_of_nodes_is_read_and_an_invalid_one_is_refused():
     assert fleet.group("hq=2x8").nodes == ("hq-1", "hq-2")
     with pytest.raises(ValueError, match=r"'hq=2' is no group of nodes; write name=COUNTxGPUS, as in hq=500x8"):
         fleet.group("hq=2")

@@ -88,7 +88,7 @@ def test_pytorch_stops_at_its_half_whatever_its_allocator(devices, fences, half,
     assert got <= part
 
 
-def test_who_gets_around_the_cap_is_seen_within_a_second_and_his_neighbour_is_left_alone(
+def test_who_gets_around_the_cap_is_seen_within_a_second_and_its_neighbour_is_left_alone(
     devices: NvmlDevices, fences: Fences, half, control, run, figure
 ) -> None:
     part = part_of(devices.gpu(half.device).memory, half.units)

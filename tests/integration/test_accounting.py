@@ -390,7 +390,7 @@ def jobs_that_held(keeper: Bookkeeper, bounds: list[int], fields: tuple[str, ...
     return {place: len(jobs) for place, jobs in found.items()}
 
 
-async def test_the_answer_to_a_tenant_is_its_own_and_the_providers_is_everybodys(postgres: Postgres) -> None:
+async def test_the_answer_to_a_tenant_is_its_own_and_the_providers_is_that_of_all(postgres: Postgres) -> None:
     history = busy(5, 30)
     log = memory_log(history)
     async with keeping(log, postgres.dsn) as accounting:
@@ -626,7 +626,7 @@ async def test_of_two_that_write_the_same_books_one_goes(postgres: Postgres) -> 
         ("CREATE SCHEMA headrace; CREATE TABLE headrace.migrations (id int)", "is not the books'"),
     ],
 )
-async def test_a_schema_of_somebody_else_is_left_alone(postgres: Postgres, sql: str, text: str) -> None:
+async def test_a_schema_of_another_program_is_left_alone(postgres: Postgres, sql: str, text: str) -> None:
     await postgres.execute(sql)
     with pytest.raises(SchemaError, match=text):
         await Accounting(memory_log(busy(9, 1)), LedgerFold(), postgres.dsn).run()

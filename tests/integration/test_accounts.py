@@ -92,7 +92,7 @@ async def test_a_user_cannot_speak_as_another_user(core: Connection, login: Logi
 
 
 @pytest.mark.parametrize("outsider", ["acme-alice", "owner", "node-gpu01"])
-async def test_nobody_outside_core_has_the_jetstream_api(core: Connection, login: Logins, outsider: str) -> None:
+async def test_no_account_outside_core_has_the_jetstream_api(core: Connection, login: Logins, outsider: str) -> None:
     stranger = await login(outsider)
     for what in ("INFO", "STREAM.INFO.LEDGER", "STREAM.PURGE.LEDGER", "CONSUMER.CREATE.LEDGER.x", "STREAM.MSG.GET.LEDGER"):
         with pytest.raises(LogRefused, match="may not publish"):
@@ -100,7 +100,7 @@ async def test_nobody_outside_core_has_the_jetstream_api(core: Connection, login
     assert core.is_connected
 
 
-async def test_the_owner_of_a_laptop_may_submit_as_anybody_but_not_write_the_ledger(core: Connection, login: Logins) -> None:
+async def test_the_owner_of_a_laptop_may_submit_as_any_user_but_not_write_the_ledger(core: Connection, login: Logins) -> None:
     owner = await login("owner")
     assert await acknowledged(owner, "hr.submit.acme.bob.dev.half") == {"stream": "SUBMIT", "seq": 1}
     with pytest.raises(LogRefused):

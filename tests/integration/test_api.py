@@ -403,7 +403,7 @@ def test_the_same_id_with_another_command_is_refused_and_nothing_of_the_request_
         api.run(*submit, "false", who="alice")
 
 
-def test_every_job_that_is_acknowledged_is_there_whoever_repeats_what_and_whenever(api: Api) -> None:
+def test_every_job_that_is_acknowledged_is_there_under_any_repetition(api: Api) -> None:
     """Thirty callers at once, whose jobs are gathered in a few messages; each repeats its first job, alone and beside a new one."""
     specs = [{"id": new_job_id(), "command": ["true"]} for _ in range(60)]
     acknowledged: set[str] = set()
@@ -718,7 +718,7 @@ def test_a_text_in_place_of_a_list_is_refused_with_the_way_out(api: Api) -> None
     assert (said.status, said.body["message"]) == (400, 'jobs.command: write a list such as ["echo", "hello"], not one value')
 
 
-def test_it_describes_itself_to_everybody_and_tells_the_caller_who_they_are(api: Api) -> None:
+def test_it_describes_itself_to_all_callers_and_tells_the_caller_who_they_are(api: Api) -> None:
     assert api.done("", "GET", "/openapi.json")["openapi"] == "3.1.0"
     well = api.ask("", "GET", "/healthz")
     assert (well.status, well.body) == (200, {"status": "SERVING"})

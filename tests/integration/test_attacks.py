@@ -130,7 +130,7 @@ async def people(here: Site) -> dict[str, tuple[str, str]]:
     }
 
 
-async def test_nobody_speaks_where_it_is_not_theirs(tmp_path: Path) -> None:
+async def test_no_user_publishes_to_subjects_of_others(tmp_path: Path) -> None:
     assert sum(map(len, SAID.values())) >= 60
     async with site(tmp_path) as here:
         before = await here.ledger.tip()
@@ -148,7 +148,7 @@ async def test_nobody_speaks_where_it_is_not_theirs(tmp_path: Path) -> None:
         assert submits == 0
 
 
-async def test_nobody_listens_where_it_is_not_theirs(tmp_path: Path) -> None:
+async def test_no_user_listens_to_subjects_of_others(tmp_path: Path) -> None:
     async with site(tmp_path) as here:
         for who, (name, token) in (await people(here)).items():
             complaints: list[str] = []
@@ -263,7 +263,7 @@ async def forged(here: Site) -> dict[str, str]:
     }
 
 
-async def test_nobody_enters_with_a_token_that_is_none(tmp_path: Path) -> None:
+async def test_an_invalid_token_is_not_let_in(tmp_path: Path) -> None:
     async with site(tmp_path) as here:
         tokens = await forged(here)
         assert [what for what, token in tokens.items() if await enters(here, token)] == []
@@ -299,7 +299,7 @@ async def test_a_message_that_is_too_large_is_refused_or_costs_its_sender_the_co
         assert json.loads((await bob.ask("hr.submit.acme.bob.rnd.one", b"{}")).data)["stream"] == "SUBMIT"
 
 
-async def test_somebody_who_listens_too_much_is_stopped(tmp_path: Path) -> None:
+async def test_a_user_who_listens_too_much_is_stopped(tmp_path: Path) -> None:
     async with site(tmp_path) as here:
         token = await here.token("alice")
         asking, listener = await here.enter("acme_alice", token), await here.enter("acme_alice_feed", token)

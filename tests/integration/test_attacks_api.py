@@ -74,7 +74,7 @@ CROSSING: dict[str, tuple[str, str, object]] = {
 
 
 @pytest.mark.parametrize("who", ["alice", "boss", "node"])
-def test_nobody_reaches_into_another_tenant_or_the_providers_things(api: Api, who: str) -> None:
+def test_no_user_reaches_into_another_tenant_or_the_providers_things(api: Api, who: str) -> None:
     (job,) = [one["name"].rpartition("/")[2] for one in api.done("eve", "GET", f"/v1/{NAME}/jobs")["jobs"]]
     told = {}
     for what, (verb, path, body) in CROSSING.items():
@@ -120,7 +120,7 @@ BEARERS = {
 
 
 @pytest.mark.parametrize("headers", BEARERS.values(), ids=BEARERS)
-def test_nobody_is_anybody_without_a_token(api: Api, headers: dict[str, str]) -> None:
+def test_without_a_token_no_caller_is_identified(api: Api, headers: dict[str, str]) -> None:
     assert raw(api, "GET", "/v1/pools", headers) == 401
 
 
@@ -137,7 +137,7 @@ def raw(api: Api, verb: str, path: str, headers: dict[str, str] | list[tuple[str
         connection.close()
 
 
-def test_two_tokens_are_none_and_a_revoked_one_is_none(api: Api) -> None:
+def test_two_tokens_are_refused_and_a_revoked_one_as_well(api: Api) -> None:
     both = [("authorization", f"Bearer {api.tokens[who]}") for who in ("alice", "root")]
     assert raw(api, "GET", "/v1/audit/records", both) in (400, 401)
     assert raw(api, "GET", "/v1/audit/records", both[::-1]) in (400, 401)
@@ -276,7 +276,7 @@ async def test_while_one_user_holds_all_connections_that_it_gets_others_work_and
         crowd.leave()
 
 
-async def test_the_id_of_somebody_elses_job_makes_no_second_job_that_its_name_could_mean(api: Api) -> None:
+async def test_the_id_of_another_users_job_makes_no_second_job_that_its_name_could_mean(api: Api) -> None:
     deadline = time.monotonic() + PATIENCE
     while json.loads(api.run("status", "--json"))["level"]["stated"] < 2:
         assert time.monotonic() < deadline

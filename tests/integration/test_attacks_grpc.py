@@ -103,7 +103,7 @@ METADATA: dict[str, tuple[tuple[str, Any], ...]] = {
 
 
 @pytest.mark.parametrize("case", METADATA)
-async def test_nobody_is_anybody_by_metadata_alone(api: Api, channel: grpc.aio.Channel, case: str) -> None:
+async def test_metadata_alone_identifies_no_caller(api: Api, channel: grpc.aio.Channel, case: str) -> None:
     token = api.tokens["alice"]
     said = [
         (key, value.replace(b"TOKEN", token.encode()) if isinstance(value, bytes) else value.replace("TOKEN", token))
@@ -131,7 +131,7 @@ async def test_a_deadline_that_is_absurd_ends_its_own_call_at_most(api: Api, cha
     await is_served(api, channel)
 
 
-async def test_reflection_tells_how_the_api_is_spoken_to_and_of_nobodys_things(api: Api, channel: grpc.aio.Channel) -> None:
+async def test_reflection_tells_how_the_api_is_spoken_to_and_of_no_ones_data(api: Api, channel: grpc.aio.Channel) -> None:
     ask = channel.stream_stream(
         REFLECT,
         request_serializer=reflection_pb2.ServerReflectionRequest.SerializeToString,
@@ -150,7 +150,7 @@ async def test_reflection_tells_how_the_api_is_spoken_to_and_of_nobodys_things(a
     assert b"acme" not in b"".join(answer.SerializeToString() for answer in answers)
 
 
-async def test_watches_that_nobody_reads_and_too_many_of_them_keep_nobody_else_waiting(api: Api) -> None:
+async def test_unread_watches_and_too_many_of_them_delay_no_other(api: Api) -> None:
     place, began = urlsplit(api.address).netloc, time.monotonic()
     alone = (("grpc.use_local_subchannel_pool", 1),)
     async with grpc.aio.insecure_channel(place, options=alone) as hog, grpc.aio.insecure_channel(place, options=alone) as other:

@@ -82,7 +82,7 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root runs jobs as others")
-def test_a_job_of_an_installation_that_root_started_is_nobody_there(machine: Machine) -> None:
+def test_a_job_of_an_installation_that_root_started_is_unknown_there(machine: Machine) -> None:
     if not mapped():
         pytest.skip("the numbers of users' own accounts are not mapped into this user namespace")
     machine.up()
@@ -107,7 +107,7 @@ def test_a_job_of_an_installation_that_root_started_is_nobody_there(machine: Mac
     assert token.count(".") == 2
 
 
-def test_where_jobs_can_read_what_the_owner_can_nobody_else_is_let_in() -> None:
+def test_where_jobs_can_read_what_the_owner_can_no_other_user_is_let_in() -> None:
     """As on a laptop."""
     folder = Path(tempfile.mkdtemp(prefix="headrace-laptop-"))
     if os.geteuid() == 0:

@@ -61,7 +61,7 @@ DENIED = (401, "UNAUTHENTICATED")
 
 
 @pytest.mark.parametrize("token", [None, "", "nonsense", "aaa.bbb.ccc"])
-def test_whoever_opens_the_socket_has_to_show_a_token(api: Api, token: str | None) -> None:
+def test_every_client_of_the_socket_has_to_show_a_token(api: Api, token: str | None) -> None:
     assert ask(api, token, "/v1/pools", local=True) == DENIED
 
 

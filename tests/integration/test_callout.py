@@ -50,7 +50,7 @@ async def test_people_service_accounts_and_nodes_are_let_in_as_what_they_are(tmp
         assert await asyncio.wait_for(heard.get(), PATIENCE) == "hr.feed.acme.job.ended.x"
 
 
-async def test_a_revocation_throws_out_who_is_there_and_lets_nobody_in_again(tmp_path: Path) -> None:
+async def test_a_revocation_throws_out_who_is_there_and_lets_them_in_no_more(tmp_path: Path) -> None:
     async with site(tmp_path, doors=2) as here:
         token = await here.token("alice")
         alice, bob, node = await here.enter("acme_alice", token), await here.user("bob"), await here.node("gpu01")
@@ -72,7 +72,7 @@ async def test_a_revocation_throws_out_who_is_there_and_lets_nobody_in_again(tmp
         await gone(node)
 
 
-async def test_while_nobody_answers_services_go_on_and_others_come_in_later(tmp_path: Path) -> None:
+async def test_while_it_does_not_answer_services_go_on_and_others_come_in_later(tmp_path: Path) -> None:
     async with site(tmp_path, doors=0) as here:
         token = await here.token("alice")
         knocking = asyncio.create_task(here.enter("acme_alice", token))
@@ -86,7 +86,7 @@ async def test_while_nobody_answers_services_go_on_and_others_come_in_later(tmp_
         assert (await acknowledged(alice, "hr.submit.acme.alice.rnd.one"))["stream"] == "SUBMIT"
 
 
-async def test_a_permission_that_runs_out_is_asked_for_again_without_anybody_noticing(
+async def test_a_permission_that_runs_out_is_asked_for_again_without_an_interruption(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("headrace.callout.permits.LIFETIME", 1)

@@ -162,7 +162,7 @@ async def test_of_two_that_read_the_same_the_second_is_refused_with_the_new_plan
     )
 
 
-async def test_an_object_is_deleted_once_nobody_names_it(admin, login, tmp_path, two_teams):
+async def test_an_object_is_deleted_once_it_is_not_named_any_more(admin, login, tmp_path, two_teams):
     async with governance(await login("governance"), tmp_path):
         await admin.apply(two_teams)
         refused = await admin.ask("delete", DeleteRequest(kind="profile", name="two"))

@@ -88,7 +88,7 @@ async def test_a_job_gets_its_slice_just_there_and_nothing_is_left_of_it(node, f
     nvml.close()
 
 
-async def test_a_part_of_a_gpu_is_a_part_and_who_gets_around_it_is_killed_and_his_neighbour_is_not(node, feed) -> None:
+async def test_a_part_of_a_gpu_is_a_part_and_who_gets_around_it_is_killed_and_its_neighbour_is_not(node, feed) -> None:
     half = DeviceShare(device=SECOND, units=GPU_UNITS // 2)
     good = await begin(feed, 0, half, sys.executable, "-c", TAKE, "50000", "30000")
     await until(lambda: "[2, 0]" in _log(node, good))

@@ -213,7 +213,7 @@ async def test_a_message_missing_in_the_middle_of_the_stream_stops_the_reader(op
     await reader.close()
 
 
-async def test_nobody_deletes_a_message_of_the_ledger(operator: Connection) -> None:
+async def test_no_user_deletes_a_message_of_the_ledger(operator: Connection) -> None:
     await _fill(operator, LEDGER, (b"0",))
     answer = await _api(operator, "STREAM.MSG.DELETE.LEDGER", {"seq": 1})
     assert "message delete not permitted" in answer["error"]["description"]

@@ -277,7 +277,7 @@ async def test_an_append_whose_answer_was_lost_is_stored_once(twin: Twin, stored
     assert await chain.append(2, 1, (FACT,)) == 2
 
 
-async def test_a_lost_answer_does_not_hide_that_somebody_else_writes_in_this_name(twin: Twin) -> None:
+async def test_a_lost_answer_does_not_hide_that_another_process_writes_in_this_name(twin: Twin) -> None:
     losing = Losing(twin.ledger, stores=lambda _attempt: False, fails=1)
     chain = Chain(losing, "governance", "1.0", sleep=_no_sleep)  # type: ignore[arg-type]
     await Chain(twin.ledger, "governance", "1.0").append(9, 0, (FACT,))
@@ -319,7 +319,7 @@ async def test_an_object_is_read_as_it_was_put_until_it_is_removed(objects: Obje
         await objects.get("b")
 
 
-async def test_an_object_of_which_a_piece_is_missing_or_another_is_damaged(nats_server: NatsServer) -> None:
+async def test_an_object_with_a_missing_or_a_damaged_piece(nats_server: NatsServer) -> None:
     operator = await nats_server.connect("operator")
     await ensure_streams(operator)
     objects = JetStreamObjects(operator, SNAPSHOT_BUCKET, piece=5)
@@ -338,7 +338,7 @@ async def test_an_object_of_which_a_piece_is_missing_or_another_is_damaged(nats_
     await operator.close()
 
 
-async def test_whoever_folds_reads_snapshots_and_audit_alone_writes_them(nats_server: NatsServer) -> None:
+async def test_every_fold_reads_snapshots_and_audit_alone_writes_them(nats_server: NatsServer) -> None:
     operator = await nats_server.connect("operator")
     await ensure_streams(operator)
     await JetStreamObjects(operator, SNAPSHOT_BUCKET).put("a", b"whole")

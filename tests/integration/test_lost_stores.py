@@ -102,7 +102,7 @@ def test_damaged_books_are_named_with_what_heals_them_and_repair_works_without(b
     goes_on(place, job)
 
 
-def test_jobs_the_keys_of_which_were_lost_wait_and_run_once_those_are_put_back(place: Machine) -> None:
+def test_jobs_whose_keys_were_lost_wait_and_run_once_those_are_put_back(place: Machine) -> None:
     place.up()
     place.done("apply", "-f", place.documents)
     jobs = [place.submit(place.goes_on_until_released) for _ in range(2)]

@@ -34,18 +34,18 @@ def test_everything_is_reached_over_tls_by_those_who_believe_its_authority() -> 
             assert (endpoint["url"][:6], endpoint["api"][:8]) == ("tls://", "https://")
             token = run("token", "create", "--admin").stdout.strip()
             ca = str(data / "tls" / "ca.pem")
-            elsewhere = {"HEADRACE_DATA": folder + "/none", "HEADRACE_SERVER": endpoint["api"], "HEADRACE_TOKEN": token}
-            assert run("pools", **elsewhere, HEADRACE_CA=ca).stdout == "No pools; `headrace apply` makes them.\n"
-            doubting = run("pools", **elsewhere)
+            another_place = {"HEADRACE_DATA": folder + "/none", "HEADRACE_SERVER": endpoint["api"], "HEADRACE_TOKEN": token}
+            assert run("pools", **another_place, HEADRACE_CA=ca).stdout == "No pools; `headrace apply` makes them.\n"
+            doubting = run("pools", **another_place)
             assert (doubting.returncode, doubting.stderr.count("\n")) == (1, 1)
             assert "its certificate is not trusted: " in doubting.stderr
             assert "set HEADRACE_CA to the file of its certificate authority" in doubting.stderr
-            in_the_clear = run("pools", **elsewhere | {"HEADRACE_SERVER": endpoint["api"].replace("https", "http")})
+            in_the_clear = run("pools", **another_place | {"HEADRACE_SERVER": endpoint["api"].replace("https", "http")})
             assert (in_the_clear.returncode, in_the_clear.stderr.count("\n")) == (1, 1)
             assert "it may take TLS, then write https://" in in_the_clear.stderr
             submit = ("submit", "--queue", "a/b", "--", "true")
             for url in (endpoint["url"], endpoint["url"].replace("tls", "nats")):
-                doubting = run(*submit, **elsewhere | {"HEADRACE_URL": url})
+                doubting = run(*submit, **another_place | {"HEADRACE_URL": url})
                 assert doubting.returncode == 1
                 assert "a certificate that is not trusted here: set HEADRACE_CA" in doubting.stderr
             asked = urllib.request.Request(endpoint["api"] + "/v1/pools", headers={"authorization": f"Bearer {token}"})

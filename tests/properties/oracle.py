@@ -120,7 +120,7 @@ class Oracle:
         could = [
             candidate
             for candidate in self.candidates(pool)
-            if not candidate.limited and self._fits(candidate.job, pool) and not self._goes_elsewhere(candidate)
+            if not candidate.limited and self._fits(candidate.job, pool) and not self._goes_on_in_another_place(candidate)
         ]
         suspended = self._best_suspended(pool)
         moving = self._best_moving(pool)
@@ -304,7 +304,7 @@ class Oracle:
         there = self._candidate(group, pool)
         return there is not None and not there.limited and self._fits(there.job, pool)
 
-    def _goes_elsewhere(self, candidate: Candidate) -> bool:
+    def _goes_on_in_another_place(self, candidate: Candidate) -> bool:
         """To an earlier pool of its order: it has room there, or does not spill from it (R18, R19)."""
         first = self.state.profile(candidate.job.tenant, candidate.group.profile).reclaim_before_spill
         for pool in self._others(candidate, earlier=True):

@@ -89,7 +89,7 @@ class Watched(World):
 
 @histories()
 @given(crowded())
-def test_whoever_shares_out_small_pools_gets_back_what_is_reserved_within_every_limit_and_comes_to_rest(scenario) -> None:
+def test_jobs_in_shared_small_pools_get_back_what_is_reserved_within_every_limit_and_come_to_rest(scenario) -> None:
     world = Watched(scenario, judged=False)
     for _ in world.run():
         pass
@@ -100,6 +100,6 @@ def test_whoever_shares_out_small_pools_gets_back_what_is_reserved_within_every_
 
 @histories()
 @given(scenarios())
-def test_at_rest_nobody_inside_its_reservation_waits_for_what_could_be_taken(scenario) -> None:
+def test_at_rest_no_policy_inside_its_reservation_waits_for_what_could_be_taken(scenario) -> None:
     for _ in Watched(scenario, judged=False).run():
         pass

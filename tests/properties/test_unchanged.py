@@ -41,7 +41,7 @@ def test_what_a_decision_changes_is_named_by_class_and_field():
     assert [line.split(": ")[1].partition(" ")[0] for line in opened] == ["PolicyState.scopes", "Scope"]
 
 
-def test_a_trial_that_is_undone_and_a_memo_are_no_changes():
+def test_a_trial_that_is_undone_and_a_memo_are_not_changes():
     history = History(policy("dev"))
     history.node()
     job, hall = history.admit("dev/one"), history.state.pools["hall"]

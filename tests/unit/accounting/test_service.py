@@ -53,7 +53,7 @@ async def test_the_pace_says_how_far_behind_the_books_are_and_how_fast_they_go_o
     assert (pace.behind, pace.facts_per_s, pace.facts) == (3, 10, 0)
 
 
-async def test_books_that_are_far_behind_let_nobody_go_first_until_they_have_caught_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_books_that_are_far_behind_keep_their_priority_until_they_have_caught_up(monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[bool] = []
 
     class Noting(AdaptiveNiceness):

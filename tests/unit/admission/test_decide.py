@@ -224,7 +224,7 @@ def test_a_thousand_jobs_in_one_message_are_all_admitted_once_over_several_recor
     assert [fact for facts in rounds for fact in facts if isinstance(fact, f.WishesJudgedV1)] == [judged_through(2)]
 
 
-def test_a_record_holds_so_many_bytes_however_large_the_texts_are(judging):
+def test_a_record_holds_a_limited_number_of_bytes_however_large_the_texts_are(judging):
     judging.sealed = lambda text: "x" * len(text.command[0])
     for number in range(12):
         judging.submit(submission(number, command=("x" * 60_000,)))
@@ -236,7 +236,7 @@ def test_a_record_holds_so_many_bytes_however_large_the_texts_are(judging):
     assert rounds == [[key(n) for n in range(8)], [key(n) for n in range(8, 12)]]
 
 
-def test_a_record_holds_so_many_bytes_however_large_labels_and_messages_are(judging):
+def test_a_record_holds_a_limited_number_of_bytes_however_large_labels_and_messages_are(judging):
     labels = {f"{n:063}": "\1" * 256 for n in range(64)}
     judging.submit(submission(0, labels=labels))
     judging.submit(submission(1, labels=labels), submission(2, labels=labels), submission(3, labels=labels))
@@ -277,7 +277,7 @@ def test_hostile_bytes_are_one_refusal(judging, payload):
     assert 0 < len(fact.message) <= 512
 
 
-def test_ids_that_are_none_are_one_refusal_for_the_message_and_the_other_jobs_are_admitted(judging):
+def test_invalid_ids_are_one_refusal_for_the_message_and_the_other_jobs_are_admitted(judging):
     judging.submit(submission(1), submission(2, id="Z" * 60_000), *(submission(3, id=f"x{n}") for n in range(40)))
 
     message = f"id: '{'Z' * 40}' is not a lower-case ULID of 26 characters (and 40 more like it)"
@@ -288,7 +288,7 @@ def test_ids_that_are_none_are_one_refusal_for_the_message_and_the_other_jobs_ar
     "subject",
     ["hr.submit.default.ann.ml", "hr.submit.default.ann.ml.ONE", "hr.cancel.default.ann.x", "hr.requeue.default.ann.x", "hr.x"],
 )
-def test_a_subject_that_is_none_is_refused(judging, subject):
+def test_an_invalid_subject_is_refused(judging, subject):
     judging.hear(subject, b"{}")
 
     (fact, position) = judging.judged()
@@ -349,7 +349,7 @@ def test_what_a_trusted_service_account_submits_for_a_member_is_the_members_job(
     assert (made.job, made.submitted_by, made.on_behalf_of) == (key(1), "default.ci", "")
 
 
-def test_who_is_not_trusted_submits_and_cancels_in_nobodys_name(judging):
+def test_who_is_not_trusted_submits_and_cancels_in_no_other_name(judging):
     trusting(judging)
     judging.submit(submission(1))
     judging.judged()
@@ -382,7 +382,7 @@ def test_a_job_may_be_cancelled_in_the_record_that_admits_it(judging):
     assert list(judging.told.state.cancels) == [key(1)]
 
 
-def test_the_cancel_of_an_unknown_job_is_refused_and_so_is_that_of_somebody_elses(judging):
+def test_the_cancel_of_an_unknown_job_is_refused_and_so_is_that_of_another_users(judging):
     judging.submit(submission(1))
     judging.cancel(2)
     judging.cancel(1, user="bob")
@@ -530,7 +530,7 @@ def test_what_has_ended_is_to_be_submitted_again(judging, forgotten):
     assert why_not(judging) == f"job {job_id(1)} has ended: it is cancelled; submit it again, as a new job"
 
 
-def test_nobody_requeues_what_is_not_there_or_not_his(judging):
+def test_no_user_requeues_an_unknown_job_or_one_of_another(judging):
     running(judging)
     judging.requeue(2)
     judging.requeue(1, user="bob")
@@ -603,7 +603,7 @@ def test_the_next_second_is_stated_again_and_another_user_always_was(judging):
     assert type(judging.judged()[0]) is f.WishRefusedV1
 
 
-def test_the_id_of_somebody_elses_job_in_the_tenant_is_refused_and_names_no_second_job(judging):
+def test_the_id_of_another_users_job_in_the_tenant_is_refused_and_names_no_second_job(judging):
     to_bob = submit("default", "bob", "ml", "one")
     judging.submit(submission(1), submission(2))
     judging.submit(submission(1), to=to_bob)  # in the same record
@@ -617,7 +617,7 @@ def test_the_id_of_somebody_elses_job_in_the_tenant_is_refused_and_names_no_seco
     assert list(judging.told.state.jobs) == [key(1), key(2), key(3, "bob")]
 
 
-def test_the_id_of_somebody_elses_rejected_job_is_refused_as_well(judging):
+def test_the_id_of_another_users_rejected_job_is_refused_as_well(judging):
     to_bob = submit("default", "bob", "ml", "one")
     judging.submit(submission(1, request={"gpu": "64"}))
     judging.judged()

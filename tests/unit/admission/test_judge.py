@@ -258,7 +258,7 @@ def test_hostile_words_are_cut_before_they_go_into_a_fact(told):
         assert (fact.reason, len(fact.message) <= 512) == ("MALFORMED", True)
 
 
-def test_a_trace_that_is_none_is_not_carried_on(told):
+def test_a_trace_that_is_invalid_is_not_carried_on(told):
     assert judged(told, trace="x" * 129).trace == ""
 
 

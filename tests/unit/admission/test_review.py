@@ -124,7 +124,7 @@ def test_what_the_profile_and_the_group_give_is_made_again(told, forged, names, 
     assert objection.instead == structs.replace(fact, **instead)
 
 
-def test_a_secret_that_the_submission_may_have_asked_for_is_no_objection(told):
+def test_a_secret_that_the_submission_may_have_asked_for_is_not_an_objection(told):
     assert whys(told, admitted(rules=(*GIVEN, "secret KEY from env:K"))) == []
 
 
@@ -253,7 +253,7 @@ def test_refusals_are_stated_one_by_one_to_a_number_and_counted_from_there(told)
     ]
 
 
-def test_numbers_of_accounts_follow_each_other_and_nobody_is_given_two(told):
+def test_numbers_of_accounts_follow_each_other_and_no_user_is_given_two(told):
     told.say(f.AccountNumberedV1(tenant="default", user="zed", number=(first := next_number(told.state))), by="admission")
     ann, zed = (f.AccountNumberedV1(tenant="default", user=user, number=first + 1) for user in ("new", "zed"))
     assert whys(told, ann) == []

@@ -41,14 +41,14 @@ def test_a_head_is_due_then_it_rests_and_is_due_again():
     assert not backfill.advance(since + 191 * MINUTE)
 
 
-def test_whoever_looks_for_the_first_time_finds_the_turn_of_that_moment():
+def test_a_first_look_finds_the_turn_of_that_moment():
     told = History(policy("a"))
     backfill, candidates, bit = posts_of(told)
     assert backfill.advance(told.now + 3 * HOUR + 30 * MINUTE)
     assert sets(backfill, candidates) == (0, 0, bit, bit)
 
 
-def test_somebody_new_at_the_head_has_its_own_time():
+def test_a_new_job_at_the_head_has_its_own_time():
     told = History(policy("a"))
     backfill, candidates, bit = posts_of(told)
     told.wait(10 * MINUTE)

@@ -61,7 +61,7 @@ def test_the_time_counts_from_when_the_job_last_became_pending():
     assert held(told.allocate()) == []
 
 
-def test_the_time_counts_anew_for_who_has_been_away_though_nobody_looked_meanwhile():
+def test_the_time_counts_anew_for_who_has_been_away_even_without_a_look_meanwhile():
     told = full(policy("ml"), count=1)
     busy = next(iter(told.state.policies["default", "busy"].jobs.values()))
     waiting = told.admit("ml/one")
@@ -81,7 +81,7 @@ def test_the_time_counts_anew_for_who_has_been_away_though_nobody_looked_meanwhi
     assert held(told.allocate()) == [kept(waiting, place("n1", 0))]
 
 
-def test_units_that_come_free_are_kept_from_those_ranked_below_and_from_nobody_else():
+def test_units_that_come_free_are_kept_from_those_ranked_below_and_from_no_other():
     told = full(policy("ml"), policy("first", priority=9))
     large, busy = told.admit("ml/two"), next(iter(told.state.jobs.values()))
     told.wait(10 * MINUTE)
@@ -160,7 +160,7 @@ def test_what_is_kept_ends_when_a_place_of_it_cannot_be_had_any_more_and_is_soug
     assert held(told.allocate()) == [lifted(large, why), kept(large, place("n2", 0, 1))]
 
 
-def test_in_one_pool_no_more_than_so_many_jobs_keep_something():
+def test_in_one_pool_at_most_a_number_of_jobs_keep_something():
     names = tuple(f"p{number}" for number in range(HOLDS_MAX + 2))
     told = full(*(policy(name) for name in names))
     for name in names:
@@ -238,7 +238,7 @@ def test_what_a_preemptor_lets_go_of_by_finding_room_elsewhere_can_be_kept_in_th
     assert held(Allocator(told.state).decide(told.now)) == held(facts)
 
 
-def test_where_somebody_keeps_other_places_than_before_what_nothing_could_be_kept_for_is_looked_at_again():
+def test_where_a_job_keeps_other_places_than_before_what_nothing_could_be_kept_for_is_looked_at_again():
     told = History(policy("ml"), policy("small", priority=-1), policy("firm", 1, priority=9), policy("busy", priority=9))
     told.node("n1", 1)
     leaves = told.run("busy/one")

@@ -56,7 +56,7 @@ def order_of(queue: PoolQueue, every: int) -> list[tuple[str, bool]]:
     return order
 
 
-def test_nobody_is_known_where_nobody_waits():
+def test_no_job_is_known_where_no_job_waits():
     told = History(policy("a"))
     told.allocator.index.refresh()
 
@@ -89,7 +89,7 @@ def test_a_queue_whose_profile_is_gone_stands_nowhere():
     assert told.allocator.index.candidates_of(job, "hall") is None
 
 
-def test_requests_that_nobody_waits_for_are_forgotten_in_time():
+def test_requests_without_a_waiter_are_forgotten_in_time():
     told = History(policy("a"), profiles=(d.Profile(name="one", request={GPU: 1}, pools=("hall",)),))
     for units in range(1, 3 * REQUESTS_KEPT):
         job = told.admit("a/one", request={GPU: units})
@@ -124,7 +124,7 @@ def test_what_is_kept_is_what_would_be_worked_out_from_nothing(scenario):
         pass
 
 
-def test_changes_that_nobody_looks_at_are_let_go_of_and_who_looks_then_is_told_to_look_at_all(monkeypatch):
+def test_changes_that_are_not_read_are_dropped_and_who_looks_then_is_told_to_look_at_all(monkeypatch):
     monkeypatch.setattr(pending_module, "STALE_MAX", 8)
     told = History(policy("ml", 4))
     told.node()

@@ -229,7 +229,7 @@ def test_an_order_stands_alone_and_grants_wait_for_the_next_record():
     assert (grants[0].job, grants[0].rule) == (preemptor.key, "R27")
 
 
-def test_nobody_yields_to_who_has_room_by_now():
+def test_no_job_yields_to_one_that_has_room_by_now():
     told = proposed()
     _, preemptor = told.state.jobs.values()
     told.node("n2", 1)

@@ -25,7 +25,7 @@ def test_a_pool_that_was_asked_often_enough_states_what_it_is_asked_for():
     assert seen == [[], ("hall", 1, FIRST)]
 
 
-def test_once_stated_it_is_no_news():
+def test_once_stated_it_is_not_news():
     site, learning = Site(), Learning()
     asked(site, FIRST)
     site.say(*learning.news(site.state), by="allocator")

@@ -35,7 +35,7 @@ def test_what_fits_is_worked_out_once_until_something_is_granted():
     assert (feasibility.fits(queue), feasibility.moves > moves) == (0, True)
 
 
-def test_a_gang_of_which_only_some_fit_has_no_room():
+def test_a_gang_that_fits_only_in_part_has_no_room():
     told = History(policy("a"))
     told.node("n1", 3)
     told.node("n2", 1)

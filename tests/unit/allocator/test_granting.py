@@ -43,7 +43,7 @@ def hall(*policies: d.Policy, count: int = 4, **more: object) -> History:
     return told
 
 
-def test_where_nobody_is_in_line_nothing_is_looked_at(monkeypatch):
+def test_without_waiting_jobs_nothing_is_looked_at(monkeypatch):
     told = hall(policy("ml"))
     told.run("ml/one")
     monkeypatch.setattr(granting, "_Round", None)
@@ -51,7 +51,7 @@ def test_where_nobody_is_in_line_nothing_is_looked_at(monkeypatch):
     assert round_of(told) == []
 
 
-def test_nobody_is_looked_for_once_everybody_in_line_has_been_granted_something(monkeypatch):
+def test_no_victim_is_looked_for_once_all_waiting_jobs_have_been_granted_something(monkeypatch):
     told, looks, best = hall(policy("ml")), [], FeasibilityCache.best
     jobs = [told.admit("ml/one"), told.admit("ml/half")]
     monkeypatch.setattr(
@@ -169,7 +169,7 @@ def test_the_tenants_limit_binds_those_who_may_go_beyond_their_own():
     assert order(round_of(told)) == [(job.key, "hall") for job in jobs[:2]]
 
 
-def test_a_job_at_its_own_limit_blocks_nobody_and_one_without_room_may_be_overtaken():
+def test_a_job_at_its_own_limit_blocks_no_other_and_one_without_room_may_be_overtaken():
     told = hall(policy("full", limit=gpus(1), priority=9), policy("large", priority=8), policy("small"), count=2)
     told.admit("full/two")
     told.admit("large/three")
@@ -197,7 +197,7 @@ def test_a_round_stops_at_what_a_record_holds_and_a_gang_is_never_split():
     assert order(round_of(told, room=RecordRoom(facts=3))) == [(job.key, "hall") for job in (first, gang, gang)]
 
 
-def test_a_gang_that_no_record_could_hold_keeps_nobody_waiting():
+def test_a_gang_that_no_record_could_hold_delays_no_other_job():
     told = hall(policy("ml"))
     told.admit("ml/gang", priority=1)
     one = told.admit("ml/one")
@@ -281,7 +281,7 @@ def test_a_search_waits_for_the_answer_to_the_one_before_it():
     assert round_of(told) == []
 
 
-def test_nobody_searches_where_nobody_holds_anything_borrowed():
+def test_no_search_begins_where_nothing_is_borrowed():
     told = hall(policy("a", 1), policy("b", 2), count=2)
     told.run("b/two")
     told.admit("a/one")
@@ -297,7 +297,7 @@ def test_by_priority_a_job_beyond_its_reservation_searches_too():
     assert round_of(told) == [opened(job, cause="priority")]
 
 
-def test_while_a_search_is_open_nobody_who_ranks_lower_takes_what_is_free():
+def test_while_a_search_is_open_no_job_that_ranks_lower_takes_what_is_free():
     told = hall(policy("ml", 2), policy("other"), policy("first", 1, priority=1), count=3)
     told.run("other/two")
     reclaims = told.admit("ml/two")
@@ -343,7 +343,7 @@ def test_a_job_that_yields_counts_under_its_policys_limit_until_it_has_left():  
     assert order(round_of(told)) == [(preemptor.key, "hall"), (waiting.key, "hall")]
 
 
-def test_a_search_that_found_nobody_is_not_opened_again_before_something_has_changed():
+def test_a_search_without_victims_is_not_opened_again_before_something_has_changed():
     told = hall(policy("ml", 1), policy("other", preemption=terms(min_runtime=5 * MINUTE)), count=1)
     told.run("other/one")
     job = told.admit("ml/one")
@@ -374,7 +374,7 @@ def nominated(told: History, job, victim, *, cause: str = "reclaim") -> f.Preemp
 
 
 @pytest.mark.parametrize(("cause", "inside"), [("reclaim", True), ("priority", False)])
-def test_what_is_nominated_goes_to_its_preemptor_before_anybody_else(cause, inside):
+def test_what_is_nominated_goes_to_its_preemptor_before_any_other(cause, inside):
     told = hall(policy("ml", 1), policy("other", 1, priority=9), count=1)
     preemptor = told.admit("ml/one")
     told.say(nominated(told, preemptor, None, cause=cause), by="allocator")

@@ -59,7 +59,7 @@ def test_an_attempt_that_ended_by_itself_ends_the_job(ending, state, cause, exit
     assert settled(told) == [ended(job, state, cause, exit_code)]
 
 
-def test_a_failure_uses_up_a_retry_until_there_is_none_left():
+def test_a_failure_uses_up_a_retry_until_all_are_used():
     told = history()
     job = told.run("ml/one", max_retries=1)
     told.end(job, 1)
@@ -177,7 +177,7 @@ def test_what_is_not_started_within_ten_minutes_is_stopped_and_tried_elsewhere_a
     assert settled(told) == [requeued(job, "start_timeout", **again)]
 
 
-def test_a_replica_that_was_stopped_before_it_started_is_no_fault_of_its_node():
+def test_a_replica_that_was_stopped_before_it_started_is_not_a_fault_of_its_node():
     """The gang has failed by itself, and that uses up a retry (R32, R35)."""
     told = history()
     job = told.admit("ml/gang")
@@ -202,7 +202,7 @@ def test_whatever_is_on_a_node_that_is_drained_is_stopped_once():
     assert settled(told) == []
 
 
-def test_a_node_that_refuses_three_jobs_in_a_row_is_set_aside_until_somebody_takes_it_back():
+def test_a_node_that_refuses_three_jobs_in_a_row_is_set_aside_until_an_administrator_takes_it_back():
     """R36."""
     told = history()
     for number in range(3):
@@ -259,7 +259,7 @@ def test_a_gang_with_a_member_on_a_lost_node_is_revoked_there_and_stopped_elsewh
     assert settled(told) == [requeued(job, "node_lost", not_before=told.now + SECOND, may_overlap=True)]
 
 
-def test_a_gang_of_which_one_fails_is_stopped_and_fails_once():
+def test_a_gang_with_a_failed_replica_is_stopped_and_fails_once():
     told = history()
     job = told.run("ml/gang")
 
@@ -612,14 +612,14 @@ def test_a_job_that_ends_while_it_is_suspended_was_preempted():
     assert settled(told) == [requeued(job, "suspension_lost", min_runtime=2 * MINUTE)]
 
 
-def test_a_gang_of_which_a_part_ends_while_it_is_suspended_is_requeued_as_a_whole():
+def test_a_gang_whose_part_ends_while_it_is_suspended_is_requeued_as_a_whole():
     """R35."""
     told, job = pausing("ml/gang")
     told.end(job, 137, rank=1, outcome="killed", stopping=True)
     assert settled(told) == [stopped(job, "suspension_lost")]
 
 
-def test_a_gang_of_which_one_node_cannot_suspend_its_part_is_requeued_as_a_whole():
+def test_a_gang_with_a_part_that_its_node_cannot_suspend_is_requeued_as_a_whole():
     """R29, R35."""
     told = history(preemption=terms(on_preempt="suspend"))
     job = told.run("ml/gang")
@@ -713,7 +713,7 @@ def test_jobs_of_a_queue_that_is_gone_are_dismissed_those_that_stand_aside_too(g
     ]
 
 
-def test_lost_nodes_dismiss_nobody():
+def test_lost_nodes_dismiss_no_job():
     told = history()
     job = told.admit("ml/three")
 
@@ -750,7 +750,7 @@ def test_a_pool_that_is_deleted_with_its_jobs_only_sends_them_away():
 
 
 @pytest.mark.parametrize("mode", ["freeze", "drain"])
-def test_what_is_frozen_or_drained_stops_nobody(mode):
+def test_what_is_frozen_or_drained_stops_no_job(mode):
     told = history()
     told.run("ml/one")
     told.admit("ml/one")

@@ -77,7 +77,7 @@ def test_only_candidates_whose_request_is_feasible_are_named():
     assert order(index.queues["hall"], 0) == []
 
 
-def test_what_nobody_waits_for_any_more_is_passed_over_at_once():
+def test_what_has_no_waiter_any_more_is_passed_over_at_once():
     told = History(policy("a"))
     told.node(count=1)
     told.admit("a/one")

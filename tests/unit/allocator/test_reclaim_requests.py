@@ -69,7 +69,7 @@ def test_who_finds_room_or_leaves_with_this_record_does_not():
     assert opened(told, fitting=fits, skip=frozenset({small.key})) == []
 
 
-def test_nobody_searches_where_nobody_lends():
+def test_no_search_begins_where_nothing_is_lent():
     told = History(policy("a", 1), policy("b", 2))
     told.node(count=2)
     told.run("b/two")
@@ -96,7 +96,7 @@ def test_one_search_at_a_time():
     assert opened(told) == []
 
 
-def test_while_the_pool_rests_only_those_search_for_whom_nobody_has_looked_yet():
+def test_while_the_pool_rests_only_those_search_that_have_not_searched_yet():
     told = crowded(policy("a", 1, priority=1), policy("b", 1))
     searched, other = told.admit("a/one"), told.admit("b/one")
     none(told, searched)

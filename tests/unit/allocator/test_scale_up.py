@@ -39,14 +39,14 @@ def test_who_waits_asks_for_the_fewest_nodes_in_the_first_pool_that_can_grow():
     assert asked(told) == [wanted("cloud", 2, one, three)]
 
 
-def test_nobody_asks_where_nothing_can_grow():
+def test_no_request_is_made_where_nothing_can_grow():
     told = history()
     told.admit("ml/one")
 
     assert (asked(told), next_growth(told.state, told.now)) == ([], None)
 
 
-def test_nobody_asks_for_more_than_limits_leave():
+def test_no_job_asks_for_more_than_limits_leave():
     told = history(CLOUD, limit=gpus(4))
     two = told.admit("ml/two")
     for _ in range(5):

@@ -40,7 +40,7 @@ def test_a_budget_is_looked_at_when_it_will_be_used_up_and_sooner_if_more_is_hel
     assert list(gates.changes(START + 30 * MINUTE)) == [gate(spent=("gpu per day",))]
 
 
-def test_a_budget_is_looked_at_sooner_where_more_was_held_for_a_while_and_nobody_looked():
+def test_a_budget_is_looked_at_sooner_where_more_was_held_for_a_while_without_a_look():
     told = History(policy("ml", budgets=(Budget(key=GPU, hours=1, per="day"),)))
     told.node()
     gates = Gates(told.state)
@@ -53,7 +53,7 @@ def test_a_budget_is_looked_at_sooner_where_more_was_held_for_a_while_and_nobody
     assert list(gates.changes(START + 40 * MINUTE)) == [gate(spent=("gpu per day",))]
 
 
-def test_nobody_is_asked_who_has_no_windows_and_no_budgets():
+def test_policies_without_windows_and_budgets_are_not_asked():
     told = History(policy("ml"))
     gates = Gates(told.state)
 

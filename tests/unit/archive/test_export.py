@@ -48,7 +48,7 @@ async def test_files_are_not_larger_than_one_can_hold_in_memory(stream, tmp_path
     assert [piece[1:] for piece in longer(await export(stream, tmp_path / "b"))] == [(n, n) for n in range(1, 7)]
 
 
-async def test_what_an_interrupted_export_left_is_no_part_of_the_archive(stream, archived, monkeypatch):
+async def test_what_an_interrupted_export_left_is_not_a_part_of_the_archive(stream, archived, monkeypatch):
     stream.state("2026-11-03T00:00:00", "allocator")
 
     def cut(*_):

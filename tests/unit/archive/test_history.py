@@ -56,7 +56,7 @@ async def test_what_the_archive_cannot_give_is_not_there(stream, archived):
     assert await WholeLedger(stream, archived).following(0) == stream.stored[4].message
 
 
-async def test_before_the_seam_nobody_is_at_the_tip(stream, archived):
+async def test_before_the_seam_no_reader_is_at_the_tip(stream, archived):
     await purge(stream, archived, 6)
     reader = await WholeLedger(stream, archived).read(5)
     assert reader.buffered == 2
@@ -83,7 +83,7 @@ async def test_a_purge_that_the_archive_knows_nothing_of_is_a_gap(stream, archiv
         await (await WholeLedger(stream, archived).read(0)).batch(wait=1.0)
 
 
-async def test_a_missing_month_stops_who_needs_it_and_nobody_else(stream, archived):
+async def test_a_missing_month_stops_only_readers_who_need_it(stream, archived):
     await purge(stream, archived, 4)
     (archived / manifest.read(archived).pieces[1].path).unlink()
     with pytest.raises(ArchiveBroken, match=r"month 2026-10, records 2 to 4\) is missing"):

@@ -54,7 +54,7 @@ def test_a_changed_manifest_is_refused(tmp_path, change, says):
         read(tmp_path)
 
 
-def test_files_without_their_manifest_are_no_archive(tmp_path):
+def test_files_without_their_manifest_are_not_an_archive(tmp_path):
     (tmp_path / "ledger" / "month=2026-10").mkdir(parents=True)
     (tmp_path / "ledger" / "month=2026-10" / "000000000001-000000000004.parquet").touch()
     with pytest.raises(ArchiveBroken, match="manifest.json is missing, but"):

@@ -39,7 +39,7 @@ def test_a_length_that_makes_no_sense_ends_it(length):
     assert ([each.record for each in placed[:1]], end) == (RECORDS[:1], len(first))
 
 
-def test_what_was_deleted_is_no_record():
+def test_what_was_deleted_is_not_a_record():
     gone = [RECORDS[0]._replace(sequence=1 | 1 << 63), RECORDS[1]._replace(sequence=2 | 1 << 62), RECORDS[2]]
     placed, end = read(b"".join(BLOCK.write(gone)))
     assert ([each.record for each in placed], end > 0) == (RECORDS[2:], True)

@@ -54,7 +54,7 @@ def test_a_part_of_a_file_is_read_alone(monkeypatch, first, count):
 
 
 @pytest.mark.parametrize("data", [b"", b"PAR1", b"PAR1" + bytes(200) + b"PAR1"])
-def test_other_bytes_are_no_table(data):
+def test_other_bytes_are_not_a_table(data):
     with pytest.raises(TableError):
         decode(data)
 

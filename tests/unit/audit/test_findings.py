@@ -5,7 +5,7 @@ from __future__ import annotations
 from headrace.audit.findings import KEPT, AuditFindings, at, gone_records
 
 
-def test_the_same_place_is_told_once_whoever_finds_it():
+def test_the_same_place_is_told_once_however_it_is_found():
     findings = AuditFindings()
     findings.add(at("removed", 3, "it is missing", 5))
     findings.add(at("removed", 3, "it is not there", 5))
@@ -32,7 +32,7 @@ def test_a_record_is_touched_by_what_was_found_about_it_or_before_it():
     assert [sequence for sequence in range(9) if findings.touches(sequence)] == [3, 4, 5, 6]
 
 
-def test_another_decision_is_no_damage():
+def test_another_decision_is_not_damage():
     findings = AuditFindings()
     findings.add(at("decision", 3, "x"))
     findings.add(at("void", 4, "x"))

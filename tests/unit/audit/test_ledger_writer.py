@@ -28,7 +28,7 @@ async def test_records_follow_each_other_in_one_chain_also_after_a_restart():
     assert [record.prev for record in records] == ["", digest(messages[0].payload), digest(messages[1].payload)]
 
 
-async def test_whoever_loses_the_race_stops():
+async def test_the_one_that_loses_the_race_stops():
     log = MemoryLog(lambda: 500)
     one, other = LedgerWriter(log), LedgerWriter(log)
     await one.state((FACT,), 1, 0)

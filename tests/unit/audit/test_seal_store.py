@@ -18,7 +18,7 @@ def test_the_key_is_made_once_and_read_by_its_owner_alone(tmp_path):
     assert (tmp_path / "seals" / KEY).stat().st_mode & 0o777 == 0o600
 
 
-def test_a_key_that_is_none_or_that_others_may_read_is_refused(tmp_path):
+def test_a_key_that_is_invalid_or_that_others_may_read_is_refused(tmp_path):
     path = tmp_path / "key.pem"
     SealKey.at(path)
     path.chmod(0o640)

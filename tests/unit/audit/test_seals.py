@@ -64,7 +64,7 @@ def test_a_stretch_forgets_what_is_sealed(written):
         ({"key": OTHER.public}, f"it was made with another key, {OTHER.public}"),
     ],
 )
-def test_a_seal_of_which_a_field_was_changed_is_none(written, change, wrong):
+def test_a_seal_with_a_changed_field_is_invalid(written, change, wrong):
     seal = seals_over(written, 5)[1]
     assert flaw(structs.replace(seal, **change), KEY.public) == wrong
 

@@ -56,7 +56,7 @@ def test_the_next_stretch_says_where_this_one_ends():
     assert (findings, walk.passed) == ([], 4)
 
 
-def test_holes_in_the_sequences_are_no_differences_of_their_own():
+def test_holes_in_the_sequences_are_not_differences_of_their_own():
     assert told("abcdef", "abdef", first=11, sequences=[11, 12, 14, 15, 16])[0] == ["removed 13"]
 
 

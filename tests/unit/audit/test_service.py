@@ -84,11 +84,11 @@ def test_what_the_environment_cannot_mean_is_told(name, value, says):
         service.snapshot_policy({name: value})
 
 
-def test_a_pace_of_seals_that_is_none_is_told():
+def test_an_invalid_pace_of_seals_is_told():
     with pytest.raises(LogRefused, match="HEADRACE_SEAL_EVERY: "):
         service.seal_every({service.SEAL_EVERY: "often"})
 
 
-def test_a_wait_for_the_archive_that_is_none_is_told():
+def test_an_invalid_wait_for_the_archive_is_told():
     with pytest.raises(LogRefused, match="HEADRACE_ARCHIVE_EVERY: .*, or off"):
         service.archive_every({service.ARCHIVE_EVERY: "often"})

@@ -21,7 +21,7 @@ PACE = SnapshotPolicy(facts=100, every=1_000, least=10)
         pytest.param(100, 25, 50, True, id="two thirds of the time"),
     ],
 )
-def test_a_snapshot_is_due_after_so_many_facts_or_so_long_and_never_costs_more_than_two_thirds(facts, passed, took, due):
+def test_a_snapshot_is_due_after_a_number_of_facts_or_a_time_and_never_costs_more_than_two_thirds(facts, passed, took, due):
     assert PACE.is_due(facts, passed, took) is due
 
 
@@ -29,7 +29,7 @@ def name(facts, schema="own"):
     return SnapshotName(facts, facts, schema, "0" * 16)
 
 
-def test_the_last_few_stay_and_of_the_others_so_many_that_none_is_too_far_from_the_next():
+def test_the_last_few_stay_and_enough_of_the_others_that_none_is_too_far_from_the_next():
     names = [name(facts) for facts in (90, 130, 150, 200, 230, 330, 340, 350, 360)]
     assert [gone.facts for gone in superfluous(names, "own", PACE)] == [130, 200]
     assert superfluous([name(101 * number) for number in range(1, 9)], "own", PACE) == []

@@ -59,7 +59,7 @@ def test_the_first_of_a_writer_names_none(written):
     assert ("unchained", second, second) in looked_at(gone)
 
 
-def test_a_record_decided_before_its_writers_last_is_of_somebody_who_was_deposed(written):
+def test_a_record_decided_before_its_writers_last_is_of_an_instance_that_was_deposed(written):
     _, second = of(written, "allocator")[:2]
     early = rewritten(written[second], as_of=1)
     assert ("unchained", second + 1, second + 1) in looked_at([*written[:second], early, *written[second + 1 :]])
@@ -74,7 +74,7 @@ def test_a_record_decided_before_its_writers_last_is_of_somebody_who_was_deposed
         (lambda message: message._replace(subject="somewhere.else"), "void"),
     ],
 )
-def test_what_is_no_record_of_its_writer_is_told(written, change, kind):
+def test_what_is_not_a_record_of_its_writer_is_told(written, change, kind):
     place = of(written, "allocator")[-1]
     assert looked_at([*written[:place], change(written[place])])[-1] == (kind, place + 1, place + 1)
 

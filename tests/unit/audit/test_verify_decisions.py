@@ -65,7 +65,7 @@ def test_a_decision_that_was_left_out_is_found(written):
     assert (first.sequence, first.recorded, len(first.computed)) == (place + 1, (), 1)
 
 
-def test_the_order_of_facts_in_a_round_is_none(written):
+def test_the_order_of_facts_in_a_round_does_not_matter(written):
     place = next(at for at in of(written, "allocator") if len(record(written[at]).facts) > 1)
     turned = rewritten(written[place], facts=record(written[place]).facts[::-1])
     messages = rechained([*written[:place], turned])

@@ -62,5 +62,5 @@ async def test_what_stands_behind_a_hole_is_read_too(written, monkeypatch):
         assert await everything(Damaged(left, mute=mute), len(written)) == [message.sequence for message in left]
 
 
-async def test_an_end_that_is_gone_is_no_more(written):
+async def test_an_end_that_is_gone_is_not_counted(written):
     assert await everything(Damaged(written[:4]), len(written)) == [1, 2, 3, 4]

@@ -85,7 +85,7 @@ async def test_what_has_waited_long_enough_is_sealed_and_kept_when_it_has_come_b
     assert room.watch.report().sealed_through == len(written)
 
 
-async def test_its_own_seals_alone_are_no_reason_for_another(room, written):
+async def test_its_own_seals_alone_are_not_a_reason_for_another(room, written):
     room.begin()
     await room.wait()
     await room.wait()

@@ -57,7 +57,7 @@ def test_who_hears_nothing_for_a_while_takes_over_and_the_first_before_the_other
     assert pass_by(later, time, LATER + TICK)
 
 
-def test_who_hears_that_somebody_decides_waits(time: Time) -> None:
+def test_an_instance_that_hears_a_leader_waits(time: Time) -> None:
     waits = LeaderElection(first=True, clock=time)
     waits.look(connected=True)
     for _ in range(5):
@@ -66,7 +66,7 @@ def test_who_hears_that_somebody_decides_waits(time: Time) -> None:
     assert pass_by(waits, time, 2 * TICK)
 
 
-def test_what_was_before_it_began_to_listen_is_no_silence(time: Time) -> None:
+def test_what_was_before_it_began_to_listen_does_not_count_as_silence(time: Time) -> None:
     waits = LeaderElection(first=True, clock=time)
     waits.look(connected=True)
     time.now += 60.0  # it read what there was

@@ -161,7 +161,7 @@ async def test_a_restarted_service_goes_on_behind_its_last_record() -> None:
     assert decode_record(second.payload).prev == digest(first.payload)
 
 
-async def test_a_message_of_somebody_else_is_folded_and_decided_on() -> None:
+async def test_a_message_of_another_writer_is_folded_and_decided_on() -> None:
     log = _log()
     decider = Nodes(Tally())
     async with _running(_loop(log, decider)):
@@ -171,7 +171,7 @@ async def test_a_message_of_somebody_else_is_folded_and_decided_on() -> None:
     assert (decider.asked[-1][0], decider.fold.nodes) == (1, ["x", "y"])
 
 
-async def test_a_nudge_makes_it_look_again_and_is_not_lost_while_it_works() -> None:
+async def test_wake_makes_it_look_again_and_is_not_lost_while_it_works() -> None:
     log = _log()
     decider = Nodes(Tally())
     loop = _loop(log, decider)
@@ -245,7 +245,7 @@ async def test_the_log_is_asked_for_its_time_again_before_a_decision_that_comes_
     assert [decode_record(message.payload).now for message in log.messages_after(0)] == [4_000 * SECOND]
 
 
-async def test_somebody_else_writing_in_this_name_deposes_it_though_it_has_nothing_to_say() -> None:
+async def test_another_process_writing_in_this_name_deposes_it_though_it_has_nothing_to_say() -> None:
     log = _log("other")
     decider = Nodes(Tally(), ["a"])
     async with _running(_loop(log, decider)) as task:
@@ -258,7 +258,7 @@ async def test_somebody_else_writing_in_this_name_deposes_it_though_it_has_nothi
     assert decider.fold.nodes == ["other", "a"]
 
 
-async def test_somebody_else_being_faster_in_this_name_deposes_it() -> None:
+async def test_another_process_being_faster_in_this_name_deposes_it() -> None:
     log = _log()
     decider = Nodes(Tally(), ["a"])
     decide = decider.decide

@@ -47,7 +47,7 @@ def test_a_message_id_is_forgotten_after_the_window() -> None:
     assert log.append_now("a", b"1", None, "id") == 2
 
 
-def test_a_repeated_message_is_no_refusal_in_a_full_subject() -> None:
+def test_a_repeated_message_is_not_refused_in_a_full_subject() -> None:
     log = MemoryLog(Clock(), cap=1)
     assert log.append_now("a", b"1", None, "id") == 1
     assert log.append_now("a", b"1", None, "id") == 1

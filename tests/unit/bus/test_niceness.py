@@ -29,7 +29,7 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
     return told
 
 
-def test_who_stands_behind_makes_its_own_session_nice_and_nobody_elses(
+def test_who_stands_behind_makes_its_own_session_nice_and_no_other(
     kernel: Kernel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(niceness.os, "getsid", lambda _: os.getpid() + 1)
@@ -42,7 +42,7 @@ def test_who_stands_behind_makes_its_own_session_nice_and_nobody_elses(
     lower_priority(7)
 
 
-def test_who_is_far_behind_yields_to_nobody_until_it_has_caught_up(kernel: Kernel) -> None:
+def test_a_process_that_is_far_behind_keeps_its_priority_until_it_has_caught_up(kernel: Kernel) -> None:
     behind = AdaptiveNiceness(5)
     stood = [(kernel.nice[-1], kernel.autogroup.read_text())]
     for is_far in (False, True, True, False):

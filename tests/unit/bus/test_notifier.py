@@ -25,7 +25,7 @@ async def test_an_alarm_wakes_the_sleeper() -> None:
     assert await wakeup.sleep(0.001) is False
 
 
-async def test_an_alarm_that_nobody_hears_keeps_the_next_from_falling_asleep_once() -> None:
+async def test_an_alarm_without_a_sleeper_keeps_the_next_from_falling_asleep_once() -> None:
     wakeup = Notifier()
     wakeup.ring()
     assert [await wakeup.sleep(None), await wakeup.sleep(0.001)] == [True, False]

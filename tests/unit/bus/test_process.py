@@ -201,7 +201,7 @@ def test_a_file_completes_the_environment_and_what_is_set_counts_before_it(tmp_p
     assert process._complete({}) == ""
 
 
-def test_a_file_that_is_none_is_told_with_its_line(tmp_path: Path) -> None:
+def test_an_invalid_file_is_told_with_its_line(tmp_path: Path) -> None:
     file = tmp_path / "feed.env"
     file.write_text("A=1\nexport B\n")
     assert process._complete({process.ENVIRONMENT: str(file)}) == f"HEADRACE_ENVIRONMENT: line 2 of {file} is not KEY=VALUE"

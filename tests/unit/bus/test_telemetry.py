@@ -59,7 +59,7 @@ def test_a_span_continues_the_given_trace_and_names_itself_to_the_next(spans: In
     assert {f"{s.context.trace_id:032x}" for s in (first, second)} == {PARENT[3:35]}
 
 
-def test_figures_are_read_when_metrics_are_sent_and_cost_nothing_where_nobody_records(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_figures_are_read_when_metrics_are_sent_and_cost_nothing_without_a_recorder(monkeypatch: pytest.MonkeyPatch) -> None:
     silent, metrics = MetricSources(), MetricSources()
     silent.gauge("headrace_behind", "how far behind", lambda: 1 // 0)
     telemetry.send(silent)

@@ -42,7 +42,7 @@ def test_a_text_does_not_open_for_another_job_or_after_a_change(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("nonsense", ["", "no base64!", "AAAA", b64encode(bytes(100)).decode()])
-def test_what_is_no_sealed_text_is_told_so(tmp_path: Path, nonsense: str) -> None:
+def test_what_is_not_a_sealed_text_is_told_so(tmp_path: Path, nonsense: str) -> None:
     with pytest.raises(SealBroken, match="not a sealed text"):
         Keyring(tmp_path).open("acme", nonsense, JOB)
 
@@ -78,12 +78,12 @@ def test_processes_that_race_for_the_first_key_agree_on_one(tmp_path: Path) -> N
     assert os.listdir(tmp_path) == ["acme.key"]
 
 
-def test_a_tenant_that_is_no_token_names_no_file(tmp_path: Path) -> None:
+def test_a_tenant_that_is_not_a_token_names_no_file(tmp_path: Path) -> None:
     with pytest.raises(IdError):
         Keyring(tmp_path).seal("../acme", b"x", JOB)
 
 
-def test_a_file_that_is_no_key_is_told_so(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_key_is_told_so(tmp_path: Path) -> None:
     (tmp_path / "acme.key").write_bytes(b"short")
     with pytest.raises(SealBroken, match="not a key"):
         Keyring(tmp_path).seal("acme", b"x", JOB)
@@ -112,7 +112,7 @@ def test_what_was_sealed_for_the_tenant_opens_for_its_people(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("owner", ["acme.", ".alice", "acme.alice.more", "acme/../x", "acme.ALICE"])
-def test_what_is_nobody_has_no_key(tmp_path: Path, owner: str) -> None:
+def test_an_unknown_person_has_no_key(tmp_path: Path, owner: str) -> None:
     with pytest.raises(IdError, match="it is neither a tenant nor a person in one"):
         Keyring(tmp_path).seal(owner, b"x", JOB)
 

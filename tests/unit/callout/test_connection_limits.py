@@ -48,7 +48,7 @@ def servers(monkeypatch):
     return Servers()
 
 
-async def test_a_bearer_gets_so_many_connections_and_another_gets_its_own(servers):
+async def test_a_bearer_gets_a_number_of_connections_and_another_gets_its_own(servers):
     said = [await servers.take(tag) for tag in (*[ANN] * 6, BOB)]
     assert (said, servers.looks) == ([""] * 4 + [FULL, FULL, ""], 1)
 

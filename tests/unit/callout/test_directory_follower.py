@@ -105,7 +105,7 @@ async def test_what_is_heard_is_read_at_once_and_a_log_that_is_away_is_waited_fo
     assert follower.directory.state.has_tenant("acme")
 
 
-def test_a_directory_begins_with_nobody():
+def test_a_directory_begins_empty():
     assert Directory().state.tenants == {}
 
 

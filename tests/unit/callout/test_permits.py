@@ -77,7 +77,7 @@ def test_a_node_speaks_as_itself_in_an_account_of_its_own():
     assert given.rights.answers is True
 
 
-def test_an_administrator_may_speak_as_anybody_and_a_viewer_submits_nothing():
+def test_an_administrator_may_act_as_any_user_and_a_viewer_submits_nothing():
     admin, viewer = (
         permit(caller(role, "default", "ops"), TOKEN, 0, NOW) for role in (Role.PROVIDER_ADMIN, Role.PROVIDER_VIEWER)
     )
@@ -87,7 +87,7 @@ def test_an_administrator_may_speak_as_anybody_and_a_viewer_submits_nothing():
 
 
 @pytest.mark.parametrize("role", Role)
-def test_nobody_has_the_streams_api_or_writes_a_services_records(role):
+def test_no_user_has_the_streams_api_or_writes_a_services_records(role):
     given = permit(caller(role), TOKEN, 0, NOW)
     everything = (*given.rights.publish, *given.rights.subscribe)
     assert not [subject for subject in everything if subject.startswith("$") or subject in (">", "*", "hr.>", "hr.ledger.>")]
@@ -150,5 +150,5 @@ def test_a_permit_says_whose_connection_it_is_by_role_and_by_the_key_of_the_conn
 
 
 @pytest.mark.parametrize("text", ["", "allocator", "a|b|c", "a|b|c|d", "a|b|-1|d", "[]", '["acme", "ann", "t1", "0"]'])
-def test_what_is_no_tag_is_none(text):
+def test_what_is_not_a_tag_is_ignored(text):
     assert read_tag(text) is None

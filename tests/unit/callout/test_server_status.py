@@ -93,7 +93,7 @@ async def test_of_a_cluster_each_stream_is_told_by_its_leader_with_what_its_repl
     ]
 
 
-async def test_where_no_server_answers_there_is_none():
+async def test_where_no_server_answers_none_is_there():
     assert await lines(System({SERVER: [], STREAMS: [b"no json"]})) == ["headrace_nats_servers 0.0"]
 
 

@@ -137,7 +137,7 @@ async def test_no_token_and_bad_ones_are_kept_out(scene, token):
     assert await scene.shows(token) == "not let in"
 
 
-async def test_a_token_for_nobody_is_kept_out(scene):
+async def test_a_token_for_an_unknown_user_is_kept_out(scene):
     assert await scene.shows(scene.token(handle="nobody")) == "not let in"
 
 
@@ -146,7 +146,7 @@ async def test_what_no_server_asks_gets_no_answer(scene, payload):
     assert await scene.ask(payload) == []
 
 
-async def test_an_accident_lets_nobody_in_and_the_next_is_served(scene, monkeypatch):
+async def test_an_error_lets_no_caller_in_and_the_next_is_served(scene, monkeypatch):
     token = scene.token()
     monkeypatch.setattr("headrace.callout.service.permit", lambda *_: 1 / 0)
     assert await scene.shows(token) == "not let in"

@@ -55,8 +55,8 @@ def test_a_client_is_whom_the_flags_name(monkeypatch):
     assert arguments.client(parser.parse_args([])) == nothing
     said = parser.parse_args(["--data", "/d", "--tenant", "acme", "--user", "bob", "--json"])
     assert arguments.client(said) == nothing | {"data": "/d", "tenant": "acme", "user": "bob"}
-    elsewhere = parser.parse_args(["--server", "https://a", "--context", "work"])
-    assert arguments.client(elsewhere) == nothing | {"server": "https://a", "context": "work"}
+    another_place = parser.parse_args(["--server", "https://a", "--context", "work"])
+    assert arguments.client(another_place) == nothing | {"server": "https://a", "context": "work"}
     assert said.json is True
 
 

@@ -129,7 +129,7 @@ async def test_a_call_that_is_not_answered_in_time_is_told():
     assert told.endswith("has not answered within 0.01 s; `headrace status` tells what is away")
 
 
-async def test_where_nobody_listens_is_told(tmp_path):
+async def test_a_missing_listener_is_told(tmp_path):
     async with server() as (place, _, _):
         pass
     assert str(await refused(Unreachable, place)).startswith(f"the API does not answer at {place} (")

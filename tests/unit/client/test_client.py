@@ -250,7 +250,7 @@ async def test_what_is_not_utf_8_is_refused_before_it_travels(make):
         assert (caught.value.code, hr._link.asked) == ("INVALID", [])
 
 
-async def test_what_is_no_job_is_refused_at_once(make):
+async def test_what_is_not_a_job_is_refused_at_once(make):
     with pytest.raises(Refused, match="job: invalid job id 'nonsense'"):
         await make(ACK).cancel("nonsense")
 
@@ -258,14 +258,14 @@ async def test_what_is_no_job_is_refused_at_once(make):
 PATH = f"/v1/tenants/acme/jobs/{ID}"
 
 
-async def test_whoever_asks_about_what_they_submitted_says_what_that_was(make):
+async def test_a_question_about_a_submission_says_what_that_was(make):
     hr = make(ACK, asks=[said("succeeded")])
     job = await hr.submit("ai-dev/half", ["true"], id=ID)
     assert [await hr.job(job), await hr.judged(job), await hr.wait(job)] == 3 * [view("succeeded")]
     assert hr.api.asked == 3 * [(f"/v1/tenants/acme/jobs/alice.{ID}", {"digest": job.digest})]
 
 
-async def test_an_id_of_another_job_is_told_to_whoever_waits_for_what_they_submitted(make):
+async def test_an_id_of_another_job_is_told_to_the_one_who_waits_for_a_submission(make):
     hr = make(ACK, asks=[Refused("ID_REUSED", "id: this id already names a job with other content")])
     job = await hr.submit("ai-dev/half", ["true"], id=ID)
     for ask in (hr.judged, hr.wait, hr.job):
@@ -350,5 +350,5 @@ async def test_a_job_is_judged_once_it_is_known(make):
     assert await hr.judged(ID) == view("rejected", reason="NOT_ALLOWED")
 
 
-async def test_a_judgement_that_does_not_come_is_none(make):
+async def test_a_judgement_that_does_not_come_is_missing(make):
     assert await make(ACK, asks=[Refused("NOT_FOUND", "unknown")]).judged(ID, within=0.01) is None

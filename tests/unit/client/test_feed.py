@@ -44,5 +44,5 @@ def test_a_story_ends_with_an_end_a_rejection_or_a_dismissal(kind, is_end):
         ("hr.feed.acme.job.ended", json.dumps(ENDED).encode()),
     ],
 )
-def test_what_is_no_fact_or_does_not_belong_there_is_nothing(subject, payload):
+def test_what_is_not_a_fact_or_does_not_belong_there_is_nothing(subject, payload):
     assert read_fact(subject, payload) is None

@@ -149,7 +149,7 @@ async def test_a_link_that_is_let_in_no_more_gives_up_after_a_while_and_not_befo
     assert nats.is_closed
 
 
-async def test_a_complaint_about_a_subject_is_the_answer_to_whoever_asked_there_and_to_nobody_else(link, nats):
+async def test_a_complaint_about_a_subject_is_the_answer_to_the_one_who_asked_there_and_to_no_other(link, nats):
     mine = asyncio.create_task(link.ask("hr.submit.acme.Bob.a.b"))
     other = asyncio.create_task(link.ask("hr.submit.acme.alice.a.b"))
     await asyncio.sleep(0)

@@ -14,16 +14,16 @@ from headrace.views.job_index import JobIndex, jobs_of
 @pytest.fixture
 def seen(hall, policy_of):
     """A story of which everything is counted; `seen()` gives the figures of a name."""
-    roster, counted, health = JobIndex(hall.state), Counted(hall.state), Health("feed")
-    heads, heard = Heads(hall.state, roster), {"gpu01": hall.now, "gone": 0}
+    index, counted, health = JobIndex(hall.state), Counted(hall.state), Health("feed")
+    heads, heard = Heads(hall.state, index), {"gpu01": hall.now, "gone": 0}
 
     def note(record, _):
-        heads.touch(roster.note(record, jobs_of(record)).queues)
+        heads.touch(index.note(record, jobs_of(record)).queues)
         for fact in record.facts:
             counted.note(fact)
 
     hall.note = note
-    show(health.metrics, counted, InstallationMetrics(hall.state, roster, heads, heard), lambda: hall.now + 7_000_000)
+    show(health.metrics, counted, InstallationMetrics(hall.state, index, heads, heard), lambda: hall.now + 7_000_000)
     wide = {"limit": {"gpu": 126_000}, "reservation": {"gpu": 63_000}}
     hall.say("governance", f.PolicyAppliedV1(author="a.b", policy=policy_of("acme", **wide)))
 

@@ -171,7 +171,7 @@ def test_a_lease_that_is_granted_and_stopped_at_once_is_told_as_stopped_only(hal
     }
 
 
-def test_what_is_over_already_is_told_to_nobody(hall, news):
+def test_what_is_over_already_is_not_told(hall, news):
     job = hall.job(1)
     hall.admit(job)
     hall.grant(job, ("gpu01", "g0"))
@@ -180,13 +180,13 @@ def test_what_is_over_already_is_told_to_nobody(hall, news):
     assert orders_for(hall.state, news, text_of) == {}
 
 
-def test_other_facts_are_no_news_for_nodes(hall, news):
+def test_other_facts_are_not_news_for_nodes(hall, news):
     hall.admit(hall.job(1))
     assert not news
     assert orders_for(hall.state, news, text_of) == {}
 
 
-def test_a_job_the_key_of_which_is_missing_is_withheld(hall, news):
+def test_a_job_whose_key_is_missing_is_withheld(hall, news):
     job = hall.job(1)
     hall.admit(job)
     hall.grant(job, ("gpu01", "g0"))
@@ -265,5 +265,5 @@ def test_a_node_that_was_set_aside_is_asked_to_check_itself_until_it_has(hall):
     assert asked == [0, hall.state.sequence - 1, 0]
 
 
-def test_a_node_that_nobody_knows_has_nothing_to_run(hall):
+def test_an_unknown_node_has_nothing_to_run(hall):
     assert answer(hall.state, "gpu99", text_of) == NodeAnswer(node="gpu99", through=2, last_record=0)

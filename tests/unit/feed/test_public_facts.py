@@ -281,7 +281,7 @@ def test_a_fact_about_a_job_is_heard_by_its_tenant_only(tell, fact, subject, pub
         f.PoolDeletedV1(author="acme.alice", name="unheard-of"),
     ],
 )
-def test_what_is_nobodys_business_is_not_told(tell, fact):
+def test_what_does_not_concern_the_reader_is_not_told(tell, fact):
     assert tell(fact) == {}
 
 
@@ -429,7 +429,7 @@ def test_policies_are_heard_by_their_tenant(tell, policy_of):
     assert tell(f.PolicyDeletedV1(author="a.b", tenant="acme", name="dev")) == {"acme.policy.deleted.dev": {"policy": "dev"}}
 
 
-def test_profiles_are_heard_by_everybody_or_by_their_tenant(tell):
+def test_profiles_are_heard_by_all_or_by_their_tenant(tell):
     everybodys = Profile(name="one", request={"gpu": 1}, pools=("hall",), policy_order=("rival/dev", "acme/dev"))
     shown = {"name": "one", "request": {"gpu": 1}, "pools": ["hall"]}
     assert tell(f.ProfileAppliedV1(author="a.b", profile=everybodys)) == {
@@ -541,7 +541,7 @@ def test_a_restarted_feed_numbers_behind_what_feed_has(hall):
     assert projector.head(("acme", "dev", "one"), QueueHead(), 80)[:2] == (2, 8)
 
 
-def test_what_is_closed_is_heard_by_its_owner_or_by_everybody(tell):
+def test_what_is_closed_is_heard_by_its_owner_or_by_all(tell):
     told = {"author": "acme.root", "reason": "", "mode": "drain"}
     close = f.ObjectClosedV1(author="acme.root", kind="policy", tenant="acme", name="dev", mode="drain")
     assert tell(close) == {"acme.policy.closed.dev": {"policy": "dev", **told}}
@@ -552,7 +552,7 @@ def test_what_is_closed_is_heard_by_its_owner_or_by_everybody(tell):
     assert tell(close) == {f"{tenant}.profile.closed.one": heard for tenant in ("acme", "default", "rival")}
 
 
-def test_what_windows_and_budgets_say_is_heard_by_the_policys_tenant_and_clocks_by_nobody(tell):
+def test_what_windows_and_budgets_say_is_heard_by_the_policys_tenant_and_clocks_are_not(tell):
     gated = f.PolicyGatedV1(tenant="acme", policy="dev", spent=("gpu per day",))
     heard = {"policy": "dev", "shut": False, "stops": False, "spent": ["gpu per day"]}
     assert tell(gated) == {"acme.policy.gated.dev": heard}

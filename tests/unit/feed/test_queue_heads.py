@@ -18,9 +18,9 @@ AT_LIMIT = "the policy is at its limit: policy acme/dev uses 1 gpu of a limit of
 @pytest.fixture
 def heads(hall, policy_of):
     """The heads of a story in which policy acme/dev may use one GPU."""
-    roster = JobIndex(hall.state)
-    heads = Heads(hall.state, roster)
-    hall.note = lambda record, _: heads.touch(roster.note(record, jobs_of(record)).queues)
+    index = JobIndex(hall.state)
+    heads = Heads(hall.state, index)
+    hall.note = lambda record, _: heads.touch(index.note(record, jobs_of(record)).queues)
     hall.say("governance", f.PolicyAppliedV1(author="a.b", policy=policy_of("acme", limit={"gpu": 126_000})))
     return heads
 
@@ -75,7 +75,7 @@ def test_a_job_that_units_are_kept_for_is_the_head(hall, heads):
     assert [(head.job, head.reason) for _, head in told(heads, hall)] == [(preemptor, "WAITING_FOR_PREEMPTION")]
 
 
-def test_a_job_that_moves_is_no_head_before_it_waits(hall, heads):
+def test_a_job_that_moves_is_not_a_head_before_it_waits(hall, heads):
     """R29: it may still hold the place where it was suspended."""
     job = hall.job(1)
     hall.say("governance", f.InstallationLevelV1(level=LEVEL, release=RELEASES[-1]))

@@ -323,7 +323,7 @@ async def test_heartbeats_of_known_nodes_are_noted(hall, run):
     assert running.feed.views.heard == {"gpu01": hall.now}
 
 
-async def test_a_void_record_tells_nobody_anything(hall, run):
+async def test_a_void_record_tells_nothing(hall, run):
     running = await run()
     before = running.connection.feed.last_sequence
     hall.append("node.gpu01", f.NodeStoppedV1(node="gpu02", at=1))
@@ -373,7 +373,7 @@ async def test_a_start_is_given_the_span_that_ordered_it(hall, run, monkeypatch)
     assert spans == [("feed.order", "00-parent", {"job": job, "node": "gpu01"})]
 
 
-async def test_a_feed_that_can_tell_nobody_any_more_does_not_go_on_in_silence(hall, run):
+async def test_a_feed_without_a_connection_does_not_go_on_in_silence(hall, run):
     running = await run()
 
     async def broken(*_, **__):
@@ -552,7 +552,7 @@ async def test_heads_told_on_an_empty_feed_are_numbered_on_by_the_one_that_takes
     ]
 
 
-async def test_a_feed_that_is_missing_for_a_moment_ends_nobody_who_stands_by(hall, two):
+async def test_a_feed_that_is_missing_for_a_moment_ends_no_standby(hall, two):
     first, second = two
     there, asked = second.connection.feed.tip, []
 
@@ -591,7 +591,7 @@ async def test_who_comes_up_keeps_nothing_that_feed_has(hall, alone, monkeypatch
     await running.stop()
 
 
-async def test_what_there_was_no_room_to_keep_is_counted_as_dropped(hall, alone, monkeypatch):
+async def test_what_exceeded_the_room_is_counted_as_dropped(hall, alone, monkeypatch):
     monkeypatch.setattr(module, "FEED_MESSAGES", 2)
     running = Running(hall, FakeConnection(lambda: hall.now), turn=turn())
     await running.until(running.feed.caught_up.is_set)

@@ -95,7 +95,7 @@ def test_a_token_with_some_claims_leaves_the_rest_as_it_was_approved(raised):
     assert token(raised, "own", NodeClaims(gpus=1)).facts[1:] == (approved("own", {"site": "west"}, 1, "driver", reason="new"),)
 
 
-def test_claims_of_which_no_field_is_said_are_none(raised):
+def test_claims_without_a_field_are_empty(raised):
     token(raised, "gpu01", NodeClaims(labels={"site": "west"}, gpus=2, isolation="driver"))
     assert token(raised, "gpu01", NodeClaims()).facts[1:] == ()
     grant = grant_of(TokenRequest(role="user", handle="ann", claims=NodeClaims()), "t1", 10**15)

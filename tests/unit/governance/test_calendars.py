@@ -33,7 +33,7 @@ def test_utc_needs_no_calendar(site):
     assert [type(fact) for fact in site.plan(policy("UTC"), zones=ZONES, now=NOW).facts] == [f.PolicyAppliedV1]
 
 
-def test_a_zone_that_is_none_is_refused_where_it_stands(site):
+def test_an_invalid_zone_is_refused_where_it_stands(site):
     plan = site.plan(policy("Europe/Berln", budget="Europe/Berrlin"), zones=ZONES, now=NOW)
     assert plan.facts == ()
     assert plan.errors == (

@@ -117,7 +117,7 @@ def test_the_reason_is_written_and_cut_to_a_sentence(talk):
     assert [fact.reason for fact in talk.decide()] == ["x" * 500]
 
 
-def test_what_goes_wrong_in_judging_is_told_to_who_asked_and_to_nobody_else(talk):
+def test_what_goes_wrong_in_judging_is_told_only_to_the_one_who_asked(talk):
     def broken(_state, _now):
         raise ZeroDivisionError
 

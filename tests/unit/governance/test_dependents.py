@@ -6,7 +6,7 @@ from headrace.governance.dependents import jobs_under, naming_party, referring
 from headrace.governance.objects import ObjectName
 
 
-def test_a_group_has_no_jobs_of_its_own_because_whoever_was_admitted_stays(site):
+def test_a_group_has_no_jobs_of_its_own_because_admitted_jobs_stay(site):
     site.write("policies: [{name: p, group: all, profiles: [one]}]")
     site.job("p/one", on="w1")
     assert jobs_under(site.state, ObjectName("group", "default", "all")) == (0, 0)

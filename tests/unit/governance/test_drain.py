@@ -83,7 +83,7 @@ def test_what_is_written_anew_stays_closed_if_it_was(old):
     assert old.state.terms.closings["policy", "acme", "web"].mode == "freeze"
 
 
-def test_what_is_drained_goes_when_what_runs_has_ended_whoever_waits(old):
+def test_what_is_drained_goes_when_what_runs_has_ended_even_if_jobs_wait(old):
     running, _waiting = old.job("web/own", tenant="acme", on="e1"), old.job("web/own", tenant="acme")
     close(old, "profile", "own", "drain", "acme")
     ends = DrainTracker(old.state)
@@ -92,7 +92,7 @@ def test_what_is_drained_goes_when_what_runs_has_ended_whoever_waits(old):
     assert written(ends.due()) == ["policy.applied.v1", "profile.deleted.v1"]
 
 
-def test_what_is_cancelled_goes_when_nobody_waits_any_more_either(old):
+def test_what_is_cancelled_goes_when_no_job_waits_any_more_either(old):
     waiting = old.job("web/own", tenant="acme")
     close(old, "policy", "web", "cancel", "acme")
     ends = DrainTracker(old.state)

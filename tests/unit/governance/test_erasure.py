@@ -33,7 +33,7 @@ def test_jobs_that_have_not_ended_keep_their_texts(busy):
 
 
 @pytest.mark.parametrize("tenant", ["", "../x", "*", "A"])
-def test_what_is_no_tenant_erases_nothing(busy, tenant):
+def test_what_is_not_a_tenant_erases_nothing(busy, tenant):
     decision = erasing(EraseRequest(tenant=tenant), "default.root")(busy.state, 0)
     assert (decision.code, decision.facts) == ("INVALID", ())
 
@@ -81,6 +81,6 @@ def test_who_has_no_key_is_erased_where_the_ledger_speaks_of_them(busy):
 
 
 @pytest.mark.parametrize("user", ["../x", "*", "A"])
-def test_what_is_no_person_erases_nobody(busy, user):
+def test_what_is_not_a_person_erases_no_person(busy, user):
     decision = erasing(EraseRequest(tenant="default", user=user), "default.root", "x")(busy.state, 0)
     assert (decision.code, decision.error) == ("INVALID", f"user: {user!r} is not a name")

@@ -53,7 +53,7 @@ class Installation:
         return ApplyAnswer(changes=(), applied=True)
 
 
-async def test_the_level_is_raised_when_everybody_is_there_and_reads_it_and_tried_again_where_that_failed(monkeypatch):
+async def test_the_level_is_raised_when_all_services_are_there_and_read_it_and_tried_again_where_that_failed(monkeypatch):
     one = Installation(monkeypatch)
     assert one.raising.held_back() == ("it is not known yet who is there",)
     work = asyncio.create_task(one.raising.run())

@@ -17,7 +17,7 @@ def heard(*spoken, began=0.0):
     return attendance
 
 
-def test_nobody_objects_when_all_that_are_expected_read_it():
+def test_nothing_objects_when_all_that_are_expected_read_it():
     assert heard(("feed", 2, 9.5), ("audit", 3, 9.5)).objections(2, 10.0) == []
 
 

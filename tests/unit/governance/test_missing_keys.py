@@ -65,7 +65,7 @@ async def test_a_key_that_is_missing_is_stated_once_with_what_to_do_and_again_wh
     assert (installation.said, installation.missing_keys.trouble()) == ([LOCKED, UNLOCKED], "")
 
 
-async def test_when_somebody_gives_up_on_the_jobs_nothing_waits_any_more(installation):
+async def test_when_the_jobs_are_given_up_nothing_waits_any_more(installation):
     job = installation.admit()
     (installation.folder / "default.ann.key").unlink()
     await installation.missing_keys.check()
@@ -75,7 +75,7 @@ async def test_when_somebody_gives_up_on_the_jobs_nothing_waits_any_more(install
     assert installation.said == [LOCKED, UNLOCKED]
 
 
-async def test_an_erasure_is_no_damage(installation):
+async def test_an_erasure_is_not_damage(installation):
     installation.admit()
     erased = f.UserErasedV1(author="default.admin", tenant="default", handle="ann", pseudonym="erased-1")
     installation.told.say(erased)

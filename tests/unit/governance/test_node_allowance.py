@@ -72,7 +72,7 @@ def test_only_a_node_with_a_token_is_excluded_and_only_once(hall):
     assert (node.cordoned, node.grantable, hall.state.excluded) == ("it floods", False, {"gpu01": "it floods"})
 
 
-def test_a_node_the_tokens_of_which_were_revoked_cannot_be_refused_by_them(hall):
+def test_a_node_whose_tokens_were_revoked_cannot_be_refused_by_them(hall):
     hall.say(f.TokenRevokedV1(author="a.b", token="t1"))
     assert excluding("gpu01", "it floods")(hall.state, 0).facts == ()
 

@@ -93,7 +93,7 @@ def test_a_node_with_nothing_on_it_is_empty_already(hall):
 
 
 @pytest.mark.parametrize("make", [partial(cordoning, cordon=True), draining, confirming_empty])
-def test_a_node_that_nobody_knows_is_not_found(hall, make):
+def test_an_unknown_node_is_not_found(hall, make):
     assert carried_out(hall, make, "w9") == ((), "NOT_FOUND")
 
 

@@ -45,7 +45,7 @@ def ask(installation, kind, name, **fields):
         ("policy", "acme/alone", f.PolicyDeletedV1(author="default.admin", reason="gone", tenant="acme", name="alone")),
     ],
 )
-def test_what_nobody_uses_or_names_can_go(old, kind, name, fact):
+def test_what_is_neither_used_nor_named_can_go(old, kind, name, fact):
     change = Change(kind=kind, name=name, action="delete", revision=4)
     assert ask(old, kind, name, reason="gone") == Removal((change,), (fact,))
     old.say(fact)
@@ -109,7 +109,7 @@ def test_both_reasons_stand_in_one_line(old):
     )
 
 
-def test_a_pool_in_which_something_runs_cannot_go_although_nobody_names_it_any_more(site):
+def test_a_pool_in_which_something_runs_cannot_go_although_no_document_names_it_any_more(site):
     site.write("policies: [{name: p, group: all, profiles: [both]}]")
     site.job("p/both", on="e1")
     site.write("profiles: [{name: both, request: {gpu: 1}, pools: [west]}]")
@@ -119,7 +119,7 @@ def test_a_pool_in_which_something_runs_cannot_go_although_nobody_names_it_any_m
     )
 
 
-def test_ended_jobs_are_in_nobodys_way(site):
+def test_ended_jobs_are_in_no_ones_way(site):
     site.write("policies: [{name: p, group: all, profiles: [one]}]")
     key = site.job("p/one")
     site.say(f.JobEndedV1(job=key, attempt=0, state="cancelled", cause="cancelled"), by="allocator")

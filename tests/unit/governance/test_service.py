@@ -113,7 +113,7 @@ async def test_questions_wait_until_the_ledger_has_been_read(desk, site):
     assert [view.name for view in (await waiting).documents] == ["south"]
 
 
-async def test_bytes_that_are_no_request_are_malformed(desk):
+async def test_bytes_that_are_not_a_request_are_malformed(desk):
     for what, handler in desk.handlers().items():
         with pytest.raises(Malformed):
             await handler("acme", "ann", b"{" if what == "get" else b'{"kind": 3, "node": 3, "token": 3, "tenant": 3}')
@@ -178,7 +178,7 @@ class TestTokens:
             (TokenRequest(role="user", handle="nobody"), "NOT_FOUND", "there is no user default/nobody"),
         ],
     )
-    async def test_a_token_for_nobody_is_refused(self, desk, site, request_, code, says):
+    async def test_a_token_for_an_unknown_user_is_refused(self, desk, site, request_, code, says):
         with pytest.raises(Refused, match=says) as refused:
             await ask(desk, "token-create", request_)
         assert (refused.value.code, site.state.tokens.known) == (code, {})

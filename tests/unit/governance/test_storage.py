@@ -27,7 +27,7 @@ def test_a_server_without_a_limit_is_never_scarce():
     assert not is_scarce(report(90, 0), was=True)
 
 
-def test_it_is_stated_when_it_becomes_scarce_and_when_it_is_no_more(site):
+def test_it_is_stated_when_it_becomes_scarce_and_when_it_is_not_any_more(site):
     site.say(f.InstallationLevelV1(level=2, release="0.2.0"))
     stated = []
     for used in (50, 90, 95, 86, 84, 86):

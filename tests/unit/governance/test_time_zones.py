@@ -18,7 +18,7 @@ def test_the_offsets_of_a_zone_are_those_of_its_summer_and_winter():
 
 
 @pytest.mark.parametrize("zone", ["Europe/Berln", "../../etc/passwd", "", "/etc/localtime"])
-def test_what_is_no_zone_is_none(zone):
+def test_what_is_not_a_zone_is_ignored(zone):
     assert offsets_of(zone, NEW_YEAR, NEW_YEAR + DAY) is None
 
 

@@ -146,7 +146,7 @@ def test_only_the_provider_gives_a_tenants_people_the_handle_of_an_administrator
 @pytest.mark.parametrize(
     ("role", "given"), [("user", False), ("service-account", False), ("viewer", False), ("admin", True), ("node", True)]
 )
-def test_where_only_the_owner_is_let_in_nobody_else_is_given_a_token(acme, role, given):
+def test_where_only_the_owner_is_let_in_no_other_user_is_given_a_token(acme, role, given):
     handle = "ci" if role == "service-account" else "ann"
     grant = grant_of(TokenRequest(role=role, tenant="acme", handle=handle), "t1", NOW)
     decision = granting(grant, "default.root", "", by_provider=True, alone="they run as ada")(acme.state, NOW)

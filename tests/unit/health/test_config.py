@@ -31,7 +31,7 @@ def test_the_environment_says_where():
 
 
 @pytest.mark.parametrize("wrong", ["9101", ":9101", "host:", "host:http", "host:70000", "host:-1", "host:٣"])
-def test_what_is_no_address_is_refused_with_an_example(wrong):
+def test_what_is_not_an_address_is_refused_with_an_example(wrong):
     with pytest.raises(BadAddress, match=r"HEADRACE_METRICS: invalid address .*; use HOST:PORT, such as 127\.0\.0\.1:9101"):
         read_config({LISTEN: wrong})
 
@@ -79,7 +79,7 @@ async def test_a_directory_that_is_gone_ends_nothing(tmp_path):
         await asyncio.sleep(0.01)
 
 
-def test_notes_that_are_none_are_left_out(tmp_path):
+def test_notes_that_are_invalid_are_left_out(tmp_path):
     write_target(tmp_path, "feed", "127.0.0.1:1")
     (tmp_path / "torn.json").write_text('[{"targ')
     assert read_targets(tmp_path) == {"feed": "127.0.0.1:1"}

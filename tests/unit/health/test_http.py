@@ -56,7 +56,7 @@ async def test_figures_are_for_those_who_show_the_token(opened):
     assert (status, b"headrace_loop_delay_seconds_count" in body, b"process_cpu_seconds_total" in body) == (200, True, True)
 
 
-async def test_without_a_token_figures_are_for_everybody(health):
+async def test_without_a_token_metrics_are_for_all(health):
     assert (await HealthServer(health).answer("GET /metrics HTTP/1.1")).status == 200
 
 

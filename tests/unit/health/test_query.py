@@ -47,7 +47,7 @@ async def test_who_says_something_else_or_nothing_has_not_answered(answer):
         await over.wait()
 
 
-async def test_where_nobody_listens_nobody_has_answered():
+async def test_without_a_listener_there_is_no_answer():
     assert await ask("127.0.0.1:1") is None
 
 

@@ -100,7 +100,7 @@ async def test_a_token_without_a_key_name_has_the_only_key_there_is(web):
 @pytest.mark.parametrize(
     "said", [b"", b"[]", b"{}", b'{"keys": 5}', b"\xff", b"[" * 20_000, b'{"keys": [5, {}, {"kty": "RSA"}]}']
 )
-async def test_what_is_no_jwks_lets_nobody_in(web, said):
+async def test_what_is_not_a_jwks_lets_no_caller_in(web, said):
     web.said[URL] = said
     with pytest.raises(Unauthenticated):
         await web.keys().key("k1")

@@ -17,7 +17,7 @@ def test_the_owners_password_is_the_owner_as_an_administrator_of_the_installatio
     assert [OwnerLogin(tmp_path).caller(text) for text in ("", "secre", "secret ", "sécret")] == [None] * 4
 
 
-def test_without_a_login_nobody_is_the_owner(tmp_path):
+def test_without_a_login_no_caller_is_the_owner(tmp_path):
     assert OwnerLogin(tmp_path).caller("") is None
     (tmp_path / "credentials").mkdir()
     (tmp_path / "credentials" / "owner.json").write_text(json.dumps({"name": "owner", "password": ""}))

@@ -46,7 +46,7 @@ def test_who_was_erased_is_a_handle_and_nothing_more(people, keys):
     assert people.opened(people.seal(ALICE)) == ALICE
 
 
-def test_nobodys_seal_opens_for_somebody_else(people):
+def test_no_sealed_text_opens_for_another_job(people):
     sealed = people.seal(ALICE)
     stolen = User(tenant="acme", handle="mallory", sealed=sealed.sealed)
     assert people.opened(stolen) == User(tenant="acme", handle="mallory")

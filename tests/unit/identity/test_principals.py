@@ -135,7 +135,7 @@ def test_a_providers_token_is_whom_documents_and_claims_say(ledger, said, caller
         {"tenant": ""},
     ],
 )
-def test_a_providers_token_that_names_nobody_here_lets_nobody_in(ledger, said):
+def test_a_providers_token_that_names_no_known_user_lets_no_caller_in(ledger, said):
     with pytest.raises(Unauthenticated, match=UNKNOWN[:30]):
         resolve(ledger.state, theirs(**said))
 
@@ -165,7 +165,7 @@ def test_a_service_account_acts_for_a_member_where_a_group_of_both_trusts_it(led
         (TokenRole.USER, "lea", "bob"),
     ],
 )
-def test_nobody_else_acts_for_anybody(ledger, role, handle, user):
+def test_only_trusted_accounts_act_for_others(ledger, role, handle, user):
     caller = given(ledger, role=role, handle=handle)
     with pytest.raises(Denied, match="on_behalf_of"):
         act_for(ledger.state, caller, "vision", user)
@@ -209,7 +209,7 @@ def raised(ledger):
     return ledger
 
 
-def test_a_tenant_that_binds_somebody_elses_subject_changes_nothing_for_that_person(raised):
+def test_a_tenant_that_binds_the_subject_of_another_changes_nothing_for_that_person(raised):
     raised.say(f.TenantAppliedV1(author="a.b", tenant=Tenant(name="evil", admins=("eve",))), bound("evil", "puppet"))
     found = resolve(raised.state, theirs())
     assert (found.tenant, found.handle) == ("acme", "ann")

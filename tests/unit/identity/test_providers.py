@@ -18,7 +18,7 @@ def read(tmp_path, text):
     return read_providers(path)
 
 
-def test_a_file_that_is_not_there_names_nobody(tmp_path):
+def test_a_missing_file_names_no_one(tmp_path):
     assert read_providers(tmp_path / "issuers.yaml") == ()
 
 
@@ -119,11 +119,11 @@ def test_the_providers_groups_give_the_strongest_role_they_name(groups, role):
 
 
 @pytest.mark.parametrize("subject", ["", 5, ["a"]])
-def test_a_subject_that_is_no_text_is_nobody(subject):
+def test_a_subject_that_is_not_text_names_no_one(subject):
     with pytest.raises(Unauthenticated):
         interpret_claims(CORP, {**claims(), "sub": subject}, only=True)
 
 
 @pytest.mark.parametrize("handle", [5, ["ann"], {"a": 1}, None])
-def test_a_handle_that_is_no_text_is_none(handle):
+def test_a_handle_that_is_not_text_is_ignored(handle):
     assert interpret_claims(CORP, claims(preferred_username=handle), only=True).handle == ""

@@ -92,7 +92,7 @@ def test_each_cell_of_the_table(method, role, far):
 
 
 @pytest.mark.parametrize("role", Role)
-def test_a_method_that_nobody_wrote_into_the_table_is_nobodys(role):
+def test_a_method_that_is_missing_from_the_table_is_refused(role):
     assert reach(role, "FormatDisk") == 0
     assert not may(Caller(role, "acme", "ann"), "FormatDisk", "acme", "ann")
 
@@ -123,7 +123,7 @@ def test_a_refusal_says_the_same_whether_or_not_the_other_tenant_exists():
         (Role.NODE, "node", "", False),
     ],
 )
-def test_nobody_makes_a_token_that_may_more_than_themselves(role, token, tenant, allowed):
+def test_no_user_makes_a_token_with_more_rights_than_their_own(role, token, tenant, allowed):
     caller = Caller(role, "acme", "ann")
     if allowed:
         authorize_grant(caller, token, tenant)

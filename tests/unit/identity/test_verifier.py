@@ -143,12 +143,12 @@ def test_a_bearer_shows_its_token(header):
 
 
 @pytest.mark.parametrize("header", ["", "abc", "Bearer", "Bearer ", "Basic abc", "Bearerabc"])
-def test_whoever_shows_none_is_told_how(header):
+def test_a_caller_without_one_is_told_how(header):
     with pytest.raises(Unauthenticated, match="Authorization: Bearer TOKEN"):
         bearer(header)
 
 
-async def test_where_only_the_owner_is_let_in_a_good_token_of_somebody_else_lets_nobody_in(door):
+async def test_where_only_the_owner_is_let_in_a_good_token_of_another_user_is_refused(door):
     door.verifier.alone = "they run as ada"
     for said in ({}, {"role": TokenRole.SERVICE_ACCOUNT, "handle": "ci"}, {"role": TokenRole.VIEWER, "tenant": "default"}):
         with pytest.raises(

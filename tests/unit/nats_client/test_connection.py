@@ -93,7 +93,7 @@ async def test_answers_find_their_questions_whatever_their_order() -> None:
     assert [(await question).data for question in asking] == [b"to 0", b"to 1", b"to 2"]
 
 
-async def test_an_answer_that_comes_too_late_or_to_nobody_is_dropped() -> None:
+async def test_an_answer_that_comes_too_late_or_without_a_waiter_is_dropped() -> None:
     connection = await wired()
     with pytest.raises(LogUnavailable, match=r"^no answer on hr.a within 0.001 s$"):
         await connection.ask("hr.a", within=0.001)
@@ -102,7 +102,7 @@ async def test_an_answer_that_comes_too_late_or_to_nobody_is_dropped() -> None:
     connection.answer(f"{reply}99")
 
 
-async def test_a_question_nobody_hears_is_told_so() -> None:
+async def test_a_question_without_a_listener_is_told_so() -> None:
     connection = await wired()
     asking = asyncio.ensure_future(connection.ask("hr.a"))
     for asked in (1, 2):
@@ -113,7 +113,7 @@ async def test_a_question_nobody_hears_is_told_so() -> None:
     assert len(connection.sent) == 2
 
 
-async def test_a_question_that_nobody_heard_is_asked_once_more() -> None:
+async def test_a_question_without_a_listener_is_asked_once_more() -> None:
     connection = await wired()
     asking = asyncio.ensure_future(connection.ask("hr.a", b"what"))
     await _asked(connection)

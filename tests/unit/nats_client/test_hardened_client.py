@@ -158,7 +158,7 @@ async def test_a_socket_that_is_gone_while_it_is_spoken_to_is_followed_by_anothe
         assert gone == []
 
 
-async def test_that_nobody_can_hear_a_complaint_ends_nothing():
+async def test_a_complaint_without_a_listener_ends_nothing():
     async with place() as here:
         trouble = [OSError(28, "No space left on device")]
 
@@ -203,7 +203,7 @@ async def test_a_reader_that_ends_by_an_error_of_its_own_is_an_end_of_the_connec
         await here.until_back()
 
 
-async def test_an_answer_that_nobody_waits_for_any_more_ends_nothing():
+async def test_an_answer_without_a_waiter_ends_nothing():
     async with place() as here:
         given_up: asyncio.Future[bool] = asyncio.Future()
         given_up.cancel()
@@ -315,7 +315,7 @@ async def test_who_listens_in_a_queue_group_says_so_to_the_server() -> None:
     assert b"".join(client.sent).split() == [b"SUB", b"hr.a", b"group", str(subscription._id).encode()]
 
 
-async def test_a_socket_that_is_closed_while_somebody_publishes_is_an_error_of_the_connection(
+async def test_a_socket_that_is_closed_during_a_publish_is_an_error_of_the_connection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def closed(*_: object) -> None:

@@ -76,7 +76,7 @@ async def test_every_subject_the_server_forwards_arrives(sid: int, line: bytes, 
         (b"garbage", {}),
     ],
 )
-async def test_headers_that_cannot_be_read_are_none(sid: int, block: bytes, headers: dict[str, str]) -> None:
+async def test_headers_that_cannot_be_read_are_left_out(sid: int, block: bytes, headers: dict[str, str]) -> None:
     client = Listening()
     wire = b"HMSG hr.a\x0c %d %d %d\r\n%bhi\r\nMSG hr.b %d 2\r\nok\r\n" % (sid, len(block), len(block) + 2, block, sid)
     await Parser(client).parse(wire)

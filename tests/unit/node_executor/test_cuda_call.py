@@ -44,7 +44,7 @@ def test_a_process_is_moved_off_and_back(call, tmp_path) -> None:
     assert call("resume", OWN) == f"done {OWN}\n"
 
 
-def test_where_nobody_uses_cuda_nothing_is_done_and_of_several_none_is_moved(call, tmp_path) -> None:
+def test_without_a_user_of_cuda_nothing_is_done_and_of_several_none_is_moved(call, tmp_path) -> None:
     assert call("suspend", "1000", OWN, "1") == "none\n"
     for pid in (OWN, "1"):
         (tmp_path / pid).write_text("0 100")

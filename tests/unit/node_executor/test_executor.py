@@ -550,7 +550,7 @@ async def test_the_next_executor_goes_on_with_what_the_last_one_started(stage, m
     later.journal.close()
 
 
-async def test_a_start_that_nobody_stated_is_stated_by_the_next_executor(stage, make_order) -> None:
+async def test_a_start_that_was_not_stated_is_stated_by_the_next_executor(stage, make_order) -> None:
     stage.journal.began(make_order())
     later = again(stage, NAME)
     assert later.facts == [LeaseStartedV1(job=JOB, attempt=1, at=7, isolation="simulated")]

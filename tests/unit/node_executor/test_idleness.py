@@ -32,7 +32,7 @@ def test_a_device_is_idle_when_it_did_next_to_nothing_over_the_whole_window(busy
     assert (found.idle, found.average) == (idle, average)
 
 
-def test_whoever_takes_it_anew_begins_with_an_empty_window() -> None:
+def test_a_new_holder_begins_with_an_empty_window() -> None:
     one = Idleness()
     assert one.look(1, 0, held=True) == HeldDevice(0, 0, idle=False)
     assert one.look(1 + WINDOW, 0, held=True) == HeldDevice(WINDOW, 0, idle=True)

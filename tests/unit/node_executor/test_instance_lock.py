@@ -16,7 +16,7 @@ def test_a_data_directory_has_one_executor_at_a_time(tmp_path) -> None:
     InstanceLock(str(tmp_path), wait=0.1).release()
 
 
-def test_whoever_still_begins_something_for_the_executor_before_is_waited_for(tmp_path) -> None:
+def test_a_starter_of_the_previous_executor_is_waited_for(tmp_path) -> None:
     first = InstanceLock(str(tmp_path))
     heir = subprocess.Popen(["cat"], pass_fds=(first.lock,), stdin=subprocess.PIPE)
     first.release()

@@ -145,7 +145,7 @@ async def test_it_looks_again_and_again() -> None:
     assert stage.published[0].devices == (DeviceSample(device="gpu0", memory=81_920),)
 
 
-async def test_before_anybody_is_to_be_told_nothing_is(machine: Machine) -> None:
+async def test_before_a_listener_is_set_nothing_is_told(machine: Machine) -> None:
     watching = DeviceMonitors("gpu01", simulated("1xL4"), lambda: 0)
     watching.changed("gpu0", None)
     running = asyncio.create_task(watching.run(0.001))

@@ -58,7 +58,7 @@ def test_what_is_built_every_account_can_read_and_run_and_only_ours_can_write_al
         os.umask(before)
 
 
-def test_without_a_compiler_there_is_none(tmp_path, source, monkeypatch) -> None:
+def test_without_a_compiler_none_is_built(tmp_path, source, monkeypatch) -> None:
     monkeypatch.setattr(native, "COMPILERS", ("no-such-compiler",))
     assert native.built(source, str(tmp_path / "bin")) == ""
     assert native.built(str(tmp_path / "gone.c"), str(tmp_path / "bin")) == ""

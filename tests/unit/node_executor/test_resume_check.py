@@ -83,7 +83,7 @@ async def test_so_is_a_directory(stage) -> None:
 
 
 @pytest.mark.parametrize("uri", ["s3://bucket/1.pt", "https://host/1.pt", ""])
-async def test_what_is_no_file_is_told_at_once_and_not_looked_at(stage, uri) -> None:
+async def test_what_is_not_a_file_is_told_at_once_and_not_looked_at(stage, uri) -> None:
     held, over = stage.hold(uri), []
     stage.resuming.look_then(held, lambda: over.append(held.prepared.env["HEADRACE_RESUME_FROM"]))
     assert over == [uri]

@@ -23,7 +23,7 @@ def test_what_a_job_starts_counts_for_its_lease_in_whatever_session() -> None:
     }
 
 
-def test_processes_that_name_each_other_are_nobodys() -> None:
+def test_processes_that_name_each_other_have_no_owner() -> None:
     assert uses({1: Stat(2, 0, 0, 0), 2: Stat(1, 0, 0, 0)}, {5: "a"}) == {"a": LeaseUsage()}
 
 

@@ -73,7 +73,7 @@ def search_id(told: History) -> str:
     return told.state.pools["hall"].search.id
 
 
-def test_nothing_is_said_where_nobody_searches():
+def test_nothing_is_stated_without_a_search():
     told = History(policy("ml"))
     told.node()
     told.run("ml/one")
@@ -97,7 +97,7 @@ def test_a_search_is_answered_with_the_victims_and_the_places():
     )
 
 
-def test_a_search_that_finds_nobody_says_who_is_protected_and_until_when():
+def test_a_search_without_victims_says_who_is_protected_and_until_when():
     told, victim, preemptor = searching(preemption=terms(min_runtime=5 * MINUTE))
 
     assert stated(told) == (
@@ -284,7 +284,7 @@ def test_a_node_that_is_gone_already_is_not_lost_again(gone):
     assert (stated(told, {}), wakeup(told, {})) == ((), None)
 
 
-def test_without_anybody_who_listens_no_node_is_ever_lost():
+def test_without_a_listener_no_node_is_ever_lost():
     told = History()
     told.node()
     told.wait(60 * MINUTE)
@@ -292,7 +292,7 @@ def test_without_anybody_who_listens_no_node_is_ever_lost():
     assert (stated(told), wakeup(told)) == ((), None)
 
 
-def test_a_plan_that_fits_no_record_is_none_and_one_that_does_not_fit_this_one_waits(monkeypatch):
+def test_a_plan_that_fits_no_record_is_dropped_and_one_that_does_not_fit_this_one_waits(monkeypatch):
     told, _, preemptor = searching()
     monkeypatch.setattr("headrace.preemption.decide.RecordRoom", lambda: RecordRoom(size=300))
     none = f.PreemptionNoneV1(

@@ -55,12 +55,12 @@ class TestHeartbeats:
         bus.now += SECOND
         assert beats.silence("n1") == SECOND
 
-    def test_who_was_never_heard_of_is_silent_since_somebody_asked_first(self, bus, beats):
+    def test_who_was_never_heard_of_is_silent_since_the_first_question(self, bus, beats):
         assert beats.silence("n1") == 0
         bus.now += 7 * SECOND
         assert beats.silence("n1") == 7 * SECOND
 
-    async def test_while_we_sleep_nobody_is_silent(self, bus, beats, monkeypatch):
+    async def test_while_we_sleep_no_node_is_silent(self, bus, beats, monkeypatch):
         """A process that was stopped for a minute finds heartbeats that it has not read yet."""
         monkeypatch.setattr(service, "LAPSE", LAPSE)
         await self.hear(beats, "hr.telemetry.n1.heartbeat", beat("n1"))
@@ -71,7 +71,7 @@ class TestHeartbeats:
         bus.now += SECOND
         assert beats.silence("n1") == LAPSE + SECOND
 
-    async def test_while_we_are_not_connected_nobody_is_silent(self, bus):
+    async def test_while_we_are_not_connected_no_node_is_silent(self, bus):
         connected = [True]
         beats = Heartbeats(lambda: connected[0])
         await self.hear(beats, "hr.telemetry.n1.heartbeat", beat("n1"))
@@ -105,7 +105,7 @@ class TestHeartbeats:
             pytest.param("hr.telemetry.n1.heartbeat", b"\xff", id="no text"),
         ],
     )
-    async def test_what_is_no_heartbeat_of_its_sender_is_not_heard(self, beats, subject, payload):
+    async def test_what_is_not_a_heartbeat_of_its_sender_is_not_heard(self, beats, subject, payload):
         await self.hear(beats, subject, payload)
         assert beats.heard == {}
 

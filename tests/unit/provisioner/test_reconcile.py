@@ -63,7 +63,7 @@ def test_an_instance_has_to_be_missing_for_a_while_and_from_a_list_that_shows_no
     assert len(compare(site.state, "local", [], absent, site.now + HOUR).facts) == 2
 
 
-def test_an_instance_of_which_nothing_is_known_is_ended_after_its_quarantine():
+def test_an_unknown_instance_is_ended_after_its_quarantine():
     site = Cloud()
     stranger = shown("cloud-strange", site.now)
     assert compare(site.state, "local", [stranger], {}, site.now + 10 * MINUTE - 1).orphans == ()

@@ -77,7 +77,7 @@ async def test_the_handler_hears_who_asks_what_and_its_value_is_the_body(bus, wh
     assert await ask(bus, what, b"hello") == (2, "", "", {"kind": "acme", "name": "ann", "action": "hello"})
 
 
-async def test_an_answer_of_somebody_else_is_handed_on_as_it_is(bus):
+async def test_an_answer_of_another_service_is_handed_on_as_it_is(bus):
     assert await ask(bus, "whole") == (1, "NOT_FOUND", "as it was said elsewhere", None)
 
 
@@ -104,13 +104,13 @@ async def test_a_refusal_has_its_code_its_line_and_what_there_is_to_say_besides(
     assert await ask(bus, what) == (2, code, error, body)
 
 
-async def test_bytes_that_are_no_question_are_invalid(bus):
+async def test_bytes_that_are_not_a_question_are_invalid(bus):
     with pytest.raises(Malformed) as malformed:
         decode(b'{"node": 3}', NodeRequest)
     assert await ask(bus, "typed", b'{"node": 3}') == (2, "INVALID", str(malformed.value), None)
 
 
-async def test_a_subject_that_names_nobody_is_invalid(bus):
+async def test_a_subject_that_names_no_one_is_invalid(bus):
     answer = await bus.ask(ALL, "hr.query.feed.echo")
     assert (answer.code, answer.error) == (
         "INVALID",
@@ -127,7 +127,7 @@ async def test_an_accident_is_in_the_log_and_the_next_question_is_answered(bus):
     ]
 
 
-async def test_a_log_that_is_away_is_no_accident_and_says_to_try_again():
+async def test_a_log_that_is_away_is_not_an_accident_and_says_to_try_again():
     async def away(*_):
         await asyncio.sleep(0)
         raise LogUnavailable("NATS is away")

@@ -5,7 +5,7 @@ import pytest
 from headrace.service.concurrency_limit import ConcurrencyLimit, LimitReached
 
 
-def test_one_tenant_leaves_room_for_others_and_all_together_have_so_many() -> None:
+def test_one_tenant_leaves_room_for_others_and_all_together_have_a_limit() -> None:
     places = ConcurrencyLimit(3, 2)
     places.take("acme")
     places.take("acme")

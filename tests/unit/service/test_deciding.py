@@ -97,7 +97,7 @@ class TestRunning:
             await until(lambda: len(deciding.decider.asked) == 2)
         assert told == [(0, START), (1, START)]
 
-    async def test_a_nudge_makes_it_look_again(self, process, deciding):
+    async def test_wake_makes_it_look_again(self, process, deciding):
         async with running(process.run()):
             await until(lambda: len(deciding.decider.asked) == 2)
             deciding.wake()

@@ -115,7 +115,7 @@ async def test_as_long_as_the_ledger_is_away_as_well_they_are_waited_for(two, bu
     assert len(asked) == 10 * TRIES + 1
 
 
-async def test_how_many_facts_a_beginning_has_behind_it_is_asked_of_nobody_where_it_is_nothing(two, bus, monkeypatch):
+async def test_how_many_facts_a_beginning_has_behind_it_is_not_asked_where_it_is_nothing(two, bus, monkeypatch):
     hall, stated_and_registered = 5, 2
     assert [await two.facts_until(sequence) for sequence in (0, 2, 4)] == [0, hall, hall + stated_and_registered]
     _away(monkeypatch, bus.objects, "names", 1)

@@ -43,7 +43,7 @@ async def test_what_one_fails_of_is_raised_as_it_is():
     assert (raised.value, other.story) == (failure, ["runs", "tidied up"])
 
 
-async def test_whoever_is_cancelled_stops_them_all():
+async def test_a_cancelled_task_stops_them_all():
     loops = [Endless(), Endless()]
     task = asyncio.ensure_future(together(*(loop.run() for loop in loops)))
     while not all(loop.story for loop in loops):

@@ -70,7 +70,7 @@ def test_all_files_are_played_and_one_that_fails_fails_all(write, capsys):
         (b"\xff\xfe\xfa", "line 1: this is not UTF-8; save the file as UTF-8 text"),
     ],
 )
-def test_what_is_no_scenario_is_one_line(tmp_path, capsys, content, complaint):
+def test_what_is_not_a_scenario_is_one_line(tmp_path, capsys, content, complaint):
     path = tmp_path / "a.yaml"
     path.write_bytes(content)
     assert command.main([str(path)]) == 1
@@ -193,7 +193,7 @@ def test_why_a_job_waits_is_asked_at_a_moment_by_its_name_in_the_file(write, cap
     assert view.now == world.START + 5 * SECOND
 
 
-def test_a_job_of_which_nothing_is_known_then_is_a_line_of_standard_error(write, capsys):
+def test_a_job_that_is_unknown_then_is_a_line_of_standard_error(write, capsys):
     assert command.why(write("a.yaml", HOLDS), "other", str) == 1
     assert capsys.readouterr().err == "a.yaml: nothing is known of job other at 2h: never submitted\n"
 
@@ -216,6 +216,6 @@ def test_reservations_that_the_nodes_of_a_scenario_cannot_honour_are_refused_as_
     assert said.startswith("more.yaml: line 5: policies[0].reservation.gpu: policy default/q (50) cannot be honoured together")
 
 
-def test_a_limit_of_a_key_that_nobody_governs_is_refused_in_a_scenario_too(write, capsys):
+def test_a_limit_of_an_ungoverned_key_is_refused_in_a_scenario_too(write, capsys):
     assert command.main([write("cpu.yaml", "policies: [{name: q, profiles: [one], limit: {cpu: 4}}]\n")]) == 1
     assert "policies[0].limit.cpu: pool" in capsys.readouterr().err

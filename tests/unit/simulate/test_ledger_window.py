@@ -78,7 +78,7 @@ def test_with_another_node_those_who_really_waited_wait_less(ledger):
     assert found.total.after.wait_max == 0 < found.total.before.wait_max
 
 
-def test_without_an_end_nobody_new_comes(ledger):
+def test_without_an_end_no_new_job_comes(ledger):
     period = read(LedgerWindow(LedgerPoint(time=START + 70 * SECOND), None, CLOCK), ledger)
     found = period.compare(read_changes(read_tree("submit: [{name: x, queue: q/one, duration: 1s}]")), progress=lambda _: None)
     assert (found.recorded, found.total.before.starts, found.total.before.waiting) == (None, 0, 1)

@@ -46,7 +46,7 @@ def test_a_policy_is_found_in_its_tenant_or_else_in_the_first_that_has_it(state,
     ("policy", "member"),
     [(("acme", "dev"), "zoe"), (("acme", "robots"), "ci"), (("acme", "empty"), "sim"), (("bcme", "dev"), "sim")],
 )
-def test_who_submits_is_the_first_of_the_group_and_sim_where_there_is_nobody(state, policy, member):
+def test_who_submits_is_the_first_of_the_group_and_sim_for_an_empty_group(state, policy, member):
     assert entitled_member(state, state.policies[policy]) == member
 
 

@@ -123,7 +123,7 @@ def test_a_job_that_comes_is_told_of_its_group():
     assert [job_outcome.group for job_outcome in outcome.job_outcomes.values()] == ["all", ""]
 
 
-def test_facts_about_jobs_that_nobody_knows_change_nothing():
+def test_facts_about_unknown_jobs_change_nothing():
     outcome = Outcome(State())
     for fact in (granted(), started(), ended(), f.JobRequeuedV1(job=JOB, attempt=1, cause="failed")):
         outcome.note(fact, 0)
@@ -131,7 +131,7 @@ def test_facts_about_jobs_that_nobody_knows_change_nothing():
     assert outcome.job_outcomes == {}
 
 
-def test_what_is_suspended_is_charged_to_nobody_and_loses_its_work_only_if_it_never_goes_on():  # R29
+def test_what_is_suspended_is_not_charged_and_loses_its_work_only_if_it_never_goes_on():  # R29
     stopped = f.LeaseSuspendedV1(job=JOB, attempt=1, at=0)
     begun = ((0, ADMITTED), (0, granted()), (0, started()), (10, stopped))
     assert (told(*begun).used, told(*begun).lost) == (10 * GPU_SECOND, 0)

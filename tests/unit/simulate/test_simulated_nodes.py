@@ -150,7 +150,7 @@ class TestStopping:
         hall.stop(205)
         assert hall.said(210) == [started(100), told(200), ended(210, exit_code=143, stopping=True)]
 
-    def test_an_order_for_another_attempt_is_none_for_this_one(self, hall):
+    def test_an_order_for_another_attempt_does_not_concern_this_one(self, hall):
         hall = hall()
         hall.grant(100, attempt=2)
         hall.stop(200, attempt=1)
@@ -201,14 +201,14 @@ class TestSuspending:
         killed = f.LeaseEndedV1(job=JOB, attempt=1, outcome="killed", stopping=True, exited_at=600, at=600)
         assert hall.said(10_000)[-1] == killed
 
-    def test_an_order_to_go_on_for_a_job_that_runs_is_none(self, hall):
+    def test_an_order_to_go_on_for_a_job_that_runs_is_ignored(self, hall):
         hall = hall(duration=50)
         hall.grant(100)
         hall.machines.hear(f.ResumeOrderedV1(job=JOB, attempt=1), 120)
         assert hall.said(150) == [started(100), ended(150)]
 
     @pytest.mark.parametrize("nodes", [Nodes(name="n", suspends=False), None])
-    def test_where_a_node_cannot_or_nobody_knows_it_ends(self, hall, nodes):
+    def test_where_a_node_cannot_or_does_not_know_it_ends(self, hall, nodes):
         hall = hall()
         if nodes is not None:
             hall.machines.register(nodes, "n", 0)

@@ -41,7 +41,7 @@ def test_where_jobs_run_as_accounts_of_their_own_these_pass_through_and_see_noth
     }
 
 
-def test_nobody_else_may_look_into_the_directory(installation):
+def test_others_may_not_look_into_the_directory(installation):
     folders = [installation.credentials, installation.logs, installation.nats_store]
     assert [mode(folder) for folder in folders] == [0o700] * 3
     assert mode(installation.directory) in (0o700, 0o701)

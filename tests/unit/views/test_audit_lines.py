@@ -87,7 +87,7 @@ def test_a_fact_is_about_its_job_its_node_or_its_object():
     assert found["node.lost.v1"]
 
 
-def test_who_was_erased_is_told_under_the_name_in_the_place_of_theirs_and_what_is_sealed_by_nobody():
+def test_who_was_erased_is_told_under_the_name_in_the_place_of_theirs_and_what_is_sealed_by_no_name():
     state = State()
     state.tokens.erased["acme", "alice"] = "erased-1"
     user = User(tenant="acme", handle="alice", sealed="c2VhbGVk")
@@ -102,7 +102,7 @@ def test_who_was_erased_is_told_under_the_name_in_the_place_of_theirs_and_what_i
     assert (ended.about, ended.fact["job"]) == (f"acme.erased-1.{'0' * 26}",) * 2
 
 
-def test_a_submission_that_could_not_be_read_is_its_tenants_to_read_and_nobody_elses():
+def test_a_submission_that_could_not_be_read_is_for_its_tenant_only():
     refused = WishRefusedV1(wish=7, subject="hr.submit.acme.alice.dev.two", reason="MALFORMED", message="it is no JSON")
     counted = RefusalsCountedV1(tenant="acme", user="alice", reason="MALFORMED", count=9)
     record = Record(by="admission", now=1, engine="x", as_of=0, facts=(refused, counted))

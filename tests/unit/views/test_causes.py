@@ -70,7 +70,7 @@ def test_what_a_victim_goes_through_answers_the_order(v2):
     assert v2.links[requeued] == (ended,)
 
 
-def test_looking_both_ways_from_the_order_finds_both_jobs_and_nobody_else(v2):
+def test_looking_both_ways_from_the_order_finds_exactly_both_jobs(v2):
     reached = around(v2.links, [v2.one(f.PreemptionOrderedV1, "d")])
     jobs = {each.fact.job for each in v2.stated if each.ref in reached and hasattr(each.fact, "job")}
     assert jobs == {v2.names["d"], v2.names[victim_of(v2)]}

@@ -12,12 +12,12 @@ DEV_ONE = ("acme", "dev", "one")
 
 
 @pytest.fixture
-def roster(hall):
+def index(hall):
     """The roster of the story; `changes` is what each record changed."""
-    roster = JobIndex(hall.state)
+    index = JobIndex(hall.state)
     hall.changes = []
-    hall.note = lambda record, _: hall.changes.append(roster.note(record, jobs_of(record)))
-    return roster
+    hall.note = lambda record, _: hall.changes.append(index.note(record, jobs_of(record)))
+    return index
 
 
 def rejected(key):
@@ -30,7 +30,7 @@ def test_a_record_is_about_the_jobs_its_facts_are_about(hall):
     assert jobs_of(record) == {hall.job(1): None}
 
 
-def test_a_job_is_counted_where_it_is(hall, roster):
+def test_a_job_is_counted_where_it_is(hall, index):
     job = hall.job(1)
     lines = []
     for happen in (
@@ -45,11 +45,11 @@ def test_a_job_is_counted_where_it_is(hall, roster):
         lambda: hall.finish(job, attempt=2),
     ):
         happen()
-        lines.append((roster.lines[DEV_ONE].pending, roster.lines[DEV_ONE].holding))
+        lines.append((index.lines[DEV_ONE].pending, index.lines[DEV_ONE].holding))
     assert lines == [(1, 0), (0, 1), (0, 1), (0, 1), (0, 1), (1, 0), (0, 1), (0, 1), (0, 0)]
 
 
-def test_a_job_has_started_when_its_last_replica_has(hall, roster):
+def test_a_job_has_started_when_its_last_replica_has(hall, index):
     job = hall.job(1)
     hall.admit(job, profile="pair", replicas=2)
     hall.grant(job, ("gpu01", "g0"), ("gpu01", "g1"))
@@ -60,7 +60,7 @@ def test_a_job_has_started_when_its_last_replica_has(hall, roster):
     assert hall.changes == [IndexChanges(queue, [], [])] * 3 + [IndexChanges(queue, [record], [])]
 
 
-def test_an_end_is_told_once(hall, roster):
+def test_an_end_is_told_once(hall, index):
     job = hall.job(1)
     hall.admit(job)
     hall.finish(job, "cancelled", attempt=0)
@@ -69,45 +69,45 @@ def test_an_end_is_told_once(hall, roster):
     assert hall.changes[-1] == IndexChanges({DEV_ONE: None}, [], [])
 
 
-def test_a_tenant_has_its_own_jobs_the_newest_first(hall, roster):
+def test_a_tenant_has_its_own_jobs_the_newest_first(hall, index):
     mine, bobs, theirs = hall.job(1), hall.job(2, user="bob"), hall.job(3, tenant="rival")
     for job in (mine, bobs, theirs):
         hall.admit(job)
-    assert [job.key for job in roster.newest("acme")] == [bobs, mine]
-    assert roster.newest("nobody") == []
-    assert roster.tenants["acme"].users == {"alice": None, "bob": None}
-    assert roster.find(theirs) is hall.state.jobs[theirs]
-    assert roster.find(hall.job(4)) is None
-    assert roster.find(hall.job(4, tenant="nobody")) is None
+    assert [job.key for job in index.newest("acme")] == [bobs, mine]
+    assert index.newest("nobody") == []
+    assert index.tenants["acme"].users == {"alice": None, "bob": None}
+    assert index.find(theirs) is hall.state.jobs[theirs]
+    assert index.find(hall.job(4)) is None
+    assert index.find(hall.job(4, tenant="nobody")) is None
 
 
 def test_rejected_jobs_are_remembered_for_a_while(hall):
-    roster = JobIndex(hall.state, rejected_kept=2)
+    index = JobIndex(hall.state, rejected_kept=2)
     facts = [rejected(hall.job(number)) for number in range(3)]
     for fact in facts:
         record = hall.say("admission", fact)
-        roster.note(record, jobs_of(record))
-    assert roster.newest("acme") == [Rejected(facts[2], hall.now), Rejected(facts[1], hall.now)]
-    assert roster.lines == {}
+        index.note(record, jobs_of(record))
+    assert index.newest("acme") == [Rejected(facts[2], hall.now), Rejected(facts[1], hall.now)]
+    assert index.lines == {}
 
 
-def test_a_job_that_is_there_is_not_hidden_by_a_later_rejection_of_its_id(hall, roster):
+def test_a_job_that_is_there_is_not_hidden_by_a_later_rejection_of_its_id(hall, index):
     hall.admit(hall.job(1))
     hall.say("admission", rejected(hall.job(1)))
-    assert roster.newest("acme") == [hall.state.jobs[hall.job(1)]]
+    assert index.newest("acme") == [hall.state.jobs[hall.job(1)]]
 
 
-def test_ended_jobs_leave_with_the_fold(hall, roster):
+def test_ended_jobs_leave_with_the_fold(hall, index):
     old, young = hall.job(1), hall.job(2)
     hall.admit(old)
     hall.finish(old, "cancelled", attempt=0)
     hall.pass_time(HOUR // SECOND)
     hall.admit(young)
-    assert roster.newest("acme") == [hall.state.jobs[young]]
-    assert (roster.lines[DEV_ONE].pending, roster.lines[DEV_ONE].holding) == (1, 0)
+    assert index.newest("acme") == [hall.state.jobs[young]]
+    assert (index.lines[DEV_ONE].pending, index.lines[DEV_ONE].holding) == (1, 0)
 
 
-def test_an_index_of_a_state_that_is_there_already_is_the_one_that_was_there_all_along(hall, roster):
+def test_an_index_of_a_state_that_is_there_already_is_the_one_that_was_there_all_along(hall, index):
     for number in (1, 2, 3):
         hall.admit(hall.job(number))
     hall.grant(hall.job(1), ("gpu01", "g0"))
@@ -116,12 +116,12 @@ def test_an_index_of_a_state_that_is_there_already_is_the_one_that_was_there_all
     hall.end(hall.job(2))
     hall.finish(hall.job(2))
     later = JobIndex(hall.state)
-    assert [job.key for job in later.newest("acme")] == [job.key for job in roster.newest("acme")]
+    assert [job.key for job in later.newest("acme")] == [job.key for job in index.newest("acme")]
     assert {queue: (line.pending, line.holding) for queue, line in later.lines.items()} == {DEV_ONE: (1, 1)}
-    assert (later._ended, later._seen[hall.job(2)].state) == (roster._ended, roster._seen[hall.job(2)].state)
+    assert (later._ended, later._seen[hall.job(2)].state) == (index._ended, index._seen[hall.job(2)].state)
 
 
-def test_the_lines_of_a_state_that_nobody_follows_are_those_of_one_who_does(hall, roster):
+def test_the_lines_of_a_state_without_a_follower_are_those_of_one_who_does(hall, index):
     for number in range(1, 5):
         hall.admit(hall.job(number))
     hall.grant(hall.job(1), ("gpu01", "g0"))
@@ -129,4 +129,4 @@ def test_the_lines_of_a_state_that_nobody_follows_are_those_of_one_who_does(hall
     hall.end(hall.job(2))
     hall.finish(hall.job(2))
     assert queue_counts(hall.state) == {DEV_ONE: QueueCounts(pending=2, holding=1)}
-    assert (roster.lines[DEV_ONE].pending, roster.lines[DEV_ONE].holding) == (2, 1)
+    assert (index.lines[DEV_ONE].pending, index.lines[DEV_ONE].holding) == (2, 1)

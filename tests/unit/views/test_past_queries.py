@@ -22,7 +22,7 @@ def then(hall):
     return PastQueries(Past(hall.log), hall.log, lambda: hall.now)
 
 
-async def test_a_tenant_asks_as_itself_and_the_provider_as_everybody(then, hall):
+async def test_a_tenant_asks_as_itself_and_the_provider_as_all_tenants(then, hall):
     hall.admit(hall.job(2, "rival", "mallory"))
     request = encode(PastRequest())
     own = await then.handlers()["state"]("acme", "alice", request)

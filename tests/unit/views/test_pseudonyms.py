@@ -80,7 +80,7 @@ def test_a_subject_of_a_submission_names_who_spoke_for_whom(state):
     assert told(state, "on hr.requeue.acme.alice.x") == "on hr.requeue.acme.erased-1.x"
 
 
-def test_a_view_is_made_again_only_where_somebody_may_be_named_in_it(state):
+def test_a_view_is_made_again_only_where_a_person_may_be_named_in_it(state):
     view = AuditLine(sequence=1, place=0, at=0, by="b", type="t", about=f"acme.alice.{JOB}", text="")
     assert seen(state, [view])[0].about == f"acme.erased-1.{JOB}"
     other = AuditLine(sequence=1, place=0, at=0, by="b", type="t", about=f"acme.alicia.{JOB}", text="")
@@ -103,5 +103,5 @@ def test_a_message_to_a_tenant_says_the_same_in_its_own_fields(state):
         ("acme", "", ""),
     ],
 )
-def test_a_question_means_somebody_by_the_pseudonym_and_nobody_by_the_handle(state, tenant, text, handle):
+def test_a_question_finds_a_person_by_the_pseudonym_and_not_by_the_handle(state, tenant, text, handle):
     assert meant(state, tenant, text) == handle

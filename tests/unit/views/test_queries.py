@@ -43,15 +43,15 @@ class FakeNode:
 @pytest.fixture
 def ask(hall):
     """`ask(what, request, tenant, user)` is the answer of a feed that has followed the story."""
-    roster, history = JobIndex(hall.state), History()
+    index, history = JobIndex(hall.state), History()
 
     def note(record, sequence):
         keys = jobs_of(record)
-        roster.note(record, keys)
+        index.note(record, keys)
         history.note(keys, sequence)
 
     hall.note = note
-    sources = Sources(hall.state, roster, history, hall.log, None, {}, lambda: hall.now)
+    sources = Sources(hall.state, index, history, hall.log, None, {}, lambda: hall.now)
 
     async def ask(what, request=None, tenant="acme", user="alice"):
         payload = request if isinstance(request, bytes) else b"" if request is None else encode(request)
@@ -118,7 +118,7 @@ async def test_a_job_is_found_by_its_id_the_askers_own_first(hall, ask, user, ow
     assert (await ask("job", JobRequest(job=hall.job(1)[-26:]), user=user)).job == hall.job(1, user=owner)
 
 
-async def test_an_id_of_another_job_is_told_to_its_owner_and_to_nobody_who_guesses(hall, ask):
+async def test_an_id_of_another_job_is_told_to_its_owner_and_to_no_one_who_guesses(hall, ask):
     hall.admit(hall.job(1))
     hall.say(
         "admission", f.JobRejectedV1(job=REJECTED, policy="dev", profile="one", reason="TOO_FAST", message="slow", digest="r")
@@ -148,14 +148,14 @@ async def test_another_tenants_job_is_not_there(hall, ask, what):
         assert refused.value.code == "NOT_FOUND"
 
 
-async def test_what_is_no_job_id_is_told_so(ask):
+async def test_what_is_not_a_job_id_is_told_so(ask):
     with pytest.raises(Refused, match="job: 'train' is not a job id") as refused:
         await ask("job", JobRequest(job="train"))
     assert refused.value.code == "INVALID"
 
 
 @pytest.mark.parametrize("payload", [b"{}", b"[]", b'{"job": 1}'])
-async def test_a_request_that_is_none_is_malformed(ask, payload):
+async def test_an_invalid_request_is_malformed(ask, payload):
     with pytest.raises(Malformed):
         await ask("job", payload)
 

@@ -53,7 +53,7 @@ def test_it_says_who_held_what_who_waited_and_why(busy):
     assert [queue.name for queue in view.queues] == ["dev/one", "dev/pair"]
 
 
-def test_a_tenant_sees_its_own_documents_and_jobs_and_the_provider_everybodys(busy):
+def test_a_tenant_sees_its_own_documents_and_jobs_and_the_provider_those_of_all(busy):
     closed = Pool(name="closed", selector={"site": "x"}, access=Access(allow=("rival",)))
     busy.say(
         "governance",

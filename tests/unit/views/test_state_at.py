@@ -78,7 +78,7 @@ async def test_too_many_at_once_are_told_to_come_again(hall, monkeypatch):
     assert (await past.behind(tip, 0, tip, "acme")).sequence == tip
 
 
-async def test_an_answer_that_nobody_waits_for_is_not_worked_out_further(hall, monkeypatch):
+async def test_an_answer_without_a_waiter_is_not_worked_out_further(hall, monkeypatch):
     monkeypatch.setattr(module, "PIECE", 1)
     past = Past(hall.log, at_once=(1, 1))
     tip = hall.state.sequence

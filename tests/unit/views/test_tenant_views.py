@@ -27,10 +27,10 @@ from headrace.views.tenant_views import (
 
 
 @pytest.fixture
-def roster(hall):
-    roster = JobIndex(hall.state)
-    hall.note = lambda record, _: roster.note(record, jobs_of(record))
-    return roster
+def index(hall):
+    index = JobIndex(hall.state)
+    hall.note = lambda record, _: index.note(record, jobs_of(record))
+    return index
 
 
 def view(hall, key, **more):
@@ -161,7 +161,7 @@ def test_a_rejected_job_shows_the_reason(hall):
     assert rejected_why(Rejected(fact, 7)) == WhyView(job=job, state="rejected", reason="TOO_FAST", message="slow down")
 
 
-def test_why_names_nobody_of_another_tenant(hall):
+def test_why_names_no_user_of_another_tenant(hall):
     victim, preemptor = hall.job(1, tenant="rival"), hall.job(2)
     hall.admit(victim)
     hall.grant(victim, ("gpu01", "g0"))
@@ -201,7 +201,7 @@ def test_why_shows_the_blockers_of_the_own_tenant(hall, policy_of):
     assert (why.reason, why.blockers, why.position) == ("AT_POLICY_LIMIT", (holder,), 1)
 
 
-def test_queues_show_what_their_policy_holds(hall, roster, policy_of):
+def test_queues_show_what_their_policy_holds(hall, index, policy_of):
     hall.say("governance", f.PolicyAppliedV1(author="a.b", policy=policy_of("acme", limit={"gpu": 4 * GPU_UNITS})))
     for number in range(5):
         hall.admit(hall.job(number))
@@ -216,25 +216,25 @@ def test_queues_show_what_their_policy_holds(hall, roster, policy_of):
         borrowed=GPU_UNITS,
     )
     usual = {"tenant": "acme", "policy": "dev", "scopes": (scope,)}
-    assert list(queue_views(hall.state, roster.lines, "acme", hall.now)) == [
+    assert list(queue_views(hall.state, index.lines, "acme", hall.now)) == [
         QueueView(name="dev/one", profile="one", pending=2, running=3, **usual),
         QueueView(name="dev/pair", profile="pair", pending=0, running=0, **usual),
     ]
 
 
-def test_pools_show_everybodys_use_in_total_and_own_jobs_only(hall, roster):
+def test_pools_show_all_use_in_total_and_own_jobs_only(hall, index):
     for number, tenant in enumerate(["acme", "acme", "rival", "rival"]):
         hall.admit(hall.job(number, tenant=tenant))
     hall.grant(hall.job(0), ("gpu01", "g0"))
     hall.grant(hall.job(2, tenant="rival"), ("gpu01", "g1"))
     capacity = 4 * GPU_UNITS
     key = PoolKeyView(key="gpu", capacity=capacity, usable=capacity, used=2 * GPU_UNITS, free=2 * GPU_UNITS)
-    assert list(pool_views(hall.state, roster.lines, "acme")) == [
+    assert list(pool_views(hall.state, index.lines, "acme")) == [
         PoolView(name="hall", nodes=1, keys=(key,), running=1, pending=1)
     ]
 
 
-def test_what_is_kept_for_a_preemptor_is_free_for_nobody(hall, roster):
+def test_what_is_kept_for_a_preemptor_is_free_for_no_job(hall, index):
     hall.admit(hall.job(1))
     hall.say(
         "allocator",
@@ -248,14 +248,14 @@ def test_what_is_kept_for_a_preemptor_is_free_for_nobody(hall, roster):
             rule="R26",
         ),
     )
-    ((view,),) = (pool.keys for pool in pool_views(hall.state, roster.lines, "acme"))
+    ((view,),) = (pool.keys for pool in pool_views(hall.state, index.lines, "acme"))
     assert (view.used, view.free, view.kept) == (0, 3 * GPU_UNITS, GPU_UNITS)
 
 
-def test_a_pool_closed_to_the_tenant_and_its_nodes_are_not_there(hall, roster):
+def test_a_pool_closed_to_the_tenant_and_its_nodes_are_not_there(hall, index):
     pool = Pool(name="hall", selector={"site": "hq"}, access=Access(allow=("rival",)))
     hall.say("governance", f.PoolAppliedV1(author="a.b", pool=pool))
-    assert list(pool_views(hall.state, roster.lines, "acme")) == []
+    assert list(pool_views(hall.state, index.lines, "acme")) == []
     assert list(node_views(hall.state, {}, "acme")) == []
     assert [node.name for node in node_views(hall.state, {}, "rival")] == ["gpu01"]
 
@@ -297,14 +297,14 @@ def test_a_node_is_ready_cordoned_stopped_or_lost(hall):
     assert states == ["cordoned", "lost", "lost", "stopped"]
 
 
-def test_queues_show_what_closes_them_and_what_their_budgets_have_left(hall, roster, policy_of):
+def test_queues_show_what_closes_them_and_what_their_budgets_have_left(hall, index, policy_of):
     budget = Budget(key="gpu", hours=3, per="day")
     window = Window(days=("mon", "tue", "wed", "thu", "fri", "sat", "sun"), opens=0, closes=1)
     policy = policy_of("acme", budgets=(budget,), windows=(window,))
     hall.say("governance", f.PolicyAppliedV1(author="a.b", policy=policy))
     hall.say("allocator", f.PolicyGatedV1(tenant="acme", policy="dev", shut=True, spent=("gpu per day",)))
     hall.say("governance", f.ObjectClosedV1(author="a.b", kind="profile", name="one", mode="freeze"))
-    one, pair = queue_views(hall.state, roster.lines, "acme", hall.now)
+    one, pair = queue_views(hall.state, index.lines, "acme", hall.now)
     assert (one.closed, pair.closed, one.shut, one.opens_at > hall.now) == ("freeze", "", True, True)
     (view,) = one.budgets
     assert (view.key, view.hours, view.per, view.then, view.used, view.spent) == ("gpu", 3, "day", "wait", "0.000", True)
@@ -312,12 +312,12 @@ def test_queues_show_what_closes_them_and_what_their_budgets_have_left(hall, ros
     assert view.warning == ""
 
 
-def test_a_budget_that_is_nearly_used_up_is_said_in_time_of_its_queue_and_of_a_job_that_waits(hall, roster, policy_of):
+def test_a_budget_that_is_nearly_used_up_is_said_in_time_of_its_queue_and_of_a_job_that_waits(hall, index, policy_of):
     """R33."""
     policy = policy_of("acme", budgets=(Budget(key="gpu", hours=0, per="day"),))
     hall.say("governance", f.PolicyAppliedV1(author="a.b", policy=policy))
     line = "0.000 of 0 hours of gpu are used this day: used up until"
-    assert next(queue_views(hall.state, roster.lines, "acme", hall.now)).budgets[0].warning.startswith(line)
+    assert next(queue_views(hall.state, index.lines, "acme", hall.now)).budgets[0].warning.startswith(line)
     waiting = hall.job(1)
     hall.admit(waiting)
     assert (

@@ -28,7 +28,7 @@ def test_a_tenant_sees_the_pools_it_may_use(pool, seen):
     assert sees_pool("acme", Pool(name="hall", selector={}, **pool)) is seen
 
 
-def test_a_node_is_seen_by_who_sees_its_pool_and_without_a_pool_by_everybody(hall):
+def test_a_node_is_seen_by_who_sees_its_pool_and_without_a_pool_by_all(hall):
     node = hall.state.nodes["gpu01"]
     assert sees_node(hall.state, "acme", node)
     closed = Pool(name="hall", selector={"site": "hq"}, access=Access(allow=("rival",)))
@@ -38,7 +38,7 @@ def test_a_node_is_seen_by_who_sees_its_pool_and_without_a_pool_by_everybody(hal
     assert sees_node(hall.state, "acme", node)
 
 
-def test_everybody_is_the_tenants_there_are_and_the_default_one(hall):
+def test_all_means_the_tenants_there_are_and_the_default_one(hall):
     assert tenants_of(hall.state) == ("acme", "default", "rival")
 
 

@@ -435,7 +435,7 @@ def test_a_lease_is_charged_from_its_real_start_and_what_it_held_before_is_lost_
     assert lost_by_the_provider(other) == {"gpu": 2 * 4 * GPU * SECOND, "job": 4 * SECOND}
 
 
-def test_a_start_that_never_came_is_charged_to_nobody(amended: Story, tables: Tables) -> None:  # R36
+def test_a_start_that_never_came_is_not_charged(amended: Story, tables: Tables) -> None:  # R36
     amended.policy(0, "p", 2)
     for number, outcome in enumerate(("refused", "never_started", "lost")):
         key = amended.submit(1, number, "p", 2)

@@ -72,7 +72,7 @@ def test_periods_follow_each_other_and_are_all_of_the_time(name: str, per: str, 
         (lambda: periods(0, 20_000 * HOUR, "hour", zone("UTC")), "per: more than 10000 hours; ask for a shorter time"),
     ],
 )
-def test_what_is_no_zone_month_or_period_is_refused_with_its_name(ask, complaint: str) -> None:
+def test_an_invalid_zone_month_or_period_is_refused_with_its_name(ask, complaint: str) -> None:
     with pytest.raises(BadPeriod) as refusal:
         ask()
     assert str(refusal.value).startswith(complaint)

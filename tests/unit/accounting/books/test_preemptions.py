@@ -18,6 +18,6 @@ def test_a_settlement_and_why_units_were_not_used_are_noted() -> None:
     assert noted(f.NominationEndedV1(preemption="x", job="a.b.c", why="too\0late")).unused == [UnusedRow("x", "too\ufffdlate")]
 
 
-def test_an_order_that_the_fold_has_not_taken_is_none() -> None:
+def test_an_order_that_the_fold_has_not_taken_is_ignored() -> None:
     ordered = f.PreemptionOrderedV1(preemption="x", job="a.b.c", pool="hq", cause="reclaim", victims=(), places=(), rule="R23")
     assert noted(ordered).preemptions == []

@@ -43,7 +43,7 @@ def preempting(story: Story) -> tuple[str, str, str]:
     return victims[0], victims[1], preemptor
 
 
-def test_what_is_nominated_is_kept_as_soon_as_nobody_holds_it_and_until_the_preemptor_does(
+def test_what_is_nominated_is_kept_as_soon_as_it_is_not_held_and_until_the_preemptor_does(
     story: Story, tables: Tables
 ) -> None:  # R27, R37
     first, second, preemptor = preempting(story)
@@ -122,7 +122,7 @@ def test_books_opened_again_go_on_with_what_is_kept(story: Story, tables: Tables
     assert kept(tables) == [("high", 10, 14, 2), ("high", 14, 15, 4)]
 
 
-def test_a_key_of_the_pool_is_kept_as_far_as_nobody_in_the_pool_holds_it(story: Story, tables: Tables) -> None:  # R5, R37
+def test_a_key_of_the_pool_is_kept_as_far_as_no_job_in_the_pool_holds_it(story: Story, tables: Tables) -> None:  # R5, R37
     pool = Pool(name="hq", selector={"site": "hq"}, capacity={"license/abaqus": 3})
     story.tell(0, "governance", f.PoolAppliedV1(author="a.b", pool=pool))
     story.policy(0, "low", 0)

@@ -42,7 +42,7 @@ def test_an_interval_that_was_another_one_after_all_leaves_the_difference() -> N
     assert sums.take() == Summed([only], [only], [])
 
 
-def test_suspensions_waits_and_what_was_kept_are_charged_to_nobody_so_they_have_no_tariff() -> None:  # R29, R37
+def test_suspensions_waits_and_what_was_kept_are_not_charged_so_they_have_no_tariff() -> None:  # R29, R37
     sums = Rollups(Tariffs(State()))
     sums.suspended(ME, "gpu", 4, 0, 10)
     sums.waited(ME, {"gpu": 1, "job": 1}, 0, 3)
@@ -59,7 +59,7 @@ def test_what_a_lease_held_before_its_job_ran_is_lost_by_the_provider_in_every_t
     assert sums.take() == Summed(rows, rows, nodes)
 
 
-def test_of_what_is_on_nodes_there_are_sums_by_node_too_and_a_node_is_no_part_of_an_account() -> None:
+def test_of_what_is_on_nodes_there_are_sums_by_node_too_and_a_node_is_not_a_part_of_an_account() -> None:
     sums = Rollups(Tariffs(State()))
     sums.held("gpu", [Closed(ME._replace(node=node), 0, 10, 2, 1) for node in ("n1", "n2")])
     sums.kept(ME._replace(node="n1"), "gpu", 3, HOUR, HOUR + 1)

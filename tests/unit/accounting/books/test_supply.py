@@ -12,7 +12,7 @@ def test_what_was_noted_last_and_is_there_no_more_becomes_nothing_once() -> None
     assert list(supply.changes(4)) == []
 
 
-def test_a_node_that_nobody_knows_is_not_written() -> None:
+def test_an_unknown_node_is_not_written() -> None:
     supply = Supply(State())
     supply.node_changed("n1")
     supply.nodes_moved()

@@ -142,7 +142,7 @@ def test_what_is_not_as_focus_asks_is_complained_of(old: str, new: str) -> None:
     assert complaints(as_csv(HEADING, CHARGES).replace(old, new)) != []
 
 
-def test_what_the_provider_lost_is_shown_and_billed_to_nobody() -> None:  # R36
+def test_what_the_provider_lost_is_shown_and_not_billed() -> None:  # R36
     account = ChargedAccount("acme", "rnd", "p", "any", "alice", "", "hq", "gpu", 0, inside=False)
     lost = Charge(DAY, 2 * DAY, account, PROVIDER_LOST, rate=0, own_rate=0, list_rate=0, units=3 * hour_of("gpu") // 2, cost=0)
     text = as_csv(HEADING, [lost])

@@ -118,6 +118,6 @@ async def test_what_pending_jobs_asked_for_is_taken_apart() -> None:
     assert found == both * 2
 
 
-async def test_more_than_anybody_can_hold_is_not_read() -> None:
+async def test_more_than_any_job_can_hold_is_not_read() -> None:
     with pytest.raises(TooMuch, match=f"more than {SUMS_MAX} sums; ask for a shorter time"):
         await UsageReader(Asked([()] * (SUMS_MAX + 1)), "acme", ("job",), [0, DAY]).entries(PriceList([], []))

@@ -100,7 +100,7 @@ async def test_the_trouble_that_began_it_is_told_and_not_what_the_end_of_the_tra
         await Database("dsn").once(work)
 
 
-async def test_a_mistake_of_ours_is_no_reason_to_wait(server: Server) -> None:
+async def test_a_mistake_of_ours_is_not_a_reason_to_wait(server: Server) -> None:
     async def work(_connection: Any) -> None:
         raise asyncpg.UniqueViolationError("twice")
 

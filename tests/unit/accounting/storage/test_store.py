@@ -88,7 +88,7 @@ async def test_what_has_been_written_already_is_not_written_again() -> None:
     assert set(connection.written) == {"advance"}
 
 
-async def test_books_that_somebody_else_has_written_are_left_alone() -> None:
+async def test_books_of_another_writer_are_left_alone() -> None:
     connection = Connection(Position(4, "cc", 15))
     with pytest.raises(store.PositionMoved, match="the books stand at 4, not at 3"):
         await store.write(connection, changes())

@@ -82,7 +82,7 @@ async def test_the_server_tells_its_time_with_the_state_of_the_stream() -> None:
     assert await _log(Scripted(info)).tip() == 4
 
 
-async def test_where_a_stream_ends_is_what_its_leader_says_and_nobody_else() -> None:
+async def test_where_a_stream_ends_is_what_only_its_leader_says() -> None:
     state, leader = {"state": {"first_seq": 1, "last_seq": 7}}, {"leader": "headrace-1"}
     assert await _log(Scripted(state)).tip() == 7
     assert await _log(Scripted(state | {"cluster": leader})).tip() == 7

@@ -29,7 +29,7 @@ def test_a_keys_first_letter_says_whose_it_is(whose, letter):
     "text",
     ["", "N", "no key at all", PUBLISHED[:-1], PUBLISHED[:-1] + "A", PUBLISHED.lower(), spell(USER, bytes(32)), "é" * 56],
 )
-def test_what_is_no_key_of_a_server_is_refused(text):
+def test_what_is_not_a_key_of_a_server_is_refused(text):
     with pytest.raises(NkeyError):
         read_key(SERVER, text)
 

@@ -26,7 +26,7 @@ async def test_a_bucket_that_is_not_there_is_told() -> None:
         await objects(NO)[0].names()
 
 
-async def test_a_bucket_that_nobody_leads_just_now_is_away_and_not_refused() -> None:
+async def test_a_bucket_without_a_leader_is_unavailable_and_not_refused() -> None:
     kinds: list[type[LogError]] = []
     for question in (objects(NOT_NOW)[0].names(), objects(NOT_NOW)[0].get("a"), objects(STORED, NOT_NOW)[0].delete("a")):
         with pytest.raises(LogError, match=r"OBJ_things: JetStream system temporarily unavailable \(10008\)") as raised:

@@ -81,7 +81,7 @@ def test_with_a_certificate_the_server_speaks_tls() -> None:
     assert "tls {" not in server_config([Credential("operator", "x", "operator")], STORE)
 
 
-def test_with_an_issuer_everybody_without_a_login_here_is_asked_about() -> None:
+def test_with_an_issuer_every_client_without_a_login_here_is_asked_about() -> None:
     logins = [Credential("operator", "x", "operator"), Credential("callout-system", "x", "system")]
     text = server_config(logins, STORE, issuer="AABC")
     line = 'authorization {timeout: 3, auth_callout {issuer: AABC, account: CORE, auth_users: ["operator", "callout-system"]}}'

@@ -60,6 +60,6 @@ async def test_servers_that_have_not_agreed_yet_are_asked_again() -> None:
         (LogUnavailable("no answer"), "no answer"),
     ],
 )
-async def test_a_stream_that_nobody_leads_is_not_left_out_in_silence(answer: Any, why: str) -> None:
+async def test_a_stream_without_a_leader_is_not_left_out_in_silence(answer: Any, why: str) -> None:
     with pytest.raises(LogUnavailable, match=why):
         await durable_streams(Servers(answer), patience=-1)  # type: ignore[arg-type]

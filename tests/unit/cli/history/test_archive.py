@@ -33,7 +33,7 @@ def test_its_months_are_shown(archive, capsys):
     assert (told["through"], told["purged"], [month["month"] for month in told["months"]]) == (2, 0, ["2026-10", "2026-11"])
 
 
-def test_where_there_is_none_the_way_to_one_is_shown(tmp_path, capsys):
+def test_without_one_the_way_to_one_is_shown(tmp_path, capsys):
     assert main(["archive", "status", "--data", str(tmp_path)]) == 0
     assert capsys.readouterr().out == f"No archive in {tmp_path}/archive: `headrace audit export` makes one.\n"
 

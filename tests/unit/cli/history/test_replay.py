@@ -106,7 +106,7 @@ def test_no_difference_is_said(headrace):
 
 
 @pytest.mark.parametrize(("text", "says"), [("0", "records are numbered from 1"), ("soon", "invalid time 'soon'")])
-def test_what_is_no_point_is_said_in_one_line(headrace, text, says):
+def test_what_is_not_a_point_is_said_in_one_line(headrace, text, says):
     ran = headrace(f"audit replay --at {text}")
     assert ran.code == 2
     assert says in ran.err

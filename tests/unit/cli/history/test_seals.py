@@ -61,7 +61,7 @@ def test_they_are_written_as_verify_reads_them(headrace, made, sealed, tmp_path)
     assert (ran.code, ran.err.startswith("headrace: --out: ")) == (1, True)
 
 
-def test_where_there_are_none_it_says_so(headrace, tmp_path, monkeypatch):
+def test_an_empty_result_says_so(headrace, tmp_path, monkeypatch):
     monkeypatch.setenv("HEADRACE_DATA", str(tmp_path))
     answer = RecordsAnswer(tip=0)
     assert headrace("audit seals", records=answer).out == "No seals yet.\n"

@@ -24,7 +24,7 @@ def ledger():
 
 
 @pytest.fixture
-def elsewhere(monkeypatch, tmp_path):
+def another_place(monkeypatch, tmp_path):
     """No installation on this machine; records are asked for."""
     monkeypatch.setenv("HEADRACE_DATA", str(tmp_path))
     monkeypatch.setattr(verify, "ENGINE", SIMULATED)
@@ -36,7 +36,7 @@ def pages(ledger, size=4):
     )
 
 
-def test_a_whole_ledger_is_read_page_by_page_and_nothing_is_found(headrace, ledger, elsewhere):
+def test_a_whole_ledger_is_read_page_by_page_and_nothing_is_found(headrace, ledger, another_place):
     ran = headrace("audit verify", records=pages(ledger))
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.splitlines()[0] == f"records    {len(ledger)} read, through record {len(ledger)}"
@@ -45,19 +45,19 @@ def test_a_whole_ledger_is_read_page_by_page_and_nothing_is_found(headrace, ledg
     assert {call[0] for call in ran.said} == {"records"}
 
 
-def test_a_finding_is_shown_and_fails(headrace, ledger, elsewhere):
+def test_a_finding_is_shown_and_fails(headrace, ledger, another_place):
     ran = headrace("audit verify", records=pages(ledger[:5] + ledger[6:]))
     assert ran.code == 1
     assert "  6            removed    record 6 is missing: behind 5 comes 7" in ran.out.splitlines()
     assert "           followed through record 5 and no further: after sequence 5 comes 7: records are missing" in ran.out
 
 
-def test_programs_get_the_report(headrace, ledger, elsewhere):
+def test_programs_get_the_report(headrace, ledger, another_place):
     ran = headrace("audit verify --json --chains", records=pages(ledger))
     assert json.loads(ran.out) == {"through": len(ledger), "records": len(ledger)}
 
 
-def test_seals_of_a_file_are_what_the_ledger_is_held_against(headrace, ledger, elsewhere, tmp_path):
+def test_seals_of_a_file_are_what_the_ledger_is_held_against(headrace, ledger, another_place, tmp_path):
     file = tmp_path / "kept.jsonl"
     file.write_bytes(b"".join(encode(seal) + b"\n" for seal in seals_over(ledger, 5)))
     ran = headrace(f"audit verify --seals {file}", records=pages(ledger))
@@ -74,7 +74,7 @@ def test_seals_of_a_file_are_what_the_ledger_is_held_against(headrace, ledger, e
     )
 
 
-def test_a_file_that_holds_no_seals_is_refused(headrace, elsewhere, tmp_path):
+def test_a_file_that_holds_no_seals_is_refused(headrace, another_place, tmp_path):
     file = tmp_path / "kept.jsonl"
     for content, complaint in ((b"", f"--seals: {file} has no seals; "), (b"x\n", f"{file}, line 1, is not a seal: ")):
         file.write_bytes(content)
@@ -85,12 +85,12 @@ def test_a_file_that_holds_no_seals_is_refused(headrace, elsewhere, tmp_path):
     )
 
 
-def test_decisions_of_other_software_are_counted(headrace, ledger, elsewhere, monkeypatch):
+def test_decisions_of_other_software_are_counted(headrace, ledger, another_place, monkeypatch):
     monkeypatch.setattr(verify, "ENGINE", "headrace/0.0")
     assert f"by {SIMULATED}: not to be made again by headrace/0.0" in headrace("audit verify", records=pages(ledger)).out
 
 
-def test_who_may_not_ask_is_told(headrace, elsewhere):
+def test_who_may_not_ask_is_told(headrace, another_place):
     ran = headrace("audit verify", records=HeadraceError("only an administrator may ask that"))
     assert (ran.code, ran.err) == (1, "headrace: only an administrator may ask that\n")
 

@@ -18,7 +18,7 @@ def test_a_person_is_erased_when_one_means_it(headrace, words, tenant):
     assert ran.said == [("erase", (EraseRequest(tenant=tenant, user="alice", reason="asked"),), {})]
 
 
-def test_nobody_is_erased_by_accident(headrace):
+def test_no_user_is_erased_by_accident(headrace):
     ran = headrace("user erase alice")
     assert (ran.code, ran.said) == (1, [])
     assert "--yes is missing: who alice of default was" in ran.err

@@ -37,7 +37,7 @@ def terminal(monkeypatch):
     return types
 
 
-def test_a_cancel_is_a_request_about_the_job_whoever_owns_it(headrace):
+def test_a_cancel_is_a_request_about_the_job_of_any_owner(headrace):
     ran = headrace(["cancel", ID, "--reason", "wrong data"], judged=view("running", "bob"), cancel_many=None)
     assert ran[:3] == (0, f"{ID} will end\n", "")
     assert cancelled(ran) == [([f"acme.bob.{ID}"], "wrong data")]
@@ -106,7 +106,7 @@ def test_without_a_yes_nothing_is_cancelled(headrace, terminal, typed):
     assert ran[:3] == (1, "1 job (1 running) will be cancelled. Go on? [y/N] Nothing is cancelled.\n", "")
 
 
-def test_where_there_is_nobody_to_ask_it_says_what_to_say(headrace, monkeypatch):
+def test_where_no_one_can_be_asked_it_says_what_to_say(headrace, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO())
     ran = headrace("cancel --name x", jobs=(view("running"),))
     assert ran[:3] == (
@@ -127,7 +127,7 @@ def test_either_ids_or_flags_say_which(headrace, line):
     assert err.startswith("headrace: name the jobs by their ids, or say which by --name")
 
 
-def test_one_owner_or_everybody(headrace):
+def test_one_owner_or_all(headrace):
     assert headrace("cancel --owner bob --everybody")[:3] == (1, "", "headrace: --owner and --everybody: say one of them\n")
 
 

@@ -118,7 +118,7 @@ def test_of_several_servers_status_tells_who_leads_the_ledger_and_how_far_behind
     assert (code, out.splitlines()[-1]) == (0, said)
 
 
-def test_nobody_who_leads_the_ledger_is_a_failure(status, monkeypatch):
+def test_a_ledger_without_a_leader_is_a_failure(status, monkeypatch):
     monkeypatch.setattr(status_module, "standing", lambda _: StreamStatus(replicas=(FollowerStatus(name="headrace-2"),)))
     code, _, err = status({"feed": VIEW})
     assert (code, err) == (1, "headrace: the ledger has no leader among the NATS servers: most of them have to be up\n")

@@ -39,7 +39,7 @@ def test_a_device_that_is_full_is_named(tmp_path):
         write_out("--out", Path("/dev/full"), b"x")
 
 
-def test_a_directory_is_no_file(tmp_path):
+def test_a_directory_is_not_a_file(tmp_path):
     with pytest.raises(Failed, match="cannot be written: Is a directory$"):
         write_out("--out", tmp_path, b"x")
     assert [*tmp_path.iterdir()] == []

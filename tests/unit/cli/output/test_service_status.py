@@ -45,7 +45,7 @@ def test_findings_are_loud():
     assert (count_in("x"), count_in(3)) == (0, 3)
 
 
-def test_a_standby_that_does_not_answer_is_none_and_anybody_else_is_missing(capsys, tmp_path):
+def test_a_standby_that_does_not_answer_is_ignored_and_any_other_is_missing(capsys, tmp_path):
     installation = Installation(tmp_path)
     views = {"feed": view(jobs=3), "allocator": view(decides=1), "allocator-standby": None}
     assert show_cluster(installation, views, 17, "", json=False) == 0

@@ -96,7 +96,7 @@ def test_times_that_make_no_sense_are_refused_by_the_name_of_their_flag(headrace
     assert ran.err.startswith(f"headrace: {complaint}")
 
 
-def test_a_name_that_a_spreadsheet_would_calculate_is_no_formula(headrace):
+def test_a_name_that_a_spreadsheet_would_calculate_is_not_a_formula(headrace):
     answer = UsageAnswer(through=9, rows=(structs.replace(ROW, group={"user": "=HYPERLINK(1)"}),))
     (_, line) = headrace("usage --by user --csv", usage=answer).out.splitlines()
     assert line.split(",")[0] == "'=HYPERLINK(1)"

@@ -53,7 +53,7 @@ def test_programs_get_the_bytes_of_the_books(headrace, flag, form):
     assert ran.said == [("statement", (StatementRequest(month="2026-10", form=form),), {})]
 
 
-def test_without_a_month_it_is_this_one_and_a_zone_that_is_none_is_refused(headrace):
+def test_without_a_month_it_is_this_one_and_an_invalid_zone_is_refused(headrace):
     ran = headrace("statement --csv", statement=("x\n", True))
     assert re.fullmatch("20[0-9]{2}-[01][0-9]", ran.said[0][1][0].month)
     assert headrace("statement --timezone Mars").err.startswith("headrace: --timezone: unknown zone 'Mars'")

@@ -116,7 +116,7 @@ def test_nodes_show_what_they_have_and_what_is_free(headrace):
     assert headrace("nodes", nodes=()).out == "No nodes; `headrace node run` adds one.\n"
 
 
-def test_a_drain_tells_how_many_are_left_until_nobody_is(headrace, monkeypatch):
+def test_a_drain_tells_how_many_are_left_until_all_are_gone(headrace, monkeypatch):
     monkeypatch.setattr(supply, "LOOK_EVERY", 0)
     answers = [ApplyAnswer(changes=(), applied=True, running=left) for left in (2, 2, 1, 0)]
     ran = headrace(["node", "drain", "gpu01", "--reason", "fan"], node_order=answers)
@@ -195,7 +195,7 @@ def test_a_new_node_gets_a_login_that_the_server_learns_of(headrace, become, ins
     assert login.password in installation.servers()[0].config.read_text()
 
 
-def test_a_known_node_disturbs_nobody(headrace, become, installation):
+def test_a_known_node_changes_nothing(headrace, become, installation):
     installation.node("big")
     headrace("node run --name big")
     assert (len(become[0]), become[1]) == (1, [])

@@ -26,7 +26,7 @@ timeline:
 
 
 @pytest.fixture(autouse=True)
-def elsewhere(monkeypatch):
+def another_place(monkeypatch):
     """Whatever runs on this machine is not asked."""
     monkeypatch.setattr(whole_ledger, "here", lambda _args: None)
 

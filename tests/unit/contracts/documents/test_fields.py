@@ -85,7 +85,7 @@ def test_zeros_are_left_out_of_a_request():
         (w.RESOURCE, "GPU", "invalid resource 'GPU': use gpu, cpu, memory, job or a key of your own such as license/abaqus"),
     ],
 )
-def test_what_is_no_such_word_is_refused_with_the_way_out(form, written, complaint):
+def test_an_unknown_word_is_refused_with_the_way_out(form, written, complaint):
     with pytest.raises(DocumentErrors) as refused:
         read_as(form, Tree({"x": written}), ("x",))
     assert [(error.path, error.message) for error in refused.value.errors] == [("x", complaint)]

@@ -207,7 +207,7 @@ def test_governance_documents_are_read_as_carefully(tmp_path, name):
         read_documents(read_file(str(file)))
 
 
-def test_what_is_no_file_is_a_line_too(tmp_path):
+def test_what_is_not_a_file_is_a_line_too(tmp_path):
     for name, why in (
         (tmp_path, "Is a directory"),
         (tmp_path / "none", "No such file or directory"),

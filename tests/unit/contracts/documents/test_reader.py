@@ -292,7 +292,7 @@ def test_a_window_may_span_midnight():
     assert read_documents(read_tree(text)).policies[0].windows == (d.Window(days=("sat",), opens=1320, closes=360),)
 
 
-def test_a_reservation_that_is_written_empty_is_a_block_and_one_left_out_is_none():
+def test_a_reservation_that_is_written_empty_is_a_block_and_one_left_out_is_not_a_block():
     text = "policies: [{name: a, profiles: [], reservation: {}}, {name: b, profiles: []}]"
     assert [policy.reservation for policy in read_documents(read_tree(text)).policies] == [{}, None]
 

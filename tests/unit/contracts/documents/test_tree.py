@@ -20,7 +20,7 @@ def test_json_becomes_text_as_it_was_written():
 
 
 @pytest.mark.parametrize("value", [[], "text", 1, None])
-def test_json_whose_root_is_no_mapping_is_refused(value):
+def test_json_whose_root_is_not_a_mapping_is_refused(value):
     with pytest.raises(DocumentErrors, match="write a mapping"):
         tree_of(value)
 
@@ -69,7 +69,7 @@ def test_files_are_joined_list_by_list_and_keep_their_lines():
     assert first.value == {"pools": ["p"], "users": []}
 
 
-def test_what_is_no_list_cannot_be_joined():
+def test_what_is_not_a_list_cannot_be_joined():
     with pytest.raises(DocumentErrors) as refused:
         join_trees([Tree({"seed": "1"}), Tree({"seed": "2"}, {("seed",): 8})])
     assert (

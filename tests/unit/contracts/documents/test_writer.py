@@ -203,6 +203,6 @@ def test_a_document_is_written_as_a_person_would_write_it():
     }
 
 
-def test_a_part_of_a_document_is_no_document():
+def test_a_part_of_a_document_is_not_a_document():
     with pytest.raises(TypeError, match="Scope is not a kind of document"):
         write_document(d.Scope())

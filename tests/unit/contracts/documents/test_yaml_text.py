@@ -72,7 +72,7 @@ def test_what_hides_a_mistake_or_blows_up_is_refused(text, complaint):
 @pytest.mark.parametrize(
     ("text", "line"), [("a: [\n", 2), ("a:\n  b: c: d\n", 2), ("a: b\n c: d\n", 2), ("a: \t- x\n", 1), ('a: "\n', 2)]
 )
-def test_what_is_no_yaml_is_refused_with_the_line(text, line):
+def test_what_is_not_yaml_is_refused_with_the_line(text, line):
     with pytest.raises(DocumentErrors) as refused:
         read_tree(text)
     (error,) = refused.value.errors

@@ -40,7 +40,7 @@ def test_below_its_level_a_fact_is_said_in_the_version_before(second):
     assert levels.at_level(same, 1) is same
 
 
-def test_a_new_fact_without_a_version_before_is_no_matter_of_translation(second, monkeypatch):
+def test_a_new_fact_without_a_version_before_needs_no_translation(second, monkeypatch):
     monkeypatch.delitem(levels.DOWNCASTERS, NodeDrainOrderedV1)
     with pytest.raises(KeyError):
         levels.at_level((NEWER,), 1)

@@ -20,7 +20,7 @@ def test_a_token_of_ours_says_whom_it_speaks_for():
 @pytest.mark.parametrize(
     "text", ["", "a.b", "a.b.c", "....", token(sub="somebody else's"), "e30.W10.x", "e30." + "W" * 9_000 + ".x"]
 )
-def test_what_says_nothing_of_the_kind_speaks_for_nobody(text):
+def test_what_says_nothing_of_the_kind_speaks_for_no_one(text):
     assert read_bearer(text) is None
 
 

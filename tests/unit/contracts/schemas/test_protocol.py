@@ -25,7 +25,7 @@ def test_a_binding_tells_its_variables_and_its_pattern():
     assert not re.fullmatch(one.pattern, "/v1/tenants/acme/queues/ai-dev")
 
 
-def test_a_custom_method_is_no_resource():
+def test_a_custom_method_is_not_a_resource():
     (get,) = protocol.bindings(method("GetJob"))
     (cancel,) = protocol.bindings(method("CancelJob"))
     path = "/v1/tenants/acme/jobs/01k:cancel"

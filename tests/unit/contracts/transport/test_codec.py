@@ -93,7 +93,7 @@ def test_of_a_record_only_the_facts_that_are_asked_for_are_decoded():
         codec.decode_some(payload % b'{"author":"x"}', frozenset())
 
 
-def test_a_fact_nobody_knows_is_refused():
+def test_an_unknown_fact_is_refused():
     payload = b'{"by":"a","now":1,"engine":"9","as_of":0,"facts":[{"type":"job.beamed.v1"}]}'
     with pytest.raises(Malformed, match=r"job\.beamed\.v1"):
         codec.decode_record(payload)

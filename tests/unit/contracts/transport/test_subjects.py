@@ -80,7 +80,7 @@ def test_what_is_put_together_can_be_taken_apart():
         (subjects.ledger_writer, "hr.ledger.node.a.b"),
     ],
 )
-def test_what_is_no_such_subject_is_refused_and_says_what_one_looks_like(parse, subject):
+def test_a_wrong_subject_is_refused_and_says_what_one_looks_like(parse, subject):
     with pytest.raises(IdError, match=": use hr|to cancel several jobs"):
         parse(subject)
 
@@ -98,6 +98,6 @@ def test_several_jobs_are_cancelled_on_a_subject_of_its_own():
     assert [subjects.is_cancel_many(one) for one in told] == [True, True, False, False, False]
 
 
-def test_the_asker_is_whom_the_subject_names_and_nobody_where_it_names_none():
+def test_the_asker_is_whom_the_subject_names_if_it_names_one():
     told = ("hr.submit.acme.ann.p.q", "hr.cancel.acme.ann.x", "hr.submit.ACME.ann.p.q", "hr.submit", "")
     assert [subjects.asker_of(subject) for subject in told] == [("acme", "ann"), ("acme", "ann"), ("", ""), ("", ""), ("", "")]

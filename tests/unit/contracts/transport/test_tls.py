@@ -10,11 +10,11 @@ from headrace.contracts.transport.tls import CertificateError, tls_context
 from headrace.supervisor.launcher.certificates import development
 
 
-def test_an_address_without_tls_needs_nobody():
+def test_an_address_without_tls_needs_no_certificate():
     assert tls_context("nats://127.0.0.1:4222", "/no/such/file", {}) is None
 
 
-def test_an_address_with_tls_believes_who_is_named_and_nobody_else(tmp_path):
+def test_an_address_with_tls_believes_only_who_is_named(tmp_path):
     ca = development(tmp_path, ["localhost"]).ca
     for context in (tls_context("tls://a:1", ca, {}), tls_context("tls://a:1", "", {"HEADRACE_CA": ca})):
         assert [dict(pair[0] for pair in one["subject"]) for one in context.get_ca_certs()] == [
@@ -28,7 +28,7 @@ def test_without_a_name_the_machines_own_authorities_are_believed():
 
 
 @pytest.mark.parametrize("content", [None, b"", b"no certificate"])
-def test_a_file_that_is_no_authority_is_named(tmp_path, content):
+def test_a_file_that_is_not_an_authority_is_named(tmp_path, content):
     file = tmp_path / "ca.pem"
     if content is not None:
         file.write_bytes(content)

@@ -15,6 +15,6 @@ def test_the_digest_names_the_content_and_the_queue():
     assert all(len(digest) == 16 for digest in digests)
 
 
-def test_the_trace_and_for_whom_it_is_are_no_content():
+def test_the_trace_and_the_member_it_is_for_are_not_content():
     said = msgspec.structs.replace(SUBMISSION, on_behalf_of="ann", trace="00-ab-cd-01")
     assert submission_digest("ml", "two", said) == submission_digest("ml", "two", SUBMISSION)

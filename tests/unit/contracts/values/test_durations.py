@@ -37,7 +37,7 @@ def test_spans_are_read_as_people_write_them(text, span):
 
 
 @pytest.mark.parametrize("text", ["", "5", "-5s", "1.5h", "5 s", "s", "5x", "٥s", "1h 30m"])
-def test_what_is_no_span_is_refused_with_the_way_out(text):
+def test_an_invalid_span_is_refused_with_the_way_out(text):
     with pytest.raises(DurationError) as refused:
         parse_duration(text)
     assert str(refused.value) == f"invalid duration {text.strip()!r}: use 90s, 10m, 1h30m or 2d"
@@ -74,7 +74,7 @@ def test_moments_are_read_with_a_zone_or_as_utc(text):
     assert parse_time(text) == 1_795_248_000 * SECOND
 
 
-def test_what_is_no_moment_is_refused_with_the_way_out():
+def test_an_invalid_moment_is_refused_with_the_way_out():
     with pytest.raises(DurationError) as refused:
         parse_time("tomorrow")
     assert str(refused.value) == "invalid time 'tomorrow': use 2026-11-21T08:00:00Z"

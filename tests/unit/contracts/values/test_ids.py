@@ -65,7 +65,7 @@ def test_what_does_not_fit_into_a_ulid_is_refused(milliseconds, entropy):
         make_job_id(milliseconds, entropy)
 
 
-def test_the_time_of_something_that_is_no_job_id_is_an_error():
+def test_the_time_of_something_that_is_not_a_job_id_is_an_error():
     with pytest.raises(IdError, match="invalid job id"):
         job_id_time("tomorrow")
 
@@ -77,7 +77,7 @@ def test_a_job_key_holds_tenant_user_and_id():
 
 
 @pytest.mark.parametrize("key", ["", "acme.alice", f"acme.alice.{JOB}.x", f"Acme.alice.{JOB}", "acme.alice.job-1"])
-def test_what_is_no_job_key_is_refused(key):
+def test_what_is_not_a_job_key_is_refused(key):
     with pytest.raises(IdError, match=r"use <tenant>\.<user>\.<ulid>"):
         split_job_key(key)
 
@@ -94,6 +94,6 @@ def test_a_lease_has_one_name_only(tail):
         split_lease_id(f"acme.alice.{JOB}{tail}")
 
 
-def test_the_lease_of_something_that_is_no_job_is_refused():
+def test_the_lease_of_something_that_is_not_a_job_is_refused():
     with pytest.raises(IdError, match="invalid job key"):
         split_lease_id("job/1/0")

@@ -12,7 +12,7 @@ def test_the_levels_go_from_nothing_to_the_hardware():
 
 
 @pytest.mark.parametrize("text", ["any", "", "HARDWARE", "very good"])
-def test_what_is_no_level_is_the_weakest(text):
+def test_what_is_not_a_level_is_the_weakest(text):
     assert rank(text) == 0
 
 

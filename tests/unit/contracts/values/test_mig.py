@@ -133,7 +133,7 @@ def test_what_a_family_offers_and_how_often_an_empty_gpu_holds_it():
     assert most_of(H100, "3g.20gb") == 0
 
 
-def test_what_is_removed_is_gone_once_and_what_is_not_there_is_no_matter():
+def test_what_is_removed_is_gone_once_and_what_is_not_there_does_not_matter():
     layout = put(put(EMPTY, 5, "1g.10gb"), 4, "1g.10gb")
     assert (layout, remove(layout, 4, "1g.10gb"), remove(layout, 0, "1g.10gb")) == (
         ((4, "1g.10gb"), (5, "1g.10gb")),

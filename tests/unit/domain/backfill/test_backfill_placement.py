@@ -246,7 +246,7 @@ def test_a_slice_that_stays_is_in_the_way_of_all_that_would_lie_over_it():
     assert parts(site, site.admit("b", "dev/part", mig="3g.40gb")) is None
 
 
-def test_where_not_the_room_but_the_engine_is_taken_whoever_has_it_is_waited_for():
+def test_where_not_the_room_but_the_engine_is_taken_its_holder_is_waited_for():
     site = cut()
     lie(site, "me", 0, kind=f"{ONE}+me")
     places = awaited_places(site.state, site.admit("a", "dev/seventh", mig=f"{ONE}+me"), site.state.pools["hall"])

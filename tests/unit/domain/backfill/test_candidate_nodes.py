@@ -44,7 +44,7 @@ def test_who_walks_a_ladder_is_known_to_end_and_who_is_in_no_pool_of_this_does_n
     assert found == [((GPU_UNITS // 2, told), "n1"), ((GPU_UNITS // 2, UNKNOWN), "n0")]
 
 
-def test_where_nobody_knows_who_ends_nodes_come_by_what_has_to_come_free_alone():
+def test_where_the_next_end_is_unknown_nodes_come_by_what_has_to_come_free_alone():
     site = full(MINUTE, None)
     site.node("n2", 1)
 

@@ -14,7 +14,7 @@ GRACE = 90 * SECOND
 LATER = START + HOUR + GRACE
 
 
-def test_whoever_has_no_limit_and_may_not_be_taken_is_not_counted_on():
+def test_a_job_without_a_limit_that_may_not_be_taken_is_not_counted_on():
     site = Site(policy("dev"), policy("busy"))
     site.node("n1", 4)
     for number, (queue, limit) in enumerate([("dev/one", None), ("dev/one", HOUR), ("busy/one", None), ("dev/one", None)]):

@@ -90,7 +90,7 @@ def test_behind_what_nothing_is_known_of_they_are_kept_and_lent_for_a_turn():
     assert next_turn(site.state, hold, over - 1) == over
 
 
-def test_behind_what_the_job_may_take_they_are_kept_without_end_and_lent_to_nobody():
+def test_behind_what_the_job_may_take_they_are_kept_without_end_and_not_lent():
     site, there, job = half_held(policy("dev", reservation={GPU: 2 * GPU_UNITS}))
     hold, hall = kept_for(site, job), site.state.pools["hall"]
 
@@ -127,7 +127,7 @@ def test_what_surely_comes_free_is_kept_before_what_needs_less():
     assert places_to_keep(site.state, job, site.state.pools["hall"], START + 11 * MINUTE) == (place("n2", 0, 1),)
 
 
-def test_a_ceiling_that_something_holds_of_which_nothing_is_known_is_in_the_way_as_well():
+def test_a_ceiling_that_something_unknown_holds_is_in_the_way_as_well():
     site = Site(policy("dev"), pools=(pool(capacity={GPU: 3 * GPU_UNITS}),))
     site.node("n1", 2)
     site.node("n2", 2)

@@ -40,7 +40,7 @@ def test_it_runs_out_when_what_is_held_now_has_used_the_rest(site):
     )
 
 
-def test_what_lasts_beyond_the_period_is_no_reason_to_warn(site):
+def test_what_lasts_beyond_the_period_is_not_a_reason_to_warn(site):
     site.now = parse_time("2026-11-21T20:00Z")
     site.run("a", place("n1", 0))
     assert runs_out(dev(site), DAILY, site.now) is None

@@ -103,7 +103,7 @@ def test_then_another_queue_that_its_user_may_use():  # R12
     assert cheapest(closed, closed.admit("c", user="bob")).queue == "ops/one"
 
 
-def test_at_last_to_wait_for_whoever_makes_room_when_nothing_says_when():
+def test_at_last_to_wait_for_the_job_that_makes_room_when_nothing_says_when():
     site = Site(policy(profiles=(PolicyProfile(name="two"),)))
     site.node(count=2)
     job = site.run("a", place("n1", 0, 1, units=GPU_UNITS), queue="dev/two")
@@ -126,7 +126,7 @@ def told_to_keep(site, job, *places):
     site.say(f.HoldPlacedV1(job=job.key, pool="hall", places=places), by="allocator")
 
 
-def test_what_is_kept_for_those_before_it_is_no_room_for_anything_smaller():  # R16
+def test_what_is_kept_for_those_before_it_is_not_room_for_anything_smaller():  # R16
     site = Site(policy(profiles=(PolicyProfile(name="two"),)))
     site.node(count=2)
     site.run("r", place("n1", 0), queue="dev/two", request=gpus(1))
@@ -136,7 +136,7 @@ def test_what_is_kept_for_those_before_it_is_no_room_for_anything_smaller():  # 
     assert cheapest(site, second) is None
 
 
-def test_what_is_kept_for_the_job_itself_is_room_for_the_changed_one_where_nobody_is_before_it():  # R16
+def test_what_is_kept_for_the_job_itself_is_room_for_the_changed_one_where_no_job_is_before_it():  # R16
     site = Site(policy(profiles=(PolicyProfile(name="two"),)))
     site.node(count=2)
     site.run("r", place("n1", 0), queue="dev/two", request=gpus(1))
@@ -147,7 +147,7 @@ def test_what_is_kept_for_the_job_itself_is_room_for_the_changed_one_where_nobod
     assert cheapest(site, job).kind == "wait"
 
 
-def test_nor_is_it_where_somebody_may_go_on_there():  # R29
+def test_nor_is_it_where_a_job_may_go_on_there():  # R29
     site = Site(policy(profiles=(PolicyProfile(name="two"),)))
     site.node(count=2)
     site.run("r", place("n1", 0), queue="dev/two", request=gpus(1))
@@ -167,7 +167,7 @@ def test_the_changed_job_has_no_past():  # R27, R32, R36
     assert cheapest(site, job).request == gpus(1)
 
 
-def test_where_nothing_helps_there_is_none():
+def test_where_nothing_helps_no_way_out_is_named():
     site = Site(policy(profiles=(PolicyProfile(name="one"),)), policy("theirs", tenant="rival"))
     site.node(count=1)
     site.run("x", place("n1", 0), queue="theirs/one", tenant="rival", user="eve")

@@ -88,7 +88,7 @@ def test_what_is_kept_now_is_kept_until_something_that_stays_lies_there():
     assert [*seen, names(holds)] == [["late"], []]
 
 
-def test_after_so_many_nodes_nothing_more_is_kept(monkeypatch):
+def test_after_a_number_of_nodes_nothing_more_is_kept(monkeypatch):
     site, waiting = crowded()
     monkeypatch.setattr(module, "NODES_MAX", 0)
     holds, _, requests = expected(site, waiting["low"])

@@ -50,7 +50,7 @@ def start_of(site: Site, job: JobRecord, *, later: int = 0) -> tuple[int | None,
     return None if moment is None else (moment - START) // SECOND, assumption
 
 
-def test_when_nobody_runs_no_limit_tells(site):
+def test_without_a_running_job_no_limit_tells(site):
     assert start_of(site, site.admit("a", request=gpus(3))) == (None, NO_LIMIT)
 
 
@@ -89,7 +89,7 @@ def test_one_that_is_being_stopped_ends_with_its_grace_whatever_its_limit(site):
     assert start_of(site, site.admit("b")) == (25, BY_LIMITS)
 
 
-def test_nobody_knows_when_one_that_is_overdue_will_be_gone(site):  # R28
+def test_the_end_of_an_overdue_job_is_unknown(site):  # R28
     job = site.run("a", place("n1", 0, 1))
     site.stop(job, "cancelled")
     site.say(f.LeaseOverdueV1(job=job.key, attempt=1, node="n1"), by="preemption")
@@ -128,7 +128,7 @@ def test_the_capacity_of_the_pool_has_to_allow_it_as_well():  # R6
     assert start_of(site, site.admit("b")) == (60, BY_LIMITS)
 
 
-def test_ends_in_another_pool_help_nobody_here():
+def test_ends_in_another_pool_do_not_help_here():
     site = Site(pools=(pool(), pool("annex")))
     site.node("n1", 1)
     site.node("n2", 1, pool="annex")
@@ -177,14 +177,14 @@ def test_a_preemptor_does_not_know_when_one_that_is_overdue_will_make_room(site)
     assert start_of(site, preemptor) == (None, OVERDUE)
 
 
-def test_whoever_ranks_before_it_goes_first_and_ends_in_its_turn(site):  # R15
+def test_jobs_that_rank_before_it_go_first_and_end_in_their_turn(site):  # R15
     site.run("a", place("n1", 0, 1), time_limit=60 * SECOND)
     site.admit("first", "dev/two", time_limit=30 * SECOND)
     site.admit("second", "dev/two", time_limit=20 * SECOND)
     assert start_of(site, site.admit("third", "dev/two")) == (110, BEHIND_OTHERS)
 
 
-def test_whoever_ranks_behind_it_takes_what_it_has_no_room_for(site):  # R16
+def test_jobs_that_rank_behind_it_take_what_it_has_no_room_for(site):  # R16
     site.run("a", place("n1", 0), time_limit=60 * SECOND)
     site.run("b", place("n1", 1), time_limit=90 * SECOND)
     site.admit("small", time_limit=40 * SECOND)
@@ -274,7 +274,7 @@ def test_those_of_another_policy_go_first_while_they_are_inside_their_reservatio
     assert start_of(site, mine) == (60, BY_LIMITS)
 
 
-def test_one_that_its_own_limit_keeps_out_is_before_nobody():  # R16
+def test_one_that_its_own_limit_keeps_out_is_before_no_other():  # R16
     site = Site(policy("dev"), policy("ops", limit=gpus(1)))
     site.node(count=2)
     site.run("o", place("n1", 0), queue="ops/one")
@@ -348,7 +348,7 @@ def test_what_is_too_far_ahead_is_told_by_the_pace_up_to_there(site, monkeypatch
     assert (start, assumption.partition(" until ")[0]) == (250, "at the pace at which those before it start")
 
 
-def test_where_nobody_has_started_up_to_there_no_pace_tells(site, monkeypatch):
+def test_without_a_start_up_to_there_no_pace_tells(site, monkeypatch):
     monkeypatch.setattr(module, "EFFORT_MAX", 0)
     for number in (0, 1):
         site.run(f"a{number}", place("n1", number), time_limit=(60 + number) * SECOND)
@@ -361,7 +361,7 @@ def test_where_nobody_has_started_up_to_there_no_pace_tells(site, monkeypatch):
     st.integers(1, 4),
     st.integers(0, 5),
 )
-def test_the_forecast_comes_true_if_everybody_ends_as_assumed(running, wanted, limit):
+def test_the_forecast_comes_true_if_all_jobs_end_as_assumed(running, wanted, limit):
     site = Site(policy("dev", limit=gpus(limit)), policy("ops"))
     site.node(count=4)
     opened, jobs = 0, []

@@ -116,7 +116,7 @@ def test_in_a_full_pool_all_hold_it_and_others_are_one_entry_without_how_many_th
     )
 
 
-def test_outside_its_window_nobody_holds_what_it_needs():  # R33
+def test_outside_its_window_no_job_holds_what_it_needs():  # R33
     site = Site()
     site.node(count=2)
     site.run("a", place("n1", 0))

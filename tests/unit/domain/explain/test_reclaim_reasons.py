@@ -46,7 +46,7 @@ def test_beyond_its_reservation_it_takes_nothing_back_and_the_numbers_say_so(): 
     )
 
 
-def test_where_nobody_is_above_his_reservation_there_is_nothing_to_take_back():  # R24
+def test_where_no_policy_is_above_its_reservation_there_is_nothing_to_take_back():  # R24
     site = Site(policy(reservation=gpus(1)), policy("ops", reservation=gpus(1)))
     site.node(count=1)
     site.run("a", place("n1", 0))
@@ -54,7 +54,7 @@ def test_where_nobody_is_above_his_reservation_there_is_nothing_to_take_back(): 
     assert view == ReclaimView(could=False, why="nobody in pool hall holds more than its reservation")
 
 
-def test_its_own_limit_preempts_nobody():  # R23
+def test_its_own_limit_preempts_no_job():  # R23
     site, _ = borrowed(reservation={}, limit=gpus(0))
     why = asked(site, site.admit("b", "ops/one")).why
     assert why.startswith("its policy's own limit is in the way, for which nobody has to yield: policy default/ops uses 0 gpu")

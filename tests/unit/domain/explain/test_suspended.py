@@ -34,22 +34,22 @@ class Suspended(Hall):
         return explain(self.state, self.job, self.now)
 
 
-def message(hall: Suspended, obstacle: str, elsewhere: str) -> str:
+def message(hall: Suspended, obstacle: str, another_place: str) -> str:
     latest = f"it is stopped and waits in line again at {format_time(hall.latest)} at the latest"
-    return f"it is suspended, and goes on when its devices are free again: n1/g0 ({obstacle}); {elsewhere}; {latest}"
+    return f"it is suspended, and goes on when its devices are free again: n1/g0 ({obstacle}); {another_place}; {latest}"
 
 
-ELSEWHERE = "it goes on elsewhere, from its checkpoint, as soon as it is given another place"
+OTHER_PLACES = "it goes on elsewhere, from its checkpoint, as soon as it is given another place"
 NOWHERE = "it has no checkpoint, so it goes on nowhere else"
 
 
-@pytest.mark.parametrize(("saved", "elsewhere"), [(True, ELSEWHERE), (False, NOWHERE)])
-def test_it_names_who_has_its_device_and_the_date_at_the_latest(saved, elsewhere):
+@pytest.mark.parametrize(("saved", "another_place"), [(True, OTHER_PLACES), (False, NOWHERE)])
+def test_it_names_who_has_its_device_and_the_date_at_the_latest(saved, another_place):
     hall = Suspended(saved=saved)
 
     why = hall.why()
 
-    assert (why.state, why.message) == ("suspended", message(hall, "held by other jobs", elsewhere))
+    assert (why.state, why.message) == ("suspended", message(hall, "held by other jobs", another_place))
     assert (why.blockers, why.expected_start) == ((hall.other.key,), hall.latest)
 
 
@@ -98,7 +98,7 @@ def test_it_says_what_else_is_in_the_way(said, obstacle):
     hall.end(hall.other)
     hall.say("node.n1" if isinstance(said, f.NodeStoppedV1) else "governance", said)
 
-    assert hall.why().message == message(hall, obstacle, ELSEWHERE)
+    assert hall.why().message == message(hall, obstacle, OTHER_PLACES)
 
 
 def test_it_says_when_the_preemptor_goes_first_and_when_nothing_is_in_the_way():
@@ -108,8 +108,8 @@ def test_it_says_when_the_preemptor_goes_first_and_when_nothing_is_in_the_way():
     hall.job.barred_from = "hall"
     hall.state.barred = {hall.other.key: [hall.job]}
 
-    assert free.message == message(hall, "nothing is in its way now: the allocator has yet to look at it", ELSEWHERE)
-    assert hall.why().message == message(hall, f"it made room for {hall.other.key}, which goes first", ELSEWHERE)
+    assert free.message == message(hall, "nothing is in its way now: the allocator has yet to look at it", OTHER_PLACES)
+    assert hall.why().message == message(hall, f"it made room for {hall.other.key}, which goes first", OTHER_PLACES)
 
 
 def test_one_that_moves_says_where_it_goes_on():

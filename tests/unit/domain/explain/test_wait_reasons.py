@@ -94,7 +94,7 @@ def test_a_victim_that_has_left_goes_behind_the_preemptor_and_others_behind_what
     assert reason(hall, hall.admit("lender", "new")) is WaitReason.KEPT_FOR_LARGER_JOB
 
 
-def test_what_is_free_is_kept_from_those_below_while_victims_are_looked_for_and_from_nobody_else():  # R19
+def test_what_is_free_is_kept_from_those_below_while_victims_are_looked_for_and_from_no_other():  # R19
     hall = Hall(devices=3)
     hall.policy("lender", size=1)
     hall.policy("owner", reservation=3, size=3)

@@ -58,7 +58,7 @@ GOLDEN = Path(__file__).parents[3] / "golden/facts"
 
 
 @pytest.mark.parametrize("law", WRITER_RULES, ids=lambda law: f.fact_type(law.fact))
-def test_each_fact_has_one_writer_and_nobody_else_may_state_it(law):
+def test_each_fact_has_one_writer_and_no_other_may_state_it(law):
     tag = f.fact_type(law.fact)
     (fact,) = decode_record((GOLDEN / f"{tag}.json").read_bytes()).facts
     writers = {"node": "node.n1"} | {name: name for name in ("admission", "allocator", "preemption", "governance")}
@@ -86,7 +86,7 @@ def test_a_node_speaks_of_itself_and_of_leases_on_itself_only():
         assert judged(hall, record("node.n2", fact)).startswith("it speaks of ")
 
 
-def test_news_of_a_superseded_attempt_is_no_offence():
+def test_news_of_a_superseded_attempt_is_not_an_offence():
     hall = Hall(nodes=2)
     hall.policy("p")
     job = hall.run("p", "j", ("n1", 0, 1))

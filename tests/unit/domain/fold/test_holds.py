@@ -85,7 +85,7 @@ def searches(site: Site, job) -> bool:
 
 
 @pytest.mark.parametrize("ends", ["lifted", "granted", "ended", "nominated"])
-def test_what_found_nobody_is_searched_for_again_when_something_is_kept_and_when_it_no_longer_is(ends):  # R19
+def test_a_search_without_victims_is_made_again_when_something_is_kept_and_when_it_no_longer_is(ends):  # R19
     site, job = waiting()
     other = site.admit("other")
     pool = site.state.pools["hall"]

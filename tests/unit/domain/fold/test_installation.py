@@ -41,7 +41,7 @@ def test_a_level_beyond_this_release_says_what_to_install():
     )
 
 
-def test_a_level_that_this_release_reads_and_what_others_say_is_no_matter():
+def test_a_level_that_this_release_reads_and_what_others_say_does_not_matter():
     assert beyond_us(raised(LEVEL)) == beyond_us(raised(LEVEL + 1, by="audit")) == ""
 
 

@@ -11,7 +11,7 @@ def locked(told: History, handle: str = "ann") -> None:
     told.say(f.TextsLockedV1(tenant="default", handle=handle))
 
 
-def test_jobs_the_key_of_which_is_missing_wait_frozen_and_are_granted_nothing_until_it_is_back():
+def test_jobs_whose_key_is_missing_wait_frozen_and_are_granted_nothing_until_it_is_back():
     told = History(policy("ml", 2))
     told.node()
     job, other = told.admit("ml/one"), told.admit("ml/one", user="bob")

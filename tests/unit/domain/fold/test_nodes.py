@@ -118,7 +118,7 @@ def test_what_runs_on_a_device_that_is_drained_keeps_its_lease():
     assert hall.state.nodes["n1"].devices[0].free == GPU_UNITS
 
 
-def test_news_of_a_device_that_nobody_knows_change_nothing():
+def test_news_of_an_unknown_device_change_nothing():
     hall = Hall(devices=1)
     hall.say("node.n1", drained("g7"), f.DeviceDrainedV1(node="n7", device="g0", cause="lost", at=START))
     hall.say("node.n1", f.DeviceReturnedV1(node="n1", device="g0", at=START))
@@ -148,7 +148,7 @@ def test_a_node_that_stops_speaks_of_what_it_had_read_and_of_everything_below_th
 
 
 @pytest.mark.parametrize(("level", "outcome", "refusals"), [(2, "disputed", []), (1, "refused", ["j"])])
-def test_a_start_that_is_refused_for_another_lease_is_a_disagreement_and_counts_against_nobody(level, outcome, refusals):
+def test_a_start_that_is_refused_for_another_lease_is_a_disagreement_and_counts_against_no_job(level, outcome, refusals):
     """R36: until the level was raised it counted."""
     hall = Hall()
     hall.policy("p")
@@ -206,7 +206,7 @@ def test_an_operators_word_ends_a_probation(word):
     assert (hall.state.nodes["n1"].probation, hall.state.set_aside) == (None, {})
 
 
-def test_a_check_that_nobody_ordered_changes_nothing_and_one_that_fails_keeps_the_node_aside():
+def test_a_check_that_was_not_ordered_changes_nothing_and_one_that_fails_keeps_the_node_aside():
     hall = set_aside()
     node = hall.state.nodes["n1"]
     hall.say("node.n1", f.NodeCheckedV1(node="n1", ordered=0, passed=True, at=START))

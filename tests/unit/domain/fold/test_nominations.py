@@ -42,7 +42,7 @@ def test_without_a_nomination_nothing_happens():
     assert (differences(before, snapshot(taking.state)), taking.hall.epoch) == ([], epoch)
 
 
-def test_what_was_kept_may_be_granted_to_anybody_again():
+def test_what_was_kept_may_be_granted_to_any_job_again():
     taking = Taking(gone=True)
     hall, epoch, shape = taking.hall, taking.hall.epoch, taking.preemptor.request.shape
     assert (hall.index.find(shape), hall.nominated, taking.state.nodes["n1"].devices[0].open) == (
@@ -56,7 +56,7 @@ def test_what_was_kept_may_be_granted_to_anybody_again():
     assert kept(taking.state) == naive(taking.state)
 
 
-def test_a_preemption_is_remembered_until_it_is_settled_and_kept_for_nobody_whichever_comes_first():
+def test_a_preemption_is_remembered_until_it_is_settled_and_kept_for_no_job_whichever_comes_first():
     seen = []
     for order in ("ended", "settled"), ("settled", "ended"):
         taking = Taking(gone=True)

@@ -20,7 +20,7 @@ def opened(hall, job):
     return f"{job.key}@{hall.sequence}"
 
 
-def test_a_search_is_open_until_it_is_answered_and_one_that_found_nobody_is_remembered():
+def test_a_search_is_open_until_it_is_answered_and_one_without_victims_is_remembered():
     hall, _, job = lent()
     search = opened(hall, job)
     assert (hall.pool.search.id, hall.pool.search.job, hall.pool.search.opened_at) == (search, job, hall.now)

@@ -24,7 +24,7 @@ def ordered(job, **more):
     return f.ResumeOrderedV1(job=job.key, attempt=job.attempt, **more)
 
 
-def test_its_devices_are_free_and_charged_to_nobody_and_the_rest_stays_held():
+def test_its_devices_are_free_and_not_charged_and_the_rest_stays_held():
     hall = Scene()
     hall.stop_it()
     hall.suspend()
@@ -103,7 +103,7 @@ def test_it_holds_its_devices_again_when_it_is_to_go_on_and_runs_when_its_node_s
     assert hall.state.deadlines.moments[job.key] == limit_of(job) == began + HOUR + 1_000 * SECOND
 
 
-def test_what_it_was_suspended_for_is_no_work_that_could_be_lost():
+def test_what_it_was_suspended_for_is_not_work_that_could_be_lost():
     hall = Scene()
     hall.later(10)
     hall.stop_it()

@@ -54,7 +54,7 @@ def test_what_needs_many_cpus_goes_where_cpus_are():
     assert heavy["T4"] >= 90
 
 
-def test_a_model_that_is_not_there_is_planned_for_nobody():
+def test_a_model_that_is_not_there_is_in_no_plan():
     assert make_plan([(Shape(1, 0, 0, 0, ("A10",)), 1)], EQUAL) == {}
 
 

@@ -92,7 +92,7 @@ def test_what_is_remembered_has_an_end(kept, monkeypatch):
 
 
 @given(ROOMS, MIXES, SHAPES)
-def test_slices_in_the_mix_are_no_matter_to_who_wants_none(room, mix, asked):
+def test_slices_in_the_mix_do_not_matter_to_jobs_without_slices(room, mix, asked):
     if not fits(room, asked):
         return
     others, both = Fragmentation(mix), Fragmentation([*mix, (Shape(0, 0, 1, 1, (), "1g.10gb"), 5)], amended=True)

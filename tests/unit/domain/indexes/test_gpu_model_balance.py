@@ -34,7 +34,7 @@ def test_before_anything_is_learnt_it_goes_anywhere():
     assert Steering().choose(ANY, [T4, G2], SUPPLY) == [T4, G2]
 
 
-def test_where_nobody_asks_for_a_model_nothing_is_scarce():
+def test_where_no_job_asks_for_a_model_nothing_is_scarce():
     steering = Steering()
     steering.weigh([(ANY, 1)], amended=True)
     assert steering.choose(ANY, [T4, G2], SUPPLY) == [T4, G2]
@@ -99,11 +99,11 @@ def test_what_was_held_and_is_given_back_leaves_no_trace():
     assert list(steering.choose(ANY, [T4, G2], SUPPLY)) == [G2]
 
 
-def test_the_order_in_which_it_hears_of_sites_is_no_matter():
+def test_the_order_in_which_it_hears_of_sites_does_not_matter():
     assert list(weighed().choose(ANY, [G2, T4], dict(reversed(SUPPLY.items())))) == [G2]
 
 
-def test_the_plan_is_made_once_for_a_mix_and_about_so_many_nodes(monkeypatch):
+def test_the_plan_is_made_once_for_a_mix_and_a_number_of_nodes(monkeypatch):
     made = []
     make = module.make_plan
     monkeypatch.setattr(module, "make_plan", lambda mix, supply: made.append(supply) or make(mix, supply))

@@ -103,13 +103,13 @@ def test_units_kept_for_a_preemptor_are_not_open():  # R27
     assert index_of(one).find(shape(1)) is None
 
 
-def test_a_device_of_which_more_is_kept_than_is_free_takes_nothing_from_others():
+def test_a_device_with_more_kept_than_free_takes_nothing_from_others():
     one = node("a", 0, GPU_UNITS)
     one.devices[0].nominated = GPU_UNITS
     assert index_of(one).find(shape(1)) == "a"
 
 
-def test_a_node_that_is_removed_twice_or_was_never_there_is_no_matter():
+def test_a_node_that_is_removed_twice_or_was_never_there_does_not_matter():
     one = node("a", GPU_UNITS)
     index = index_of(one)
     for forgotten in (one, one, node("b")):
@@ -337,7 +337,7 @@ def test_what_is_held_counts_for_who_comes_next():  # R20
     assert seen == [{"a": "b", "b": "a"}[first], first]
 
 
-def test_the_nodes_of_an_owner_come_first_and_are_nobody_elses():  # R21
+def test_the_nodes_of_an_owner_come_first_and_are_for_no_other():  # R21
     common, own = node("a", GPU_UNITS), node("b", GPU_UNITS, GPU_UNITS, labels={"for": "ops"})
     hall = PoolState(pool(dedicated=(Dedication(selector={"for": "ops"}, to=Owner(tenant="ops")),)), 1)
     for one in (common, own):

@@ -242,7 +242,7 @@ def test_a_job_that_ended_during_its_back_off_does_not_come_back():
     assert (groups(site.state.pending), aside(site.state.pending), site.state.pending.next_ripe()) == ([], [], None)
 
 
-def test_a_back_off_that_a_later_one_replaced_lets_nobody_in_early():
+def test_a_back_off_that_a_later_one_replaced_lets_no_caller_in_early():
     site = Site()
     site.node()
     pending, job = site.state.pending, held_back(site, "a", site.now + SECOND)

@@ -82,7 +82,7 @@ def test_classes_log_and_lines_are_cut_back(no_slack):
     assert here._lines[0].length <= 2 * 3 + 3
 
 
-def test_a_line_that_nobody_asks_for_ends_and_begins_anew_when_somebody_does(no_slack):
+def test_a_line_that_is_not_asked_for_ends_and_begins_anew_when_it_is(no_slack):
     here = section(CPU)
     seat = here.enter("a", ONE_GPU)
     here.move(seat, key(1))
@@ -93,7 +93,7 @@ def test_a_line_that_nobody_asks_for_ends_and_begins_anew_when_somebody_does(no_
     assert here.best(0) == ((0, 19 * 126, 0), "a")
 
 
-def test_a_shape_registered_later_is_looked_at_for_everybody():
+def test_a_shape_registered_later_is_looked_at_for_all_jobs():
     shapes = Shapes([ONE])
     here = Section(SectionTag(Site("H100", 3), ""), shapes, Fragmentation())
     here.move(here.enter("a", ONE_GPU), key(1))

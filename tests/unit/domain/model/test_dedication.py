@@ -41,7 +41,7 @@ def test_whose_a_node_is(written, labels, owner):
         (("bcme", "inference"), [COMMON]),
     ],
 )
-def test_a_policy_uses_its_own_then_its_tenants_then_what_is_anybodys(party, open_to):
+def test_a_policy_uses_its_own_then_its_tenants_then_what_is_open_to_all(party, open_to):
     document = pool(dedicated=(RACK, SITE))
     assert list(reach_in(document, party)) == open_to
     assert [owner for owner in reach(*party) if owner in ("acme/inference", "acme", COMMON)] == open_to

@@ -7,7 +7,7 @@ import pytest
 from headrace.domain.model.derived import NOTHING, nothing
 
 
-def test_the_empty_table_is_everybodys_and_cannot_be_written_in():
+def test_the_empty_table_is_shared_and_cannot_be_written_in():
     assert (NOTHING, NOTHING.pop("a", None), nothing() is NOTHING) == ({}, None, True)
     for write in (NOTHING.update, NOTHING.setdefault, NOTHING.__ior__, NOTHING.__setitem__):
         with pytest.raises(TypeError, match="everybody's"):

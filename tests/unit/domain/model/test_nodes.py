@@ -17,7 +17,7 @@ from headrace.domain.model.nodes import NodeState
         pytest.param(5, 9, 0, id="more is kept than is free yet: nothing is open, and not less"),
     ],
 )
-def test_the_units_of_a_device_that_anybody_may_be_granted(free, nominated, units):  # R27
+def test_the_units_of_a_device_that_any_job_may_be_granted(free, nominated, units):  # R27
     assert DeviceState("gpu0", "H100", 80, free, nominated).open == units
 
 

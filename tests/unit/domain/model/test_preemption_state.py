@@ -39,7 +39,7 @@ def test_a_proposal_is_its_victims_and_where_the_preemptor_would_go():  # R26
     )
 
 
-def test_an_ordered_preemption_is_kept_and_not_settled_and_nobody_has_left():  # R27
+def test_an_ordered_preemption_is_kept_and_not_settled_before_a_victim_has_left():  # R27
     site, victim, job = filled()
     site.order(job, (victim,), place("n1", 0))
     taken = job.nomination
@@ -50,6 +50,6 @@ def test_an_ordered_preemption_is_kept_and_not_settled_and_nobody_has_left():  #
     assert taken.ordered_at == site.now
 
 
-def test_two_takings_that_say_the_same_are_two():
+def test_two_preemptions_that_say_the_same_are_two():
     _, _, job = filled()
     assert Search("p@7", job, "hall", "reclaim", 7, 0) != Search("p@7", job, "hall", "reclaim", 7, 0)

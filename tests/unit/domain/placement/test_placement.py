@@ -93,7 +93,7 @@ def test_how_many_replicas_a_pool_could_hold_if_it_were_empty(nodes, asked, coun
     assert replicas_if_empty(supply, asked, DEV) == count
 
 
-def test_what_runs_on_a_node_and_whether_it_is_healthy_is_no_matter_to_what_it_could_hold():  # R6, R13
+def test_what_runs_on_a_node_and_whether_it_is_healthy_does_not_change_what_it_could_hold():  # R6, R13
     site = Site()
     site.node(count=2)
     site.run("a", place("n1", 0))
@@ -127,7 +127,7 @@ def test_fractions_are_packed_on_the_fullest_device_so_that_whole_ones_stay_free
     assert found(site, "dev/two") is None
 
 
-def test_two_halves_on_two_devices_are_no_place_for_a_whole_one():  # V17
+def test_two_halves_on_two_devices_are_not_a_place_for_a_whole_one():  # V17
     site = Site()
     site.node("n1", 2)
     for name, number in {"a": 0, "b": 1}.items():
@@ -162,7 +162,7 @@ def test_a_gang_goes_as_a_whole_or_not_at_all():  # R2, V22
     assert found(site, "dev/gang") is None
 
 
-def test_a_gang_that_is_tried_disturbs_nobody_who_watches_the_accounts():
+def test_a_gang_that_is_tried_disturbs_no_watcher_of_the_accounts():
     site = Site(policy("dev", reservation=gpus(1)))
     site.node("n1", 1)
     assert found(site, "dev/gang") is None
@@ -200,7 +200,7 @@ def test_an_index_that_says_what_the_devices_do_not_is_a_fault_and_no_answer(mon
     st.sampled_from([shape(1), shape(2), shape(0, HALF), shape(0, 4 * SEVENTH), shape(1, cpu=9)]),
     st.integers(1, 4),
 )
-def test_a_gang_is_placed_exactly_if_the_nodes_can_hold_so_many(taken, asked, replicas):
+def test_a_gang_is_placed_exactly_if_the_nodes_can_hold_all_replicas(taken, asked, replicas):
     site = Site()
     for number, devices in enumerate(taken):
         name = f"n{number}"

@@ -34,7 +34,7 @@ def places(hall, job, gone):
     return trial.places()
 
 
-def test_nothing_fits_while_nobody_has_left_and_sums_alone_do_not_do():
+def test_nothing_fits_before_a_victim_has_left_and_sums_alone_do_not_do():
     hall, (first, _, third, _), job = full()
     assert places(hall, job, []) is None
     assert places(hall, job, [first, third]) is None
@@ -117,7 +117,7 @@ def test_a_tenants_limit_is_made_room_under_by_its_own_jobs_only():
     assert tenant.lacks == gpus(2)
 
 
-def test_victims_that_are_overdue_are_used_by_nobody_and_yet_in_the_way():  # R6, R17, R28
+def test_victims_that_are_overdue_are_unused_and_yet_in_the_way():  # R6, R17, R28
     hall, (first, second, third, _), job = full(capacity=gpus(8))
     ordered = hall.order(hall.admit("owner", "other"), [first, second], ("n1", 0, 4))
     hall.say("preemption", f.LeaseOverdueV1(job=first.key, attempt=1, rank=0, node="n1"))
@@ -225,7 +225,7 @@ def test_victims_leave_until_it_suffices_and_no_longer():
     assert (in_sum.leave_until_enough(standing(victims[:1])), in_sum.suffices) == (1, False)
 
 
-def test_whoever_leaves_in_turn_leaves_as_much_as_one_by_one_and_it_is_said_when_there_may_be_more_room():
+def test_jobs_that_leave_in_turn_free_as_much_as_one_by_one_and_it_is_said_when_there_may_be_more_room():
     hall, (first, second, third, fourth), job = full(size=4, capacity=gpus(7))
     order = [third, first, fourth, second]
     trial, said = clearing(hall, job), []

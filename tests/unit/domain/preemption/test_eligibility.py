@@ -46,7 +46,7 @@ def test_what_may_run_inside_its_reservation_only_takes_nothing_by_any_cause_onc
     assert e.causes(hall.state, firm, hall.pool) == ((e.PRIORITY,) if preemptible else ())
 
 
-def test_somebody_lends_only_while_another_policy_is_above_its_reservation():
+def test_a_policy_lends_only_while_another_policy_is_above_its_reservation():
     hall, victims, owner = lending()
     assert e.anybody_above(hall.state, owner.policy, hall.pool)
     assert not e.anybody_above(hall.state, victims[0].policy, hall.pool)
@@ -111,7 +111,7 @@ def test_a_non_preemptible_job_can_never_yield_nor_one_that_is_leaving():
     assert [e.can_yield(job, "hall") for job in (victim, leaving, firm)] == [True, False, False]
 
 
-def test_nobody_is_told_to_stop_on_a_node_that_is_away_where_nobody_would_hear_it():
+def test_no_job_is_told_to_stop_on_a_node_that_is_away():
     hall = Hall(nodes=2, devices=2)
     hall.policy("lender", size=1)
     hall.policy("owner", reservation=4, size=1)

@@ -30,7 +30,7 @@ def test_each_is_taken_while_its_side_is_above_and_the_last_may_bring_it_below()
     assert taken.is_allowed()
 
 
-def test_no_order_helps_where_nobody_may_come_last():
+def test_no_order_helps_where_no_job_may_come_last():
     one, other, third = lenders(1, 1, 1, reservation=2)
     taken = Taken(RECLAIM)
     assert [taken.admits(one), taken.admits(other)] == [True, False]
@@ -45,7 +45,7 @@ def test_the_order_of_asking_does_not_matter_because_the_largest_may_be_last():
     assert [taken.admits(large), taken.admits(small)] == [True, True]
 
 
-def test_by_priority_nobody_is_taken_who_could_reclaim_afterwards():
+def test_by_priority_no_victim_is_taken_that_could_reclaim_afterwards():
     small, large = lenders(1, 3, reservation=2, preempt_lower_priority=True)
     assert [Taken(PRIORITY).admits(small), Taken(PRIORITY).admits(large)] == [True, True]
     assert not Taken(PRIORITY, [small, large]).is_allowed()

@@ -49,7 +49,7 @@ def test_the_order_is_priority_then_loss_then_the_newest_grant():
     assert (nobody.all(), nobody.protected(), nobody.more()) == ([], (0, None), False)
 
 
-def test_nobody_is_drawn_before_somebody_looks_so_far():
+def test_no_job_is_drawn_before_a_reader_looks_that_far():
     hall, (_, old, new, cheap), asking = mixed()
     found = yielders(hall, asking)
     assert (found.drawn, len(found.kinds)) == ([], 0)
@@ -94,7 +94,7 @@ def test_protected_ones_are_counted_and_the_first_moment_is_known():
     assert (found.all(), found.protected(), found.of(victim)) == ([], (4, hall.now + 60 * SECOND), None)
 
 
-def test_nobody_is_told_to_stop_on_a_node_that_is_away_where_nobody_would_hear_it():
+def test_no_job_is_told_to_stop_on_a_node_that_is_away():
     hall = Hall(nodes=2, devices=2)
     hall.policy("lender", size=1)
     hall.policy("owner", reservation=4, size=1)

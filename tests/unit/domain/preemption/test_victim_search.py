@@ -57,7 +57,7 @@ def test_where_one_leaves_several_nodes_a_gang_takes_the_fewest():
     assert names(victim_search.best_choice(there, yielders)) == ["w"]
 
 
-def test_a_gang_uses_what_is_free_before_anybody_yields():
+def test_a_gang_uses_what_is_free_before_a_job_yields():
     hall, job = lent(*QUARTERS[:4], nodes=2, replicas=2)
     there, yielders = ground(hall, job)
     found = victim_search.best_choice(there, yielders)

@@ -16,7 +16,7 @@ def state():
     return State(groups={("acme", "dev"): GovernanceObject(DEV, 1)})
 
 
-def test_members_and_service_accounts_are_in_a_group_and_nobody_is_in_none(state):
+def test_members_and_service_accounts_are_in_a_group_and_others_are_not(state):
     assert [is_member(state, "acme", "dev", user, 0) for user in ("alice", "ci", "eve")] == [True, True, False]
     assert not is_member(state, "acme", "none", "alice", 0)
     assert not is_member(state, "rival", "dev", "alice", 0)

@@ -64,7 +64,7 @@ def test_a_request_that_equals_the_limit_passes_and_one_more_does_not():
     assert judge(hall, policy, gpus(5), beyond=True) is None
 
 
-def test_nobody_is_beyond_the_tenants_limit():
+def test_no_policy_is_beyond_the_tenants_limit():
     hall = Hall()
     policy = hall.policy("p")
     tenant = Tenant(name="acme", shares=(Share(pool="hall", limit=gpus(3)),))

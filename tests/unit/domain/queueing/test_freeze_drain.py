@@ -50,14 +50,14 @@ def test_a_queue_is_closed_with_its_policy_profile_group_or_tenant(site, kind, t
     assert [queue for queue, by in found.items() if by is closing] == closed
 
 
-def test_a_pool_is_closed_by_itself_for_everybody(site):
+def test_a_pool_is_closed_by_itself_for_all(site):
     job = site.admit("a")
     closing = close(site, "pool", "attic", tenant="")
     assert (pool_closing(site.state, "attic"), pool_closing(site.state, "hall")) == (closing, None)
     assert (is_closed(site.state, job, "attic"), is_closed(site.state, job, "hall")) == (True, False)
 
 
-def test_with_nothing_closed_nobody_is(site):
+def test_with_nothing_closed_no_job_is(site):
     assert not is_closed(site.state, site.admit("a"), "hall")
 
 
@@ -95,7 +95,7 @@ def test_who_is_under_it_holds_or_waits(site):
     assert (holding_under(state, hall), waiting_under(state, hall)) == ([runs, other], [])
 
 
-def test_who_waits_under_it_is_named_as_it_was_submitted_whoever_came_back_last(site):
+def test_who_waits_under_it_is_named_as_it_was_submitted_regardless_of_returns(site):
     first, second = site.run("a", place("n1", 0)), site.admit("b", queue="dev/two")
     third = site.admit("c")
     site.stop(first)

@@ -120,7 +120,7 @@ def test_windows_follow_the_calendar_of_their_zone():
     assert look(site) == (False, False, ())
 
 
-def test_the_gate_of_a_policy_that_is_gone_is_nobodys():
+def test_the_gate_of_a_policy_that_is_gone_has_no_owner():
     site = site_with(windows=(MORNING,))
     site.say(f.PolicyDeletedV1(author="a.b", tenant="default", name="dev"))
     state_gate(site, shut=True)

@@ -45,7 +45,7 @@ def test_all_of_a_better_group_and_the_earlier_of_its_own_go_before_it():
     assert before(hall, job) == [["a", "b"], ["x", "y"]]
 
 
-def test_those_that_their_own_limit_keeps_out_are_before_nobody_but_their_own_policys():  # R16
+def test_those_that_their_own_limit_keeps_out_are_only_before_jobs_of_their_own_policy():  # R16
     hall = Hall(devices=2)
     hall.policy("p", limit=1, priority=5)
     hall.policy("q")
@@ -68,7 +68,7 @@ def test_a_queue_that_does_not_borrow_is_closed_beyond_its_reservation():  # R12
     assert GroupRanks(hall.state, hall.pool).of(hall.state.pending.group_for(job)) is None
 
 
-def test_those_outside_their_window_are_before_nobody():  # R33
+def test_those_outside_their_window_are_before_no_other():  # R33
     hall = Hall(devices=1)
     hall.policy("p", priority=5)
     hall.policy("q")

@@ -194,7 +194,7 @@ def test_the_dominant_share_of_what_is_borrowed(written, share):
     assert dominant_share(site.state, site.state.policies["default", "dev"]) == share
 
 
-def test_the_key_of_which_most_is_borrowed_dominates():
+def test_the_most_borrowed_key_dominates():
     site = Site(policy("dev"), pools=(pool(capacity={CPU: 8 * CPU_UNITS, JOB: 100}),))
     site.node(count=8)
     site.run("a", place("n1", 0, **{CPU: 4 * CPU_UNITS}), request=gpus(1, **{CPU: 4 * CPU_UNITS}))

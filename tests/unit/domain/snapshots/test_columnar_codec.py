@@ -116,7 +116,7 @@ def test_an_object_is_written_once_and_pointed_at_from_everywhere():
     assert writer.kinds == [Scope]
 
 
-def test_what_nobody_declared_is_refused():
+def test_what_is_not_declared_is_refused():
     with pytest.raises(state_schema.UnknownSort, match="complex stands in the state"):
         c.ColumnWriter().column([1j])
 

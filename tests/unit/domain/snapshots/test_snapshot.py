@@ -141,7 +141,7 @@ def test_a_field_that_has_to_be_there_is_missed_by_name():
         pytest.param(sealed([[], [1, 5], []]), "it holds no state", id="no state"),
     ],
 )
-def test_what_is_no_snapshot_is_refused_with_the_reason(data, why):
+def test_what_is_not_a_snapshot_is_refused_with_the_reason(data, why):
     with pytest.raises(SnapshotError, match=why):
         load(data)
 
@@ -157,7 +157,7 @@ def test_one_flipped_bit_or_a_missing_end_is_always_noticed():  # Q4
             load(data[:at])
 
 
-def test_what_nobody_declared_is_refused_by_name():
+def test_what_is_not_declared_is_refused_by_name():
     state = site().state
     state.tenants["x"] = object()
     with pytest.raises(state_schema.UnknownSort, match=r"builtins\.object stands in the state"):

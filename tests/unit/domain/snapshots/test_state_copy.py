@@ -43,6 +43,6 @@ def test_objects_in_any_container_are_copied():
     assert twin.jobs[job.key] is not job
 
 
-def test_what_nobody_declared_is_refused():
+def test_what_is_not_declared_is_refused():
     with pytest.raises(UnknownSort, match="complex"):
         Copier().copy(Scope("policy", 1j))

@@ -21,7 +21,7 @@ def below_level_2():
     return hall
 
 
-def test_the_next_number_is_one_that_nobody_has_or_had():
+def test_the_next_number_is_one_that_no_user_has_or_had():
     state = State()
     assert next_number(state) == FIRST
     state.accounts = {("acme", "ann"): FIRST, ("acme", "bob"): FIRST + 3}

@@ -72,7 +72,7 @@ def test_known_capacity_counts_what_a_bursting_pool_may_create(written, nodes, k
     assert hall.usable[GPU] == nodes * 2 * GPU_UNITS
 
 
-def test_of_what_nobody_says_how_much_a_created_node_brings_nothing_bounds_a_job():
+def test_where_the_amount_of_a_created_node_is_unknown_nothing_bounds_a_job():
     said = d.Burst(provider="ec2", max_nodes=2, node=d.BurstNode(gpus=4, gpu_model="A100", cpus=32, memory=64 * GIB))
     halls = [Site(pools=(pool(burst=burst),)).state.pools["hall"] for burst in (BURST, said)]
     assert [[capacity_of(hall, key) for key in (CPU, MEMORY)] for hall in halls] == [

@@ -20,7 +20,7 @@ def rejected(hall, key):
     hall.say("admission", f.JobRejectedV1(job=key, policy="p", profile="any", reason="NOT_ALLOWED", message="no"))
 
 
-def test_an_id_is_found_whoever_asks_first_before_or_after_the_job_came():
+def test_an_id_is_found_in_any_order_before_or_after_the_job_came():
     hall = Hall()
     hall.policy("p")
     before = hall.admit("p", "early")

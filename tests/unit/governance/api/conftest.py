@@ -14,7 +14,7 @@ NOW = 1_700_000_000_000_000
 ROOT = Caller(Role.PROVIDER_ADMIN, "default", "root")
 
 
-class Office(SimpleNamespace):
+class Backend(SimpleNamespace):
     """What the services of the API find there; what was signed and destroyed is written down."""
 
     def __init__(self, site) -> None:
@@ -39,11 +39,11 @@ class Office(SimpleNamespace):
 
 
 @pytest.fixture
-def office(site) -> Office:
-    return Office(site)
+def backend(site) -> Backend:
+    return Backend(site)
 
 
 @pytest.fixture
-def call(office):
+def call(backend):
     """The call of a method as somebody; the provider's administrator where nobody is named."""
-    return lambda method, caller=ROOT: CallContext(caller, method, 5.0, office)
+    return lambda method, caller=ROOT: CallContext(caller, method, 5.0, backend)

@@ -60,7 +60,7 @@ def test_a_filter_says_which_pass(text, expected):
         ("(" * (DEPTH_MAX + 2), f"deeper than {DEPTH_MAX} levels"),
     ],
 )
-def test_what_is_no_filter_is_refused_with_the_way_out(text, message):
+def test_what_is_not_a_filter_is_refused_with_the_way_out(text, message):
     with pytest.raises(ApiError) as refused:
         parse(text, FIELDS)
     assert message in refused.value.message

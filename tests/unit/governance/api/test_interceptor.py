@@ -65,14 +65,14 @@ class Verifier:
         return self.answer
 
 
-class Office(SimpleNamespace):
+class Backend(SimpleNamespace):
     async def reach(self, sequence, within):
         self.reached.append((sequence, within))
 
 
-def office():
+def backend():
     state = SimpleNamespace(sequence=7, has_tenant={"default", "acme"}.__contains__)
-    return Office(state=state, job_index=SimpleNamespace(tenants={"gone": None}), reached=[])
+    return Backend(state=state, job_index=SimpleNamespace(tenants={"gone": None}), reached=[])
 
 
 async def through(method, request, context, caller=ALICE, serve=None, at=None, owner=None):
@@ -81,7 +81,7 @@ async def through(method, request, context, caller=ALICE, serve=None, at=None, o
     async def answer(_request, call):
         return call
 
-    door = AuthInterceptor(at or office(), Verifier(caller), owner=owner)
+    door = AuthInterceptor(at or backend(), Verifier(caller), owner=owner)
     return await door.unary(method, serve or answer)(request, context)
 
 
@@ -117,20 +117,20 @@ async def test_the_owners_login_counts_at_the_local_socket_only_and_a_token_ever
 
 
 @pytest.mark.parametrize("metadata", [(), (("authorization", "good"),), (("authorization", "Bearer bad"),), (GOOD, GOOD)])
-async def test_without_one_good_token_nobody_comes_through(metadata):
+async def test_without_a_good_token_no_caller_comes_through(metadata):
     context = Context(*metadata)
     assert await through("ListJobs", jobs_pb2.ListJobsRequest(parent="tenants/acme"), context) is None
     assert context.ended[0] is StatusCode.UNAUTHENTICATED
 
 
-async def test_a_method_that_is_not_in_the_table_is_nobodys_whoever_asks():
+async def test_a_method_that_is_not_in_the_table_is_refused_to_every_role():
     context = Context(GOOD)
     admin = Caller(Role.PROVIDER_ADMIN, "default", "root")
     assert await through("OpenEveryDoor", jobs_pb2.ListJobsRequest(parent="tenants/acme"), context, admin) is None
     assert context.ended[0] is StatusCode.PERMISSION_DENIED
 
 
-async def test_bytes_that_are_no_request_are_told_so_once_it_is_known_who_sent_them():
+async def test_bytes_that_are_not_a_request_are_told_so_once_it_is_known_who_sent_them():
     context = Context(GOOD)
     await through("GetTenant", None, context)
     assert context.ended == (StatusCode.INVALID_ARGUMENT, "GetTenant: the request cannot be decoded")
@@ -151,7 +151,7 @@ async def test_another_tenants_things_are_refused_before_the_service_hears_of_it
     assert context.trailing[0][0] == DETAILS
 
 
-async def test_a_defect_tells_nobody_more_than_that_it_is_one():
+async def test_a_defect_tells_only_that_it_is_one():
     async def serve(*_):
         raise KeyError("secret")
 
@@ -161,7 +161,7 @@ async def test_a_defect_tells_nobody_more_than_that_it_is_one():
 
 
 async def test_a_read_waits_for_the_record_it_asks_for():
-    at = office()
+    at = backend()
     await through("GetPool", pools_pb2.GetPoolRequest(name="pools/a", min_sequence="9"), Context(GOOD, left=None), at=at)
     assert at.reached == [(9, 60.0)]
 
@@ -173,7 +173,7 @@ async def test_a_stream_ends_when_its_reader_is_thrown_out():
         yield "one"
         yield "two"
 
-    served = AuthInterceptor(office(), verifier).stream("WatchJobs", serve)
+    served = AuthInterceptor(backend(), verifier).stream("WatchJobs", serve)
     context, heard = Context(GOOD), []
     async for said in served(jobs_pb2.WatchJobsRequest(parent="tenants/acme"), context):
         heard.append(said)
@@ -199,7 +199,7 @@ def test_every_method_has_a_row_in_the_table_and_a_service_behind_it():
 
 
 async def test_every_method_is_behind_the_door_but_for_what_is_open_and_what_is_unknown_is_nothing():
-    methods = Methods(AuthInterceptor(office(), Verifier(Unauthenticated("no"))))
+    methods = Methods(AuthInterceptor(backend(), Verifier(Unauthenticated("no"))))
     behind = set()
     for method in protocol.methods():
         context = Context(GOOD)
@@ -246,7 +246,7 @@ async def test_a_list_of_a_tenant_that_is_not_there_is_not_found_by_the_provider
 
 async def test_calls_that_wait_for_a_sequence_count_and_one_caller_leaves_room_for_others_of_its_tenant(monkeypatch):
     monkeypatch.setattr("headrace.governance.api.interceptor.CALLS_OF_A_CALLER", 1)
-    gate, at = asyncio.Event(), office()
+    gate, at = asyncio.Event(), backend()
 
     async def reach(_sequence, _within):
         await gate.wait()
@@ -285,7 +285,7 @@ async def test_one_tenant_does_not_take_all_the_calls_that_there_may_be(monkeypa
         return call.caller.handle
 
     verifier = Verifier()
-    serve = AuthInterceptor(office(), verifier).unary("ListJobs", slow)
+    serve = AuthInterceptor(backend(), verifier).unary("ListJobs", slow)
     request = jobs_pb2.ListJobsRequest(parent="tenants/acme")
     first = asyncio.create_task(serve(request, Context(GOOD)))
     await asyncio.sleep(0)

@@ -50,7 +50,7 @@ async def test_a_code_expires(logins, clock) -> None:
 
 
 @pytest.mark.parametrize("token", ["a", "a.b", "a.b.c d", "a.b.c\n", "a." + "b" * 8_192 + ".c"])
-async def test_what_is_no_token_is_not_kept(logins, token) -> None:
+async def test_what_is_not_a_token_is_not_kept(logins, token) -> None:
     with pytest.raises(ApiError, match="token: it is malformed"):
         await logins.create_login_code(kept(token), None)
 

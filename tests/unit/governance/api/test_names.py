@@ -29,7 +29,7 @@ def test_a_job_is_named_by_its_id_or_with_its_user():
 
 
 @pytest.mark.parametrize("name", [f"jobs/{ID}", "tenants/acme/jobs/x", f"tenants/acme/jobs/A.{ID}", f"tenants/a.b/jobs/{ID}"])
-def test_what_is_no_job_is_refused(name):
+def test_what_is_not_a_job_is_refused(name):
     with pytest.raises(ApiError, match="is not a job"):
         names.job_of(name)
 

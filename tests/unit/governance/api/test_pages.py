@@ -44,7 +44,7 @@ async def test_files_whose_names_change_with_their_content_are_cached_for_ever()
 
 
 @pytest.mark.parametrize("name", ["nothing.js", "../__init__.py", "index.html.gz", "%00"])
-async def test_what_is_no_file_of_the_page_is_not_found(name) -> None:
+async def test_what_is_not_a_file_of_the_page_is_not_found(name) -> None:
     with pytest.raises(ConnectionAbortedError, match="the page has no file") as refused:
         await get_page(pb.GetPageRequest(file=name), Context())
     assert refused.value.args[0] is StatusCode.NOT_FOUND

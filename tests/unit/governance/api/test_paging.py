@@ -22,7 +22,7 @@ def test_the_size_has_a_default_and_a_ceiling():
 
 
 @pytest.mark.parametrize("token", ["x", "!!!", "é", "W10", "eyJhIjoxfQ", "A" * 5_000])
-def test_a_token_that_is_none_is_refused(token):
+def test_an_invalid_token_is_refused(token):
     with pytest.raises(ApiError, match="page_token: this is not a page token"):
         page_of(1, token, "x")
 

@@ -59,7 +59,7 @@ async def test_one_tenant_has_one_slot_and_leaves_the_other_to_others():
     assert scene.shown() == [("a1", 0), ("a2", 1), ("a3", 2)]
 
 
-async def test_the_provider_comes_first_then_each_tenants_first_question_before_anybodys_second():
+async def test_the_provider_comes_first_then_each_tenants_first_question_before_any_second_one():
     scene = Scene(Slots(2))
     for name, account in (("a1", "acme"), ("b1", "other"), ("a2", "acme"), ("a3", "acme"), ("b2", "other"), ("c1", "third")):
         await scene.ask(name, account)

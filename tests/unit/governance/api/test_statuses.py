@@ -30,12 +30,12 @@ from headrace.service.answering import Refused
         (LogFull("no"), StatusCode.RESOURCE_EXHAUSTED, "TOO_FAST"),
     ],
 )
-def test_every_answer_that_is_no_has_its_status(error, code, reason):
+def test_every_refusal_has_its_status(error, code, reason):
     fault = of_error(error)
     assert (fault.code, fault.reason) == (code, reason)
 
 
-def test_a_defect_is_no_answer():
+def test_a_defect_is_not_an_answer():
     assert of_error(KeyError("x")) is None
 
 

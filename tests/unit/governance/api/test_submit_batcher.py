@@ -55,7 +55,7 @@ async def test_who_comes_while_a_message_is_stored_shares_the_next():
     assert log.stored == [(SUBJECT, [first]), (SUBJECT, rest)]
 
 
-async def test_who_comes_alone_waits_for_nobody_and_other_subjects_go_their_own_way():
+async def test_a_single_submission_waits_for_no_other_and_other_subjects_go_their_own_way():
     log, gathering = Log(), SubmitBatcher()
     log.go.set()
     alone, other = submissions(), submissions()
@@ -81,7 +81,7 @@ async def test_what_is_refused_is_told_at_once_to_all_who_wait_for_it_and_the_ne
     assert len(log.stored) == 1
 
 
-async def test_while_the_bus_is_away_it_is_tried_again_for_whoever_still_waits():
+async def test_while_the_bus_is_away_it_is_tried_again_for_callers_that_still_wait():
     log, gathering = Log(), SubmitBatcher()
     log.go.set()
     log.trouble = LogUnavailable("nobody listens")
@@ -96,7 +96,7 @@ async def test_while_the_bus_is_away_it_is_tried_again_for_whoever_still_waits()
     assert [ids for _, ids in log.stored][-1] == [hasty[0].id]
 
 
-async def test_a_bus_that_stays_away_is_told_once_nobody_has_time_left():
+async def test_a_bus_that_stays_away_is_told_once_all_have_run_out_of_time():
     log, gathering = Log(), SubmitBatcher()
     log.go.set()
     log.trouble = LogUnavailable("nobody listens")
@@ -109,7 +109,7 @@ async def test_a_bus_that_stays_away_is_told_once_nobody_has_time_left():
     assert log.tries <= tries + 2
 
 
-async def test_who_gives_up_waiting_harms_nobody():
+async def test_giving_up_a_wait_harms_no_other():
     log, gathering = Log(), SubmitBatcher()
     gone = asyncio.create_task(gathering.store(log, SUBJECT, submissions(), LONG))
     await asyncio.sleep(0)

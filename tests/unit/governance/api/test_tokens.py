@@ -34,22 +34,22 @@ async def names(call, parent="", caller=None, **more):
     return [one.name for one in (await tokens.list_tokens(asked, call("ListTokens", *([caller] if caller else [])))).tokens]
 
 
-async def test_a_token_is_told_once_and_listed_without_what_its_bearer_shows(make, call, office):
+async def test_a_token_is_told_once_and_listed_without_what_its_bearer_shows(make, call, backend):
     made = await make("user", "ann", "tenants/default", lifetime="90d", reason="a laptop", caller=LEA)
     assert (made.bearer, made.author, made.expire_time.seconds) == (
         "the.signed.token",
         "default.lea",
         (NOW + 90 * DAY) // 1_000_000,
     )
-    assert made.name == f"tenants/default/tokens/{office.signed[0].id}"
+    assert made.name == f"tenants/default/tokens/{backend.signed[0].id}"
     found = await tokens.get_token(pb.GetTokenRequest(name=made.name), call("GetToken", LEA))
     assert (found.name, found.role, found.handle, found.bearer) == (made.name, "user", "ann", "")
     assert await names(call, "tenants/default", LEA) == [made.name]
 
 
-async def test_who_only_tries_is_given_none(make, call, office):
+async def test_who_only_tries_is_given_none(make, call, backend):
     made = await make("user", "ann", "tenants/default", validate_only=True)
-    assert (made.bearer, office.signed, await names(call)) == ("", [], [])
+    assert (made.bearer, backend.signed, await names(call)) == ("", [], [])
     with pytest.raises(Refused, match="there is no user default/stranger"):
         await make("user", "stranger", "tenants/default", validate_only=True)
 

@@ -51,8 +51,8 @@ def player(answer, before="pass") -> WhatIfService:
 
 def call(role=Role.PROVIDER_ADMIN, within=30.0) -> CallContext:
     known = {"state": State(), "clock": lambda: 7 * SECOND, "environment": os.environ}
-    office = ApiContext(*(known.get(field) for field in ApiContext._fields))
-    return CallContext(Caller(role, "acme", "boss"), "WhatIf", within, office)
+    backend = ApiContext(*(known.get(field) for field in ApiContext._fields))
+    return CallContext(Caller(role, "acme", "boss"), "WhatIf", within, backend)
 
 
 async def until(holds) -> None:

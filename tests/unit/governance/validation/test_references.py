@@ -98,7 +98,7 @@ def test_a_dedication_that_picks_no_node_is_told(site, rack, warned):  # R21
     assert (told in site.plan(text).warnings) is warned
 
 
-def test_a_tenants_own_profile_is_none_of_another_tenants(site):
+def test_a_tenants_own_profile_is_not_another_tenants(site):
     site.write(
         """
         tenants: [{name: acme}]

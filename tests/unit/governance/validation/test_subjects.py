@@ -16,13 +16,13 @@ def raised(installation):
 
 def test_a_subject_that_is_another_users_is_refused_and_only_the_provider_is_told_whose_it_is(installation):
     raised(installation).write(ANN)
-    elsewhere, here = (f"users: [{{tenant: {tenant}, handle: eve, subject: corp|1}}]" for tenant in ("other", "acme"))
+    another_place, here = (f"users: [{{tenant: {tenant}, handle: eve, subject: corp|1}}]" for tenant in ("other", "acme"))
     way_out = "one subject is one person here: take it out there first"
     ours = f"users[0].subject: it is the subject of user acme/ann; {way_out}"
     hidden = f"users[0].subject: it is the subject of a user in another tenant; ask the provider; {way_out}"
 
-    assert installation.plan(elsewhere, vouches=True).errors == (ours,)
-    assert installation.plan(elsewhere, vouches=False).errors == (hidden,)
+    assert installation.plan(another_place, vouches=True).errors == (ours,)
+    assert installation.plan(another_place, vouches=False).errors == (hidden,)
     assert installation.plan(here, vouches=False).errors == (ours,)
 
 

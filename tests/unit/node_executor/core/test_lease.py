@@ -327,7 +327,7 @@ def test_a_job_that_takes_too_much_while_its_ladder_runs_was_preempted() -> None
     assert talk.hears(free(7))[-2:] == ended("exited", 6, 7, exit_code=137, stopping=True, message="it took too much")
 
 
-def test_where_nobody_saw_how_the_job_ended_it_is_lost() -> None:
+def test_where_the_end_of_the_job_was_not_seen_it_is_lost() -> None:
     talk = Conversation()
     talk.hears(started(0))
     talk.hears(v.Exited(s(5), LEASE, None, seen=s(9)))

@@ -86,14 +86,14 @@ def test_a_start_order_is_obeyed_once(make_order) -> None:
     assert one.step(answer(14, order)) == []
 
 
-def test_what_the_ledger_saw_start_and_nobody_knows_here_any_more_is_lost_and_not_started_anew(make_order) -> None:
+def test_what_the_ledger_saw_start_and_is_unknown_here_by_now_is_lost_and_not_started_anew(make_order) -> None:
     """R32: the machine lost its power, and its journal with it; the next attempt goes on from the newest checkpoint."""
     one, order = node(), make_order(started=True, devices=(DeviceShare(device="gone", units=126_000),))
     assert one.step(answer(10, order, at=4)) == [ended("lost", 4, message="it was started here, and is gone")]
     assert one.step(answer(11, order, at=5)) == []
 
 
-def test_what_the_ledger_saw_start_and_is_to_stop_is_lost_where_nobody_knows_it_any_more():
+def test_what_the_ledger_saw_start_and_is_to_stop_is_lost_where_it_is_unknown_by_now():
     """R32: it ran, and nobody can say that it never started."""
     one = node()
     assert one.step(answer(10, stops=(stop(started=True),), at=4)) == [
@@ -228,13 +228,13 @@ def test_two_halves_of_a_device_fit_and_come_back(make_order) -> None:
 
 
 @pytest.mark.parametrize("lease", ["../../etc/1/0", f"{JOB}/1", f"{JOB}/01/0", f"{JOB}/2/0"])
-def test_a_lease_id_that_is_none_or_another_one_is_ignored(make_order, lease) -> None:
+def test_a_lease_id_that_is_invalid_or_another_one_is_ignored(make_order, lease) -> None:
     import msgspec
 
     assert node().step(push(10, msgspec.structs.replace(make_order(), lease=lease))) == []
 
 
-def test_a_stop_for_something_that_is_no_lease_is_ignored() -> None:
+def test_a_stop_for_something_that_is_not_a_lease_is_ignored() -> None:
     assert node().step(push(10, stops=(stop("../../etc/1/0"),))) == []
 
 
@@ -306,7 +306,7 @@ def test_what_was_never_started_is_as_if_it_had_never_been_ordered(make_order) -
     assert one.step(answer(7, order)) == [v.Spawn(order), v.State(registered(0))]
 
 
-def test_a_device_that_is_gone_since_is_no_hindrance(make_order) -> None:
+def test_a_device_that_is_gone_since_is_not_a_hindrance(make_order) -> None:
     one = node(answered=False)
     gone = make_order(devices=(DeviceShare(device="gpu7", units=126_000),))
     one.adopt(gone, started=True, suspended=False, ladder=None, told_at=0)

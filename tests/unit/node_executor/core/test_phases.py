@@ -29,7 +29,7 @@ def test_nothing_lasts_longer_than_the_executor(lease) -> None:
     assert (no_later(lease, 90), no_later(lease, 30)) == (60, 30)
 
 
-def test_a_rung_tells_how_long_its_phase_took_and_without_a_ladder_there_is_none(lease) -> None:
+def test_a_rung_tells_how_long_its_phase_took_and_without_a_ladder_no_time_is_told(lease) -> None:
     out: list[v.Action] = []
     rung(lease, "term", 9, "left", out)
     assert out == []

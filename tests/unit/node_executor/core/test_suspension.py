@@ -38,7 +38,7 @@ def test_told_again_to_be_suspended_it_says_that_it_is() -> None:
     assert stands_still().is_stopped(20, SUSPEND) == [suspended(20, "")]
 
 
-def test_any_other_stop_kills_it_and_its_devices_are_not_looked_at_because_they_may_be_somebody_elses() -> None:
+def test_any_other_stop_kills_it_and_its_devices_are_not_looked_at_because_they_may_be_of_another_job() -> None:
     talk = stands_still()
     assert talk.is_stopped(20, CANCEL) == [v.Kill(LEASE)]
     assert talk.hears(exited(21, 137)) == [
@@ -130,7 +130,7 @@ def test_its_devices_may_be_used_by_another_and_until_then_it_does_not_go_on(ord
     assert machine.node.devices["gpu0"].free == 0
 
 
-def test_one_that_nobody_knows_here_is_not_started_anew(order) -> None:
+def test_one_that_is_unknown_here_is_not_started_anew(order) -> None:
     machine = Machine(order)
     stranger = msgspec.structs.replace(order, lease=f"{JOB}/7/0", attempt=7, started=True, suspended=True)
     lost = LeaseEndedV1(job=JOB, attempt=7, outcome="lost", message="it was suspended here, and is gone", exited_at=5, at=5)
@@ -141,7 +141,7 @@ def test_it_is_stopped_where_the_ledger_knows_nothing_of_it(order) -> None:
     assert Machine(order).answered(6) == [v.Kill(LEASE)]
 
 
-def test_who_is_told_to_stop_on_his_way_back_is_told_as_soon_as_he_is_there() -> None:
+def test_who_is_told_to_stop_while_being_resumed_is_told_as_soon_as_it_is_back() -> None:
     """R29: going on takes a while, because memory is put back onto the device."""
     talk = stands_still()
     out: list[v.Action] = []

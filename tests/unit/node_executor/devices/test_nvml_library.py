@@ -40,7 +40,7 @@ def test_without_a_gpu_or_a_driver_it_is_told(machine: Machine) -> None:
         Nvml()
 
 
-def test_who_holds_memory_is_listed_until_he_is_dead(nvml: Nvml, machine: Machine) -> None:
+def test_a_process_that_holds_memory_is_listed_until_it_is_dead(nvml: Nvml, machine: Machine) -> None:
     uuid = nvml.uuids[0]
     assert nvml.processes(uuid) == []
     machine.process(os.getpid(), 4_096, sm=70)
@@ -51,7 +51,7 @@ def test_who_holds_memory_is_listed_until_he_is_dead(nvml: Nvml, machine: Machin
     assert (nvml.processes(uuid), nvml.busy_processes(uuid, 0)) == ([], {})
 
 
-def test_how_busy_a_gpu_is_nobody_can_say_in_mig_mode(nvml: Nvml, machine: Machine) -> None:
+def test_the_load_of_a_gpu_in_mig_mode_is_unknown(nvml: Nvml, machine: Machine) -> None:
     machine.set("gpu_util", 80)
     machine.set("mem_util", 30)
     assert nvml.busy(nvml.uuids[0]) == (80, 30)

@@ -10,7 +10,7 @@ import pytest
 from headrace.node_executor.enforcement.bpf import DeviceRule, attach, node_of, program
 
 
-def test_a_node_is_known_by_its_numbers_and_what_is_none_is_none(tmp_path) -> None:
+def test_a_node_is_known_by_its_numbers_and_invalid_ones_are_ignored(tmp_path) -> None:
     assert (node_of("/dev/null"), node_of("/dev/nothing"), node_of(str(tmp_path))) == (DeviceRule(1, 3), None, None)
 
 

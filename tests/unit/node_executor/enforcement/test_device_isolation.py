@@ -113,14 +113,14 @@ def test_it_tells_what_it_cannot_start_and_how_it_is_used(program: str) -> None:
     assert as_nobody(program, "/dev/null").returncode == 125
 
 
-def test_the_first_that_proves_itself_is_taken_and_else_there_is_none(unified: str, as_a_job: Trial) -> None:
+def test_the_first_that_proves_itself_is_taken_and_else_none_is(unified: str, as_a_job: Trial) -> None:
     good = CgroupDeviceList(unified, as_a_job)
     assert strongest((CgroupDeviceList("/proc/nowhere"), good)) is good
     assert isinstance(strongest((CgroupDeviceList("/proc/nowhere"),)), NoDeviceNodeIsolation)
     assert NoDeviceNodeIsolation().build("job", ("/dev/null",), "/some/group") == IsolatedLaunch()
 
 
-def test_the_nodes_of_fabrics_that_are_here_are_everybodys(tmp_path) -> None:
+def test_the_nodes_of_fabrics_that_are_here_are_for_all_jobs(tmp_path) -> None:
     for name in ("uverbs1", "uverbs0"):
         (tmp_path / name).touch()
     assert common_nodes((f"{tmp_path}/uverbs*", f"{tmp_path}/none")) == (*USUAL, f"{tmp_path}/uverbs0", f"{tmp_path}/uverbs1")

@@ -147,7 +147,7 @@ def test_where_slices_cannot_be_made_a_lease_of_one_is_refused(make, devices: Nv
         make(devices).enter(case(SLICE))
 
 
-def test_a_device_is_free_when_nobody_of_the_lease_is_on_it(
+def test_a_device_is_free_when_no_process_of_the_lease_is_on_it(
     make, devices: NvmlDevices, case, machine: Machine, sleeper: int
 ) -> None:
     fences = make(devices)
@@ -162,7 +162,7 @@ def test_a_device_is_free_when_nobody_of_the_lease_is_on_it(
     assert [fences.leave(other.lease) for _ in range(2)] == ["", ""]
 
 
-def test_a_whole_gpu_is_free_when_nobody_at_all_is_on_it(
+def test_a_whole_gpu_is_free_when_no_process_at_all_is_on_it(
     make, devices: NvmlDevices, case, machine: Machine, sleeper: int
 ) -> None:
     fences = make(devices)
@@ -193,7 +193,7 @@ def test_a_lease_that_was_adopted_is_watched_and_taken_down(
     assert (fences.leave(LEASE), fake.asked) == ("", [("adopt", LEASE), ("open", LEASE)])
 
 
-def test_two_halves_side_by_side_who_overruns_is_told_of_and_his_neighbour_is_not(
+def test_two_halves_side_by_side_who_overruns_is_told_of_and_its_neighbour_is_not(
     make, devices: NvmlDevices, case, machine: Machine, cap_library: str, tmp_path: Path
 ) -> None:
     fences = make(devices, parts=(PreloadFence(devices, cap_library, str(tmp_path)),))
@@ -250,7 +250,7 @@ def test_a_lease_of_a_former_executor_on_a_device_that_is_gone_is_adopted_and_en
     assert fences.leave(LEASE) == ""
 
 
-def test_a_lease_that_is_over_is_forgotten_whoever_is_on_its_devices(
+def test_a_lease_that_is_over_is_forgotten_even_with_others_on_its_devices(
     make, devices: NvmlDevices, case, machine: Machine, sleeper: int, unified: str, as_a_job: Trial
 ) -> None:
     fences = make(devices, CgroupDeviceList(unified, as_a_job))

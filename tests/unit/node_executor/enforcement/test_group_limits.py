@@ -63,7 +63,7 @@ def test_a_job_in_its_cgroup_gets_its_part_and_no_more(newer: NvmlDevices, unifi
     os.rmdir(group)
 
 
-def test_whole_gpus_need_none_and_without_a_cgroup_there_is_none(newer: NvmlDevices, unified: str, case) -> None:
+def test_whole_gpus_need_none_and_without_a_cgroup_none_is_given(newer: NvmlDevices, unified: str, case) -> None:
     fence = GroupLimits(newer, unified)
     fence.enclose(case(WHOLE, group="/nowhere"))
     with pytest.raises(CannotEnclose, match="no cgroup"):

@@ -37,7 +37,7 @@ def test_it_proves_itself_with_a_daemon_of_its_own(fence: MpsFence, case, tmp_pa
     assert [name for name in os.listdir(tmp_path) if "probe" in name] == []
 
 
-def test_only_what_nobody_can_get_around_is_the_drivers(
+def test_only_what_no_job_can_get_around_is_the_drivers(
     devices: NvmlDevices, machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for gpu in (0, 1):

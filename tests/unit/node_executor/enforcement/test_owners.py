@@ -66,5 +66,5 @@ def test_its_cgroup_tells_whatever_its_environment_says(owners: Owners, unified:
     os.rmdir(group)
 
 
-def test_a_stranger_and_one_that_is_gone_are_nobodys(owners: Owners) -> None:
+def test_a_stranger_and_one_that_is_gone_have_no_owner(owners: Owners) -> None:
     assert [owners.of(pid) for pid in (1, os.getpid(), 2**22 + 5)] == ["", "", ""]

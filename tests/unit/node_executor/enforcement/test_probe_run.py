@@ -9,7 +9,7 @@ from tests.mock_nvml import Machine
 send, refused_beyond = Trial().send, Trial().refuses_beyond
 
 
-def test_its_answers_come_back_and_silence_is_no_answer(machine: Machine) -> None:
+def test_its_answers_come_back_and_silence_is_not_an_answer(machine: Machine) -> None:
     assert send(("open", "/dev/null", "/dev/nothing"), {}) == [1, 0]
     assert send(("take", "much"), {}) == []
     assert send(("open", "/dev/null"), {}, prefix=("/no/such/program",)) == []

@@ -67,9 +67,9 @@ def test_who_registers_is_believed_over_what_lies_there(paths, tmp_path) -> None
     watch = CheckpointWatch(paths, named=(str(tmp_path / "project"),))
     save(Path(paths.checkpoints) / "half-written", 9_000)
     (tmp_path / "project").mkdir()
-    elsewhere = save(tmp_path / "project" / "elsewhere.pt", 1_000)
-    register(paths, f'{{"uri": "{elsewhere}", "step": 40}}')
-    assert watch.look() == Checkpoint(elsewhere, 40, 1_000)
+    another_place = save(tmp_path / "project" / "elsewhere.pt", 1_000)
+    register(paths, f'{{"uri": "{another_place}", "step": 40}}')
+    assert watch.look() == Checkpoint(another_place, 40, 1_000)
     assert watch.complaint == ""
     assert not watch.quick
 

@@ -63,13 +63,13 @@ def test_only_what_is_asked_for_is_kept_and_only_for_whom_it_was(tmp_path) -> No
     assert kept.take(CHECKPOINTS, ME, MODE, str(tmp_path / "new"))
 
 
-def test_a_link_is_no_directory(tmp_path) -> None:
+def test_a_link_is_not_a_directory(tmp_path) -> None:
     kept = asked(tmp_path / "spare")
     (tmp_path / "link").symlink_to(made(tmp_path / "old", CHECKPOINTS))
     assert not kept.keep(CHECKPOINTS, str(tmp_path / "link"))
 
 
-def test_only_so_many_are_kept(tmp_path) -> None:
+def test_only_a_number_of_them_are_kept(tmp_path) -> None:
     kept = asked(tmp_path / "spare", most=2)
     assert [kept.keep(CHECKPOINTS, str(made(tmp_path / name, CHECKPOINTS))) for name in "abc"] == [True, True, False]
     assert (tmp_path / "c").is_dir()

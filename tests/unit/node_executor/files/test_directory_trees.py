@@ -73,16 +73,16 @@ def test_directories_of_any_depth_and_with_many_files_are_removed(tmp_path) -> N
 
 
 def test_removing_follows_no_link(tmp_path) -> None:
-    top, elsewhere = tmp_path / "top", tmp_path / "elsewhere"
+    top, another_place = tmp_path / "top", tmp_path / "elsewhere"
     (top / "a").mkdir(parents=True)
-    elsewhere.mkdir()
-    (elsewhere / "precious").touch()
-    (top / "a" / "link").symlink_to(elsewhere)
-    (tmp_path / "link").symlink_to(elsewhere)
+    another_place.mkdir()
+    (another_place / "precious").touch()
+    (top / "a" / "link").symlink_to(another_place)
+    (tmp_path / "link").symlink_to(another_place)
     remove(str(top))
     remove(str(tmp_path / "link"))
     remove(str(tmp_path / "nowhere"))
-    assert ((elsewhere / "precious").exists(), top.exists(), (tmp_path / "link").is_symlink()) == (True, False, True)
+    assert ((another_place / "precious").exists(), top.exists(), (tmp_path / "link").is_symlink()) == (True, False, True)
 
 
 def test_removing_stops_when_its_time_is_over(tmp_path) -> None:

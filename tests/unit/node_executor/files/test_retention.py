@@ -95,7 +95,7 @@ def test_a_share_is_equal_and_what_one_does_not_want_goes_to_the_others() -> Non
     assert shares({}, 400) == {}
 
 
-def test_whoever_wants_no_more_than_an_equal_share_gets_all_of_it() -> None:
+def test_a_borrower_that_wants_no_more_than_an_equal_share_gets_all_of_it() -> None:
     chance = random.Random(25)
     for _ in range(500):
         wanted = {str(number): chance.randrange(1_000) for number in range(chance.randrange(1, 9))}

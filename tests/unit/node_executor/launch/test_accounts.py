@@ -51,7 +51,7 @@ def test_who_was_given_devices_is_in_the_groups_that_they_take(monkeypatch, mode
     assert alice.with_devices(("/dev/kfd", "/dev/kfd", "/dev/dri/renderD128")) == alice._replace(groups=groups)
 
 
-def test_the_number_in_the_order_counts_and_is_refused_where_it_is_somebody_elses_here(root, tmp_path) -> None:
+def test_the_number_in_the_order_counts_and_is_refused_where_it_is_of_another_user_here(root, tmp_path) -> None:
     own = Accounts("own", AccountNumbers(str(tmp_path / "numbers.json")))
     alice = own.of(JOB, FIRST + 7)
     assert alice == UserAccount(FIRST + 7, FIRST + 7, "alice")
@@ -67,7 +67,7 @@ def test_the_number_in_the_order_counts_and_is_refused_where_it_is_somebody_else
     Accounts("self").claim(JOB, None)
 
 
-def test_who_is_nobody_else_runs_as_we_do() -> None:
+def test_the_executors_own_user_runs_as_it_does() -> None:
     assert (Accounts("self").of(JOB), Accounts("self").others) == (None, False)
 
 
@@ -85,7 +85,7 @@ def test_only_root_may_run_jobs_as_others(monkeypatch) -> None:
     assert chosen("auto", "/") == ("self", "")
 
 
-def test_left_to_itself_root_gives_everybody_his_own_where_that_works(tmp_path, root, monkeypatch) -> None:
+def test_left_to_itself_root_gives_each_user_an_own_account_where_that_works(tmp_path, root, monkeypatch) -> None:
     monkeypatch.setattr(module, "mapped", lambda: True)
     monkeypatch.setattr(module, "closed_to_others", lambda _: "")
     assert chosen("auto", str(tmp_path)) == ("own", "")

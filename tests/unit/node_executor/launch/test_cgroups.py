@@ -125,7 +125,7 @@ def test_who_was_killed_for_want_of_memory_is_counted_and_told(tmp_path) -> None
     assert killed_for_memory(LeaseGroup("", {}, modern=True), {"memory": 64}) == killed_for_memory(None, {}) == ""
 
 
-def test_groups_of_leases_that_nobody_knows_are_removed(tmp_path, hybrid) -> None:
+def test_groups_of_unknown_leases_are_removed(tmp_path, hybrid) -> None:
     groups = Groups("gpu01", hybrid, "0::/")
     for name in ("unified", "cpu"):
         (tmp_path / name / "headrace.gpu01" / "old.1.0" / ("job" if name == "unified" else "")).mkdir(parents=True)

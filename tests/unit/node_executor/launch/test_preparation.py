@@ -53,7 +53,7 @@ def test_without_a_container_a_mount_is_the_directory_itself(preparation, make_o
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root runs jobs as others")
-def test_a_start_under_somebody_elses_number_is_refused_for_a_cause_of_the_node(tmp_path, make_order) -> None:
+def test_a_start_under_the_number_of_another_user_is_refused_for_a_cause_of_the_node(tmp_path, make_order) -> None:
     accounts = Accounts("own", AccountNumbers(str(tmp_path / "numbers.json")))
     workspace = Workspace(str(tmp_path), others=True)
     preparation = Preparation(workspace, simulated("2xH100-80GB"), {}, references("", {}), Bounds(accounts))
@@ -107,7 +107,7 @@ def test_what_a_former_executor_prepared_is_found_again_without_a_secret_that_is
     assert preparation.recall(order).env == {name: value for name, value in prepared.env.items() if name != "TOKEN"}
 
 
-def test_who_runs_as_somebody_else_finds_his_name_and_a_home(tmp_path, make_order, monkeypatch) -> None:
+def test_a_job_under_another_account_finds_its_name_and_a_home(tmp_path, make_order, monkeypatch) -> None:
     chowned = []
     monkeypatch.setattr("os.chown", lambda path, uid, gid, **_: chowned.append((path, uid, gid)))
 

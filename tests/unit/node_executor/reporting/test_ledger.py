@@ -148,7 +148,7 @@ async def test_a_record_whose_acknowledgement_was_lost_is_not_written_twice(spoo
         assert bus.facts() == [[1], [2], [3]]
 
 
-async def test_somebody_elses_record_is_not_taken_for_ours(spool) -> None:
+async def test_a_record_of_another_is_not_taken_for_ours(spool) -> None:
     bus = Bus("ok", "away")
     async with writing(bus, spool) as ledger:
         ledger.state(fact(1))
@@ -239,7 +239,7 @@ async def test_a_node_states_what_the_installation_reads_and_newer_facts_once_it
     ]
 
 
-async def test_what_an_earlier_life_stated_is_stored_before_anybody_is_believed(spool) -> None:
+async def test_what_an_earlier_life_stated_is_stored_before_any_answer_is_believed(spool) -> None:
     """R36: until then nobody else knows what has ended here."""
     journal = Journal(spool)
     journal.said(fact(1))

@@ -112,7 +112,7 @@ async def test_another_last_record_is_told_with_its_sequence_and_is_a_refusal_wi
         assert error is LogUnavailable or raised.value.last == 12
 
 
-async def test_nobody_there_no_sense_and_another_node_are_no_answers(wire) -> None:
+async def test_no_answer_nonsense_and_another_node_are_not_answers(wire) -> None:
     subject = "hr.query.orders.node.gpu01"
     for answer in (b"nonsense", encode(NodeAnswer(node="gpu02", through=1, last_record=1))):
         wire.client.answers[subject] = answered(answer)
@@ -123,7 +123,7 @@ async def test_nobody_there_no_sense_and_another_node_are_no_answers(wire) -> No
         await wire.link.ask()
 
 
-async def test_when_the_bus_goes_away_whoever_waits_learns_it_at_once_and_asks_again_when_it_is_back(wire) -> None:
+async def test_when_the_bus_goes_away_waiting_callers_learn_it_at_once_and_ask_again_when_it_is_back(wire) -> None:
     waiting = asyncio.create_task(wire.link.append(b"{}", 3))
     await until(lambda: sent(wire.client, "hr.ledger.node.gpu01"))
     await wire.client.loses()

@@ -43,7 +43,7 @@ def test_a_character_is_never_cut_in_two(workspace) -> None:
     assert pieces == 3
 
 
-def test_bytes_that_are_no_text_are_replaced_and_do_not_stop_the_reading(workspace) -> None:
+def test_bytes_that_are_not_text_are_replaced_and_do_not_stop_the_reading(workspace) -> None:
     write(workspace, b"\xff\xfe\xc3")
     assert ask(workspace, limit=1, alive=True) == LogsAnswer(data="�", next_offset=1)
     assert ask(workspace, offset=2, alive=True) == LogsAnswer(data="�", next_offset=3)
@@ -55,7 +55,7 @@ def test_a_job_without_output_has_ended_or_may_yet_print(workspace) -> None:
     assert ask(workspace, alive=True) == LogsAnswer()
 
 
-def test_a_name_that_is_no_job_reads_no_file(workspace) -> None:
+def test_a_name_that_is_not_a_job_reads_no_file(workspace) -> None:
     answer = ask(workspace, job="../../etc/passwd")
     assert answer.ended
     assert "invalid job key" in answer.error

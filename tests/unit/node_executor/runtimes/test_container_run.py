@@ -117,7 +117,7 @@ class Odd(Engine):
 @pytest.mark.parametrize(
     "said", [{}, None, [], {"State": None}, {"State": {"Running": False, "ExitCode": "many"}}, Unreadable(0, "<html>")]
 )
-def test_a_container_of_which_the_engine_says_nonsense_is_lost_with_the_reason(tmp_path, said) -> None:
+def test_a_container_that_the_engine_describes_badly_is_lost_with_the_reason(tmp_path, said) -> None:
     with pytest.raises(
         Lost, match="what the container engine says of the job's container cannot be understood: .*Error|Unreadable"
     ):

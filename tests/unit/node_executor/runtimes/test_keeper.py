@@ -40,7 +40,7 @@ def test_the_first_executable_file_of_the_path_is_found(tmp_path) -> None:
         ("closed/tool/more", "", errno.ENOTDIR, -1),
     ],
 )
-def test_where_there_is_none_the_last_file_that_is_not_executable_is_told(tmp_path, name, path, number, place) -> None:
+def test_without_an_executable_the_last_file_that_is_not_executable_is_told(tmp_path, name, path, number, place) -> None:
     for folder in ("closed", "two"):
         made(tmp_path / folder / "tool", 0o644)
     (tmp_path / "folder").mkdir()

@@ -260,7 +260,7 @@ async def test_signals_to_a_job_that_has_ended_do_nothing(keeping, tmp_path) -> 
     (await job.runs()).kill()
 
 
-async def test_whoever_escapes_into_a_session_of_his_own_ends_with_the_job(keeping, tmp_path) -> None:
+async def test_a_process_that_escapes_into_its_own_session_ends_with_the_job(keeping, tmp_path) -> None:
     script = "setsid sh -c 'echo $$ > escaped; mv escaped ready; exec sleep 1000' & while [ ! -e ready ]; do sleep 0.01; done"
     assert await Job(keeping, "sh", "-c", script).ends() == 0
     assert gone(int((tmp_path / "ready").read_text()))
@@ -328,7 +328,7 @@ async def test_a_job_outlives_its_spawner_and_what_ended_meanwhile_is_told_with_
     heir.close()
 
 
-async def test_where_the_keeper_is_killed_everything_of_the_job_ends_and_nobody_knows_how(keeping, tmp_path) -> None:
+async def test_where_the_keeper_is_killed_everything_of_the_job_ends_in_an_unknown_way(keeping, tmp_path) -> None:
     job = Job(keeping, "sh", "-c", "setsid sleep 1000 & sleep 1000")
     await job.runs()
     async with asyncio.timeout(PATIENCE):
@@ -362,7 +362,7 @@ async def test_a_spawner_that_is_killed_is_replaced_with_the_next_order(keeping,
         await first._code
 
 
-async def test_what_nobody_knows_any_more_is_killed_and_forgotten(keeping, tmp_path) -> None:
+async def test_what_is_unknown_by_now_is_killed_and_forgotten(keeping, tmp_path) -> None:
     job = Job(keeping, "sleep", "1000")
     await job.runs()
     assert keeping.runtime.abandon({"job"}) == []

@@ -46,7 +46,7 @@ def test_what_was_packed_is_unpacked(made, tmp_path):
 
 
 @pytest.mark.parametrize("data", [b"", b"no tar at all" * 100])
-def test_other_files_are_no_backups(tmp_path, data):
+def test_other_files_are_not_backups(tmp_path, data):
     (tmp_path / "x").write_bytes(data)
     with pytest.raises(InstallationError, match=r"not a backup of Headrace[^\n]*$"):
         open_backup(tmp_path / "x")
@@ -61,7 +61,7 @@ def test_a_disk_that_takes_no_more_is_told_of_the_file_and_not_of_the_backup(mad
         unpack(file, contents, into)
 
 
-def test_a_tar_of_something_else_is_no_backup(tmp_path):
+def test_a_tar_of_something_else_is_not_a_backup(tmp_path):
     (tmp_path / "other").write_text("hello")
     with tarfile.open(tmp_path / "x.tar", "w") as tar:
         tar.add(tmp_path / "other", "other")

@@ -33,7 +33,7 @@ def environments(installation):
     }
 
 
-def test_each_process_has_an_environment_of_its_own_that_nobody_else_may_read(installation):
+def test_each_process_has_an_environment_of_its_own_that_no_other_may_read(installation):
     files = cluster_config.write(installation, HERE)
     found = environments(installation)
     assert sorted(found) == [
@@ -102,7 +102,7 @@ def test_a_simulated_node_gets_a_login_that_the_server_knows_and_an_environment(
     assert own["HEADRACE_NATS_PASSWORD"] in (installation.directory / "nats/headrace-1.conf").read_text()
 
 
-def test_one_server_alone_on_the_loopback_listens_there_and_to_nobody_else(installation):
+def test_one_server_alone_on_the_loopback_listens_only_there(installation):
     cluster_config.write(installation, HERE)
     text = (installation.directory / "nats/headrace-1.conf").read_text()
     assert 'listen: "127.0.0.1:4222"' in text

@@ -15,7 +15,7 @@ def test_each_body_has_its_fields_by_both_of_their_names():
     assert '["per_pool"]={list=' not in body
 
 
-def test_what_is_a_list_is_no_single_value():
+def test_what_is_a_list_is_not_a_single_value():
     body = entry("POST", "^/v1/tenants/[^/:]+/jobs:submit$").partition("body=")[2]
     assert '["jobs"]={list={fields={["id"]="plain", ["command"]={list="plain"}' in body
     assert '["after"]={list={fields={["job"]="plain"' in body

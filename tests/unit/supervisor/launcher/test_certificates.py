@@ -29,7 +29,7 @@ def test_keys_are_their_owners_alone(tmp_path):
     assert files.key == str(tmp_path / "tls" / "server.key")
 
 
-def test_a_certificate_is_for_every_name_and_is_no_authority_itself(tmp_path):
+def test_a_certificate_is_for_every_name_and_is_not_an_authority_itself(tmp_path):
     files, server = served(tmp_path)
     names = server.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert sorted(str(name.value) for name in names) == sorted(NAMES)
@@ -56,7 +56,7 @@ def test_what_is_damaged_or_about_to_end_is_made_anew(tmp_path, monkeypatch, dam
     assert served(tmp_path)[1] != second
 
 
-async def test_a_client_believes_it_by_name_and_nobody_else_does(tmp_path):
+async def test_a_client_believes_it_by_name_and_no_other_client_does(tmp_path):
     files, _ = served(tmp_path)
     own = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     own.load_cert_chain(files.certificate, files.key)

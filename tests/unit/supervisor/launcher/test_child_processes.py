@@ -158,7 +158,7 @@ async def test_a_child_that_does_not_want_to_end_is_killed(child):
     assert one.exit_code == -signal.SIGKILL
 
 
-async def test_whoever_is_in_a_hurry_kills_what_is_being_asked(child):
+async def test_a_hurried_stop_kills_what_is_being_asked(child):
     one = child(*STUBBORN, stop_within=60)
     await until(says(one, "up"))
     asked = asyncio.create_task(one.stop())
@@ -177,7 +177,7 @@ async def test_a_child_that_waits_for_its_next_start_ends_at_once(child, monkeyp
     assert one.state == "stopped"
 
 
-async def test_a_grandchild_that_keeps_the_pipe_holds_up_nobody(child, monkeypatch):
+async def test_a_grandchild_that_keeps_the_pipe_delays_no_other_job(child, monkeypatch):
     monkeypatch.setattr(children_module, "LAST_WORDS", 0.01)
     one = child("sh", "-c", "sleep 60 & echo $! >&2; exit 4", final=frozenset({4}))
     await until(lambda: one.state == "given-up")

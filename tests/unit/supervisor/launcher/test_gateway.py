@@ -36,7 +36,7 @@ def test_every_service_is_transcoded_and_what_is_unknown_is_refused():
     assert transcoder["request_validation_options"]["reject_unknown_query_parameters"] is True
 
 
-def test_a_known_path_with_another_verb_and_everything_else_goes_to_nobody():
+def test_a_known_path_with_another_verb_and_everything_else_goes_to_no_service():
     routes = manager(made())["route_config"]["virtual_hosts"][0]["routes"]
     direct = [route for route in routes if "direct_response" in route]
     first = next(route for route in direct if re.fullmatch(route["match"]["safe_regex"]["regex"], "/v1/pools/onprem"))

@@ -44,7 +44,7 @@ def test_the_owner_alone_may_have_jobs_that_run_as_the_owner(installation, toget
 
 
 @pytest.mark.parametrize("what", ["--listen: ", "issuers.yaml lets others in: "])
-def test_whoever_could_come_from_elsewhere_is_refused_with_the_way_out(installation, together, what):
+def test_what_could_come_from_elsewhere_is_refused_with_the_way_out(installation, together, what):
     settings = SETTINGS
     if what == "--listen: ":
         settings = replace(SETTINGS, listen="0.0.0.0")
@@ -71,6 +71,6 @@ def test_where_jobs_have_accounts_of_their_own_others_may_come(installation, apa
 
 
 def test_without_nodes_no_job_runs_here(installation, together):
-    elsewhere = replace(SETTINGS, nodes=0, listen="0.0.0.0")
-    check(installation, elsewhere)
-    assert summary(installation, elsewhere) == "none run here; other executors look after theirs"
+    another_place = replace(SETTINGS, nodes=0, listen="0.0.0.0")
+    check(installation, another_place)
+    assert summary(installation, another_place) == "none run here; other executors look after theirs"

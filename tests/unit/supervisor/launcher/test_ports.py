@@ -18,12 +18,12 @@ def taken():
         yield server.getsockname()[1]
 
 
-def test_a_port_on_which_somebody_listens_is_not_free(taken):
+def test_a_port_with_a_listener_is_not_free(taken):
     assert not is_free(taken)
     assert is_free(free_port())
 
 
-def test_a_free_port_is_none_that_an_outgoing_connection_could_get():
+def test_a_free_port_is_not_one_that_an_outgoing_connection_could_get():
     lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     assert all(20_000 <= free_port() < lowest for _ in range(20))
 

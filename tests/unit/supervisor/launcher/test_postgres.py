@@ -61,7 +61,7 @@ async def test_a_database_is_made_once_and_keeps_what_it_was_given(directory: Pa
         settings = prepare(directory, "it's /a s%cret@")
 
 
-async def test_nobody_gets_in_without_the_password_not_even_as_the_superuser(directory: Path) -> None:
+async def test_without_the_password_no_user_gets_in_not_even_as_the_superuser(directory: Path) -> None:
     settings = prepare(directory, "right")
     server = start(settings)
     try:
@@ -79,7 +79,7 @@ async def test_nobody_gets_in_without_the_password_not_even_as_the_superuser(dir
         stop(server)
 
 
-def test_nobody_else_may_look_into_the_directory(directory: Path) -> None:
+def test_others_may_not_look_into_the_directory(directory: Path) -> None:
     prepare(directory, "x")
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
     assert stat.S_IMODE((directory / "data").stat().st_mode) == 0o700
@@ -105,7 +105,7 @@ async def test_a_server_that_was_left_over_is_ended(directory: Path) -> None:
     assert not (directory / "data" / "postmaster.pid").exists()
 
 
-def test_the_number_of_a_process_that_is_somebody_elses_by_now_is_forgotten(directory: Path) -> None:
+def test_the_number_of_a_process_that_is_another_by_now_is_forgotten(directory: Path) -> None:
     prepare(directory, "x")
     lock = directory / "data" / "postmaster.pid"
     lock.write_text(f"{os.getpid()}\n")

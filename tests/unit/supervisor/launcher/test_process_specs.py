@@ -172,7 +172,7 @@ def test_every_part_of_ours_shows_its_health_on_the_loopback_to_who_has_the_toke
     assert len(set(names)) == len(names) == 14
 
 
-def test_the_token_of_the_figures_is_no_login_of_the_bus(installation):
+def test_the_token_for_metrics_is_not_a_login_of_the_bus(installation):
     installation.metrics_token()
     installation.write_nats_config((4222,))
     assert installation.metrics_token() not in installation.servers()[0].config.read_text()

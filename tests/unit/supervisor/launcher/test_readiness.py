@@ -74,7 +74,7 @@ async def test_a_part_that_runs_and_makes_no_progress_is_given_up(child):
         await until_ready(child, ask, patience=0.01)
 
 
-async def test_somebody_listens_or_nobody_does():
+async def test_a_port_has_a_listener_or_not():
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         assert await listens(port) is True

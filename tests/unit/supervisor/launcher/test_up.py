@@ -48,7 +48,7 @@ async def test_a_taken_port_of_the_api_that_was_asked_for_is_said_before_anythin
     assert said == []
 
 
-async def test_who_is_faster_on_a_port_that_nobody_named_keeps_it_and_another_is_chosen(installation, monkeypatch):
+async def test_a_faster_process_on_an_unnamed_port_keeps_it_and_another_is_chosen(installation, monkeypatch):
     """Two that start in the same moment both find 8080 free; that the other one's gateway is well says nothing of ours."""
     asked, dead = [], NotReady("gateway does not start: cannot bind: Address in use")
 

@@ -76,7 +76,7 @@ async def test_feed_that_is_led_is_left_alone(servers):
     assert (servers.written, servers.said) == ([], [])
 
 
-async def test_feed_that_nobody_leads_while_the_ledger_is_led_is_made_anew_and_that_is_said_once_it_is_led(servers):
+async def test_a_feed_without_a_leader_while_the_ledger_is_led_is_made_anew_and_that_is_said_once_it_is_led(servers):
     servers.feed_led = False
     await servers.for_seconds(WAITS_FOR - 1)
     assert servers.written == []
@@ -111,7 +111,7 @@ async def test_servers_that_have_not_agreed_or_are_not_reached_are_waited_for_an
     assert servers.written == ANEW
 
 
-async def test_feed_of_which_nobody_says_anything_is_not_deleted(servers):
+async def test_a_feed_without_any_report_is_not_deleted(servers):
     servers.feed_led = servers.feed_heard = False
     await servers.for_seconds(10 * WAITS_FOR)
     assert servers.written == []
@@ -128,7 +128,7 @@ async def test_feed_is_made_when_it_is_gone_and_not_before(servers):
     assert servers.written == ANEW
 
 
-async def test_feed_that_is_missing_is_made_by_whoever_starts_and_after_a_while_here(servers):
+async def test_feed_that_is_missing_is_made_by_the_one_that_starts_and_after_a_while_here(servers):
     servers.feed = None
     await servers.for_seconds(WAITS_FOR - 1)
     assert servers.written == []
@@ -174,7 +174,7 @@ async def test_it_is_looked_again_after_whatever_the_servers_refuse(servers, mon
     watching.cancel()
 
 
-async def test_who_waits_for_a_leader_goes_on_when_there_is_one_and_is_told_where_there_is_none(servers, monkeypatch):
+async def test_who_waits_for_a_leader_goes_on_when_there_is_one_and_is_told_if_none_comes(servers, monkeypatch):
     monkeypatch.setattr(leaderless_stream, "LOOK_EVERY", 0)
     await servers.leaderless.until_led()
     servers.feed_led = False

@@ -193,7 +193,7 @@ async def test_of_two_the_second_is_emptied_when_the_first_has_been_there_again_
         one.cancel()
 
 
-async def test_of_three_nobody_is_distrusted_because_somebody_has_to_lead(cluster):
+async def test_of_three_none_is_distrusted_because_one_has_to_lead(cluster):
     for number in (1, 2, 3):
         cluster.says(number)
     waiting = [await waits(cluster, number, AWAY) for number in (1, 2, 3)]

@@ -56,7 +56,7 @@ def test_the_address_names_all_of_them():
     assert Ports((1, 2)).url("tls", "box") == "tls://box:1,tls://box:2"
 
 
-async def test_servers_are_there_when_the_ledger_has_a_leader_or_there_is_none_yet(monkeypatch):
+async def test_servers_are_there_when_the_ledger_has_a_leader_or_does_not_exist_yet(monkeypatch):
     monkeypatch.setattr(servers, "AGAIN", 0.001)
     nobody = {"cluster": {"leader": "", "replicas": []}}
     awaited = Bus(LogUnavailable("no answer"), {"error": {"err_code": 10008}}, nobody, LED)

@@ -34,7 +34,7 @@ def test_an_archive_that_has_more_than_the_stream_is_told(tmp_path, monkeypatch,
     check_archive(Installation(tmp_path), 90)
 
 
-def test_an_archive_that_cannot_be_read_is_no_matter_here(tmp_path, monkeypatch) -> None:
+def test_an_archive_that_cannot_be_read_does_not_matter_here(tmp_path, monkeypatch) -> None:
     def read(_directory: object) -> Manifest:
         raise ArchiveBroken("it is not what was written")
 
@@ -42,7 +42,7 @@ def test_an_archive_that_cannot_be_read_is_no_matter_here(tmp_path, monkeypatch)
     check_archive(Installation(tmp_path), 0)
 
 
-async def test_a_copy_that_has_more_than_the_stream_is_told_and_one_that_is_away_is_no_matter_here(monkeypatch) -> None:
+async def test_a_copy_that_has_more_than_the_stream_is_told_and_one_that_is_away_does_not_matter_here(monkeypatch) -> None:
     async def last(_connection: object) -> int:
         return 12
 

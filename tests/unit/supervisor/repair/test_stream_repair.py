@@ -42,7 +42,7 @@ def test_what_breaks_the_law_goes_and_what_is_behind_it_moves_up(written):
     ]
 
 
-def test_what_somebody_else_vouches_for_is_no_matter_for_us(written):
+def test_what_another_party_vouches_for_does_not_matter_for_us(written):
     messages, honest = written
     with pytest.raises(LedgerBroken, match=f"^record {honest + 1} on hr.ledger.allocator is void"):
         lawful(messages, honest + 1)
