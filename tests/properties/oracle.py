@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from headrace.allocator.job_lifecycle import why_never
 from headrace.allocator.relocation import nomination_of
-from headrace.allocator.suspend_resume import Resuming
+from headrace.allocator.suspend_resume import Resumption
 from headrace.contracts import facts as f
 from headrace.contracts.facts import AnyFact
 from headrace.contracts.facts.fact import Place
@@ -155,17 +155,17 @@ class Oracle:
         """Who goes on first of those who could though what is kept for whoever ranks before them is not free for them (R18, R29)."""
         if pool.search is not None:
             return None
-        resuming = Resuming(self.state, self.skip.union(self.resumed))
+        resumption = Resumption(self.state, self.skip.union(self.resumed))
         there = [job for job in self.state.suspended.values() if next(iter(job.leases.values())).pool == pool.document.name]
-        ranked = [(mine, job) for job in there if (mine := self._rank_of_suspended(resuming, job, pool)) is not None]
+        ranked = [(mine, job) for job in there if (mine := self._rank_of_suspended(resumption, job, pool)) is not None]
         return min(ranked, key=lambda pair: pair[0], default=None)
 
-    def _rank_of_suspended(self, resuming: Resuming, job: JobRecord, pool: PoolState) -> Rank | None:
-        mine = None if job.key in self.skip or job.key in self.resumed else resuming._rank(job, pool)
+    def _rank_of_suspended(self, resumption: Resumption, job: JobRecord, pool: PoolState) -> Rank | None:
+        mine = None if job.key in self.skip or job.key in self.resumed else resumption._rank(job, pool)
         if mine is None:
             return None
         kept = self._kept_from(mine, pool)
-        mine = resuming._rank(job, pool)
+        mine = resumption._rank(job, pool)
         for out in reversed(kept):
             out.undo()
         return mine
@@ -202,7 +202,7 @@ class Oracle:
             return None
         if len(nodes) < job.request.replicas or profile is None or pool.document.name not in profile.pools:
             return None
-        if self._rank_of_suspended(Resuming(self.state, gone), job, own) is not None:
+        if self._rank_of_suspended(Resumption(self.state, gone), job, own) is not None:
             return None
         for name in profile.pools:
             if name in self.state.pools and name != job.barred_from and may_start(self.state, job, name):

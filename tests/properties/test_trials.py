@@ -18,7 +18,7 @@ from headrace.domain.model.jobs import JobRecord
 from headrace.domain.placement.placement import may_hold
 from headrace.domain.placement.placement_after_preemption import leaving_anyway
 from headrace.domain.preemption.eligibility import RECLAIM
-from headrace.domain.preemption.victim_search import Ground
+from headrace.domain.preemption.victim_search import SearchContext
 from headrace.domain.snapshots.snapshot import copy_of
 from headrace.domain.state.capacity import freed_by
 from headrace.domain.state.pools import PoolState
@@ -41,9 +41,9 @@ def would_start(state: State, job: JobRecord, pool: PoolState, gone: list[JobRec
     with Trial(state) as trial:
         for lease in chain.from_iterable(leaving_anyway(state, pool).values()):
             freed = (freed_by(lease),)
-            trial.let_go(JobHolding(lease.job, pool, freed, yields=freed if lease.yields else ()))
+            trial.release(JobHolding(lease.job, pool, freed, yields=freed if lease.yields else ()))
         for one in gone:
-            trial.let_go(holding_of(state, one))
+            trial.release(holding_of(state, one))
         limited = share is not None and over_limit((share,), pool.governed, job.request.total, against=BOTH) is not None
         return not limited and has_room_beside_holds(state, job, pool)
 
@@ -72,7 +72,7 @@ class Cleared(World):
             if one.stop is None and not one.yields_to and all(lease.pool == pool.document.name for lease in one.leases.values())
         ]
         gone = [one for one in running if self.random.random() < 0.5]
-        clearing = Ground(self.state, job, pool, RECLAIM).clearing(
+        clearing = SearchContext(self.state, job, pool, RECLAIM).clearing(
             [node for node in pool.nodes.values() if may_hold(pool, node, job)]
         )
         clearing.open_all()

@@ -141,7 +141,7 @@ RESTING_MAX = 8
 """Maximum requests of resting heads tried per pool and round, the best-ranked first: it bounds the cost of a round (R16)."""
 
 
-class Placing:
+class HoldPlacement:
     """New holds of one pool, best first, for heads that have waited longer than the pool's `backfill_for`.
 
     A job that fits anywhere waits for its turn, not for units. Units are kept for it in the first pool of its order in which it has waited

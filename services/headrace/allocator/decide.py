@@ -98,7 +98,7 @@ class Allocator:
     def next_wakeup(self) -> int | None:
         """Log time after the last round at which facts are due without new records (R34)."""
         state, looked_at = self.state, max(self.state.now, self.looked_at)
-        moments = [state.deadlines.next(looked_at), state.pending.next_ripe()]
+        moments = [state.deadlines.next(looked_at), state.pending.next_due()]
         moments += [self.gates.next_look(looked_at), self.index.next_due(looked_at)]
         moments += [pool.search.opened_at + SEARCH_MAX for pool in state.pools.values() if pool.search is not None]
         moments += [next_worthwhile(pool, looked_at) for pool in state.pools.values()]

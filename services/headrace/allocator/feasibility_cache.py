@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from headrace.allocator.pool_queue import PoolCandidate, PoolQueue
     from headrace.allocator.relocation import Found, Moving
     from headrace.allocator.request_classes import PoolCandidates
-    from headrace.allocator.suspend_resume import Resuming
+    from headrace.allocator.suspend_resume import Resumption
     from headrace.contracts.facts.fact import Place
     from headrace.domain.model.jobs import JobRecord
     from headrace.domain.model.preemption_state import Hold
@@ -143,19 +143,19 @@ class FeasibilityCache:
     def _stage_of(pool_holds: PoolHolds, candidates: PoolCandidates, number: int) -> Stage:
         return pool_holds.stage_of(candidates.rank(number), candidates.pending_class.heads[number][1])
 
-    def best_suspended(self, pool: PoolState, resuming: Resuming) -> tuple[Rank, JobRecord] | None:
+    def best_suspended(self, pool: PoolState, resumption: Resumption) -> tuple[Rank, JobRecord] | None:
         """The best-ranked suspended job that can be resumed in a pool beside the holds of better-ranked jobs (R29)."""
         pool_holds = self.pool_holds.get(pool.document.name)
         holders = pool_holds.holders() if pool_holds is not None else []
         for length in range(len(holders) + 1):
             if pool_holds is not None:
                 pool_holds.show(tuple(key for _, key in holders[:length]))
-            found = resuming.best(pool)
+            found = resumption.best(pool)
             if found is None or length == len(holders) or found[0] <= holders[length][0]:
                 return found
         return None
 
-    def best_moving(self, pool: PoolState, moving: Moving, resuming: Resuming) -> Found | None:
+    def best_moving(self, pool: PoolState, moving: Moving, resumption: Resumption) -> Found | None:
         """The best-ranked suspended job that moves to a pool beside the holds of better-ranked jobs (R16, R29)."""
 
         def show(there: PoolState, rank: Rank) -> None:
@@ -168,11 +168,11 @@ class FeasibilityCache:
             pool_holds = self.pool_holds.get(own.document.name)
             if pool_holds is not None:
                 pool_holds.show(())
-            mine = resuming.rank(job)
+            mine = resumption.rank(job)
             if mine is None or pool_holds is None:
                 return mine is not None
             pool_holds.show(pool_holds.before(mine))
-            return resuming.rank(job) is not None
+            return resumption.rank(job) is not None
 
         return moving.best(pool, goes_on, show)
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from headrace.allocator.backfill_reservations import Placing, lapsed
+from headrace.allocator.backfill_reservations import HoldPlacement, lapsed
 from headrace.allocator.feasibility_cache import FeasibilityCache
 from headrace.allocator.reclaim_requests import ReclaimRequests
 from headrace.allocator.relocation import Moving, move, nomination_of
 from headrace.allocator.request_bitsets import bits_of
-from headrace.allocator.suspend_resume import Resuming, resume
+from headrace.allocator.suspend_resume import Resumption, resume
 from headrace.contracts import facts as f
 from headrace.domain.model.job_states import JobState
 from headrace.domain.model.preemption_state import MOVED
@@ -63,7 +63,7 @@ class _Round:
         self.room = room
         self.is_full = False
         self.facts: list[AnyFact] = []
-        self.resuming = Resuming(state, skip)
+        self.resumption = Resumption(state, skip)
         self.moving = Moving(state, now, skip if state.terms.amended else state.suspended.keys())
         self._unbounded = unbounded(state)
         self._trial = trial
@@ -118,7 +118,7 @@ class _Round:
                 self._feasibility.keep(hold, self.index.queues[hold.pool])
 
     def _new_holds(self, queue: PoolQueue) -> Iterator[Hold]:
-        placing = Placing(self.state, self.index, self._feasibility, queue, self.now, self.skip)
+        placing = HoldPlacement(self.state, self.index, self._feasibility, queue, self.now, self.skip)
         while (hold := placing.next()) is not None:
             yield hold
 
@@ -131,7 +131,7 @@ class _Round:
                     break
             else:
                 break
-        for name in sorted({*self.resuming.pools(), *self.moving.pools()}) if self.state.suspended else ():
+        for name in sorted({*self.resumption.pools(), *self.moving.pools()}) if self.state.suspended else ():
             while name not in self.index.queues and self._resume_before(self.state.pools[name], None):
                 pass
         for queue in queues:
@@ -169,8 +169,8 @@ class _Round:
 
         Returns False if none was resumed (R29).
         """
-        found = self._feasibility.best_suspended(pool, self.resuming)
-        moves = self._feasibility.best_moving(pool, self.moving, self.resuming) if self.moving else None
+        found = self._feasibility.best_suspended(pool, self.resumption)
+        moves = self._feasibility.best_moving(pool, self.moving, self.resumption) if self.moving else None
         if moves is not None and (found is None or moves[0] < found[0]):
             return self._goes_first(moves[0], rank, queue) and self._move(moves[1], pool, moves[2])
         return found is not None and self._goes_first(found[0], rank, queue) and self._resume(found[1], pool)
@@ -205,7 +205,7 @@ class _Round:
         return True
 
     def _goes_on(self, job: JobRecord, facts: list[AnyFact]) -> None:
-        self.resuming.take(job)
+        self.resumption.take(job)
         self.moving.take(job)
         self.facts += facts
         self.index.refresh()

@@ -114,7 +114,7 @@ class Moving:
         if held is None:
             return None
         with Trial(self._state) as trial:
-            trial.let_go(held)
+            trial.release(held)
             return self._rank_without(job, pool)
 
     def _rank_without(self, job: JobRecord, pool: PoolState) -> Rank | None:
@@ -139,7 +139,7 @@ class Moving:
             return None
         show(pool, mine)
         with Trial(self._state) as trial:
-            trial.let_go(held)
+            trial.release(held)
             trial.avoid(job, away)
             fits = over_capacity(pool, job.request.sums) is None
             places = find_places(self._state, job, pool) if fits else None

@@ -43,7 +43,7 @@ def frees_enough(state: State, job: JobRecord, pool: PoolState, places: tuple[Pl
     return over_capacity(pool, rest) is None and over_limit(limits, pool.governed, rest, beyond=job.beyond) is None
 
 
-class Resuming:
+class Resumption:
     """Suspended jobs that could be resumed in one round, by pool."""
 
     def __init__(self, state: State, skip: AbstractSet[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.allocator.suspend_resume import Resuming, frees_enough, resume, resumed
+from headrace.allocator.suspend_resume import Resumption, frees_enough, resume, resumed
 from headrace.contracts import facts as f
 from headrace.contracts.documents import model as d
 from headrace.contracts.facts.fact import Place
@@ -30,7 +30,7 @@ def suspend(told: History, job) -> None:
 
 
 def best(told: History, skip: frozenset[str] = frozenset()):
-    found = Resuming(told.state, skip).best(told.state.pools["hall"])
+    found = Resumption(told.state, skip).best(told.state.pools["hall"])
     return None if found is None else found[1]
 
 

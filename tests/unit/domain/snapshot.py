@@ -101,7 +101,7 @@ def _overdue(state: State, pool: str) -> int:
 
 
 def _line(pending: Pending) -> list[str]:
-    """Who stands in line or aside: an index lets jobs ripen whenever somebody looks, so both are one."""
+    """Who stands in line or aside: an index follows time whenever it is read, so both are one."""
     return sorted({*pending.aside, *(key for group in pending.groups.values() for key in group.members)})
 
 

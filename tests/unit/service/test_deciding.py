@@ -130,7 +130,7 @@ class TestRunning:
             asked = encode(StatusRequest(folded=9))
             assert (await bus.ask("hr.query.governance.>", "hr.query.governance.status.acme.ann", asked)).sequence == 4
 
-    async def test_it_stops_where_somebody_else_writes_in_its_name(self, bus, process, deciding):
+    async def test_it_stops_where_another_process_writes_in_its_name(self, bus, process, deciding):
         decided = deciding.decider.decide
 
         def decide(now):
@@ -150,7 +150,7 @@ class TestTurns:
             answer = await bus.ask("hr.query.governance.>", "hr.query.governance.status.acme.ann")
         assert "decides" not in msgspec.json.decode(answer.body, type=ServiceView).detail
 
-    async def test_one_that_waits_decides_when_it_hears_of_nobody(self, bus, monkeypatch):
+    async def test_one_that_waits_decides_when_it_hears_of_no_leader(self, bus, monkeypatch):
         monkeypatch.setattr(Bus, "is_connected", True, raising=False)
         process = Process(bus, {"HEADRACE_TURN": "first"})
         process.deciding._turn._patience = 0.05

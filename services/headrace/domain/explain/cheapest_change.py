@@ -116,7 +116,7 @@ def _without_one(state: State, job: JobRecord, pools: Sequence[PoolState], now: 
             if holding is None:
                 continue
             with Trial(state) as trial:
-                trial.let_go(holding)
+                trial.release(holding)
                 in_the_way = wait_in(state, job, pool, now)
             if in_the_way is None:
                 text = f"wait for job {holder.key} to end; nothing says when"

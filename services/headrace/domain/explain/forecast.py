@@ -236,7 +236,7 @@ class _Run:
         self._occupancy.leave(holding.job, holding.places)
 
     def _hold(self, holding: JobHolding, sign: int) -> None:
-        (self._trial.hold if sign > 0 else self._trial.let_go)(holding)
+        (self._trial.hold if sign > 0 else self._trial.release)(holding)
         self._looked += 1
         self._line.mark(holding.job.policy)
 

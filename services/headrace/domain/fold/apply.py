@@ -64,7 +64,7 @@ def make_true(state: State, facts: Iterable[tuple[int, AnyFact]], now: int, sequ
     """The same of facts that are spelled out, each with its place, as stated at log time `now` in the record of that sequence."""
     state.sequence = sequence
     state.now = max(state.now, now)
-    state.pending.ripen(state.now)
+    state.pending.follow_time(state.now)
     if 0 < state.terms.period_ends <= state.now:
         turn(state)
     for place, fact in facts:

@@ -217,7 +217,7 @@ class Pending:
         """The group in which it stands; one of its own where it stands aside, or is no job but a question."""
         return self.group_of(job) or JobGroup(job)
 
-    def ripen(self, now: int) -> None:
+    def follow_time(self, now: int) -> None:
         """Let jobs whose back-off is over join the line, and avoid no longer than they have to. An index follows time; no fact changes."""
         while self._delayed and self._delayed[0][0] <= now:
             _, _, job = heapq.heappop(self._delayed)
@@ -225,7 +225,7 @@ class Pending:
                 self.remove(job)
                 self.add(job, now)
 
-    def next_ripe(self) -> int | None:
+    def next_due(self) -> int | None:
         """When the next back-off or avoidance ends."""
         return self._delayed[0][0] if self._delayed else None
 

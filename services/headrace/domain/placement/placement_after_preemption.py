@@ -133,7 +133,7 @@ def _held_in_share(share: Scope, over: Amounts, job: JobRecord, anyway: Iterable
     return account
 
 
-class Clearing:
+class PlacementAfterPreemption:
     """What some nodes of a pool, and the accounts there, could give to one job once others have left.
 
     Jobs come back in the reverse order of their leaving, or any other: the count is the same. `room`: how many replicas the nodes could
@@ -160,7 +160,7 @@ class Clearing:
         self._least = 0 if shape.mig else shape.whole * GPU_UNITS or shape.fraction
         self._missing: dict[str, int] = {}
         self._absent: set[JobRecord] = set()
-        self._opened: dict[str, Vacated] = {}
+        self._opened: dict[str, NodeAfterPreemption] = {}
         self.room = 0
         self.goal = job.request.replicas
 
@@ -182,10 +182,10 @@ class Clearing:
             self._missing[name] = found
         return found
 
-    def _open(self, name: str) -> Vacated:
+    def _open(self, name: str) -> NodeAfterPreemption:
         node, absent = self._nodes[name], self._absent
         leaving = [*self._anyway.get(name, ()), *[lease for lease in node.leases.values() if lease.job in absent]]
-        found = self._opened[name] = Vacated(node, self._job.request.shape, leaving, self._mix)
+        found = self._opened[name] = NodeAfterPreemption(node, self._job.request.shape, leaving, self._mix)
         self.room += found.room
         return found
 
@@ -287,7 +287,7 @@ class Clearing:
         return tuple(places) if len(places) == request.replicas else None
 
 
-class Vacated:
+class NodeAfterPreemption:
     """What one node could give once some of its leases have gone. `room`: how many replicas of the shape that would be."""
 
     __slots__ = (

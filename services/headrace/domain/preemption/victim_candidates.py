@@ -64,7 +64,7 @@ _kind_of = attrgetter("kind")
 _newest_of = attrgetter("newest")
 
 
-class Yielders:
+class VictimCandidates:
     """Victims allowed by R24 for a job that asks in a pool by `cause`, given what is `short`.
 
     `drawn`: those in front, as far as they have been asked for; `kinds`: of what kinds they are.

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts.values.amounts import GPU
 from headrace.domain.placement.placement import may_hold
-from headrace.domain.placement.placement_after_preemption import Clearing, accounts_of, leaving_anyway
+from headrace.domain.placement.placement_after_preemption import PlacementAfterPreemption, accounts_of, leaving_anyway
 from headrace.domain.preemption.legality import Taken
 from headrace.domain.state.supply import sums_bind
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from headrace.domain.model.jobs import JobRecord, Scope
     from headrace.domain.model.nodes import NodeState
     from headrace.domain.preemption.eligibility import VictimGroup
-    from headrace.domain.preemption.victim_candidates import VictimCandidate, Yielders
+    from headrace.domain.preemption.victim_candidates import VictimCandidate, VictimCandidates
     from headrace.domain.state.pools import PoolState
     from headrace.domain.state.state import State
 
@@ -50,7 +50,7 @@ class VictimSet(NamedTuple):
     places: tuple[Place, ...]
 
 
-class Ground:
+class SearchContext:
     """What a search stands on: the preemptor, the pool, by which cause, and how much may still be looked at."""
 
     __slots__ = ("_anyway", "accounts", "cause", "effort_left", "job", "pool", "state")
@@ -68,9 +68,9 @@ class Ground:
         """The account of a set."""
         return Taken(self.cause, kinds)
 
-    def clearing(self, nodes: Iterable[NodeState], *, alone: bool = False) -> Clearing:
+    def clearing(self, nodes: Iterable[NodeState], *, alone: bool = False) -> PlacementAfterPreemption:
         """A trial on these nodes; `alone`: whatever the accounts say that belong to no node."""
-        return Clearing(self.job, nodes, self._anyway, () if alone else self.accounts, self.pool.index.slices)
+        return PlacementAfterPreemption(self.job, nodes, self._anyway, () if alone else self.accounts, self.pool.index.slices)
 
     def is_of_nodes(self) -> bool:
         """Whether what is missing belongs to nodes: then a set that makes room on one of them does so by those who are there alone."""
@@ -92,26 +92,26 @@ class Ground:
         return clearing.places()
 
 
-def find(ground: Ground, yielders: Yielders) -> VictimSet | None:
+def find(context: SearchContext, eligible: VictimCandidates) -> VictimSet | None:
     """Who has to yield; None where nobody is found, for certain only while effort is left."""
-    if _is_hopeless(ground, yielders):
+    if _is_hopeless(context, eligible):
         return None
-    if not ground.is_of_nodes():
-        return best_choice(ground, yielders) or any_set(ground, yielders.all(), ground.usable())
-    found = best_node(ground, yielders)
+    if not context.is_of_nodes():
+        return best_choice(context, eligible) or any_set(context, eligible.all(), context.usable())
+    found = best_node(context, eligible)
     if found is not None:
         return found
-    for node in ground.usable():
+    for node in context.usable():
         there = [
-            candidate for candidate in yielders.all() if any(lease.node == node.name for lease in candidate.job.leases.values())
+            candidate for candidate in eligible.all() if any(lease.node == node.name for lease in candidate.job.leases.values())
         ]
-        found = any_set(ground, there, (node,)) if there else None
+        found = any_set(context, there, (node,)) if there else None
         if found is not None:
             return found
     return None
 
 
-def _is_hopeless(ground: Ground, yielders: Yielders) -> bool:
+def _is_hopeless(context: SearchContext, eligible: VictimCandidates) -> bool:
     """Whether all sides together may not lose as much of some key as an account lacks. Looks at sides, not at jobs.
 
     A side may lose what it has above its reservation, less one unit, and then one job more. As soon as those drawn so far may lose
@@ -120,50 +120,50 @@ def _is_hopeless(ground: Ground, yielders: Yielders) -> bool:
     most: dict[tuple[Scope, ...], Amounts] = {}
     seen = 0
     while True:
-        for kind in islice(yielders.kinds, seen, None):
+        for kind in islice(eligible.kinds, seen, None):
             if len(kind.keys) > 1:
                 return False  # it may be above on one key and lose any amount of another
             (key,) = kind.keys
             above = min(scope.use.get(key, 0) - (scope.reservation or {}).get(key, 0) for scope in kind.side)
             lose = most.setdefault(kind.side, {})
             lose[key] = max(lose.get(key, 0), above - 1 + kind.held[key])
-        seen = len(yielders.kinds)
-        if not _lacks_more(ground, most.values()):
+        seen = len(eligible.kinds)
+        if not _lacks_more(context, most.values()):
             return False
-        if not yielders.more():
+        if not eligible.more():
             return True
 
 
-def _lacks_more(ground: Ground, most: Collection[Amounts]) -> bool:
+def _lacks_more(context: SearchContext, most: Collection[Amounts]) -> bool:
     """Whether an account lacks more of a key than can be lost: at the most this by each side."""
     return any(
         amount > sum(lose[key] for lose in most)
-        for account in ground.accounts
+        for account in context.accounts
         for key, amount in account.lacks.items()
         if all(key in lose for lose in most)
     )
 
 
-def best_node(ground: Ground, yielders: Yielders) -> VictimSet | None:
+def best_node(context: SearchContext, eligible: VictimCandidates) -> VictimSet | None:
     """For one replica: the best plan of all nodes on which somebody may be taken; None where no node has one."""
-    sweep = ground.clearing(ground.usable(), alone=True)
+    sweep = context.clearing(context.usable(), alone=True)
     best: tuple[tuple[object, ...], VictimSet] | None = None
     planned: set[str] = set()
     seen = 0
-    for left in sweep.leave_in_turn(map(_job_and_site_of, yielders)):
-        candidate = yielders.drawn[left - 1]
+    for left in sweep.leave_in_turn(map(_job_and_site_of, eligible)):
+        candidate = eligible.drawn[left - 1]
         if best is not None and (candidate,) > best[0][:1]:
             break
-        ground.effort_left -= left - seen
+        context.effort_left -= left - seen
         seen = left
         for name in [lease.node for lease in candidate.job.leases.values()]:
             if not sweep.room_on(name) or name in planned:
                 continue
             planned.add(name)
-            node = ground.state.nodes[name]
+            node = context.state.nodes[name]
             jobs = {lease.job.key: lease.job for lease in node.leases.values()}
-            there = sorted(other for job in jobs.values() if (other := yielders.of(job)) is not None)
-            found = _plan_on(ground, there, node)
+            there = sorted(other for job in jobs.values() if (other := eligible.of(job)) is not None)
+            found = _plan_on(context, there, node)
             if found is not None and (best is None or _merit(found, name) < best[0]):
                 best = (_merit(found, name), found)
     return None if best is None else best[1]
@@ -175,17 +175,17 @@ def _merit(found: VictimSet, name: str) -> tuple[object, ...]:
     return (max(taken), len(taken), sum(candidate.lost for candidate in taken), name)
 
 
-def _plan_on(ground: Ground, candidates: Sequence[VictimCandidate], node: NodeState) -> VictimSet | None:
+def _plan_on(context: SearchContext, candidates: Sequence[VictimCandidate], node: NodeState) -> VictimSet | None:
     """The naive meaning, on one node; None where it finds nobody."""
-    clearing = ground.clearing((node,))
+    clearing = context.clearing((node,))
     clearing.open_all()
-    chosen = _take(ground, candidates, clearing, ground.taken())
+    chosen = _take(context, candidates, clearing, context.taken())
     places = clearing.places() if chosen is not None else None
     return VictimSet(chosen, places) if chosen is not None and places is not None else None
 
 
 def _take(
-    ground: Ground, candidates: Sequence[VictimCandidate], clearing: Clearing, taken: Taken
+    context: SearchContext, candidates: Sequence[VictimCandidate], clearing: PlacementAfterPreemption, taken: Taken
 ) -> list[VictimCandidate] | None:
     """Who leaves, in R25's order, until the clearing suffices, without anybody who is not needed.
 
@@ -199,19 +199,19 @@ def _take(
                 passed += 1
                 continue
             clearing.leave(candidate.job)
-            ground.effort_left -= 1
+            context.effort_left -= 1
             chosen.append(candidate)
             if clearing.suffices:
                 return [*_give_back(chosen[:-1], clearing, taken), candidate]
         for candidate in chosen:
             clearing.come_back(candidate.job)
             taken.remove(candidate.kind)
-        if not passed or ground.effort_left <= 0:
+        if not passed or context.effort_left <= 0:
             break  # not even all of them make room
     return None
 
 
-def _give_back(chosen: Sequence[VictimCandidate], clearing: Clearing, taken: Taken) -> list[VictimCandidate]:
+def _give_back(chosen: Sequence[VictimCandidate], clearing: PlacementAfterPreemption, taken: Taken) -> list[VictimCandidate]:
     """Let come back, in reverse, who is not needed; the others."""
     needed = []
     for candidate in reversed(chosen):
@@ -225,22 +225,22 @@ def _give_back(chosen: Sequence[VictimCandidate], clearing: Clearing, taken: Tak
     return needed
 
 
-def best_choice(ground: Ground, yielders: Yielders) -> VictimSet | None:
+def best_choice(context: SearchContext, eligible: VictimCandidates) -> VictimSet | None:
     """For a gang, and for what belongs to no node: a choice of nodes; None where none is found."""
-    nodes = {node.name: node for node in ground.usable()}
-    sweep = ground.clearing(nodes.values())
+    nodes = {node.name: node for node in context.usable()}
+    sweep = context.clearing(nodes.values())
     rooms = sweep.open_all()
-    reach = sweep.leave_until_enough(map(_job_and_site_of, yielders))
-    ground.effort_left -= reach
+    reach = sweep.leave_until_enough(map(_job_and_site_of, eligible))
+    context.effort_left -= reach
     if not sweep.suffices:
         return None
     while True:
         most = sweep.open_all()
         for first in range(reach if reach <= DROPS_AMONG else 1):
-            found = _Choice(ground, nodes, rooms, most, yielders.drawn[first:reach]).best()
-            if found is not None or ground.effort_left <= 0:
+            found = _Choice(context, nodes, rooms, most, eligible.drawn[first:reach]).best()
+            if found is not None or context.effort_left <= 0:
                 return found
-        candidates = yielders.all()
+        candidates = eligible.all()
         if reach == len(candidates):
             return None
         further = candidates[reach : reach + len(candidates) // GROWTH + 1]
@@ -279,18 +279,18 @@ class _Choice:
 
     def __init__(
         self,
-        ground: Ground,
+        context: SearchContext,
         nodes: Mapping[str, NodeState],
         rooms: Mapping[str, int],
         most: Mapping[str, int],
         candidates: Sequence[VictimCandidate],
     ) -> None:
-        self._ground = ground
+        self._ground = context
         self._nodes = nodes
         self._rooms = rooms
         self._candidates = candidates
         self._chosen: dict[JobRecord, VictimCandidate] = {}
-        self._taken = ground.taken()
+        self._taken = context.taken()
         self._there: dict[str, list[VictimCandidate]] = {}
         known = dict(zip(map(_job_of, candidates), candidates, strict=True))
         for name, room in rooms.items():
@@ -365,36 +365,36 @@ class _Choice:
                 yield candidate
 
 
-def any_set(ground: Ground, candidates: Sequence[VictimCandidate], nodes: Sequence[NodeState]) -> VictimSet | None:
+def any_set(context: SearchContext, candidates: Sequence[VictimCandidate], nodes: Sequence[NodeState]) -> VictimSet | None:
     """The first legal and sufficient set of all, those with the first candidates first, without anybody who is not needed (R26).
 
     Each set is made anew: this is for the rare case in which the searches above find nothing although there might be something.
     """
-    if _places(ground, candidates, nodes) is None:
+    if _places(context, candidates, nodes) is None:
         return None
     branches: list[tuple[int, list[VictimCandidate]]] = [(0, [])]
-    while branches and ground.effort_left > 0:
+    while branches and context.effort_left > 0:
         position, chosen = branches.pop()
-        if chosen and _places(ground, chosen, nodes) is not None:
-            return _minimal(ground, chosen, nodes)
-        if position == len(candidates) or _places(ground, [*chosen, *candidates[position:]], nodes) is None:
+        if chosen and _places(context, chosen, nodes) is not None:
+            return _minimal(context, chosen, nodes)
+        if position == len(candidates) or _places(context, [*chosen, *candidates[position:]], nodes) is None:
             continue
         branches.append((position + 1, chosen))
         more = [*chosen, candidates[position]]
-        if ground.taken(candidate.kind for candidate in more).is_allowed():
+        if context.taken(candidate.kind for candidate in more).is_allowed():
             branches.append((position + 1, more))
     return None
 
 
-def _minimal(ground: Ground, chosen: list[VictimCandidate], nodes: Sequence[NodeState]) -> VictimSet | None:
+def _minimal(context: SearchContext, chosen: list[VictimCandidate], nodes: Sequence[NodeState]) -> VictimSet | None:
     """Without anybody who is not needed: all sets inside an allowed one are allowed."""
     for candidate in reversed(chosen[:-1]):
         fewer = [other for other in chosen if other is not candidate]
-        if _places(ground, fewer, nodes) is not None:
+        if _places(context, fewer, nodes) is not None:
             chosen = fewer
-    places = _places(ground, chosen, nodes)
+    places = _places(context, chosen, nodes)
     return None if places is None else VictimSet(chosen, places)
 
 
-def _places(ground: Ground, gone: Sequence[VictimCandidate], nodes: Sequence[NodeState]) -> tuple[Place, ...] | None:
-    return ground.places((candidate.job for candidate in gone), nodes)
+def _places(context: SearchContext, gone: Sequence[VictimCandidate], nodes: Sequence[NodeState]) -> tuple[Place, ...] | None:
+    return context.places((candidate.job for candidate in gone), nodes)

@@ -2,7 +2,7 @@
 
 Preemption searches with it to propose; the allocator checks a proposal with it before it accepts.
 
-Who may be taken at all is said by `eligibility`, in which order by `yielders`, which of them together by `legality`, how a set is found
+Who may be taken at all is said by `eligibility`, in which order by `eligible`, which of them together by `legality`, how a set is found
 by `sweeps`.
 Nothing in the state is changed.
 """
@@ -25,8 +25,8 @@ from headrace.domain.preemption.eligibility import (
     protected_until,
     short_keys,
 )
-from headrace.domain.preemption.victim_candidates import Yielders
-from headrace.domain.preemption.victim_search import Ground, find
+from headrace.domain.preemption.victim_candidates import VictimCandidates
+from headrace.domain.preemption.victim_search import SearchContext, find
 from headrace.domain.state.capacity import held_by
 from headrace.domain.state.quota import over_limit, policy_scope, scopes_of
 
@@ -132,18 +132,18 @@ def _overdue(policy: PolicyState, pool: str, asked: Amounts) -> Amounts:
 
 def _search_by(state: State, job: JobRecord, pool: PoolState, cause: str, now: int) -> VictimPlan | NoPlan:
     short = short_keys(state, job, pool)
-    yielders = Yielders(state, job, pool, cause, short, now)
-    if not yielders.more():
-        return NoPlan("nobody here holds borrowed units that would help", *yielders.protected())
-    ground = Ground(state, job, pool, cause)
-    if state.ladders.moments and ground.places((), ground.usable()) is not None:
+    eligible = VictimCandidates(state, job, pool, cause, short, now)
+    if not eligible.more():
+        return NoPlan("nobody here holds borrowed units that would help", *eligible.protected())
+    context = SearchContext(state, job, pool, cause)
+    if state.ladders.moments and context.places((), context.usable()) is not None:
         return NoPlan(LEAVING)
-    found = find(ground, yielders)
+    found = find(context, eligible)
     if found is None:
-        given_up = "; not all sets were tried" if ground.effort_left <= 0 else ""
-        return NoPlan(f"no set of borrowed units, taken together, makes room for it{given_up}", *yielders.protected())
+        given_up = "; not all sets were tried" if context.effort_left <= 0 else ""
+        return NoPlan(f"no set of borrowed units, taken together, makes room for it{given_up}", *eligible.protected())
     if len(found.victims) > VICTIMS_MAX:
-        return NoPlan(f"more than {VICTIMS_MAX:,} jobs would have to yield to it", *yielders.protected())
+        return NoPlan(f"more than {VICTIMS_MAX:,} jobs would have to yield to it", *eligible.protected())
     return _plan(cause, found)
 
 
@@ -196,10 +196,10 @@ def _review(state: State, job: JobRecord, pool: PoolState, plan: VictimPlan, now
         kinds.append(known[key])
     if _has_room(state, job, pool):
         return ROOM
-    ground = Ground(state, job, pool, plan.cause)
+    context = SearchContext(state, job, pool, plan.cause)
     names = dict.fromkeys(place.node for place in plan.places)
     nodes = [pool.nodes[name] for name in names if name in pool.nodes and may_hold(pool, pool.nodes[name], job)]
-    places = ground.places(gone, nodes) if len(nodes) == len(names) else None
+    places = context.places(gone, nodes) if len(nodes) == len(names) else None
     if places is None:
         return "it is no longer sufficient"
-    return places if ground.taken(kinds).is_allowed() else "it is no longer legal"
+    return places if context.taken(kinds).is_allowed() else "it is no longer legal"

@@ -39,7 +39,7 @@ def give_back(state: State, job: JobRecord, pool: PoolState, place: HeldDevices)
     _charge(state, job, pool, place, -1, place.amounts)
 
 
-def try_on(state: State, job: JobRecord, pool: PoolState, place: HeldDevices, charged: Amounts, sign: int) -> None:
+def take_for_trial(state: State, job: JobRecord, pool: PoolState, place: HeldDevices, charged: Amounts, sign: int) -> None:
     """As `take`, or with sign -1 `give_back`, until it is undone: only `charged` of its amounts is counted meanwhile.
 
     That may leave out what nothing bounds anywhere (`scopes.unbounded`).

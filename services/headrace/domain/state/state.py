@@ -133,7 +133,7 @@ class State:
 
         Call it before a decision at log time `now`. It changes an index only; the fold does the same with the time of each record.
         """
-        self.pending.ripen(now)
+        self.pending.follow_time(now)
 
     def pool_of(self, node: NodeState) -> PoolState | None:
         """The pool that a node is in; None outside all pools."""

@@ -1,9 +1,9 @@
-"""What would be if: changes tried on the state, and taken back.
+"""What-if: changes tried on the state, and taken back.
 
-Strategy: a trial notes the inverse of each change, and `undo` applies the inverses, the last one first. So whoever asks what would be uses
-the state itself, with its indexes, and the rules need no second form for it. Two ways to ask stay apart, and properties hold them equal to
-a trial: `Clearing` counts what thousands of victims would leave without a change for each of them, and `copy_of` makes a state that facts
-are folded into, which has no inverse.
+Strategy: a trial notes the inverse of each change, and `undo` applies the inverses, the last one first. So a question about a possible
+change uses the state itself, with its indexes, and the rules need no second form for it. Two ways to ask stay separate, and properties
+hold them equal to a trial: `PlacementAfterPreemption` counts what thousands of victims would leave without a change for each of them, and
+`copy_of` makes a state that facts are folded into, which has no inverse.
 
 Counts of what is taken only add up, so trials may end in another order than that in which they began.
 """
@@ -85,16 +85,16 @@ class Trial:
         None: all of them.
         """
         counted = place.amounts if charged is None else charged
-        capacity.try_on(self.state, job, pool, place, counted, 1)
-        self._inverses.append(lambda: capacity.try_on(self.state, job, pool, place, counted, -1))
+        capacity.take_for_trial(self.state, job, pool, place, counted, 1)
+        self._inverses.append(lambda: capacity.take_for_trial(self.state, job, pool, place, counted, -1))
 
-    def let_go(self, holding: JobHolding) -> None:
+    def release(self, holding: JobHolding) -> None:
         """The job releases what it holds, as the fold would have it; use that yields is out of the accounts already (R17)."""
         _move(self.state, holding, -1)
         self._inverses.append(lambda: _move(self.state, holding, 1))
 
     def hold(self, holding: JobHolding) -> None:
-        """The inverse of `let_go`."""
+        """The inverse of `release`."""
         _move(self.state, holding, 1)
         self._inverses.append(lambda: _move(self.state, holding, -1))
 

@@ -67,7 +67,7 @@ def test_a_job_that_is_held_back_joins_the_line_when_its_time_has_come():
     hall.end(job)
     until = hall.now + 5_000_000
     hall.say("allocator", f.JobRequeuedV1(job=job.key, attempt=1, cause="node_lost", not_before=until))
-    assert (hall.state.pending.group_of(job), hall.state.pending.next_ripe()) == (None, until)
+    assert (hall.state.pending.group_of(job), hall.state.pending.next_due()) == (None, until)
     hall.later(5)
     hall.say("governance")
     assert hall.state.pending.group_of(job) is not None

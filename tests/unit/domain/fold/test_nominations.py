@@ -147,7 +147,7 @@ def test_a_victim_in_its_back_off_stands_aside_still():
     lift_bar(taking.state, taking.preemptor.key)
     pending = taking.state.pending
     assert (pending.group_of(taking.victim), taking.victim.key in pending.aside) == (None, True)
-    pending.ripen(later)
+    pending.follow_time(later)
     assert pending.group_of(taking.victim).barred_from == ""
 
 

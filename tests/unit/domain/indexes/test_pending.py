@@ -222,9 +222,9 @@ def test_back_offs_end_one_after_the_other():  # R32
         held_back(site, name, site.now + span * SECOND)
     seen = []
     for span in (0, 1, 2, 3):
-        pending.ripen(site.now + span * SECOND)
-        next_ripe = pending.next_ripe()
-        seen.append((groups(pending), aside(pending), next_ripe and (next_ripe - site.now) // SECOND))
+        pending.follow_time(site.now + span * SECOND)
+        next_due = pending.next_due()
+        seen.append((groups(pending), aside(pending), next_due and (next_due - site.now) // SECOND))
     assert seen == [
         ([], ["late", "soon", "next"], 1),
         ([["soon"]], ["late", "next"], 2),
@@ -238,8 +238,8 @@ def test_a_job_that_ended_during_its_back_off_does_not_come_back():
     site.node()
     job = held_back(site, "a", site.now + SECOND)
     site.say(f.JobEndedV1(job=job.key, attempt=1, state="cancelled", cause="cancelled"), by="allocator")
-    site.state.pending.ripen(site.now + SECOND)
-    assert (groups(site.state.pending), aside(site.state.pending), site.state.pending.next_ripe()) == ([], [], None)
+    site.state.pending.follow_time(site.now + SECOND)
+    assert (groups(site.state.pending), aside(site.state.pending), site.state.pending.next_due()) == ([], [], None)
 
 
 def test_a_back_off_that_a_later_one_replaced_lets_no_caller_in_early():
@@ -251,7 +251,7 @@ def test_a_back_off_that_a_later_one_replaced_lets_no_caller_in_early():
     pending.add(job, site.now)
     seen = []
     for span in (1, 2):
-        pending.ripen(site.now + span * SECOND)
+        pending.follow_time(site.now + span * SECOND)
         seen.append((groups(pending), aside(pending)))
     assert seen == [([], ["a"]), ([["a"]], [])]
 
@@ -312,6 +312,6 @@ def test_a_node_is_avoided_until_that_is_over_wherever_the_job_stands(kept):  # 
         site.order(job, (), place("n1"))
     seen = []
     for span in (0, 1, 2):
-        pending.ripen(site.now + span * SECOND)
-        seen.append((job.avoiding, pending.next_ripe() and (pending.next_ripe() - site.now) // SECOND))
+        pending.follow_time(site.now + span * SECOND)
+        seen.append((job.avoiding, pending.next_due() and (pending.next_due() - site.now) // SECOND))
     assert seen == [(("n1", "n2"), 1), (("n2",), 2), ((), None)]

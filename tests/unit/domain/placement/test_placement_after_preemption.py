@@ -5,7 +5,7 @@ from headrace.contracts.documents.model import PolicyProfile
 from headrace.contracts.facts.fact import Place
 from headrace.contracts.values.amounts import GPU, GPU_UNITS, JOB
 from headrace.domain.indexes.running_index import site_of
-from headrace.domain.placement.placement_after_preemption import Clearing, accounts_of, leaving_anyway
+from headrace.domain.placement.placement_after_preemption import PlacementAfterPreemption, accounts_of, leaving_anyway
 from tests.unit.domain.hall import Hall, gpus, shares
 from tests.unit.domain.site import HALF, Site, policy, pool, profile, slice_at
 
@@ -21,7 +21,7 @@ def full(size=4, replicas=1, **pool):
 def clearing(hall, job):
     anyway = leaving_anyway(hall.state, hall.pool)
     leases = [lease for those in anyway.values() for lease in those]
-    return Clearing(
+    return PlacementAfterPreemption(
         job, hall.state.nodes.values(), anyway, accounts_of(hall.state, job, hall.pool, leases), hall.pool.index.slices
     )
 
@@ -142,7 +142,9 @@ def test_slices_leave_room_by_their_geometry():  # R4, R26
     hall = site.state.pools["hall"]
 
     def without(*gone):
-        trial = Clearing(job, site.state.nodes.values(), {}, accounts_of(site.state, job, hall, ()), hall.index.slices)
+        trial = PlacementAfterPreemption(
+            job, site.state.nodes.values(), {}, accounts_of(site.state, job, hall, ()), hall.index.slices
+        )
         before = trial.open_all()
         for victim in gone:
             trial.leave(victim)
@@ -175,7 +177,9 @@ def test_under_a_ceiling_a_cut_gpu_frees_no_more_than_it_counted():  # R4, R6
     assert hall.use[GPU] == GPU_UNITS
 
     def suffices(job, *gone):
-        trial = Clearing(job, site.state.nodes.values(), {}, accounts_of(site.state, job, hall, ()), hall.index.slices)
+        trial = PlacementAfterPreemption(
+            job, site.state.nodes.values(), {}, accounts_of(site.state, job, hall, ()), hall.index.slices
+        )
         trial.open_all()
         for victim in gone:
             trial.leave(victim)

@@ -6,7 +6,7 @@ from headrace.contracts.values.durations import SECOND
 from headrace.domain.indexes.running_index import last_lease
 from headrace.domain.preemption import eligibility as e
 from headrace.domain.preemption import victim_candidates as found_in
-from headrace.domain.preemption.victim_candidates import Yielders
+from headrace.domain.preemption.victim_candidates import VictimCandidates
 from tests.unit.domain.hall import Hall, gpus
 
 
@@ -19,8 +19,8 @@ def lending(**terms):
     return hall, victims, hall.admit("owner", "o")
 
 
-def yielders(hall, asking):
-    return Yielders(hall.state, asking, hall.pool, e.RECLAIM, frozenset(), hall.now)
+def eligible(hall, asking):
+    return VictimCandidates(hall.state, asking, hall.pool, e.RECLAIM, frozenset(), hall.now)
 
 
 def jobs(candidates):
@@ -43,15 +43,15 @@ def mixed():
 
 def test_the_order_is_priority_then_loss_then_the_newest_grant():
     hall, (first, old, new, cheap), asking = mixed()
-    assert jobs(yielders(hall, asking)) == [new, old, cheap, first]
+    assert jobs(eligible(hall, asking)) == [new, old, cheap, first]
     hall.policy("asks")
-    nobody = yielders(hall, hall.admit("asks", "asking"))
+    nobody = eligible(hall, hall.admit("asks", "asking"))
     assert (nobody.all(), nobody.protected(), nobody.more()) == ([], (0, None), False)
 
 
 def test_no_job_is_drawn_before_a_reader_looks_that_far():
     hall, (_, old, new, cheap), asking = mixed()
-    found = yielders(hall, asking)
+    found = eligible(hall, asking)
     assert (found.drawn, len(found.kinds)) == ([], 0)
     assert (found.more(), jobs(found.drawn), len(found.kinds)) == (True, [new, old], 1)
     assert (found.more(), jobs(found.drawn), len(found.kinds)) == (True, [new, old, cheap], 2)
@@ -68,7 +68,7 @@ def test_whom_its_own_reservation_shelters_comes_last_whatever_its_priority():
     inside, beyond = (
         hall.run(name, name, ("n1", number, 1), tenant="rival") for number, name in enumerate(("sheltered", "open"))
     )
-    assert jobs(yielders(hall, hall.admit("owner", "o"))) == [beyond, inside]
+    assert jobs(eligible(hall, hall.admit("owner", "o"))) == [beyond, inside]
 
 
 def test_what_the_loop_over_all_says_is_what_the_rules_say_of_each():
@@ -79,7 +79,7 @@ def test_what_the_loop_over_all_says_is_what_the_rules_say_of_each():
     hall.end(started)
     hall.grant(waiting, ("n1", 1, 1))
     hall.later(70)
-    found = yielders(hall, owner)
+    found = eligible(hall, owner)
     there = hall.state.policies["acme", "lender"].jobs.values()
     assert {candidate.job: (candidate.lost, candidate.bucket) for candidate in found} == {
         job: (e.lost_work(job, hall.now), e.lost_bucket(e.lost_work(job, hall.now))) for job in there
@@ -90,7 +90,7 @@ def test_what_the_loop_over_all_says_is_what_the_rules_say_of_each():
 
 def test_protected_ones_are_counted_and_the_first_moment_is_known():
     hall, (victim, *_), owner = lending(min_runtime=60 * SECOND)
-    found = yielders(hall, owner)
+    found = eligible(hall, owner)
     assert (found.all(), found.protected(), found.of(victim)) == ([], (4, hall.now + 60 * SECOND), None)
 
 
@@ -100,7 +100,7 @@ def test_no_job_is_told_to_stop_on_a_node_that_is_away():
     hall.policy("owner", reservation=4, size=1)
     here, there = (hall.run("lender", name, (name, 0, 1)) for name in ("n1", "n2"))
     hall.say("preemption", f.NodeLostV1(node="n2", silent_for=0))
-    found = yielders(hall, hall.admit("owner", "o"))
+    found = eligible(hall, hall.admit("owner", "o"))
     assert (jobs(found), found.of(there)) == ([here], None)
 
 
@@ -117,8 +117,8 @@ def test_a_long_bucket_is_drawn_in_front_first_and_then_whole_in_the_same_order(
     hall.node("n2", 2)
     victims += [hall.run("other", f"w{number}", ("n2", number, 0.5)) for number in range(2)]
     newest = victims[::-1]
-    assert jobs(yielders(hall, owner).all()) == newest
+    assert jobs(eligible(hall, owner).all()) == newest
     monkeypatch.setattr(found_in, "FRONT", 4)
-    found = yielders(hall, owner)
+    found = eligible(hall, owner)
     assert (found.more(), jobs(found.drawn)) == (True, newest[:4])
     assert (found.more(), jobs(found.drawn), found.more()) == (True, newest, False)

@@ -25,7 +25,7 @@ def test_what_is_let_go_is_free_until_the_trial_ends():
     job = site.run("a", place("n1", 0))
     before = snapshot(site.state)
     with Trial(site.state) as trial:
-        trial.let_go(holding_of(site.state, job))
+        trial.release(holding_of(site.state, job))
         assert (free(site), job.policy.wide.use) == ([126_000, 126_000], {})
     assert differences(before, snapshot(site.state)) == []
 
@@ -38,8 +38,8 @@ def test_use_that_yields_is_out_of_the_accounts_once_and_what_is_kept_is_held_to
     site.order(preemptor, (victim,), place("n1", 0))
     before = snapshot(site.state)
     with Trial(site.state) as trial:
-        trial.let_go(holding_of(site.state, victim))
-        trial.let_go(JobHolding(preemptor, site.state.pools["hall"], (), preemptor.nomination))
+        trial.release(holding_of(site.state, victim))
+        trial.release(JobHolding(preemptor, site.state.pools["hall"], (), preemptor.nomination))
         assert (free(site), victim.policy.wide.use, preemptor.policy.wide.use) == ([126_000], {}, {})
     assert differences(before, snapshot(site.state)) == []
 
@@ -52,7 +52,7 @@ def test_of_a_gang_that_is_to_be_suspended_the_part_that_is_yields_no_more():  #
     hall.suspend(0)
     before = snapshot(hall.state)
     with Trial(hall.state) as trial:
-        trial.let_go(holding_of(hall.state, hall.job))
+        trial.release(holding_of(hall.state, hall.job))
         assert (hall.job.policy.wide.use, hall.job.policy.wide.apart) == ({}, {})
     assert differences(before, snapshot(hall.state)) == []
 
