@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.contracts.facts.levels import AMENDED, FIRST, SINCE, too_early
 from headrace.contracts.facts.upcasters import UPCASTERS
 from headrace.contracts.facts.writers import may_state
 from headrace.contracts.schemas.generate import FACT_TYPES, fact_type
@@ -43,6 +44,17 @@ def test_a_golden_record_has_a_value_in_every_field_so_that_none_can_change_unse
     (fact,) = json.loads(file.read_bytes())["facts"]
     newer = LATER_FIELDS.get(file.stem, set())
     assert fact.keys() == {"type", *TYPES[file.stem].__struct_fields__} - newer
+
+
+@pytest.mark.parametrize(
+    "file", [file for file in FILES if SINCE.get(TYPES[file.stem], FIRST) > AMENDED], ids=lambda file: file.stem
+)
+def test_a_newer_fact_is_too_early_in_a_ledger_of_the_level_before(file):
+    record, since = decode_record(file.read_bytes()), SINCE[TYPES[file.stem]]
+    assert too_early(record.facts, since - 1) == (
+        f"{file.stem} may be stated from level {since} on, and the installation is at {since - 1}"
+    )
+    assert too_early(record.facts, since) == ""
 
 
 LATER_FIELDS: dict[str, set[str]] = {

@@ -12,6 +12,7 @@ from headrace.domain.placement.pool_growth import (
     GrowthRequest,
     closed_for,
     due_at,
+    growing_for,
     may_hold,
     nodes_for,
     open_growth,
@@ -163,3 +164,19 @@ def test_instances_that_live_count_for_the_most_there_may_be():
     assert room_to_grow(site.state, hall, site.now) == 2
     site.say(f.InstanceRefusedV1(instance="hall-1", code="CAPACITY", closed_until=site.now + 5), by="provisioner")
     assert (room_to_grow(site.state, hall, site.now), room_to_grow(site.state, hall, site.now + 5)) == (0, 3)
+
+
+def test_how_far_growth_is_says_who_brings_the_nodes():
+    site = growing(nodes=2)
+    hall = site.state.pools["hall"]
+    sequence = open_growth(site.state, "hall").sequence
+    order = {"pool": "hall", "provider": "local", "offer": OfferTaken(name="default"), "token": "t", "expires": 1}
+    site.say(f.InstanceOrderedV1(instance="hall-1", growth=sequence, **order), by="provisioner")
+    site.say(f.InstanceOrderedV1(instance="hall-2", growth=sequence, **order), by="provisioner")
+    site.say(f.InstanceCreatedV1(instance="hall-2", provider_id="p", at=1), by="provisioner")
+    shape = request(1).shape
+    assert growing_for(site.state, [hall], shape) == "0 of 2 nodes have come to pool hall (1 ordered, 1 booting)"
+    site.law(pool(burst=d.Burst(provider="none", node=NODE, max_nodes=3)))
+    assert growing_for(site.state, [hall], shape) == (
+        "0 of 2 nodes have come to pool hall; its provider is none: an operator adds nodes"
+    )
