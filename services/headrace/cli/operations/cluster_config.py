@@ -14,6 +14,7 @@ from headrace.bus.nats.streams import STREAMS
 from headrace.cli.arguments import Failed, Nouns, Parser, add_command, add_data_option, currency, names
 from headrace.supervisor.cluster import cluster_config
 from headrace.supervisor.cluster.cluster_config import ClusterConfig
+from headrace.supervisor.cluster.secret import secret
 from headrace.supervisor.installation import Installation
 from headrace.supervisor.launcher.readiness import PATIENCE
 from headrace.supervisor.nats.leaderless_stream import Leaderless
@@ -46,6 +47,17 @@ def add(nouns: Nouns) -> None:
     nats.add_argument("server", nargs="?", default="headrace-1", metavar="NAME", help="which (default: headrace-1)")
     add_data_option(nats)
     add_data_option(add_command(verbs, "envoy", print_envoy, "print the configuration of Envoy", "headrace config envoy"))
+    secret = add_command(
+        verbs,
+        "secret",
+        print_secret,
+        "print the files as a Kubernetes Secret, for the Helm chart; it holds passwords and keys",
+        "headrace config secret headrace-config | kubectl apply -f -",
+    )
+    secret.add_argument(
+        "name", nargs="?", default="headrace-config", metavar="NAME", help="its name (default: headrace-config)"
+    )
+    add_data_option(secret)
     streams = add_command(
         verbs,
         "streams",
@@ -160,6 +172,14 @@ def print_nats(args: argparse.Namespace) -> int:
     if args.server not in found:
         raise Failed(f"{args.server}: unknown server; choose one of {', '.join(found)}")
     print(found[args.server], end="")
+    return 0
+
+
+def print_secret(args: argparse.Namespace) -> int:
+    """Print the Secret as JSON, which kubectl takes."""
+    installation = Installation(args.data)
+    cluster_config.kept(installation)
+    print(msgspec.json.format(msgspec.json.encode(secret(installation, args.name))).decode())
     return 0
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
+import re
 
 import pytest
 
@@ -126,3 +129,26 @@ def test_servers_that_do_not_agree_are_one_line(run, monkeypatch):
             "It takes most of the NATS servers at nats://a,nats://b,nats://c\n"
         ),
     )
+
+
+def test_everything_that_pods_need_is_one_secret_and_the_key_of_the_authority_is_not_in_it(run, tmp_path):
+    place = ("--as", "/var/lib/headrace", "--simulated-nodes", "sim")
+    run("write", "--nats", "tls://hr-nats-0.hr-nats", "--postgres", "postgresql://db/headrace", "--dev-ca", *place)
+    code, out, err = run("secret", "hr-config")
+    assert (code, err) == (0, "")
+    said = json.loads(out)
+    assert (said["kind"], said["metadata"]) == ("Secret", {"name": "hr-config"})
+    files = {key: base64.b64decode(text) for key, text in said["data"].items()}
+    data = tmp_path / "data"
+    assert files["env__allocator.1.env"] == (data / "env/allocator@1.env").read_bytes()
+    assert files["nats__headrace-1.conf"] == (data / "nats/headrace-1.conf").read_bytes()
+    assert {"env__node-sim.env", "gateway__api.pb", "identity__callout.key", "tls__ca.pem", "tls__server.key"} <= set(files)
+    assert {"credentials__operator.json", "credentials__owner.json", "endpoint.json", "elsewhere.json"} <= set(files)
+    assert "tls__ca.key" not in files
+    assert [key for key in files if not re.fullmatch(r"[-._a-zA-Z0-9]+", key)] == []
+
+
+def test_a_secret_with_a_malformed_name_or_of_nothing_is_refused(run):
+    assert run("secret")[0] == 1
+    run("write", *SAID)
+    assert run("secret", "Hr_config")[2] == "headrace: invalid name 'Hr_config': use 1-253 of a-z, 0-9, '-' and '.'\n"
