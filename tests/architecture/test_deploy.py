@@ -210,7 +210,7 @@ def test_a_template_asks_for_values_that_there_are_and_runs_what_there_is(templa
         yaml.safe_load, re.findall(r"command: (\[(?:headrace|envoy|python)[^\n]*\])$", filled, flags=re.MULTILINE)
     ):
         if words[0] == "python":
-            assert words == ["python", "-P", "-m", "headrace.USD"]
+            assert words[1] == "-c" or words == ["python", "-P", "-m", "headrace.USD"]
         else:
             check_command(words)
 
