@@ -53,6 +53,14 @@ class Composed:
         self.compose(whole, "up", "--detach", *FIRST)
         self.compose(whole, "up", "--detach")
 
+    def end(self) -> None:
+        """Nothing of it is left."""
+        for kind in ("container", "volume", "network"):
+            listed = ("ls", "--quiet", *(("--all",) if kind == "container" else ()), "--filter", f"name={PROJECT}_")
+            names = self.engine.call(kind, *listed).split()
+            forced = ("--force", "--time=0") if kind == "container" else ("--force",)
+            _ = names and self.engine.call(kind, "rm", *forced, *names, check=False)
+
     def headrace(self, *words: str, stdin: str | None = None, check: bool = True) -> str:
         """As the README says: the command line, in the container of *governance*."""
         return self.engine.call(
@@ -100,9 +108,7 @@ def composed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Composed]:
         made.up()
         yield made
     finally:
-        engine.call("rm", "--all", "--force", "--time=0", check=False)
-        engine.call("volume", "rm", "--all", "--force", check=False)
-        engine.call("network", "prune", "--force", check=False)
+        made.end()
 
 
 def test_one_command_brings_a_whole_installation_that_runs_a_job(composed: Composed) -> None:
