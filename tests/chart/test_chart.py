@@ -70,8 +70,8 @@ def test_what_helm_renders_is_valid_for_kubernetes(variant, release):
 
 
 def test_a_standby_is_there_only_where_it_is_wanted():
-    assert len(named(rendered(), "Deployment")) == 12
-    assert len(named(rendered(standbys=0), "Deployment")) == 9
+    assert len(named(rendered(), "Deployment")) == 14
+    assert len(named(rendered(standbys=0), "Deployment")) == 10
 
 
 @pytest.mark.parametrize(

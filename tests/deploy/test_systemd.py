@@ -26,7 +26,7 @@ CMD ["/sbin/init"]
 WITHIN = 180.0
 SERVICES = (
     *("admission", "governance", "accounting", "audit", "gateway", "allocator@1", "allocator@2"),
-    *("preemption@1", "preemption@2", "feed@2", "callout@1", "callout@2"),
+    *("preemption@1", "preemption@2", "feed@2", "provisioner@1", "provisioner@2", "callout@1", "callout@2"),
 )
 SIMULATED = "--devices sim:2xH100-80GB --cpus 32 --memory 256GiB"
 
