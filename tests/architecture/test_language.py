@@ -24,6 +24,7 @@ CLEAN: tuple[str, ...] = (
     "client/",
     "contracts/",
     "demo/",
+    "domain/",
     "feed/",
     "governance/",
     "health/",
@@ -46,7 +47,9 @@ IDIOMS = re.compile(
 )
 """Signs of a sentence to write again: it says who or what is not there instead of what is the case, or hides its subject."""
 
-STORED = re.compile("is no whole number of GPUs")
+STORED = re.compile(
+    "is no whole number of GPUs|nobody here holds borrowed units|names a job of somebody else in this tenant|its provider is none"
+)
 """Texts of facts in stored ledgers, which an audit compares byte for byte."""
 
 RETIRED = {

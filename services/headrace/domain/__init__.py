@@ -2,7 +2,7 @@
 
 The question it answers: *given this prefix of the ledger, what is true, and what do the rules say about it?*
 
-Packages, each of which imports those before it and none behind it:
+Packages; each imports only packages before it:
 
 - `model`: the entities (jobs, policies, nodes, requests), plain data.
 - `indexes`: what is kept sorted, so that a decision does not look at everything (`pending` R15, `node_index` R20, `running_index` R25).

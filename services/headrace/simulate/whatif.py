@@ -46,7 +46,7 @@ NEVER = "jobs without both run on"
 GRACES = "a job that is told to stop uses its whole grace"
 LEAVES = "a job that is told to stop leaves as it, or others of its policy, really did, otherwise it uses its whole grace"
 ANEW = "a job that starts again begins from its start"
-NOBODY_NEW = "no other jobs are submitted"
+NO_NEW_JOB = "no other jobs are submitted"
 AT_ONCE = "nodes start jobs at once, and refuse none"
 AS_THEY_CAME = "jobs come, and are cancelled, when they really were"
 AS_THEY_RAN = "they run as long, end as, and save as often as was seen of them"
@@ -183,7 +183,7 @@ def compare_from(
     found = compare(world, changes, span=span, to_the_end=to_the_end, tenant=tenant, progress=progress)
     known = (BY_LIMITS, BY_HISTORY, NEVER) if ends.by_history or inputs is not None else (BY_LIMITS, NEVER)
     if inputs is None:
-        return structs.replace(found, assumptions=(*known, GRACES, ANEW, AT_ONCE, NOBODY_NEW))
+        return structs.replace(found, assumptions=(*known, GRACES, ANEW, AT_ONCE, NO_NEW_JOB))
     seen = (AS_THEY_CAME, AS_THEY_RAN, *known, LEAVES, AT_ONCE)
     return structs.replace(found, assumptions=(*seen, AS_IT_WAS_WRITTEN, REFUSED_STAYS))
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     """Who holds what on a node."""
 
 EVERYWHERE = -1
-"""The run of what is no slice."""
+"""The run for requests without slices."""
 
 _Merit = tuple[Wait, int, int, int]
 """What a slice waits for, less the placements it leaves open, the number of the device, less its start."""
@@ -61,7 +61,7 @@ def occupants(node: NodeState) -> Iterator[Occupant]:
 
 
 def occupant(lease: LeaseState) -> Occupant:
-    """One of them."""
+    """The occupant that a lease is: its devices, its end if known, and its job."""
     job = lease.job
     return Occupant(held_by(lease), _end_of(lease) if may_end(lease) else None, job, lease.granted_at + job.paused)
 
@@ -83,7 +83,7 @@ def _end_of(lease: LeaseState) -> int:
 
 
 def awaited_places(state: State, job: JobRecord, pool: PoolState, on: Occupancy = occupants) -> tuple[Place, ...] | None:
-    """The places to keep for all replicas of `job`; None where it would not fit even then. `on`: who is on a node."""
+    """The places to keep for all replicas of `job`; None if it would not fit even then. `on`: jobs on a node."""
     request, is_now = job.request, on is occupants
     stays = None if is_now and _surely_leaves_room(pool, job) else Stays(pool, on)
     if stays is not None and not stays.leave_room_for(request.total, sliced=bool(request.shape.mig)):
@@ -110,7 +110,7 @@ def soonest_places(state: State | None, job: JobRecord, pool: PoolState, on: Occ
 
 
 def _surely_leaves_room(pool: PoolState, job: JobRecord) -> bool:
-    """Whether the pool's ceilings leave room even beside the most that could stay; if so nobody has to look at who does."""
+    """Whether the pool's ceilings leave room even beside the most that could stay; if so it does not matter which jobs stay."""
     if job.request.shape.mig or pool.families:
         return False
     asked = ((key, amount) for key, amount in job.request.total.items() if amount and key in pool.governed)
@@ -120,7 +120,7 @@ def _surely_leaves_room(pool: PoolState, job: JobRecord) -> bool:
 
 
 class _Best:
-    """Who makes the job wait for the least, of nodes of which only those are looked at that might."""
+    """The nodes that make the job wait least; only nodes that might are examined."""
 
     def __init__(self, state: State | None, job: JobRecord, pool: PoolState, on: Occupancy) -> None:
         self._job = job
@@ -131,7 +131,7 @@ class _Best:
         self._next = next(self._others, None)
 
     def take(self) -> tuple[str, _Prospect] | None:
-        """The best, which is gone with it; None: no node has room for one more, whoever leaves."""
+        """The best node, which is removed; None: no node has room for one more, even if all jobs leave."""
         while self._next is not None and (not self._seen or self._next < self._seen[0][:2]):
             self._look_at(self._next[1])
             self._next = next(self._others, None)
@@ -342,7 +342,7 @@ class _Sliced(_Prospect):
             yield wait, -room(device.family, put(layout or EMPTY, start, name)), number, -start
 
     def _wait_at(self, device: DeviceState, wanted: int) -> Wait:
-        """For whom a slice in this run waits: those who lie in it, or, where nobody does, all of the device."""
+        """Jobs that a slice in this run waits for: those in it, or, if it is empty, all of the device."""
         lying = self._lying.get(device.name, [])
         blocking = [one for one in lying if one[0] & wanted] or lying
         taken = 0

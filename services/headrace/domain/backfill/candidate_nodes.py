@@ -1,8 +1,8 @@
 """Which nodes a look for places to be kept (R16) has to see, and which not: what a node would make wait for, at the least.
 
-Strategy: nodes that look alike need at least the same units to come free, whoever is on them; so classes of nodes are *opened* by that, the
-least first. Of the nodes of a class those come first on which something is known to end, by when the first of it does; on the rest nobody
-knows, so they are alike but for their names. Who asks takes nodes for as long as the next might be better than the best that was seen.
+Strategy: nodes that look alike need at least the same units to come free, whatever runs on them; so classes of nodes are *opened* in the
+order of these units, the least first. Within a class, nodes with a known end come first, by the earliest end; on the others the end is
+unknown, so they are alike but for their names. The caller takes nodes for as long as the next might be better than the best so far.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def offers(state: State | None, pool: PoolState, shape: Shape) -> Iterator[Offer
 
 
 def _by_end(state: State, pool: PoolState, units: int, groups: set[NodeClass]) -> Iterator[Offer]:
-    """The nodes of these classes, on each of which somebody has to end."""
+    """The nodes of these classes; on each of them a job has to end."""
     seen: set[str] = set()
     for end, those in groupby(state.ends.ascending(), key=itemgetter(0)):
         names = {
@@ -67,12 +67,12 @@ def _by_end(state: State, pool: PoolState, units: int, groups: set[NodeClass]) -
 
 
 def _may_be_ready(group: NodeClass, units: int, shape: Shape) -> bool:
-    """Whether a replica may have to wait for nobody there."""
+    """Whether a replica may start there without waiting."""
     return not units and (bool(shape.mig) or (group.key.cpu >= shape.cpu and group.key.memory >= shape.memory))
 
 
 def _least(opens: tuple[int, ...], shape: Shape) -> int:
-    """Units that have to come free on a node that has so many open on each device, at the least."""
+    """Least number of units that have to come free on a node with these units open on each device."""
     if shape.mig or not opens:
         return 0
     if shape.fraction:

@@ -36,18 +36,18 @@ if TYPE_CHECKING:
 
 REST_MAX = DAY
 NOT_LENT = 0
-"""In place of a moment: everybody's lease would end after it."""
+"""In place of a moment: all leases would end after it."""
 
 
 class HoldTurn(NamedTuple):
-    """Whether units are kept at a moment behind leases of which nothing says when they end, and until when that holds; None: for ever."""
+    """Whether units are kept at a moment behind leases with an unknown end, and until when that holds; None: for ever."""
 
     keeps: bool
     until: int | None
 
 
 ALWAYS = HoldTurn(keeps=True, until=None)
-"""The turn of everybody below the amended level."""
+"""The turn of all jobs below the amended level."""
 
 
 def turn_of(pool: Pool, since: int, now: int) -> HoldTurn:
@@ -97,7 +97,7 @@ def takes_of(state: State, job: JobRecord, pool: PoolState) -> Takes:
 def places_to_keep(
     state: State, job: JobRecord, pool: PoolState, now: int, on: Occupancy = occupants
 ) -> tuple[Place, ...] | None:
-    """The places to keep for a job that is due and has no room: such as surely come free before others; None: there are none now."""
+    """The places to keep for a job that is due and has no room: places that surely come free before others; None without any now."""
     if not state.terms.amended:
         return awaited_places(state, job, pool, on)
     places = surely_awaited_places(state, job, pool, takes_of(state, job, pool), on)
@@ -124,7 +124,7 @@ def next_turn(state: State, hold: Hold, now: int) -> int | None:
 class Keep(NamedTuple):
     """What is known of a hold.
 
-    `lent_until`: whoever has ended by then may use the units; `kept_until`: when they are let go (None: not by time).
+    `lent_until`: jobs that end by then may use the units; `kept_until`: when they are let go (None: not by time).
     """
 
     lent_until: int
@@ -134,8 +134,8 @@ class Keep(NamedTuple):
 def keep_of(state: State, hold: Hold, now: int, on: Occupancy = occupants) -> Keep:
     """Until when the units of a hold may be lent, and are kept.
 
-    They are lent until the job could start by time limits and graces; where nothing says when that is, until the keep ends; where the job
-    may take what is in its way, to nobody.
+    They are lent until the job could start by time limits and graces; if that time is unknown, until the keep ends; if the job
+    may take what is in its way, they are not lent.
     """
     pool, job = state.pools[hold.pool], hold.job
     if not state.terms.amended:

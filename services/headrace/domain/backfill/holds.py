@@ -1,7 +1,7 @@
-"""Units kept for a job that has waited too long for room (R16): what is kept counts for those ranked below it, and for nobody else.
+"""Units kept for a job that has waited too long for room (R16): what is kept counts only for jobs ranked below it.
 
-The fold knows who keeps which places, and takes nothing out of any account for it (R37). Whoever asks what is free for a job puts what is
-kept from it out of reach meanwhile, and back again.
+The fold knows who keeps which places, and takes nothing out of any account for it (R37). A question about what is free for a job puts the
+units that are kept from it out of reach meanwhile, and back again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ HOLDS_MAX = 8
 def withhold(trial: Trial, pool: PoolState, hold: Hold) -> Trial:
     """Put what a hold keeps out of reach on trial, and return the trial: its places, and as much of the pool's sums as is free of them now.
 
-    What leases still hold of the places comes free there and then; of the sums it is nobody's to keep before that. It counts as if it were
+    What leases still hold of the places comes free there and then; in the sums it is not kept before that. It counts as if it were
     leased, so that a grant that is made meanwhile, on the same device even, may stay when this ends.
     """
     free = _free_of(trial.state, hold)

@@ -1,4 +1,4 @@
-"""How much of each key of a pool is used, kept, free and unusable (R6, R22), for everybody or for one job. Pure.
+"""How much of each key of a pool is used, kept, free and unusable (R6, R22), for all or for one job. Pure.
 
 Strategy: the units of each node are either held by leases, kept for a job that waits (R16, R27), or unused. Unused units are free where
 they can be granted now; where they cannot, they are unusable, for one cause on each node or device. What can be granted is bounded by the
@@ -78,7 +78,7 @@ _Judge = Callable[["NodeState"], Cause | None]
 
 
 def stocks(state: State, pool: PoolState, keys: Iterable[str]) -> dict[str, Stock]:
-    """What there is of these keys, for everybody: nothing that is kept for any job is free."""
+    """Amounts of these keys, for all: nothing that is kept for any job is free."""
     name = pool.document.name
     holds = [hold for hold in state.holds.values() if hold.pool == name]
     return _stocks(state, pool, keys, holds, out_of_service)
@@ -100,7 +100,7 @@ def sums_fit(state: State, job: JobRecord, pool: PoolState) -> bool:
 
 
 def out_of_service(node: NodeState) -> Cause | None:
-    """Why nothing may be granted on a node now, whoever asks; None: something may. The counterpart of `NodeState.grantable`."""
+    """Why nothing may be granted on a node now, to any job; None: something may. The counterpart of `NodeState.grantable`."""
     if not node.healthy:
         return Cause(node.status, since=node.status_at)
     if node.cordoned:
@@ -272,7 +272,7 @@ _ANY = 1 << 62
 
 
 def _first(causes: Iterable[UnusableView], units: int) -> Iterator[UnusableView]:
-    """The first causes, as many as make up so many units, the last in part."""
+    """The first causes that together make up this number of units, the last in part."""
     for one in causes:
         amount = min(one.amount, units)
         if amount:

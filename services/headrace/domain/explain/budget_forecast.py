@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from headrace.domain.model.jobs import PolicyState
 
 NEAR_PERCENT = 80
-"""A budget of which so much is used is near its end, whatever goes on now."""
+"""Part of a budget from which on it counts as nearly used up, whatever runs now."""
 
 _THEN = {"wait": "then new jobs wait", "borrow": "then new jobs borrow, and yield first"}
 

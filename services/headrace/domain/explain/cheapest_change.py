@@ -55,7 +55,7 @@ _ONLY_TIME_HELPS = frozenset({WaitReason.DEPENDENCY, WaitReason.WAITING_FOR_PREE
 def cheapest_change(
     state: State, job: JobRecord, pools: Sequence[PoolState], wait: Wait, forecast: Forecast, now: int
 ) -> ChangeView | None:
-    """The change, and the start it would give; None where none of those tried would start it."""
+    """The change, and the start it would give; None if no tried change would start it."""
     waiting = _waiting(job, forecast)
     if wait.reason in _ONLY_TIME_HELPS or (waiting is not None and (waiting.start or 0) - now <= A_LITTLE):
         return waiting
@@ -129,10 +129,10 @@ def _changes(state: State, job: JobRecord) -> Iterator[tuple[ChangeView, JobReco
     profile = state.profile(job.tenant, job.profile)
     if profile is not None:
         yield from _smaller(job, profile)
-    yield from _elsewhere(state, job, [job.policy])
+    yield from _in_other_queues(state, job, [job.policy])
     if not job.preemptible:
         yield ChangeView(kind="preemptible", text="submit it as preemptible"), replace(job, preemptible=True)
-    yield from _elsewhere(state, job, _other_policies(state, job))
+    yield from _in_other_queues(state, job, _other_policies(state, job))
 
 
 def _smaller(job: JobRecord, profile: Profile) -> Iterator[tuple[ChangeView, JobRecord]]:
@@ -150,7 +150,7 @@ def _smaller(job: JobRecord, profile: Profile) -> Iterator[tuple[ChangeView, Job
             yield ChangeView(kind="request", text=text, request={GPU: units}), replace(job, request=request)
 
 
-def _elsewhere(state: State, job: JobRecord, policies: Sequence[PolicyState]) -> Iterator[tuple[ChangeView, JobRecord]]:
+def _in_other_queues(state: State, job: JobRecord, policies: Sequence[PolicyState]) -> Iterator[tuple[ChangeView, JobRecord]]:
     """The same in another queue: with its own request where the profile gives as much; in one of its own policy, else what that gives."""
     queues = [
         (policy, link.name)
@@ -191,7 +191,7 @@ def _other_policies(state: State, job: JobRecord) -> list[PolicyState]:
 
 
 def _release_own(trial: Trial, state: State, job: JobRecord, other: JobRecord) -> None:
-    """On trial nothing is kept for the job itself (R16), unless somebody else would go before `other` there then."""
+    """On trial nothing is kept for the job itself (R16), unless another job would go before `other` there then."""
     holds, own = state.holds, state.holds.get(job.key)
     if own is not None and not _anybody_before(state, job, other, state.pools[own.pool]):
         state.holds = {key: hold for key, hold in holds.items() if hold is not own}
@@ -199,7 +199,7 @@ def _release_own(trial: Trial, state: State, job: JobRecord, other: JobRecord) -
 
 
 def _anybody_before(state: State, job: JobRecord, other: JobRecord, pool: PoolState) -> bool:
-    """Whether anybody but `job` ranks before `other` in the pool, or may go on there where it was suspended (R29)."""
+    """Whether a job other than `job` ranks before `other` in the pool, or may go on there where it was suspended (R29)."""
     name = pool.document.name
     if any(lease.pool == name for suspended in state.suspended.values() for lease in suspended.leases.values()):
         return True

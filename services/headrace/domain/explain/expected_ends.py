@@ -28,7 +28,7 @@ class ExpectedEnds:
         self._runs: dict[Queue, list[int]] | None = None
 
     def of(self, holder: JobRecord) -> int | None:
-        """When a job that holds leases will be gone at the latest; None where nothing says so."""
+        """When a job that holds leases will be gone at the latest; None if unknown."""
         if any(lease.overdue for lease in holder.leases.values()):
             return None
         if holder.state is JobState.STOPPING and holder.stop is not None:

@@ -1,6 +1,6 @@
 """What will be kept for those who wait too long (R16), while the future is played forward. Pure.
 
-Kept are the places that are kept now, and places for whoever will have waited for the pool's `backfill_for`, until enough is looked at.
+Kept are the places that are kept now, and places for jobs that will have waited for the pool's `backfill_for`, until enough are examined.
 Kept units are lent to those who have ended before they are needed.
 """
 
@@ -111,7 +111,7 @@ class ExpectedHolds:
         return sorted({until for key in stage if (until := self._lent_until(name, key, moment)) > moment})
 
     def lent_after(self, name: str, stage: Sequence[str], until: int, moment: int) -> list[str]:
-        """Of the jobs of a stage those from whose places everybody is kept who has not ended before `until`."""
+        """Jobs of a stage whose places are kept from all jobs that do not end before `until`."""
         return [key for key in stage if self._lent_until(name, key, moment) < until]
 
     def _lent_until(self, name: str, key: str, moment: int) -> int:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from headrace.domain.state.trial import Trial
 
 ENOUGH = 1 << 40
-"""What a created node has of that of which its document says nothing."""
+"""Amount of a resource on a created node if its document states none."""
 PROVED = Ranks(*[len(LEVELS) - 1] * 3)
 """How well it isolates jobs: nothing is known to the contrary."""
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from headrace.domain.state.state import State
 
 FOR_CAPACITY = frozenset({WaitReason.FRAGMENTED, WaitReason.WOULD_EXCEED_RESERVATION, WaitReason.NO_FREE_CAPACITY})
-"""Reasons for which whoever holds something in the pool is in the way."""
+"""Reasons for which every holder of something in the pool is in the way."""
 FROZEN = "nothing is granted there until it is opened again"
 BY_RECLAIM = "it takes back what is borrowed, and those who hold it are gone at the end of their grace"
 

@@ -1,9 +1,9 @@
 """When a waiting job may start: what is known of the future played forward on the state, which is left as it was. Pure.
 
-Strategy: running jobs end when `ends` says; behind each end whoever is next and finds room starts (R15, R18), within its limits and its
+Strategy: running jobs end when `ends` says; behind each end the next job that finds room starts (R15, R18), within its limits and its
 reservation and beside what is kept for others (R16, `expected_holds`), and ends in its turn, until it is the job itself. Pools grow for it
 where they can (R38, `expected_nodes`). Accounts and free places change as they would in the fold and are given back at the end. Simpler
-than what will really happen: nobody new comes, nobody takes anything back, and only the job's own pools are looked at. The work is
+than what will really happen: no new job comes, no policy takes anything back, and only the job's own pools are examined. The work is
 bounded; what lies beyond is told by the pace up to there.
 """
 
@@ -45,7 +45,7 @@ BY_HISTORY = "those without one after the mean run time of their queue in the la
 IN_TURN = "jobs that rank before it go first"
 OVERTAKEN = "jobs behind it take what it has no room for"
 BY_GROWTH = "nodes that its pools create are there when they have had the time to boot"
-NOBODY_NEW = "and nobody new goes before it"
+NO_NEW_JOB = "and no new job goes before it"
 BY_PACE = "at the pace at which those before it start until"
 BY_GRACE = "those that make room for it are gone at the end of their grace"
 OVERDUE = "a job that makes room for it is overdue"
@@ -55,7 +55,7 @@ UNKNOWN_DEPENDENCY = "nothing says when the job that it waits for will end"
 
 
 class Forecast(NamedTuple):
-    """The earliest start (log time; None where nothing tells), what it rests on, and the job whose end makes room, if it is one."""
+    """The earliest start (log time; None if unknown), what it rests on, and the job whose end makes room, if it is one."""
 
     start: int | None
     assumption: str
@@ -82,7 +82,7 @@ def expected_start(state: State, job: JobRecord, pools: Sequence[PoolState], now
 
 
 def kept_until(state: State, preemption: Preemption, ends: ExpectedEnds, now: int) -> int | None:
-    """When the last of those that make room will be gone; None: nobody knows."""
+    """When the last of those that make room will be gone; None: unknown."""
     known = [ends.of(state.jobs[key]) for key in preemption.leaving if key in state.jobs]
     if None in known:
         return None
@@ -90,7 +90,7 @@ def kept_until(state: State, preemption: Preemption, ends: ExpectedEnds, now: in
 
 
 def _ready_at(state: State, job: JobRecord, ends: ExpectedEnds, now: int) -> int | None:
-    """From when on it stands in line: its back-off is over (R32), what it depends on has ended; None: nobody knows."""
+    """From when on it stands in line: its back-off is over (R32), what it depends on has ended; None: unknown."""
     others = [state.jobs.get(key) for key in job.waits_for]
     known = [ends.of(other) if other is not None else None for other in others]
     if job.doomed_by or None in known:
@@ -158,7 +158,7 @@ class _Run:
             if self._is_far:
                 return self._by_pace(moment)
             moment = self._due[0][0]
-            self._look(moment)  # before anybody who is at his limit has been told to stop
+            self._look(moment)  # before jobs at their limits have been told to stop
             after = self._go_on_to(moment)
 
     def _go_on_to(self, moment: int) -> JobRecord | None:
@@ -192,7 +192,7 @@ class _Run:
         parts += [BY_GROWTH] if self._nodes.came else []
         parts += [IN_TURN] if self._handed_out else []
         parts += [OVERTAKEN] if self._is_overtaken else []
-        return ", ".join([*parts, NOBODY_NEW])
+        return ", ".join([*parts, NO_NEW_JOB])
 
     def _by_pace(self, moment: int) -> Forecast:
         """Past the bound: as fast as until then, through all that is asked for before it."""
@@ -257,7 +257,7 @@ class _Run:
             self._happens(due, partial(self._nodes.come, name, due))
 
     def _hand_out(self, moment: int) -> bool:
-        """Whoever is next takes what fits, until that is the job itself; whether it is."""
+        """Let the next jobs take what fits, until the job itself is next; whether it is."""
         for name, pool in sorted(self._pools.items()):
             full: set[Request] = set()
             while (best := self._best(name, pool, full, moment)) is not None:
@@ -270,7 +270,7 @@ class _Run:
         return False
 
     def _start(self, name: str, entry: ProjectedEntry, places: tuple[Place, ...], moment: int) -> None:
-        """Somebody else starts."""
+        """Start another job than the one asked about."""
         job = entry.job
         is_before = entry.rank < self._line.standing(name, self._job)
         self._holds.hide()
@@ -336,7 +336,7 @@ class _Run:
             places = find_places(self._state, best.job, pool)
             if places is not None:
                 return best, places
-            full.add(best.job.request)  # a gang, of which one replica would fit
+            full.add(best.job.request)  # a gang; one replica of it would fit
 
     def _first_ended(self, name: str, request: Request, moment: int, until: int) -> ProjectedEntry | None:
         """The best of those who ask for this and have ended by `until` if they are granted it at `moment`."""

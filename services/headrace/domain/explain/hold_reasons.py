@@ -56,7 +56,7 @@ def _until(state: State, asking: JobRecord, hold: Hold, now: int) -> str:
 
 
 def _in_the_way(state: State, hold: Hold) -> list[JobRecord]:
-    """The jobs that hold something of the kept devices; where nobody does, of the nodes."""
+    """The jobs that hold something of the kept devices; without any, of the nodes."""
     devices = {(place.node, share.device) for place in hold.places for share in place.devices}
     nodes = dict.fromkeys(place.node for place in hold.places)
     leases = [lease for name in nodes if name in state.nodes for lease in state.nodes[name].leases.values()]

@@ -122,7 +122,7 @@ def waiters(state: State, job: JobRecord, pool: PoolState) -> tuple[tuple[Waiter
 
 
 def holders(state: State, job: JobRecord, pool: PoolState, wait: Wait, ends: ExpectedEnds) -> tuple[tuple[Holder, ...], int]:
-    """Who holds what it needs, whoever will be gone first before the others; and how many more of its own tenant there are."""
+    """Jobs that hold what it needs, those that end first before the others; and how many more of its own tenant there are."""
     return shown_holders(job, _holding(state, job, pool, wait), ends)
 
 
@@ -193,7 +193,7 @@ def _is_out_of_reach(state: State, job: JobRecord, holder: JobRecord) -> bool:
 
 
 def _missing(state: State, job: JobRecord, pool: PoolState) -> list[str]:
-    """The keys of which too little is free; where the sums fit, all that it asks for."""
+    """The keys with too little free; if the sums fit, all that it asks for."""
     asked, found = job.request.total, _stocks(state, job, pool)
     return [key for key, stock in found.items() if stock.free < asked[key]] or [key for key in found if key != JOB]
 

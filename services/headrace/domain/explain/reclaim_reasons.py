@@ -25,7 +25,7 @@ HAS_ROOM = "it has room without"
 NOT_YET = "it could not start if it had what it needs"
 KEPT = "it has taken back what it needs: places are kept for it"
 KEPT_TO_MOVE = "it was suspended and goes on in another place: places are kept for it"
-NOBODY_BORROWS = "nobody in pool {} holds more than its reservation"
+NOTHING_BORROWED = "no policy in pool {} holds more than its reservation"
 
 
 def reclaim_in(state: State, job: JobRecord, pool: PoolState, now: int, ends: ExpectedEnds) -> ReclaimView:
@@ -49,14 +49,14 @@ def reclaim_in(state: State, job: JobRecord, pool: PoolState, now: int, ends: Ex
 
 
 def _forbidden(state: State, job: JobRecord, pool: PoolState, now: int) -> str:
-    """The rule that keeps it from taking back from anybody here; empty where none does."""
+    """The rule that keeps it from taking back anything here; empty without a rule."""
     name, total = pool.document.name, job.request.total
     if job.waits_for or job.doomed_by or not may_start(state, job, name):
         return NOT_YET
     own = [scope for scope in scopes_of(state, job.policy, name) if scope.kind == "policy"]
     limit = over_limit(own, pool.governed, total, beyond=job.beyond)
     if limit is not None:
-        return f"its policy's own limit is in the way, for which nobody has to yield: {numbers_of(limit, 'limit')}"
+        return f"its policy's own limit is in the way, for which no other job has to yield: {numbers_of(limit, 'limit')}"
     scopes = scopes_of(state, job.policy, name)
     at_limit = over_limit(scopes, pool.governed, total, beyond=job.beyond, against=to_grant(state)) is not None
     if not at_limit and has_room(state, job, pool, now):
@@ -65,7 +65,7 @@ def _forbidden(state: State, job: JobRecord, pool: PoolState, now: int) -> str:
         beyond = over_reservation(policy_side(job.policy, name), pool.governed, total)
         return f"it would be beyond its reservation: {numbers_of(beyond, 'reservation')}" if beyond is not None else ""
     if not anybody_above(state, job.policy, pool):
-        return NOBODY_BORROWS.format(name)
+        return NOTHING_BORROWED.format(name)
     return ""
 
 

@@ -64,19 +64,19 @@ def moving_to(job: JobRecord) -> str:
 
 def _message(job: JobRecord, obstacle: str, latest: int | None) -> str:
     devices = ", ".join(f"{lease.node}/{share.device}" for lease in job.leases.values() for share in lease.devices)
-    elsewhere = (
+    other_place = (
         "it goes on elsewhere, from its checkpoint, as soon as it is given another place"
         if job.checkpoint
         else "it has no checkpoint, so it goes on nowhere else"
     )
-    parts = [f"it is suspended, and goes on when its devices are free again: {devices} ({obstacle})", elsewhere]
+    parts = [f"it is suspended, and goes on when its devices are free again: {devices} ({obstacle})", other_place]
     if latest is not None:
         parts.append(f"it is stopped and waits in line again at {format_time(latest)} at the latest")
     return "; ".join(parts)
 
 
 def _gone(state: State, holders: tuple[JobRecord, ...], now: int) -> int | None:
-    """When the last of them will be gone; None: unknown, or there are none."""
+    """When the last of them will be gone; None: unknown, or without any."""
     ends = ExpectedEnds(state, now)
     known = [ends.of(holder) for holder in holders]
     return None if None in known else max((end for end in known if end is not None), default=None)

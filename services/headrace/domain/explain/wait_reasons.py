@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 BLOCKERS_SHOWN = 10
 NEXT_LOOK = "nothing is in its way now: the allocator has yet to look at it"
-"""Of a job just admitted, or freed by what has just happened; nobody goes before it, so the reason's own sentence would be untrue."""
+"""Of a job just admitted, or freed by what has just happened; no job goes before it, so the reason's own sentence would be untrue."""
 KEY_MISSING = "the key of {owner} is missing, so what it runs cannot be read; it starts when the key is put back from a backup"
 """Of a job that is frozen by itself: its queue is not."""
 OF_ANOTHER_TENANT = "a job of another tenant"
@@ -77,7 +77,6 @@ class WaitCase:
 
     @property
     def name(self) -> str:
-        """The pool's."""
         return self.pool.document.name
 
     @property
@@ -124,7 +123,7 @@ def wait_in(state: State, job: JobRecord, pool: PoolState, now: int) -> Wait | N
     if kept is None:
         return _of_the_pool(WaitCase(state, job, pool, now))
     with Trial(state) as trial:
-        trial.lift(kept)  # what is kept for it is in nobody's way but others'
+        trial.lift(kept)  # what is kept for it is only in the way of others
         return _of_the_pool(WaitCase(state, job, pool, now))
 
 
@@ -270,7 +269,7 @@ def _leaving(job: JobRecord, kept: Preemption) -> str:
 
 
 def _victims_protected(case: WaitCase) -> Grounds | None:
-    """The last search for such a request found some who could yield but for their minimum run time (R25)."""
+    """The last search for this request found jobs that could yield but for their minimum run time (R25)."""
     last = case.pool.fruitless.get(group_key(case.job))
     if last is None or not last.protected or case.has_room or not causes(case.state, case.job, case.pool):
         return None
@@ -357,7 +356,7 @@ def _fragmented(case: WaitCase) -> Grounds | None:
 
 
 def _would_exceed_reservation(case: WaitCase) -> Grounds | None:
-    """Somebody borrows here, but it may not take it back: with it, its own side would be beyond its reservation (R23)."""
+    """Another job borrows here, but it may not take it back: with it, its own side would be beyond its reservation (R23)."""
     state, job, pool = case.state, case.job, case.pool
     if case.has_room or may_reclaim(state, job, pool) or not anybody_above(state, job.policy, pool):
         return None

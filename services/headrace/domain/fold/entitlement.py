@@ -82,5 +82,5 @@ def _node_objection(state: State, record: Record, node: str) -> str:
 def _wrong_hardware(fact: f.NodeRegisteredV1) -> str:
     names = {device.device for device in fact.devices}
     if len(names) < len(fact.devices) or len(names) > DEVICES_MAX or not all(map(DEVICE_NAME.fullmatch, names)):
-        return f"it names its {len(fact.devices)} devices in a way that is none"
+        return f"it names its {len(fact.devices)} devices in an invalid way"
     return "it has less than no cpu or memory" if fact.cpu < 0 or fact.memory < 0 else ""

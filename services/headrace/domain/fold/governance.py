@@ -67,7 +67,7 @@ def _tenant_deleted(state: State, fact: f.TenantDeletedV1, sequence: int, _place
 
 
 def _user_applied(state: State, fact: f.UserAppliedV1, sequence: int, _place: int) -> None:
-    """Release 0.1.0 wrote only who the author was; whoever runs another tenant is named in that, the provider's people in `default`."""
+    """Release 0.1.0 wrote only the author: administrators of a tenant are named with that tenant, those of the provider in `default`."""
     user = fact.user.tenant, fact.user.handle
     state.users[user] = GovernanceObject(fact.user, sequence)
     is_vouched = fact.vouched if state.terms.amended else fact.author.startswith(f"{DEFAULT_TENANT}.")
@@ -75,7 +75,7 @@ def _user_applied(state: State, fact: f.UserAppliedV1, sequence: int, _place: in
 
 
 def _user_deleted(state: State, fact: f.UserDeletedV1, sequence: int, _place: int) -> None:
-    """Whoever runs the tenant `default` may delete a user of an administrator's handle; below level 2 that ended what the latter had."""
+    """The tenant `default` may delete a user with the handle of an administrator; below level 2 that ended the latter's access."""
     outdate(state, fact.tenant, fact.handle, sequence, but_providers=state.terms.amended)
     state.tokens.vouched.discard((fact.tenant, fact.handle))
     state.users.pop((fact.tenant, fact.handle), None)

@@ -43,7 +43,7 @@ class StoredMessage(Protocol):
 
     @property
     def payload(self) -> bytes:
-        """The record's bytes."""
+        """The record's bytes as stored."""
 
 
 class FoldedLedger:
@@ -68,7 +68,7 @@ class FoldedLedger:
         return self.state.writers.get(writer, (0, ""))
 
     def read(self, message: StoredMessage) -> Record | None:
-        """Fold one message. The record, or None where it is void."""
+        """Fold one message. Returns the record, or None if it is void."""
         state = self.state
         if message.sequence != state.sequence + 1:
             raise LedgerBroken(f"after sequence {state.sequence} comes {message.sequence}: records are missing")

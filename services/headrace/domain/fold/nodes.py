@@ -176,7 +176,7 @@ def _node_checked(state: State, fact: f.NodeCheckedV1, _sequence: int, _place: i
 
 
 def set_status(state: State, name: str, status: str) -> None:
-    """The node is no longer (or again) there to be granted; its leases stay until somebody ends them."""
+    """The node is no longer (or again) there to be granted; its leases stay until they are ended."""
     node = state.nodes.get(name)
     if node is None:
         return
@@ -214,7 +214,7 @@ def _lease_overran(_state: State, _fact: f.LeaseOverranV1, _sequence: int, _plac
 
 
 def _starts_again(state: State, node: NodeState) -> None:
-    """What it refused before is no row any more (R36)."""
+    """Starts that it refused before do not count as a row any more (R36)."""
     node.refusals = {}
     state.refusing.pop(node.name, None)
 

@@ -1,4 +1,4 @@
-"""How much one record still holds: at most so many facts and so many bytes, counted as they will stand in it.
+"""How much one record can still hold: a maximum of facts and of bytes, counted as they will be written.
 
 What belongs together (a gang, a plan: R2, R26) asks for room together, and goes in whole or not at all.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound="AnyFact")
 
 AROUND = 4 * 1024
-"""Bytes of a record that are no facts: who, when, digest, cause, trace."""
+"""Bytes of a record besides its facts: author, time, digest, cause, trace."""
 
 
 class RecordRoom:

@@ -41,7 +41,7 @@ def _lease_suspended(state: State, fact: f.LeaseSuspendedV1, _sequence: int, _pl
 
 
 def _job_suspended(state: State, job: JobRecord) -> None:
-    """All of it is: it has been preempted, and is nobody's victim any more."""
+    """All leases are suspended: the job has been preempted, and is not a victim any more."""
     note_left(state, job, state.now)
     job.suspended_by = job.stop.cause if job.stop is not None else ""
     job.preemptions += job.suspended_by == "preempted"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ASKED = 110
 """Percent of the GPUs that the plan places."""
 SLICES = 512
-"""Into so many slices the supply would be cut; a kind has at most `SLICES_OF_A_KIND` of them."""
+"""Number of slices into which the supply would be cut; a kind has at most `SLICES_OF_A_KIND` of them."""
 SLICES_OF_A_KIND = 64
 ROUNDS = 6
 STEEPNESS = 6
@@ -47,7 +47,7 @@ class RequestFamily(NamedTuple):
     cores: int
 
     def may_take(self, site: Site) -> bool:
-        """Whether such a request may go there."""
+        """Whether a request of this kind may go there."""
         return (not self.models or site.model in self.models) and (site.cores >= 0 or self.cores < 0)
 
 
@@ -74,7 +74,7 @@ def kind_of(shape: Shape) -> RequestFamily:
 
 
 def planned(plan: Plan, kind: RequestFamily) -> dict[Site, int]:
-    """What the plan says of a kind; if nothing, of the one for the same models that is nearest in cores; if there is none, nothing."""
+    """Plan for a kind; if it has none, that of the kind for the same models that is nearest in cores; else nothing."""
     if kind in plan:
         return plan[kind]
     near = [other for other in plan if other.models == kind.models and (other.cores < 0) == (kind.cores < 0)]
@@ -129,7 +129,7 @@ class _Market:
         self._load[site] = Amount(gpu + sign * slice_.gpu, cpu + sign * slice_.cpu)
 
     def price(self, site: Site, slice_: Amount, more: int) -> int:
-        """What a slice pays there when so many more slices like it have come."""
+        """What a slice pays there after this number of further slices like it."""
         has, load, rarity = self._has[site], self._load[site], self._rarity[site]
         price = 0
         if slice_.gpu:

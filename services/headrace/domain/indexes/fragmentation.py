@@ -59,8 +59,8 @@ class Room(NamedTuple):
 class _Usable(NamedTuple):
     """What the mix can use of some devices of one model.
 
-    `by_request`: each request, if cpu and memory suffice; `whole`: what is open in all. With so much `cpu` and `memory` they suffice for
-    everybody, and `idle` is what cannot be used, times the mix's whole weight.
+    `by_request`: each request, if cpu and memory suffice; `whole`: what is open in all. With this much `cpu` and `memory` they suffice for
+    all requests, and `idle` is what cannot be used, times the mix's whole weight.
     """
 
     by_request: tuple[int, ...]
@@ -84,7 +84,7 @@ class _Model:
 class Fragmentation:
     """Fragmentation for one mix: requests and their weights. With an empty mix nothing is fragmented, and all places are alike.
 
-    It speaks of whole devices and fractions; `slices` does of slices, and is None where they are compared by placements lost alone.
+    It speaks of whole devices and fractions; `slices` does of slices, and has no value if slices are compared by lost placements only.
     """
 
     __slots__ = (
@@ -197,11 +197,11 @@ class Fragmentation:
 
 
 def _without(opens: Opens, whole: int) -> Opens:
-    """After so many free devices, which come last, have been taken."""
+    """After this number of free devices, which come last, have been taken."""
     return (0,) * whole + opens[: len(opens) - whole] if whole else opens
 
 
 def _less(opens: Opens, units: int, fraction: int) -> Opens:
-    """After a fraction of a device that has so many units open has been taken."""
+    """After a fraction of a device with this number of open units has been taken."""
     at = opens.index(units)
     return tuple(sorted((*opens[:at], units - fraction, *opens[at + 1 :])))

@@ -1,8 +1,8 @@
 """To which kind of node a job that may take several goes: the one furthest behind what the usual requests would use (R20).
 
-So scarce GPU models stay free for those who can take nothing else; where nobody asks for a model, nothing is scarce, and nobody is
-steered. The plan is worked out when it is first needed after the mix or what
-there is has changed; of the latter only the first binary digits are looked at, so that one node more or less changes nothing.
+So scarce GPU models stay free for jobs that can take nothing else; a model without requests is not scarce, and no job is steered. The
+plan is computed when it is first needed after the mix or the supply has changed; of the supply only the first binary digits count, so
+that one node more or less changes nothing.
 """
 
 from __future__ import annotations

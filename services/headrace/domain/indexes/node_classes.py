@@ -29,7 +29,7 @@ class SectionTag(NamedTuple):
     site: Site
     """GPU model, and how many cpus there are for each GPU."""
     owner: str
-    """The tenant or policy that a dedication gives the node to (R21); "" where it is anybody's."""
+    """The tenant or policy that a dedication gives the node to (R21); "" if it is open to all."""
     levels: Ranks = UNPROVED
     """How well they isolate jobs."""
 
@@ -67,7 +67,7 @@ class Shapes:
         self._of_tag: dict[SectionTag, int] = {}
 
     def fitting(self, group: NodeClass) -> int:
-        """Those of which one replica can go to a node of the class (R3): `NodeClass.fits` of all of them."""
+        """Requests with a replica that can go to a node of the class (R3): `NodeClass.fits` of all of them."""
         if not self.all:
             return 0
         if self._counted != len(self.all):

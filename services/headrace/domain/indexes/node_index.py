@@ -51,7 +51,7 @@ class NodeIndex:
     def put(self, node: NodeState) -> None:
         """Note that the node's free amounts, its kind, or whether it may be used, have changed.
 
-        It is looked at when somebody asks next: what has changed back by then, or changed twice, costs little.
+        It is brought up to date at the next question: what has changed back by then, or changed twice, costs little.
         """
         self._moved[node.name] = node
 
@@ -91,7 +91,7 @@ class NodeIndex:
         return owner_of(self.document, node.labels) if self.document is not None else COMMON
 
     def remove(self, node: NodeState) -> None:
-        """Forget the node."""
+        """Forget the node and its shapes."""
         self._moved.pop(node.name, None)
         self._touched.pop(node.name, None)
         self._remove(node)
@@ -115,7 +115,7 @@ class NodeIndex:
         return number
 
     def feasible(self, owners: Collection[str] | None = None) -> int:
-        """The bits of the registered shapes of which some node takes one replica now; of these owners only (R21), if given. Exact."""
+        """Bits of the registered shapes with a replica that some node can take now; nodes of these owners only (R21), if given. Exact."""
         if self._touched or self._moved:
             self._settle()
         mask = 0
@@ -132,7 +132,7 @@ class NodeIndex:
             yield from (group for group in section.classes() if group.suits(shape))
 
     def class_of(self, name: str) -> NodeClass | None:
-        """The class that a node stands in, as it was when somebody asked for classes; None: it is not here."""
+        """The class of a node, as of the last question about classes; None: the node is not here."""
         seat = self._seats.get(name)
         return seat.group if seat is not None else None
 

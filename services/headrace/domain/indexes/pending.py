@@ -41,7 +41,7 @@ class JobGroup:
     """Pending jobs that differ only in priority and age.
 
     Those of one priority mostly come in their order, so they stand in a plain line; who comes back stands in a heap beside the lines.
-    Who leaves from the middle is dropped when it comes to the front: the front of each is always somebody who stands here.
+    A job that leaves from the middle is dropped when it comes to the front: the front of each is always a job of this group.
     """
 
     __slots__ = ("avoiding", "barred_from", "beyond", "heap", "lines", "members", "policy", "preemptible", "profile", "request")
@@ -122,7 +122,7 @@ class Changes:
 
 
 class Pending:
-    """All groups, and the jobs that stand aside. `changes` belongs to the reader that follows them (`watch`); None: nobody does."""
+    """All groups, and the jobs that stand aside. `changes` belongs to the reader that follows them (`watch`); None: no reader does."""
 
     __slots__ = ("_delayed", "aside", "by_policy", "changes", "groups")
 
@@ -156,7 +156,7 @@ class Pending:
         self.mark(group)
 
     def refill(self, jobs: Iterable[JobRecord], now: int) -> None:
-        """`add` for those of very many jobs that wait, into lines where nobody stands yet: group by group, not put in place one by one."""
+        """`add` for very many waiting jobs, into empty lines: group by group instead of one by one."""
         groups: dict[tuple[object, ...], list[JobRecord]] = {}
         others: list[JobRecord] = []
         for job in jobs:
@@ -214,7 +214,7 @@ class Pending:
         return group if group is not None and group.members.get(job.key) is job else None
 
     def group_for(self, job: JobRecord) -> JobGroup:
-        """The group in which it stands; one of its own where it stands aside, or is no job but a question."""
+        """Its group; a group of its own if it stands aside, or is a question instead of a job."""
         return self.group_of(job) or JobGroup(job)
 
     def follow_time(self, now: int) -> None:

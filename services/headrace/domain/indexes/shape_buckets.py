@@ -118,7 +118,7 @@ class Section:
             self._set_leaf(seat.leaf, group.mask)
 
     def leave(self, seat: Seat) -> None:
-        """The node goes."""
+        """Remove the node from its bucket."""
         if seat.group is not None:
             self._vacate(seat.group, seat.name)
             seat.group = None
@@ -147,7 +147,7 @@ class Section:
         return (group for group in self._classes.values() if group.names)
 
     def best(self, number: int) -> tuple[Rating, str] | None:
-        """The best node for the shape, and how good it is; of nodes equally good the smallest name. None where it fits nowhere."""
+        """The best node for the shape, and how good it is; of nodes equally good the smallest name. None if it fits nowhere."""
         line, bit = self._line(number), 1 << number
         while line.heap:
             rating = line.heap[0]
@@ -242,7 +242,7 @@ class Section:
             at >>= 1
 
     def _plant(self) -> None:
-        """The tree anew, of at least so many leaves as there are seats."""
+        """Build the tree again, with at least one leaf for each seat."""
         size = max(1, len(self._tree) // 2)
         while size < len(self._seats):
             size *= 2

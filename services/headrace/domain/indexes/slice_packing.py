@@ -5,7 +5,7 @@ all kinds together lose, each weighted by how often the mix asks for it and by i
 serves as well, and a slice lies at the end that leaves the largest runs. It is the gradient by which fractions are placed, with geometry
 in place of open units, and with the size in the weight: by frequency alone, many small slices outvote the few whole devices that they
 would cut, and devices stand half empty (measured by `make bench-slices`). For a mix without slices all kinds count as equally frequent,
-and in any mix a whole device as asked for now and then, because what nobody expected fits on one.
+and in any mix a whole device counts as requested now and then, because any unexpected request fits on one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from headrace.domain.model.requests import Shape
 
 _WHOLE = 32
-"""Of so many requests for slices one is taken to be for a whole device, besides those in the mix."""
+"""One in this number of requests for slices is taken to be for a whole device, besides those in the mix."""
 _REMEMBERED = 50_000
 """Entries in a memo before it is emptied."""
 
@@ -46,7 +46,7 @@ class SliceMix:
         self._cuts: dict[tuple[str, str, Layout, str], Cut | None] = {}
 
     def cut(self, model: str, family: str, layout: Layout, name: str) -> Cut | None:
-        """The best place for a slice on a device of this model and family where this lies; None where it does not fit.
+        """The best place for a slice on a device of this model and family where this lies; None if it does not fit.
 
         Of equal losses the start that leaves the most placements open, then the last: a GPU fills from the right.
         """

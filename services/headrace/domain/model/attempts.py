@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 DISPUTED = "disputed"
-"""A refused start of which the node says that another lease still holds a device: a disagreement, not counted as a refusal (R36)."""
+"""Outcome of a refused start if the node says that another lease still holds a device: a disagreement, not counted as a refusal (R36)."""
 
 
 @dataclass(slots=True, eq=False)

@@ -1,7 +1,7 @@
 """Days, windows and periods in a time zone, with integers only (R33).
 
-The rules of time zones are in nobody's head: governance states the offsets of a zone for the months to come (`calendar.stated`), and
-here is only the arithmetic. A zone of which nothing was stated is UTC; beyond what was stated the last offset goes on. All moments are
+The fold has no database of time zones: governance states the offsets of a zone for the months to come (`calendar.stated`), and
+here is only the arithmetic. A zone without a stated calendar is UTC; beyond what was stated the last offset goes on. All moments are
 microseconds of log time.
 """
 

@@ -1,7 +1,7 @@
 """Moments at which something is due, one for each name, so that who waits for the next one looks at no other.
 
 Strategy: a heap of (moment, name). A name whose moment was changed or cleared leaves its old entry behind, which is dropped when it comes
-to the top, or all at once when such entries are most of the heap. Looking changes nothing that anybody can see.
+to the top, or all at once when such entries are most of the heap. Reading has no visible effect.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Deadlines:
                     heapq.heappush(ahead, (heap[below], below))
 
     def _until(self, now: int) -> list[tuple[int, str]]:
-        """The heap's entries up to `now`: below an entry that is later there is none."""
+        """The heap's entries up to `now`: entries below a later one are later as well."""
         heap, ahead, found = self._heap, [0], []
         while ahead:
             place = ahead.pop()

@@ -1,6 +1,6 @@
 """Hardware that is given to one policy or one tenant, and never lent (R21): whose a node is, and who may use it.
 
-This is the one place that knows. An owner is `tenant/policy`, or `tenant`, or nobody: then the node is common.
+This is the one place that knows. An owner is `tenant/policy`, or `tenant`, or "": then the node is common.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from headrace.domain.model.nodes import NodeState
 
 COMMON = ""
-"""The owner of nodes that are dedicated to nobody."""
+"""The owner of nodes that are not dedicated."""
 
 
 def owner_of(pool: Pool, labels: Mapping[str, str]) -> str:

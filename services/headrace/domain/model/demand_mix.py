@@ -27,11 +27,11 @@ FIRST = 16
 """Replicas asked for before anything is stated, and before it is stated again."""
 LEARNING = 4_096
 GROWTH = 8
-"""Up to `LEARNING` replicas the mix is stated again whenever their number has grown by one part in so many: what is learnt early is rough,
+"""Up to `LEARNING` replicas the mix is stated again whenever their number has grown by this part of it: what is learnt early is rough,
 and what is placed early stays. On a real trace a growth by half or more costs a tenth of a percent of the GPUs.
 """
 DRIFT = 16
-"""It is stated again when more than one request in so many is another now."""
+"""The mix is stated again when more than one request in this number is different now."""
 STATED_MAX = 256
 """Requests that are stated, the most frequent first; the rest would make choices finer than they are."""
 
@@ -54,7 +54,7 @@ class DemandMix:
     def count(self, request: Request) -> None:
         """A job has been admitted that may come here.
 
-        How well it is to be isolated is no part of it: that changes nothing in what it takes.
+        Its isolation is not part of it, because that does not change what it takes.
         """
         replicas = min(request.replicas, REPLICAS_COUNTED)
         shape = request.shape
@@ -85,7 +85,7 @@ class DemandMix:
     def holds_until(self) -> int:
         """What `asked` has to reach before the stated mix may have to be stated anew; no more than `asked` when it has to be now.
 
-        By one more request the stated mix loses less than one part in `counted`, so until then nobody has to look. Halving may
+        By one more request the stated mix loses less than one part in `counted`, so until then no check is due. Halving may
         change more at once: it is waited for.
         """
         since = self.asked - self.stated_at

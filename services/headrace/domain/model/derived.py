@@ -1,4 +1,4 @@
-"""What a field of the state may be besides truth: an aid, which can be made again, and the table that is everybody's."""
+"""What a field of the state may be besides truth: derived data, which can be made again, and the shared empty table."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ AID = MappingProxyType({"aid": True})
 
 
 class Nothing(dict[Any, Any]):
-    """The table of all who have none: one for everybody, because a million jobs that wait hold no leases. Writing in it is an error."""
+    """The empty table that all objects without entries share, because a million waiting jobs hold no leases. Writing in it is an error."""
 
     __slots__ = ()
 
     def __setitem__(self, key: object, value: object) -> None:
-        raise TypeError("this empty table is everybody's: give the object one of its own first")
+        raise TypeError("this empty table is shared: give the object one of its own first")
 
     update = __setitem__  # type: ignore[assignment]
     setdefault = __setitem__  # type: ignore[assignment]

@@ -23,7 +23,7 @@ class HeldDevices(Protocol):
 
     @property
     def node(self) -> str:
-        """The node's name."""
+        """Name of the device's node."""
 
     @property
     def devices(self) -> tuple[DeviceShare, ...]:
@@ -38,8 +38,8 @@ class HeldDevices(Protocol):
 class DeviceState:
     """One GPU. `free` is what no lease holds, `nominated` what is kept for preemptors, in units (R1).
 
-    In MIG mode its `family` says how it is cut, `slices` are those that leases hold, `kept` those that are kept (R4); such a device takes
-    nothing but slices, and any other takes none (R3). What its mode was when a lease began may have changed since: that is left over, and
+    In MIG mode its `family` says how it is cut, `slices` are those that leases hold, `kept` those that are kept (R4); these devices take
+    nothing but slices, and others take none (R3). What its mode was when a lease began may have changed since: that is left over, and
     while it is there the device takes nothing.
 
     `unfit`: why its node has drained it, since `unfit_at`; nothing is granted on it before the node takes that back.
@@ -59,7 +59,7 @@ class DeviceState:
 
     @property
     def open(self) -> int:
-        """Units that anybody may be granted as fractions, or as a whole."""
+        """Units that any job may be granted as fractions, or as a whole."""
         if self.is_apart:
             return 0
         return max(0, self.free - self.nominated)
@@ -71,14 +71,14 @@ class DeviceState:
 
     @property
     def layout(self) -> Layout | None:
-        """What lies on it, or will; None where nobody may be granted a slice of it."""
+        """Slices on it, present and nominated; None if no slice of it may be granted."""
         if not self.mig or self.free < GPU_UNITS or self.nominated or self.unfit:
             return None
         return tuple(sorted(self.slices + self.kept)) if self.kept else self.slices
 
     @property
     def idle(self) -> int:
-        """Units that nobody holds and that are kept for nobody; a device in MIG mode counts with at most one GPU (R4)."""
+        """Units that are neither held nor kept; a device in MIG mode counts with at most one GPU (R4)."""
         return 0 if self.unfit else self.unused
 
     @property

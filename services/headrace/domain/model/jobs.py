@@ -44,7 +44,7 @@ class Scope:
 
     @property
     def leased(self) -> Amounts:
-        """What leases hold."""
+        """Amounts held by leases: use + apart."""
         return plus(self.use, self.apart) if self.apart else self.use
 
 
@@ -75,7 +75,7 @@ class PolicyState:
 
     @property
     def key(self) -> tuple[str, str]:
-        """(tenant, name)."""
+        """Key of the policy: (tenant, name)."""
         return self.document.tenant, self.document.name
 
 
@@ -215,12 +215,12 @@ class JobRecord:
 
     @property
     def queue(self) -> str:
-        """`<policy>/<profile>`."""
+        """Name of the queue: `<policy>/<profile>`."""
         return f"{self.policy.document.name}/{self.profile}"
 
 
 def blank_job() -> JobRecord:
-    """One of which nothing is said yet: it has the defaults, and no other field."""
+    """A job without stated fields: all fields have their defaults."""
     job = JobRecord.__new__(JobRecord)
     job.state = JobState.PENDING
     job.leases = job.avoids = job.waits_for = NOTHING

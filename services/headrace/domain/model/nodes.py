@@ -87,10 +87,10 @@ class NodeState:
 
     @property
     def cpu_open(self) -> int:
-        """Millicores that anybody may be granted now. What is kept for a preemptor may be more than is free until its victims have left."""
+        """Millicores that any job may be granted now. What is kept for a preemptor may be more than is free until its victims have left."""
         return max(0, self.cpu_free - self.cpu_nominated)
 
     @property
     def memory_open(self) -> int:
-        """MiB that anybody may be granted now."""
+        """MiB that any job may be granted now."""
         return max(0, self.memory_free - self.memory_nominated)

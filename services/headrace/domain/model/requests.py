@@ -35,7 +35,7 @@ class Shape(NamedTuple):
         return reached is None or reached >= self.isolation
 
     def isolation_on(self, levels: Ranks) -> int | None:
-        """The rank that such a node reaches for what it takes of a GPU; None where it takes none. -1: it cannot run there."""
+        """The rank that a node of this kind reaches for the job's part of a GPU; None without a part. -1: it cannot run there."""
         if self.mig:
             return levels.container_slice if self.contained else levels.slice
         if self.fraction:
@@ -104,7 +104,7 @@ def _models(profile: Profile | None) -> tuple[str, ...]:
 
 
 def _least(profile: Profile | None) -> int:
-    """The least isolation it is content with, by rank; `any` is no level, and so the weakest."""
+    """The weakest isolation that it accepts, by rank; `any` is the weakest."""
     return rank(profile.isolation) if profile else 0
 
 

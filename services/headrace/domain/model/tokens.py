@@ -26,7 +26,7 @@ class Token:
 
 @dataclass(slots=True, eq=False)
 class GroupClaims:
-    """In which groups somebody is by a provider's word, for the time of the token that had it."""
+    """Groups of a user as a provider's token names them, until that token expires."""
 
     groups: tuple[str, ...]
     issued_at: int
@@ -38,7 +38,7 @@ class Tokens:
     """All of them, by id.
 
     `revoked`: ids of tokens that others made, with the time of revocation. `outdated`: bearers of whom nothing counts that they were
-    given up to (sequence, time). A bearer is (tenant, handle); a node ("", its name); everybody of a tenant (tenant, "").
+    given up to (sequence, time). A bearer is (tenant, handle); a node ("", its name); all of a tenant: (tenant, "").
     `claims`: what the newest token of a provider says of its bearer's groups.
     `erased`: people of whom nothing is known any more, with the name in the place of theirs.
     `vouched`: users of whom the provider has said which subject of an issuer they are.

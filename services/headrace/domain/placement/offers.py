@@ -39,7 +39,7 @@ OUTCOMES = {
 
 
 def is_provided(state: State, burst: Burst | None) -> bool:
-    """Whether the provisioner creates the nodes of such a pool; else an operator does."""
+    """Whether the provisioner creates the nodes of the pool; else an operator does."""
     return burst is not None and burst.provider in PROVIDERS[1:] and state.terms.level >= PROVISIONING
 
 

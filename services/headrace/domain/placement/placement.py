@@ -83,7 +83,7 @@ def _find_place(state: State, pool: PoolState, request: Request, rank: int, owne
 
 
 def pick_now(pool: PoolState, node: NodeState, request: Request, least: int = 0) -> tuple[DeviceShare, ...] | None:
-    """The devices one replica takes of a node as it is now; None where none are left for it. Host amounts are not looked at."""
+    """The devices one replica takes of a node as it is now; None if none are left for it. Host amounts are not checked."""
     if request.shape.mig:
         layouts = [device.layout for device in node.devices]
         return pick_slice(pool.index.slices, node, layouts, request.shape.mig, request.amounts.get(GPU, 0))
@@ -91,7 +91,7 @@ def pick_now(pool: PoolState, node: NodeState, request: Request, least: int = 0)
 
 
 def opens_of(node: NodeState) -> list[int]:
-    """Units of each device that anybody may be granted now; a device that is cut or unfit gives none."""
+    """Units of each device that any job may be granted now; a device that is cut or unfit gives none."""
     if node.has_apart:
         return [device.open for device in node.devices]
     return [device.free - device.nominated for device in node.devices]
@@ -159,7 +159,7 @@ def may_hold(pool: PoolState, node: NodeState, job: JobRecord) -> bool:
 
 
 def suits(pool: PoolState, node: NodeState, job: JobRecord) -> bool:
-    """Whether the node's model is one that the profile names, it isolates well enough, and is dedicated to nobody else (R21)."""
+    """Whether the node's model is one that the profile names, it isolates well enough, and is not dedicated to another owner (R21)."""
     shape = job.request.shape
     return (
         may_use(pool.document, node, job.policy.key) and model_allowed(node.model, shape) and shape.is_isolated_by(node.levels)

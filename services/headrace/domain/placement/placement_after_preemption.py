@@ -54,7 +54,7 @@ def leaving_anyway(state: State, pool: PoolState) -> dict[str, list[LeaseState]]
 class AccountShortage:
     """What a job lacks of each key in one account that belongs to no node: a ceiling of the pool (R6), or its tenant's limit there (R23).
 
-    `tenant`: only jobs of it free anything in the account; empty: all do. Keys of which enough is left are left out. `cut`: charges of
+    `tenant`: only jobs of it free anything in the account; empty: all do. Keys with enough left are left out. `cut`: charges of
     slices, where a device that is cut counts with at most one GPU (R4).
     """
 
@@ -77,7 +77,7 @@ class AccountShortage:
                 lacks[key] -= sign * amounts.get(key, 0)
 
     def free(self, jobs: Mapping[Request, int]) -> None:
-        """So many jobs of each request go, with all that they hold; not to be told where `tenant` or `cut` says who and where matters."""
+        """This number of jobs of each request leaves, with all that they hold; not for `tenant` or `cut`, where jobs and nodes matter."""
         for request, number in jobs.items():
             for key in self.lacks:
                 self.lacks[key] -= number * request.total.get(key, 0)
@@ -137,7 +137,7 @@ class PlacementAfterPreemption:
     """What some nodes of a pool, and the accounts there, could give to one job once others have left.
 
     Jobs come back in the reverse order of their leaving, or any other: the count is the same. `room`: how many replicas the nodes could
-    hold that have been looked at, which are those that somebody left; `goal`: how many it should be. A node on which not even the sums
+    hold that have been looked at, which are those that some job left; `goal`: how many it should be. A node on which not even the sums
     make room for one replica has none, and is not looked at device by device before they do.
     """
 
@@ -165,7 +165,7 @@ class PlacementAfterPreemption:
         self.goal = job.request.replicas
 
     def open_all(self) -> dict[str, int]:
-        """Look at every node, also at those that nobody left: how many replicas each could hold."""
+        """Examine every node, also those that no job left: how many replicas each could hold."""
         for name in self._nodes:
             if name not in self._opened and self._missing_on(name) <= 0:
                 self._open(name)
@@ -262,7 +262,7 @@ class PlacementAfterPreemption:
             account.move(leases, sign)
 
     def room_on(self, name: str) -> int:
-        """How many replicas one node could hold, that somebody left; 0 for any other."""
+        """How many replicas one node could hold if some job left it; 0 for any other."""
         node = self._opened.get(name)
         return 0 if node is None else node.room
 
@@ -272,7 +272,7 @@ class PlacementAfterPreemption:
         return self.room >= self.goal and all(account.fits() for account in self._accounts)
 
     def places(self) -> tuple[Place, ...] | None:
-        """A place for every replica, nodes by name; None where it does not suffice. The clearing is used up."""
+        """A place for every replica, nodes by name; None if it does not suffice. The clearing is used up."""
         if not self.suffices:
             return None
         request = self._job.request
@@ -373,7 +373,7 @@ class NodeAfterPreemption:
         self.room = room
 
     def hold(self, amounts: Amounts) -> Place | None:
-        """Put one replica here; None where no more fits. The count is not kept after this."""
+        """Put one replica here; None if no more fits. The count is not kept after this."""
         if self._cpu_each > max(0, self._cpu) or self._memory_each > max(0, self._memory):
             return None
         devices = self._pick(amounts.get(GPU, 0))

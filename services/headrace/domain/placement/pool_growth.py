@@ -1,7 +1,7 @@
 """Pools that can grow (R38): whether one could hold a job after creating nodes, and how few nodes would do for all who ask.
 
 Strategy: who asks is a count of equal requests, never a job by itself; nodes are filled one after the other with what is largest first. A
-resource of which a created node's document says nothing (cpus 0, memory 0) is taken to be enough.
+resource that a created node's document does not state (cpus 0, memory 0) is taken to be enough.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ENOUGH = 1 << 62
 
 
 class GrowthRequest(NamedTuple):
-    """So many `jobs` with one request, `name` the first of them."""
+    """A number of `jobs` with one request; `name`: the first of them."""
 
     request: Request
     jobs: int
@@ -170,7 +170,7 @@ def _size(request: Request) -> tuple[int, int, int, int]:
 
 
 def _put(bins: list[_Bin], first: int, empty: _Bin, request: Request, room: int) -> tuple[int, bool]:
-    """Place one job's replicas, from the bin `first` on: those before it have no room for such a one.
+    """Place one job's replicas, from the bin `first` on: those before it have no room for it.
 
     Gives where that is from now on, and whether the job went. Of a gang that did not, old bins keep what they took: it adds no node.
     """

@@ -34,7 +34,7 @@ class VictimGroup:
 
     `held`: what one of them holds of governed keys. `side`: the account, or those, that has to be above its reservation on one of `keys`
     (R24); `lends`: whether it is. `owed`: the accounts that all have to be within theirs before it could reclaim (R23). `sheltered`: not
-    above its policy's own reservation, while somebody of another tenant asks.
+    above its policy's own reservation, while a job of another tenant asks.
     """
 
     policy: PolicyState
@@ -50,8 +50,8 @@ class VictimGroup:
 def causes(state: State, job: JobRecord, pool: PoolState) -> tuple[str, ...]:
     """By which causes (R23) the job may take anything at all, in the order in which they are tried.
 
-    None where it may run inside its reservation only and that is busy (R12, R13), whoever would yield to it: it could not start. A search
-    opens for nobody who stands so, but while it lasts another job of the policy may have taken what was left, in another pool too.
+    None if it may run inside its reservation only and that is busy (R12, R13), whichever job would yield to it: it could not start. No
+    search opens for a job in that state, but while one lasts another job of the policy may have taken what was left, in another pool too.
     """
     if not may_borrow(job) and not may_hold_inside(state, job, pool):
         return ()
@@ -64,7 +64,7 @@ def causes(state: State, job: JobRecord, pool: PoolState) -> tuple[str, ...]:
 
 
 def may_reclaim(state: State, job: JobRecord, pool: PoolState) -> bool:
-    """Whether the job may reclaim from anybody: from its own tenant's policies, or from other tenants (R23)."""
+    """Whether the job may reclaim at all: from its own tenant's policies, or from other tenants (R23)."""
     if must_borrow(job.policy):  # what it starts now is borrowed (R33)
         return False
     sides = (policy_side(job.policy, pool.document.name), share_side(state, job.policy, pool))
@@ -77,7 +77,7 @@ def anybody_above(state: State, asking: PolicyState, pool: PoolState) -> bool:
 
 
 def short_keys(state: State, job: JobRecord, pool: PoolState) -> frozenset[str]:
-    """Keys of which less is left than the preemptor needs, in the pool or under its tenant's limit (R23, R24).
+    """Keys with less left than the preemptor needs, in the pool or under its tenant's limit (R23, R24).
 
     None: the sums fit, the places do not.
     """
@@ -112,7 +112,7 @@ def lost_bucket(lost: int) -> int:
 def protected_until(job: JobRecord) -> int | None:
     """When its minimum run time is served (R25), counted from its start or its last resumption; 0: it has none.
 
-    None: it has not started, or not resumed, so nobody knows.
+    None: unknown, because it has not started, or not resumed.
     """
     needed = max(job.policy.document.preemption.min_runtime, job.min_runtime)
     if not needed:

@@ -44,7 +44,7 @@ class Taken:
         return False
 
     def remove(self, kind: VictimGroup) -> None:
-        """Take one less."""
+        """Take one job less of this kind."""
         self._closed.clear()
         self._drop(kind)
 
@@ -69,8 +69,8 @@ class Taken:
     def _is_legal(self, side: tuple[Scope, ...]) -> bool:
         """Whether those of a side can be taken in some order, each while it is still above.
 
-        Whoever may come last is put there, and with it all of its kind: that leaves the others no worse off, so it never matters who is
-        chosen.
+        A job that may come last is put there, and with it all of its kind: that leaves the others no worse off, so the choice
+        never matters.
         """
         waiting = dict(self._sides[side])
         kept = {scope: self._lost[scope] for scope in side}

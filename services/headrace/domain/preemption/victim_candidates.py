@@ -1,4 +1,4 @@
-"""Everybody who may be taken (R24), in the order in which they are (R25), drawn only as far as somebody looks.
+"""All jobs that may be taken (R24), in the order in which they are (R25), drawn only as far as they are read.
 
 Strategy: what stands first in the order belongs to policies: shelter and priority. So the policies of one priority are gone through
 together, bucket of lost work by bucket. Jobs are kept in the order of their grants (`running_index`): of those the
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from headrace.domain.state.state import State
 
 FRONT = 256
-"""So many are drawn one by one; who asks for more gets all the others, bucket by bucket and sorted at once."""
+"""Number of jobs that are drawn one by one; a reader that needs more gets all others, bucket by bucket and sorted at once."""
 _BUCKET = 2 * GPU_UNITS * SECOND
 """What is lost in the first bucket that is not 0, in GPU-unit-microseconds."""
 
@@ -118,7 +118,7 @@ class VictimCandidates:
         return True
 
     def all(self) -> list[VictimCandidate]:
-        """Everybody."""
+        """All candidates, in order."""
         while self.more():
             pass
         return self.drawn
@@ -129,7 +129,7 @@ class VictimCandidates:
         return self._protected, self._retry_at
 
     def of(self, victim: JobRecord) -> VictimCandidate | None:
-        """The job as it stands among them, drawn or not; None: it is none of them."""
+        """The job as a candidate, drawn or not; None: it is not a candidate."""
         policy, pool = victim.policy, self._pool
         if policy is self._asking.policy or not can_yield(victim, pool.document.name) or not can_leave(victim, self._away):
             return None
@@ -231,7 +231,7 @@ class _Row:
         self._thrown: dict[int, dict[int, list[VictimCandidate]]] = {}
 
     def span(self) -> tuple[int, int]:
-        """The first and the last bucket in which there may be somebody."""
+        """The first and the last bucket that may contain a candidate."""
         earliest = min(block.span[0] for block in self.jobs.blocks)
         latest = max(block.span[1] for block in self.jobs.blocks)
         return self._bucket(latest), self._bucket(earliest)

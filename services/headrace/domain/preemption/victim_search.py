@@ -1,8 +1,8 @@
 """Searching by place for the set that yields (R26): a node, or for a gang and for what belongs to no node, choices of nodes.
 
 Naive meaning, at each node: take in R25's order, passing over whom it would not be legal to take, until the replica fits; give back, in
-reverse, whoever is not needed; if that does not do, drop the first candidate and try again. Of all nodes the plan whose worst victim is
-best wins, then fewest victims, least lost work, the node's name.
+reverse, every job that is not needed; if that does not do, drop the first candidate and try again. Of all nodes the plan with the best
+worst victim wins, then fewest victims, least lost work, the node's name.
 
 Strategy: sweep over all candidates in R25's order, as if taking were always legal. When a node first has room, no set there can do without
 the candidate at hand or a worse one: so nodes come up in the order of a lower bound of their worst victim, and the sweep ends where the
@@ -93,7 +93,7 @@ class SearchContext:
 
 
 def find(context: SearchContext, eligible: VictimCandidates) -> VictimSet | None:
-    """Who has to yield; None where nobody is found, for certain only while effort is left."""
+    """Jobs that have to yield; None if none are found, for certain only while effort is left."""
     if _is_hopeless(context, eligible):
         return None
     if not context.is_of_nodes():
@@ -115,7 +115,7 @@ def _is_hopeless(context: SearchContext, eligible: VictimCandidates) -> bool:
     """Whether all sides together may not lose as much of some key as an account lacks. Looks at sides, not at jobs.
 
     A side may lose what it has above its reservation, less one unit, and then one job more. As soon as those drawn so far may lose
-    enough, nobody else is looked at.
+    enough, no other job is examined.
     """
     most: dict[tuple[Scope, ...], Amounts] = {}
     seen = 0
@@ -145,7 +145,7 @@ def _lacks_more(context: SearchContext, most: Collection[Amounts]) -> bool:
 
 
 def best_node(context: SearchContext, eligible: VictimCandidates) -> VictimSet | None:
-    """For one replica: the best plan of all nodes on which somebody may be taken; None where no node has one."""
+    """For one replica: the best plan of all nodes with a possible victim; None if no node has one."""
     sweep = context.clearing(context.usable(), alone=True)
     best: tuple[tuple[object, ...], VictimSet] | None = None
     planned: set[str] = set()
@@ -176,7 +176,7 @@ def _merit(found: VictimSet, name: str) -> tuple[object, ...]:
 
 
 def _plan_on(context: SearchContext, candidates: Sequence[VictimCandidate], node: NodeState) -> VictimSet | None:
-    """The naive meaning, on one node; None where it finds nobody."""
+    """The naive meaning, on one node; None if it finds no victims."""
     clearing = context.clearing((node,))
     clearing.open_all()
     chosen = _take(context, candidates, clearing, context.taken())
@@ -187,9 +187,9 @@ def _plan_on(context: SearchContext, candidates: Sequence[VictimCandidate], node
 def _take(
     context: SearchContext, candidates: Sequence[VictimCandidate], clearing: PlacementAfterPreemption, taken: Taken
 ) -> list[VictimCandidate] | None:
-    """Who leaves, in R25's order, until the clearing suffices, without anybody who is not needed.
+    """Jobs that leave, in R25's order, until the clearing suffices, without jobs that are not needed.
 
-    On return they have left the clearing and are taken; where nobody is found, both are as before.
+    On return they have left the clearing and are taken; if none are found, both are as before.
     """
     for first in range(len(candidates)):
         chosen: list[VictimCandidate] = []
@@ -226,7 +226,7 @@ def _give_back(chosen: Sequence[VictimCandidate], clearing: PlacementAfterPreemp
 
 
 def best_choice(context: SearchContext, eligible: VictimCandidates) -> VictimSet | None:
-    """For a gang, and for what belongs to no node: a choice of nodes; None where none is found."""
+    """For a gang, and for what belongs to no node: a choice of nodes; None if none is found."""
     nodes = {node.name: node for node in context.usable()}
     sweep = context.clearing(nodes.values())
     rooms = sweep.open_all()
@@ -258,13 +258,13 @@ class _Offer(NamedTuple):
 
 
 class _Anybody(Taken):
-    """Whoever, whether that is allowed or not: to be asked about later."""
+    """All candidates, whether that is allowed or not: legality is checked later."""
 
     def __init__(self) -> None:
         super().__init__("")
 
     def admits(self, kind: VictimGroup) -> bool:
-        """Always."""
+        """True for every kind of job."""
         return kind is not None
 
     def remove(self, kind: VictimGroup) -> None:
@@ -274,7 +274,7 @@ class _Anybody(Taken):
 class _Choice:
     """A choice of nodes for a gang, among a beginning of the candidates.
 
-    `rooms` and `most`: how many replicas each node can hold with nobody gone, and with all of that beginning.
+    `rooms` and `most`: how many replicas each node can hold before any job has gone, and after all of that beginning.
     """
 
     def __init__(
@@ -299,7 +299,7 @@ class _Choice:
                 self._there[name] = sorted(known[job] for job in jobs if job in known)
 
     def best(self) -> VictimSet | None:
-        """Replica by replica the cheapest offer of all; then whoever frees what belongs to no node; then give back."""
+        """Replica by replica the cheapest offer of all; then jobs that free what belongs to no node; then give back."""
         missing = self._ground.job.request.replicas - sum(self._rooms.values())
         offers = [offer for name in self._there if (offer := self._offer(name)) is not None]
         heapq.heapify(offers)
@@ -327,7 +327,7 @@ class _Choice:
         return True
 
     def _offer(self, name: str, *, legal: bool = False) -> _Offer | None:
-        """What one more replica on the node would take, beside those already chosen; None where nothing gives it."""
+        """What one more replica on the node would take, beside those already chosen; None if no victim gives it."""
         free = [candidate for candidate in self._there[name] if candidate.job not in self._chosen]
         if not free:
             return None
@@ -358,7 +358,7 @@ class _Choice:
         return None if places is None else VictimSet(victims, places)
 
     def _take_on(self) -> Iterator[VictimCandidate]:
-        """In order, whoever else may be taken; they are taken as they are drawn."""
+        """In order, the other jobs that may be taken; they are taken as they are drawn."""
         for candidate in self._candidates:
             if candidate.job not in self._chosen and self._taken.admits(candidate.kind):
                 self._chosen[candidate.job] = candidate
@@ -366,7 +366,7 @@ class _Choice:
 
 
 def any_set(context: SearchContext, candidates: Sequence[VictimCandidate], nodes: Sequence[NodeState]) -> VictimSet | None:
-    """The first legal and sufficient set of all, those with the first candidates first, without anybody who is not needed (R26).
+    """The first legal and sufficient set of all, those with the first candidates first, without jobs that are not needed (R26).
 
     Each set is made anew: this is for the rare case in which the searches above find nothing although there might be something.
     """
@@ -387,7 +387,7 @@ def any_set(context: SearchContext, candidates: Sequence[VictimCandidate], nodes
 
 
 def _minimal(context: SearchContext, chosen: list[VictimCandidate], nodes: Sequence[NodeState]) -> VictimSet | None:
-    """Without anybody who is not needed: all sets inside an allowed one are allowed."""
+    """The set without jobs that are not needed: all sets inside an allowed one are allowed."""
     for candidate in reversed(chosen[:-1]):
         fewer = [other for other in chosen if other is not candidate]
         if _places(context, fewer, nodes) is not None:

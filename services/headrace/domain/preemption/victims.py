@@ -1,4 +1,4 @@
-"""Which set of jobs has to yield (R26): a legal, sufficient and minimal set of victims, or the reason why there is none.
+"""Which set of jobs has to yield (R26): a legal, sufficient and minimal set of victims, or the reason why no set exists.
 
 Preemption searches with it to propose; the allocator checks a proposal with it before it accepts.
 
@@ -43,7 +43,7 @@ VICTIMS_MAX = 3_000
 """Jobs that yield to one preemptor: they and its places stand in one record (R26)."""
 ROOM = "there is room for it"
 LEAVING = "what is leaving already makes room for it"
-"""By whichever cause nobody has to be taken: these are the whole answer."""
+"""Reasons that are the whole answer, because no job has to be taken by either cause."""
 
 
 class VictimPlan(NamedTuple):
@@ -55,7 +55,7 @@ class VictimPlan(NamedTuple):
 
 
 class NoPlan(NamedTuple):
-    """Why nobody is taken. `protected` candidates would be free to take from `retry_at` on."""
+    """Why no job is taken. `protected` candidates may be taken from `retry_at` on."""
 
     why: str
     protected: int = 0
@@ -77,7 +77,7 @@ def search(state: State, job: JobRecord, pool: PoolState, now: int) -> VictimPla
 
 
 def _both(first: NoPlan, second: NoPlan) -> NoPlan:
-    """Nobody by either cause: the first one's reason, and the first moment at which either might find somebody."""
+    """No victims by either cause: the first one's reason, and the first moment at which either might find some."""
     moments = [moment for moment in (first.retry_at, second.retry_at) if moment is not None]
     return NoPlan(first.why, max(first.protected, second.protected), min(moments, default=None))
 

@@ -103,7 +103,7 @@ def _unsuitable(pool: PoolState, request: Request, possible: int) -> str:
 
 
 def _best_isolation(pool: PoolState, request: Request) -> int | None:
-    """The rank that some node reaches for what it takes of a GPU; None where there is no node, or one on which nothing is asked."""
+    """The rank that some node reaches for the job's part of a GPU; None without a node, or if the job takes no part of one."""
     reached = [request.shape.isolation_on(node.levels) for node in pool.nodes.values()]
     return None if None in reached else max((level for level in reached if level is not None), default=None)
 

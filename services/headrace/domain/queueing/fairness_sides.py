@@ -39,7 +39,7 @@ def stays_within(side: tuple[Scope, ...], job: JobRecord, pool: PoolState) -> bo
 
 
 def lends(state: State, policy: PolicyState, asking: PolicyState, pool: PoolState) -> bool:
-    """Whether a policy's side is above its reservation here, on a key of which it holds something, as `asking` sees it (R24)."""
+    """Whether a policy's side is above its reservation here, on a key that it holds, as `asking` sees it (R24)."""
     held = policy.scopes.get(pool.document.name)
     if policy is asking or not policy.jobs or held is None or not held.leased:
         return False

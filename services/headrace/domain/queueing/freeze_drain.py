@@ -1,6 +1,6 @@
 """What is closed, and who is under it (R11): nothing is granted there, whatever becomes of it in the end.
 
-A queue is closed with its policy, its profile, the policy's group or its tenant; a pool by itself, for everybody. Applying the object again
+A queue is closed with its policy, its profile, the policy's group or its tenant; a pool by itself, for all. Applying the object again
 opens it.
 """
 

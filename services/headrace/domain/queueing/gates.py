@@ -1,7 +1,7 @@
 """Whether anything may start: what is closed (R11), windows that are shut, budgets that are used up (R33).
 
 Strategy: the allocator looks at each policy's windows and budgets when they may say something else (`next_look`), and states what they say
-(`policy.gated`). So everybody after it, and the reasons to wait, look at the fold and not at a clock, and a policy's jobs are worked out
+(`policy.gated`). So all later steps, and the reasons to wait, read the fold and not at a clock, and a policy's jobs are worked out
 anew only when its gate has changed.
 """
 
@@ -114,7 +114,7 @@ def opens_at(state: State, policy: PolicyState, now: int) -> int | None:
 
 
 def outside_window(state: State, job: JobRecord, now: int) -> str | None:
-    """When the next window opens, for a job that waits for it; None where that is not what it waits for."""
+    """When the next window opens, for a job that waits for it; None if it waits for something else."""
     if gated(job) is not WaitReason.OUTSIDE_WINDOW:
         return None
     opens = opens_at(state, job.policy, now)
@@ -122,7 +122,7 @@ def outside_window(state: State, job: JobRecord, now: int) -> str | None:
 
 
 def budget_exhausted(job: JobRecord, now: int) -> str | None:
-    """What is used of the budget that keeps a job waiting, and when the next begins; None where none does."""
+    """What is used of the budget that keeps a job waiting, and when the next begins; None without a budget in its way."""
     budget = spent_for(job)
     if budget is None:
         return None

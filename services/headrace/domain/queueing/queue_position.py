@@ -2,7 +2,7 @@
 
 Strategy: jobs of one group (`pending`) rank alike but for their own priority and age, so a group is ranked once for all its members, and
 what all groups of a policy have in common is looked up once. A group that its own limit, its reservation, a bar, a closing, a gate or the
-pool's access keeps out is before nobody (R16).
+pool's access keeps out is before no other (R16).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class GroupRanks:
         self._shares.pop(policy, None)
 
     def of(self, group: JobGroup) -> GroupRank | None:
-        """What the group stands at; None where something but room keeps it from being granted anything here."""
+        """What the group stands at; None if something other than room keeps it from being granted anything here."""
         queue = self._queue(group.policy, group.profile)
         if not queue.reaches or group.barred_from == self._pool.document.name or gated(group) is not None:
             return None

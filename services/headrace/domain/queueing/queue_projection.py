@@ -1,7 +1,7 @@
 """Who stands in line in each of some pools, best first, while accounts change and one after the other leaves it (R15).
 
 Strategy: each group (`pending`) stands there with its next job only, in one line for each request, so that who asks for what no pool has
-left is never looked at. A group is ranked anew when the accounts of its policy have changed and somebody asks for its line, and not
+left is never looked at. A group is ranked anew when the accounts of its policy have changed and its line is read, and not
 otherwise. The state is looked at and never changed: who has left is known here alone.
 """
 
@@ -66,7 +66,7 @@ class QueueProjection:
 
     @property
     def requests(self) -> list[Request]:
-        """What is asked for by anybody."""
+        """Resources that any job asks for."""
         return list(dict.fromkeys(group.request for group in self._groups))
 
     def first(self, pool: str, request: Request) -> ProjectedEntry | None:
@@ -92,7 +92,7 @@ class QueueProjection:
         return line
 
     def rank(self, pool: str, job: JobRecord) -> Rank | None:
-        """What a job that stands in line is ordered by; None where something but room keeps it out."""
+        """What a job that stands in line is ordered by; None if something other than room keeps it out."""
         number = self._numbers.get(self._state.pending.group_for(job))
         rank = None if number is None or self._heads[number] is None else self._ranks[pool].of(self._groups[number])
         return None if rank is None else rank_of_job(rank, place_in_line(job))

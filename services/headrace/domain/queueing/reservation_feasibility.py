@@ -36,7 +36,7 @@ class Overbooked(NamedTuple):
 
 
 def overbooked(promises: Iterable[Promise], supplies: Mapping[str, int | None]) -> tuple[Overbooked, ...]:
-    """The sets of promises that cannot be kept together, none where all can. A supply of None has no bound, an unknown one has 0.
+    """The sets of promises that cannot be kept together; empty if all can. A supply of None has no bound, an unknown one has 0.
 
     No promise stands in two of the sets, and what they are short of together is the least by which the whole is overbooked.
     """
@@ -67,7 +67,7 @@ def _overbooked(
 
 
 def _by_supplies(promises: Iterable[Promise], supplies: Mapping[str, int | None]) -> dict[frozenset[str], list[Promise]]:
-    """Promises by what they may draw on; those of nothing, and those that a supply without bound keeps, are no question."""
+    """Promises by what they may draw on; promises of nothing, and promises on a supply without bound, are left out."""
     members: dict[frozenset[str], list[Promise]] = {}
     for promise in promises:
         if promise.amount > 0 and all(supplies.get(supply, 0) is not None for supply in promise.supplies):

@@ -51,7 +51,7 @@ class ColumnWriter:
             yield [self._number(kind), len(objects), columns]
 
     def column(self, values: list[Any]) -> list[Any]:
-        """The values as one column; `UnknownSort` for what nobody has declared."""
+        """The values as one column; `UnknownSort` for a class that is not declared."""
         kinds = dict.fromkeys(map(type, values))
         if len(kinds) != 1:
             return self._mixed(values, list(kinds))

@@ -50,11 +50,11 @@ def readable(schema: str) -> bool:
 
 
 class SnapshotError(ValueError):
-    """The bytes are no snapshot that can be trusted and read; the text says why."""
+    """The bytes are not a snapshot that can be trusted and read; the text says why."""
 
 
 def dump(state: State) -> bytes:
-    """The state as bytes. The state is left as it is; `UnknownSort` if it holds what nobody has declared."""
+    """The state as bytes. The state is left as it is; `UnknownSort` if it holds a class that is not declared."""
     writer = ColumnWriter()
     whole = writer.column([state])
     batches = list(writer.batches())
@@ -66,7 +66,7 @@ def dump(state: State) -> bytes:
 def load(data: bytes) -> State:
     """The state that was dumped. `SnapshotError` for anything else."""
     if not data.startswith(MAGIC[:-2]):
-        raise SnapshotError("these bytes are no snapshot of Headrace")
+        raise SnapshotError("these bytes are not a snapshot of Headrace")
     if not data.startswith(MAGIC):
         raise SnapshotError("the snapshot was written by another release, in a form that this one cannot read")
     body = data[len(MAGIC) + _DIGEST :]

@@ -77,4 +77,4 @@ _FIXED = state_schema.ATOMS | {
         if issubclass(kind, (msgspec.Struct, Enum)) or state_schema.is_named_tuple(kind)
     ),
 }
-"""What cannot change, or is never changed: facts' structs are frozen, and their dictionaries are nobody's to write in."""
+"""What cannot change, or is never changed: facts' structs are frozen, and their dictionaries are never written."""

@@ -74,7 +74,7 @@ ATOMS = frozenset({type(None), bool, int, str, bytes})
 
 
 class UnknownSort(TypeError):
-    """Something in the state of which nobody has said what it is."""
+    """An object in the state has a class that is not declared."""
 
     def __init__(self, kind: type) -> None:
         super().__init__(
@@ -149,7 +149,7 @@ _KINDS = frozenset(CLASSES.values())
 
 
 def known(kind: type) -> type:
-    """The class itself; `UnknownSort` if nobody declared it."""
+    """The class itself; `UnknownSort` if it is not declared."""
     if kind not in _KINDS:
         raise UnknownSort(kind)
     return kind
@@ -165,7 +165,7 @@ def field_names(kind: type) -> tuple[str, ...]:
 
 
 class Defaults(NamedTuple):
-    """What a field is when nothing is said of it: `make` gives values without end, or is None where there has to be one."""
+    """Default of a field: `make` gives values without end; without it a value is required."""
 
     name: str
     make: Callable[[], Iterable[Any]] | None
@@ -217,7 +217,7 @@ def fill(objects: list[Any], kind: type, columns: Mapping[str, Iterable[Any]]) -
 
 
 def hollow(kind: type, count: int) -> list[Any]:
-    """So many objects of a class with nothing in them yet, or with what `stands` in all of them."""
+    """A number of objects of a class, empty, or with the values in `stands`."""
     make = _BLANK.get(kind)
     if make is not None:
         return [make() for _ in range(count)]
@@ -228,7 +228,7 @@ _BLANK: dict[type, Callable[[], Any]] = {jobs.JobRecord: jobs.blank_job}
 """Of these there are a million, and most of their fields are never set: that is faster done at once."""
 
 UNSAID = object()
-"""Is no value of a field."""
+"""Marker that no field has as its value."""
 
 
 def stands(blank: Any, name: str) -> Any:

@@ -1,7 +1,7 @@
 """Account numbers of users on nodes: each is handed out once and never reused. Pure.
 
 From level 2 on admission states the number of a user with the user's first job. Before, every node made it from tenant and handle, by a
-hash of 28 bits: whoever chose the handle could choose somebody else's number. Those who were here when the level was raised keep the
+hash of 28 bits: a person who chose the handle could choose another user's number. Those who were here when the level was raised keep the
 number that they have files under, unless two of them share it: then both are given others.
 """
 
@@ -31,7 +31,7 @@ def next_number(state: State, more: Collection[int] = ()) -> int:
 
 
 def retire(state: State, tenant: str, handle: str = "") -> None:
-    """Nobody is called so any more, in the whole tenant where no handle is given; a number is never handed out again.
+    """Forget a handle, or without one all handles of the tenant; a number is never handed out again.
 
     Those with jobs that have not ended keep theirs: a job goes on as who it is.
     """

@@ -162,7 +162,7 @@ def count_place(pool: PoolState, held: HeldDevices, *, use: int, leased: int) ->
 
 
 def nominate(state: State, preemption: Preemption) -> None:
-    """Keep its places for the preemptor (R27): nobody else is granted them, and they count as its use (R17)."""
+    """Keep its places for the preemptor (R27): no other job is granted them, and they count as its use (R17)."""
     _nominate(state, preemption, 1)
 
 

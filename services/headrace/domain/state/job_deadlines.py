@@ -73,7 +73,7 @@ def known_end(job: JobRecord) -> int | None:
 
 
 def ladder_ends(job: JobRecord) -> int | None:
-    """When the leases that still walk the job's ladder become overdue; None where there are none."""
+    """When the leases that still walk the job's ladder become overdue; None without such leases."""
     if job.state is not JobState.STOPPING or job.stop is None or not walking(job):
         return None
     return job.stop_at + job.stop.callback_grace + job.stop.term_grace + OVERRUN_MAX

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class Fruitless:
-    """The last search for a policy's request found nobody, when the pool stood at `epoch`. `retry_at`: a victim's protection ends."""
+    """The last search for a policy's request found no victims, when the pool was at `epoch`. `retry_at`: a victim's protection ends."""
 
     epoch: int
     protected: int

@@ -165,7 +165,7 @@ def counted_use(scope: Scope, key: str, against: int) -> int:
 
 
 def over_capacity(pool: PoolState, asked: Amounts) -> tuple[str, int] | None:
-    """The first governed key of which the pool has too little left for `asked`, and how much is left (R6).
+    """The first governed key with too little left in the pool for `asked`, and how much is left (R6).
 
     Both must hold: leases alone never exceed the usable capacity, nor would they with what is nominated in place of what yields.
     """
@@ -189,7 +189,7 @@ def unbounded(state: State) -> frozenset[str]:
 
 
 def free_of(pool: PoolState, key: str) -> int:
-    """Units of a governed key that anybody may be granted now."""
+    """Units of a governed key that any job may be granted now."""
     left = pool.usable.get(key, 0) - pool.use.get(key, 0)
     if pool.apart:
         left -= max(0, pool.apart.get(key, 0))

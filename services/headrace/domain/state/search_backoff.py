@@ -1,6 +1,6 @@
-"""When a search for victims is worth opening again (R19): what is remembered of searches that found nobody.
+"""When a search for victims is worth opening again (R19): what is remembered of searches without victims.
 
-A search costs two records, so what found nobody is not asked again until something in the pool has changed, and then not at once:
+A search costs two records, so a search without victims is not repeated until something in the pool has changed, and then not at once:
 after each fruitless search the pool rests a little longer, up to a second. What has not been searched for yet never waits.
 
 The jobs of one group get the same answer, for they differ only in priority and age. Those of two groups may not, though they ask for the
@@ -24,11 +24,11 @@ REST_MAX = 1 * SECOND
 
 
 def note_fruitless(pool: PoolState, job: JobRecord, now: int, protected: int = 0, retry_at: int | None = None) -> None:
-    """A search for the job found nobody."""
+    """Note that a search for the job found no victims."""
     pool.fruitless[group_key(job)] = Fruitless(pool.epoch, protected, retry_at)
     pool.rest = min(max(2 * pool.rest, REST_FIRST), REST_MAX)
     pool.rests_until = now + pool.rest
-    if pool.next_retry or retry_at is not None:  # else there is none, and there was none
+    if pool.next_retry or retry_at is not None:  # otherwise no retry was or is due
         later = [last.retry_at for last in pool.fruitless.values() if last.retry_at is not None and last.retry_at > now]
         pool.next_retry = min(later, default=0)
 
@@ -39,7 +39,7 @@ def is_resting(pool: PoolState, now: int) -> bool:
 
 
 def was_searched(pool: PoolState, job: JobRecord) -> bool:
-    """Whether a search for such a job has found nobody before."""
+    """Whether a search for a job of this kind has found no victims before."""
     return group_key(job) in pool.fruitless
 
 
@@ -50,7 +50,7 @@ def note_fruitful(pool: PoolState) -> None:
 
 
 def is_worthwhile(pool: PoolState, job: JobRecord, now: int) -> bool:
-    """Whether a search for the job might find somebody that the last one did not."""
+    """Whether a search for the job might find victims that the last one did not."""
     last = pool.fruitless.get(group_key(job))
     if last is None:
         return True

@@ -53,11 +53,11 @@ class State:
     writers: dict[str, tuple[int, str]] = field(default_factory=dict)
     """Writer to (sequence, digest) of its last record."""
     voids: dict[str, int] = field(default_factory=dict)
-    judged: int = 0  # the last wish on SUBMIT that admission has judged
+    judged: int = 0  # the last submission on SUBMIT that admission has judged
     refusals: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
     """(tenant, user) to (second, refusals stated in it), so that a flood of them is counted, not stated one by one (R14)."""
     documents_sequence: int = 0
-    """The last record that changed what may ever run, documents or hardware, or that admitted jobs without having read such a change."""
+    """The last record that changed what may ever run, documents or hardware, or that admitted jobs without having read that change."""
 
     tenants: dict[str, GovernanceObject] = field(default_factory=dict)
     users: dict[tuple[str, str], GovernanceObject] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What a pool has (R5, R6), and how much of it counts for whom: dedicated nodes count for nobody but their owner (R21)."""
+"""What a pool has (R5, R6), and how much of it counts for whom: dedicated nodes count for their owner only (R21)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def census_of(pool: PoolState) -> Census:
-    """What is known of the pool's nodes; worked out if nobody has."""
+    """Census of the pool's nodes; computed if missing."""
     if pool.census is None:
         pool.census = Census(pool.document)
         for node in pool.nodes.values():
@@ -69,7 +69,7 @@ def known_to(pool: PoolState, policy: PolicyKey | None) -> Amounts:
 
 
 def capacity_of(pool: PoolState, key: str, policy: PolicyKey | None = None) -> int | None:
-    """Known capacity of a key for a policy (R5): None where nothing is known to bound it, 0 for a key that no `capacity` names.
+    """Known capacity of a key for a policy (R5): None if nothing is known to bound it, 0 for a key that no `capacity` names.
 
     Before anything is known of what nodes bring, only what the document declares bounds it (R6).
     """
@@ -107,7 +107,7 @@ def left_for(pool: PoolState, key: str, policy: PolicyKey, *, in_service: bool) 
 
 
 def sums_bind(pool: PoolState) -> bool:
-    """Whether GPUs may be idle on nodes and nobody's to take: under a ceiling, or while leases stand on nodes that are away (R6)."""
+    """Whether GPUs may be idle on nodes and yet not granted: under a ceiling, or while leases are on nodes that are away (R6)."""
     if GPU in pool.document.capacity:
         return True
     idle = sum(_idle(node, GPU) for node in pool.nodes.values() if node.healthy)
@@ -128,7 +128,7 @@ def _sum(kinds: list[tuple[NodeKind, int]]) -> Amounts:
 
 
 def _with_new(pool: PoolState, total: Amounts) -> Amounts:
-    """What nodes bring, and those that the pool may create; without the keys of which nobody says how much a created node brings."""
+    """What present nodes bring, and nodes that the pool may create; without keys whose amount on a created node is unknown."""
     burst, count = pool.document.burst, new_nodes(pool)
     if burst is None or not count:
         return total

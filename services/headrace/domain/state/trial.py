@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class JobHolding(NamedTuple):
-    """What one job holds in a pool: the places of its leases, or what is kept for it. `yields`: of which places the use yields (R17)."""
+    """What one job holds in a pool: the places of its leases, or what is kept for it. `yields`: the places whose use yields (R17)."""
 
     job: JobRecord
     pool: PoolState
@@ -125,7 +125,7 @@ class Trial:
         self._inverses.append(lambda: capacity.keep(self.state, kept, -1))
 
     def count(self, pool: PoolState, held: HeldDevices) -> None:
-        """The pool counts what is held as leased, whoever holds it."""
+        """The pool counts what is held as leased, by any holder."""
         capacity.count_place(pool, held, use=1, leased=1)
         self._inverses.append(lambda: capacity.count_place(pool, held, use=-1, leased=-1))
 

@@ -1,6 +1,6 @@
-"""Ids of jobs that have been used already: one id is one job in its tenant, whoever submits it (R14).
+"""Ids of jobs that have been used already: one id is one job in its tenant, of any user (R14).
 
-The table of ids by tenant is an aid, made when somebody first asks: who judges submits does, and nobody else pays for it.
+The table of ids by tenant is derived, and made at the first question: only the service that judges submits asks, so others pay nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ ID_OF_ANOTHER = "this id names a job of somebody else in this tenant; make a new
 
 
 def known_digest(state: State, key: str) -> str | None:
-    """The digest of what was first submitted under this key; None where nothing was, or not in the last 25 hours."""
+    """The digest of what was first submitted under this key; None if nothing was, or not in the last 25 hours."""
     job = state.jobs.get(key)
     if job is not None:
         return job.digest

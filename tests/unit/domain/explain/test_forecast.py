@@ -18,7 +18,7 @@ from headrace.domain.explain.forecast import (
     IN_TURN,
     NEVER_OPENS,
     NO_LIMIT,
-    NOBODY_NEW,
+    NO_NEW_JOB,
     OVERDUE,
     OVERTAKEN,
     UNKNOWN_DEPENDENCY,
@@ -29,8 +29,8 @@ from headrace.domain.model.jobs import JobRecord
 from tests.unit.domain.site import START, Site, gpus, place, policy, pool, profile
 from tests.unit.domain.snapshot import differences, kept, naive, snapshot
 
-BY_LIMITS = f"{LIMITS}, {NOBODY_NEW}"
-BEHIND_OTHERS = f"{LIMITS}, {IN_TURN}, {NOBODY_NEW}"
+BY_LIMITS = f"{LIMITS}, {NO_NEW_JOB}"
+BEHIND_OTHERS = f"{LIMITS}, {IN_TURN}, {NO_NEW_JOB}"
 
 
 @pytest.fixture
@@ -188,7 +188,7 @@ def test_jobs_that_rank_behind_it_take_what_it_has_no_room_for(site):  # R16
     site.run("a", place("n1", 0), time_limit=60 * SECOND)
     site.run("b", place("n1", 1), time_limit=90 * SECOND)
     site.admit("small", time_limit=40 * SECOND)
-    assert start_of(site, site.admit("large", "dev/two", priority=1)) == (100, f"{LIMITS}, {OVERTAKEN}, {NOBODY_NEW}")
+    assert start_of(site, site.admit("large", "dev/two", priority=1)) == (100, f"{LIMITS}, {OVERTAKEN}, {NO_NEW_JOB}")
 
 
 def test_until_it_has_waited_so_long_that_what_it_needs_is_kept_for_it(site):  # R16
@@ -230,7 +230,7 @@ def clouds(*, max_nodes: int = 2, said: str = "one") -> tuple[Site, JobRecord]:
     return site, job
 
 
-GROWN = f"{LIMITS}, {BY_GROWTH}, {NOBODY_NEW}"
+GROWN = f"{LIMITS}, {BY_GROWTH}, {NO_NEW_JOB}"
 
 
 def test_nodes_that_were_asked_for_are_there_when_they_have_booted():  # R38
@@ -242,7 +242,7 @@ def test_nodes_that_were_asked_for_are_there_when_they_have_booted():  # R38
 def test_a_pool_that_has_grown_for_others_is_asked_again_when_those_have_started():  # R38
     site, _ = clouds(said="two")
     second = site.admit("second", "dev/two")
-    assert start_of(site, second) == (120, f"{LIMITS}, {BY_GROWTH}, {IN_TURN}, {NOBODY_NEW}")
+    assert start_of(site, second) == (120, f"{LIMITS}, {BY_GROWTH}, {IN_TURN}, {NO_NEW_JOB}")
 
     site, _ = clouds(said="two", max_nodes=1)
     assert start_of(site, site.admit("second", "dev/two"))[0] == 160
@@ -284,7 +284,7 @@ def test_one_that_its_own_limit_keeps_out_is_before_no_other():  # R16
 
 
 def test_without_a_limit_the_runs_of_its_queue_tell_how_long_one_takes(site):
-    by_history = f"{LIMITS}, {BY_HISTORY}, {NOBODY_NEW}"
+    by_history = f"{LIMITS}, {BY_HISTORY}, {NO_NEW_JOB}"
     for number, seconds in enumerate((20, 40, 90)):
         run = site.run(f"past-{number}", place("n1", 0))
         site.now += seconds * SECOND

@@ -51,13 +51,15 @@ def test_where_no_policy_is_above_its_reservation_there_is_nothing_to_take_back(
     site.node(count=1)
     site.run("a", place("n1", 0))
     view = asked(site, site.admit("b", "ops/one"))
-    assert view == ReclaimView(could=False, why="nobody in pool hall holds more than its reservation")
+    assert view == ReclaimView(could=False, why="no policy in pool hall holds more than its reservation")
 
 
 def test_its_own_limit_preempts_no_job():  # R23
     site, _ = borrowed(reservation={}, limit=gpus(0))
     why = asked(site, site.admit("b", "ops/one")).why
-    assert why.startswith("its policy's own limit is in the way, for which nobody has to yield: policy default/ops uses 0 gpu")
+    assert why.startswith(
+        "its policy's own limit is in the way, for which no other job has to yield: policy default/ops uses 0 gpu"
+    )
 
 
 def test_those_who_are_protected_may_be_taken_later():  # R25

@@ -167,7 +167,7 @@ def test_a_node_that_was_set_aside_goes_on_and_may_be_taken_back(tape):
 def test_a_node_that_names_a_device_twice_is_void_for_no_two_leases_could_be_told_apart(tape):
     twice = msgspec.structs.replace(registered("n1"), devices=registered("n1").devices * 2)
     assert tape.write("node.n1", twice) is None
-    assert tape.ledger.void_reason == "record 4 on hr.ledger.node.n1 is void: it names its 2 devices in a way that is none"
+    assert tape.ledger.void_reason == "record 4 on hr.ledger.node.n1 is void: it names its 2 devices in an invalid way"
 
 
 def test_a_node_in_no_pool_is_set_aside_as_well():

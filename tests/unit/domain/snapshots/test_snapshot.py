@@ -133,8 +133,8 @@ def test_a_field_that_has_to_be_there_is_missed_by_name():
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        pytest.param(b"", "no snapshot of Headrace", id="nothing"),
-        pytest.param(b"PK\x03\x04", "no snapshot of Headrace", id="another file"),
+        pytest.param(b"", "not a snapshot of Headrace", id="nothing"),
+        pytest.param(b"PK\x03\x04", "not a snapshot of Headrace", id="another file"),
         pytest.param(MAGIC.replace(b"1", b"2") + b"x" * 40, "another release", id="another form"),
         pytest.param(MAGIC, "damaged or cut short", id="only its first line"),
         pytest.param(sealed(["x"]), "cannot be read by this release", id="another content"),
