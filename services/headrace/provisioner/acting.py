@@ -19,12 +19,12 @@ from headrace.provisioner.providers import NotAuthorized, Order, ProviderAway, R
 from headrace.provisioner.reconcile import compare
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from headrace.domain.model.instances import Instance
     from headrace.domain.state.state import State
     from headrace.provisioner.decide import Call, Provisioner
-    from headrace.provisioner.providers import Provider
+    from headrace.provisioner.providers import Listed, Provider
 
 LOOK_EVERY = 0.5
 RECONCILE_EVERY = 60.0
@@ -71,21 +71,27 @@ class Acting:
         self.refusals = 0
 
     async def run(self, leads: Callable[[], bool]) -> None:
-        """Act until cancelled, while `leads`."""
-        reconciled = 0.0
+        """Act until cancelled, while `leads`. A list that takes long delays no call."""
+        reconciling = asyncio.ensure_future(self._keep_reconciling(leads))
         try:
-            while True:
-                now = asyncio.get_running_loop().time()
+            while not reconciling.done():
                 if leads():
-                    self._begin_calls(now)
-                    if now - reconciled >= RECONCILE_EVERY or not reconciled:
-                        reconciled = now
-                        await self.reconcile()
+                    self._begin_calls(asyncio.get_running_loop().time())
                 await asyncio.sleep(LOOK_EVERY)
+            reconciling.result()
         finally:
-            for task in self._tasks.values():
+            tasks = [reconciling, *self._tasks.values()]
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _keep_reconciling(self, leads: Callable[[], bool]) -> None:
+        while True:
+            if leads():
+                await self.reconcile()
+                await asyncio.sleep(RECONCILE_EVERY)
+            else:
+                await asyncio.sleep(LOOK_EVERY)
 
     def _begin_calls(self, now: float) -> None:
         wanted = self._decider.calls
@@ -176,23 +182,28 @@ class Acting:
             try:
                 async with asyncio.timeout(WITHIN):
                     listed, prices = await provider.list(), await provider.prices()
+                self.trouble.pop(name, None)
+                await self._compare(name, provider, listed, prices)
             except (ProviderAway, TimeoutError) as error:
                 self.trouble[name] = f"{name} does not list its instances: {error}"
                 _log.warning("list_failed", provider=name, reason=str(error))
+            except Exception as error:  # noqa: BLE001 - one provider that fails must not end the service
+                self.trouble[name] = f"{name} cannot be compared with the ledger: {error}"
+                _log.exception("comparison_failed", provider=name)
+
+    async def _compare(self, name: str, provider: Provider, listed: Sequence[Listed], prices: Mapping[str, int]) -> None:
+        found = compare(self._state, name, listed, self._absent.get(name, {}), self._clock())
+        self._absent[name] = found.absent
+        self._tell(*found.facts, *self._observed(name, prices))
+        for orphan in found.orphans:
+            try:
+                await provider.end(orphan.instance, orphan.provider_id)
+            except ProviderAway as error:
+                _log.warning("orphan_left", instance=orphan.instance, reason=str(error))
                 continue
-            self.trouble.pop(name, None)
-            found = compare(self._state, name, listed, self._absent.get(name, {}), self._clock())
-            self._absent[name] = found.absent
-            self._tell(*found.facts, *self._observed(name, prices))
-            for orphan in found.orphans:
-                try:
-                    await provider.end(orphan.instance, orphan.provider_id)
-                except ProviderAway as error:
-                    _log.warning("orphan_left", instance=orphan.instance, reason=str(error))
-                    continue
-                self.orphans_ended += 1
-                _log.warning("orphan_ended", instance=orphan.instance, provider_id=orphan.provider_id)
-                self._tell(f.InstanceOrphanEndedV1(provider=name, provider_id=orphan.provider_id, instance=orphan.instance))
+            self.orphans_ended += 1
+            _log.warning("orphan_ended", instance=orphan.instance, provider_id=orphan.provider_id)
+            self._tell(f.InstanceOrphanEndedV1(provider=name, provider_id=orphan.provider_id, instance=orphan.instance))
 
     def _observed(self, provider: str, prices: Mapping[str, int]) -> list[f.PriceObservedV1]:
         return [

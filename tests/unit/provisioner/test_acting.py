@@ -137,6 +137,19 @@ async def test_an_offer_that_the_document_no_longer_has_is_refused_without_a_cal
     assert scene.provider.orders == []
 
 
+async def test_a_list_that_takes_long_delays_no_call() -> None:
+    provider = FakeProvider()
+    scene = Scene(provider)
+
+    async def endless() -> list[Listed]:
+        await asyncio.Event().wait()
+        return []
+
+    provider.list = endless
+    (name,) = scene.site.ordered()
+    await scene.until(lambda: scene.site.state.instances[name].created_at)
+
+
 async def test_a_standby_asks_for_nothing() -> None:
     scene, looks = Scene(FakeProvider()), []
 
