@@ -185,3 +185,8 @@ async def test_orphans_are_ended_prices_are_observed_and_a_list_that_fails_ends_
     scene.provider.listed = ProviderAway("timeout")
     await scene.acting.reconcile()
     assert (scene.site.decide(), scene.acting.trouble) == ((), {"local": "local does not list its instances: timeout"})
+    scene.provider.listed = OSError("no such folder")
+    await scene.acting.reconcile()
+    assert (scene.site.decide(), scene.acting.trouble) == (
+        *((), {"local": "local cannot be compared with the ledger: no such folder"}),
+    )
