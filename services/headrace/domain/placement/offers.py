@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from headrace.domain.state.pools import PoolState
     from headrace.domain.state.state import State
 
-NONE = PROVIDERS[0]
 DEFAULT = "default"
 """Name of the one offer of a pool whose document has none."""
 

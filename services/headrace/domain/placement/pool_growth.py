@@ -9,14 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.contracts.documents.model import BurstNode
+from headrace.contracts.documents.model import PROVIDERS, BurstNode
 from headrace.contracts.facts.levels import PROVISIONING
 from headrace.contracts.values.amounts import CPU_UNITS, GPU_UNITS
 from headrace.contracts.values.durations import MINUTE
 from headrace.contracts.values.isolation import ANY, rank
 from headrace.contracts.values.mig import EMPTY, Layout, family_of, open_starts
 from headrace.domain.model.requests import Request
-from headrace.domain.placement.offers import NONE, is_provided, living, open_offers
+from headrace.domain.placement.offers import is_provided, living, open_offers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -90,8 +90,8 @@ def growing_for(state: State, pools: Iterable[PoolState], shape: Shape) -> str |
 def _how(state: State, pool: PoolState, growth: Growth) -> str:
     """Who brings the others, and how far they are."""
     burst = pool.document.burst
-    if burst is not None and burst.provider == NONE:
-        return "; its provider is none: an operator adds nodes"
+    if burst is not None and burst.provider not in PROVIDERS[1:]:
+        return f"; its provider is {burst.provider}: an operator adds nodes"
     stages = [one.stage for one in state.instances.values() if growth.sequence and one.growth == growth.sequence and one.lives]
     told = [f"{stages.count(stage)} {stage}" for stage in ("ordered", "booting", "leaving") if stage in stages]
     return f" ({', '.join(told)})" if told else ""

@@ -228,7 +228,7 @@ def test_while_a_pool_grows_for_it_a_job_waits_for_capacity():
     job = hall.admit("p", "j")
     hall.say("governance", *(f.NodeCordonedV1(author="a.b", node=node) for node in hall.state.nodes))
     document = hall.state.pools["hall"].document
-    burst = Burst(provider="ec2", node=BurstNode(gpus=1, gpu_model="any"), max_nodes=9)
+    burst = Burst(provider="local", node=BurstNode(gpus=1, gpu_model="any"), max_nodes=9)
     hall.say("governance", f.PoolAppliedV1(author="a.b", pool=replace(document, burst=burst)))
     before = reason(hall, job)
     hall.say("allocator", f.GrowthRequestedV1(pool="hall", nodes=2))
