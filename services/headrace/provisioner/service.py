@@ -18,6 +18,8 @@ from headrace.contracts.messages.tokens import TokenAnswer
 from headrace.contracts.transport.codec import Malformed, decode, encode
 from headrace.contracts.transport.subjects import query
 from headrace.contracts.values.ids import is_token
+from headrace.contracts.values.money import millionths
+from headrace.domain.placement.offers import spent
 from headrace.provisioner.acting import Acting
 from headrace.provisioner.decide import Provisioner
 from headrace.provisioner.providers import Provider, ProviderAway
@@ -184,6 +186,15 @@ def show(health: Health, acting: Acting, decider: Provisioner) -> None:
                 found[(one.pool,)] = found.get((one.pool,), 0.0) + 1
         return found
 
+    def caps() -> dict[tuple[str, ...], float]:
+        now = wall_clock()
+        return {
+            (name,): spent(state, pool, now) / max(1, millionths(burst.cap))
+            for name, pool in state.pools.items()
+            if (burst := pool.document.burst) is not None and burst.cap
+        }
+
+    metrics.gauge("headrace_cap_spent_ratio", "part of its cap that a pool has spent this month", caps, "pool")
     metrics.gauge("headrace_instances_late", "instances without a node after twice their pool's boot time", late, "pool")
     metrics.gauge("headrace_offers_closed", "1 for an offer that is not used for now", closed_offers, "pool", "offer")
     metrics.gauge(
