@@ -90,6 +90,14 @@ class Questions:
             data=said.get("text", ""), next_offset=int(said.get("next_offset", 0)), ended=said.get("ended", False)
         )
 
+    async def overview(self, sequence: int = 0) -> dict[str, Any]:
+        """The whole installation after a record (0: now), as the API's `Overview`."""
+        return await self.called.get("/v1/overview", {"at": str(sequence) if sequence else ""}, LONG)
+
+    def watch_overview(self, since: int = 0) -> AsyncIterator[dict[str, Any]]:
+        """The installation and what happens, as the API's `OverviewChange`; `since`: events after this record."""
+        return self.called.lines("/v1/overview:watch", {"since": str(since) if since else ""})
+
     async def queues(self) -> tuple[QueueView, ...]:
         """The tenant's queues, and the usage of their policies."""
         return tuple(map(answers.queue, await self._list(f"{self._parent}/queues", "queues")))

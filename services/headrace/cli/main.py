@@ -22,6 +22,7 @@ DONE, FAILED, INTERRUPTED = 0, 1, 130
 COMMANDS = {
     "operations.up": ("up", "down"),
     "operations.page": ("page",),
+    "operations.top": ("top",),
     "operations.status": ("status",),
     "resources.documents": ("apply", "get", "delete"),
     "jobs.submit": ("submit",),
