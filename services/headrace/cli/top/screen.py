@@ -215,10 +215,11 @@ class Top(App[None]):
             self._past, self._dirty = None, True
 
     async def _show(self, sequence: int) -> None:
+        found, trouble = self._past, ""
         try:
-            found, trouble = picture_of(await self._hr.overview(sequence)), ""
+            found = picture_of(await self._hr.overview(sequence))
         except HeadraceError as error:
-            found, trouble = self._past, str(error)
+            trouble = str(error)
         if self._wanted == sequence:
             self._past, self._trouble, self._dirty = found, trouble, True
 
