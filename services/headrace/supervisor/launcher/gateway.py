@@ -324,8 +324,10 @@ def _cluster(socket: str) -> Config:
         "health_checks": [
             {
                 "timeout": "1s",
-                "interval": "1s",
+                "interval": "5s",
                 "no_traffic_interval": "1s",
+                "no_traffic_healthy_interval": "5s",
+                "unhealthy_interval": "0.25s",
                 "unhealthy_threshold": 2,
                 "healthy_threshold": 1,
                 "grpc_health_check": {},
