@@ -81,9 +81,9 @@ def run_services(names: Sequence[str], main: Callable[[Sequence[Service]], Await
     reason = _complete(os.environ)
     environments = {name: dict(os.environ) for name in names}
     for name in names if not reason else ():
-        reason = reason or _specialize(environments[name], name)
+        reason = reason or specialize(environments[name], name)
     called = os.environ.get(INSTANCE) or "+".join(names)
-    telemetry.configure(called)
+    telemetry.configure(called, [own.get(INSTANCE) or name for name, own in environments.items()] if len(names) > 1 else ())
     if reason:
         structlog.get_logger(f"headrace.{called}").error("failed", reason=reason)
         raise SystemExit(FAILED)
@@ -102,7 +102,7 @@ def collect_garbage_rarely() -> None:
     gc.set_threshold(*COLLECTED_AFTER)
 
 
-def _specialize(environment: dict[str, str], service: str) -> str:
+def specialize(environment: dict[str, str], service: str) -> str:
     """Let the variables that hold for this service only take precedence; returns "" or an error."""
     ending = of_service("", service)
     own = {key.removesuffix(ending): value for key, value in environment.items() if key.endswith(ending)}
@@ -195,7 +195,7 @@ async def _present(name: str, environment: Mapping[str, str]) -> AsyncIterator[S
     log = structlog.get_logger(f"headrace.{name}")
     health = Health(name)
     health.check(NATS, lambda: "not connected yet")
-    telemetry.send(health.metrics)
+    telemetry.send(health.metrics, name)
     async with serving(health, read_config(environment)):
         url = environment.get(URL, DEFAULT_URL)
         connection = await connect(url, environment.get(USER, name), environment.get(PASSWORD, ""), name=name)

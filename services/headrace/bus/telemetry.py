@@ -11,8 +11,10 @@ import os
 import re
 import secrets
 import sys
+from collections.abc import Awaitable, Sequence
+from contextvars import ContextVar
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 import structlog
 
@@ -29,6 +31,11 @@ METRICS_EVERY = 30
 """Interval of metrics in seconds."""
 
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
+
+T = TypeVar("T")
+
+_acting: ContextVar[str] = ContextVar("service", default="")
+"""The service that the running task belongs to, in a process of several; "": the process."""
 
 _log = structlog.get_logger("headrace.bus")
 
@@ -91,16 +98,28 @@ class _Tracing:
     """Providers that `configure` has set up for this process."""
 
     tracer: Tracer | None = None
-    provider: TracerProvider | None = None
+    tracers: dict[str, Tracer] = {}
+    """Those of the services of a process of several."""
+    providers: list[TracerProvider] = []
     metrics: MeterProvider | None = None
 
 
-def configure(service: str) -> None:
-    """Set up the logs and, if configured, the traces and metrics of this process."""
-    configure_logs(service)
+def configure(process: str, services: Sequence[str] = ()) -> None:
+    """Set up the logs and, if configured, the traces and metrics of this process and of its services."""
+    configure_logs(process)
     if os.environ.get(ENDPOINT):
-        configure_traces(service)
-        configure_metrics(service)
+        _Tracing.tracer = new_tracer(process)
+        _Tracing.tracers = {name: tracer for name in services if (tracer := new_tracer(name)) is not None}
+        configure_metrics(process)
+
+
+async def acting_as(service: str, work: Awaitable[T]) -> T:
+    """Do work in the name of a service: its log lines and spans, and those of tasks that it starts, carry this name."""
+    token = _acting.set(service)
+    try:
+        return await work
+    finally:
+        _acting.reset(token)
 
 
 def configure_logs(service: str) -> None:
@@ -128,8 +147,8 @@ def configure_logs(service: str) -> None:
     logging.basicConfig(handlers=[foreign], level=max(level, logging.WARNING), force=True)
 
 
-def configure_traces(service: str) -> None:
-    """Send spans by OTLP over HTTP, configured by the environment variables of OpenTelemetry."""
+def new_tracer(service: str) -> Tracer | None:
+    """Spans that are sent by OTLP over HTTP, configured by the environment variables of OpenTelemetry."""
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
         from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
@@ -137,11 +156,11 @@ def configure_traces(service: str) -> None:
         from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
     except ImportError as error:
         _log.error("traces_off", reason=f"{ENDPOINT} is set, but {error.name} is not installed")
-        return
+        return None
     provider = TracerProvider(resource=Resource.create({"service.name": f"headrace-{service}"}))
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
-    _Tracing.provider = provider
-    _Tracing.tracer = provider.get_tracer("headrace")
+    _Tracing.providers.append(provider)
+    return provider.get_tracer("headrace")
 
 
 def configure_metrics(service: str) -> None:
@@ -159,21 +178,21 @@ def configure_metrics(service: str) -> None:
     _Tracing.metrics = MeterProvider(metric_readers=[reader], resource=resource)
 
 
-def send(metrics: MetricSources) -> None:
-    """Send these metrics, under their own names, whenever metrics are sent; nothing if metrics are not configured.
+def send(metrics: MetricSources, service: str) -> None:
+    """Send the metrics of a service, under their own names, whenever metrics are sent; nothing if metrics are not configured.
 
     A histogram is sent as three counters, as in Prometheus' text: `_bucket` by `le`, `_sum`, `_count`.
     """
     if _Tracing.metrics is not None:
-        metrics.subscribe(_bridged)
+        metrics.subscribe(lambda metric: _bridged(metric, service))
 
 
-def _bridged(metric: MetricSource) -> None:
+def _bridged(metric: MetricSource, service: str) -> None:
     from opentelemetry.metrics import CallbackOptions, Observation  # noqa: PLC0415 - imported only with metrics
 
     if _Tracing.metrics is None:
         return
-    meter = _Tracing.metrics.get_meter("headrace")
+    meter = _Tracing.metrics.get_meter(f"headrace.{service}")
 
     def named(labels: Labels) -> dict[str, str]:
         return dict(zip(metric.labels, labels, strict=True))
@@ -202,18 +221,19 @@ def _bridged(metric: MetricSource) -> None:
 
 def flush() -> None:
     """Send what has not been sent, at the end of the process."""
-    if _Tracing.provider is not None:
-        _Tracing.provider.shutdown()
+    for provider in _Tracing.providers:
+        provider.shutdown()
     if _Tracing.metrics is not None:
         _Tracing.metrics.shutdown()
 
 
 def span(name: str, traceparent: str, **attributes: str | int | bool) -> Span:
     """Context manager of a span in the trace of `traceparent`; not recorded if that is "" or malformed."""
-    if _Tracing.tracer is None or not traceparent:
+    tracer = _Tracing.tracers.get(_acting.get(), _Tracing.tracer)
+    if tracer is None or not traceparent:
         return _Silent(traceparent)
     parent = _TRACEPARENT.fullmatch(traceparent)
-    return _Recorded(_Tracing.tracer, name, parent, attributes) if parent else _Silent("")
+    return _Recorded(tracer, name, parent, attributes) if parent else _Silent("")
 
 
 def new_traceparent() -> str:
@@ -222,11 +242,11 @@ def new_traceparent() -> str:
 
 
 class _Named:
-    """Log processor that adds the service's name to every line."""
+    """Log processor that adds the name of the service, or else of the process, to every line."""
 
-    def __init__(self, service: str) -> None:
-        self._service = service
+    def __init__(self, process: str) -> None:
+        self._process = process
 
     def __call__(self, _logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-        event["service"] = self._service
+        event["service"] = _acting.get() or self._process
         return event

@@ -9,6 +9,7 @@ from headrace.archive.history import ARCHIVE, WholeLedger
 from headrace.bus.follower import Follower
 from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.bus.process import Service, settle
+from headrace.bus.telemetry import acting_as
 from headrace.contracts.transport.subjects import LEDGER_STREAM
 from headrace.service.fold import LedgerFold, wall_clock
 from headrace.service.snapshots import Snapshots, beginning
@@ -42,9 +43,9 @@ async def host(parts: Sequence[tuple[Service, Part]]) -> None:
     before = min((start for start in starts if start is not None), default=None)
     state = await beginning(Snapshots.over(first.connection, ledger), before)
     follower = Follower(ledger, LedgerFold(state), wall_clock)
-    works = [await part.prepare(service, follower) for service, part in parts]
+    works = [(service.name, await acting_as(service.name, part.prepare(service, follower))) for service, part in parts]
     follower.before_first.append(settle)
-    await together(follower.run(), *(work() for work in works))
+    await together(follower.run(), *(acting_as(name, work()) for name, work in works))
 
 
 def alone(part: Part) -> Callable[[Service], Awaitable[None]]:

@@ -97,14 +97,14 @@ def test_a_variable_may_hold_for_one_service_of_a_process_only(tmp_path: Path) -
         "HEADRACE_NATS_USER__FEED": "feed",
     }
     feed, audit = dict(environment), dict(environment)
-    assert (process._specialize(feed, "feed"), process._specialize(audit, "audit")) == ("", "")
+    assert (process.specialize(feed, "feed"), process.specialize(audit, "audit")) == ("", "")
     assert audit == environment
     assert feed == environment | {
         process.USER: "feed",
         process.PASSWORD: "hidden",
         process.ENVIRONMENT: str(file),
     }
-    assert "gone cannot be read" in process._specialize({"HEADRACE_ENVIRONMENT__FEED": str(tmp_path / "gone")}, "feed")
+    assert "gone cannot be read" in process.specialize({"HEADRACE_ENVIRONMENT__FEED": str(tmp_path / "gone")}, "feed")
 
 
 async def test_a_service_gets_one_more_connection_with_the_same_login(calls: Calls) -> None:

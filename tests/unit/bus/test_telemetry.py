@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import logging
@@ -62,11 +63,11 @@ def test_a_span_continues_the_given_trace_and_names_itself_to_the_next(spans: In
 def test_figures_are_read_when_metrics_are_sent_and_cost_nothing_without_a_recorder(monkeypatch: pytest.MonkeyPatch) -> None:
     silent, metrics = MetricSources(), MetricSources()
     silent.gauge("headrace_behind", "how far behind", lambda: 1 // 0)
-    telemetry.send(silent)
+    telemetry.send(silent, "feed")
     reader = InMemoryMetricReader()
     monkeypatch.setattr(telemetry._Tracing, "metrics", MeterProvider(metric_readers=[reader]))
     metrics.gauge("headrace_behind", "how far behind", lambda: {("a",): 7, ("b",): 9}, "writer")
-    telemetry.send(metrics)
+    telemetry.send(metrics, "feed")
     metrics.counter("headrace_done_total", "what was done", lambda: 3)
     metrics.histogram("headrace_took_seconds", "how long", (1.0, 2.0)).observe(1.5)
     data = reader.get_metrics_data()
@@ -124,15 +125,75 @@ def test_every_line_is_a_json_object_with_time_level_service_and_event(capsys: p
 
 
 @pytest.mark.usefixtures("clean_logs")
+async def test_a_line_carries_the_service_of_its_task_in_a_process_of_several(capsys: pytest.CaptureFixture[str]) -> None:
+    async def log(event: str) -> str:
+        structlog.get_logger("headrace.test").info(event)
+        await asyncio.create_task(_log_inside(event))
+        return event
+
+    async def _log_inside(event: str) -> None:
+        structlog.get_logger("headrace.test").info(f"{event} inside")
+
+    telemetry.configure_logs("governance+feed")
+    assert await telemetry.acting_as("feed", log("of feed")) == "of feed"
+    await log("of all")
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [(line["service"], line["event"]) for line in lines] == [
+        ("feed", "of feed"),
+        ("feed", "of feed inside"),
+        ("governance+feed", "of all"),
+        ("governance+feed", "of all inside"),
+    ]
+
+
+async def test_a_span_carries_the_service_of_its_task_in_a_process_of_several(
+    spans: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(telemetry._Tracing, "tracers", {"feed": provider.get_tracer("test")})
+
+    async def work(name: str) -> None:
+        with telemetry.span(name, PARENT):
+            pass
+
+    await telemetry.acting_as("feed", work("of feed"))
+    await work("of all")
+    assert [span.name for span in exporter.get_finished_spans()] == ["of feed"]
+    assert [span.name for span in spans.get_finished_spans()] == ["of all"]
+
+
+def test_metrics_of_two_services_of_a_process_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = InMemoryMetricReader()
+    monkeypatch.setattr(telemetry._Tracing, "metrics", MeterProvider(metric_readers=[reader]))
+    for service, value in (("feed", 7), ("governance", 9)):
+        metrics = MetricSources()
+        telemetry.send(metrics, service)
+        metrics.gauge("headrace_behind", "how far behind", lambda value=value: value)
+    data = reader.get_metrics_data()
+    assert data is not None
+    sent = {
+        scope.scope.name: [point.value for metric in scope.metrics for point in metric.data.data_points]
+        for scope in data.resource_metrics[0].scope_metrics
+    }
+    assert sent == {"headrace.feed": [7], "headrace.governance": [9]}
+
+
+@pytest.mark.usefixtures("clean_logs")
 def test_traces_are_set_up_only_where_an_endpoint_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    monkeypatch.setattr(telemetry, "configure_traces", asked.append)
+    monkeypatch.setattr(telemetry, "new_tracer", asked.append)
+    monkeypatch.setattr(telemetry, "configure_metrics", lambda _: None)
+    monkeypatch.setattr(telemetry._Tracing, "tracer", None)
+    monkeypatch.setattr(telemetry._Tracing, "tracers", {})
     monkeypatch.delenv(telemetry.ENDPOINT, raising=False)
     telemetry.configure("allocator")
     assert asked == []
     monkeypatch.setenv(telemetry.ENDPOINT, "http://127.0.0.1:1")
     telemetry.configure("allocator")
     assert asked == ["allocator"]
+    telemetry.configure("governance+feed", ["governance", "feed"])
+    assert asked == ["allocator", "governance+feed", "governance", "feed"]
 
 
 def test_configured_traces_are_sent_at_the_end_at_the_latest(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,13 +208,12 @@ def test_configured_traces_are_sent_at_the_end_at_the_latest(monkeypatch: pytest
         def log_message(self, *_: object) -> None:
             return
 
-    monkeypatch.setattr(telemetry._Tracing, "tracer", None)
-    monkeypatch.setattr(telemetry._Tracing, "provider", None)
+    monkeypatch.setattr(telemetry._Tracing, "providers", [])
     with ThreadingHTTPServer(("127.0.0.1", 0), Collector) as server:
         listening = Thread(target=server.serve_forever)
         listening.start()
         monkeypatch.setenv(telemetry.ENDPOINT, f"http://127.0.0.1:{server.server_port}")
-        telemetry.configure_traces("allocator")
+        monkeypatch.setattr(telemetry._Tracing, "tracer", telemetry.new_tracer("allocator"))
         with telemetry.span("work", telemetry.new_traceparent()):
             pass
         telemetry.flush()
