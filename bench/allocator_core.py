@@ -1,7 +1,7 @@
 """P1, P2, P3: the allocator's core in process: fold and decide, no log, no encoding (quality page, Speed).
 
-One pool of nodes x 8 GPUs, 50 tenants with two policies each, reservations, limits, ranks. Steady state: so many jobs end, by chance (one
-time in fifty a whole node is emptied), a job like each of them is admitted, and the allocator decides until it has nothing more to say;
+One pool of nodes x 8 GPUs, 50 tenants with two policies each, reservations, limits, ranks. Steady state: a fixed number of jobs end
+by chance (one time in fifty a whole node is emptied), a job like each of them is admitted, and the allocator decides until nothing is left;
 so neither what runs nor what waits changes its mix. The clock is the process's own CPU time for fold and decide, submits included; what
 makes up the load is outside of it.
 """
@@ -128,7 +128,7 @@ class Core:
         self.spent += time.process_time() - began
 
     def _answer(self, opened: f.ReclaimOpenedV1) -> None:
-        """Preemption finds nobody: taking back is not what is measured here."""
+        """Preemption finds no victims: reclaiming is not measured here."""
         search = f"{opened.job}@{self.sequence}"
         self._fold("preemption", (f.PreemptionNoneV1(preemption=search, job=opened.job, pool=opened.pool, why="not measured"),))
 

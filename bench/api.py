@@ -71,7 +71,7 @@ async def closed_loop(
 
 
 async def steady(place: tuple[str, int], token: str, rate: int, seconds: float, path: str, body: bytes) -> list[float]:
-    """The seconds from the moment at which each submit was due to its answer: whoever falls behind counts that, too."""
+    """The seconds from the moment at which each submit was due to its answer: a client that falls behind counts that, too."""
     took: list[float] = []
     idle: list[Http] = []
     asking: set[asyncio.Task[None]] = set()

@@ -82,7 +82,7 @@ async def _catch_up(dsn: str, log: MemoryLog) -> float:
 
 
 def ledger(facts: int) -> tuple[MemoryLog, int]:
-    """A ledger of about so many facts, and how many it has."""
+    """A ledger of about this number of facts, and how many it has."""
     tape = Tape()
     log = MemoryLog(lambda: tape.now)
     for message in chain(tape.law(), tape.lives(facts)):
@@ -146,7 +146,7 @@ async def _paced(dsn: str, jobs_per_s: int, seconds: int, server: psutil.Process
 
 
 def pace(jobs_per_s: int, seconds: int = 10) -> dict[str, float]:
-    """What the books take of a core while so many jobs a second come, run and end, 32 at once."""
+    """What the books take of a core while this number of jobs a second come, run and end, 32 at once."""
     with postgres() as (dsn, server):
         return asyncio.run(_paced(dsn, jobs_per_s, seconds, server))
 
@@ -215,7 +215,7 @@ MONTH = parse_time("2026-10-01")
 
 
 def month(jobs: int, runs: int = 3) -> dict[str, list[float]]:
-    """Seconds of each question about a month of so many jobs of one tenant: 100 users, 10 policies, 5 profiles, 3 pools, 4 keys."""
+    """Seconds of each question about a month of this number of jobs of one tenant: 100 users, 10 policies, 5 profiles, 3 pools, 4 keys."""
     with postgres() as (dsn, _):
         return asyncio.run(_ask(dsn, jobs, runs))
 

@@ -152,7 +152,7 @@ def duration(order: StartOrder) -> float:
 
 
 def registration(name: str, site: str, gpus: int) -> NodeRegisteredV1:
-    """What such a node says of itself."""
+    """What a node of the fleet states about itself."""
     return NodeRegisteredV1(
         node=name,
         labels={"site": site},

@@ -45,7 +45,7 @@ class Figure(NamedTuple):
         return self.goal is None or (median >= self.goal if self.more else median <= self.goal)
 
     def ratio(self, median: float, other: float) -> float:
-        """How many times better than `other`; 0 where nobody can say."""
+        """How many times better than `other`; 0 if unknown."""
         if not median or not other:
             return 0.0
         return median / other if self.more else other / median

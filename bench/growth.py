@@ -31,7 +31,7 @@ def fold() -> tuple[Callable[[Stored], object], State]:
 
 
 def audit() -> tuple[Callable[[Stored], object], State]:
-    """The one that looks at every record again, beside the fold of which it takes snapshots."""
+    """The verification of every record, beside the fold whose snapshots it takes."""
     reader, verifier = FoldedLedger(), LedgerVerifier("headrace/other")
 
     def take(message: Stored) -> None:

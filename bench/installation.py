@@ -50,7 +50,7 @@ def installation(
     nodes = ["--nodes", "0"] if groups else ["--nodes", "1", "--gpus", str(gpus)]
     try:
         _make_logins(folder, groups)
-        try:  # also while it starts: whoever is cut short then leaves nothing running either
+        try:  # also while it starts: an interrupted start then leaves nothing running either
             headrace("up", *data, *nodes, "--detach", *more)
             for number, text in enumerate(documents):
                 file = folder / f"bench-{number}.yaml"

@@ -83,7 +83,7 @@ async def _fill(here: Stage, jobs: int) -> float:
 
 
 async def _reclaim(here: Stage, queue: str, victims: int, what: str) -> float:
-    """Milliseconds until the last of so many victims has been told."""
+    """Milliseconds until the last of this number of victims has been told."""
     progress(what)
     await here.fresh()
     began = time.time_ns() // 1_000

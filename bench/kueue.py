@@ -26,7 +26,7 @@ NOMINAL, BORROW = 20, 100
 
 
 class Class(NamedTuple):
-    """A class of workloads: so many for each queue, one every `every` seconds, GPUs, seconds that it runs."""
+    """A class of workloads: their number for each queue, one every `every` seconds, GPUs, seconds that it runs."""
 
     name: str
     count: int
@@ -129,7 +129,7 @@ def due(scenario: Scenario) -> list[Due]:
 
 
 def optimum(scenario: Scenario) -> dict[str, float]:
-    """What nobody can beat: no delay at all, larger classes first, a whole cohort shared, nothing preempted."""
+    """The optimum: no delay at all, larger classes first, a whole cohort shared, nothing preempted."""
     room, running, waits = scenario.queues * NOMINAL, list[tuple[float, int]](), defaultdict[str, list[float]](list)
     pending: list[tuple[int, float]] = []
     coming = sorted((number * one.every, rank) for rank, one in enumerate(scenario.classes) for number in range(one.count))

@@ -2,7 +2,7 @@
 
 In process, no NATS; through the codec and the ledger, as a service reads. Jobs are those that clients send: an id with chance in it, a
 name, a digest, a time limit, one of 100 policies of 50 tenants and five requests; no labels, no trace. Each figure comes from a
-process of its own, so that nobody's memory is counted twice; seconds are those of the one core that it uses.
+process of its own, so that no memory is counted twice; seconds are those of the one core that it uses.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Stored(NamedTuple):
 
 
 class Tape:
-    """Writes records as services and a node with so many devices do."""
+    """Writes records as services and a node with this number of devices do."""
 
     def __init__(self, seed: int = 1, devices: int = DEVICES) -> None:
         self.random = random.Random(seed)
@@ -112,7 +112,7 @@ class Tape:
         )
 
     def pending(self, jobs: int) -> Iterator[Stored]:
-        """Records that admit so many jobs, 100 each."""
+        """Records that admit this number of jobs, 100 each."""
         for _ in range(0, jobs, ADMITTED_AT_ONCE):
             shapes = self.random.choices(range(len(GPUS)), k=ADMITTED_AT_ONCE)
             yield self.write("admission", tuple(map(self.admitted, shapes)))
@@ -209,7 +209,7 @@ def from_facts(facts: int) -> dict[str, float]:
 
 
 def write_snapshot(path: Path, jobs: int, tail: int) -> None:
-    """A snapshot of so many live jobs at `path`, and behind it the records of a tail of facts."""
+    """A snapshot of this number of live jobs at `path`, and behind it the records of a tail of facts."""
     tape = Tape()
     reader = _folded(tape)
     gc.disable()
@@ -256,7 +256,7 @@ def alone(what: str, *arguments: object) -> dict[str, float]:
 def measure(
     runs: int, rebuilds: int, jobs: int, facts: int, live: int, tail: int, tell: Callable[[str], None]
 ) -> dict[str, Any]:
-    """All of it: a job's memory so many times, a fold rebuilt so many times. `tell` hears what is being done."""
+    """All of it: a job's memory and a fold rebuilt, each several times. `tell` hears what is being done."""
 
     def times(count: int, name: str, what: str, *arguments: object) -> list[dict[str, float]]:
         found = []

@@ -63,7 +63,7 @@ class Bench:
         return jobs / (time.perf_counter() - began)
 
     async def idle(self, jobs: int) -> dict[str, float]:
-        """MiB and percent of a core of the executor with so many jobs, and the MiB of a keeper (private)."""
+        """MiB and percent of a core of the executor with this number of jobs, and the MiB of a keeper (private)."""
         for _ in range(jobs):
             await self.start("sleep", "1000")
         await until(lambda: len(self.running()) >= jobs)

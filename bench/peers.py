@@ -102,7 +102,7 @@ class Absent(Exception):
 
 
 def free_ports(count: int) -> list[int]:
-    """So many ports on the loopback that nobody has."""
+    """A number of free ports on the loopback."""
     held = [socket.socket() for _ in range(count)]
     for one in held:
         one.bind(("127.0.0.1", 0))

@@ -136,7 +136,7 @@ def record(group: str, command: str, work: Callable[[], Found], *, is_quick: boo
 
 
 def recorded(group: str) -> Result | None:
-    """What that group found the last time; None where it was never run here."""
+    """What that group found the last time; None if it was never run here."""
     try:
         return msgspec.json.decode((RESULTS / f"{group}.json").read_bytes(), type=Result)
     except FileNotFoundError:

@@ -1,7 +1,7 @@
 """An installation with a fleet to play a scenario on, and every job's story from its ledger.
 
-What is measured is read from the ledger, in the times that nodes and server wrote down; while a scenario runs somebody looks at the counts
-of the queues now and then.
+What is measured is read from the ledger, in the times that nodes and server wrote down; while a scenario runs, the counts of the queues
+are read now and then.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class Stage:
         return sum(queue.pending for queue in queues), sum(queue.running for queue in queues)
 
     async def until(self, pending: int, running: int, what: str = "", of: int = 0) -> None:
-        """Until exactly so many jobs wait and run."""
+        """Wait until exactly this number of jobs wait and run."""
         deadline = time.monotonic() + PATIENCE
         while (found := await self.left()) != (pending, running):
             if time.monotonic() > deadline:

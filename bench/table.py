@@ -32,7 +32,7 @@ class Accepted(msgspec.Struct, kw_only=True):
 
 
 class Row(NamedTuple):
-    """A line of the table; `values` are empty where nobody has measured it."""
+    """A line of the table; `values` are empty if it was not measured."""
 
     figure: Figure
     values: list[float]
@@ -51,7 +51,7 @@ class Row(NamedTuple):
 
     @property
     def met(self) -> bool | None:
-        """Whether the goal is met; None where there is no goal, or nothing to hold against it."""
+        """Whether the goal is met; None without a goal, or with nothing to hold against it."""
         return self.figure.met(self.median) if self.values and self.figure.goal is not None else None
 
 
@@ -163,7 +163,7 @@ def name_of(figure: Figure) -> str:
 
 
 def read_accepted(path: Path = ACCEPTED) -> dict[str, Accepted]:
-    """The figures that were accepted the last time; none where there are none."""
+    """The figures that were accepted the last time; empty without any."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=dict[str, Accepted])
     except FileNotFoundError:

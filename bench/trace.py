@@ -38,7 +38,7 @@ TERMS: dict[str, dict[str, Any]] = {
 }
 """By name: whether jobs save their work when told to stop, and the policies' `min_runtime`: by default none.
 
-Where nothing is saved 4 hours do harm, since whoever is stopped then has lost as much: nobody is to be stopped, which is said by a
+Where nothing is saved 4 hours do harm, since a job that is stopped then has lost as much: no job is to be stopped, which is stated by a
 `min_runtime` longer than any job.
 """
 BACKFILL_FOR = 24 * HOUR
@@ -207,7 +207,7 @@ QUOTED = {
         "borrowing, reclaim, free checkpoints *": (70.4, 607, None, 3_112, 16_727, None, 12_948, None, None),
     },
 }
-"""Reference figures on the same jobs, from an independent simulator; None where it gives none."""
+"""Reference figures on the same jobs, from an independent simulator; None if it gives no figures."""
 
 
 def show(name: str, row: dict[str, Any]) -> str:

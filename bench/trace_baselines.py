@@ -26,7 +26,7 @@ class Nodes:
         self.with_free: list[list[int]] = [[] for _ in range(GPUS_PER_NODE)] + [list(range(count))]
 
     def take(self, parts: int, gpus: int) -> list[tuple[int, int]] | None:
-        """(node, free before) for each part of so many GPUs; None where they do not all fit."""
+        """(node, free before) for each part of this number of GPUs; None if they do not all fit."""
         taken: list[tuple[int, int]] = []
         for _ in range(parts):
             free = next((free for free in range(gpus, GPUS_PER_NODE + 1) if self.with_free[free]), None)
@@ -40,7 +40,7 @@ class Nodes:
         return taken
 
     def give(self, node: int, gpus: int) -> None:
-        """The node has so many GPUs more."""
+        """Give the node this number of GPUs back."""
         free = next(free for free, nodes in enumerate(self.with_free) if node in nodes)
         self.with_free[free].remove(node)
         self.with_free[free + gpus].append(node)
@@ -66,7 +66,7 @@ class Line:
 
 
 def fifo(line: Line, nodes: Nodes) -> Job | None:
-    """Strictly in order: nobody overtakes the oldest."""
+    """Strictly in order: no job overtakes the oldest."""
     oldest = min(line.heads(), key=lambda job: job.order, default=None)
     return oldest if oldest is not None and _fits(nodes, oldest) else None
 

@@ -29,7 +29,7 @@ NODES, GPUS = 50, 8
 POLICIES = 8
 SIZES = (GPU_UNITS // 4, GPU_UNITS // 2, GPU_UNITS, 2 * GPU_UNITS)
 AT_ONCE = 32
-"""Jobs of one submission; one comes every 20 seconds, so that two thirds of the GPUs are used, and nobody has to yield."""
+"""Jobs of one submission; one comes every 20 seconds, so that two thirds of the GPUs are used, and no job has to yield."""
 
 
 class Signer:
@@ -44,7 +44,7 @@ class Signer:
 
 
 def history(jobs: int, seed: int) -> list[Message]:
-    """The records of so many jobs."""
+    """The records of this number of jobs."""
     chance = random.Random(seed)
     profiles = tuple(
         d.Profile(name=f"p{number}", request={GPU: size, CPU: 1_000, MEMORY: 8_192}, pools=("hall",))

@@ -51,7 +51,7 @@ SEED = 7
 
 
 def history(jobs: int, load: float) -> list[Message]:
-    """The ledger of an installation to which so many jobs came."""
+    """The ledger of an installation with this number of jobs."""
     chance = random.Random(SEED)
     each = sum(part * gpus for part, gpus in SIZES.values())
     rate, now, timeline = GPUS * load / (each * WORK), 0.0, []

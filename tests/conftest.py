@@ -1,4 +1,4 @@
-"""What holds for every test: Hypothesis finds the same examples in every run, a busy machine is no failure, and a process' logging
+"""What holds for every test: Hypothesis finds the same examples in every run, a busy machine is not a failure, and a process' logging
 configuration that a test has set up goes with the test."""
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Putting something in place of a piece of the product, for a test or a comparison, and making sure that the product uses it.
 
-A comparison whose replacement nobody calls compares the product with itself, and a test proves nothing. Three causes are errors here:
+A comparison whose replacement is not called compares the product with itself, and a test proves nothing. Three causes are errors here:
 the piece is compiled (machine code calls its own functions directly and never looks at what a class or module was given later), nothing
 reads the name where it was replaced (it was imported by name into other modules, or bound before), or it was simply never called.
 """

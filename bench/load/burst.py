@@ -2,7 +2,7 @@
 beside it.
 
 100,000 jobs, a message each, over NATS by twenty users of four tenants, as fast as the server takes them; one of the users sends as many
-as all others together. Then a thousand requests over HTTP at once, of which every third repeats a job of another one beside its own.
+as all others together. Then a thousand requests over HTTP at once, and every third of them repeats a job of another one beside its own.
 Each job that a caller was told is submitted has become a job in the ledger, or a refusal that is stated or counted.
 
 `python -m bench.load.burst [--jobs 100000] [--http 1000] [--json FILE]`, or `make load`.
@@ -57,7 +57,7 @@ class Sent:
 
 
 async def flood(owner: Connection, tenant: str, user: str, messages: int, sent: Sent) -> None:
-    """One user's part, with so many on their way at once; what is refused is not tried again."""
+    """One user's part, with this number on their way at once; what is refused is not tried again."""
     subject, room = f"hr.submit.{tenant}.{user}.p.one", asyncio.Semaphore(WINDOW)
 
     async def one() -> None:
@@ -104,7 +104,7 @@ async def over_nats(folder: Path, jobs: int) -> tuple[Sent, float]:
 
 
 async def over_http(folder: Path, requests: int, acknowledged: set[str]) -> tuple[Counter[str], float]:
-    """So many requests at once, a connection each; the statuses with their reasons. Every third is about a job of another one as well."""
+    """A number of requests at once, a connection each; statuses with their reasons. Every third is about a job of another one as well."""
     from bench.api import Http
 
     token = headrace("token", "create", "--admin", "--data", str(folder)).stdout.split()[-1]

@@ -1,5 +1,5 @@
 """Hard times, one after the other, under a steady load: what a slow reader, a poison message, a full disk or a database that is away
-costs everybody else, and whether anything is lost.
+costs all others, and whether anything is lost.
 
 Ten jobs a second. For each time: how long a job takes from its submit to its end (the median, and the 99th of a hundred) while it
 lasts, what was refused and in which words, and how long afterwards until everything is worked off. Resident memory of every process
@@ -54,7 +54,7 @@ class Steady:
         self._count = count
 
     async def run(self, client: Client) -> None:
-        """Until cancelled. One that is not answered keeps nobody waiting."""
+        """Until cancelled. One that is not answered delays no other."""
         running: set[asyncio.Task[None]] = set()
         while True:
             task = asyncio.create_task(self._one(client))
@@ -146,7 +146,7 @@ async def node_stopped(folder: Path) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def books_stalled(folder: Path) -> AsyncIterator[None]:
-    """PostgreSQL and all of its processes are stopped: connections stand, and nobody answers."""
+    """PostgreSQL and all of its processes are stopped: connections stay open without an answer."""
     server = psutil.Process(pid(folder, "postgres"))
     async with _stopped(server.pid, *(child.pid for child in server.children(recursive=True))):
         yield

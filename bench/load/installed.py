@@ -76,7 +76,7 @@ async def bus(folder: Path, login: str = "operator") -> Connection:
 
 
 def pid(folder: Path, part: str) -> int:
-    """The process of a part; 0 where there is none now."""
+    """The process of a part; 0 if it does not run now."""
     running = read_running(Installation(folder))
     child = None if running is None else running.child(part)
     return 0 if child is None else child.pid
@@ -212,7 +212,7 @@ class Count:
                 pass
 
     def unknown(self, acknowledged: set[str]) -> list[str]:
-        """Jobs that a caller was told are submitted, and of which the ledger has neither a job nor a refusal, by name or counted."""
+        """Jobs that a caller was told are submitted, and that the ledger has neither as a job nor as a refusal, by name or counted."""
         left, unknown = Counter(self.counted_of), []
         for key in sorted(acknowledged - self.admitted - self.refused):
             user = key.rpartition(".")[0]

@@ -1,4 +1,4 @@
-"""Poison on every subject: bytes that are nothing, too much, too deep, in somebody else's name; and what became of each."""
+"""Poison on every subject: bytes that are nothing, too much, too deep, in another user's name; and what became of each."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _id(age_s: float = 0.0) -> str:
 
 
 def submissions() -> list[tuple[str, bytes]]:
-    """Subject and bytes of submissions that are none, or may not be, or not twice."""
+    """Subject and bytes of submissions that are invalid, not allowed, or repeated."""
     known = _id()
     good = json.dumps({"id": known, "command": ["true"]}).encode()
     return [

@@ -1,9 +1,9 @@
-"""Processes that are stopped (SIGSTOP) while somebody else does their work, and then go on as if nothing had been: they do no harm.
+"""Processes that are stopped (SIGSTOP) while another process does their work, and then go on as if nothing had been: they do no harm.
 
 Allocator, preemption and feed have standbys that take over. For admission, governance and audit a second process with the same login is
 started meanwhile, as a cluster would on another machine. A node is stopped for so long that it is given up, and its job runs elsewhere.
 
-All the time jobs are submitted. Afterwards every acknowledged job has ended once, whoever was deposed has been started again, the node's
+All the time jobs are submitted. Afterwards every acknowledged job has ended once, every deposed process has been started again, the node's
 own process of the job that was taken from it is gone, and an auditor who knows nothing but bytes finds nothing wrong.
 
 `python -m bench.load.zombies [--seconds 60] [--json FILE]`, or `make rolling`.
@@ -57,7 +57,7 @@ def second(process: int, log: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 async def decides(client: Client, service: str) -> str:
-    """The instance whose turn it is, asked with the operator's login; empty where nobody says so."""
+    """The instance whose turn it is, asked with the operator's login; empty without an answer."""
     for name in (service, f"{service}-standby"):
         view = await ask_service(client, name, 1.0)
         if view is not None and view.detail.get("decides") == 1:

@@ -143,6 +143,30 @@ def test_names_are_terms_of_the_field(path: str) -> None:
     assert retired(named(path)) == []
 
 
+def explained(source: str) -> list[tuple[int, str]]:
+    """Docstrings and comments of a file, each with its line. Other texts of a test are its data."""
+    kinds = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    documented = [node for node in ast.walk(ast.parse(source)) if isinstance(node, kinds)]
+    found = [(node.body[0].lineno, text) for node in documented if (text := ast.get_docstring(node)) is not None]
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    return found + [(token.start[0], token.string) for token in tokens if token.type == tokenize.COMMENT]
+
+
+@pytest.mark.parametrize("path", TESTS)
+def test_tests_explain_themselves_plainly(path: str) -> None:
+    texts = explained(Path(ROOT, path).read_text())
+    assert [(line, match.group()) for line, text in texts for match in IDIOMS.finditer(text)] == []
+
+
+@pytest.mark.parametrize(
+    "path", sorted(path for path in files() if path.startswith("tests/scenarios/") and path.endswith(".yaml"))
+)
+def test_scenarios_explain_themselves_plainly(path: str) -> None:
+    comments = [line for line in Path(ROOT, path).read_text().splitlines() if line.lstrip().startswith("#")]
+    name = path.rpartition("/")[2].removesuffix(".yaml").replace("_", " ")
+    assert [match.group() for text in (name, *comments) for match in IDIOMS.finditer(text)] == []
+
+
 @pytest.mark.parametrize("path", TESTS)
 def test_names_of_tests_are_sentences_of_plain_words(path: str) -> None:
     names = named(path)

@@ -14,7 +14,7 @@ def mirrored(source: str) -> str:
 
 
 def decides(source: str) -> bool:
-    """Whether it lies in a package of `DECIDING` and is no `__init__`, which names its package, or `__main__`, which has two lines."""
+    """Whether it lies in a package of `DECIDING` and is not an `__init__`, which names its package, or `__main__`, which has two lines."""
     path = source.partition("/headrace/")[2]
     return path.startswith(DECIDING) and path.rpartition("/")[2] not in ("__init__.py", "__main__.py")
 

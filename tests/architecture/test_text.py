@@ -1,4 +1,4 @@
-"""What must not stand in any file: traces of one machine, unfinished work, rules that are none."""
+"""What must not stand in any file: traces of one machine, unfinished work, unknown rules."""
 
 from __future__ import annotations
 

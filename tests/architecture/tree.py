@@ -27,7 +27,7 @@ def sources() -> list[str]:
 
 @functools.cache
 def text(path: str) -> str:
-    """What stands in a file; empty for one that is no text."""
+    """Contents of a file; empty if it is not text."""
     try:
         return (ROOT / path).read_text("utf-8")
     except UnicodeDecodeError:

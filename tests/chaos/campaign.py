@@ -62,7 +62,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _alone(arguments: list[str], seed: str) -> int:
-    """The same in namespaces of its own (network, mounts, processes), so that nothing it does reaches anybody else, or outlives it."""
+    """The same in namespaces of its own (network, mounts, processes), so that nothing it does reaches other processes, or outlives it."""
     folder = tempfile.mkdtemp(prefix="headrace-chaos-", dir="/tmp")
     Path(folder).chmod(0o711)
     command = [sys.executable, "-m", "tests.chaos.campaign", *arguments]
@@ -92,7 +92,7 @@ while True:
     if pid == child:
         sys.exit(os.waitstatus_to_exitcode(status) & 255)
 """
-"""The first process of a namespace, which has to see to those that nobody else waits for."""
+"""The first process of a namespace, which has to collect those that have no other parent."""
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -163,7 +163,7 @@ async def _tell(load: Load, watching: Watching, faults: Faults) -> None:
 
 
 async def _drain(load: Load, watching: Watching) -> list[str]:
-    """Wait until every job that was acknowledged or is there has ended, and everybody has read everything; what has not."""
+    """Wait until every job that was acknowledged or is there has ended, and all services have read everything; returns what has not."""
     deadline = time.monotonic() + DRAIN_WITHIN
     behind: dict[str, int | None] = {}
     while time.monotonic() < deadline:

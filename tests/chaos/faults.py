@@ -222,7 +222,7 @@ class Faults:
     async def let_in(self) -> None:
         """Until cancelled: nodes that were set aside for what was done to them are let in again, as an operator would (R36).
 
-        Nobody may answer while everything breaks, and a node may refuse after its disk has room again: so it is looked all the time.
+        An answer may be missing while everything breaks, and a node may refuse after its disk has room again: so it is looked all the time.
         """
         while True:
             for node in sorted(self._watching.aside):

@@ -140,7 +140,7 @@ def _see_jobs(verdict: Verdict, messages: list[Message], load: Load) -> None:
 
 
 def _see_rules(verdict: Verdict, messages: list[Message]) -> None:
-    """The independent auditor, on every record; and that nothing is held by anybody any more."""
+    """The independent auditor, on every record; and that nothing is held any more."""
     watch = Watch()
     for message in messages:
         watch.stored(message)
@@ -153,7 +153,7 @@ def _see_rules(verdict: Verdict, messages: list[Message]) -> None:
 
 
 async def _see_books(verdict: Verdict, messages: list[Message], place: Place) -> None:
-    """What PostgreSQL says, line by line, is what somebody adds up who has the bytes of the records alone."""
+    """What PostgreSQL says, line by line, is the sum of the bytes of the records alone."""
     keeper = Sweeping().read_all(messages)
     since, until = keeper.first - 1, keeper.now
     async with connect(data=place.data) as client:

@@ -1,6 +1,6 @@
 """Q3: the server that leads the ledger is killed (-9) again and again: how long until the others have agreed, and until we go on.
 
-The stream is writable when whoever leads it refuses an append that names a wrong last sequence: that writes nothing, and only a leader
+The stream is writable when its leader refuses an append that names a wrong last sequence: that writes nothing, and only a leader
 answers so. From then until the next record is our part, and until the next grant. What comes once SUBMIT has a leader too counts from
 then: before that there may be nothing to write. At the end everything is judged as in `make chaos`.
 """

@@ -22,7 +22,7 @@ from tests.chaos.place import Place
 WAITING_MOST = 150
 """Jobs that have not ended from which on none is submitted that only borrows."""
 API_EVERY = 7
-"""Of so many submits one goes over the API."""
+"""One in this number of submits goes over the API."""
 WITHIN = 6.0
 TRIES = 3
 AGAIN = 0.3
@@ -52,7 +52,7 @@ EXIT = 3
 
 
 class Load:
-    """`acknowledged`: job key to the exit code it is to end with. `unanswered`: requests of which nobody knows.
+    """`acknowledged`: job key to the exit code it is to end with. `unanswered`: requests with an unknown outcome.
 
     `repeated`: requests with a job that had been asked for before. `wrong`: answers about other jobs than were asked for.
     """
@@ -83,7 +83,7 @@ class Load:
         self.open.discard(job)
 
     async def run(self) -> None:
-        """Until cancelled; each submit is its own task, so that one that hangs holds up nobody."""
+        """Until cancelled; each submit is its own task, so that one that hangs delays no other."""
         number, pending = 0, set[asyncio.Task[None]]()
         loop = asyncio.get_running_loop()
         due = loop.time()

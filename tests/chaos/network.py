@@ -3,7 +3,7 @@
 Strategy: of the process that is cut off, every TCP port it uses is kept in two sets of nftables; packets from or to one of them are
 dropped. A process that tries to come back uses a new port, which is cut off as soon as it is seen (40 times a second), so that it may
 send a few packets: a network that flaps. Data that is on its way is sent again by TCP when the partition is over, or the connection is
-given up by whoever misses the other.
+given up by the side that misses the other.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def why_not() -> str:
 
 
 async def cut_off(pid: int, seconds: float) -> None:
-    """Nobody hears this process, and it hears nobody, for so long or until it is gone."""
+    """This process is cut off from all others, for a time or until it is gone."""
     deadline = asyncio.get_running_loop().time() + seconds
     known: set[int] = set()
     try:

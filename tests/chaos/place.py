@@ -113,7 +113,7 @@ class Place:
         return read_running(Installation(self.data))
 
     def pid(self, part: str) -> int:
-        """The process of a part; 0 where there is none now."""
+        """The process of a part; 0 if it does not run now."""
         running = self.running()
         child = running.child(part) if running is not None else None
         return child.pid if child is not None and child.state == "running" else 0

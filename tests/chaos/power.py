@@ -47,7 +47,7 @@ class Machine:
         return self
 
     def cut(self) -> None:
-        """The disk as it is at this moment; whoever had it is dead, and it is mounted again as it was."""
+        """The disk as it is at this moment; its process is dead, and it is mounted again as it was."""
         self._number += 1
         copy = self.folder / f"image-{self._number}"
         _run("cp", "--sparse=always", str(self._image), str(copy))

@@ -44,7 +44,7 @@ class Watching:
         """Node to the leases that it holds, as the ledger says."""
         self.set_aside: list[str] = []
         self.aside: set[str] = set()
-        """Nodes that are set aside until somebody says otherwise (R36)."""
+        """Nodes that are set aside until an administrator uncordons them (R36)."""
         self._beats: dict[str, int] = {}
         self.counts: Counter[str] = Counter()
         self.troubles: list[str] = []
@@ -94,14 +94,14 @@ class Watching:
         self._beats[message.subject.split(".")[2]] = _now()
 
     async def rows(self) -> dict[str, dict[str, object]]:
-        """What each server is to the ledger; empty where nobody answers."""
+        """What each server is to the ledger; empty without an answer."""
         if self._bus is not None:
             with contextlib.suppress(LogError):
                 return roles(standing((await self._bus.ask(f"$JS.API.STREAM.INFO.{LEDGER_STREAM}")).data))
         return {}
 
     async def leader(self) -> str:
-        """Which server leads the ledger; empty where nobody answers."""
+        """Which server leads the ledger; empty without an answer."""
         return next((part for part, row in (await self.rows()).items() if row["ledger"] == "leads"), "")
 
     async def until_written(self, since: int, patience: float) -> tuple[float, float]:
@@ -120,7 +120,7 @@ class Watching:
         return max(self.digests, default=0)
 
     async def until_back(self, part: str, since: int, patience: float) -> float | None:
-        """Seconds from `since` (microseconds) until the part does its work again; None where it does not within that time."""
+        """Seconds from `since` (microseconds) until the part does its work again; None if it does not within that time."""
         tip = await self.tip()
         deadline = time.monotonic() + patience
         while time.monotonic() < deadline:

@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 COMPILED = ROOT / ".compiled/bin/python"
 SEEDS = 60
-"""So many take about forty seconds on two cores."""
+"""This number takes about forty seconds on two cores."""
 
 
 def told(python: Path | str, what: str) -> list[str]:

@@ -60,7 +60,7 @@ def test_one_trace_leads_from_the_submit_to_the_exit(headrace, environment, coll
     assert headrace("up", "--detach").returncode == 0
     assert headrace("apply", "-f", str(EXAMPLE)).returncode == 0
     assert headrace("submit", "--user", "alice", "--queue", "ai-dev/half", "--wait", "--", "true").returncode == 0
-    assert headrace("down").returncode == 0  # whoever stops sends what it has not sent
+    assert headrace("down").returncode == 0  # a process that stops sends what it has not sent
     traces = {trace for trace, _, span in collector.spans if span == "node.run"}
     assert len(traces) == 1
     assert {(service, span) for trace, service, span in collector.spans if trace in traces} == {

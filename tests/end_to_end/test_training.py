@@ -1,4 +1,4 @@
-"""A training that was preempted three times has the losses of one that nobody disturbed: with PyTorch, on the CPU."""
+"""A training that was preempted three times has the losses of one without a disturbance: with PyTorch, on the CPU."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Every version of every fact that was ever published, decoded for ever.
 
-A golden record is never edited and never removed: it stands for what lies in somebody's ledger. A new fact, or a new version of
+A golden record is never edited and never removed: it stands for what is in a user's ledger. A new fact, or a new version of
 one, brings its own file, with a value in every field; a new field with a default is missing in the old file and may be.
 """
 

@@ -1,4 +1,4 @@
-"""Whole ledgers of earlier releases are read as they were: the same state, the same books, and decisions that nobody makes again.
+"""Whole ledgers of earlier releases are read as they were: the same state, the same books, and decisions that are not made again.
 
 Each file holds the records that a release wrote, and what that release made of them: the jobs and the use of each pool at the end, and the
 lines of the books in unit-microseconds. The files are never edited: they stand for the ledgers of installations that were upgraded.

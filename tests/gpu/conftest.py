@@ -34,7 +34,7 @@ def devices() -> Iterator[NvmlDevices]:
 
 @pytest.fixture(scope="session")
 def gpu(devices: NvmlDevices) -> str:
-    """The GPU that the checks use: the least_used that is not in MIG mode, of which nobody else has more than a little."""
+    """The GPU that the checks use: the least_used that is not in MIG mode, with little memory used by others."""
     name = devices.least_used
     if not name:
         pytest.skip("every GPU here is in MIG mode")

@@ -68,7 +68,7 @@ while True:
     time.sleep(0.01)
 """
 )
-"""Takes so many MiB, marks them in 64 places, and counts its steps; in each it looks whether the marks are still there."""
+"""Takes this number of MiB, marks them in 64 places, and counts its steps; in each it looks whether the marks are still there."""
 
 FAULT = (
     BEGIN

@@ -60,7 +60,7 @@ class Said(NamedTuple):
 
 
 class Api:
-    """One installation, asked over HTTP by whoever has a token."""
+    """One installation, asked over HTTP with any token."""
 
     def __init__(self, data: Path) -> None:
         self.data = data

@@ -17,7 +17,7 @@ class Crowd:
         self._open: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
 
     async def grow(self, user: str, password: str, most: int) -> int:
-        """Open connections until one is refused, at most so many; how many were let in."""
+        """Open connections until one is refused, up to a maximum; returns how many were let in."""
         for number in range(most):
             reader, writer = await asyncio.open_connection(self._address.hostname, self._address.port)
             hello = {"user": user, "pass": password, "verbose": False, "pedantic": False, "lang": "x", "version": "1"}

@@ -34,7 +34,7 @@ from tests.patience import PATIENCE
 
 
 class Site:
-    """Two tenants, their people, a service account and nodes; and whoever knocks."""
+    """Two tenants, their people, a service account and nodes; and callers from outside."""
 
     def __init__(self, server: NatsServer, directory: Path, stack: AsyncExitStack, level: int) -> None:
         self.server = server
@@ -100,7 +100,7 @@ class Site:
         return self.keys.sign(grant)
 
     async def enter(self, name: str, token: str) -> Connection:
-        """The connection of whoever shows a token; `LogRefused` where they are not let in."""
+        """The connection of the bearer of a token; `LogRefused` if not let in."""
         connection = await connect(self.server.url, name, token)
         connection.options["allow_reconnect"] = False  # who is thrown out does not knock again for the rest of the test
         self._stack.push_async_callback(connection.close)
@@ -132,7 +132,7 @@ class Site:
 
 @asynccontextmanager
 async def site(directory: Path, doors: int = 1, level: int = LEVEL) -> AsyncIterator[Site]:
-    """A site with its server, so many doors and an intake, at a level of the facts."""
+    """A site with its server, a number of authorities and an intake, at a level of the facts."""
     home = directory / "nats"
     home.mkdir()
     server = NatsServer(home, CREDENTIALS, AccountKey.at(directory / "callout.key").public)
@@ -158,7 +158,7 @@ async def gone(client: Client) -> None:
 
 
 async def enters(here: Site, token: str, name: str = "acme_alice", **more: Any) -> bool:
-    """Whether somebody is let in with this; one try."""
+    """Whether a caller is let in with this; one try."""
     client = Client()
     said = {"user": name, "password": token} | more
 

@@ -22,7 +22,7 @@ class Ended(NamedTuple):
 
 
 class GrpcWeb:
-    """Calls methods of one server as whoever has the token. `text`: in base64, as older browsers need it."""
+    """Calls methods of one server as the bearer of the token. `text`: in base64, as older browsers need it."""
 
     def __init__(self, address: str, token: str = "", *, text: bool = False) -> None:
         self._place = urlsplit(address).netloc
@@ -69,7 +69,7 @@ class GrpcWeb:
 
 
 def _decoded(heard: http.client.HTTPResponse) -> Any:
-    """`read` over base64, of which each piece may end with padding of its own."""
+    """`read` over base64; each piece may end with padding of its own."""
     ready = b""
 
     def read(length: int) -> bytes:

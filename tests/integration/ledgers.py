@@ -1,4 +1,4 @@
-"""Ledgers made up for the books, and what they add up to when somebody goes through the facts the slow way."""
+"""Ledgers made up for the books, and what they add up to when the facts are read one by one."""
 
 from __future__ import annotations
 

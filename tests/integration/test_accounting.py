@@ -1,4 +1,4 @@
-"""The books in a real PostgreSQL: exactly once, whatever dies; and the same as somebody who adds up the facts alone."""
+"""The books in a real PostgreSQL: exactly once, whatever dies; and the same as the sum of the facts alone."""
 
 from __future__ import annotations
 

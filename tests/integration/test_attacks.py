@@ -172,7 +172,7 @@ async def test_no_user_listens_to_subjects_of_others(tmp_path: Path) -> None:
 async def test_a_users_token_for_an_administrators_handle_does_not_hear_what_the_administrator_is_answered(
     tmp_path: Path,
 ) -> None:
-    """Whoever runs the tenant `default` may give a user's token for any handle of it, and so for that of the provider's people."""
+    """Administrators of the tenant `default` may give a user's token for any handle of it, and so for that of the provider's people."""
     async with site(tmp_path) as here:
         await here.say(
             f.GroupAppliedV1(author="a.b", group=Group(tenant="default", name="all", members=("ops",))),
@@ -202,7 +202,7 @@ def part(value: object) -> str:
 
 
 async def forged(here: Site) -> dict[str, str]:
-    """Tokens that are none, by what is wrong with them."""
+    """Invalid tokens, by what is wrong with them."""
     good = await here.token("alice")
     header, payload, signature = good.split(".")
     claims = json.loads(base64.urlsafe_b64decode(payload + "=="))

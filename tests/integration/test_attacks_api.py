@@ -70,7 +70,7 @@ CROSSING: dict[str, tuple[str, str, object]] = {
     "delete a pool": ("DELETE", "/v1/pools/hq", None),
     "delete a profile of all": ("DELETE", "/v1/profiles/half", None),
 }
-"""What acme's people must not do to emca, or to what is everybody's."""
+"""What acme's people must not do to emca, or to what is shared."""
 
 
 @pytest.mark.parametrize("who", ["alice", "boss", "node"])

@@ -1,4 +1,4 @@
-"""One caller must not take what is everybody's: connections, and answers that are sent where others listen. On a real server."""
+"""One caller must not take what is shared: connections, and answers that are sent where others listen. On a real server."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def shown(api: Api, who: str) -> tuple[tuple[str, str], ...]:
 
 
 def bare(channel: grpc.aio.Channel, path: str) -> Any:
-    """A method of which requests and answers are bytes."""
+    """A method whose requests and answers are bytes."""
     return channel.unary_unary(path, request_serializer=bytes, response_deserializer=bytes)
 
 

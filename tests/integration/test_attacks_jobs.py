@@ -1,4 +1,4 @@
-"""What a job can reach of the installation that it runs under, on the machine of whoever started it."""
+"""What a job can reach of the installation that it runs under, on the machine of the user who started it."""
 
 from __future__ import annotations
 

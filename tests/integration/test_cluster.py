@@ -1,4 +1,4 @@
-"""What three servers answer: to one sender who could harm a stream, and while nobody leads one."""
+"""What three servers answer: to one sender who could harm a stream, and while a stream has no leader."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def three_servers(tmp_path: Path) -> Iterator[dict[str, OneOfThree]]:
 
 
 async def asked(connection: Nats, subject: str, said: bytes, headers: dict[str, str] | None = None) -> dict[str, object]:
-    """The answer; asked again while nobody answers, or the servers have not found each other."""
+    """The answer; asked again while no answer comes, or the servers have not found each other."""
     async with asyncio.timeout(PATIENCE):
         while True:
             with suppress(errors.TimeoutError, errors.NoRespondersError):

@@ -1,4 +1,4 @@
-"""Everything dies at once, as after the supervisor's kill -9, and comes back by itself: nobody has to uncordon a node (R36)."""
+"""Everything dies at once, as after the supervisor's kill -9, and comes back by itself: no node has to be uncordoned (R36)."""
 
 from __future__ import annotations
 

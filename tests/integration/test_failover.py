@@ -1,4 +1,4 @@
-"""Two allocators on one ledger: whoever dies or falls asleep is replaced, and nobody decides twice."""
+"""Two allocators on one ledger: an instance that dies or falls asleep is replaced, and nothing is decided twice."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NAMES = ("allocator", "allocator-standby")
 
 
 class Two(Twins):
-    """The allocator twice, and a ledger on which the test speaks for everybody else."""
+    """The allocator twice, and a ledger on which the test writes for all other services."""
 
     def __init__(self, server: NatsServer, log: JetStreamLog, directory: Path, stack: ExitStack) -> None:
         super().__init__("allocator", server, directory, stack)

@@ -90,7 +90,7 @@ async def ask(connection, what, request=None):
 
 
 async def answered(connection, subject):
-    """The first answer of somebody who may not be there yet."""
+    """The first answer of a service that may not be there yet."""
     async with asyncio.timeout(PATIENCE):
         while True:
             try:
@@ -179,7 +179,7 @@ async def test_what_happens_while_the_server_is_away_and_back_is_pushed_and_told
                 except LogUnavailable:
                     await asyncio.sleep(0.05)
 
-    # a push that nobody hears is lost, on purpose: so everybody is back before there is something to hear
+    # a push without a listener is lost, on purpose: so all are back before there is something to hear
     await retrying(lambda: node.ask(node_query("gpu01")))
     await retrying(lambda: alice.ask(query("feed", "jobs", "acme", "alice")))
     async with asyncio.timeout(PATIENCE):

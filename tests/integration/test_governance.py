@@ -55,7 +55,7 @@ async def governance(connection: Connection, tmp_path: Path) -> AsyncIterator[as
 
 
 class Admin:
-    """Asks as `acme.root`, until somebody listens."""
+    """Asks as `acme.root`, until a service listens."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection

@@ -1,4 +1,4 @@
-"""The checks for real GPUs, played against the mock: whoever has a GPU for an hour should not find them broken."""
+"""The checks for real GPUs, played against the mock: a person who has a GPU for an hour should not find them broken."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ time.sleep(600)
 
 @pytest.fixture
 def words(machine: Machine, tmp_path, monkeypatch) -> tuple[str, ...]:
-    """For the node: the mock's two H100, the first of which is in MIG mode."""
+    """For the node: the mock's two H100; the first is in MIG mode."""
     machine.set("mig", 1)
     monkeypatch.setenv("HEADRACE_NATIVE_DIR", str(tmp_path / "native"))
     return ("--devices", "nvml")

@@ -1,4 +1,4 @@
-"""One release beside the next, as processes on a real server: nobody states what somebody there cannot read."""
+"""One release beside the next, as processes on a real server: no process states what another there cannot read."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ async def test_a_newer_release_writes_as_the_older_one_reads_until_all_are_new_a
         return view is not None and (view.folded, view.level, view.reads) == (2, FIRST, LEVEL)
 
     await _until(follows)
-    old.terminate()  # it says goodbye, so nobody has to wait for it
+    old.terminate()  # it says goodbye, so the others need not wait for it
     assert await asyncio.to_thread(old.wait, PATIENCE) == 0
     releases.start("allocator", 2)
 

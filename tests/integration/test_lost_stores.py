@@ -1,4 +1,4 @@
-"""What was lost from the disk while nothing ran is named at the next start, with what to type, and nobody is acknowledged meanwhile."""
+"""What was lost from the disk while nothing ran is named at the next start, with what to type, and nothing is acknowledged meanwhile."""
 
 from __future__ import annotations
 

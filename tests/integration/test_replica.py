@@ -1,4 +1,4 @@
-"""Three NATS servers of which one has stored another record than the others: it gives up its copy, and copies theirs."""
+"""Three NATS servers; one has stored another record than the others: it gives up its copy, and copies theirs."""
 
 from __future__ import annotations
 

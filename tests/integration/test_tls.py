@@ -1,4 +1,4 @@
-"""The whole system with certificates of its own authority: nothing is said in the clear, and nobody is believed by accident."""
+"""The whole system with certificates of its own authority: nothing is said in the clear, and no peer is believed by accident."""
 
 from __future__ import annotations
 

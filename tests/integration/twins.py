@@ -19,7 +19,7 @@ STANDBY = "-standby"
 
 
 class Twins:
-    """A service and its standby. Whoever still runs ends with `stack`."""
+    """A service and its standby. What still runs ends with `stack`."""
 
     def __init__(self, service: str, server: NatsServer, directory: Path, stack: ExitStack) -> None:
         self.processes: dict[str, subprocess.Popen[bytes]] = {}

@@ -22,7 +22,7 @@ def job(number):
 
 
 class Writers:
-    """Appends records in the name of whoever is logged in."""
+    """Appends records in the name of the login."""
 
     def __init__(self, login):
         self._login = login

@@ -67,7 +67,7 @@ class Machine:
         mig: bool = True,
         driver: str = "580.95.05",
     ) -> None:
-        """A new machine: so many GPUs of one model, with `mib` of memory each; `mig`: they can be cut."""
+        """A new machine: a number of GPUs of one model, with `mib` of memory each; `mig`: they can be cut."""
         done = self._library.mockReset(driver.encode(), model.encode(), count, ctypes.c_uint64(mib), mig)
         assert done == 0, "the state cannot be mapped"
 

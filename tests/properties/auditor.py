@@ -1,4 +1,4 @@
-"""Reads a ledger as anybody outside could, and says where it breaks the promises of the rules.
+"""Reads a ledger as any outsider could, and says where it breaks the promises of the rules.
 
 Independent of the product on purpose: it knows the bytes of the records and nothing else. It keeps a naive account of who holds what (no
 index, no running sums: every number is summed up anew when it is needed) and holds each record against it.
@@ -367,7 +367,7 @@ class Auditor:
         self.used[lease.job.policy] -= lease.amounts.get("gpu", 0) * (self.now - self.moment)
 
     def _job_of(self, fact: Json) -> Job | None:
-        """None where the fact is of an attempt that is over."""
+        """None if the fact is of an attempt that is over."""
         job = self.jobs.get(fact["job"])
         return job if job is not None and job.attempt == fact["attempt"] else None
 
@@ -571,7 +571,7 @@ class Auditor:
             self._complain(f"{lease.job.key} holds other devices than it is charged for")
 
     def _check_owner(self, lease: Lease, node: Json) -> None:
-        """A node that is somebody's takes nobody else's jobs (R21)."""
+        """A dedicated node takes jobs of its owner only (R21)."""
         document, labels = self.pools[lease.pool], node.get("labels", {})
         by_label = [one["to"] for one in document.get("dedicated", ()) if one["selector"].items() <= labels.items()]
         owner = next(iter(by_label), document.get("dedicated_to"))
@@ -599,7 +599,7 @@ class Auditor:
         return held + sum(min(units, GPU_UNITS) for units in cut.values())
 
     def _check_accounts(self, job: Job, pool: str, granted: set[str]) -> None:
-        """After a grant of these keys: nobody is beyond the pool, a limit, or, where it cannot yield, a reservation.
+        """After a grant of these keys: no policy is beyond the pool, a limit, or, where it cannot yield, a reservation.
 
         What is held only grows by grants, so a limit that holds at each of them holds at every moment, during graces too; what will be held
         once those who yield have left is within as well, but for one for whom it was kept (R17).

@@ -1,4 +1,4 @@
-"""Adds up who used how much, and what it costs, as anybody outside could: from the bytes of the records alone, and the slow way.
+"""Adds up who used how much, and what it costs, as any outsider could: from the bytes of the records alone, and the slow way.
 
 Independent of the product on purpose: no meter, no sums, no fold. Everything that was ever held is kept; a question cuts time wherever
 anything changed, and in each piece hands the reservation of each policy out anew, in R17's order. Integers and fractions only.
@@ -347,7 +347,7 @@ class Bookkeeper:
             lease.away[-1][1] = at
 
     def _settle(self, fact: Json) -> bool:
-        """Whether it held leases, all of which have ended; the work that nothing saved is lost."""
+        """Whether it held leases, and all have ended; the work that nothing saved is lost."""
         leases = self._attempt(fact)
         if not leases or any(lease.ended is None for lease in leases):
             return False
@@ -435,7 +435,7 @@ class Bookkeeper:
         return Kept(job, fact["pool"], self.now, fact.get("places", ()), names, nominated)
 
     def _keep(self) -> None:
-        """What of every place nobody holds now: first for whom it has been kept longest."""
+        """The part of every place that is not held now: first for whom it has been kept longest."""
         if not self.kept and not self.keeping:
             return
         found: dict[tuple[str, str, str], tuple[int, Lease]] = {}

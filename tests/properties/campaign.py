@@ -21,12 +21,12 @@ Test = TypeVar("Test", bound=Callable[..., object])
 
 
 def some(one_in: int) -> int:
-    """One in so many of the histories, at least one."""
+    """One in this number of the histories, at least one."""
     return max(1, HISTORIES // one_in)
 
 
 def histories(one_in: int = 1, *, times: int = 1) -> Callable[[Test], Test]:
-    """Play `times` as many as one in so many of the histories."""
+    """Play `times` as many as one in this number of the histories."""
 
     def decorate(test: Test) -> Test:
         played = settings(

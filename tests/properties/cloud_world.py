@@ -127,7 +127,7 @@ class CloudWorld:
                 continue  # the provider is away
             if fate < 0.15 and call.what == "create":
                 self.late.append((self.now + self.chance.randint(1, 20) * MINUTE, call.instance))
-                continue  # the call arrives when nobody waits for it any more
+                continue  # the call arrives when its caller has given up
             answer = self._perform(call)
             if fate >= 0.3:  # else the answer is lost
                 self.provisioner.tell(answer)

@@ -1,4 +1,4 @@
-"""Random histories of small pools that policies share out, where there is always somebody who has more than is reserved for it.
+"""Random histories of small pools that policies share out, where some policy always has more than is reserved for it.
 
 Nothing fails and nothing is edited: jobs come, and have to make room for each other (R15-R19, R23-R27).
 """

@@ -32,7 +32,7 @@ GRACES = (0, 0, 5 * SECOND, 45 * SECOND, 200 * SECOND)
 
 @cache
 def below(count: int) -> st.SearchStrategy[int]:
-    """Any of so many numbers alike: `integers` would prefer the ends. Made once: that costs more than to draw from it."""
+    """Any of these numbers alike: `integers` would prefer the ends. Made once: that costs more than to draw from it."""
     return st.sampled_from(range(count))
 
 
@@ -230,7 +230,7 @@ def submits(chance: Chance, place: int, law: tuple[d.Policy, ...], links: tuple[
 
 
 def fillers(chance: Chance, place: int, law: tuple[d.Policy, ...], links: tuple[d.Profile, ...]) -> Moment:
-    """Work that comes first, borrows what nobody uses yet, and goes on until it has to yield."""
+    """Work that comes first, borrows what is not used yet, and goes on until it has to yield."""
     policy = chance.among(law)
     jobs = Submit(
         name=f"f{place}",

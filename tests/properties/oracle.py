@@ -136,7 +136,7 @@ class Oracle:
         return bool(could)
 
     def _keeps_from(self, mine: Rank, pool: PoolState) -> bool:
-        """Whether what is free is kept for somebody who ranks before, because a search is under way or opens now (R19)."""
+        """Whether what is free is kept for a job that ranks before, because a search is under way or opens now (R19)."""
         job = self._served(pool)
         if job is None:
             first = next((asking for asking in self._asking(pool) if not self._goes_now(asking)), None)
@@ -152,7 +152,7 @@ class Oracle:
         return self.first.get(pool.document.name) if pool.search is None else pool.search.job
 
     def _best_suspended(self, pool: PoolState) -> tuple[Rank, JobRecord] | None:
-        """Who goes on first of those who could though what is kept for whoever ranks before them is not free for them (R18, R29)."""
+        """Who goes on first of those who could though what is kept for jobs that rank before them is not free for them (R18, R29)."""
         if pool.search is not None:
             return None
         resumption = Resumption(self.state, self.skip.union(self.resumed))
@@ -333,7 +333,7 @@ class Oracle:
         return is_new and self._could_take(candidate, reclaiming=reclaiming)
 
     def _could_take(self, candidate: Candidate, *, reclaiming: bool) -> bool:
-        """Whether somebody is above its reservation from whom it may take: back what is reserved for it, or by priority."""
+        """Whether a policy from which it may take is above its reservation: back what is reserved for it, or by priority."""
         job, pool = candidate.job, candidate.pool
         by_priority = job.policy.document.preemption.preempt_lower_priority and not reclaiming
         return any(

@@ -22,7 +22,7 @@ def told(facts) -> tuple[list[object], list[object]]:
 
 
 class Watched:
-    """Grants, each round of which is held against the oracle's; memos are dropped now and then."""
+    """Grants; each round is held against the oracle's; memos are dropped now and then."""
 
     def __init__(self) -> None:
         self.rounds = 0

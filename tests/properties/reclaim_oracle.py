@@ -187,7 +187,7 @@ class Oracle:
         return node.status == "ready" and (takes or not self.state.terms.amended)
 
     def may_use(self, node: NodeState) -> bool:
-        """Whether the node is dedicated to nobody, or to the job's policy or tenant (R21)."""
+        """Whether the node is not dedicated, or to the job's policy or tenant (R21)."""
         document = self.pool.document
         by_label = [given.to for given in document.dedicated if given.selector.items() <= node.labels.items()]
         owner = by_label[0] if by_label else document.dedicated_to
@@ -266,7 +266,7 @@ class Oracle:
         return frozenset(members) in self.takeable(cause)
 
     def takeable(self, cause: str) -> set[frozenset[JobRecord]]:
-        """Every set whose members can be taken in some order, each while its side is still above: grown one by one, from nobody."""
+        """Every set whose members can be taken in some order, each while its side is still above: grown one by one, from the empty set."""
         found = self._takeable.get(cause)
         if found is None:
             jobs, edge = self.candidates(cause), {frozenset[JobRecord]()}
@@ -292,7 +292,7 @@ class Oracle:
         )
 
     def is_sufficient(self, gone: Iterable[JobRecord], nodes: Iterable[str] | None = None) -> bool:
-        """Whether the preemptor's replicas place once these, and whoever leaves anyway, have left."""
+        """Whether the preemptor's replicas place once these, and those that leave anyway, have left."""
         leases = self.leaving()
         counted = [lease for lease in leases if not lease.job.yields_to]
         taken = [left_by(lease) for job in gone for lease in job.leases.values()]
@@ -303,7 +303,7 @@ class Oracle:
             if not is_slice and self.used(key, freed) + value > self.pool.usable.get(key, 0):
                 return False
             if not is_slice and self.leased(key, [*leases, *taken]) + value > self.pool.usable.get(key, 0):
-                return False  # of what is overdue nobody knows when it leaves
+                return False  # the end of overdue jobs is unknown
             if share is not None and key in share.limit:
                 own = sum(lease.amounts.get(key, 0) for lease in freed if lease.job.tenant == self.job.tenant)
                 if share.use.get(key, 0) - own + value > share.limit[key]:
@@ -431,7 +431,7 @@ class Oracle:
         )
 
     def overdue(self, key: str, *, everywhere: bool) -> int:
-        """What its own policy's jobs hold that yield and are overdue: nobody knows when they leave (R17, R28)."""
+        """What its own policy's jobs hold that yield and are overdue: their end is unknown (R17, R28)."""
         leases = [lease for job in self.job.policy.jobs.values() if job.yields_to for lease in job.leases.values()]
         return sum(
             0 if key == GPU and lease.suspended_at else lease.amounts.get(key, 0)
@@ -458,7 +458,7 @@ class Oracle:
         return self.job.request.replicas == 1
 
     def by_node(self, cause: str) -> Jobs | None:
-        """The best plan of all nodes, each made as R26 says; None where that finds nobody."""
+        """The best plan of all nodes, each made as R26 says; None if that finds no victims."""
         plans = []
         for name in self.pool.nodes:
             there = [job for job in self.candidates(cause) if any(lease.node == name for lease in job.leases.values())]

@@ -25,7 +25,7 @@ GROWTH = (GrowthRequestedV1, GrowthEndedV1)
 
 
 def unrest(history: list[Any], since: int, also: tuple[type, ...] = ()) -> list[Any]:
-    """Facts stated after `since` that are no part of a system at rest; a search that finds no victims is, where units kept have changed."""
+    """Facts stated after `since` that do not occur in a system at rest; a search without victims is one, if kept units have changed."""
     late = [stated for stated in history if stated.at > since]
     turns = [stated.at for stated in history for fact in stated.facts if isinstance(fact, TURNS)]
     return [

@@ -260,7 +260,7 @@ def both(first: Callable[[Facts], Facts], second: Callable[[Facts], Facts]) -> C
 
 
 def preempts(**said: Any) -> dict[str, Any]:
-    """An order that nobody has proposed."""
+    """An order without a proposal."""
     order = {"type": "preemption.ordered.v1", "preemption": "x", "pool": "a", "cause": "reclaim", "victims": [], "places": []}
     return order | said
 

@@ -39,7 +39,7 @@ def check(pool, key, stock) -> None:
 
 
 def check_all(state) -> None:
-    """Every key of every pool adds up, for everybody and for each job that waits; asking changes nothing."""
+    """Every key of every pool adds up, for all and for each job that waits; asking changes nothing."""
     before = snapshot(state)
     for pool in state.pools.values():
         for key, stock in stocks(state, pool, sorted({*pool.governed, *pool.usable})).items():

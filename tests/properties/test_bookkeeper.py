@@ -1,4 +1,4 @@
-"""The books of random histories are what somebody adds up who has nothing but the bytes of the records (R17, R25, R29, R33, R37)."""
+"""The books of random histories are the sum of the bytes of the records alone (R17, R25, R29, R33, R37)."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def check(scenario: Scenario, bundle: int, reopened: frozenset[int]) -> dict[Agg
 
 
 def _summed(rows: Iterator[tuple[Any, ...]]) -> dict[tuple[Any, ...], tuple[int, ...]]:
-    """Sums by all that is no sum: what stands before the tariff, and that."""
+    """Sums by all columns that are not sums: those before the tariff, and the tariff."""
     found: dict[tuple[Any, ...], tuple[int, ...]] = {}
     for row in rows:
         names = 10 if len(row) == len(SumRow._fields) else 5

@@ -51,7 +51,7 @@ def run_out(world: World) -> None:
 
 
 def may_need_growth(world: World, job: JobRecord, grown: set[str]) -> bool:
-    """Whether it may fit on no node but one that somebody would have to create (R38)."""
+    """Whether it may fit only on a node that would have to be created (R38)."""
     return any(pool.document.name in grown for pool in pools_of(world.state, job))
 
 

@@ -1,4 +1,4 @@
-"""R22: the expected start of every waiting job is when it really starts, where jobs end at their limits and nobody new comes."""
+"""R22: the expected start of every waiting job is when it really starts, if jobs end at their limits and no new job comes."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A reservation is honoured whenever a legal sufficient victim set exists (R19, R26): at rest nobody who may reclaim waits for one.
+"""A reservation is honoured whenever a legal sufficient victim set exists (R19, R26): at rest no job that may reclaim waits for one.
 
 Over reservations policy-wide, per pool and of tenants, for preemptible jobs and others. What is kept for jobs of a better rank is not to be
 had (R16, R18), unless they do not rank inside their reservation while it does (R15). The oracle writes out every set; the product may only
-have missed what rests for a moment from searches that found nobody.
+have missed what rests for a moment from searches without victims.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CANDIDATES_MAX = 7
 
 
 class Watched(World):
-    """A world that looks, whenever it has come to rest, for somebody whose reservation is not honoured."""
+    """A world that looks, whenever it has come to rest, for a policy whose reservation is not honoured."""
 
     looked_at = 0
 

@@ -1,4 +1,4 @@
-"""Units are kept no longer than R16 allows, lent to nobody who would be in the way, and a large job starts when it was to be expected.
+"""Units are kept no longer than R16 allows, lent to no job that would be in the way, and a large job starts when it was to be expected.
 
 Worked out from leases and documents anew, one turn after the other and lease by lease. It shares no code with the product but the order of
 rank (R15) and what may be taken by whom, which `reclaim_oracle` writes out.
@@ -214,7 +214,7 @@ def test_nor_in_small_pools_that_are_shared_out(scenario) -> None:
 
 @st.composite
 def lending(draw) -> Scenario:
-    """Small jobs, most of which have a time limit, and one that needs all of a hall and ranks before them."""
+    """Small jobs, mostly with a time limit, and one that needs all of a hall and ranks before them."""
     links = (d.PolicyProfile(name="one"), d.PolicyProfile(name="two"), d.PolicyProfile(name="all"))
     gpus = draw(st.integers(2, 4))
     profiles = tuple(
@@ -263,7 +263,7 @@ def test_a_large_job_starts_by_the_moment_up_to_which_its_units_are_lent(scenari
     granted = next(stated.at for stated in world.history for fact in stated.facts if _is_granted(fact, large))
     due = next(moment.at for moment in scenario.timeline if moment.submit and moment.submit.name == "large")
     due += scenario.documents.pools[0].backfill_for
-    if None not in limits:  # who is there when it is due has started by then, and nobody who is lent something ends later
+    if None not in limits:  # who is there when it is due has started by then, and no job that is lent something ends later
         assert granted <= due + max(limits) + 90 * SECOND
     assert world.state.jobs[large].state is JobState.SUCCEEDED if large in world.state.jobs else True
 

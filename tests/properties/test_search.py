@@ -1,4 +1,4 @@
-"""The search for victims against every set there is (R26): found where one exists, legal, sufficient, and without anybody to spare.
+"""The search for victims against every set there is (R26): found where one exists, legal, sufficient, and without spare victims.
 
 The naive side knows nothing of the product's search: it goes through all sets and all orders, and places by trying every device.
 """
@@ -74,7 +74,7 @@ def grounds(draw) -> tuple[Scenario, str]:
 
 
 def ground(scenario: Scenario, asked: str) -> tuple[State, JobRecord | None, int]:
-    """The state in which the job is pending and nobody has looked for victims yet."""
+    """The state in which the job is pending and no search for victims has begun yet."""
     world = World(scenario, judged=False)
     for _ in world.run():
         pass
@@ -94,7 +94,7 @@ def check(state: State, job: JobRecord, pool: PoolState, now: int) -> None:
 
 
 def judge(state: State, oracle: Oracle, found: VictimPlan | NoPlan) -> None:
-    """The plan, or that there is none, beside every set there is."""
+    """The plan, or its absence, beside every set there is."""
     sets = {cause: [] if oracle.is_at_own_limit() else oracle.sets(cause) for cause in ("reclaim", "priority")}
     cause = next((cause for cause, those in sets.items() if those), None)
     if not isinstance(found, VictimPlan):

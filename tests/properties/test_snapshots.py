@@ -1,4 +1,4 @@
-"""A snapshot is as good as the records before it: whoever begins with one sees and decides the same, to the end."""
+"""A snapshot is as good as the records before it: a service that begins with one sees and decides the same, to the end."""
 
 from __future__ import annotations
 

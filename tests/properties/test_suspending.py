@@ -49,7 +49,7 @@ class Looked(Checked):
         for job in self.state.suspended.values():
             if job.checkpoint and all(self.state.nodes[lease.node].healthy for lease in job.leases.values()):
                 places = places_if_requeued(self.state, job.key, self.now)
-                # a node on probation is no place for a job that would give up another for it
+                # a node on probation is not a place for a job that would give up another for it
                 assert not places or not places.isdisjoint(self.state.set_aside), f"{job.key} stays suspended beside {places}"
 
 

@@ -42,7 +42,7 @@ def play(scenario) -> list[Record]:
 
 
 def with_intruders(records: list[Record], random) -> list[Record]:
-    """The records, and between them facts that others have said or will say, and deletions that nobody asked for."""
+    """The records, and between them facts that others have said or will say, and deletions without a request."""
     others: list[AnyFact] = [fact for record in records if record.by != "allocator" for fact in record.facts]
     disturbed = list(records)
     for _ in range(random.randint(1, INTRUDERS_MAX)):

@@ -127,7 +127,7 @@ class Tried:
 
 
 def held(state: State) -> dict[str, object]:
-    """What is free, and what is used; accounts that say nothing are left out, of which a copy may have fewer."""
+    """What is free, and what is used; accounts that say nothing are left out; a copy may have fewer of them."""
     numbers = kept(state)
     accounts = {name: account for name, account in numbers["accounts"].items() if any(account)}
     return {"accounts": accounts} | {name: numbers[name] for name in ("pools", "lasting", "nodes")}

@@ -1,4 +1,4 @@
-"""R22 on random histories: at rest nobody waits without a reason, the numbers are those of the facts, and what is advised works."""
+"""R22 on random histories: at rest no job waits without a reason, the numbers are those of the facts, and what is advised works."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Deciders whose every decision is held to leave the state as it is.
 
 `Whole` reads every field of every object that the state reaches, indexes and aids included, but for `MEMOS`: each of those is worked out
-when it is first asked for, and is the same whoever asks. Order in tables is left out, because no decision depends on it
+when it is first asked for, and is the same for every caller. Order in tables is left out, because no decision depends on it
 (`test_determinism`), and a trial that is undone may leave another.
 """
 

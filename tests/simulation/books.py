@@ -1,4 +1,4 @@
-"""The books of a run beside those of somebody who only adds up: two independent accounts of the same ledger have to agree (R37)."""
+"""The books of a run beside those of a program that only adds up: two independent accounts of the same ledger have to agree (R37)."""
 
 from __future__ import annotations
 

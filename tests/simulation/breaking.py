@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 LOST_IN = 0.1
-"""How often a message is lost, or comes twice, on a wire that is no good."""
+"""How often a message is lost, or comes twice, on a bad wire."""
 VOID_LIES = 5
 """Which lies are void: those up to this number."""
 ELECTS, RISES = 3.0, 6.0
-"""Seconds until servers that have come up have a leader, and until everybody else has come up, at most."""
+"""Seconds until servers that have come up have a leader, and until all others have come up, at most."""
 FAR, SETTLES = 0.5, 8.0
 """How often nodes come last then, and are far from the servers, and for how many seconds."""
 SLOWER = 40
@@ -84,7 +84,7 @@ class Breaking:
             self.world.loop.go_on(process)
 
     def _second(self, fault: Fault) -> None:
-        """It hangs, somebody starts another one, and then it goes on."""
+        """It hangs, another one is started, and then it goes on."""
         self._stop(fault)
         self.world.launch(fault.target, beside=True)
 
@@ -257,7 +257,7 @@ class Breaking:
     # And all is well again
 
     def mend(self) -> None:
-        """Whatever was done is undone, and everybody is there."""
+        """Whatever was done is undone, and all processes are there."""
         world = self.world
         world.network.mend()
         for name in [*world.processes]:

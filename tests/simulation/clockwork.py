@@ -1,4 +1,4 @@
-"""An event loop without time, threads or a network of its own: it is always now, until nobody has anything to do.
+"""An event loop without time, threads or a network of its own: it is always now, until nothing is left to do.
 
 Strategy: what is ready waits in a line for each process, so that within a process everything happens in its order, as it does in a real
 loop; which process goes on next is drawn. When all lines are empty, time jumps to the next timer. A process can be killed between any two
@@ -22,7 +22,7 @@ STEPS_AT_ONCE = 1_000_000
 
 
 class Spinning(Exception):
-    """Somebody goes on for ever without letting time pass."""
+    """A task goes on for ever without letting time pass."""
 
 
 class Process:

@@ -1,7 +1,7 @@
-"""Machines: GPUs and the processes on them, as they really are, whatever anybody believes or says of them.
+"""Machines: GPUs and the processes on them, as they really are, whatever services believe or say of them.
 
 What runs goes on when its executor dies, and is gone when the machine loses its power. Each start is held against the truth: no device has
-two owners, no lease runs twice, nobody is killed before its grace is over.
+two owners, no lease runs twice, no job is killed before its grace is over.
 """
 
 from __future__ import annotations
@@ -255,7 +255,7 @@ class Machine:
         return True
 
     def forget(self, lease: str) -> None:
-        """Nobody needs to know of it any more."""
+        """No service needs to know of it any more."""
         one = self.running.pop(lease, None)
         if one is not None:
             self._forget_timers(one)
@@ -263,7 +263,7 @@ class Machine:
                 self._wrong(f"{lease} is forgotten while it runs on {self.name}")
 
     def saw(self, lease: str) -> str:
-        """A checkpoint that nobody has been told of."""
+        """A checkpoint that was not reported."""
         one = self.running.get(lease)
         uri = one.unseen if one is not None else ""
         if one is not None:
@@ -334,7 +334,7 @@ class Machine:
         one.timers.clear()
 
     def _see_owners(self, order: StartOrder) -> None:
-        """Who else is on its devices: the truth, not what anybody has written."""
+        """Who else is on its devices: the truth, not what services have written."""
         there = [
             one.order for one in self.running.values() if not one.suspended and (one.code is None or self.now() < one.free_at)
         ]

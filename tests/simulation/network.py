@@ -190,7 +190,7 @@ class Client:
 
     @property
     def connected_url(self) -> None:
-        """There is none."""
+        """There is no such method."""
 
     def new_inbox(self) -> str:
         """A subject of its own."""
@@ -290,7 +290,7 @@ class Client:
 
 
 class SimulatedConnection(Client, Connection):
-    """The product's connection over such a client."""
+    """The product's connection over this client."""
 
     def __init__(self, network: Network, name: str, observer: Observer | None = None) -> None:
         super().__init__(observer)
@@ -431,7 +431,7 @@ class Network:
             client.broken()
 
     def stall(self, name: str, seconds: float) -> None:
-        """Nothing goes over the wires of this name, and nobody notices; then all of it arrives."""
+        """Nothing goes over the wires of this name, and no side notices; then all of it arrives."""
         until = self.loop.time() + min(seconds, NOTICED_AFTER)
         for client in self._of(name):
             client.wire.hold(until)
@@ -439,12 +439,12 @@ class Network:
             self.loop.call_later(NOTICED_AFTER, self.cut, name, seconds - NOTICED_AFTER, context=OUTSIDE.context)
 
     def slow(self, name: str, times: int) -> None:
-        """The wires of this name take so many times as long."""
+        """The wires of this name take this number of times as long."""
         for client in self._of(name):
             client.wire.latency = self.latency * times
 
     def lossy(self, name: str, often: float) -> None:
-        """So many of the messages on the wires of this name are lost or come twice."""
+        """This part of the messages on the wires of this name are lost or come twice."""
         for client in self._of(name):
             client.wire.lossy = often
 
@@ -498,7 +498,7 @@ class Network:
                 self._deliver(reply, b"", "", {"Status": "503"})
 
     def write(self, subject: str, payload: bytes) -> None:
-        """Somebody has written on the ledger, asking for nothing."""
+        """A record was written on the ledger, with no request."""
         self._append(self.streams[LEDGER_STREAM], subject, payload, {})
 
     def _deliver(self, subject: str, payload: bytes, reply: str, headers: dict[str, str] | None) -> bool:

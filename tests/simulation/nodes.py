@@ -213,7 +213,7 @@ class Hands:
 
 
 def _grace(ladder: Ladder, machine: Machine, lease: str) -> float:
-    """Seconds that nobody may take from it, once told."""
+    """Seconds that must be left to it, once told."""
     one = machine.running[lease]
     has_callback = bool(one.order.on_abort) or one.behaviour.hooked
     return ((ladder.callback_grace if has_callback and not one.order.on_abort else 0) + ladder.term_grace) / SECOND

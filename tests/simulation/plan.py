@@ -84,7 +84,7 @@ class Job(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Again(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One request for several jobs of one queue, by their names, of which some may have been submitted before; `gateway` or bus."""
+    """One request for several jobs of one queue, by their names; some may have been submitted before; `gateway` or bus."""
 
     at: int
     jobs: tuple[str, ...]
@@ -205,7 +205,7 @@ def _jobs(chance: Drawn, law, links, until: int, features: set[str], *, many: bo
 
 
 def _repeated(chance: Drawn, jobs: list[Job]) -> tuple[list[Job], tuple[Again, ...]]:
-    """The jobs, some of which come through the gateway, and requests that repeat them: of most runs a few, of others none."""
+    """The jobs, some through the gateway, and requests that repeat them: of most runs a few, of others none."""
     if not jobs or chance.number(1, 3) == 1:
         return jobs, ()
     jobs = [msgspec.structs.replace(job, gateway=chance.coin()) for job in jobs]

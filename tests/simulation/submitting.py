@@ -34,7 +34,7 @@ PATIENCE = 4.0
 
 
 class Submitting:
-    """`acknowledged`: keys of jobs, and where in SUBMIT they are at the latest; `keys`: of those of which there was a request, by name."""
+    """`acknowledged`: keys of jobs, and where in SUBMIT they are at the latest; `keys`: of those with a request, by name."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Submitting:
         self._do(self._insist(self._by_gateway if gateway else self._by_bus, subject, submissions))
 
     def _key(self, job: Job) -> str:
-        """The job's key; its id is made when somebody submits it for the first time."""
+        """The job's key; its id is made when it is submitted for the first time."""
         row = job.submission
         if row.name not in self.keys:
             job_id = make_job_id(self._world.network.clock() // 1_000, (len(self.keys) + 1).to_bytes(10, "big"))

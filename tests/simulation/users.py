@@ -133,7 +133,7 @@ class Users:
             self.govern("uncordon", NodeRequest(node=node))
 
     def cancel_all(self) -> None:
-        """Nobody wants anything any more: each user cancels all in one request."""
+        """Nothing is wanted any more: each user cancels all in one request."""
         left: dict[tuple[str, str], list[str]] = {}
         for key, job in self.world.watch.state.jobs.items():
             if job.state not in FINAL:

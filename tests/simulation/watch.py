@@ -148,7 +148,7 @@ class Watch:
     def at_rest(
         self, messages: list[Message], acknowledged: dict[str, int], folds: dict[str, Any], machines: dict[str, Any]
     ) -> None:
-        """All has had its time: everything is over, and everybody agrees. `acknowledged`: submissions, and where they stand in SUBMIT."""
+        """All has had its time: everything is over, and all services agree. `acknowledged`: submissions, and where they stand in SUBMIT."""
         self.finish()
         state = self.state
         open_jobs = {key: job.state for key, job in state.jobs.items() if job.state not in FINAL}

@@ -107,7 +107,7 @@ class NoLogins:
 
 
 class Seals:
-    """Keys that hide nothing, and find a text that is somebody else's."""
+    """Keys that hide nothing, and find a text that is of another person."""
 
     def __init__(self, _directory: Path | None = None) -> None:
         pass
@@ -231,7 +231,7 @@ class World:
         return machine
 
     async def _rest(self) -> None:
-        """Until everything is over, nothing more is written and everybody has read it, or patience ends."""
+        """Until everything is over, nothing more is written and all have read it, or patience ends."""
         deadline, last, since = self.loop.time() + PATIENCE, -1, 0.0
         while self.loop.time() < deadline:
             await asyncio.sleep(0.5)
@@ -286,7 +286,7 @@ class World:
         return next((process for process in reversed(self.processes.get(self.home(name), [])) if process.alive), None)
 
     def kill(self, process: Process) -> None:
-        """kill -9: its connections break, and nobody tells it."""
+        """kill -9: its connections break without a message."""
         self.loop.kill(process)
         self.network.died(process)
         machine = self.machines.get(process.name)

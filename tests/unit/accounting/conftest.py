@@ -79,7 +79,7 @@ class Story:
         self.books.enter(message, record, "" if record is not None else self.ledger.void_reason)
 
     def policy(self, at: float, name: str, gpus: int, *, keys: dict[str, int] | None = None, **more: Any) -> None:
-        """A policy with a policy-wide reservation of so many GPUs."""
+        """A policy with a policy-wide reservation of this number of GPUs."""
         reservation = {"gpu": gpus * GPU, **(keys or {})}
         policy = Policy(
             tenant="acme", name=name, group=name, profiles=(PolicyProfile(name="any"),), reservation=reservation, **more

@@ -25,7 +25,7 @@ LADDER = {"callback_grace": 60 * SECOND, "term_grace": 30 * SECOND}
 
 
 def gpus(count: int) -> dict[str, int]:
-    """So many whole GPUs."""
+    """This number of whole GPUs."""
     return {GPU: count * GPU_UNITS}
 
 

@@ -41,7 +41,7 @@ def answered(told: History) -> None:
 
 
 def dismissed_search(told: History) -> History:
-    """`ml` searches for what `other` has borrowed, and nobody answers."""
+    """`ml` searches for what `other` has borrowed, and no answer comes."""
     told.run("other/one")
     told.admit("ml/one")
     told.allocate()
@@ -189,7 +189,7 @@ def test_a_requeue_and_the_dismissal_that_follows_from_it_stand_in_one_record_or
     while told.allocate():
         pass
     told.law(d.Documents(policies=(policy("ml", limit={GPU: 2 * GPU_UNITS}),)))
-    told.allocate()  # looks over the pending jobs, of which there are none
+    told.allocate()  # looks over the pending jobs: the list is empty
     for job in (*others, overtaken):
         told.start(job)
         told.end(job, 1)

@@ -20,7 +20,7 @@ from tests.unit.domain.snapshot import differences, snapshot
 
 
 def round_of(told: History, *, skip: frozenset[str] = frozenset(), room: RecordRoom | None = None) -> list[object]:
-    """One round, by somebody who remembers nothing; it leaves the state as it found it."""
+    """One round, by an allocator without a memory; it leaves the state as it found it."""
     told.state.pass_time(told.now)
     before = snapshot(told.state)
     facts = grant(told.state, CandidateIndex(told.state), told.now, skip, room or RecordRoom())

@@ -37,7 +37,7 @@ class Fitting(FeasibilityCache):
 
 
 def crowded(*policies: object) -> History:
-    """A hall that somebody else has borrowed whole."""
+    """A hall that another policy has borrowed whole."""
     told = History(*policies, policy("lender"))
     told.node(count=2)
     told.run("lender/two")
@@ -45,7 +45,7 @@ def crowded(*policies: object) -> History:
 
 
 def none(told: History, job: JobRecord, **said: object) -> None:
-    """A search for the job found nobody."""
+    """A search for the job found no victims."""
     told.say(f.ReclaimOpenedV1(job=job.key, pool="hall", cause="reclaim"), by="allocator")
     search = told.state.pools["hall"].search
     told.say(f.PreemptionNoneV1(preemption=search.id, job=job.key, pool="hall", why="nobody", **said), by="preemption")
@@ -100,7 +100,7 @@ def test_while_the_pool_rests_only_those_search_that_have_not_searched_yet():
     told = crowded(policy("a", 1, priority=1), policy("b", 1))
     searched, other = told.admit("a/one"), told.admit("b/one")
     none(told, searched)
-    told.state.pools["hall"].epoch += 1  # a search for the first might find somebody now
+    told.state.pools["hall"].epoch += 1  # a search for the first might find victims now
 
     assert opened(told) == [(other.key, "reclaim")]
     none(told, other)

@@ -26,7 +26,7 @@ def at(text: str) -> int:
 
 
 class Stream(MemoryLog):
-    """A log in memory that also hands out messages whole, and of which `purged` are gone."""
+    """A log in memory that also hands out messages whole; the messages in `purged` are gone."""
 
     def __init__(self) -> None:
         super().__init__(lambda: 0)

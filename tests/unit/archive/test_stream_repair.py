@@ -1,4 +1,4 @@
-"""The right record is the one that somebody vouches for; where two who do differ, a person has to look."""
+"""The right record is the one that a source vouches for; where two sources differ, a person has to look."""
 
 from __future__ import annotations
 

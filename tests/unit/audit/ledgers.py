@@ -35,7 +35,7 @@ def rewritten(message: Message, **changes: object) -> Message:
 
 
 def rechained(messages: list[Message]) -> list[Message]:
-    """As somebody would leave them who knows about the digests: every service's chain holds again, sequences follow each other."""
+    """As an attacker who knows about the digests would leave them: every service's chain holds again, sequences follow each other."""
     ends: dict[str, str] = {}
     found = []
     for sequence, message in enumerate(messages, 1):

@@ -1,4 +1,4 @@
-"""What *audit* states is one chain, whoever in it has something to state."""
+"""What *audit* states is one chain, whichever part of it has something to state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a seal says, and what is none."""
+"""What a seal says, and what is not a seal."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def held(messages, *, kept=(), told=(), key="", tail=()):
 
 
 def closed(messages):
-    """Numbered anew, as in a stream that somebody has written again."""
+    """Numbered anew, as in a stream that was written again."""
     return [message._replace(sequence=number) for number, message in enumerate(messages, 1)]
 
 

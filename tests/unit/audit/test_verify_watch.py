@@ -65,7 +65,7 @@ class Room:
         return [(seal.first, seal.last) for seal in self.kept.seals()]
 
     def lay(self, messages):
-        """The log as somebody has made it."""
+        """The log as another program has made it."""
         self.log = MemoryLog(lambda: self.stamp)
         self.store(messages)
 

@@ -160,7 +160,7 @@ def test_of_two_that_decide_the_one_that_has_for_longer_is_over(time: Time) -> N
     slept, woke = (LeaderElection(first=True, clock=time, instance=name) for name in ("a", "b"))
     slept.look(connected=True)
     pass_by(slept, time, SILENCE + TICK)
-    time.now += 60.0  # it is stopped, and somebody else takes over
+    time.now += 60.0  # it is stopped, and another instance takes over
     woke.look(connected=True)
     pass_by(woke, time, SILENCE + TICK)
     for one, other in ((slept, woke), (woke, slept)):

@@ -1,4 +1,4 @@
-"""Questions end: with an answer, with a refusal, or with the news that nobody answers."""
+"""Questions end: with an answer, with a refusal, or with the news that no answer comes."""
 
 from __future__ import annotations
 

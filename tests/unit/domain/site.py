@@ -1,4 +1,4 @@
-"""A site told fact by fact, and nobody who decides: pools of GPU nodes, policies that share some profiles, what is said of jobs.
+"""A site told fact by fact, without a decider: pools of GPU nodes, policies that share some profiles, what is said of jobs.
 
 Where `hall` has one pool and words for it, this takes any documents: several pools, tenants' shares, fractions, cpu and memory.
 """
@@ -26,7 +26,7 @@ HALF = GPU_UNITS // 2
 
 
 def gpus(count: int, **other: int) -> dict[str, int]:
-    """So many whole GPUs, and whatever else is named."""
+    """This number of whole GPUs, and whatever else is named."""
     return {GPU: count * GPU_UNITS, **other}
 
 

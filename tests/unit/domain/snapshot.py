@@ -1,7 +1,7 @@
 """A state as plain values, deep, so that two of them can be compared: what is true, and none of the aids to finding it fast.
 
 Aids that are left out: memos, the classes of the node index, heaps with entries of jobs that have left, and accounts that were made
-because somebody looked at them. `naive` works out every derived number anew, to hold the kept ones against.
+because they were read. `naive` works out every derived number anew, to hold the kept ones against.
 """
 
 from __future__ import annotations

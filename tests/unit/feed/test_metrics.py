@@ -13,7 +13,7 @@ from headrace.views.job_index import JobIndex, jobs_of
 
 @pytest.fixture
 def seen(hall, policy_of):
-    """A story of which everything is counted; `seen()` gives the figures of a name."""
+    """A story whose facts are all counted; `seen()` gives the figures of a name."""
     index, counted, health = JobIndex(hall.state), Counted(hall.state), Health("feed")
     heads, heard = Heads(hall.state, index), {"gpu01": hall.now, "gone": 0}
 

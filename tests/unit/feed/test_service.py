@@ -63,7 +63,7 @@ class FakeConnection:
         return SimpleNamespace(unsubscribe=unsubscribe)
 
     async def send(self, subscription, subject, payload=b"", reply="_INBOX.answer"):
-        """What a subscriber answers to a message; None where it does not."""
+        """What a subscriber answers to a message; None without an answer."""
         before = len(self.published)
         await self.subscriptions[subscription](SimpleNamespace(subject=subject, data=payload, reply=reply))
         return next((data for to, data in self.published[before:] if to == reply), None)
@@ -391,7 +391,7 @@ def turn(mine=False, heard=True):
 
 @pytest.fixture
 def alone(monkeypatch):
-    """Nobody takes turns by himself: the tests do."""
+    """No election runs by itself: the tests decide."""
 
     async def run_election(*_):
         await asyncio.Event().wait()

@@ -1,4 +1,4 @@
-"""A tenant's texts are erased when nobody needs them any more."""
+"""A tenant's texts are erased when they are not needed any more."""
 
 from __future__ import annotations
 

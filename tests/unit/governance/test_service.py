@@ -53,7 +53,7 @@ def desk(site, tmp_path):
 
 
 class FakeVerifier:
-    """Knows one token: of Eve, whose provider says that she is in the group `all`."""
+    """Knows one token: of Eve, whose provider says that Eve is in the group `all`."""
 
     alone = ""
 

@@ -1,4 +1,4 @@
-"""Who asks a process how it is hears it, or that nobody answers in time; and is never kept waiting."""
+"""Who asks a process how it is hears it, or that no answer came in time; and is never kept waiting."""
 
 from __future__ import annotations
 

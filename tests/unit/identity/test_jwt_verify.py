@@ -41,7 +41,7 @@ def with_header(**header):
 
 
 def shared_secret():
-    """The public key, which everybody knows, as if it were a secret: by hand, because PyJWT does not even make such a token."""
+    """The public key, which is known to all, as if it were a secret: by hand, because PyJWT refuses to make this token."""
     import hashlib
     import hmac
 

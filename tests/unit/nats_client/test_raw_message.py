@@ -92,7 +92,7 @@ async def test_what_comes_in_pieces_of_any_size_is_put_together() -> None:
             b"HMSG hr.b 2 _INBOX.x %d %d\r\n%b\r\n\r\n\r\n" % (len(block), len(block) + 4, block),
             b"+OK\r\n",
             b"MSG  hr.c  1  0\r\n\r\n",  # more blanks than one
-            b"MSG hr.d 7 2\r\nno\r\n",  # nobody's
+            b"MSG hr.d 7 2\r\nno\r\n",  # without an owner
             b"HMSG hr.e 1 %d %d\r\n%b\r\n" % (len(block), len(block), block),
             b"MSG hr.f 2 1\r\nx\r\n",
         )

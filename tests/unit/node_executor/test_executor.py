@@ -103,7 +103,7 @@ class FakeRuntime:
 
 
 class BusyFences(Fences):
-    """Fences of simulated devices, on which somebody is until the test lets go, and which may refuse."""
+    """Fences of simulated devices, which are in use until the test lets go, and which may refuse."""
 
     def __init__(self, devices: Devices, leases: str) -> None:
         super().__init__(devices, Kit(), Owners(leases), lambda _: None)

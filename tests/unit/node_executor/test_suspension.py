@@ -92,7 +92,7 @@ async def test_a_job_leaves_its_gpu_stands_still_and_goes_on_where_it_was(device
 
 
 class Slow:
-    """A group of processes that stand still after so many looks."""
+    """A group of processes that stand still after a number of looks."""
 
     def __init__(self, looks: int) -> None:
         self.looks = looks

@@ -27,7 +27,7 @@ def beat(node, at=0):
 def bus(monkeypatch):
     bus = Bus()
     monkeypatch.setattr(service, "steady_clock", lambda: bus.now - START)
-    monkeypatch.setattr(service, "LAPSE", 100 * NODE_TIMEOUT)  # the clock goes on in leaps, and nobody has slept
+    monkeypatch.setattr(service, "LAPSE", 100 * NODE_TIMEOUT)  # the clock goes on in leaps, without a sleep
     monkeypatch.setattr(hosting, "wall_clock", bus.clock)
     monkeypatch.setattr(hosting, "JetStreamLog", bus.log)
     monkeypatch.setattr(hosting.Snapshots, "over", bus.over)

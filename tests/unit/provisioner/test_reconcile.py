@@ -1,4 +1,4 @@
-"""What a provider's list means: nothing is ended by a list that failed, and nothing is left that nobody knows."""
+"""What a provider's list means: nothing is ended by a list that failed, and nothing unknown is left."""
 
 from __future__ import annotations
 

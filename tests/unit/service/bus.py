@@ -32,7 +32,7 @@ JOB = job_key("default", "ann", JOB_ID)
 
 
 class Bus:
-    """It is `connection` and both logs at once. `now` is everybody's clock."""
+    """It is `connection` and both logs at once. `now` is the clock of all."""
 
     is_connected = True
 

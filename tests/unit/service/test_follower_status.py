@@ -11,7 +11,7 @@ NOW = 1_000_000_000
 
 
 class Story:
-    """One who follows, as far as somebody says."""
+    """A follower that goes as far as it is told."""
 
     def __init__(self):
         self.sequence, self.now, self.end, self.caught_up, self.away = 5, NOW, 5, True, False

@@ -123,7 +123,7 @@ async def test_how_many_facts_a_beginning_has_behind_it_is_not_asked_where_it_is
 
 
 def _away(monkeypatch, whom, question, times):
-    """Whom it is asked of is away so many times; a list of what was asked."""
+    """Whom it is asked of is away a number of times; a list of what was asked."""
     asked = []
     answer = getattr(whom, question)
 

@@ -24,7 +24,7 @@ class Seen:
         self.inputs = RecordedInputs(START, self.site.state)
 
     def say(self, *facts, by="allocator", after=0):
-        """Something is said so many seconds later."""
+        """A fact is stated this number of seconds later."""
         self.site.now += after * SECOND
         self.site.say(*facts, by=by)
         self.inputs.note(record(*facts, by=by), self.site.state)

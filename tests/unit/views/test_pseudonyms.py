@@ -1,4 +1,4 @@
-"""Who was erased is called the same everywhere, and nobody else is called otherwise."""
+"""Who was erased is called the same everywhere, and no other is called otherwise."""
 
 from __future__ import annotations
 

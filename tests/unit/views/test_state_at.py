@@ -128,7 +128,7 @@ async def long(hall):
         hall.pass_time()
         hall.admit(hall.job(number))
         await keeper.take_in(hall.log.messages_after(keeper.fold.sequence))
-        hall.ledger.read(hall.log.messages_after(hall.state.sequence)[0])  # what audit states is folded by everybody
+        hall.ledger.read(hall.log.messages_after(hall.state.sequence)[0])  # what audit states is folded by all services
     hall.log = Counting(hall.log)
     return Past(hall.log, snapshots)
 

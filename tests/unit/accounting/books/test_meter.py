@@ -217,7 +217,7 @@ TOLD = st.lists(
 
 
 def the_slow_way(leases: dict[int, tuple[int, int | None, int]], reservations: list[Reservation]) -> dict[UseKey, LeaseUse]:
-    """At every moment at which anything changes: everybody in order, until the reservation is used up."""
+    """At every moment at which anything changes: all in order, until the reservation is used up."""
     moments = {moment for begun, ended, _ in leases.values() for moment in (begun, ended) if moment is not None}
     usage: dict[UseKey, LeaseUse] = {}
     now: dict[int, tuple[int, int, int]] = {}

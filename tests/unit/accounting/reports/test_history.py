@@ -40,7 +40,7 @@ def test_what_is_a_tenants_lies_between_two_names_and_nothing_else_does() -> Non
 
 
 class Books:
-    """Answers whether somebody is named as it was told to, and remembers of whom it was asked."""
+    """Answers whether a person is named as it was told to, and remembers of whom it was asked."""
 
     def __init__(self, named: bool) -> None:
         self.named = named

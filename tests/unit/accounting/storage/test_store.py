@@ -62,7 +62,7 @@ async def test_everything_is_written_with_the_position_column_by_column() -> Non
 
 
 async def test_nothing_is_read_from_books_that_have_moved_meanwhile() -> None:
-    """A commit of whoever ended a moment ago comes late: what stands there now is not what was folded."""
+    """A commit of an instance that ended a moment ago comes late: what stands there now is not what was folded."""
     connection, books = Connection(AFTER), Books(FoldedLedger().state)
     with pytest.raises(store.PositionMoved, match="the books stand at 5, not at 3"):
         await store.load(connection, books, BEFORE, 0)

@@ -27,7 +27,7 @@ def cancelled(ran):
 
 @pytest.fixture
 def terminal(monkeypatch):
-    """Somebody who types this when asked."""
+    """A person who types this when asked."""
 
     def types(text):
         stdin = io.StringIO(text)

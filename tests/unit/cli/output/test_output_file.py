@@ -1,4 +1,4 @@
-"""A file that somebody named is written whole, where it is, and no wider."""
+"""A named file is written whole, where it is, and no wider."""
 
 from __future__ import annotations
 

@@ -164,7 +164,7 @@ def test_every_key_of_the_example_is_read():
 
 def test_the_tables_know_every_field_there_is():
     for shape in (DOCUMENTS, *SHAPES.values()):
-        assert set(shape.attributes.values()) == set(shape.kind.__struct_fields__) - {"sealed"}  # it is nobody's to write
+        assert set(shape.attributes.values()) == set(shape.kind.__struct_fields__) - {"sealed"}  # it is not to be written
     assert tuple(SHAPES) == d.KINDS
 
 

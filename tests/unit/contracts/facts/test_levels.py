@@ -1,4 +1,4 @@
-"""What may be stated before everybody reads it. The newer fact of these tests is made up."""
+"""What may be stated before all services read it. The newer fact of these tests is made up."""
 
 from __future__ import annotations
 

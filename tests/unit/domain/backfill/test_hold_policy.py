@@ -51,7 +51,7 @@ def test_turns_are_those_that_follow_one_after_the_other(keep_for):
 
 
 def half_held(*policies: d.Policy, pools: tuple[d.Pool, ...] = (), **running: object) -> tuple[Site, object, object]:
-    """A hall of two GPUs on one of which a job of another policy runs, and a job that waits for both."""
+    """A hall of two GPUs; a job of another policy runs on one of them, and a job that waits for both."""
     site = Site(*policies, policy("busy"), pools=pools)
     site.node("n1", 2)
     there = site.run("r", place("n1", 0), queue="busy/one", **running)

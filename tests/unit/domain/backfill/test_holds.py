@@ -1,4 +1,4 @@
-"""What is kept counts for those ranked below, and for nobody else (R16, R18)."""
+"""What is kept counts for those ranked below only (R16, R18)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.unit.domain.snapshot import differences, snapshot
 
 
 def crowded() -> tuple[Site, object]:
-    """A hall with one free GPU of two, all of which is kept for a job."""
+    """A hall with one free GPU of two; both are kept for a job."""
     site = Site(policy("dev"), policy("ops", priority=5), pools=(pool(capacity={GPU: 3 * GPU_UNITS, "job": 9}),))
     site.node("n1", 2)
     site.run("r", place("n1", 0))

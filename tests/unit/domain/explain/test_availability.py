@@ -21,7 +21,7 @@ SINCE = "1970-01-12T13:46:40.000Z"
 
 
 def unusable(node: str, cause: str, gpu: int = 1, **more: object) -> UnusableView:
-    """So many GPUs of a node, since the test's start."""
+    """A number of GPUs of a node, since the test's start."""
     return UnusableView(**{"key": GPU, "node": node, "cause": cause, "amount": gpu * GPU_UNITS, "since": START, **more})
 
 

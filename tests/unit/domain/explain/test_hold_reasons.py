@@ -16,7 +16,7 @@ def notes(site: Site, job) -> tuple[str, ...]:
 
 
 def waiting(*policies, keep_for: int = HOUR, **running: object) -> tuple[Site, object]:
-    """A job that waits for two GPUs, of which somebody holds one."""
+    """A job that waits for two GPUs; another job holds one."""
     site = Site(*policies, policy("busy"), pools=(pool(keep_for=keep_for),))
     site.node("n1", 2)
     site.run("r", place("n1", 0), queue="busy/one", **running)

@@ -1,4 +1,4 @@
-"""What is kept beside the ledger is no part of what it says."""
+"""What is kept beside the ledger is not a part of it."""
 
 from __future__ import annotations
 

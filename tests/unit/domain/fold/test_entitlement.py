@@ -40,7 +40,7 @@ def test_a_service_names_its_last_record_and_a_node_need_not():
 
 
 def test_a_node_that_is_back_may_still_tell_of_an_attempt_that_was_taken_from_it():
-    """R32: it changes nothing, and the node is no worse for it; of an attempt that it never had it may not speak."""
+    """R32: it changes nothing, and the node is not worse for it; of an attempt that it never had it may not speak."""
     hall = Hall(nodes=3)
     hall.policy("p", replicas=2)
     job = hall.run("p", "j", ("n1", 0, 1), ("n2", 0, 1))

@@ -1,4 +1,4 @@
-"""R24, R25: jobs that might yield stand in the order of their grants, and nobody is passed over."""
+"""R24, R25: jobs that might yield stand in the order of their grants, and no job is passed over."""
 
 from headrace.contracts import facts as f
 from headrace.domain.indexes import running_index

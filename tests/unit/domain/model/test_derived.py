@@ -1,4 +1,4 @@
-"""The table that is everybody's."""
+"""The shared empty table."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from tests.unit.domain.site import Site, place, policy
 
 
 def unlike_declared(one: object) -> dict[str, object]:
-    """The fields of an object that are not what their declaration says of one of which nothing is said."""
+    """The fields of an object that are not what their declaration says of an object without stated fields."""
     declared = {each.name: each.default_factory() if each.default is MISSING else each.default for each in optional(one)}
     return {name: getattr(one, name) for name, value in declared.items() if getattr(one, name) != value}
 

@@ -1,4 +1,4 @@
-"""R24, R25: everybody who may be taken, in order, drawn as far as somebody looks."""
+"""R24, R25: all jobs that may be taken, in order, drawn as far as they are read."""
 
 from headrace.contracts import facts as f
 from headrace.contracts.documents.model import PreemptionTerms, Share, Tenant

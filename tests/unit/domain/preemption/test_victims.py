@@ -1,4 +1,4 @@
-"""R26: the set that yields is legal, sufficient and minimal; otherwise nobody yields."""
+"""R26: the set that yields is legal, sufficient and minimal; otherwise no job yields."""
 
 from headrace.contracts import facts as f
 from headrace.contracts.documents.model import PreemptionTerms, Share, Tenant

@@ -45,5 +45,5 @@ def backend(site) -> Backend:
 
 @pytest.fixture
 def call(backend):
-    """The call of a method as somebody; the provider's administrator where nobody is named."""
+    """The call of a method as a caller; by default the provider's administrator."""
     return lambda method, caller=ROOT: CallContext(caller, method, 5.0, backend)

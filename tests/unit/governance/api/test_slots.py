@@ -1,4 +1,4 @@
-"""Who is served next, who waits where, and what is left when somebody goes away."""
+"""Who is served next, who waits where, and what is left when a caller goes away."""
 
 from __future__ import annotations
 

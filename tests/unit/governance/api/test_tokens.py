@@ -16,7 +16,7 @@ VIEWER = Caller(Role.PROVIDER_VIEWER, "default", "auditor")
 
 @pytest.fixture
 def make(site, call):
-    """A token for somebody of the tenant `default` or `acme`, of the provider, or a node."""
+    """A token for a user of the tenant `default` or `acme`, of the provider, or a node."""
     site.write("groups: [{tenant: acme, name: dev, members: [bob]}]\ntenants: [{name: acme}]")
     site.write("groups: [{name: all, members: [ann, lea], service_accounts: [ci]}]\ntenants: [{name: default, admins: [lea]}]")
 

@@ -1,4 +1,4 @@
-"""The node's own account of a device: it takes nothing that does not fit, whoever ordered it (R3, R4)."""
+"""The node's own account of a device: it takes nothing that does not fit, even if it is ordered (R3, R4)."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def test_what_the_ledger_saw_start_and_is_unknown_here_by_now_is_lost_and_not_st
 
 
 def test_what_the_ledger_saw_start_and_is_to_stop_is_lost_where_it_is_unknown_by_now():
-    """R32: it ran, and nobody can say that it never started."""
+    """R32: it ran, so it is not stated as never started."""
     one = node()
     assert one.step(answer(10, stops=(stop(started=True),), at=4)) == [
         ended("lost", 4, message="it was started here, and is gone")

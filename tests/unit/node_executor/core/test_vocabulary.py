@@ -1,4 +1,4 @@
-"""Every word has somebody who answers to it."""
+"""Every word has a handler."""
 
 from __future__ import annotations
 

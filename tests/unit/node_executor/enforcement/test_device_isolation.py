@@ -67,7 +67,7 @@ def as_nobody(*command: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def program(private_dev: str, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Where everybody may run it, on a machine on which ordinary users may make namespaces."""
+    """Where every user may run it, on a machine on which ordinary users may make namespaces."""
     for folder in (*tmp_path_factory.getbasetemp().parents[:-2], tmp_path_factory.getbasetemp(), os.path.dirname(private_dev)):
         if os.stat(folder).st_uid == os.geteuid():
             os.chmod(folder, 0o755)

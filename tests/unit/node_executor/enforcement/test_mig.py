@@ -38,7 +38,7 @@ class Site:
         return [(one.start, one.size) for one in self.devices.nvml.instances(self.devices.gpu(FIRST).uuid)]
 
     def make(self, name: str, start: int) -> int:
-        """A slice by somebody else."""
+        """A slice of another program."""
         uuid = self.devices.gpu(FIRST).uuid
         kind = next(kind for kind in self.devices.nvml.kinds(uuid) if kind.name == name)
         return self.devices.nvml.make_instance(uuid, kind, start)
@@ -185,7 +185,7 @@ def test_one_thread_makes_all_slices_one_after_the_other(site: Site, case, machi
     cases = [case(share, lease=f"acme.alice.j{number}/1/0") for number, share in enumerate(shares)]
     with ThreadPoolExecutor(1) as worker:
         done = [worker.submit(site.fence.enclose, one) for one in cases]
-        threading.Thread(target=site.devices.on_devices).start()  # looking meanwhile harms nobody
+        threading.Thread(target=site.devices.on_devices).start()  # looking meanwhile does no harm
         assert len({one.result().env["CUDA_VISIBLE_DEVICES"] for one in done}) == 5
     assert (machine.get("most_inside"), len(site.there())) == (1, 5)
 

@@ -37,6 +37,6 @@ def test_that_a_device_is_full_proves_nothing(machine: Machine, sleeper: int) ->
 
 @pytest.mark.parametrize(("part", "refused"), [(1_500, True), (300, False)])
 def test_what_something_holds_back_at_that_very_size_is_refused(machine: Machine, tmp_path, part: int, refused: bool) -> None:
-    (tmp_path / "limit").write_text("1100")  # of which a context takes 500
+    (tmp_path / "limit").write_text("1100")  # a context takes 500 of it
     env = {"CUDA_VISIBLE_DEVICES": "0", "CUDA_MPS_PIPE_DIRECTORY": str(tmp_path)}
     assert refused_beyond(part, env) is refused

@@ -100,7 +100,7 @@ def test_a_group_is_frozen_thawed_and_killed_as_a_whole(tmp_path) -> None:
     group = LeaseGroup(str(lease), {}, modern=True)
     assert group.freeze()
     assert written(lease) == {"cgroup.freeze": "1"}
-    assert group.is_still  # nobody can say otherwise
+    assert group.is_still  # it is not known otherwise
     (lease / "cgroup.events").write_text("populated 1\nfrozen 0\n")
     assert not group.is_still
     (lease / "cgroup.events").write_text("populated 1\nfrozen 1\n")

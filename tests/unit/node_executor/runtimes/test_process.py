@@ -130,7 +130,7 @@ async def appears(path: Path) -> None:
 
 
 def gone(pid: int) -> bool:
-    """Whether the process has ended, be it that nobody has collected it yet."""
+    """Whether the process has ended, even if it was not collected yet."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except (FileNotFoundError, ProcessLookupError):  # it may go between opening the file and reading it

@@ -236,7 +236,7 @@ async def test_nothing_outlives_a_supervisor_that_is_killed(supervisor):
 
 
 def _is_zombie(pid):
-    """Dead already, and not buried yet by whoever inherits orphans here."""
+    """Dead already, and not buried yet by the process that inherits orphans here."""
     try:
         with open(f"/proc/{pid}/stat") as file:
             return file.read().rpartition(")")[2].split()[0] == "Z"

@@ -83,7 +83,7 @@ while len(asked) < int(sys.argv[2]):
 
 @pytest.fixture
 def hold(installation):
-    """Another process that holds the lock until it has been asked to end so many times."""
+    """Another process that holds the lock until it has been asked to end a number of times."""
     started = []
 
     def hold(times):

@@ -21,7 +21,7 @@ GOES_ON = "its disk was full: it is emptied, and copies anew, as soon as the oth
 
 
 class Server:
-    """A child that is ended and started as somebody says."""
+    """A child that is ended and started as the test says."""
 
     def __init__(self, folder, number):
         self.program = SimpleNamespace(name=f"nats-server-{number}")
@@ -48,7 +48,7 @@ class Cluster:
         self.begin()
 
     def begin(self):
-        """As it is when somebody starts to look after them."""
+        """As it is when the supervision of them starts."""
         self.servers = {number: Server(self.folder, number) for number in self.free}
         replicas = Replicas(self._have_all, self._changed)
         self.replicas = {number: replicas.watch_over(server, self.place(number)) for number, server in self.servers.items()}
@@ -209,7 +209,7 @@ async def test_of_three_none_is_distrusted_because_one_has_to_lead(cluster):
 async def test_a_doubt_outlives_who_had_it_and_is_over_when_it_has_been_settled(cluster):
     cluster.servers[3].log.write(b"-- 120 bytes are missing here: No space left on device\n")  # that was the log's disk
     cluster.says(2)
-    (cluster.place(1) / "jetstream-let-go").mkdir()  # the end of whoever looked after them came in the middle of it
+    (cluster.place(1) / "jetstream-let-go").mkdir()  # the end of their supervisor came in the middle of it
     cluster.begin()
     assert cluster.doubted() == [2]
     await began(cluster, 1)
