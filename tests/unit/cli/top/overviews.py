@@ -1,4 +1,4 @@
-"""An answer of `/v1/overview` with a pool, a queue, and two nodes of which one is lost."""
+"""An answer of `/v1/overview` with a pool, a queue, and two nodes, one of them lost."""
 
 from __future__ import annotations
 
