@@ -18,7 +18,7 @@ FLOOR ?= 90
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up down demo docs page check-page test test-page test-api test-chart test-compiled test-compose test-deploy test-systemd test-pythons check check-quick coverage hooks release properties sim scenarios schemas format lock
+.PHONY: help setup up down demo docs page check-page test test-page test-api test-chart test-compiled test-compose test-containers test-deploy test-systemd test-pythons check check-quick coverage hooks release properties sim scenarios schemas format lock
 .PHONY: chaos durability load rolling
 .PHONY: bench bench-api bench-calibrate bench-failover bench-kai bench-kueue bench-kueue-large bench-layouts bench-packing bench-peers bench-slices bench-storm bench-trace bench-whatif
 
@@ -60,6 +60,9 @@ test-systemd: $(INSTALLED) ## what deploy/README.md says, typed under a systemd 
 
 test-compose: $(INSTALLED) ## deploy/Dockerfile and compose.yaml on a real Podman: one command, a first job, an executor that joins; root, ten minutes
 	@$(BIN)/pytest tests/deploy/test_compose.py
+
+test-containers: $(INSTALLED) ## jobs in containers of a real Podman, which root installs with apt if it is missing
+	@.ci/podman && $(BIN)/pytest tests/containers
 
 test-pythons: ## unit tests and scenarios under each Python from 3.11 to 3.14 that is found; PYTHONS="3.12 3.13", TESTING="tests/unit/domain"
 	@.ci/pythons $(or $(TESTING),tests/unit tests/scenarios)

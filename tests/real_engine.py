@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 
-from headrace.node_executor.runtimes.container_run import Engine, EngineError
+from headrace.node_executor.runtimes.container_engine import Engine, EngineError
 from tests.patience import PATIENCE
 
 IMAGE = "localhost/headrace-test:1"

@@ -59,11 +59,18 @@ class Feed:
                 await asyncio.sleep(0.05)
 
     async def start(
-        self, number: int, *command: str, devices: tuple[str, ...] = (), amounts: dict[str, int] | None = None, **fields: Any
+        self,
+        number: int,
+        *command: str,
+        devices: tuple[str | DeviceShare, ...] = (),
+        amounts: dict[str, int] | None = None,
+        **fields: Any,
     ) -> str:
-        """Order a job; its key."""
+        """Order a job with these devices, whole ones where only their names are given; its key."""
         job = f"acme.alice.01j9z3k4m5n6p7q8r9s0{number:06d}"
-        shares = tuple(DeviceShare(device=device, units=126_000) for device in devices)
+        shares = tuple(
+            device if isinstance(device, DeviceShare) else DeviceShare(device=device, units=126_000) for device in devices
+        )
         granted = next(self._sequences)
         order = StartOrder(
             lease=f"{job}/1/0",
@@ -83,6 +90,12 @@ class Feed:
         lease = f"{job}/1/0"
         self.stops[lease] = StopOrder(lease=lease, ordered=next(self._sequences), ladder=ladder)
         await self._push(stops=(self.stops[lease],))
+
+    async def go_on(self, job: str) -> None:
+        """Take the stop of a suspended job back."""
+        lease = f"{job}/1/0"
+        del self.stops[lease]
+        await self._push(starts=(self.starts[lease],))
 
     async def read_log(self, job: str) -> LogsAnswer:
         message = await self._connection.ask("hr.logs.gpu01", encode(LogsRequest(job=job, attempt=1)))

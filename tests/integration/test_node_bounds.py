@@ -62,7 +62,7 @@ async def test_who_takes_more_memory_than_given_dies_alone_and_is_told_why(feed:
     hog = await feed.start(1, "tail", "/dev/zero", amounts={MEMORY: 48})
     ended = await feed.ended(hog)
     assert (ended.outcome, ended.exit_code) == ("exited", 137)
-    assert ended.message == "it used all of its 48 MiB of memory, and the kernel killed 1 of its processes"
+    assert ended.message == "out of memory: it used all of its 48 MiB of memory, and the kernel killed 1 of its processes"
     assert feed.of(neighbour, LeaseEndedV1) == []
     (bounded.data / "leases" / f"{neighbour}.1.0" / "work" / "release").touch()
     assert (await feed.ended(neighbour)).exit_code == 3

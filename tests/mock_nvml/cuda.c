@@ -75,7 +75,7 @@ static u64 cgroup_limit(int device, u64 *mine) {
       struct limit *one = &shared->limits[i];
       size_t whole = strlen(one->space), tail = strlen(path);
       if (!one->used || one->gpu != seen[device].gpu || whole < tail || strcmp(one->space + whole - tail, path)) continue;
-      struct process *self = process_of(&shared->gpus[seen[device].gpu], (uint32_t)getpid(), 0);
+      struct process *self = process_of(&shared->gpus[seen[device].gpu], own_pid(), 0);
       *mine = self ? self->mib : 0;
       return one->hard / MIB;
     }
@@ -102,7 +102,7 @@ static u64 mps_limit(void) {
   return mib;
 }
 static u64 own_mib(int device) {
-  struct process *self = process_of(&shared->gpus[seen[device].gpu], (uint32_t)getpid(), 0);
+  struct process *self = process_of(&shared->gpus[seen[device].gpu], own_pid(), 0);
   return self ? self->mib : 0;
 }
 static u64 room_mib(int device, u64 *limit) {
@@ -119,7 +119,7 @@ static int charge(int device, int64_t mib) {
   state_lock();
   int code = OK;
   if (mib > 0 && (u64)mib > room_mib(device, &limit)) code = OUT_OF_MEMORY;
-  struct process *self = code ? NULL : process_of(&shared->gpus[seen[device].gpu], (uint32_t)getpid(), 1);
+  struct process *self = code ? NULL : process_of(&shared->gpus[seen[device].gpu], own_pid(), 1);
   if (self) { self->mib += mib; self->gi = seen[device].gi; self->sm = 50; }
   state_unlock();
   return code;

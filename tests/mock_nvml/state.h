@@ -62,10 +62,19 @@ static inline struct state *state_map(void) {
 static inline void state_lock(void) { flock(state_fd, LOCK_EX); }
 static inline void state_unlock(void) { flock(state_fd, LOCK_UN); }
 
+/* The machine's list of processes; in a container MOCK_NVML_PROC says where it is mounted, because a driver knows their outer numbers. */
+static inline const char *machine_proc(void) { return getenv("MOCK_NVML_PROC") ? getenv("MOCK_NVML_PROC") : "/proc"; }
+
+static inline uint32_t own_pid(void) {
+  char path[256], number[32] = "";
+  snprintf(path, sizeof path, "%s/self", machine_proc());
+  return readlink(path, number, sizeof number - 1) > 0 ? (uint32_t)strtoul(number, NULL, 10) : (uint32_t)getpid();
+}
+
 /* Whether the process is there and no zombie: a driver forgets both. */
 static inline int alive(uint32_t pid) {
-  char path[64], line[512];
-  snprintf(path, sizeof path, "/proc/%u/stat", pid);
+  char path[256], line[512];
+  snprintf(path, sizeof path, "%s/%u/stat", machine_proc(), pid);
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return 0;
   ssize_t got = read(fd, line, sizeof line - 1);

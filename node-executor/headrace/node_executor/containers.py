@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import stat
 
 import structlog
 
@@ -12,14 +14,41 @@ from headrace.node_executor.arguments import Settings
 from headrace.node_executor.c_programs import CONTAINER_INIT, STATIC
 from headrace.node_executor.dependencies import ExecutorDependencies
 from headrace.node_executor.enforcement.discovery import native_place
-from headrace.node_executor.runtimes.container import ContainerRuntime, remembered
-from headrace.node_executor.runtimes.container_run import EngineError
+from headrace.node_executor.runtimes.container import ContainerRuntime
+from headrace.node_executor.runtimes.container_engine import EngineError
 from headrace.node_executor.runtimes.process import ProcessRuntime
+
+SOCKETS = ("/var/run/docker.sock", "/run/podman/podman.sock")
 
 RECONCILE_EVERY = 30.0
 """Seconds between two reconciliations."""
 
 _log = structlog.get_logger("headrace.node_executor")
+
+
+def find_engine(choice: str, runtime_directory: str = "") -> str:
+    """Return the socket for `auto`, `off` or a path; "" without an engine."""
+    if choice == "off":
+        return ""
+    places = (*SOCKETS, f"{runtime_directory}/podman/podman.sock") if choice == "auto" else (choice,)
+    for path in places:
+        with contextlib.suppress(OSError):
+            if stat.S_ISSOCK(os.stat(path).st_mode) and os.access(path, os.W_OK):
+                return path
+    return ""
+
+
+def remembered(directory: str, engine: str) -> str:
+    """Return the engine's socket, or without one that of a former executor: its containers may run on until it is there again."""
+    path = f"{directory}/engine"
+    with contextlib.suppress(OSError):
+        if not engine:
+            with open(path, encoding="utf-8") as file:
+                return file.read()
+        os.makedirs(directory, 0o700, exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(engine)
+    return engine
 
 
 def containers_of(settings: Settings, engine: str, processes: ProcessRuntime) -> ContainerRuntime | None:

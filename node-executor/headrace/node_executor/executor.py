@@ -256,8 +256,10 @@ class Executor:
 
     def _suspend(self, action: v.Suspend) -> None:
         held = self._held[action.lease]
-        if held.running is None or held.order.image:
-            reason = "it has ended" if held.running is None else "a container cannot be suspended"
+        if held.running is None or (held.order.image and held.running.group is None):
+            reason = (
+                "it has ended" if held.running is None else "the control group of its container is not visible to this node"
+            )
             self.handle(v.CannotSuspend(self._now(), action.lease, reason))
             return
         held.moving = self._loop.create_task(self._off(held, held.running))
@@ -351,7 +353,9 @@ class Executor:
 
         def tell() -> None:
             finished = os.path.lexists(held.prepared.paths.finished)
-            message = held.lost or (killed_for_memory(held.prepared.group, held.order.amounts) if end.code else "")
+            message = (
+                held.lost or end.message or (killed_for_memory(held.prepared.group, held.order.amounts) if end.code else "")
+            )
             code = None if held.lost else end.code
             self.handle(v.Exited(end.at, held.order.lease, code, finished, seen=self._now(), message=message))
 

@@ -25,13 +25,14 @@ from headrace.health.health import Health
 from headrace.node_executor import c_programs, native
 from headrace.node_executor.arguments import END, Settings, parse
 from headrace.node_executor.clock import clock
-from headrace.node_executor.containers import containers_of, keep_reconciling
+from headrace.node_executor.containers import containers_of, find_engine, keep_reconciling
 from headrace.node_executor.core import vocabulary as v
 from headrace.node_executor.core.node import Node
 from headrace.node_executor.dependencies import ExecutorDependencies
 from headrace.node_executor.enforcement.discovery import kit_for
 from headrace.node_executor.enforcement.enforcement_worker import EnforcementWorker
 from headrace.node_executor.enforcement.fences import Fences
+from headrace.node_executor.enforcement.in_containers import levels_inside
 from headrace.node_executor.enforcement.owners import Owners
 from headrace.node_executor.executor import Executor
 from headrace.node_executor.files.disk_usage import Measuring, Size
@@ -52,11 +53,7 @@ from headrace.node_executor.reporting.ledger import FactWriter
 from headrace.node_executor.reporting.link import BusListener, Link, LinkTimings
 from headrace.node_executor.reporting.tracing import tracing
 from headrace.node_executor.runtimes import CALLBACK
-from headrace.node_executor.runtimes.container import (
-    Either,
-    find_engine,
-    levels_inside,
-)
+from headrace.node_executor.runtimes.either import Either
 from headrace.node_executor.runtimes.keeper_client import Spawner
 from headrace.node_executor.runtimes.process import ProcessRuntime
 from headrace.node_executor.self_check import SelfCheck
@@ -159,7 +156,7 @@ async def _serve(
     journal = dependencies.journal
     ledger = FactWriter(link, node_writer(settings.name), _engine(), clock, journal)
     fences = worker.fences
-    inside = levels_inside(fences.levels, engine=dependencies.contains, parts=fences.quick)
+    inside = levels_inside(fences.levels, engine=dependencies.contains, shared=fences.shared)
     node = Node(registration(settings, fences.overall, fences.levels, inside), closed(journal), journal.last)
     checks = SelfCheck(dependencies, lambda complaint: executor.handle(v.Checked(clock(), complaint)))
     dependencies = dependencies._replace(others={v.Ask: link.ask_now, v.Check: checks.begin})

@@ -18,7 +18,7 @@ from headrace.node_executor import usage
 from headrace.node_executor.core import vocabulary as v
 from headrace.node_executor.devices import Devices, Sample
 from headrace.node_executor.devices.health import Trouble
-from headrace.node_executor.enforcement.watchdog import Overrun
+from headrace.node_executor.enforcement.watchdog import STRAY, Overrun
 from headrace.node_executor.idleness import WINDOW, Idleness
 from headrace.node_executor.running_lease import RunningLease
 from headrace.node_executor.usage import MIB, LeaseUsage
@@ -61,6 +61,10 @@ class DeviceMonitors:
         self._memory = {device.device: device.memory for device in devices.inventory()}
         self._troubles: dict[tuple[str, str], Trouble] = {}
         self._before: tuple[int, dict[str, LeaseUsage]] = (0, {})
+        self._strangers: set[str] = set()
+        """Free devices with processes of no lease at the last look."""
+        self._foreign: set[str] = set()
+        """Devices reported because of such processes."""
 
     def set_listeners(self, to: MonitorListeners) -> None:
         """Set the recipients of events and samples."""
@@ -121,6 +125,7 @@ class DeviceMonitors:
         seen = await asyncio.to_thread(self._see, at, since, leaders)
         for device, trouble in seen.changes.items():
             self._changed(device, trouble)
+        self._look_for_strangers(to)
         samples = Samples(
             node=self._node,
             at=at,
@@ -130,6 +135,19 @@ class DeviceMonitors:
         )
         self._before = at, seen.uses
         await to.publish("samples", encode(samples))
+
+    def _look_for_strangers(self, to: MonitorListeners) -> None:
+        """Report free devices on which processes of no lease hold memory in two successive looks, and those that they have left."""
+        taken = {share.device for one in to.held() for share in one.order.devices}
+        used = to.used()
+        there = {device: mib for device in self._idleness if device not in taken and (mib := used.get(("", device), 0)) > STRAY}
+        for device in there.keys() & self._strangers - self._foreign:
+            message = f"processes that are not of Headrace's jobs hold {there[device]} MiB of it"
+            self._changed(device, Trouble("foreign_process", there[device], message), "processes")
+        for device in self._foreign - there.keys():
+            self._changed(device, None, "processes")
+        self._foreign = {device for device, of in self._troubles if of == "processes"}
+        self._strangers = set(there)
 
     def _see(self, at: int, since: int, leaders: dict[int, str]) -> MonitorSample:
         found = usage.uses(usage.processes(), leaders) if leaders else {}

@@ -9,10 +9,10 @@ from headrace.contracts.messages.orders import StartOrder
 from headrace.contracts.values.amounts import MEMORY
 from headrace.contracts.values.ids import split_job_key
 from headrace.node_executor.enforcement import EnforcementRequest, Entered
+from headrace.node_executor.enforcement.in_containers import level_inside
 from headrace.node_executor.files.checkpoints import CheckpointWatch
 from headrace.node_executor.launch.preparation import Prepared
 from headrace.node_executor.runtimes import JOB, Launch, Running
-from headrace.node_executor.runtimes.container import level_inside
 from headrace.node_executor.runtimes.job_log import Output
 from headrace.node_executor.suspension import SuspensionTarget
 
@@ -57,7 +57,8 @@ class RunningLease:
     def case(self) -> EnforcementRequest:
         """Its request for enforcement."""
         group = self.prepared.group.directory if self.prepared.group is not None else ""
-        return EnforcementRequest(self.order.lease, self.order.devices, self.prepared.paths.control, group)
+        contained = bool(self.order.image)
+        return EnforcementRequest(self.order.lease, self.order.devices, self.prepared.paths.control, group, contained)
 
     @property
     def isolation(self) -> str:
@@ -77,13 +78,16 @@ class RunningLease:
     def launch(self, command: tuple[str, ...], env: dict[str, str], part: str = JOB) -> Launch:
         """Return how to start the job, or its callback, which has a name of its own; both in the enclosure."""
         prepared, entered, name = self.prepared, self.entered, self.name if part == JOB else f"{self.name}.{part}"
-        bounds = (prepared.account, prepared.group, part, entered.group, entered.prefix, prepared.container)
+        container = prepared.container
+        if container is not None:
+            container = container._replace(nodes=(*container.nodes, *entered.nodes))
+        bounds = (prepared.account, prepared.group, part, entered.group, entered.prefix, container)
         return Launch(name, command, env | entered.env, prepared.directory, prepared.paths.control, self.output, *bounds)
 
     def standing(self, running: Running) -> SuspensionTarget:
         """Return its target for suspension and resumption."""
         order, prepared = self.order, self.prepared
-        return SuspensionTarget(running, order.devices, prepared.paths.control, prepared.group, order.amounts.get(MEMORY, 0))
+        return SuspensionTarget(running, order.devices, prepared.paths.control, running.group, order.amounts.get(MEMORY, 0))
 
 
 def _named(order: StartOrder) -> tuple[str, ...]:

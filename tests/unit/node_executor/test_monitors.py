@@ -186,3 +186,26 @@ async def test_a_device_is_in_order_again_when_neither_it_nor_its_slices_are_in_
         while len(stage.events) < 4:
             await asyncio.sleep(0)
     assert [event.message for event in stage.events] == ["stuck", "lost", "stuck", "in order again"]
+
+
+async def test_processes_of_others_on_a_free_gpu_keep_jobs_from_it_until_they_are_gone(stage: Stage) -> None:
+    stage.used = {("", FIRST): 500, ("", SECOND): 10}  # a program that only looks holds a little
+    await stage.look(1)
+    assert stage.events == []
+    await stage.look(2)
+    await stage.look(3)
+    stage.used = {}
+    await stage.look(4)
+    message = "processes that are not of Headrace's jobs hold 500 MiB of it"
+    assert stage.events == [
+        v.DeviceChanged(2, FIRST, "foreign_process", 500, message),
+        v.DeviceChanged(4, FIRST, "", 0, "in order again"),
+    ]
+
+
+async def test_processes_of_others_beside_a_lease_do_not_end_it(stage: Stage) -> None:
+    stage.hold(FIRST)
+    stage.used = {("", FIRST): 500}
+    for at in (1, 2, 3):
+        await stage.look(at)
+    assert stage.events == []

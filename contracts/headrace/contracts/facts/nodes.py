@@ -44,9 +44,9 @@ class NodeRegisteredV1(Fact, frozen=True, kw_only=True, tag="node.registered.v1"
 class DeviceDrainedV1(Fact, frozen=True, kw_only=True, tag="device.drained.v1"):
     """A device is unfit: nothing more is granted on it. Jobs on it continue as long as they can.
 
-    `cause`: `lost`, `xid`, `ecc`, `row_remap`, `recovery_action`, `stuck_slice`, `foreign_slice`, `disputed` (it is held for a lease that
-    the ledger does not have there; until the node registers again, R36); `code` is the number that came with it
-    (the XID, the recovery action, the count of errors), `message` the same for people.
+    `cause`: `lost`, `xid`, `ecc`, `row_remap`, `recovery_action`, `stuck_slice`, `foreign_slice`, `foreign_process`,
+    `disputed` (it is held for a lease that the ledger does not have there; until the node registers again, R36); `code` is the number
+    that came with it (the XID, the recovery action, the count of errors, MiB), `message` the same for people.
     """
 
     node: str

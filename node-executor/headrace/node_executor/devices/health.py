@@ -2,7 +2,8 @@
 
 Strategy: what a program did wrong (an illegal address, a kernel that ran too long) is the program's fault, not the GPU's. A report that
 the GPU is broken drains it at once. Everything else is decided by the driver's own advice, the recovery action that it names (driver 570
-and later). An event that leaves no state to look at counts until nothing has been wrong for `QUIET`.
+and later). An event that leaves no state to look at counts until nothing has been wrong for `QUIET`; if only a reset mends it, until a
+reset was seen: the GPU was lost or its driver wanted it recovered, and is so no longer, or its count of errors began again.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ OF_THE_GPU = {
     120: "its system processor has failed",
 }
 """XIDs after which nothing more is to be started on the GPU, and what they mean."""
+
+BY_RESET = frozenset({62, 64, 79, 95, 119, 120})
+"""XIDs after which a GPU is in order again only when it has been reset, whatever it says of itself until then."""
 
 RECOVERY = {
     1: "the driver wants it reset",
@@ -69,18 +73,27 @@ def trouble_of_xid(number: int) -> Trouble | None:
 class Condition:
     """One GPU's health over time. `trouble`: why it is drained; None while it is in order. Moments in microseconds.
 
-    `memory`: trouble of an event, which leaves no state; `quiet_since`: since when nothing else is wrong.
+    `memory`: trouble of an event, which leaves no state; `quiet_since`: since when nothing else is wrong. `away`: since that event the GPU
+    was lost, or to be recovered; `again`: it has been reset since.
     """
 
     trouble: Trouble | None = None
     memory: Trouble | None = None
     quiet_since: int = 0
     errors: int | None = None
+    away: bool = False
+    again: bool = False
 
     def happened(self, trouble: Trouble, at: int) -> bool:
         """Note an event; returns whether it drains the GPU now."""
-        self.memory, self.quiet_since = trouble, at
+        if self.memory is None or not self._waits_for_reset:
+            self.memory = trouble
+        self.quiet_since, self.away, self.again = at, False, False
         return self._be(self.trouble or trouble)
+
+    @property
+    def _waits_for_reset(self) -> bool:
+        return self.memory is not None and self.memory.cause == "xid" and self.memory.code in BY_RESET and not self.again
 
     def seen(self, look: Look, at: int) -> bool:
         """Note a look; returns whether it drained the GPU, or brought it back."""
@@ -89,6 +102,10 @@ class Condition:
             count = look.uncorrected - self.errors
             self.memory = Trouble("ecc", count, f"{count} uncorrectable errors in its memory")
             self.quiet_since = at
+        if look.lost or look.recovery:
+            self.away = True
+        elif self.away or look.uncorrected < (self.errors or 0):
+            self.again = True
         if not look.lost:
             self.errors = look.uncorrected
         if wrong is not None:
@@ -96,7 +113,7 @@ class Condition:
             return self._be(wrong)
         if self.trouble is None and self.memory is None:
             return False
-        if self.memory is not None and (look.recovery is None or at - self.quiet_since < QUIET):
+        if self.memory is not None and (look.recovery is None or self._waits_for_reset or at - self.quiet_since < QUIET):
             return self._be(self.trouble or self.memory)
         if at - self.quiet_since < QUIET:
             return False

@@ -7,7 +7,8 @@ It answers the question: *what keeps this job from devices and memory that are n
   `discovery` lists the mechanisms that the node may have; `enforcement_worker` calls them in a thread of their own.
 - `device_isolation` keeps jobs from opening other devices (`bpf`: a list that the kernel enforces; `private_dev.c`: a /dev of its own).
 - `mig` makes slices and destroys them; `group_limits` are the driver's limits by cgroup; `mps` runs a daemon per device; `preload` is a
-  limit inside the job's processes (`memory_cap.c`). `watchdog` detects overruns beneath all of them; `owners` maps processes to leases.
+  limit inside the job's processes (`memory_cap.c`); `in_containers` says which levels hold in containers. `watchdog` detects overruns
+  beneath all of them; `owners` maps processes to leases.
 
 It never decides which job gets what, and never states a level that was not obtained.
 """
@@ -27,13 +28,15 @@ class CannotEnclose(Exception):
 class EnforcementRequest(NamedTuple):
     """A lease that needs enforcement. `control` is its control directory.
 
-    `group`: the cgroup (version 2, its whole path) in which its processes will be; empty if it has no group.
+    `group`: the cgroup (version 2, its whole path) in which its processes will be; empty if it has no group. `contained`: it runs in a
+    container, whose engine makes its cgroup and its /dev.
     """
 
     lease: str
     shares: tuple[DeviceShare, ...]
     control: str
     group: str = ""
+    contained: bool = False
 
 
 class Enclosure(NamedTuple):
@@ -45,12 +48,16 @@ class Enclosure(NamedTuple):
 
 
 class Entered(NamedTuple):
-    """What a lease gets: its level, variables, the cgroup to be in before its first instruction, and the command prefix."""
+    """What a lease gets: its level, variables, the cgroup to be in before its first instruction, and the command prefix.
+
+    `nodes`: device nodes beside those of its GPUs, for its container.
+    """
 
     level: str
     env: dict[str, str]
     group: str = ""
     prefix: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()
 
 
 class Fence(Protocol):

@@ -17,7 +17,12 @@ from headrace.contracts.values.amounts import GPU_UNITS
 from headrace.contracts.values.isolation import FRACTION, KINDS, SLICE, WHOLE, rank, weakest
 from headrace.node_executor.devices import Devices, OnDevice, held_by
 from headrace.node_executor.enforcement import CannotEnclose, Enclosure, EnforcementRequest, Entered, Fence, SliceFence
-from headrace.node_executor.enforcement.device_isolation import DeviceNodeIsolation, NoDeviceNodeIsolation, strongest
+from headrace.node_executor.enforcement.device_isolation import (
+    DeviceNodeIsolation,
+    IsolatedLaunch,
+    NoDeviceNodeIsolation,
+    strongest,
+)
 from headrace.node_executor.enforcement.owners import Owners
 from headrace.node_executor.enforcement.parts import overrun_at, part_of
 from headrace.node_executor.enforcement.watchdog import Limit, Overrun, Watchdog
@@ -25,6 +30,8 @@ from headrace.node_executor.enforcement.watchdog import Limit, Overrun, Watchdog
 WITHOUT_WALL = "cooperative"
 WATCHED = "watchdog"
 HARDWARE = "hardware"
+MPS, EXCLUSIVE = "MPS", "driver"
+"""Where MPS reaches this level, its GPUs are in exclusive mode: only its clients can use them."""
 
 _log = structlog.get_logger("headrace.node_executor")
 
@@ -61,6 +68,11 @@ class Fences:
         """The level that it reaches for every kind of part."""
         return weakest(*self.levels.values())
 
+    @property
+    def shared(self) -> bool:
+        """True if programs can share a GPU without being clients of MPS, which containers are not."""
+        return not (self._parts and self._parts[0].name == MPS and self.levels[FRACTION] == EXCLUSIVE)
+
     def prove(self) -> None:
         """Test every mechanism, once, before any level is offered."""
         if self._devices.quick:
@@ -82,8 +94,8 @@ class Fences:
 
     def _of_one_level(self, proved: Sequence[Fence]) -> tuple[Fence, ...]:
         """Return the best, and with MPS also a limit inside the processes: MPS alone shows programs the whole GPU as if it were theirs."""
-        if proved and proved[0].name == "MPS":
-            return tuple(fence for fence in proved if fence.name in {"MPS", "preloaded cap"})
+        if proved and proved[0].name == MPS:
+            return tuple(fence for fence in proved if fence.name in {MPS, "preloaded cap"})
         return tuple(proved[:1])
 
     def _behind(self, level: str) -> str:
@@ -98,17 +110,17 @@ class Fences:
             return Entered(self._devices.isolation if case.shares else "none", self._devices.environment(case.shares))
         self._entered[case.lease] = case
         try:
-            group = self._device_isolation.group_of(name, case.group)
+            group = "" if case.contained else self._device_isolation.group_of(name, case.group)
             enclosure = self._enclose(case._replace(group=group))
             nodes = (*self._devices.nodes(case.shares), *enclosure.nodes)
-            walled = self._device_isolation.build(name, nodes, group)
+            walled = IsolatedLaunch() if case.contained else self._device_isolation.build(name, nodes, group)
         except CannotEnclose:
             self.leave(case.lease)
             raise
         self._watch(case)
         level = self._behind(enclosure.level) if case.shares else "none"
         env = self._devices.environment(case.shares) | enclosure.env
-        return Entered(level, env, walled.group or ("" if case.group else group), walled.prefix)
+        return Entered(level, env, walled.group or ("" if case.group else group), walled.prefix, enclosure.nodes)
 
     def _enclose(self, case: EnforcementRequest) -> Enclosure:
         kind = kind_of(case.shares)
@@ -118,6 +130,10 @@ class Fences:
             return self._kit.slices.enclose(case)
         if kind != FRACTION:
             return Enclosure(HARDWARE)
+        if case.contained:
+            if not self.shared:
+                raise CannotEnclose("its GPU is in exclusive mode and shared by MPS, and containers are not clients of MPS")
+            return Enclosure(WATCHED)
         found = [fence.enclose(case) for fence in self._parts]
         env = {name: value for one in found for name, value in one.env.items()}
         return Enclosure(found[0].level if found else WATCHED, env)
@@ -141,11 +157,13 @@ class Fences:
         self._entered[case.lease] = case
         kind = kind_of(case.shares)
         here = case._replace(shares=tuple(share for share in case.shares if share.device in self._memory))
-        fences = (self._kit.slices,) if kind == SLICE else self._parts if kind == FRACTION else ()
+        fences = (self._kit.slices,) if kind == SLICE else self._parts if kind == FRACTION and not case.contained else ()
         for fence in fences:
             if fence is not None:
                 env |= fence.adopt(here).env
         self._watch(case)
+        if case.contained:
+            return Entered(self.levels.get(kind, "none"), env)
         name = os.path.basename(case.control)
         return Entered(
             self.levels.get(kind, "none"),

@@ -239,13 +239,36 @@ class Groups:
         return path
 
 
+def group_of_process(pid: int, name: str) -> LeaseGroup | None:
+    """Return the group in which a process runs; None if `name` is not part of its path, or version 2 is not mounted here."""
+    try:
+        unified, old = _mounted(_text("/proc/self/mountinfo"))
+        found = _own(_text(f"/proc/{pid}/cgroup"))
+    except (OSError, ValueError, IndexError):
+        return None
+    directory = f"{unified}{found.get('', '')}"
+    if not unified or not name or name not in directory or not os.path.isdir(directory):
+        return None
+    modern = not any(controller in old for controller in CONTROLLERS)
+    places = {
+        controller: directory if modern else f"{old.get(controller, '')}{found.get(controller, '')}"
+        for controller in CONTROLLERS
+    }
+    return LeaseGroup(
+        directory, {controller: path for controller, path in places.items() if os.path.isdir(path)}, modern=modern
+    )
+
+
 def killed_for_memory(group: LeaseGroup | None, amounts: Mapping[str, int]) -> str:
     """Message for a job that failed while the kernel killed some of its processes for want of memory; otherwise empty."""
     count = 0 if group is None else group.killed_for_memory()
-    if not count:
-        return ""
-    given = f"all of its {amounts[MEMORY]} MiB of memory" if amounts.get(MEMORY) else "more memory than there was"
-    return f"it used {given}, and the kernel killed {count} of its processes"
+    return out_of_memory(amounts.get(MEMORY, 0), str(count)) if count else ""
+
+
+def out_of_memory(given: int, count: str = "some") -> str:
+    """Return the message for a job that had `given` MiB of memory (0: no limit) and of which the kernel killed `count` processes."""
+    used = f"all of its {given} MiB of memory" if given else "more memory than there was"
+    return f"out of memory: it used {used}, and the kernel killed {count} of its processes"
 
 
 def _enable(path: str, controller: str) -> bool:

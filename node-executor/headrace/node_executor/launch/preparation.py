@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from headrace.contracts.documents.model import Mount
 from headrace.contracts.messages.orders import StartOrder
-from headrace.contracts.values.amounts import CPU, GPU_UNITS, MEMORY
+from headrace.contracts.values.amounts import CPU, MEMORY
 from headrace.contracts.values.ids import split_job_key
 from headrace.node_executor.devices import Devices
 from headrace.node_executor.files.workspace import Paths, Workspace
@@ -114,11 +114,7 @@ class Preparation:
         return Prepared(paths, env, directory, account, groups.group(name) if groups is not None else None)
 
     def _container(self, order: StartOrder, paths: Paths, name: str) -> Container:
-        """The container of a lease: its directories and what it was granted. Raises `CannotStart` for limits that cannot be enforced."""
-        if any(share.units < GPU_UNITS and not share.mig for share in order.devices) and not self._devices.quick:
-            raise CannotStart(
-                "a container is given whole GPUs and MIG slices only; run it as a process, or ask for one of them", 126
-            )
+        """The container of a lease: its directories and what it was granted."""
         return Container(
             image=order.image,
             binds=tuple(path for path in (paths.control, paths.checkpoints) if path),

@@ -73,12 +73,21 @@ class Launch(NamedTuple):
     prefix: tuple[str, ...] = ()
     container: Container | None = None
 
+    @property
+    def name_of_container(self) -> str:
+        """The name of the job's container; its callback runs in the same one."""
+        return f"headrace-{self.name.removesuffix(f'.{CALLBACK}')}"
+
 
 class End(NamedTuple):
-    """How it ended. `code` as a shell reports it; None if unknown. `at`: microseconds since 1970, by this machine."""
+    """How it ended. `code` as a shell reports it; None if unknown. `at`: microseconds since 1970, by this machine.
+
+    `message`: why, as far as the runtime knows.
+    """
 
     code: int | None
     at: int
+    message: str = ""
 
 
 class Running(Protocol):
@@ -87,6 +96,10 @@ class Running(Protocol):
     @property
     def pid(self) -> int:
         """The process from which all other processes of the job descend."""
+
+    @property
+    def group(self) -> LeaseGroup | None:
+        """The control group with all of its processes, by which it is suspended; None without one."""
 
     def terminate(self) -> None:
         """Send SIGTERM to every process of it; it has ended when all of them have. No effect once it has ended."""

@@ -13,23 +13,18 @@ import asyncio
 import contextlib
 import json
 import os
-import stat
 import sys
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable
 from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from headrace.contracts.values.isolation import CONTAINED, CONTAINER, FRACTION, UNABLE, weakest
+from headrace.node_executor.launch.cgroups import group_of_process, out_of_memory
 from headrace.node_executor.runtimes import CALLBACK, CannotStart, End, Launch, Running, RuntimeListener, container_run
+from headrace.node_executor.runtimes.container_engine import Engine, EngineError
 from headrace.node_executor.runtimes.container_request import CDI, LEASE, OWNER, creation, describe_devices, execution
-from headrace.node_executor.runtimes.container_run import Engine, EngineError
 from headrace.node_executor.runtimes.process import ProcessRuntime
 from headrace.node_executor.threads import Threads
-
-SOCKETS = ("/var/run/docker.sock", "/run/podman/podman.sock")
-PROVED = "watchdog"
-"""The level proved for containers: overruns are detected. Other limits of the engine have not been tested."""
 
 LOOK_EVERY = 0.02
 TRY_EVERY = 1.0
@@ -51,31 +46,6 @@ class Reconciled(NamedTuple):
 
     removed: list[str]
     left: dict[str, str]
-
-
-def find_engine(choice: str, runtime_directory: str = "") -> str:
-    """Return the socket for `auto`, `off` or a path; "" without an engine."""
-    if choice == "off":
-        return ""
-    places = (*SOCKETS, f"{runtime_directory}/podman/podman.sock") if choice == "auto" else (choice,)
-    for path in places:
-        with contextlib.suppress(OSError):
-            if stat.S_ISSOCK(os.stat(path).st_mode) and os.access(path, os.W_OK):
-                return path
-    return ""
-
-
-def level_inside(level: str) -> str:
-    """Return the level that a job has in a container if a process would have this one."""
-    return weakest(level, PROVED)
-
-
-def levels_inside(levels: Mapping[str, str], *, engine: bool, parts: bool) -> dict[str, str]:
-    """Return the node's levels of containers from those of processes. `parts`: they are given parts of a GPU as well."""
-    if not engine:
-        return dict.fromkeys(CONTAINED, UNABLE)
-    inside = {f"{CONTAINER}-{kind}": level_inside(level) for kind, level in levels.items()}
-    return inside if parts else inside | {f"{CONTAINER}-{FRACTION}": UNABLE}
 
 
 class ContainerRuntime:
@@ -161,8 +131,7 @@ class ContainerRuntime:
 
         def started(running: Running, at: int) -> None:
             nonlocal said
-            told = self._told(launch.name)
-            if told == "started":
+            if self._told(launch.name).startswith("started"):
                 said = True
                 listener.started(self._contained(launch, running), at)
             elif not ended:
@@ -172,7 +141,8 @@ class ContainerRuntime:
 
         def over(end: End) -> None:
             ended.append(end)
-            word, code, message = (*self._told(launch.name).split(" ", 2), "", "")[:3]
+            told = self._told(launch.name)
+            word, code, message = (*told.split(" ", 2), "", "")[:3]
             if word == "failed":
                 listener.failed(CannotStart(message, int(code) or None))
             elif not said and word not in {"started", "lost"}:
@@ -183,6 +153,8 @@ class ContainerRuntime:
                 if word == "lost":
                     launch.output.note(f"{code} {message}".strip())
                     end = End(None, end.at)
+                elif told.endswith(f" {container_run.OUT_OF_MEMORY}"):
+                    end = end._replace(message=out_of_memory(launch.container.memory if launch.container else 0))
                 self._finish(launch, end, listener)
 
         return RuntimeListener(started, listener.failed, over)
@@ -198,12 +170,13 @@ class ContainerRuntime:
         if launch.part == CALLBACK:
             then()
         else:
-            self._calls.insist(lambda: self._engine.remove(_name(launch), ANSWERS_WITHIN), then)
+            self._calls.insist(lambda: self._engine.remove(launch.name_of_container, ANSWERS_WITHIN), then)
 
     def _contained(self, launch: Launch, running: Running) -> Running:
         if launch.part == CALLBACK:
             return _Inside(self._loop, running)
-        return _Contained(self._calls, running, self._engine, _name(launch))
+        pid, number = (*self._told(launch.name).split(" "), "", "")[1:3]
+        return _Contained(self._calls, running, self._engine, launch.name_of_container, (int(pid or 0), number))
 
     @property
     def _engine(self) -> Engine:
@@ -227,13 +200,16 @@ class ContainerRuntime:
             describe_devices(launch)
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(f"{self._directory}/{launch.name}.printed")
-            self._write_spec(launch, {"create": creation(launch, podman=self._podman, init=self._init, owner=self._owner)})
+            where, body = creation(launch, podman=self._podman, init=self._init, owner=self._owner)
+            self._write_spec(
+                launch, {"image": launch.container.image if launch.container else "", "where": where, "create": body}
+            )
 
     def _write_spec(self, launch: Launch, what: dict[str, Any]) -> None:
         begin = f"{self._directory}/{launch.name}"
         spec = {
             "socket": self._socket,
-            "name": _name(launch),
+            "name": launch.name_of_container,
             "told": f"{begin}.told",
             "printed": f"{begin}.printed",
             "program": launch.command[0] if launch.command else "",
@@ -245,25 +221,28 @@ class ContainerRuntime:
 
 
 class _Contained:
-    """A container, controlled by the process that runs it."""
+    """A container, controlled by the process that runs it. `first`: its first process (0: not seen from here), and its id."""
 
-    def __init__(self, calls: _Calls, outside: Running, engine: Engine, name: str) -> None:
+    def __init__(self, calls: _Calls, outside: Running, engine: Engine, name: str, first: tuple[int, str]) -> None:
         self._calls = calls
         self._outside = outside
         self._engine = engine
         self._name = name
-        self.pid = outside.pid
+        self.pid = first[0] or outside.pid
+        self.group = group_of_process(*first) if first[0] else None
 
     def terminate(self) -> None:
         """Send SIGTERM to the container's first process, which passes it on to all."""
         self._outside.terminate()
 
     def suspend(self) -> None:
-        """Does nothing: a container is suspended by its group (`suspending`)."""
-        self._outside.suspend()
+        """Freeze its control group; the engine and what runs it go on, so it can be killed and its output read."""
+        if self.group is not None:
+            self.group.freeze()
 
     def resume(self) -> None:
-        self._outside.resume()
+        if self.group is not None:
+            self.group.thaw()
 
     def kill(self) -> None:
         """Send SIGKILL to every process in it, as soon as the engine accepts it."""
@@ -277,6 +256,7 @@ class _Inside:
         self._loop = loop
         self._outside = outside
         self.pid = outside.pid
+        self.group = None
 
     def terminate(self) -> None:
         """Kill it: the process that runs it has one signal only."""
@@ -297,6 +277,7 @@ class _Gone:
     """The process that ran a container that is over."""
 
     pid = 0
+    group = None
 
     def terminate(self) -> None: ...
 
@@ -305,11 +286,6 @@ class _Gone:
     def resume(self) -> None: ...
 
     def kill(self) -> None: ...
-
-
-def _name(launch: Launch) -> str:
-    """Return the container's name: a callback runs in the container of its job."""
-    return f"headrace-{launch.name.removesuffix(f'.{CALLBACK}')}"
 
 
 def _tried(call: Callable[[], None]) -> bool:
@@ -348,42 +324,3 @@ def _leases_of(found: Any) -> list[str]:
         with contextlib.suppress(KeyError, TypeError):
             leases.append(str(one["Labels"][LEASE]))
     return leases
-
-
-def remembered(directory: str, engine: str) -> str:
-    """Return the engine's socket, or without one that of a former executor: its containers may run on until it is there again."""
-    path = f"{directory}/engine"
-    with contextlib.suppress(OSError):
-        if not engine:
-            with open(path, encoding="utf-8") as file:
-                return file.read()
-        os.makedirs(directory, 0o700, exist_ok=True)
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(engine)
-    return engine
-
-
-class Either:
-    """Runs jobs with an image in containers, and all others as processes."""
-
-    def __init__(self, processes: ProcessRuntime, containers: ContainerRuntime | None) -> None:
-        self._processes = processes
-        self._containers = containers
-
-    def start(self, launch: Launch, listener: RuntimeListener) -> None:
-        """See `Runtime.start` for the contract."""
-        if launch.container is None:
-            self._processes.start(launch, listener)
-        elif self._containers is None:
-            listener.failed(CannotStart(f"this node has no container engine for the image {launch.container.image}"))
-        else:
-            self._containers.start(launch, listener)
-
-    def adopt(self, launch: Launch, listener: RuntimeListener) -> bool:
-        """See `Runtime.adopt` for the contract."""
-        runtime = self._processes if launch.container is None or self._containers is None else self._containers
-        return runtime.adopt(launch, listener)
-
-    def forget(self, name: str) -> None:
-        """See `Runtime.forget` for the contract."""
-        (self._processes if self._containers is None else self._containers).forget(name)

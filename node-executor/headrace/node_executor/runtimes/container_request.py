@@ -5,62 +5,113 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 from collections.abc import Sequence
 from typing import Any
 
 from headrace.contracts.facts.fact import DeviceShare
 from headrace.node_executor.devices import Devices
-from headrace.node_executor.runtimes import Launch
+from headrace.node_executor.runtimes import Container, Launch
 
 CDI = "/var/run/cdi"
+PLACES = (f"{CDI}/nvidia.json", "/etc/cdi/nvidia.json")
+"""Where NVIDIA's toolkit describes the GPUs for containers."""
+
 INIT = "/.headrace-init"
 """Path of the first process inside the container."""
 
 LEASE, OWNER = "headrace.lease", "headrace.executor"
 """Labels of a container: the name of its lease here, and the executor."""
 
+PODMAN = "/v4.0.0/libpod"
+"""Beginning of the paths of Podman's own API."""
+
 MIB = 1024 * 1024
+PERIOD, _LEAST_QUOTA = 100_000, 1_000
+"""Microseconds over which CPU time is shared out, and the least of them that a container can have."""
 
 
-def creation(launch: Launch, *, podman: bool, init: str = "", owner: str = "") -> dict[str, Any]:
-    """Return the body of a request for a container (Docker's API, 1.41 and newer). `init` and `owner`: see `ContainerRuntime`.
+def creation(launch: Launch, *, podman: bool, init: str = "", owner: str = "") -> tuple[str, dict[str, Any]]:
+    """Return where to ask for a container, and the body of the request. `init` and `owner`: see `ContainerRuntime`.
 
-    The engine's own log is read only after the engine was away, and has as much room as the job's log.
+    Docker's API, 1.41 and newer, or Podman's own, 4.0 and newer, because Podman takes no CDI names by Docker's. The engine's own log is
+    read only after the engine was away, and has as much room as the job's log.
     """
     asked = launch.container
     if asked is None:
         raise AssertionError("a container needs an image")
+    words = [*([INIT] if init else ()), *launch.command]
+    account = launch.account
+    user = f"{os.geteuid()}:{os.getegid()}" if account is None else f"{account.uid}:{account.gid}"
+    groups = [] if account is None else [str(number) for number in account.groups]
+    binds = [
+        *((path, path, False) for path in asked.binds),
+        *((mount.source, mount.target, mount.read_only) for mount in asked.mounts),
+        *([(init, INIT, True)] if init else ()),
+    ]
+    labels = {LEASE: launch.name, OWNER: owner}
+    if podman:
+        return f"{PODMAN}/containers/create", {
+            "name": launch.name_of_container,
+            "image": asked.image,
+            "entrypoint": words,
+            "command": [],
+            "env": launch.env,
+            "work_dir": launch.directory,
+            "user": user,
+            "groups": groups,
+            "labels": labels,
+            "stop_signal": signal.SIGTERM.value,
+            "init": not init,
+            "mounts": [
+                {"type": "bind", "source": source, "destination": target, "options": ["rbind", "ro" if fixed else "rw"]}
+                for source, target, fixed in binds
+            ],
+            "netns": {"nsmode": "host"},
+            "cap_drop": ["ALL"],
+            "no_new_privileges": True,
+            "log_configuration": {"driver": "k8s-file", "size": launch.output.limit},
+            "devices": [{"path": name} for name in asked.devices],
+            "resource_limits": _limits(asked),
+        }
     host: dict[str, Any] = {
-        "Binds": [f"{path}:{path}" for path in asked.binds]
-        + [f"{mount.source}:{mount.target}{':ro' if mount.read_only else ''}" for mount in asked.mounts]
-        + ([f"{init}:{INIT}:ro"] if init else []),
+        "Binds": [f"{source}:{target}{':ro' if fixed else ''}" for source, target, fixed in binds],
         "NetworkMode": "host",
         "Init": not init,
         "CapDrop": ["ALL"],
         "SecurityOpt": ["no-new-privileges"],
         "LogConfig": {"Type": "json-file", "Config": {"max-size": str(launch.output.limit), "max-file": "2"}},
-        "GroupAdd": [] if launch.account is None else [str(number) for number in launch.account.groups],
+        "GroupAdd": groups,
         "PidsLimit": asked.pids or None,
         "NanoCpus": asked.cpu * 1_000_000,
         "Memory": asked.memory * MIB,
         "MemorySwap": asked.memory * MIB,
     }
-    if podman:
-        host["LogConfig"] = {"Type": "k8s-file", "Config": {"max-size": str(launch.output.limit)}}
-        host["Devices"] = [{"PathOnHost": name, "PathInContainer": name, "CgroupPermissions": "rwm"} for name in asked.devices]
-    elif asked.devices:
+    if asked.devices:
         host["DeviceRequests"] = [{"Driver": "cdi", "DeviceIDs": list(asked.devices)}]
-    return {
+    return f"/containers/create?name={launch.name_of_container}", {
         "Image": asked.image,
-        "Entrypoint": [*([INIT] if init else ()), *launch.command],
+        "Entrypoint": words,
         "Cmd": [],
         "Env": [f"{name}={value}" for name, value in launch.env.items()],
         "WorkingDir": launch.directory,
-        "User": f"{os.geteuid()}:{os.getegid()}" if launch.account is None else f"{launch.account.uid}:{launch.account.gid}",
-        "Labels": {LEASE: launch.name, OWNER: owner},
+        "User": user,
+        "Labels": labels,
         "StopSignal": "SIGTERM",
         "HostConfig": host,
     }
+
+
+def _limits(asked: Container) -> dict[str, Any]:
+    """Return limits in the words of the runtime specification; what has none is left out."""
+    found: dict[str, Any] = {}
+    if asked.cpu:
+        found["cpu"] = {"quota": max(_LEAST_QUOTA, asked.cpu * PERIOD // 1000), "period": PERIOD}
+    if asked.memory:
+        found["memory"] = {"limit": asked.memory * MIB, "swap": asked.memory * MIB}
+    if asked.pids:
+        found["pids"] = {"limit": asked.pids}
+    return found
 
 
 def execution(launch: Launch) -> dict[str, Any]:
@@ -86,8 +137,8 @@ def device_names(devices: Devices, shares: Sequence[DeviceShare], name: str) -> 
 
 def description(name: str, nodes: Sequence[str], edits: dict[str, Any]) -> dict[str, Any]:
     """Return a CDI specification of one device of our own: these device nodes, and the `edits` for every container with a GPU."""
-    own = {"name": name, "containerEdits": {"deviceNodes": [{"path": path} for path in nodes]}}
-    return {"cdiVersion": "0.6.0", "kind": "headrace.local/gpu", "devices": [own], "containerEdits": edits}
+    own = {**edits, "deviceNodes": [*edits.get("deviceNodes", ()), *({"path": path} for path in nodes)]}
+    return {"cdiVersion": "0.3.0", "kind": "headrace.local/gpu", "devices": [{"name": name, "containerEdits": own}]}
 
 
 def describe_devices(launch: Launch) -> None:
@@ -96,9 +147,15 @@ def describe_devices(launch: Launch) -> None:
     if asked is None or not any(name.startswith("headrace.local/") for name in asked.devices):
         return
     edits: dict[str, Any] = {}
-    for path in (f"{CDI}/nvidia.json", "/etc/cdi/nvidia.json"):
+    for path in PLACES:
         with contextlib.suppress(OSError, ValueError), open(path, encoding="utf-8") as file:
             edits = edits or json.load(file).get("containerEdits", {})
+    if not edits and any(node.startswith("/dev/nvidia") for node in asked.nodes):
+        raise OSError(
+            "what containers need for GPUs is not described; run nvidia-ctk cdi generate --output=/etc/cdi/nvidia.json"
+        )
+    given = {node["path"] for node in edits.get("deviceNodes", ())}
+    there = [path for path in asked.nodes if path not in given and os.path.exists(path)]  # who needs others says so itself
     os.makedirs(CDI, 0o755, exist_ok=True)
     with open(f"{CDI}/headrace-{launch.name}.json", "w", encoding="utf-8") as file:
-        json.dump(description(launch.name, asked.nodes, edits), file)
+        json.dump(description(launch.name, there, edits), file)

@@ -14,19 +14,29 @@ read from the engine's own log, from where printing had stopped. That position i
 from __future__ import annotations
 
 import contextlib
-import http.client
 import json
 import os
 import re
 import signal
-import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
-from urllib.parse import quote
+
+if __package__:
+    from headrace.node_executor.runtimes.container_engine import UNREADABLE, Engine, EngineError, NoImage, Unreadable, frames
+else:  # a script does not find its package
+    sys.path.append(os.path.dirname(__file__))
+    from container_engine import (  # type: ignore[import-not-found,no-redef]
+        UNREADABLE,
+        Engine,
+        EngineError,
+        NoImage,
+        Unreadable,
+        frames,
+    )
 
 COULD_NOT, LOOK_EVERY = 125, 1.0
 ANSWERS_WITHIN = 30.0
@@ -35,121 +45,14 @@ PRINTS_WITHIN = 60.0
 """Seconds after a container's end in which the rest of its output has to come."""
 KILLED = (137, 143, 255)
 """Exit codes of containers that an engine ends with itself."""
-
-UNREADABLE = (AttributeError, KeyError, TypeError, ValueError)  # raised if an answer lacks what the engine's API promises
+OUT_OF_MEMORY = "out-of-memory"
+"""Last word of `told` if the kernel killed processes of the container for want of memory."""
 
 _NOT_FOUND, _UNUSABLE = ("executable file not found", "no such file or directory"), ("permission denied", "exec format error")
-_NO_SUCH_IMAGE = (
-    *("manifest unknown", "not found", "name unknown", "does not exist"),
-    *("access denied", "unauthorized", "invalid reference"),
-)
-
-
-class EngineError(Exception):
-    """The engine refused, or does not answer (status 0)."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-
-
-class Unreadable(EngineError, ValueError):
-    """The engine's answer (status 0) does not follow its API."""
-
-
-class NoImage(EngineError):
-    """The job's image cannot be pulled, on any node."""
 
 
 class Lost(Exception):
     """It is unknown how the container ended or would have ended; the message says why."""
-
-
-class _Connection(http.client.HTTPConnection):
-    def __init__(self, path: str, timeout: float | None) -> None:
-        super().__init__("localhost", timeout=timeout)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self._path)
-
-
-class Engine:
-    """Docker's API at the socket `path`. Its calls raise `EngineError`."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-
-    @contextlib.contextmanager
-    def open(
-        self, method: str, where: str, body: object = None, timeout: float | None = None
-    ) -> Iterator[http.client.HTTPResponse]:
-        """Yield the response as a stream."""
-        connection = _Connection(self.path, timeout)
-        try:
-            yield self._answer(connection, method, where, None if body is None else json.dumps(body))
-        except (OSError, http.client.HTTPException) as error:
-            raise EngineError(0, f"the container engine at {self.path} does not answer: {error}") from None
-        finally:
-            connection.close()
-
-    def call(self, method: str, where: str, body: object = None, timeout: float | None = None) -> Any:
-        """Return the decoded response; None if it is empty."""
-        with self.open(method, where, body, timeout) as answer:
-            said = answer.read()
-        try:
-            return json.loads(said) if said else None
-        except (ValueError, RecursionError):
-            raise Unreadable(0, f"the container engine at {self.path} answers what is not JSON: {said[:80]!r}") from None
-
-    @staticmethod
-    def _answer(connection: _Connection, method: str, where: str, content: str | None) -> http.client.HTTPResponse:
-        connection.request(method, where, content, {"Content-Type": "application/json"} if content else {})
-        answer = connection.getresponse()
-        if answer.status >= 400:
-            said = answer.read().decode(errors="replace")
-            with contextlib.suppress(ValueError, AttributeError):
-                said = str(json.loads(said).get("message", said))
-            raise EngineError(answer.status, said.strip()[:1000] or f"status {answer.status}")
-        return answer
-
-    def pull(self, image: str) -> None:
-        """Pull the image. Raises `NoImage` if the registry does not have the name or refuses access."""
-        try:
-            self.call("GET", f"/images/{quote(image, safe='/:@')}/json")
-        except EngineError as error:
-            if error.status == 0:
-                raise
-            name = image if ":" in image.rpartition("/")[2] or "@" in image else f"{image}:latest"
-            try:
-                self._fetch(name)
-            except EngineError as error:
-                kind = NoImage if error.status and any(part in str(error).lower() for part in _NO_SUCH_IMAGE) else EngineError
-                raise kind(error.status, f"the image {image} cannot be pulled: {error}") from None
-
-    def _fetch(self, name: str) -> None:
-        with self.open("POST", f"/images/create?fromImage={quote(name, safe='')}") as answer:
-            said = [json.loads(line) for line in answer if line.strip()]
-        if wrong := next((line["error"] for line in said if "error" in line), ""):
-            raise EngineError(500, wrong)
-
-    def kill(self, name: str, number: str = "SIGKILL", timeout: float | None = None) -> None:
-        """Send a signal to its first process; no effect if it does not run."""
-        try:
-            self.call("POST", f"/containers/{name}/kill?signal={number}", timeout=timeout)
-        except EngineError as error:
-            if error.status not in {404, 409}:
-                raise
-
-    def remove(self, name: str, timeout: float | None = None) -> None:
-        """End and remove the container; no effect if it does not exist."""
-        try:
-            self.call("DELETE", f"/containers/{name}?force=1&v=1", timeout=timeout)
-        except EngineError as error:
-            if error.status != 404:
-                raise
 
 
 class Output:
@@ -160,6 +63,8 @@ class Output:
         out, _, err = os.pread(self._file, 64, 0).decode().partition(" ")
         self.printed = {1: int(out or 0), 2: int(err or 0)}
         self.attached = True
+        self.refused: EngineError | None = None
+        """Why the engine does not give it. Podman makes the container ready to start first, so this may be why it cannot."""
 
     def take(self, stream: int, data: bytes) -> None:
         """Print the next bytes of a stream."""
@@ -170,14 +75,19 @@ class Output:
         os.pwrite(self._file, f"{self.printed[1]:020} {self.printed[2]:020}".encode(), 0)
 
     def attach(self, engine: Engine, name: str, ready: threading.Event) -> None:
-        """Print new output until the container ends or the engine goes away; `ready` is set once nothing can be missed."""
+        """Print new output until the container ends or the engine goes away; `ready` is set once nothing can be missed, or if refused."""
         where = f"/containers/{name}/attach?stream=1&stdout=1&stderr=1"
-        with contextlib.suppress(EngineError), engine.open("POST", where) as stream:
-            ready.set()
-            for number, data in frames(stream):
-                if not self.attached:
-                    return
-                self.take(number, data)
+        try:
+            with engine.open("POST", where) as stream:
+                ready.set()
+                for number, data in frames(stream):
+                    if not self.attached:
+                        return
+                    self.take(number, data)
+        except EngineError as error:
+            if not ready.is_set():
+                self.refused = error
+                ready.set()
 
 
 class EnginesLog:
@@ -206,35 +116,29 @@ class EnginesLog:
                     self._output.take(number, text[-fresh:])
 
 
-def frames(stream: http.client.HTTPResponse) -> Iterator[tuple[int, bytes]]:
-    """Yield stream number (1, 2) and bytes of each frame: the number, three bytes, a size in four bytes, and the bytes."""
-    while len(head := stream.read(8)) == 8:
-        size = int.from_bytes(head[4:], "big")
-        if len(data := stream.read(size)) < size:  # the engine went away
-            return
-        yield 2 if head[0] == 2 else 1, data
-
-
 def run_container(engine: Engine, spec: Mapping[str, Any]) -> int:
     """Run the container, from its image to its end. Raises `Lost`."""
     name, output = spec["name"], Output(spec["printed"])
     asked = threading.Event()
     printing: threading.Thread | None = None
     if "create" in spec:
-        engine.pull(spec["create"]["Image"])
+        engine.pull(spec["image"])
         engine.remove(name)
-        engine.call("POST", f"/containers/create?name={name}", spec["create"])
+        engine.call("POST", spec["where"], spec["create"])
         signal.signal(signal.SIGTERM, lambda *_: asked.set())
         ready = threading.Event()
         printing = threading.Thread(target=output.attach, args=(engine, name, ready), daemon=True)
         printing.start()
         if not ready.wait(ANSWERS_WITHIN):
             raise EngineError(0, f"the container engine at {engine.path} does not give the output of a container")
+        if output.refused is not None:
+            raise output.refused
         if not start(engine, name):
             printing = None
     else:
         signal.signal(signal.SIGTERM, lambda *_: asked.set())
-    tell(spec["told"], "started")
+    told = told_before(spec["told"]) or f"started {first_process(engine, name)}"
+    tell(spec["told"], told)
     threading.Thread(target=pass_on_sigterm, args=(engine, name, asked), daemon=True).start()
     code = None if printing is None else watch(engine, name, printing)
     if code is None:
@@ -242,9 +146,27 @@ def run_container(engine: Engine, spec: Mapping[str, Any]) -> int:
         code = follow(engine, name, output)
     with contextlib.suppress(EngineError, *UNREADABLE):  # otherwise the executor removes it once the engine answers again
         if code and engine.call("GET", f"/containers/{name}/json", timeout=ANSWERS_WITHIN)["State"].get("OOMKilled"):
-            os.write(1, b"[headrace] it used all of its memory, and the kernel killed it\n")
+            tell(spec["told"], f"{told} {OUT_OF_MEMORY}")
         engine.remove(name, ANSWERS_WITHIN)
     return code
+
+
+def told_before(path: str) -> str:
+    """Return what was told of a container that is taken over; the engine may be away."""
+    with contextlib.suppress(OSError):
+        if (told := read(path)).startswith("started "):
+            return told
+    return ""
+
+
+def first_process(engine: Engine, name: str) -> str:
+    """Return `PID ID`: the container's first process as it is seen from here, and the container's id; `0 -` if it is not seen."""
+    with contextlib.suppress(EngineError, OSError, *UNREADABLE):
+        found = engine.call("GET", f"/containers/{name}/json", timeout=ANSWERS_WITHIN)
+        pid, number = int(found["State"]["Pid"]), str(found["Id"])
+        if pid > 1 and number and number in read(f"/proc/{pid}/cgroup"):
+            return f"{pid} {number}"
+    return "0 -"
 
 
 def start(engine: Engine, name: str) -> bool:

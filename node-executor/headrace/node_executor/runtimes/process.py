@@ -194,7 +194,7 @@ def _cannot_start(launch: Launch, report: Report) -> CannotStart:
 class Process:
     """A job and its keeper, controlled by a pidfd of the keeper (-1: the keeper is gone)."""
 
-    __slots__ = ("_control", "_ended", "_group", "_loop", "_pidfd", "_state", "pid")
+    __slots__ = ("_control", "_ended", "_loop", "_pidfd", "_state", "group", "pid")
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, state: str, pid: int, pidfd: int, launch: Launch, ended: Callable[[End], None]
@@ -204,7 +204,7 @@ class Process:
         self.pid = pid
         self._pidfd = pidfd
         self._control = launch.control
-        self._group = launch.group
+        self.group = launch.group
         self._ended = ended
         if pidfd >= 0:
             loop.add_reader(pidfd, self._exited)
@@ -217,13 +217,13 @@ class Process:
 
     def suspend(self) -> None:
         """Freeze all of it, or send SIGSTOP to every process if it is in no control group."""
-        if self._pidfd >= 0 and (self._group is None or not self._group.freeze()):
+        if self._pidfd >= 0 and (self.group is None or not self.group.freeze()):
             self._signal(signal.SIGTSTP)
 
     def resume(self) -> None:
         """Inverse of `suspend`, for both means."""
-        if self._group is not None:
-            self._group.thaw()
+        if self.group is not None:
+            self.group.thaw()
         self._signal(signal.SIGCONT)
 
     def kill(self) -> None:
@@ -250,6 +250,6 @@ class Process:
         self._loop.run_in_executor(None, self._sweep).add_done_callback(lambda _: self._ended(End(None, at)))
 
     def _sweep(self) -> None:
-        if self._group is not None:
-            self._group.sweep()
+        if self.group is not None:
+            self.group.sweep()
         orphans.sweep(self._control)

@@ -2,9 +2,19 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.node_executor.devices.health import OF_PROGRAMS, OF_THE_GPU, QUIET, Condition, Look, Trouble, trouble_of_xid
+from headrace.node_executor.devices.health import (
+    BY_RESET,
+    OF_PROGRAMS,
+    OF_THE_GPU,
+    QUIET,
+    Condition,
+    Look,
+    Trouble,
+    trouble_of_xid,
+)
 
 FINE = Look(recovery=0)
+NVLINK = Trouble("xid", 74, "XID 74: an error of NVLink")
 OFF = Trouble("xid", 79, "XID 79: it has fallen off the bus")
 
 
@@ -43,9 +53,37 @@ def test_what_is_wrong_drains_it_once_and_it_returns_when_all_has_been_well_for_
 
 def test_an_event_counts_until_nothing_has_been_wrong_for_a_while() -> None:
     condition = Condition()
-    assert condition.happened(OFF, 5)
-    assert not condition.happened(OFF, 10)
+    assert condition.happened(NVLINK, 5)
+    assert not condition.happened(NVLINK, 10)
     assert [condition.seen(FINE, at) for at in (11, 10 + QUIET - 1, 10 + QUIET)] == [False, False, True]
+
+
+@pytest.mark.parametrize("number", sorted(BY_RESET))
+@pytest.mark.parametrize("sign", [Look(lost=True), Look(recovery=1)])
+def test_what_only_a_reset_mends_counts_until_one_was_seen(number: int, sign: Look) -> None:
+    condition, trouble = Condition(), trouble_of_xid(number)
+    assert trouble is not None
+    condition.seen(FINE, 0)
+    condition.happened(trouble, 5)
+    assert [condition.seen(FINE, at) for at in (10, QUIET + 5, 1_000 * QUIET)] == [False, False, False]
+    assert [condition.seen(look, 1_000 * QUIET + at) for at, look in enumerate((sign, FINE), start=1)] == [False, False]
+    assert condition.seen(FINE, 1_001 * QUIET + 2)
+    assert condition.trouble is None
+
+
+def test_a_count_of_errors_that_begins_again_tells_of_a_reset() -> None:
+    condition = Condition()
+    condition.seen(Look(recovery=0, uncorrected=7), 0)
+    condition.happened(OFF, 5)
+    assert not condition.seen(Look(recovery=0, uncorrected=7), 2 * QUIET)
+    assert condition.seen(Look(recovery=0, uncorrected=0), 3 * QUIET)
+
+
+def test_a_lesser_event_does_not_make_one_forgotten_that_only_a_reset_mends() -> None:
+    condition = Condition()
+    condition.happened(OFF, 5)
+    condition.happened(NVLINK, 6)
+    assert not condition.seen(FINE, 100 * QUIET)
 
 
 def test_where_the_driver_gives_no_advice_an_event_counts_for_ever() -> None:

@@ -14,7 +14,7 @@ from headrace.contracts.facts.fact import DeviceShare
 from headrace.contracts.values.amounts import GPU_UNITS
 from headrace.node_executor.devices.nvml import NvmlDevices
 from headrace.node_executor.devices.simulated import simulated
-from headrace.node_executor.enforcement import CannotEnclose, Enclosure, EnforcementRequest, Entered
+from headrace.node_executor.enforcement import CannotEnclose, Enclosure, EnforcementRequest, Entered, mig
 from headrace.node_executor.enforcement.device_isolation import CgroupDeviceList
 from headrace.node_executor.enforcement.fences import Fences, Kit, kind_of
 from headrace.node_executor.enforcement.mig import MigFence, MigJournal
@@ -115,6 +115,38 @@ def test_without_a_wall_good_manners_are_all_there_is(make, devices: NvmlDevices
 def test_without_any_fence_there_is_the_watchdog(make, devices: NvmlDevices, case, unified: str, as_a_job: Trial) -> None:
     fences = make(devices, CgroupDeviceList(unified, as_a_job))
     assert (fences.levels["fraction"], fences.enter(case(HALF)).level) == ("watchdog", "watchdog")
+    fences.leave(LEASE)
+
+
+def test_of_a_part_in_a_container_there_is_the_watchdog_whatever_holds_for_processes(
+    make, devices: NvmlDevices, case, unified: str, as_a_job: Trial
+) -> None:
+    good = Fake("good", "kernel")
+    fences = make(devices, CgroupDeviceList(unified, as_a_job), parts=(good,))
+    entered = fences.enter(case(HALF)._replace(contained=True))
+    assert (entered.level, entered.group, entered.prefix, good.asked) == ("watchdog", "", (), [])
+    assert not any(name.startswith("acme") for name in os.listdir(unified))
+    assert (fences.shared, fences.leave(LEASE)) == (True, "")
+
+
+def test_where_only_clients_of_mps_can_use_a_gpu_containers_get_no_part_of_it(
+    make, devices: NvmlDevices, case, unified: str, as_a_job: Trial
+) -> None:
+    fences = make(devices, CgroupDeviceList(unified, as_a_job), parts=(Fake("MPS", "driver"),))
+    assert not fences.shared
+    with pytest.raises(CannotEnclose, match="in exclusive mode and shared by MPS, and containers are not clients of MPS"):
+        fences.enter(case(HALF)._replace(contained=True))
+    assert fences.enter(case(WHOLE)._replace(contained=True)).level == "hardware"
+    fences.leave(LEASE)
+
+
+def test_the_device_nodes_of_a_slice_are_told_to_its_container(
+    make, cut: NvmlDevices, case, unified: str, as_a_job: Trial, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mig, "capability_nodes", lambda gpu, instance: [f"/dev/nvidia-caps/nvidia-cap{gpu}"])
+    slices = MigFence(cut, MigJournal(str(tmp_path / "journal")), lambda *_: None)
+    fences = make(cut, CgroupDeviceList(unified, as_a_job), slices=slices)
+    assert fences.enter(case(SLICE)._replace(contained=True)).nodes == ("/dev/nvidia-caps/nvidia-cap0",)
     fences.leave(LEASE)
 
 

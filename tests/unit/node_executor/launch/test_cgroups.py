@@ -4,11 +4,20 @@
 from __future__ import annotations
 
 import errno
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from headrace.node_executor.launch.cgroups import CgroupEntry, Groups, LeaseGroup, Limits, group_name, killed_for_memory
+from headrace.node_executor.launch.cgroups import (
+    CgroupEntry,
+    Groups,
+    LeaseGroup,
+    Limits,
+    group_name,
+    group_of_process,
+    killed_for_memory,
+)
 
 LIMITS = Limits(cpu=2_500, memory=64, pids=100)
 MODERN = ("cpu.max", "memory.max", "memory.oom.group", "memory.swap.max", "pids.max", "cgroup.freeze", "cgroup.kill")
@@ -118,10 +127,13 @@ def test_who_was_killed_for_want_of_memory_is_counted_and_told(tmp_path) -> None
     modern = LeaseGroup("", {"memory": str(tmp_path)}, modern=True)
     assert (
         killed_for_memory(modern, {"memory": 64})
-        == "it used all of its 64 MiB of memory, and the kernel killed 2 of its processes"
+        == "out of memory: it used all of its 64 MiB of memory, and the kernel killed 2 of its processes"
     )
     old = LeaseGroup("", {"memory": str(tmp_path)}, modern=False)
-    assert killed_for_memory(old, {}) == "it used more memory than there was, and the kernel killed 1 of its processes"
+    assert (
+        killed_for_memory(old, {})
+        == "out of memory: it used more memory than there was, and the kernel killed 1 of its processes"
+    )
     assert killed_for_memory(LeaseGroup("", {}, modern=True), {"memory": 64}) == killed_for_memory(None, {}) == ""
 
 
@@ -155,3 +167,19 @@ def test_where_there_are_no_groups_that_is_an_error_and_where_a_controller_lacks
 def test_two_executors_of_one_name_keep_out_of_each_others_way(tmp_path) -> None:
     assert group_name("gpu01", str(tmp_path / "a")) != group_name("gpu01", str(tmp_path / "b"))
     assert group_name("gpu01", "/a/../a") == group_name("gpu01", "/a")
+
+
+def test_the_group_of_a_process_is_found_if_it_is_the_one_that_was_meant(unified: str) -> None:
+    lease = Path(unified, "libpod-abc")
+    lease.mkdir()
+    with subprocess.Popen(["sleep", "600"]) as process:
+        try:
+            (lease / "cgroup.procs").write_text(str(process.pid))
+            found = group_of_process(process.pid, "abc")
+            assert found is not None
+            assert (found.directory, found.freeze()) == (str(lease), True)
+            assert group_of_process(process.pid, "another") is None
+        finally:
+            process.kill()
+    assert group_of_process(process.pid, "abc") is None
+    lease.rmdir()

@@ -158,11 +158,14 @@ def test_only_a_container_finds_a_directory_of_the_node_elsewhere(preparation, m
         preparation.prepare(make_order(mounts=mounts), "")
 
 
-def test_a_container_is_given_no_part_of_a_gpu_that_nothing_would_hold_it_to(machine, tmp_path, make_order) -> None:
+def test_a_container_is_given_a_part_of_a_gpu_by_the_name_of_the_gpu(machine, tmp_path, make_order) -> None:
     devices = NvmlDevices(Nvml(), lambda: 0)
     one = Preparation(Workspace(str(tmp_path)), devices, {}, references("", {}), Bounds(Accounts("self")))
     half = DeviceShare(device="GPU-a1b2c300", units=GPU_UNITS // 2)
-    with pytest.raises(CannotStart, match="whole GPUs and MIG slices only") as error:
-        one.prepare(make_order(image="trainer:1", devices=(half,)), "")
-    assert error.value.exit_code == 126
+    prepared = one.prepare(make_order(image="trainer:1", devices=(half,)), "")
+    assert prepared.container is not None
+    uuid = prepared.env["CUDA_VISIBLE_DEVICES"]
+    assert uuid.startswith("GPU-a1b2c300-")
+    assert prepared.container.devices == (f"nvidia.com/gpu={uuid}",)
+    assert prepared.env["HEADRACE_DEVICES"] == "GPU-a1b2c300:0.5"
     devices.close()

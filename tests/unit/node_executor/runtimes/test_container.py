@@ -18,18 +18,13 @@ import pytest
 from headrace.contracts.values.isolation import CONTAINED, UNABLE
 from headrace.node_executor import native, orphans
 from headrace.node_executor.c_programs import CONTAINER_INIT, STATIC
+from headrace.node_executor.containers import SOCKETS, find_engine, remembered
+from headrace.node_executor.enforcement.in_containers import level_inside, levels_inside
 from headrace.node_executor.runtimes import CALLBACK, CannotStart, Container, End, Launch, Running, Runtime, RuntimeListener
-from headrace.node_executor.runtimes.container import (
-    SOCKETS,
-    ContainerRuntime,
-    Either,
-    find_engine,
-    level_inside,
-    levels_inside,
-    remembered,
-)
-from headrace.node_executor.runtimes.container_run import Engine as Client
-from headrace.node_executor.runtimes.container_run import EngineError
+from headrace.node_executor.runtimes.container import ContainerRuntime
+from headrace.node_executor.runtimes.container_engine import Engine as Client
+from headrace.node_executor.runtimes.container_engine import EngineError
+from headrace.node_executor.runtimes.either import Either
 from headrace.node_executor.runtimes.job_log import Output, pieces
 from headrace.node_executor.runtimes.keeper_client import Spawner
 from headrace.node_executor.runtimes.process import ProcessRuntime
@@ -444,10 +439,10 @@ def test_both_have_the_whole_face_of_a_runtime() -> None:
 def test_of_containers_a_node_says_what_their_leases_record_and_where_they_cannot_run() -> None:
     levels = {"whole": "hardware", "fraction": "kernel", "slice": "none"}
     inside = {"container-whole": "watchdog", "container-fraction": UNABLE, "container-slice": "none"}
-    assert levels_inside(levels, engine=True, parts=False) == inside
-    assert levels_inside(levels, engine=True, parts=True) == inside | {"container-fraction": "watchdog"}
+    assert levels_inside(levels, engine=True, shared=False) == inside
+    assert levels_inside(levels, engine=True, shared=True) == inside | {"container-fraction": "watchdog"}
     assert inside["container-whole"] == level_inside(levels["whole"])
-    assert levels_inside(levels, engine=False, parts=True) == dict.fromkeys(CONTAINED, UNABLE)
+    assert levels_inside(levels, engine=False, shared=True) == dict.fromkeys(CONTAINED, UNABLE)
 
 
 def test_an_engine_is_found_where_it_listens(tmp_path, engine) -> None:

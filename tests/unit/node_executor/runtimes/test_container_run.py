@@ -129,7 +129,9 @@ def test_where_a_container_cannot_be_made_because_of_nonsense_the_node_is_at_fau
     engine = Played(tmp_path / "sock")
     engine.says = "<html>"
     spec = {"socket": engine.socket, "name": "x", "told": str(tmp_path / "told"), "printed": str(tmp_path / "printed")}
-    (tmp_path / "spec").write_text(json.dumps(spec | {"create": {"Image": "trainer:1"}, "program": "true"}))
+    (tmp_path / "spec").write_text(
+        json.dumps(spec | {"create": {}, "image": "trainer:1", "where": "/containers/create", "program": "true"})
+    )
     assert main(str(tmp_path / "spec")) == 125
     assert (tmp_path / "told").read_text().startswith("failed 0 the container engine at ")
     engine.end()
