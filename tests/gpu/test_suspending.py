@@ -33,7 +33,7 @@ class Counter:
         self.directory = directory
         environment = os.environ | env | {"HEADRACE_CONTROL_DIR": str(directory)}
         self.process = subprocess.Popen([sys.executable, "-c", COUNT, str(mib)], cwd=directory, env=environment)
-        self.pid = self.process.pid
+        self.pid, self.group = self.process.pid, None
 
     def terminate(self) -> None: ...
 

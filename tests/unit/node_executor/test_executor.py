@@ -52,7 +52,7 @@ LADDER = Ladder(cause="preempted", callback_grace=60_000_000, term_grace=30_000_
 
 class FakeRunning:
     def __init__(self, launch: Launch, listener: RuntimeListener, now: Callable[[], int]) -> None:
-        self.pid = 4711
+        self.pid, self.group = 4711, launch.group
         self.launch = launch
         self.listener = listener
         self.now = now

@@ -31,7 +31,7 @@ class Trainer:
         self.directory = directory
         env = os.environ | {"HEADRACE_CONTROL_DIR": str(directory)}
         self.process = subprocess.Popen([sys.executable, "-c", TRAINER], cwd=directory, env=env)
-        self.pid = self.process.pid
+        self.pid, self.group = self.process.pid, None
 
     def terminate(self) -> None: ...
 
