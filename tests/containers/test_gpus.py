@@ -81,7 +81,7 @@ async def test_what_a_container_uses_is_counted_as_its_leases(feed: Feed, site) 
     async def hear(message: Any) -> None:
         heard.append(decode(message.data, Samples))
 
-    await feed._connection.subscribe("hr.telemetry.gpu01.samples", cb=hear)
+    await feed.hear("hr.telemetry.gpu01.samples", hear)
     job = await begin(feed, 0, HALF, "sh", "-c", "while :; do :; done & sleep 1000 & exec take 1000")
     leases = lambda: [one for samples in heard for one in samples.leases if one.devices == {SECOND: 1_500} and one.cpu]  # noqa: E731
     await until(leases)

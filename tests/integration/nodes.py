@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -100,6 +100,9 @@ class Feed:
     async def read_log(self, job: str) -> LogsAnswer:
         message = await self._connection.ask("hr.logs.gpu01", encode(LogsRequest(job=job, attempt=1)))
         return decode(message.data, LogsAnswer)
+
+    async def hear(self, subject: str, heard: Callable[[Any], Awaitable[None]]) -> None:
+        await self._connection.subscribe(subject, cb=heard)
 
     async def say(self, payload: bytes) -> None:
         await self._connection.publish("hr.orders.gpu01", payload)

@@ -266,7 +266,7 @@ def killed_for_memory(group: LeaseGroup | None, amounts: Mapping[str, int]) -> s
 
 
 def out_of_memory(given: int, count: str = "some") -> str:
-    """Return the message for a job that had `given` MiB of memory (0: no limit) and of which the kernel killed `count` processes."""
+    """Return the message for a job with `given` MiB of memory (0: no limit) that lost `count` processes to the kernel."""
     used = f"all of its {given} MiB of memory" if given else "more memory than there was"
     return f"out of memory: it used {used}, and the kernel killed {count} of its processes"
 

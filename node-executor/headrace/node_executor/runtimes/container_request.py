@@ -40,48 +40,46 @@ def creation(launch: Launch, *, podman: bool, init: str = "", owner: str = "") -
     asked = launch.container
     if asked is None:
         raise AssertionError("a container needs an image")
-    words = [*([INIT] if init else ()), *launch.command]
-    account = launch.account
-    user = f"{os.geteuid()}:{os.getegid()}" if account is None else f"{account.uid}:{account.gid}"
-    groups = [] if account is None else [str(number) for number in account.groups]
-    binds = [
-        *((path, path, False) for path in asked.binds),
-        *((mount.source, mount.target, mount.read_only) for mount in asked.mounts),
-        *([(init, INIT, True)] if init else ()),
-    ]
-    labels = {LEASE: launch.name, OWNER: owner}
     if podman:
-        return f"{PODMAN}/containers/create", {
-            "name": launch.name_of_container,
-            "image": asked.image,
-            "entrypoint": words,
-            "command": [],
-            "env": launch.env,
-            "work_dir": launch.directory,
-            "user": user,
-            "groups": groups,
-            "labels": labels,
-            "stop_signal": signal.SIGTERM.value,
-            "init": not init,
-            "mounts": [
-                {"type": "bind", "source": source, "destination": target, "options": ["rbind", "ro" if fixed else "rw"]}
-                for source, target, fixed in binds
-            ],
-            "netns": {"nsmode": "host"},
-            "cap_drop": ["ALL"],
-            "no_new_privileges": True,
-            "log_configuration": {"driver": "k8s-file", "size": launch.output.limit},
-            "devices": [{"path": name} for name in asked.devices],
-            "resource_limits": _limits(asked),
-        }
+        return f"{PODMAN}/containers/create", _podmans(launch, asked, init, owner)
+    return f"/containers/create?name={launch.name_of_container}", _dockers(launch, asked, init, owner)
+
+
+def _podmans(launch: Launch, asked: Container, init: str, owner: str) -> dict[str, Any]:
+    return {
+        "name": launch.name_of_container,
+        "image": asked.image,
+        "entrypoint": _command(launch, init),
+        "command": [],
+        "env": launch.env,
+        "work_dir": launch.directory,
+        "user": _user(launch),
+        "groups": _groups(launch),
+        "labels": {LEASE: launch.name, OWNER: owner},
+        "stop_signal": signal.SIGTERM.value,
+        "init": not init,
+        "mounts": [
+            {"type": "bind", "source": source, "destination": target, "options": ["rbind", "ro" if fixed else "rw"]}
+            for source, target, fixed in _binds(asked, init)
+        ],
+        "netns": {"nsmode": "host"},
+        "cap_drop": ["ALL"],
+        "no_new_privileges": True,
+        "log_configuration": {"driver": "k8s-file", "size": launch.output.limit},
+        "devices": [{"path": name} for name in asked.devices],
+        "resource_limits": _limits(asked),
+    }
+
+
+def _dockers(launch: Launch, asked: Container, init: str, owner: str) -> dict[str, Any]:
     host: dict[str, Any] = {
-        "Binds": [f"{source}:{target}{':ro' if fixed else ''}" for source, target, fixed in binds],
+        "Binds": [f"{source}:{target}{':ro' if fixed else ''}" for source, target, fixed in _binds(asked, init)],
         "NetworkMode": "host",
         "Init": not init,
         "CapDrop": ["ALL"],
         "SecurityOpt": ["no-new-privileges"],
         "LogConfig": {"Type": "json-file", "Config": {"max-size": str(launch.output.limit), "max-file": "2"}},
-        "GroupAdd": groups,
+        "GroupAdd": _groups(launch),
         "PidsLimit": asked.pids or None,
         "NanoCpus": asked.cpu * 1_000_000,
         "Memory": asked.memory * MIB,
@@ -89,17 +87,36 @@ def creation(launch: Launch, *, podman: bool, init: str = "", owner: str = "") -
     }
     if asked.devices:
         host["DeviceRequests"] = [{"Driver": "cdi", "DeviceIDs": list(asked.devices)}]
-    return f"/containers/create?name={launch.name_of_container}", {
+    return {
         "Image": asked.image,
-        "Entrypoint": words,
+        "Entrypoint": _command(launch, init),
         "Cmd": [],
         "Env": [f"{name}={value}" for name, value in launch.env.items()],
         "WorkingDir": launch.directory,
-        "User": user,
-        "Labels": labels,
+        "User": _user(launch),
+        "Labels": {LEASE: launch.name, OWNER: owner},
         "StopSignal": "SIGTERM",
         "HostConfig": host,
     }
+
+
+def _command(launch: Launch, init: str) -> list[str]:
+    return [*([INIT] if init else ()), *launch.command]
+
+
+def _user(launch: Launch) -> str:
+    return f"{os.geteuid()}:{os.getegid()}" if launch.account is None else f"{launch.account.uid}:{launch.account.gid}"
+
+
+def _groups(launch: Launch) -> list[str]:
+    return [] if launch.account is None else [str(number) for number in launch.account.groups]
+
+
+def _binds(asked: Container, init: str) -> list[tuple[str, str, bool]]:
+    """Return sources, targets, and whether the container may only read them."""
+    own = [(path, path, False) for path in asked.binds]
+    mounts = [(mount.source, mount.target, mount.read_only) for mount in asked.mounts]
+    return [*own, *mounts, *([(init, INIT, True)] if init else ())]
 
 
 def _limits(asked: Container) -> dict[str, Any]:

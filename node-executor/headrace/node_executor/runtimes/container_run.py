@@ -14,6 +14,7 @@ read from the engine's own log, from where printing had stopped. That position i
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import json
 import os
 import re
@@ -25,18 +26,21 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-if __package__:
-    from headrace.node_executor.runtimes.container_engine import UNREADABLE, Engine, EngineError, NoImage, Unreadable, frames
-else:  # a script does not find its package
-    sys.path.append(os.path.dirname(__file__))
-    from container_engine import (  # type: ignore[import-not-found,no-redef]
-        UNREADABLE,
-        Engine,
-        EngineError,
-        NoImage,
-        Unreadable,
-        frames,
-    )
+if not __package__:  # a script does not find its package: the module is loaded from beside it
+    name = "headrace.node_executor.runtimes.container_engine"
+    found = importlib.util.spec_from_file_location(name, os.path.join(os.path.dirname(__file__), "container_engine.py"))
+    if found is None or found.loader is None:
+        raise ImportError(name)
+    sys.modules[name] = importlib.util.module_from_spec(found)
+    found.loader.exec_module(sys.modules[name])
+from headrace.node_executor.runtimes.container_engine import (
+    UNREADABLE,
+    Engine,
+    EngineError,
+    NoImage,
+    Unreadable,
+    frames,
+)
 
 COULD_NOT, LOOK_EVERY = 125, 1.0
 ANSWERS_WITHIN = 30.0
@@ -170,12 +174,14 @@ def first_process(engine: Engine, name: str) -> str:
 
 
 def start(engine: Engine, name: str) -> bool:
-    """Start the container, once only; False if the engine went away meanwhile, so that the output is in its log only."""
+    """Start the container, once only; False if the engine went away meanwhile, so that the output is in its log only.
+
+    Raises `Lost` if an engine that went away no longer knows whether the container was started: Podman then starts it a second time.
+    """
     until, undisturbed = time.monotonic() + ANSWERS_WITHIN, True
     while True:
         try:
-            where = f"/containers/{name}/json"
-            if undisturbed or engine.call("GET", where, timeout=ANSWERS_WITHIN)["State"]["Status"] == "created":
+            if undisturbed or waits(engine, name):
                 engine.call("POST", f"/containers/{name}/start")
         except EngineError as error:
             if error.status or time.monotonic() > until:
@@ -184,6 +190,19 @@ def start(engine: Engine, name: str) -> bool:
             time.sleep(LOOK_EVERY)
         else:
             return undisturbed
+
+
+def waits(engine: Engine, name: str) -> bool:
+    """Return whether the container was surely not started yet; False if it was. Raises `Lost` if that is unknown, `EngineError`."""
+    state = engine.call("GET", f"/containers/{name}/json", timeout=ANSWERS_WITHIN)["State"]
+    if state["Status"] != "created":
+        return False
+    pid, comm = int(state.get("Pid") or 0), ""
+    with contextlib.suppress(OSError):
+        comm = read(f"/proc/{pid}/comm")
+    if pid and not comm.startswith("runc:["):  # what runc leaves there until the start
+        raise Lost("the container engine went away while it started the job's container")
+    return True
 
 
 def watch(engine: Engine, name: str, printing: threading.Thread) -> int | None:

@@ -187,6 +187,7 @@ async def test_it_outlives_a_restart_of_its_engine_and_nothing_that_it_prints_is
     command = "echo one; while [ ! -e more ]; do sleep 0.01; done; seq 1 500; touch done; "
     story = started(site, "sh", "-c", f"{command} while [ ! -e release ]; do sleep 0.01; done; echo last; exit 6")
     await until(site, "one\n")
+    await story.runs()
     site.engine.stop()
     (site.directory / "more").touch()
     if ends == "before":
@@ -196,6 +197,18 @@ async def test_it_outlives_a_restart_of_its_engine_and_nothing_that_it_prints_is
     (site.directory / "release").touch()
     assert await story.ends() == 6
     assert site.printed == "one\n" + "".join(f"{number}\n" for number in range(1, 501)) + "last\n"
+
+
+@pytest.mark.parametrize("seconds", ["0", "1000"])
+async def test_what_was_being_started_when_its_engine_was_killed_runs_once(site, seconds: str) -> None:
+    story = started(site, "sh", "-c", f"echo one; exec sleep {seconds}")
+    await until(site, "one\n")
+    site.engine.stop()
+    await asyncio.to_thread(site.engine.start)
+    running = await story.runs()
+    running.kill()
+    assert await story.ends() in {0, 137, None}
+    assert site.printed.count("one") == 1
 
 
 async def test_what_was_to_be_killed_while_its_engine_was_away_is_killed_as_soon_as_that_is_there(site) -> None:
