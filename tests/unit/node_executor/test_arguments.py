@@ -8,6 +8,7 @@ import pytest
 from headrace.contracts.facts.nodes import Device
 from headrace.nats_client.connection import Address
 from headrace.node_executor.arguments import node_name, parse
+from headrace.node_executor.self_end import Limits
 
 
 def test_everything_that_can_be_said_is_understood(tmp_path) -> None:
@@ -17,7 +18,8 @@ def test_everything_that_can_be_said_is_understood(tmp_path) -> None:
         "--memory 256GiB --checkpoints /shared --secrets /s --pass-env SCRATCH --pass-env PROXY --output-limit 1MiB --keep 1d "
         "--keep-logs 1GiB --on-stop end --stop-grace 3s "
         "--containers /engine.sock --run-as self --limits off --pids 512 --work-limit 2GiB "
-        "--work-files 9000 --heartbeat 500ms --ask-every 1m"
+        "--work-files 9000 --heartbeat 500ms --ask-every 1m "
+        "--join-within 8m --orphan-after 30m --max-life 24h --notice /notice --power-off poweroff"
     )
     environ = {"HEADRACE_NATS_URL": "nats://h:1", "HEADRACE_NATS_USER": "node-gpu01", "HEADRACE_NATS_PASSWORD": "pw"}
     settings = parse(words.split(), environ)
@@ -46,6 +48,8 @@ def test_everything_that_can_be_said_is_understood(tmp_path) -> None:
         0.5,
         60.0,
         Address("nats://h:1", "node-gpu01", "pw"),
+        Limits(join_within=480.0, orphan_after=1800.0, max_life=86400.0, notice="/notice"),
+        "poweroff",
     )
 
 
