@@ -79,6 +79,7 @@ static u64 cgroup_limit(int device, u64 *mine) {
       *mine = self ? self->mib : 0;
       return one->hard / MIB;
     }
+    if (shared->flat_limits) return 0; /* the driver's own table: only the very group */
     end = strrchr(path, '/');
   }
   return 0;

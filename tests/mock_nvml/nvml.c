@@ -547,7 +547,7 @@ static uint32_t *knob(unsigned gpu, const char *name) {
   struct { const char *name; uint32_t *at; } knobs[] = {
     {"lost", &one->lost}, {"sunk", &one->sunk}, {"recovery", &one->recovery}, {"remap_pending", &one->remap_pending}, {"remap_failure", &one->remap_failure},
     {"ecc", &one->ecc}, {"gpu_util", &one->gpu_util}, {"mem_util", &one->mem_util}, {"stuck", &one->stuck}, {"mig", &one->mig},
-    {"compute_mode", &one->compute_mode}, {"mps", &one->mps}, {"no_permission", &shared->no_permission}, {"latency_ms", &shared->latency_ms},
+    {"compute_mode", &one->compute_mode}, {"mps", &one->mps}, {"no_permission", &shared->no_permission}, {"flat_limits", &shared->flat_limits}, {"latency_ms", &shared->latency_ms},
     {"most_inside", &shared->most_inside}, {"calls", &shared->calls}, {"refuse_create", &shared->refuse_create},
   };
   for (unsigned i = 0; i < sizeof knobs / sizeof *knobs; i++)

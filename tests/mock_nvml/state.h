@@ -33,7 +33,7 @@ struct gpu {
 
 struct state {
   char driver[80];
-  uint32_t count, no_permission, latency_ms, inside, most_inside, calls, refuse_create;
+  uint32_t count, no_permission, latency_ms, inside, most_inside, calls, refuse_create, flat_limits;
   uint64_t next_event;
   struct gpu gpus[GPUS];
   struct event events[EVENTS];

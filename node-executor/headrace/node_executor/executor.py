@@ -109,6 +109,7 @@ class Executor:
             self._node.forget_adopted(order.lease)
             self._with.journal.forgotten(order.lease)
             self._release(v.Release(order.lease))
+            self._tidy()  # now: the feed may order the same lease again
 
     def read_log(self, request: LogsRequest) -> LogsAnswer:
         """Return a piece of a job's output."""

@@ -17,6 +17,7 @@ from headrace.node_executor.devices.nvml_library import NvmlError
 from headrace.node_executor.enforcement import CannotEnclose, Enclosure, EnforcementRequest
 from headrace.node_executor.enforcement.parts import part_of
 from headrace.node_executor.enforcement.probe_run import Trial
+from headrace.node_executor.runtimes import JOB
 
 LEVEL = "kernel"
 TRIED = 2_048
@@ -48,16 +49,19 @@ class GroupLimits:
             if not self._nvml.limits_group(uuid, group):
                 return ""
             self._nvml.limit_group(uuid, group, TRIED)
+            inner = f"{group}/{JOB}"  # where jobs are; some drivers limit the group itself only
+            os.makedirs(inner, 0o755, exist_ok=True)
             try:
-                return LEVEL if self._trial.refuses_beyond(TRIED, {"CUDA_VISIBLE_DEVICES": uuid}, group) else ""
+                return LEVEL if self._trial.refuses_beyond(TRIED, {"CUDA_VISIBLE_DEVICES": uuid}, inner) else ""
             finally:
                 self._nvml.limit_group(uuid, group, None)
         except (NvmlError, OSError) as error:
             _log.warning("no_memory_limits", reason=str(error))
             return ""
         finally:
-            with contextlib.suppress(OSError):
-                os.rmdir(group)
+            for path in (f"{group}/{JOB}", group):
+                with contextlib.suppress(OSError):
+                    os.rmdir(path)
 
     def enclose(self, case: EnforcementRequest) -> Enclosure:
         """Set a limit for each part of a GPU that the lease has."""

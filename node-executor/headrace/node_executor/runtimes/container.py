@@ -153,8 +153,8 @@ class ContainerRuntime:
                 if word == "lost":
                     launch.output.note(f"{code} {message}".strip())
                     end = End(None, end.at)
-                elif told.endswith(f" {container_run.OUT_OF_MEMORY}"):
-                    end = end._replace(message=out_of_memory(launch.container.memory if launch.container else 0))
+                else:
+                    end = end._replace(message=_message(launch, message))
                 self._finish(launch, end, listener)
 
         return RuntimeListener(started, listener.failed, over)
@@ -286,6 +286,14 @@ class _Gone:
     def resume(self) -> None: ...
 
     def kill(self) -> None: ...
+
+
+def _message(launch: Launch, told: str) -> str:
+    """Return why a container ended, from what was told after the number of its first process: its id, and perhaps the reason."""
+    _, _, reason = told.partition(" ")
+    if reason == container_run.OUT_OF_MEMORY:
+        return out_of_memory(launch.container.memory if launch.container else 0)
+    return reason
 
 
 def _tried(call: Callable[[], None]) -> bool:

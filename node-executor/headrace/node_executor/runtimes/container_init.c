@@ -30,6 +30,21 @@ static void become(char **command) {
     _exit(number == ENOENT ? 127 : 126);
 }
 
+/* How many processes of the container the kernel killed for want of memory, as far as that is visible inside. */
+static long killed_for_memory(void) {
+    const char *files[] = {"/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"};
+    for (int i = 0; i < 2; i++) {
+        FILE *file = fopen(files[i], "r");
+        char name[32];
+        long count, found = 0;
+        while (file && fscanf(file, "%31s %ld", name, &count) == 2)
+            if (!strcmp(name, "oom_kill")) found = count;
+        if (file) fclose(file);
+        if (found) return found;
+    }
+    return 0;
+}
+
 int main(int argc, char **argv) {
     if (argc < 2) return 127;
     sigset_t all;
@@ -52,6 +67,9 @@ int main(int argc, char **argv) {
         pid_t ended;
         while ((ended = waitpid(-1, &status, WNOHANG)) > 0)
             if (ended == job) code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-        if (code >= 0 && (!told || ended < 0)) return code; /* told: only when no child is left */
+        if (code >= 0 && (!told || ended < 0)) { /* told: only when no child is left */
+            if (code && killed_for_memory()) dprintf(2, "[headrace] out of memory\n");
+            return code;
+        }
     }
 }

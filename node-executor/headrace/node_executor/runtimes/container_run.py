@@ -49,6 +49,10 @@ PRINTS_WITHIN = 60.0
 """Seconds after a container's end in which the rest of its output has to come."""
 KILLED = (137, 143, 255)
 """Exit codes of containers that an engine ends with itself."""
+MARK = "[headrace] "
+"""Beginning of a line of `container_init`."""
+BEGINNING = 1_000
+"""Bytes of the output, at both ends, that are looked at for a reason."""
 OUT_OF_MEMORY = "out-of-memory"
 """Last word of `told` if the kernel killed processes of the container for want of memory."""
 
@@ -67,11 +71,14 @@ class Output:
         out, _, err = os.pread(self._file, 64, 0).decode().partition(" ")
         self.printed = {1: int(out or 0), 2: int(err or 0)}
         self.attached = True
+        self.beginning, self.ending = b"", b""
         self.refused: EngineError | None = None
         """Why the engine does not give it. Podman makes the container ready to start first, so this may be why it cannot."""
 
     def take(self, stream: int, data: bytes) -> None:
         """Print the next bytes of a stream."""
+        self.beginning = (self.beginning + data[:BEGINNING])[:BEGINNING]
+        self.ending = (self.ending + data[-BEGINNING:])[-BEGINNING:]
         left = memoryview(data)
         while left:
             left = left[os.write(1, left) :]
@@ -149,10 +156,20 @@ def run_container(engine: Engine, spec: Mapping[str, Any]) -> int:
         output.attached = False
         code = follow(engine, name, output)
     with contextlib.suppress(EngineError, *UNREADABLE):  # otherwise the executor removes it once the engine answers again
-        if code and engine.call("GET", f"/containers/{name}/json", timeout=ANSWERS_WITHIN)["State"].get("OOMKilled"):
+        state = engine.call("GET", f"/containers/{name}/json", timeout=ANSWERS_WITHIN)["State"] if code else {}
+        if state.get("OOMKilled") or (code and output.ending.endswith(f"{MARK}out of memory\n".encode())):
             tell(spec["told"], f"{told} {OUT_OF_MEMORY}")
+        elif code in {126, 127} and (reason := not_run(output)):
+            tell(spec["told"], f"{told} {reason}")
         engine.remove(name, ANSWERS_WITHIN)
     return code
+
+
+def not_run(output: Output) -> str:
+    """Return why `container_init` could not run the command, if that is all that was printed; otherwise ""."""
+    said = output.beginning.decode(errors="replace")
+    line = said.removeprefix(MARK).removesuffix("\n")
+    return line if said == f"{MARK}{line}\n" and line.isprintable() else ""
 
 
 def told_before(path: str) -> str:

@@ -50,6 +50,14 @@ def test_an_older_driver_has_none_and_one_that_does_not_hold_is_not_believed(
     assert GroupLimits(devices, unified).prove() == ""
 
 
+def test_limits_that_do_not_reach_the_subgroup_of_a_job_are_not_claimed(
+    newer: NvmlDevices, machine: Machine, unified: str, as_a_job: Trial
+) -> None:
+    machine.set("flat_limits", 1)
+    assert GroupLimits(newer, unified, as_a_job).prove() == ""
+    assert not any(name.startswith("probe") for name in os.listdir(unified))
+
+
 def test_a_job_in_its_cgroup_gets_its_part_and_no_more(newer: NvmlDevices, unified: str, case) -> None:
     group = f"{unified}/job"
     os.mkdir(group)

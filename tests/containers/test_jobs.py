@@ -1,0 +1,75 @@
+"""What becomes of jobs in containers when they, their image, their engine or their executor fail."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+
+from headrace.contracts.facts import LeaseEndedV1, LeaseStartedV1
+from headrace.node_executor.runtimes.container_engine import Engine
+from tests.containers.conftest import Site
+from tests.integration.nodes import Feed, until, until_printed
+from tests.real_engine import IMAGE, Podman
+
+ON = "echo one; while [ ! -e go ]; do sleep 0.01; done; echo two; exit 3"
+
+
+async def test_a_job_that_needs_more_memory_than_it_has_says_so(feed: Feed, site: Site) -> None:
+    job = await feed.start(0, "sh", "-c", "x=$(seq 1 100000000)", image=IMAGE, amounts={"memory": 64})
+    ended = await feed.ended(job)
+    assert (ended.outcome, ended.exit_code != 0, ended.message) == (
+        "exited",
+        True,
+        "out of memory: it used all of its 64 MiB of memory, and the kernel killed some of its processes",
+    )
+
+
+async def test_why_a_command_could_not_be_run_is_told(feed: Feed, site: Site) -> None:
+    missing = await feed.ended(await feed.start(0, "no-such-program", image=IMAGE))
+    unusable = await feed.ended(await feed.start(1, "/etc", image=IMAGE))
+    assert (missing.exit_code, missing.message) == (127, "command not found: no-such-program")
+    assert (unusable.exit_code, unusable.message) == (126, "/etc cannot be run: Permission denied")
+    own = await feed.ended(await feed.start(2, "sh", "-c", "echo hello; exit 127", image=IMAGE))
+    assert (own.exit_code, own.message) == (127, "")
+
+
+async def test_an_image_that_is_not_to_be_had_is_refused_with_the_reason(feed: Feed, site: Site) -> None:
+    ended = await feed.ended(await feed.start(0, "true", image="registry.invalid/trainer:1"))
+    assert (ended.outcome, ended.message.startswith("the image registry.invalid/trainer:1 cannot be pulled: ")) == (
+        "refused",
+        True,
+    )
+
+
+async def test_without_its_engine_a_node_refuses_a_job_with_the_reason(feed: Feed, site: Site, engine: Podman) -> None:
+    engine.stop()
+    try:
+        ended = await feed.ended(await feed.start(0, "true", image=IMAGE))
+    finally:
+        await asyncio.to_thread(engine.start)
+    assert (ended.outcome, "does not answer" in ended.message) == ("refused", True)
+
+
+async def test_a_container_outlives_its_executor_and_the_next_one_ends_it_in_order(feed: Feed, site: Site) -> None:
+    job = await feed.start(0, "sh", "-c", ON, image=IMAGE)
+    await until_printed(feed, job, "one\n")
+    await feed.started(job)
+    await site.end(signal.SIGKILL)
+    (site.data / "leases" / f"{job}.1.0" / "work" / "go").touch()
+    site.begin()
+    ended = await feed.ended(job)
+    assert (ended.outcome, ended.exit_code, len(feed.of(job, LeaseStartedV1))) == ("exited", 3, 1)
+    await until_printed(feed, job, "one\ntwo\n")
+
+
+async def test_an_executor_that_is_killed_during_a_start_starts_the_job_once(feed: Feed, site: Site, engine: Podman) -> None:
+    job = await feed.start(0, "sh", "-c", f"echo x >> ran; {ON}", image=IMAGE)
+    work = site.data / "leases" / f"{job}.1.0" / "work"
+    await until(work.exists)
+    await site.end(signal.SIGKILL)
+    site.begin()
+    await until((work / "ran").exists)
+    (work / "go").touch()
+    ended = await feed.ended(job)
+    assert (ended.outcome, ended.exit_code, len(feed.of(job, LeaseEndedV1))) == ("exited", 3, 1)
+    await until(lambda: Engine(engine.socket).call("GET", "/containers/json?all=1") == [])
