@@ -56,10 +56,10 @@ test-chart: $(INSTALLED) ## the chart rendered by Helm, held against the schemas
 	@HEADRACE=$(abspath $(BIN)/headrace) .chart/bin/pytest -c /dev/null --rootdir . --confcutdir tests/chart -p no:cacheprovider tests/chart
 
 test-systemd: $(INSTALLED) ## what deploy/README.md says, typed under a systemd booted in a Podman container; root, ten minutes
-	@$(BIN)/pytest tests/deploy/test_systemd.py
+	@$(BIN)/pytest -o faulthandler_timeout=0 tests/deploy/test_systemd.py
 
 test-compose: $(INSTALLED) ## deploy/Dockerfile and compose.yaml on a real Podman: one command, a first job, an executor that joins; root, ten minutes
-	@$(BIN)/pytest tests/deploy/test_compose.py
+	@$(BIN)/pytest -o faulthandler_timeout=0 tests/deploy/test_compose.py
 
 test-containers: $(INSTALLED) ## jobs in containers of a real Podman, which root installs with apt if it is missing
 	@.ci/podman && $(BIN)/pytest tests/containers

@@ -12,14 +12,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.deploy.images import HEADRACE, ROOT, Engine, missing
+from tests.deploy.images import BASE, HEADRACE, ROOT, Engine, missing
 
 IMAGE, NAME = "localhost/headrace-systemd", "headrace-systemd"
 BOOTED = f"""\
-FROM {HEADRACE}
-USER root
-RUN apt-get update && apt-get install --no-install-recommends --yes systemd systemd-sysv dbus postgresql && userdel headrace && \\
-    rm -rf /var/lib/headrace /var/lib/headrace-node /var/lib/nats
+FROM {BASE}
+RUN apt-get update && apt-get install --no-install-recommends --yes systemd systemd-sysv dbus postgresql
+COPY --from={HEADRACE} /opt/headrace /opt/headrace
 STOPSIGNAL SIGRTMIN+3
 CMD ["/sbin/init"]
 """

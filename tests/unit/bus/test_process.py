@@ -107,6 +107,14 @@ def test_a_variable_may_hold_for_one_service_of_a_process_only(tmp_path: Path) -
     assert "gone cannot be read" in process.specialize({"HEADRACE_ENVIRONMENT__FEED": str(tmp_path / "gone")}, "feed")
 
 
+def test_a_process_of_several_services_trusts_the_authority_that_their_own_environments_name() -> None:
+    own = {"HEADRACE_DATA": "data"}
+    process.trust_authority(own, [{}, {"HEADRACE_CA": "/tls/ca.pem"}, {"HEADRACE_CA": "/tls/ca.pem"}])
+    assert own == {"HEADRACE_DATA": "data", "HEADRACE_CA": "/tls/ca.pem"}
+    process.trust_authority(own, [{"HEADRACE_CA": "/another.pem"}])
+    assert own["HEADRACE_CA"] == "/tls/ca.pem"
+
+
 async def test_a_service_gets_one_more_connection_with_the_same_login(calls: Calls) -> None:
     async def main(service: Service) -> None:
         first = calls.connection
