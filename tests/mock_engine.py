@@ -40,6 +40,7 @@ class Engine:
         self.unremovable: set[str] = set()
         self.containers: dict[str, Contained] = {}
         self.created: list[dict[str, Any]] = []
+        self.logins: list[str] = []
         self.execs: dict[str, Contained] = {}
         self.numbers = count(1)
         self.server: Server | None = None
@@ -261,6 +262,7 @@ class Handler(BaseHTTPRequestHandler):
         wanted = dict(pair.split("=", 1) for pair in query.split("&") if pair)
         if parts == ["images", "create"]:
             image = unquote(wanted["fromImage"])
+            self.engine.logins.append(self.headers.get("X-Registry-Auth", ""))
             found = image in self.engine.pullable
             self.engine.images |= {image, image.removesuffix(":latest")} if found else set()
             self.answer(200, {"status": "done"} if found else {"error": self.engine.refusal})

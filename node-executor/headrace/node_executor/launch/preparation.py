@@ -58,7 +58,8 @@ class Preparation:
         for mount in order.mounts:
             _check_mount(mount, contained=bool(order.image))
         secrets = self._values(order)
-        prepared = self._prepared(order, secrets, traceparent)
+        login = self._secrets.registry_login(split_job_key(order.job)[0], order.image) if order.image else ""
+        prepared = self._prepared(order, secrets, traceparent, login)
         try:
             self._bounds.accounts.claim(order.job, prepared.account)
         except NumberTaken as error:
@@ -101,7 +102,7 @@ class Preparation:
             secrets = {}
         return self._prepared(order, secrets)
 
-    def _prepared(self, order: StartOrder, secrets: Mapping[str, str], traceparent: str = "") -> Prepared:
+    def _prepared(self, order: StartOrder, secrets: Mapping[str, str], traceparent: str = "", login: str = "") -> Prepared:
         paths, groups = self._workspace.paths(order), self._bounds.groups
         account = self._bounds.accounts.of(order.job, order.account)
         if account is not None and order.devices:
@@ -110,10 +111,10 @@ class Preparation:
         env = job_environment(order, paths, base, self._devices.environment(order.devices), secrets, traceparent)
         name, directory = self._workspace.name(order), order.workdir or paths.work
         if order.image:
-            return Prepared(paths, env, directory, account, None, self._container(order, paths, name))
+            return Prepared(paths, env, directory, account, None, self._container(order, paths, name, login))
         return Prepared(paths, env, directory, account, groups.group(name) if groups is not None else None)
 
-    def _container(self, order: StartOrder, paths: Paths, name: str) -> Container:
+    def _container(self, order: StartOrder, paths: Paths, name: str, login: str) -> Container:
         """The container of a lease: its directories and what it was granted."""
         return Container(
             image=order.image,
@@ -124,6 +125,7 @@ class Preparation:
             memory=order.amounts.get(MEMORY, 0),
             pids=self._bounds.pids,
             mounts=order.mounts,
+            login=login,
         )
 
     def _values(self, order: StartOrder) -> dict[str, str]:

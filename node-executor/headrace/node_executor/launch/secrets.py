@@ -92,6 +92,24 @@ class SecretResolver:
             raise CannotStart(f"this node has no secret {variable}{where} of tenant {tenant}", COMMAND_UNUSABLE)
         return value
 
+    def registry_login(self, tenant: str, image: str) -> str:
+        """Return `USER:PASSWORD` for the image's registry, the tenant's file `registry.HOST`; "" without one. Raises `CannotStart`.
+
+        A user cannot have it as a variable, because no variable has a name with a dot.
+        """
+        host = registry_of(image)
+        name = f"registry.{host.replace(':', '_')}"
+        value = (self._providers["file"].value(tenant, name) if _NAME.fullmatch(name) else None) or ""
+        if value and not all(value.partition(":")):
+            raise CannotStart(f"the secret {name} of tenant {tenant} is not USER:PASSWORD on this node")
+        return value
+
+
+def registry_of(image: str) -> str:
+    """Return the host of an image's registry, with its port if it has one."""
+    host, slash, _ = image.partition("/")
+    return host if slash and ("." in host or ":" in host or host == "localhost") else "docker.io"
+
 
 def references(directory: str, own: Mapping[str, str]) -> SecretResolver:
     """Return all providers of a node."""

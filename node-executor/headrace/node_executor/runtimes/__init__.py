@@ -39,7 +39,8 @@ class CannotStart(Exception):
 class Container(NamedTuple):
     """What a container is made from: `binds`: paths that are the same inside, `devices`: CDI names, `nodes`: device nodes.
 
-    `mounts`: directories of the node that the group's rules add. Limits as in `cgroups.Limits`; 0: unlimited.
+    `mounts`: directories of the node that the group's rules add. Limits as in `cgroups.Limits`; 0: unlimited. `login`: `USER:PASSWORD` for
+    the image's registry; "" without one.
     """
 
     image: str
@@ -50,6 +51,7 @@ class Container(NamedTuple):
     memory: int = 0
     pids: int = 0
     mounts: tuple[Mount, ...] = ()
+    login: str = ""
 
 
 class Launch(NamedTuple):

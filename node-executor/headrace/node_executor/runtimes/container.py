@@ -201,9 +201,8 @@ class ContainerRuntime:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(f"{self._directory}/{launch.name}.printed")
             where, body = creation(launch, podman=self._podman, init=self._init, owner=self._owner)
-            self._write_spec(
-                launch, {"image": launch.container.image if launch.container else "", "where": where, "create": body}
-            )
+            image, login = (launch.container.image, launch.container.login) if launch.container else ("", "")
+            self._write_spec(launch, {"image": image, "login": login, "where": where, "create": body})
 
     def _write_spec(self, launch: Launch, what: dict[str, Any]) -> None:
         begin = f"{self._directory}/{launch.name}"

@@ -5,6 +5,7 @@ It imports the standard library only, because `container_run` uses it as a scrip
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import http.client
 import json
@@ -56,12 +57,15 @@ class Engine:
 
     @contextlib.contextmanager
     def open(
-        self, method: str, where: str, body: object = None, timeout: float | None = None
+        self, method: str, where: str, body: object = None, timeout: float | None = None, login: str = ""
     ) -> Iterator[http.client.HTTPResponse]:
-        """Yield the response as a stream."""
+        """Yield the response as a stream. `login`: `USER:PASSWORD` for a registry."""
         connection = _Connection(self.path, timeout)
         try:
-            yield self._answer(connection, method, where, None if body is None else json.dumps(body))
+            headers = {"Content-Type": "application/json"} if body is not None else {}
+            if login:
+                headers["X-Registry-Auth"] = registry_auth(login)
+            yield self._answer(connection, method, where, None if body is None else json.dumps(body), headers)
         except (OSError, http.client.HTTPException) as error:
             raise EngineError(0, f"the container engine at {self.path} does not answer: {error}") from None
         finally:
@@ -77,8 +81,10 @@ class Engine:
             raise Unreadable(0, f"the container engine at {self.path} answers what is not JSON: {said[:80]!r}") from None
 
     @staticmethod
-    def _answer(connection: _Connection, method: str, where: str, content: str | None) -> http.client.HTTPResponse:
-        connection.request(method, where, content, {"Content-Type": "application/json"} if content else {})
+    def _answer(
+        connection: _Connection, method: str, where: str, content: str | None, headers: dict[str, str]
+    ) -> http.client.HTTPResponse:
+        connection.request(method, where, content, headers)
         answer = connection.getresponse()
         if answer.status >= 400:
             said = answer.read().decode(errors="replace")
@@ -87,8 +93,11 @@ class Engine:
             raise EngineError(answer.status, said.strip()[:1000] or f"status {answer.status}")
         return answer
 
-    def pull(self, image: str) -> None:
-        """Pull the image. Raises `NoImage` if the registry does not have the name or refuses access."""
+    def pull(self, image: str, login: str = "") -> None:
+        """Pull the image, unless it is here. `login`: `USER:PASSWORD`.
+
+        Raises `NoImage` if the registry does not have the name or refuses access.
+        """
         try:
             self.call("GET", f"/images/{quote(image, safe='/:@')}/json")
         except EngineError as error:
@@ -96,13 +105,13 @@ class Engine:
                 raise
             name = image if ":" in image.rpartition("/")[2] or "@" in image else f"{image}:latest"
             try:
-                self._fetch(name)
+                self._fetch(name, login)
             except EngineError as error:
                 kind = NoImage if error.status and any(part in str(error).lower() for part in _NO_SUCH_IMAGE) else EngineError
                 raise kind(error.status, f"the image {image} cannot be pulled: {error}") from None
 
-    def _fetch(self, name: str) -> None:
-        with self.open("POST", f"/images/create?fromImage={quote(name, safe='')}") as answer:
+    def _fetch(self, name: str, login: str) -> None:
+        with self.open("POST", f"/images/create?fromImage={quote(name, safe='')}", login=login) as answer:
             said = [json.loads(line) for line in answer if line.strip()]
         if wrong := next((line["error"] for line in said if "error" in line), ""):
             raise EngineError(500, wrong)
@@ -122,6 +131,12 @@ class Engine:
         except EngineError as error:
             if error.status != 404:
                 raise
+
+
+def registry_auth(login: str) -> str:
+    """Return the header by which an engine is told `USER:PASSWORD` of a registry."""
+    user, _, password = login.partition(":")
+    return base64.urlsafe_b64encode(json.dumps({"username": user, "password": password}).encode()).decode()
 
 
 def frames(stream: http.client.HTTPResponse) -> Iterator[tuple[int, bytes]]:

@@ -133,7 +133,7 @@ def run_container(engine: Engine, spec: Mapping[str, Any]) -> int:
     asked = threading.Event()
     printing: threading.Thread | None = None
     if "create" in spec:
-        engine.pull(spec["image"])
+        engine.pull(spec["image"], spec.get("login", ""))
         engine.remove(name)
         engine.call("POST", spec["where"], spec["create"])
         signal.signal(signal.SIGTERM, lambda *_: asked.set())

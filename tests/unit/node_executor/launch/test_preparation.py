@@ -151,6 +151,13 @@ def test_what_has_an_image_is_given_its_own_directories_and_its_limits(preparati
     assert prepared.group is None
 
 
+def test_the_login_of_its_registry_goes_with_an_image_and_not_into_the_environment(preparation, make_order, tmp_path) -> None:
+    (tmp_path / "secrets" / "acme" / "registry.ghcr.io").write_text("robot:t0ken")
+    prepared = preparation.prepare(make_order(image="ghcr.io/acme/trainer:1"), "")
+    assert prepared.container is not None
+    assert (prepared.container.login, "t0ken" in str(prepared.env)) == ("robot:t0ken", False)
+
+
 def test_only_a_container_finds_a_directory_of_the_node_elsewhere(preparation, make_order, tmp_path) -> None:
     mounts = (Mount(source=str(tmp_path), target="/data"),)
     assert preparation.prepare(make_order(image="trainer:1", mounts=mounts), "").container.mounts == mounts

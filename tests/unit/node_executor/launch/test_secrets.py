@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from headrace.node_executor.launch.secrets import Environment, Files, exact_variable, references
+from headrace.node_executor.launch.secrets import Environment, Files, exact_variable, references, registry_of
 from headrace.node_executor.runtimes import CannotStart
 
 
@@ -88,3 +88,30 @@ def test_every_pair_of_tenant_and_name_has_a_variable_of_its_own():
 @pytest.mark.parametrize("provider", [Files("/nowhere"), Environment({})])
 def test_every_provider_says_so_where_it_has_nothing(provider):
     assert provider.value("acme", "TOKEN") is None
+
+
+def test_a_registry_has_a_login_of_the_tenant_which_no_variable_can_have(directory, tmp_path):
+    (tmp_path / "acme" / "registry.ghcr.io").write_text("robot:t0ken\n")
+    (tmp_path / "acme" / "registry.localhost_5000").write_text("no colon")
+    found = references(directory, OWN)
+    assert found.registry_login("acme", "ghcr.io/acme/trainer:1") == "robot:t0ken"
+    assert found.registry_login("other", "ghcr.io/acme/trainer:1") == found.registry_login("acme", "trainer:1") == ""
+    with pytest.raises(CannotStart, match="the secret registry.localhost_5000 of tenant acme is not USER:PASSWORD") as error:
+        found.registry_login("acme", "localhost:5000/x")
+    assert error.value.exit_code is None
+    with pytest.raises(CannotStart, match="cannot be the name of a secret"):
+        found.resolve("acme", "registry.ghcr.io")
+
+
+@pytest.mark.parametrize(
+    ("image", "host"),
+    [
+        ("trainer:1", "docker.io"),
+        ("org/trainer", "docker.io"),
+        ("ghcr.io/org/trainer@sha256:0", "ghcr.io"),
+        ("localhost/x", "localhost"),
+        ("host:5000/x", "host:5000"),
+    ],
+)
+def test_an_image_names_its_registry_or_means_docker_hub(image, host):
+    assert registry_of(image) == host

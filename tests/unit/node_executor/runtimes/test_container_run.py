@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import io
 import json
@@ -58,6 +59,15 @@ def test_what_is_not_there_needs_no_end(tmp_path) -> None:
     engine.end()
     with pytest.raises(EngineError, match="does not answer"):
         client.kill("nobody")
+
+
+def test_a_login_of_the_registry_is_shown_to_the_engine_when_it_pulls(tmp_path) -> None:
+    engine = Played(tmp_path / "sock")
+    client = Engine(str(tmp_path / "sock"))
+    client.pull("other", "robot:s3:cret")
+    (header,) = engine.logins
+    assert json.loads(base64.urlsafe_b64decode(header)) == {"username": "robot", "password": "s3:cret"}
+    engine.end()
 
 
 def test_it_is_told_whole(tmp_path) -> None:
