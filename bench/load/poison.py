@@ -97,7 +97,9 @@ async def poisoned(folder: Path) -> AsyncIterator[list[str]]:
             for payload in NONSENSE:
                 await operator.publish(subject, payload)
         questions = ("feed.jobs", "feed.nonsense", "governance.apply", "accounting.usage", "admission.judge", "audit.verified")
-        answers = [await _ask(owner, f"hr.query.{what}.default.bench", payload) for what in questions for payload in NONSENSE]
+        answers = [
+            await _ask(operator, f"hr.query.{what}.default.operator", payload) for what in questions for payload in NONSENSE
+        ]
         yield told
         refused = count.submissions.total() + count.rejected.total() + count.counted.total() - before
         told.append(

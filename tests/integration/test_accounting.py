@@ -677,7 +677,7 @@ async def ask(connection: Any, tenant: str, question: UsageRequest) -> Answer:
     return decode((await connection.ask(query("accounting", "usage", tenant, "alice"), encode(question))).data, Answer)
 
 
-async def test_usage_is_answered_over_the_bus_to_its_own_tenant_only(
+async def test_usage_is_answered_to_the_api_tenant_by_tenant_and_to_no_user_on_the_bus(
     postgres: Postgres, nats_server: Any, login: Callable[[str], Any]
 ) -> None:
     history = History()
@@ -704,16 +704,18 @@ async def test_usage_is_answered_over_the_bus_to_its_own_tenant_only(
         await serve(service, "accounting", LedgerFold(), accounting.handlers())
         await serve(service, "provider", LedgerFold(), accounting.provider_handlers())
         await accounting.reaches(len(history.records))
-        alice = await login("acme-alice")
-        answer = decode(bytes((await ask(alice, "acme", UsageRequest(by=("group",), per="day"))).body), UsageAnswer)
-        wrong = await ask(alice, "acme", UsageRequest(by=("colour",)))
-        before = await ask(alice, "acme", UsageRequest(since=5, until=4))
-        ahead = await ask(alice, "acme", UsageRequest(since=history.now + 1))
+        api = await login("governance")
+        answer = decode(bytes((await ask(api, "acme", UsageRequest(by=("group",), per="day"))).body), UsageAnswer)
+        wrong = await ask(api, "acme", UsageRequest(by=("colour",)))
+        before = await ask(api, "acme", UsageRequest(since=5, until=4))
+        ahead = await ask(api, "acme", UsageRequest(since=history.now + 1))
         everybody = query("provider", "usage", "acme", "alice")
-        with pytest.raises(LogRefused, match="may not publish"):
-            await alice.ask(everybody, encode(UsageRequest(by=("tenant",))))
-        owner = await login("owner")
-        told = decode((await owner.ask(everybody, encode(UsageRequest(by=("tenant",))))).data, Answer)
+        for name in ("acme-alice", "owner"):
+            stranger_here = await login(name)
+            for subject in (everybody, query("accounting", "usage", "acme", "alice")):
+                with pytest.raises(LogRefused, match="may not publish"):
+                    await stranger_here.ask(subject, encode(UsageRequest(by=("tenant",))))
+        told = decode((await api.ask(everybody, encode(UsageRequest(by=("tenant",))))).data, Answer)
         tenants = {row.group["tenant"] for row in decode(bytes(told.body), UsageAnswer).rows if row.jobs}
         assert tenants == {"acme", "other"}
     unit = GPU_UNITS * SECOND

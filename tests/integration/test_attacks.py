@@ -38,6 +38,9 @@ SAID: dict[str, tuple[str, ...]] = {
         *("hr.submit.acme.bob.rnd.one", "hr.submit.other.alice.rnd.one", f"hr.cancel.acme.bob.{JOB}"),
         *(f"hr.cancel.other.alice.{JOB}", f"hr.requeue.acme.bob.{JOB}", f"hr.requeue.other.alice.{JOB}"),
         *("hr.query.feed.jobs.acme.bob", "hr.query.feed.jobs.other.alice", "hr.query.feed.logs.other.alice"),
+        *(f"hr.query.feed.{what}.acme.alice" for what in ("jobs", "job", "why", "facts", "logs", "queues", "nodes", "state")),
+        *(f"hr.query.accounting.{what}.acme.alice" for what in ("usage", "statement", "audit")),
+        *("hr.query.provider.usage.acme.alice", "hr.query.feed.status.acme.alice", "hr.query.governance.claim.acme.alice"),
         *(
             f"hr.query.governance.{what}.acme.alice"
             for what in ("apply", "delete", "get", "records", "token-create", "erase", "drain")
@@ -75,8 +78,11 @@ SAID: dict[str, tuple[str, ...]] = {
     "viewer": (
         *("hr.submit.acme.alice.rnd.one", f"hr.cancel.acme.alice.{JOB}", "hr.query.governance.apply.default.eye"),
         *("hr.query.governance.token-create.default.eye", "hr.query.feed.logs.acme.alice", "$JS.API.STREAM.MSG.GET.LEDGER"),
+        *("hr.query.feed.jobs.acme.alice", "hr.query.provider.audit.default.eye", "hr.query.governance.status.default.eye"),
     ),
     "admin": (
+        *(f"hr.query.governance.{what}.default.ops" for what in ("apply", "token-create", "records", "status", "storage")),
+        *("hr.query.callout.pause.default.ops", "hr.query.provider.usage.default.ops", "hr.query.feed.jobs.acme.alice"),
         "hr.ledger.governance",
         "hr.feed.acme.job.ended.x",
         "hr.orders.gpu01",

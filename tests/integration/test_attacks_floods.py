@@ -54,7 +54,8 @@ async def test_when_users_have_taken_all_their_connections_the_provider_still_ge
         await gone(alice)
 
 
-QUESTION = "hr.query.feed.jobs.acme.alice"
+QUESTION = "hr.submit.acme.alice.rnd.one"
+"""What a user sends and is answered: nothing else is."""
 INTO_THE_FEED = "hr.feed.acme.job.ended.x"
 
 
@@ -75,7 +76,7 @@ class Heard:
         await connection.flush()
 
 
-@pytest.mark.parametrize(("level", "times", "heard"), [(1, 50, 20_000_000), (2, FEED_SUBSCRIPTIONS, 0)])
+@pytest.mark.parametrize(("level", "times", "heard"), [(1, 50, 200), (2, FEED_SUBSCRIPTIONS, 0)])
 async def test_a_reply_subject_in_the_feed_delivers_no_answer_to_those_who_hear_it(
     tmp_path: Path, level: int, times: int, heard: int
 ) -> None:
@@ -85,20 +86,14 @@ async def test_a_reply_subject_in_the_feed_delivers_no_answer_to_those_who_hear_
         alice = await here.enter("acme_alice", token)
         listener = await here.enter("acme_alice" if level == 1 else "acme_alice_feed", token)
         counted = Heard()
-
-        async def answer(question: Any) -> None:
-            await question.respond(b"x" * 100_000)
-
-        await feed.subscribe("hr.query.feed.jobs.>", cb=answer)
-        await feed.flush()
         await counted.subscribe(listener, "hr.feed.acme.>", times)
-        assert len((await alice.ask(QUESTION)).data) == 100_000
+        size = len((await alice.ask(QUESTION, b"{}")).data)
         for _ in range(4):
-            await alice.publish(QUESTION, b"", reply=INTO_THE_FEED)
-        await alice.ask(QUESTION)  # answered in order: the four have been answered before
+            await alice.publish(QUESTION, b"{}", reply=INTO_THE_FEED)
+        await alice.ask(QUESTION, b"{}")  # answered in order: the four have been answered before
         await feed.ask("hr.feed.acme.job.last.x", b"")
         await here.until(lambda: counted.last == times)
-        assert counted.bytes == heard
+        assert counted.bytes == heard * size
 
 
 async def test_a_client_of_release_0_1_0_hears_the_feed_where_it_asks_until_the_level_is_raised(tmp_path: Path) -> None:
@@ -130,7 +125,7 @@ async def test_an_answer_is_published_in_no_stream_and_as_no_other_users_request
     async with site(tmp_path) as here:
         alice, admission = await here.user("alice"), await here.login("admission")
         before = await here.ledger.tip()
-        for subject in (QUESTION, "hr.submit.acme.alice.rnd.one", "hr.query.admission.judge.acme.alice"):
+        for subject in (QUESTION, "hr.query.feed.jobs.acme.alice", "hr.query.admission.judge.acme.alice"):
             for reply in (
                 *("hr.submit.acme.bob.rnd.one", "hr.cancel.acme.bob.x", "hr.requeue.acme.bob.x", "hr.ledger.governance"),
                 *(

@@ -127,11 +127,12 @@ async def is_let_in(url: str, token: str) -> bool:
 
 async def test_while_storage_is_scarce_only_new_jobs_are_refused(api: Api) -> None:
     """Callout says how full the servers really are every 10 s; so this asks at once."""
-    nats = await connect(json.loads((api.data / "endpoint.json").read_text())["url"], "default_root", api.tokens["root"])
+    operator = json.loads((api.data / "credentials" / "operator.json").read_text())["password"]
+    nats = await connect(json.loads((api.data / "endpoint.json").read_text())["url"], "operator", operator)
     try:
 
         async def report(used: int) -> None:
-            await nats.ask("hr.query.governance.storage.default.root", encode(StorageReport(used=used, limit=100)))
+            await nats.ask("hr.query.governance.storage.default.operator", encode(StorageReport(used=used, limit=100)))
 
         async def submitted(used: int, *, rejected: bool) -> dict[str, Any]:
             """The first job that admission judges after it has read the report; between the two it may read one of callout's own."""

@@ -121,12 +121,12 @@ async def test_an_answer_to_a_stranger_goes_into_the_strangers_account_only(tmp_
         async def answer(question: Any) -> None:
             await question.respond(b"a record, as it were")
 
-        await feed.subscribe("hr.query.feed.>", cb=answer)
+        await feed.subscribe("hr.query.orders.node.*", cb=answer)
         await feed.flush()
         before = await here.ledger.tip()
         for reply in ("hr.ledger.allocator", "hr.ledger.node.gpu02", "hr.submit.acme.bob.rnd.one"):
             await alice.publish("hr.submit.acme.alice.rnd.one", b"{}", reply=reply)
-            await alice.publish("hr.query.feed.jobs.acme.alice", b"{}", reply=reply)
+            await node.publish("hr.query.orders.node.gpu01", b"{}", reply=reply)
             await node.publish("hr.telemetry.gpu01.heartbeat", b"{}", reply=reply)
         request = {"stream_name": "SUBMIT", "config": {"deliver_subject": "hr.ledger.allocator", "name": "x"}}
         with pytest.raises(LogRefused):

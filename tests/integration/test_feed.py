@@ -15,10 +15,9 @@ from headrace.bus.log import LogUnavailable
 from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.bus.nats.streams import ensure_streams
 from headrace.bus.text_encryption import Keyring
-from headrace.contracts.messages.orders import LogsAnswer, LogsRequest, NodeAnswer, Orders
-from headrace.contracts.messages.queries import Answer, FactView, JobRequest, JobView
-from headrace.contracts.transport.codec import decode, encode
-from headrace.contracts.transport.subjects import FEED_STREAM, LEDGER_STREAM, node_logs, node_query, orders, query
+from headrace.contracts.messages.orders import NodeAnswer, Orders
+from headrace.contracts.transport.codec import decode
+from headrace.contracts.transport.subjects import FEED_STREAM, LEDGER_STREAM, node_query, orders
 from headrace.feed.service import KEYS, Feed
 from headrace.service.fold import LedgerFold, wall_clock
 from headrace.service.task_group import together
@@ -84,11 +83,6 @@ async def feed(login, writers, keyring):
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def ask(connection, what, request=None):
-    reply = await connection.ask(query("feed", what, "acme", "alice"), b"" if request is None else encode(request))
-    return decode(reply.data, Answer)
-
-
 async def answered(connection, subject):
     """The first answer of a service that may not be there yet."""
     async with asyncio.timeout(PATIENCE):
@@ -132,39 +126,8 @@ async def test_a_node_asks_for_all_it_should_be_running(login, writers, keyring,
     ]
 
 
-async def test_people_ask_for_jobs_their_story_and_their_output(login, writers, keyring, feed):
-    alice, node = await login("acme-alice"), await login("node-gpu01")
-    told = await listen(await login("acme-alice_feed"), "hr.feed.acme.>")
-    await writers.admit(keyring, 1)
-    await writers.grant(1)
-    await told.until(lambda message: ".lease.granted." in message.subject)
-    request = JobRequest(job=job(1)[-26:])
-
-    answer = await ask(alice, "job", request)
-    view = decode(bytes(answer.body), JobView)
-    assert (answer.sequence, view.job, view.state, view.attempts[0].nodes) == (4, job(1), "running", ("gpu01",))
-
-    story = decode(bytes((await ask(alice, "facts", request)).body), tuple[FactView, ...])
-    assert [line.type for line in story] == ["job.admitted.v1", "lease.granted.v1"]
-
-    answer = await ask(alice, "logs", request)
-    assert (answer.code, "node gpu01, which has the output, is away" in answer.error) == ("UNAVAILABLE", True)
-
-    async def output(message):
-        request = decode(message.data, LogsRequest)
-        await message.respond(encode(LogsAnswer(data=f"{request.job} {request.attempt}", next_offset=7)))
-
-    await node.subscribe(node_logs("gpu01"), cb=output)
-    await node.flush()
-    answer = await ask(alice, "logs", request)
-    assert decode(bytes(answer.body), LogsAnswer) == LogsAnswer(data=f"{job(1)} 1", next_offset=7)
-
-    answer = await ask(alice, "job", JobRequest(job="nonsense"))
-    assert (answer.code, answer.error.partition(",")[0]) == ("INVALID", "job: 'nonsense' is not a job id")
-
-
 async def test_what_happens_while_the_server_is_away_and_back_is_pushed_and_told(nats_server, login, writers, keyring, feed):
-    node, alice, listener = await login("node-gpu01"), await login("acme-alice"), await login("acme-alice_feed")
+    node, listener = await login("node-gpu01"), await login("acme-alice_feed")
     pushed, told = await listen(node, orders("gpu01")), await listen(listener, "hr.feed.acme.>")
     await writers.admit(keyring, 1)
     await told.until(lambda message: ".job.admitted." in message.subject)
@@ -181,7 +144,6 @@ async def test_what_happens_while_the_server_is_away_and_back_is_pushed_and_told
 
     # a push without a listener is lost, on purpose: so all are back before there is something to hear
     await retrying(lambda: node.ask(node_query("gpu01")))
-    await retrying(lambda: alice.ask(query("feed", "jobs", "acme", "alice")))
     async with asyncio.timeout(PATIENCE):
         while not listener.is_connected:
             await asyncio.sleep(0.01)

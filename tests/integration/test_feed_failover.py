@@ -38,12 +38,12 @@ class Two(Twins):
 
     async def until(self, name: str, decides: int) -> None:
         """It says of itself that it tells, or stands by."""
-        owner = await self._login("owner")
+        operator = await self._login("operator")
         deadline = time.monotonic() + PATIENCE
         while True:
             assert time.monotonic() < deadline, self.log_of(name).read_text()
             try:
-                answer = decode((await owner.ask(query(name, "status", "acme", "alice"), within=1.0)).data, Answer)
+                answer = decode((await operator.ask(query(name, "status", "default", "operator"), within=1.0)).data, Answer)
             except LogError:
                 answer = None
             if answer is not None and decode(bytes(answer.body), ServiceView).detail.get("decides") == decides:

@@ -16,15 +16,18 @@ from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.bus.nats.permissions import CALLOUT_USER, SERVICES
 from headrace.bus.nats.streams import ensure_streams
 from headrace.bus.process import BROKEN, DATA, PASSWORD, URL, USER
+from headrace.bus.variables import API
 from headrace.bus.writer_chain import Chain
 from headrace.contracts.facts import NodeRegisteredV1
 from headrace.contracts.facts.levels import FIRST, LEVEL, RELEASES
-from headrace.contracts.messages.queries import Answer, NodeRequest, Presence, ServiceView
+from headrace.contracts.messages.queries import Answer, Presence, ServiceView
 from headrace.contracts.transport.codec import encode
 from headrace.contracts.transport.subjects import LEDGER_STREAM, presence, query
+from headrace.supervisor.api_away import DirectApi
 from tests.integration.releases import ROOT, next_release, path_of
 from tests.patience import PATIENCE
 
+OWNERS = "the-owners-password"
 READ = ("admission", "feed", "accounting", "audit", "preemption", "provisioner", CALLOUT_USER)
 """Services that only say here that they are there."""
 
@@ -43,17 +46,26 @@ class Releases:
         with (self.folder / f"{service}-{len(self.processes)}.log").open("wb") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", f"headrace.{service}"],
-                env=os.environ | said | {"PYTHONPATH": self.paths[release]},
+                env=os.environ | said | {"PYTHONPATH": self.paths[release], API: f"unix:{self.folder / 'api.sock'}"},
                 stderr=log,
             )
         process.log = log.name
         self.processes.append(process)
         return process
 
-    async def ask(self, service, what, request=None):
-        owner = await self.login("owner")
-        message = await owner.ask(query(service, what, "default", "ann"), encode(request))
+    async def ask(self, service, what):
+        operator = await self.login("operator")
+        message = await operator.ask(query(service, what, "default", "operator"))
         return msgspec.json.decode(message.data, type=Answer)
+
+    async def order(self, method, request):
+        """An order of the owner, to governance itself."""
+        api = DirectApi(self.folder / "api.sock", OWNERS)
+        try:
+            await _until(api.answers)
+            return await api.call(method, request)
+        finally:
+            await api.close()
 
     async def status(self, service):
         try:
@@ -73,6 +85,8 @@ async def releases(nats_server, login, tmp_path):
     await ensure_streams(await login("operator"))
     node = Chain(JetStreamLog(await login("node-gpu01"), LEDGER_STREAM), "node.gpu01", "e")
     await node.append(1, 0, (NodeRegisteredV1(node="gpu01", cpu=1, memory=1, reads=LEVEL + 1, at=1),))
+    (tmp_path / "credentials").mkdir()
+    (tmp_path / "credentials" / "owner.json").write_text(json.dumps({"name": "owner", "password": OWNERS, "user": "ann"}))
     one = Releases(nats_server, login, tmp_path)
     yield one
     for process in one.processes:
@@ -107,7 +121,7 @@ async def _until(condition):
 async def test_a_newer_release_writes_as_the_older_one_reads_until_all_are_new_and_then_an_old_one_stops_loudly(
     releases, login
 ):
-    cordon = NodeRequest(node="gpu01", reason="looked at")
+    cordon = {"name": "nodes/gpu01", "reason": "looked at"}
     logins = {service: await login(service) for service in READ}
 
     async def known(service):
@@ -122,7 +136,7 @@ async def test_a_newer_release_writes_as_the_older_one_reads_until_all_are_new_a
         return view is not None and view.held_back == (f"allocator reads level {LEVEL}: it runs headrace {RELEASES[-1]}",)
 
     await _until(held_by_the_old_one)
-    await releases.ask("governance", "cordon", cordon)
+    await releases.order("CordonNode", cordon)
     assert await releases.kinds() == ["node.registered.v1", "node.cordoned.v1"]
 
     async def follows():
@@ -139,8 +153,8 @@ async def test_a_newer_release_writes_as_the_older_one_reads_until_all_are_new_a
         return view is not None and (view.level, view.reads) == (LEVEL + 1, LEVEL + 1)
 
     await _until(raised)
-    await releases.ask("governance", "uncordon", cordon)
-    await releases.ask("governance", "cordon", cordon)
+    await releases.order("UncordonNode", cordon)
+    await releases.order("CordonNode", cordon)
     assert (await releases.kinds())[2:] == ["installation.level.v1", "node.uncordoned.v1", "node.cordoned.v2"]
 
     late = releases.start("preemption", 1)

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from headrace.identity.caller import Caller
 
 NAME = "callout"
-QUESTIONS = (f"hr.query.{NAME}.status.*.*", f"hr.query.{NAME}.liveness.*.*")
+STATUS = f"hr.query.{NAME}.status.*.*"
 """Both get the same answer, which contains nothing of any tenant."""
 PAUSE = f"hr.query.{NAME}.pause.*.*"
 PAUSED_FOR = 60.0
@@ -167,8 +167,7 @@ class ConnectionAuthority:
                 await asyncio.sleep(0.1)
         await self._connection.subscribe(SUBJECT, cb=self._on_record)
         await self._connection.subscribe(ASKED_ON, cb=self._on_request)
-        for question in QUESTIONS:
-            await self._connection.subscribe(question, cb=self._answer_status)
+        await self._connection.subscribe(STATUS, cb=self._answer_status)
         await self._connection.subscribe(PAUSE, cb=self._pause)
         _log.info("ready", folded=self.follower.directory.state.sequence)
         await self._connection.flush()

@@ -7,7 +7,6 @@ Facts read: all. Facts written: none; everything it publishes is derived and can
 - `orders` and `sealed_text_cache`: what a node has to run and to stop, with the jobs' texts opened. `public_facts` and `queue_heads`: the
   messages on FEED, one for each tenant that may know, without other tenants' names. These are pure, except that `sealed_text_cache` reads
   the log.
-- Queries to `hr.query.feed.…`, and who may see what, are in `headrace.views`.
 - `publisher` writes `outgoing_message`s to FEED, `standby_buffer` holds what another instance may not have published, `metrics` has the
   figures of the installation, and `service` follows the ledger and connects the rest to the bus: orders first, FEED after.
 

@@ -1,4 +1,4 @@
-"""The feed on the bus: follows the ledger, sends orders to nodes, publishes facts to tenants, and answers queries.
+"""The feed on the bus: follows the ledger, sends orders to nodes, and publishes facts to tenants.
 
 Strategy: what a node waits for goes first. The follower folds a batch of records, its orders are sent, and only then are its facts made
 into FEED messages, which another task publishes; no single fact is awaited. A feed that starts reads the whole ledger without publishing,
@@ -53,7 +53,6 @@ from headrace.service.hosting import LedgerFollower, Part, Work, ledger_of
 from headrace.service.snapshots import Snapshots
 from headrace.service.task_group import together
 from headrace.views.live_views import LiveViews
-from headrace.views.queries import Queries, Sources
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
@@ -213,7 +212,7 @@ class Feed:
             if self.fold.sequence >= await retrying(self._ledger.tip):
                 await self._begin()
         elif turn.is_settled and self._status_only is None:  # before there is a leader, its answer would mislead people
-            self._status_only = await serve(self._connection, self._name, self.fold, {STATUS: self._status}, only=STATUS)
+            await self._answer_status()
         elif self._buffer and not 0 <= self._clock() - self._seen_at < FEED_SEEN_EVERY * SECOND:
             with suppress(LogUnavailable):  # it is tried again; orders for nodes do not wait for FEED
                 await self._see()
@@ -235,7 +234,7 @@ class Feed:
         return end
 
     async def _begin(self) -> None:
-        """Lead from now on: orders to nodes first, then FEED, then answers to queries."""
+        """Lead from now on: orders to nodes first, then FEED."""
         self.active = True
         self._news = node_orders.unconfirmed(self.fold.state)
         await self._push()
@@ -246,33 +245,16 @@ class Feed:
             self._publish_facts(folded)
         self._projector.resume(self._seen)
         self._publish_heads()
-        await self._answer_people()
+        await self._answer_status()
         if self._metrics is not None:  # from now on, so that only one of two instances shows them
             standing = InstallationMetrics(self.fold.state, self.views.job_index, self._heads, self.views.heard)
             show_installation(self._metrics, self._counted, standing, self._clock)
         _log.info("active", sequence=self.fold.sequence, feed_after=self._place.sequence)
 
-    async def _answer_people(self) -> None:
-        """Answer queries of the feed; status under the instance's own name only."""
-        sources = Sources(
-            self.fold.state,
-            self.views.job_index,
-            self.views.history,
-            self._ledger,
-            self._connection,
-            self.views.heard,
-            self._clock,
-            self._snapshots,
-        )
-        handlers = Queries(sources).handlers() | {STATUS: self._status}
-        if self._name != FEED:
-            if self._status_only is None:
-                await serve(self._connection, self._name, self.fold, {STATUS: self._status}, only=STATUS)
-            await serve(self._connection, FEED, self.fold, handlers, but=STATUS)
-            return
-        await serve(self._connection, FEED, self.fold, handlers)
-        if self._status_only is not None:
-            await self._status_only.unsubscribe()
+    async def _answer_status(self) -> None:
+        """Answer the operator's query for the status, under the instance's own name."""
+        if self._status_only is None:
+            self._status_only = await serve(self._connection, self._name, self.fold, {STATUS: self._status}, only=STATUS)
 
     async def _push(self) -> None:
         """Send orders to nodes. If a message is lost the node asks again."""

@@ -56,17 +56,15 @@ async def serve(
     handlers: Mapping[str, Handler],
     *,
     only: str = "",
-    but: str = "",
 ) -> Subscription:
-    """Answer `hr.query.<service>.<what>.<tenant>.<user>` by `handlers[what]`, and in addition `status` and `liveness`.
+    """Answer `hr.query.<service>.<what>.<tenant>.<user>` by `handlers[what]`, and in addition `status`.
 
-    `status` counts the jobs of all tenants: only the provider's users may send it (`bus.nats.permissions`); other users send `liveness`.
+    Other services and the operator ask (`bus.nats.permissions`); people ask the API.
 
-    `only`, `but`: the one request that is answered, or that another subscription answers.
+    `only`: the one request that is answered.
     """
     known: dict[str, Handler] = {
         "status": lambda _tenant, _user, _payload: status(service, fold),
-        "liveness": lambda _tenant, _user, _payload: liveness(service, fold),
         **handlers,
     }
 
@@ -83,7 +81,7 @@ async def serve(
 
     async def answer(message: Msg) -> None:
         parts = message.subject.split(".")
-        if not awaits_answer(message.reply) or parts[3] == but:
+        if not awaits_answer(message.reply):
             return
         said = _answer(known, fold, message)
         if isinstance(said, Answer):
@@ -153,12 +151,6 @@ def _unknown(what: str, handlers: Mapping[str, Handler]) -> Handler:
     return refuse
 
 
-def liveness(service: str, fold: LedgerFold) -> ServiceView:
-    """That a service runs, and how far it has folded; nothing about other tenants."""
-    terms = fold.state.terms
-    return ServiceView(service=service, folded=fold.sequence, now=fold.now, engine=ENGINE, reads=LEVEL, level=terms.level)
-
-
 def status(service: str, fold: LedgerFold) -> ServiceView:
     """How far a service has folded, and counts over all tenants."""
     state = fold.state
@@ -169,4 +161,7 @@ def status(service: str, fold: LedgerFold) -> ServiceView:
         "nodes": len(state.nodes),
         "void_records": sum(state.voids.values()),
     }
-    return msgspec.structs.replace(liveness(service, fold), detail=detail)
+    terms = state.terms
+    return ServiceView(
+        service=service, folded=fold.sequence, now=fold.now, engine=ENGINE, detail=detail, reads=LEVEL, level=terms.level
+    )

@@ -2,35 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from headrace.bus.log import Log, LogBroken, LogError
-from headrace.contracts.messages.queries import RecordsAnswer, RecordsRequest, StoredRecord
-from headrace.contracts.transport.codec import decode
-from headrace.service.answering import Refused
-
-if TYPE_CHECKING:
-    from headrace.service.answering import Handler
+from headrace.bus.log import Log
+from headrace.contracts.messages.queries import RecordsAnswer, StoredRecord
 
 PAGE_BYTES = 4 * 1024 * 1024
 """Approximate bytes of payloads per page; as text in JSON they take a third more, and a message holds 8 MiB."""
 BATCH = 100
 WAIT = 2.0
-
-
-def records(log: Log) -> Handler:
-    """The handler of `records`, for a service that only administrators may query: records contain the data of all tenants."""
-
-    async def answer(_tenant: str, _user: str, payload: bytes) -> RecordsAnswer:
-        request = decode(payload, RecordsRequest)
-        try:
-            return await page(log, max(0, request.after))
-        except LogBroken as error:
-            raise Refused("REFUSED", f"the ledger is damaged: {error}") from None
-        except LogError as error:
-            raise Refused("UNAVAILABLE", f"the ledger cannot be read now: {error}; try again in a while") from None
-
-    return answer
 
 
 async def page(log: Log, after: int) -> RecordsAnswer:

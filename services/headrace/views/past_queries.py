@@ -8,11 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from headrace.bus.log import LogError
-from headrace.contracts.messages.history import DiffRequest, DiffView, PastRequest, PastView
-from headrace.contracts.transport.codec import MESSAGE_BYTES_MAX, decode, encode
+from headrace.contracts.messages.history import DiffRequest, DiffView
 from headrace.service.answering import Refused
 from headrace.views.difference import difference
-from headrace.views.replay import past_view
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,10 +18,7 @@ if TYPE_CHECKING:
     from headrace.bus.log import Log
     from headrace.contracts.messages.history import LedgerPoint
     from headrace.domain.state.state import State
-    from headrace.service.answering import Handler
     from headrace.views.state_at import Past
-
-ENVELOPE = 64 * 1024
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -37,26 +32,6 @@ class PastQueries:
         self._ledger = ledger
         self._clock = clock
         self._looking = ThreadPoolExecutor(1, "past")
-
-    def handlers(self, tenant: str | None = None) -> dict[str, Handler]:
-        """Handlers for `headrace.service.answering.serve`; `tenant`: the tenant that every user sees it as, None: their own."""
-        return {
-            "state": lambda asker, _user, payload: self.state(
-                asker if tenant is None else tenant, decode(payload, PastRequest)
-            ),
-            "diff": lambda asker, _user, payload: self.diff(asker if tenant is None else tenant, decode(payload, DiffRequest)),
-        }
-
-    async def state(self, tenant: str, request: PastRequest) -> PastView:
-        """A page of the state at a point. Raises `Refused`."""
-        state, tip = await self.at(request.point, tenant)
-        view = await self.look(past_view, state, tenant, tip, request.point.at, request.after, request.limit)
-        size = len(encode(view))
-        if size > MESSAGE_BYTES_MAX - ENVELOPE:
-            raise Refused(
-                "REFUSED", f"limit: {len(view.jobs)} jobs and the rest are {size} bytes, too many for one answer; ask for fewer"
-            )
-        return view
 
     async def diff(self, tenant: str, request: DiffRequest) -> DiffView:
         """Differences between two points. Raises `Refused`."""

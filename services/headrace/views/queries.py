@@ -1,28 +1,18 @@
-"""Answers to `hr.query.feed.<what>.<tenant>.<user>`, from the fold (R22); the subject names the user, who sees their tenant only.
+"""Questions about one job that take more than the fold: why it waits, now or earlier (R22), its history, and its output.
 
- what | request | body |
----|---|---|
- `jobs` | `JobsRequest` | list of `JobView`, newest first, each with its latest attempt |
- `job` | `JobRequest` | `JobView` |
- `why` | `JobRequest` | `WhyView`: now, or after a record or at a time |
- `facts` | `JobRequest` | list of `FactView`: the job's history, read from the ledger |
- `logs` | `JobRequest` | `LogsAnswer`, from the node |
- `queues`, `pools`, `nodes` | nothing | list of `QueueView`, `PoolView`, `NodeView` |
- `state`, `diff` | `PastRequest`, `DiffRequest` | `PastView`, `DiffView`: the whole state at a point, or its changes between two |
+The API asks; a user sees their tenant only.
 """
 
 from __future__ import annotations
 
-import asyncio
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
 from headrace.bus.log import LogError, LogUnavailable
 from headrace.contracts.messages.orders import LogsAnswer, LogsRequest
-from headrace.contracts.messages.queries import Answer, FactView, JobRequest, JobsRequest, JobView
-from headrace.contracts.transport.codec import MESSAGE_BYTES_MAX, Malformed, decode, decode_record, encode
+from headrace.contracts.messages.queries import Answer, FactView, JobRequest
+from headrace.contracts.transport.codec import Malformed, decode, decode_record, encode
 from headrace.contracts.transport.subjects import node_logs
 from headrace.contracts.values.ids import IdError, is_job_id, job_key, split_job_key
 from headrace.contracts.values.reasons import REJECT_SENTENCES, RejectReason
@@ -31,8 +21,7 @@ from headrace.service.answering import Refused
 from headrace.views import tenant_views
 from headrace.views.job_index import Rejected
 from headrace.views.job_lines import lines_of
-from headrace.views.past_queries import PastQueries
-from headrace.views.pseudonyms import meant, seen
+from headrace.views.pseudonyms import seen
 from headrace.views.state_at import Past
 from headrace.views.visibility import is_known, reads_output
 
@@ -43,19 +32,13 @@ if TYPE_CHECKING:
     from headrace.domain.model.attempts import Attempt
     from headrace.domain.model.jobs import JobRecord
     from headrace.domain.state.state import State
-    from headrace.service.answering import Handler
     from headrace.service.snapshots import Snapshots
     from headrace.views.history import History
     from headrace.views.job_index import JobIndex
 
 T = TypeVar("T")
 
-JOBS_MAX = 10_000
-AT_ONCE = 500
-"""Jobs looked at before orders get their turn."""
 LOGS_TIMEOUT = 2.0
-ENVELOPE = 64 * 1024
-"""Bytes reserved for what surrounds a body in its message."""
 
 
 class BusAnswer(Protocol):
@@ -94,69 +77,6 @@ class Queries:
     def __init__(self, sources: Sources) -> None:
         self._from = sources
         self._past = Past(sources.ledger, sources.snapshots, erased=sources.state.tokens.erased)
-        self._then = PastQueries(self._past, sources.ledger, self._now)
-
-    def handlers(self) -> dict[str, Handler]:
-        """Handlers to be passed to `headrace.service.answering.serve`."""
-        found: dict[str, Handler] = self._then.handlers() | {
-            "jobs": self.jobs,
-            "job": self.job,
-            "why": self.why,
-            "facts": self.facts,
-            "logs": self.logs,
-            "queues": lambda tenant, _user, _payload: list(
-                tenant_views.queue_views(self._from.state, self._from.job_index.lines, tenant, self._from.clock())
-            ),
-            "pools": lambda tenant, _user, _payload: list(
-                tenant_views.pool_views(self._from.state, self._from.job_index.lines, tenant)
-            ),
-            "nodes": lambda tenant, _user, _payload: list(tenant_views.node_views(self._from.state, self._from.heard, tenant)),
-        }
-        return {what: self._to_a_tenant(handler) for what, handler in found.items()}
-
-    def _to_a_tenant(self, handler: Handler) -> Handler:
-        """Handler that refuses unknown tenants, which only the provider can name; a deleted tenant is known as long as its jobs are."""
-
-        def answer(tenant: str, user: str, payload: bytes) -> object:
-            if not self._from.state.has_tenant(tenant) and tenant not in self._from.job_index.tenants:
-                raise Refused("NOT_FOUND", f"tenant: unknown tenant {tenant}; `headrace get tenant` lists them")
-            return handler(tenant, user, payload)
-
-        return answer
-
-    async def jobs(self, tenant: str, _user: str, payload: bytes) -> list[JobView]:
-        """The tenant's jobs that pass the filters, newest first."""
-        request = _read(payload, JobsRequest)
-        handle = meant(self._from.state, tenant, request.user)
-        if handle is None:
-            return []
-        request = msgspec.structs.replace(request, user=handle)
-        limit = min(max(request.limit, 1), JOBS_MAX)
-        waits = tenant_views.Waits(self._from.state, self._now())
-        found: list[JobView] = []
-        for number, job in enumerate(self._from.job_index.newest(tenant), 1):
-            looks = waits.looks
-            if _passes(job, request):
-                found.append(_view(job, waits, all_attempts=False))
-            if len(found) == limit:
-                break
-            if waits.looks > looks or not number % AT_ONCE:
-                await asyncio.sleep(0)
-        found = seen(self._from.state, found, tenant)
-        if len(encode(found)) > MESSAGE_BYTES_MAX - ENVELOPE:
-            raise Refused("INVALID", f"limit: {len(found)} jobs do not fit in one answer; ask for fewer")
-        return found
-
-    def job(self, tenant: str, user: str, payload: bytes) -> JobView:
-        """One job with all its attempts.
-
-        Raises `Refused` if its owner, or one who submits for them, asks for other content under its id.
-        """
-        request = _read(payload, JobRequest)
-        job = self.find(tenant, user, request.job)
-        if request.digest:
-            self.check_content(job, tenant, user, request.digest)
-        return seen(self._from.state, _view(job, tenant_views.Waits(self._from.state, self._now()), all_attempts=True), tenant)
 
     def why(self, tenant: str, user: str, payload: bytes) -> object:
         """Why one job waits, or its outcome; now, or after a record or at a time."""
@@ -282,30 +202,6 @@ def _read(payload: bytes, kind: type[T]) -> T:
 
 def _ended(state: JobState) -> str:
     return f"was {state}" if state in (JobState.CANCELLED, JobState.REJECTED) else state.value
-
-
-def _passes(job: JobRecord | Rejected, request: JobsRequest) -> bool:
-    labels: Mapping[str, str] = {}
-    if isinstance(job, Rejected):
-        key, queue, state = job.fact.job, f"{job.fact.policy}/{job.fact.profile}", JobState.REJECTED.value
-        name = job.fact.name
-    else:
-        key, queue, state, name, labels = job.key, job.queue, tenant_views.state_of(job), job.name, job.labels
-    return (
-        (not request.states or state in request.states)
-        and (not request.queue or queue == request.queue)
-        and (not request.user or key.split(".")[1] == request.user)
-        and (not request.name or fnmatchcase(name, request.name))
-        and all(labels.get(label) == value for label, value in request.labels.items())
-    )
-
-
-def _view(job: JobRecord | Rejected, waits: tenant_views.Waits, *, all_attempts: bool) -> JobView:
-    return (
-        tenant_views.rejected_view(job)
-        if isinstance(job, Rejected)
-        else tenant_views.job_view(job, waits, all_attempts=all_attempts)
-    )
 
 
 def _see_same(job: JobRecord | Rejected, digest: str) -> None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from headrace.cli import whole_ledger
+from headrace.cli import away, whole_ledger
 from headrace.cli.history import audit, replay
 from headrace.cli.identities import tenant, token, user
 from headrace.cli.jobs import cancel, jobs, submit
@@ -77,6 +77,7 @@ def headrace(monkeypatch, capsys):
         for module in (
             approve,
             audit,
+            away,
             books,
             burst,
             cancel,

@@ -95,7 +95,7 @@ async def test_an_answer_of_another_service_is_handed_on_as_it_is(bus):
         (
             "ehco",
             "NOT_FOUND",
-            "unknown query 'ehco'; use one of echo, fail, fail-later, later, liveness, misnamed, refuse, status, typed, whole",
+            "unknown query 'ehco'; use one of echo, fail, fail-later, later, misnamed, refuse, status, typed, whole",
             None,
         ),
     ],
@@ -201,13 +201,6 @@ async def test_one_tenant_does_not_take_all_the_room_for_slow_questions(monkeypa
 async def test_a_question_whose_answer_would_go_where_no_client_waits_is_not_answered(bus, reply):
     await bus.send(ALL, "hr.query.feed.echo.acme.ann", b"1", reply=reply)
     assert bus.published == []
-
-
-async def test_liveness_tells_how_far_a_service_is_and_counts_nothing(bus):
-    answer = await bus.ask(ALL, "hr.query.feed.liveness.acme.ann")
-    assert msgspec.json.decode(answer.body, type=ServiceView) == ServiceView(
-        service="feed", folded=2, now=START, engine=ENGINE, reads=LEVEL
-    )
 
 
 async def test_the_status_counts_what_there_is_of_all_tenants(bus):

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
-from headrace.bus.log import LogBroken, LogUnavailable
 from headrace.bus.memory import MemoryLog
-from headrace.contracts.messages.queries import RecordsAnswer, RecordsRequest, StoredRecord
+from headrace.contracts.messages.queries import RecordsAnswer, StoredRecord
 from headrace.contracts.transport.codec import decode, encode
 from headrace.service import records as module
-from headrace.service.answering import Refused
-from headrace.service.records import records
+from headrace.service.records import page
 
 
 def written(count: int) -> MemoryLog:
@@ -21,7 +17,7 @@ def written(count: int) -> MemoryLog:
 
 
 async def ask(log, after=0) -> RecordsAnswer:
-    return await records(log)("acme", "ann", encode(RecordsRequest(after=after)))
+    return await page(log, after)
 
 
 async def test_records_come_with_their_very_bytes_and_the_end_of_the_ledger():
@@ -46,22 +42,3 @@ async def test_page_after_page_every_record_comes_once(monkeypatch):
 
 async def test_behind_the_end_there_is_nothing():
     assert (await ask(written(3), after=3), await ask(written(0))) == (RecordsAnswer(tip=3), RecordsAnswer(tip=0))
-
-
-@pytest.mark.parametrize(
-    ("error", "code"),
-    [
-        pytest.param(LogUnavailable("NATS is away"), "UNAVAILABLE", id="away"),
-        pytest.param(LogBroken("a gap"), "REFUSED", id="damaged"),
-    ],
-)
-async def test_a_ledger_that_cannot_be_read_is_told(monkeypatch, error, code):
-    log = written(1)
-
-    async def fail() -> int:
-        raise error
-
-    monkeypatch.setattr(log, "tip", fail)
-    with pytest.raises(Refused, match=str(error)) as refused:
-        await ask(log)
-    assert refused.value.code == code

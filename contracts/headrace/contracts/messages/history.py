@@ -19,14 +19,6 @@ class LedgerPoint(Value, frozen=True, kw_only=True):
     at: int = 0
 
 
-class PastRequest(Value, frozen=True, kw_only=True):
-    """To *feed* or *governance* `state`: the state at a position; of jobs those with keys after `after`, at most `limit`."""
-
-    point: LedgerPoint = LedgerPoint()
-    after: str = ""
-    limit: int = 1_000
-
-
 class LeaseView(Value, frozen=True, kw_only=True):
     """What one replica holds: node, devices (`gpu0`, `gpu3:3g.40gb@4`), amounts in units of their keys, and since when."""
 
@@ -81,7 +73,7 @@ class PastView(Value, frozen=True, kw_only=True):
 
 
 class DiffRequest(Value, frozen=True, kw_only=True):
-    """To *feed* or *governance* `diff`: the differences between an earlier position and a later one."""
+    """Two positions to compare: the differences between an earlier position and a later one."""
 
     before: LedgerPoint
     after: LedgerPoint = LedgerPoint()

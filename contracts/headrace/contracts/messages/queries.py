@@ -1,7 +1,10 @@
-"""Queries and answers by request and reply (`hr.query.<service>.<what>.<tenant>.<user>`); not facts.
+"""Requests and views of Headrace, and the queries of services to each other (`hr.query.<service>.<what>.<tenant>.<user>`); not facts.
 
-Every answer is an `Answer`: either `error` is set, one line that names the invalid field and the way out, or `body` holds the struct of
-the query, as JSON. `sequence` is the ledger sequence that the answer reflects. A refused write returns its plan in `body` as well.
+People ask the API, whose protos are the model; a client reads its answers as the views here.
+
+Every answer of a service is an `Answer`: either `error` is set, one line that names the invalid field and the way out, or `body` holds the
+struct of the query, as JSON. `sequence` is the ledger sequence that the answer reflects. A refused write returns its plan
+in `body` as well.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ class Answer(Value, frozen=True, kw_only=True):
 
 
 class ApplyRequest(Value, frozen=True, kw_only=True):
-    """To *governance* `apply`: documents as people write them (the JSON of the YAML), all or nothing (R9).
+    """Documents to apply, as people write them (the JSON of the YAML), all or nothing (R9).
 
     `revisions`: what the author had read, by `<kind>/<tenant>/<name>` (`<kind>/<name>` without a tenant); 0: did not exist.
     """
@@ -65,7 +68,7 @@ class ApplyAnswer(Value, frozen=True, kw_only=True):
 
 
 class DeleteRequest(Value, frozen=True, kw_only=True):
-    """To *governance* `delete`; the answer is an `ApplyAnswer`. `revision`: the one the author had read, 0 for any."""
+    """The object to delete; the answer is an `ApplyAnswer`. `revision`: the one the author had read, 0 for any."""
 
     kind: str
     name: str
@@ -73,13 +76,6 @@ class DeleteRequest(Value, frozen=True, kw_only=True):
     mode: str = ""
     reason: str = ""
     revision: int = 0
-
-
-class GetRequest(Value, frozen=True, kw_only=True):
-    """To *governance* `get`: documents of a kind (`tenant` ... `policy`), or one by name."""
-
-    kind: str
-    name: str = ""
 
 
 class DocumentView(Value, frozen=True, kw_only=True):
@@ -96,20 +92,20 @@ class DocumentView(Value, frozen=True, kw_only=True):
 
 
 class GetAnswer(Value, frozen=True, kw_only=True):
-    """The documents for *governance* `get`, by name."""
+    """Documents in force, by name."""
 
     documents: tuple[DocumentView, ...] = ()
 
 
 class NodeRequest(Value, frozen=True, kw_only=True):
-    """To *governance* `cordon`, `uncordon`, `drain`, `confirm-empty`; in the `ApplyAnswer`, `running` are the jobs that have to stop."""
+    """An order about a node; in the `ApplyAnswer`, `running` are the jobs that have to stop."""
 
     node: str
     reason: str = ""
 
 
 class ForceRequest(Value, frozen=True, kw_only=True):
-    """To *governance* `preempt`: stop a job, by key or id, of any tenant; only with `force` and a reason (R24)."""
+    """A job to stop, by key or id, of any tenant; only with `force` and a reason (R24)."""
 
     job: str
     force: bool = False
@@ -117,17 +113,11 @@ class ForceRequest(Value, frozen=True, kw_only=True):
 
 
 class EraseRequest(Value, frozen=True, kw_only=True):
-    """To *governance* `erase`: make the texts of a tenant's jobs unreadable for ever; with `user`: one user's identity and texts."""
+    """The texts of a tenant's jobs, to be made unreadable for ever; with `user`: one user's identity and texts."""
 
     tenant: str
     user: str = ""
     reason: str = ""
-
-
-class RecordsRequest(Value, frozen=True, kw_only=True):
-    """To *governance* `records`: the ledger as written, from the record after the sequence `after` on."""
-
-    after: int = 0
 
 
 class StoredRecord(Value, frozen=True, kw_only=True):
@@ -146,22 +136,8 @@ class RecordsAnswer(Value, frozen=True, kw_only=True):
     records: tuple[StoredRecord, ...] = ()
 
 
-class JobsRequest(Value, frozen=True, kw_only=True):
-    """To *feed* `jobs`: the asker's tenant's jobs, newest first. Empty fields do not filter. `limit` at most 10,000.
-
-    `name` is a pattern for the whole name, with `*` and `?`; a job matches if it has all of `labels`.
-    """
-
-    states: tuple[str, ...] = ()
-    queue: str = ""
-    user: str = ""
-    limit: int = 1_000
-    name: str = ""
-    labels: dict[str, str] = {}
-
-
 class JobRequest(Value, frozen=True, kw_only=True):
-    """To *feed* `job`, `why`, `logs`: one job by its id (or full key).
+    """One job by its id (or full key), and what is asked about it.
 
     For `why`, `sequence` (of a ledger record) or `at` (log time) ask for the answer at that time. For `job`, `digest` is that of
     what the asker has submitted under the id; the answer is the refusal `ID_REUSED` if the job has another digest (R14).
@@ -221,7 +197,7 @@ class JobView(Value, frozen=True, kw_only=True):
 
 
 class FactView(Value, frozen=True, kw_only=True):
-    """One fact of a job, in the answer of *feed* `facts`: who stated it and when (log time), what, by which rule."""
+    """One fact of a job: who stated it and when (log time), what, by which rule."""
 
     sequence: int
     at: int

@@ -74,7 +74,7 @@ class NodeClaims(Value, frozen=True, kw_only=True):
 
 
 class ApproveNodeRequest(Value, frozen=True, kw_only=True):
-    """To *governance* `approve`: believe what a node states about itself up to `claims`; without claims: all that it states now."""
+    """What an operator approves: believe what a node states about itself up to `claims`; without claims: all that it states now."""
 
     node: str
     claims: NodeClaims = NodeClaims()
@@ -95,7 +95,7 @@ class PauseRequest(Value, frozen=True, kw_only=True):
 
 
 class TokenRequest(Value, frozen=True, kw_only=True):
-    """To *governance* `token-create`: a token for a user, a service account, a node, or an administrator of the installation.
+    """A token to issue for a user, a service account, a node, or an administrator of the installation.
 
     `lifetime` in microseconds, 0 for the default. `claims`: how much of a node's own statements is believed. Fields that are not given
     keep what was approved before; without an approval nothing is believed until an operator approves the node.
@@ -118,7 +118,7 @@ class TokenAnswer(Value, frozen=True, kw_only=True):
 
 
 class RevokeRequest(Value, frozen=True, kw_only=True):
-    """To *governance* `token-revoke`: one token by its id, or all tokens of a bearer up to now, of any issuer."""
+    """What to revoke: one token by its id, or all tokens of a bearer up to now, of any issuer."""
 
     token: str = ""
     tenant: str = ""
@@ -127,7 +127,7 @@ class RevokeRequest(Value, frozen=True, kw_only=True):
 
 
 class TokensRequest(Value, frozen=True, kw_only=True):
-    """To *governance* `tokens`: the valid tokens, of one tenant or of all."""
+    """Which tokens to list: those of one tenant, or of all."""
 
     tenant: str = ""
 

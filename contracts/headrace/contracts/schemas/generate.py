@@ -89,11 +89,9 @@ def asyncapi() -> Schema:
 
 
 def _plain_channels() -> Schema:
-    requests = [
-        kind
-        for module in (queries, audit, burst, tokens, usage)
-        for kind in _structs(module)
-        if kind.__name__.endswith("Request")
+    requests: list[type[msgspec.Struct]] = [
+        *(usage.UsageRequest, usage.StatementRequest, audit.AuditRequest, queries.TrialRequest),
+        *(queries.ClaimRequest, tokens.StorageReport, tokens.PauseRequest, burst.InstanceTokenRequest),
     ]
     return {
         "submit": _channel(

@@ -8,11 +8,11 @@ subject is named, nothing is written in `CORE`.
 A stream also obeys the headers of its publishers, and answers with the sequence. So what users publish for SUBMIT arrives in `CORE` on
 other subjects (`hr.intake.…`), from which services publish it again without its headers (`service.intake`).
 
-- `USERS`: people and service accounts of tenants, and viewers. They submit and ask; they hear only their own inbox.
+- `USERS`: people and service accounts of tenants, and viewers. They submit; they hear only their own inbox. Questions go to the API.
 - `LISTENERS`: the same people's connections that hear the feed: those whose user name ends in `_feed`. In this account publishing is
   denied, so no answer can be directed to subscribers of the feed.
 - `FORMER`: the same people until the installation is at level 2. Clients of release 0.1.0 hear the feed on the connection on which they
-  ask, with as many subscriptions as that release allowed.
+  submit, with as many subscriptions as that release allowed.
 - `ADMINS`: the owner and the provider's administrators, with the subjects of users and the feed. The account has connections of its own,
   so tenants that use up all of theirs cannot keep out the people who have to stop them.
 - `NODES`: nodes. (An answer may still be delivered to another node's orders, so a node accepts only what decodes as orders and names that
@@ -70,8 +70,8 @@ class Credential(NamedTuple):
     """One login; `kind` determines its rights.
 
     `operator`: everything in `CORE` (makes the streams, repairs). `service`: what `SERVICES` has for its name. `callout` answers which
-    logins may connect, and `system` disconnects those that no longer may. `user`: submits, cancels, requeues and asks as `tenant`.`user`,
-    and hears its tenant's feed. `admin`: the same as any user of any tenant (the owner of a laptop); `viewer` reads the views of all
+    logins may connect, and `system` disconnects those that no longer may. `user`: submits, cancels and requeues as `tenant`.`user`,
+    and hears its tenant's feed. `admin`: the same as any user of any tenant (the owner of a laptop); `viewer` hears the feed of all
     tenants. `node`: publishes for `node`. Names are tokens and unique; passwords are printable ASCII.
     """
 
@@ -104,8 +104,10 @@ def _reads(stream: str) -> tuple[str, ...]:
 
 _TO_OTHER_ACCOUNTS = "_R_.>"
 """Subjects of answers to other accounts; the server creates one for each answer."""
-_ANSWERS = (_TO_OTHER_ACCOUNTS, "_INBOX_operator.>")
-"""Subjects of answers of services: also to the operator, who is in the same account."""
+_TO_OPERATOR = ("_INBOX_operator.>",)
+"""Subjects of answers to the operator, who is in the account of the services."""
+_ANSWERS = (_TO_OTHER_ACCOUNTS, *_TO_OPERATOR)
+"""Subjects of answers of services that users or nodes speak to."""
 
 _INTAKE = intake("hr.>")
 
@@ -129,11 +131,11 @@ SERVICES: dict[str, Rights] = {
         ("hr.query.admission.>", _INTAKE),
     ),
     "allocator": Rights(
-        ("hr.ledger.allocator", turn("allocator"), *_FOLDS, *_ANSWERS),
+        ("hr.ledger.allocator", turn("allocator"), *_FOLDS, *_TO_OPERATOR),
         ("hr.query.allocator.>", "hr.query.allocator-standby.>", turn("allocator")),
     ),
     "preemption": Rights(
-        ("hr.ledger.preemption", turn("preemption"), *_FOLDS, *_ANSWERS),
+        ("hr.ledger.preemption", turn("preemption"), *_FOLDS, *_TO_OPERATOR),
         ("hr.query.preemption.>", "hr.query.preemption-standby.>", "hr.telemetry.>", turn("preemption")),
     ),
     "governance": Rights(
@@ -150,9 +152,9 @@ SERVICES: dict[str, Rights] = {
         ("hr.feed.>", "hr.orders.*", "hr.logs.*", turn("feed"), *_FOLDS, *_reads(FEED_STREAM), *_ANSWERS),
         ("hr.query.feed.>", "hr.query.feed-standby.>", "hr.query.orders.node.*", "hr.telemetry.>", turn("feed")),
     ),
-    "accounting": Rights((*_FOLDS, *_ANSWERS, "_INBOX_governance.>"), ("hr.query.accounting.>", "hr.query.provider.>")),
+    "accounting": Rights((*_FOLDS, *_TO_OPERATOR, "_INBOX_governance.>"), ("hr.query.accounting.>", "hr.query.provider.>")),
     "audit": Rights(
-        ("hr.ledger.audit", *SNAPSHOT_SUBJECTS, f"$JS.API.STREAM.PURGE.{SNAPSHOT_STREAM}", *_FOLDS, *_ANSWERS),
+        ("hr.ledger.audit", *SNAPSHOT_SUBJECTS, f"$JS.API.STREAM.PURGE.{SNAPSHOT_STREAM}", *_FOLDS, *_TO_OPERATOR),
         ("hr.query.audit.>",),
     ),
     "provisioner": Rights(
@@ -189,18 +191,9 @@ nothing.
 SYSTEM = Rights((*(f"$SYS.REQ.SERVER.PING.{what}" for what in ("CONNZ", "VARZ", "JSZ")), "$SYS.REQ.SERVER.*.KICK"), ())
 """Rights in the servers' own account: sees the servers' state and connections, and ends a connection."""
 
-_FROM_USERS = (*map(intake, REQUEST_SUBJECTS), "hr.query.*.*.*.*")
-_ASKING = ("USERS", "FORMER", "ADMINS")
+_FROM_USERS = tuple(map(intake, REQUEST_SUBJECTS))
+_SUBMITTING = ("USERS", "FORMER", "ADMINS")
 _FROM_NODES = ("hr.ledger.node.*", "hr.telemetry.*.*", "hr.query.orders.node.*")
-_VIEWS = tuple(f"feed.{what}" for what in ("jobs", "job", "why", "facts", "queues", "pools", "nodes", "state", "diff"))
-_BOOKS = tuple(f"accounting.{what}" for what in ("usage", "statement", "audit"))
-_ASKED_BY_USERS = (*_VIEWS, "feed.logs", *_BOOKS, "*.liveness")
-"""Queries that a user may send as that user; writing documents (governance) needs an administrator.
-
-`status` counts the jobs of all tenants, so users ask `liveness` instead.
-"""
-_SEEN_BY_VIEWERS = (*_VIEWS, *_BOOKS, "*.status", "*.liveness")
-"""Queries that a viewer may send, as any user."""
 _HEARING = ("LISTENERS", "FORMER", "ADMINS")
 _FEED = ("hr.feed.>",)
 _TO_NODES = ("hr.orders.*",)
@@ -223,12 +216,11 @@ def rights(credential: Credential) -> Rights:
             base = SYSTEM
         case "user":
             own = f"{tenant}.{user}"
-            asks = tuple(f"hr.query.{what}.{own}" for what in _ASKED_BY_USERS)
-            base = Rights((f"hr.submit.{own}.>", f"hr.cancel.{own}.>", f"hr.requeue.{own}.>", *asks), ())
+            base = Rights((f"hr.submit.{own}.>", f"hr.cancel.{own}.>", f"hr.requeue.{own}.>"), ())
         case "admin":
-            base = Rights(("hr.submit.>", "hr.cancel.>", "hr.requeue.>", "hr.query.>"), _FEED)
+            base = Rights(("hr.submit.>", "hr.cancel.>", "hr.requeue.>"), _FEED)
         case "viewer":
-            base = Rights(tuple(f"hr.query.{what}.*.*" for what in _SEEN_BY_VIEWERS), ())
+            base = Rights((), ())
         case "node":
             base = Rights(
                 (f"hr.ledger.node.{node}", f"hr.telemetry.{node}.>", f"hr.query.orders.node.{node}"),
@@ -306,7 +298,7 @@ def _check(login: Credential) -> None:
 
 
 def _accounts(logins: Sequence[Credential]) -> list[str]:
-    asking, hearing_too = ", ".join(_ASKING), ", ".join(_HEARING)
+    asking, hearing_too = ", ".join(_SUBMITTING), ", ".join(_HEARING)
     return [
         "accounts {",
         "  $SYS {",
@@ -332,7 +324,7 @@ def _accounts(logins: Sequence[Credential]) -> list[str]:
 def _outsiders(account: str, logins: Sequence[Credential]) -> list[str]:
     """An account outside `CORE`, with its limits."""
     imports = [
-        *_imports("service", "CORE", _FROM_USERS if account in _ASKING else _FROM_NODES if account == "NODES" else ()),
+        *_imports("service", "CORE", _FROM_USERS if account in _SUBMITTING else _FROM_NODES if account == "NODES" else ()),
         *_imports("stream", "CORE", _FEED if account in _HEARING else _TO_NODES if account == "NODES" else ()),
     ]
     exports = [f"{{service: {_quoted(subject)}, accounts: [CORE]}}" for subject in _OF_NODES] if account == "NODES" else []
@@ -348,7 +340,7 @@ def _outsiders(account: str, logins: Sequence[Credential]) -> list[str]:
 
 def _hears_apart(login: Credential) -> bool:
     """True if a login has a second connection, which hears the feed."""
-    return account_of(login.kind) in _ASKING
+    return account_of(login.kind) in _SUBMITTING
 
 
 def _callout(issuer: str, logins: Sequence[Credential]) -> list[str]:

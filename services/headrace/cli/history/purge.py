@@ -66,7 +66,7 @@ async def purge_stream(args: argparse.Namespace) -> int:
     if tls is not None and tls.ca:
         os.environ.setdefault(CA, tls.ca)
     try:
-        inspector = await Inspector.open(running.url, installation.operator(), installation.owner())
+        inspector = await Inspector.open(running.url, installation.operator())
         try:
             return await _purge(args, inspector, installation.directory / ARCHIVE)
         finally:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 
 from headrace.cli.arguments import Failed, Nouns, Parser, add_command, add_json, add_where_options, client, span
+from headrace.cli.away import ordered
 from headrace.cli.output.formatting import ago, as_json
 from headrace.cli.output.tables import table
 from headrace.cli.resources.approve import add_claims, claims_of
-from headrace.client import Client
 from headrace.contracts.messages.tokens import NodeClaims, RevokeRequest, TokenRequest, TokenRole
 from headrace.contracts.values.durations import format_time
 
@@ -80,9 +80,9 @@ def _add_create(verbs: Nouns) -> None:
     add_json(verb)
 
 
-def _asker(args: argparse.Namespace) -> Client:
-    """Client with the login of the environment; `--tenant` and `--user` name the bearer here."""
-    return client(argparse.Namespace(data=args.data, server=args.server, context=args.context, tenant="", user=""))
+def _as_itself(args: argparse.Namespace) -> argparse.Namespace:
+    """Options of the caller: the login of the environment; `--tenant` and `--user` name the bearer here."""
+    return argparse.Namespace(data=args.data, server=args.server, context=args.context, tenant="", user="")
 
 
 def _nothing(args: argparse.Namespace) -> int:
@@ -104,7 +104,7 @@ async def create(args: argparse.Namespace) -> int:
         reason=args.reason,
         claims=claims if claims != NodeClaims() else None,
     )
-    async with _asker(args) as hr:
+    async with client(_as_itself(args)) as hr:
         answer = await hr.create_token(request)
     print(as_json(answer) if args.json else answer.token)
     return 0
@@ -112,7 +112,7 @@ async def create(args: argparse.Namespace) -> int:
 
 async def list_tokens(args: argparse.Namespace) -> int:
     """Print the tokens that have not expired."""
-    async with _asker(args) as hr:
+    async with client(_as_itself(args)) as hr:
         found = (await hr.tokens(args.tenant)).tokens
     heads = ("ID", "ROLE", "TENANT", "NAME", "BY", "MADE", "EXPIRES", "REVOKED")
     rows = (
@@ -140,8 +140,11 @@ async def revoke(args: argparse.Namespace) -> int:
         )
     tenant = "" if args.node or args.token else args.tenant
     request = RevokeRequest(token=args.token, tenant=tenant, handle=args.bearer or args.node, reason=args.reason)
-    async with _asker(args) as hr:
-        answer = await hr.revoke(request)
+    if args.token:
+        method, said = "RevokeToken", {"name": f"tokens/{args.token}"}
+    else:
+        method, said = "RevokeBearer", {"handle": request.handle} | ({"parent": f"tenants/{tenant}"} if tenant else {})
+    answer = await ordered(_as_itself(args), lambda hr: hr.revoke(request), method, said | {"reason": args.reason})
     (change,) = answer.changes
     print(f"{change.name} was revoked before" if change.action == "keep" else f"{change.name} is revoked")
     return 0

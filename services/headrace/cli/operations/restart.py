@@ -49,7 +49,7 @@ async def restart(args: argparse.Namespace) -> int:
         raise Failed(f"Headrace is not up in {installation.directory}; `headrace up` starts it")
     try:
         names = chosen(running, args.parts) or await _ours(installation, running)
-        inspector = await Inspector.open(running.url, installation.operator(), installation.owner())
+        inspector = await Inspector.open(running.url, installation.operator())
         try:
             rolling = Rolling(installation, inspector)
             for number, name in enumerate(names, 1):

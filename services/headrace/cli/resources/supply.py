@@ -13,6 +13,7 @@ from typing import NoReturn
 
 from headrace.bus.variables import PASSWORD, URL, USER
 from headrace.cli.arguments import Command, Nouns, Parser, add_command, add_login_options, client, key_value
+from headrace.cli.away import ordered
 from headrace.cli.output.explain_view import UNUSABLE_HEADS, unusable_row
 from headrace.cli.output.formatting import ago, as_json
 from headrace.cli.output.tables import table
@@ -235,8 +236,10 @@ def _node_row(node: NodeView) -> tuple[object, ...]:
 
 async def cordon(args: argparse.Namespace) -> int:
     """Cordon or uncordon a node."""
-    async with client(args) as hr:
-        answer = await hr.node_order(args.verb, NodeRequest(node=args.node, reason=args.reason))
+    order = NodeRequest(node=args.node, reason=args.reason)
+    said = {"name": f"nodes/{args.node}", "reason": args.reason}
+    method = f"{args.verb.capitalize()}Node"
+    answer = await ordered(args, lambda hr: hr.node_order(args.verb, order), method, said)
     print(as_json(answer) if args.json else f"{args.node} is {args.verb}ed")
     return 0
 

@@ -26,7 +26,7 @@ from headrace.service.answering import Refused
 
 if TYPE_CHECKING:
     from headrace.contracts.documents.model import Documents
-    from headrace.contracts.messages.queries import ApplyAnswer
+    from headrace.contracts.messages.queries import ApplyAnswer, Change
     from headrace.governance.api.context import CallContext
 
 _SIGNS = {"create": "+", "update": "~", "delete": "-", "keep": "="}
@@ -105,7 +105,10 @@ def _kind_of(text: str) -> ResourceKind:
 
 
 def plan_message(answer: ApplyAnswer, sequence: int) -> plan_pb2.Plan:
-    """A plan as a message, with at most `SHOWN_MAX` changes."""
+    """A plan as a message, with at most `SHOWN_MAX` changes; of more than that those that change something."""
+    changes = answer.changes
+    if len(changes) > SHOWN_MAX:
+        changes = tuple(change for change in changes if change.action != "keep")[:SHOWN_MAX]
     return plan_pb2.Plan(
         changes=[
             plan_pb2.Change(
@@ -115,7 +118,7 @@ def plan_message(answer: ApplyAnswer, sequence: int) -> plan_pb2.Plan:
                 fields=change.fields,
                 etag=str(change.revision) if change.revision else "",
             )
-            for change in answer.changes[:SHOWN_MAX]
+            for change in changes
         ],
         warnings=answer.warnings,
         applied=answer.applied,
@@ -123,14 +126,14 @@ def plan_message(answer: ApplyAnswer, sequence: int) -> plan_pb2.Plan:
         pending=answer.pending,
         revision=str(answer.revision) if answer.revision else "",
         sequence=str(sequence),
-        lines=lines_of(answer),
+        lines=lines_of(answer, changes),
     )
 
 
-def lines_of(answer: ApplyAnswer) -> list[str]:
+def lines_of(answer: ApplyAnswer, changes: tuple[Change, ...]) -> list[str]:
     """The plan as lines of text."""
     lines: list[str] = []
-    for change in answer.changes[:SHOWN_MAX]:
+    for change in changes:
         lines.append(f"{_SIGNS.get(change.action, '?')} {change.kind} {change.name}")
         lines += [f"    {field}" for field in change.fields] if change.action == "update" else []
     lines += [f"warning: {warning}" for warning in answer.warnings[:SHOWN_MAX]]

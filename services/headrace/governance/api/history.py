@@ -8,6 +8,7 @@ import msgspec
 from google.protobuf.json_format import ParseDict, ParseError
 from google.protobuf.struct_pb2 import Struct
 
+from headrace.bus.log import LogBroken
 from headrace.contracts.api import audit_pb2 as pb
 from headrace.contracts.facts.records import digest
 from headrace.contracts.messages.history import DiffRequest, LedgerPoint
@@ -16,6 +17,7 @@ from headrace.governance.api import names, nodes, paging, queues
 from headrace.governance.api.errors import invalid
 from headrace.governance.api.messages import exact, moment, sequence_of, texts
 from headrace.governance.api.resource_kinds import KINDS, count_jobs, everything, message_of
+from headrace.service.answering import Refused
 from headrace.service.records import page
 from headrace.views.job_index import queue_counts
 from headrace.views.replay import past_view
@@ -31,7 +33,10 @@ if TYPE_CHECKING:
 async def list_records(request: Any, call: CallContext) -> pb.ListRecordsResponse:
     asked = paging.page_of(request.page_size, request.page_token, call.method, request.after)
     after = sequence_of(asked.last or request.after, "after")
-    found = await page(call.backend.ledger, after)
+    try:
+        found = await page(call.backend.ledger, after)
+    except LogBroken as error:
+        raise Refused("REFUSED", f"the ledger is damaged: {error}") from None
     records = found.records[: asked.size]
     written = map(_exact_record if request.exact else _record, records)
     answer = pb.ListRecordsResponse(records=written, sequence=str(found.tip))

@@ -136,6 +136,12 @@ def services(installation: Installation, url: str, postgres_dsn: str) -> tuple[P
     return tuple(_process(installation, url, hosted) for hosted in (*first, *second) if hosted)
 
 
+def governance_once(installation: Installation, url: str, socket: Path) -> Program:
+    """*Governance* alone, with the API on a socket of its own, for as long as one command takes. It does not raise the level of facts."""
+    alone = {JOBS_TOGETHER: why} if (why := why_owner_only(installation, installation.settings())) else {}
+    return _process(installation, url, {GOVERNANCE: (GOVERNANCE, {API: f"unix:{socket}", HOLD_LEVEL: "1", LISTEN: ""} | alone)})
+
+
 def _process(installation: Installation, url: str, hosted: Mapping[str, tuple[str, Mapping[str, str]]]) -> Program:
     """The process of services, each with the name of its instance and its own variables."""
     logins = {name: login_environment(url, installation.service(name), installation.directory) for name in hosted}

@@ -12,11 +12,12 @@ from headrace.bus.log import LogError
 from headrace.bus.nats.connection import connect
 from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.client.endpoint import Login
+from headrace.contracts.documents.model import DEFAULT_TENANT
 from headrace.contracts.messages.queries import Answer, ServiceView
 from headrace.contracts.transport.codec import Malformed, decode
 from headrace.contracts.transport.subjects import LEDGER_STREAM, ledger, node_writer, query
 from headrace.nats_client.connection import Connection
-from headrace.supervisor.installation import CALLOUT
+from headrace.supervisor.installation import CALLOUT, OPERATOR
 from headrace.supervisor.launcher.child_processes import Child, reason
 from headrace.supervisor.launcher.ports import LOOPBACK
 
@@ -98,23 +99,19 @@ def _any_answer() -> ssl.SSLContext:
 
 
 class Inspector:
-    """Asks parts that were started: the ledger as the operator, and services as the owner, because they answer users only."""
+    """Asks parts that were started, as the operator."""
 
-    def __init__(self, core: Connection, users: Connection, owner: Login) -> None:
+    def __init__(self, core: Connection) -> None:
         self.core = core
-        self._users = users
-        self._owner = owner
         self._ledger = JetStreamLog(core, LEDGER_STREAM)
 
     @classmethod
-    async def open(cls, url: str, operator: Login, owner: Login) -> Inspector:
-        """Connect with both logins."""
-        core = await connect(url, operator.name, operator.password, name="supervisor")
-        return cls(core, await connect(url, owner.name, owner.password, name="supervisor"), owner)
+    async def open(cls, url: str, operator: Login) -> Inspector:
+        """Connect with the operator's login."""
+        return cls(await connect(url, operator.name, operator.password, name="supervisor"))
 
     async def close(self) -> None:
         await self.core.close()
-        await self._users.close()
 
     async def tip(self) -> int:
         """Return the sequence of the ledger's last record."""
@@ -130,21 +127,21 @@ class Inspector:
 
     async def folded(self, service: str) -> int | None:
         """Return the ledger sequence that a service has reached; None if it does not answer."""
-        subject = query(service, "status", self._owner.tenant, self._owner.user)
         try:
-            answer = decode((await self._users.ask(subject, within=ANSWER_WITHIN)).data, Answer)
+            return (await self._status(service)).sequence
         except (LogError, Malformed):
             return None
-        return answer.sequence
 
     async def trouble(self, service: str) -> str:
         """Return a running service's own trouble; empty if it reports none."""
-        subject = query(service, "status", self._owner.tenant, self._owner.user)
         try:
-            answer = decode((await self._users.ask(subject, within=ANSWER_WITHIN)).data, Answer)
-            return decode(bytes(answer.body), ServiceView).trouble
+            return decode(bytes((await self._status(service)).body), ServiceView).trouble
         except (LogError, Malformed):
             return ""
+
+    async def _status(self, service: str) -> Answer:
+        subject = query(service, "status", DEFAULT_TENANT, OPERATOR)
+        return decode((await self.core.ask(subject, within=ANSWER_WITHIN)).data, Answer)
 
     async def answers(self, service: str) -> bool:
         """Return whether a service answers."""

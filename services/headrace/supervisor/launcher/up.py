@@ -170,7 +170,7 @@ class Up:
         self.installation.write_endpoint(self.url)
         for child, url in zip(self._nats, self.url.split(","), strict=True):
             self._say(child.program.name, f"ready    {url}")
-        return await Inspector.open(self.url, self.installation.operator(), self.installation.owner())
+        return await Inspector.open(self.url, self.installation.operator())
 
     def _supervision(self) -> Callable[[Child], ChildSupervision]:
         """Return the supervision of each NATS server: a full disk must do no harm."""

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 import pytest
 
 from headrace.bus.log import LogUnavailable, Message
-from headrace.client.endpoint import Login
 from headrace.contracts.messages.queries import Answer
 from headrace.contracts.transport.codec import encode
 from headrace.supervisor.launcher.log_file import LogFile
@@ -108,8 +107,8 @@ async def test_a_server_is_well_when_it_says_so_and_is_the_one_that_is_meant(ans
     assert await is_well(port, "/healthz", ("x-who", "a")) is False
 
 
-class FakeUsers:
-    """The owner's connection: one answer to everything."""
+class FakeCore:
+    """The operator's connection: one answer to everything."""
 
     def __init__(self, answer):
         self.answer = answer
@@ -123,9 +122,6 @@ class FakeUsers:
         return SimpleNamespace(data=self.answer)
 
 
-OWNER = Login(name="owner", password="p", kind="admin", tenant="default", user="ada")
-
-
 @pytest.mark.parametrize(
     ("answer", "caught_up"),
     [
@@ -137,14 +133,14 @@ OWNER = Login(name="owner", password="p", kind="admin", tenant="default", user="
     ],
 )
 async def test_a_service_has_caught_up_when_its_answer_is_not_older_than_the_ledger_was(answer, caught_up):
-    users = FakeUsers(answer)
-    assert await Inspector(None, users, OWNER).caught_up("feed", 10) is caught_up
-    assert users.asked == ["hr.query.feed.status.default.ada"]
+    core = FakeCore(answer)
+    assert await Inspector(core).caught_up("feed", 10) is caught_up
+    assert core.asked == ["hr.query.feed.status.default.operator"]
 
 
 @pytest.mark.parametrize(("last", "spoken"), [(None, False), (99, False), (100, True), (LogUnavailable("away"), False)])
 async def test_a_node_has_spoken_when_its_last_record_is_not_older_than_its_start(last, spoken):
-    inspector = Inspector(None, None, OWNER)
+    inspector = Inspector(None)
     asked = []
 
     class FakeLedger:

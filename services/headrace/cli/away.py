@@ -1,0 +1,38 @@
+"""Orders of the owner that work while the API is away."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING
+
+from headrace.cli.arguments import client
+from headrace.client import Client, Unreachable, answers
+from headrace.contracts.messages.queries import ApplyAnswer
+
+if TYPE_CHECKING:
+    from headrace.supervisor.installation import Installation
+
+
+async def ordered(
+    args: argparse.Namespace, ask: Callable[[Client], Awaitable[ApplyAnswer]], method: str, request: Mapping[str, object]
+) -> ApplyAnswer:
+    """The answer of the API, or, while it is away on this machine, that of *governance* itself to the same method."""
+    try:
+        async with client(args) as hr:
+            return await ask(hr)
+    except Unreachable as away:
+        installation = _installation(args)
+        if installation is None:
+            raise
+        print(f"headrace: {away}; governance is asked without it", file=sys.stderr)
+    from headrace.supervisor import api_away  # noqa: PLC0415 - gRPC takes long to import, and is needed here only
+
+    return answers.plan(await api_away.call(installation, method, request))
+
+
+def _installation(args: argparse.Namespace) -> Installation | None:
+    from headrace.cli.whole_ledger import here  # noqa: PLC0415 - the same
+
+    return here(args)
