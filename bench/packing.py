@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from bench import as_written
 from bench.philly import traces
 from bench.results import machine
-from headrace.allocator.demand_mix import Learning
+from headrace.allocator.demand_mix import DemandLearning
 from headrace.contracts import facts as f
 from headrace.contracts.documents.model import Policy, PolicyProfile, Pool, Profile, Tenant
 from headrace.contracts.facts.levels import LEVEL
@@ -123,7 +123,7 @@ class Cluster:
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         self.state = State(terms=TimeRules(level=LEVEL))
-        self.learning = Learning()
+        self.learning = DemandLearning()
         models = sorted({asked.models for asked in trace.requests})
         self.profiles = {allowed: f"profile-{number}" for number, allowed in enumerate(models)}
         links = tuple(PolicyProfile(name=name) for name in self.profiles.values())

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.results import machine
-from headrace.allocator.demand_mix import Learning
+from headrace.allocator.demand_mix import DemandLearning
 from headrace.contracts import facts as f
 from headrace.contracts.documents.model import Policy, PolicyProfile, Pool, Profile, Tenant
 from headrace.contracts.facts.fact import DeviceShare, Place
@@ -78,7 +78,7 @@ class Cluster:
     """The product's fold of nodes whose GPUs are all in MIG mode."""
 
     def __init__(self, nodes: int, choice: Choice | None, *, level: int = LEVEL) -> None:
-        self.state, self.learning, self.choice = State(), Learning(), choice
+        self.state, self.learning, self.choice = State(), DemandLearning(), choice
         self.number, self.spent = 0, 0.0
         self.say(f.InstallationLevelV1(level=level, release=RELEASES[level - 1]))
         links = tuple(PolicyProfile(name=size) for size in SIZES)

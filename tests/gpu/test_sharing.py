@@ -20,10 +20,10 @@ from headrace.node_executor.enforcement.device_isolation import CgroupDeviceList
 from headrace.node_executor.enforcement.discovery import unified_base
 from headrace.node_executor.enforcement.fences import Fences, Kit
 from headrace.node_executor.enforcement.mps import CONTROL, MpsFence
-from headrace.node_executor.enforcement.owners import Owners
+from headrace.node_executor.enforcement.owners import LeaseOwners
 from headrace.node_executor.enforcement.parts import CONTEXT, from_within, overrun_at, part_of
 from headrace.node_executor.enforcement.preload import PreloadFence
-from headrace.node_executor.enforcement.probe_run import Trial
+from headrace.node_executor.enforcement.probe_run import ProbeRun
 from headrace.node_executor.enforcement.watchdog import Overrun
 from tests.gpu.programs import FILL, TAKE, TORCH
 
@@ -39,7 +39,7 @@ def half(gpu: str) -> DeviceShare:
 @pytest.fixture
 def fences(devices: NvmlDevices, cap: PreloadFence, tmp_path):
     heard: queue.Queue[Overrun] = queue.Queue()
-    found = Fences(devices, Kit(parts=(cap,)), Owners(str(tmp_path)), heard.put)
+    found = Fences(devices, Kit(parts=(cap,)), LeaseOwners(str(tmp_path)), heard.put)
     found.heard = heard
     found.prove()
     yield found
@@ -130,7 +130,7 @@ def test_without_its_nodes_a_gpu_cannot_be_used_and_with_them_it_can(devices: Nv
     env, answers = {"CUDA_VISIBLE_DEVICES": devices.gpu(gpu).uuid}, []
     for name, nodes in (("without", ()), ("with", devices.nodes((share,)))):
         launch = mechanism.build(name, nodes, "")
-        answers.append(Trial().send(("take", "16"), env, launch.group))
+        answers.append(ProbeRun().send(("take", "16"), env, launch.group))
         mechanism.tear_down(name)
     os.rmdir(base)
     figure("answers of libcuda without and with the nodes", answers)

@@ -553,9 +553,9 @@ async def test_causes_are_followed_both_ways_from_a_job_a_record_or_a_fact(postg
         ("non.sense", "job: 'non.sense' is not a job id"),
         ("01jd3v8k5w2m4x6z8b0c2e4g6h", "job: the ledger has no job 01jd3v8k5w2m4x6z8b0c2e4g6h"),
     ):
-        with pytest.raises(usage.BadQuestion, match=re.escape(complaint)):
+        with pytest.raises(usage.InvalidQuery, match=re.escape(complaint)):
             await whole(books, ALL_TENANTS, state, causes=text)
-    with pytest.raises(usage.BadQuestion, match="is not of tenant stranger"):
+    with pytest.raises(usage.InvalidQuery, match="is not of tenant stranger"):
         await whole(books, "stranger", state, causes=job)
     assert await whole(books, "stranger", state, causes=str(ordered.sequence)) == []
     await books.close()

@@ -32,7 +32,7 @@ from headrace.client.submissions import make_submission
 from headrace.contracts.transport import subjects
 from headrace.contracts.transport.codec import decode_submit
 from headrace.contracts.transport.subjects import FEED_STREAM, LEDGER_STREAM, SNAPSHOT_BUCKET, SNAPSHOT_STREAM, SUBMIT_STREAM
-from headrace.feed.outgoing_message import Outgoing
+from headrace.feed.outgoing_message import FeedMessage
 from headrace.feed.publisher import Publisher
 from headrace.governance.api.submit_batcher import SubmitBatcher
 from headrace.nats_client.connection import Connection
@@ -235,8 +235,10 @@ async def test_feed_that_two_of_three_servers_cannot_agree_on_is_made_anew_and_t
     assert (said, told[0] and told[0].subject, told[1]) == ([MADE_ANEW], news(2).subject, 1)
 
 
-def news(sequence: int) -> Outgoing:
-    return Outgoing(sequence, 1, f"hr.feed.acme.job.ended.{sequence}", json.dumps({"sequence": sequence, "number": 1}).encode())
+def news(sequence: int) -> FeedMessage:
+    return FeedMessage(
+        sequence, 1, f"hr.feed.acme.job.ended.{sequence}", json.dumps({"sequence": sequence, "number": 1}).encode()
+    )
 
 
 async def until(connection: Connection, stream: str, holds: Callable[[StreamStatus], bool]) -> StreamStatus:

@@ -20,7 +20,7 @@ from headrace.contracts.transport.codec import decode
 from headrace.contracts.transport.subjects import FEED_STREAM, LEDGER_STREAM, node_query, orders
 from headrace.feed.service import KEYS, Feed
 from headrace.service.fold import LedgerFold, wall_clock
-from headrace.service.task_group import together
+from headrace.service.task_group import run_until_first_ends
 from tests.integration.writers import Writers, job
 from tests.patience import PATIENCE
 
@@ -75,7 +75,7 @@ async def feed(login, writers, keyring):
     follower = Follower(logs[0], LedgerFold(), wall_clock)
     feed = Feed(connection, follower, *logs, keyring.open)
     await feed.find_place()
-    task = asyncio.create_task(together(follower.run(), feed.run()))
+    task = asyncio.create_task(run_until_first_ends(follower.run(), feed.run()))
     async with asyncio.timeout(PATIENCE):
         await feed.caught_up.wait()
     yield feed

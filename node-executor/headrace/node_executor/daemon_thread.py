@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
-from headrace.node_executor.threads import begin, settle
+from headrace.node_executor.threads import begin, set_result
 
 T = TypeVar("T")
 
@@ -15,5 +15,5 @@ T = TypeVar("T")
 async def in_daemon_thread(work: Callable[[], T]) -> T:
     """Return what `work` returns or raises; the work may be aborted anywhere when the process ends."""
     answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-    begin("aside", work, partial(settle, answer))
+    begin("aside", work, partial(set_result, answer))
     return await answer

@@ -33,9 +33,9 @@ from headrace.node_executor.enforcement.discovery import kit_for
 from headrace.node_executor.enforcement.enforcement_worker import EnforcementWorker
 from headrace.node_executor.enforcement.fences import Fences
 from headrace.node_executor.enforcement.in_containers import levels_inside
-from headrace.node_executor.enforcement.owners import Owners
+from headrace.node_executor.enforcement.owners import LeaseOwners
 from headrace.node_executor.executor import Executor
-from headrace.node_executor.files.disk_usage import Measuring, Size
+from headrace.node_executor.files.disk_usage import DiskUsageMonitor, Size
 from headrace.node_executor.files.retention import RetentionPolicy
 from headrace.node_executor.files.workspace import Workspace, shows_polling
 from headrace.node_executor.instance_lock import DirectoryInUse, InstanceLock
@@ -168,7 +168,7 @@ async def _serve(
     await worker.in_turn(lambda: worker.fences.reconcile(left.order.lease for left in journal.open.values() if not left.ended))
     for left in [left for left in journal.open.values() if not left.ended]:
         executor.adopt(left)
-    measuring = Measuring(executor.handle, lambda: executor.held, clock, Size(settings.work_limit, settings.work_files))
+    measuring = DiskUsageMonitor(executor.handle, lambda: executor.held, clock, Size(settings.work_limit, settings.work_files))
     listener = BusListener(
         pushed=lambda orders: executor.handle(v.Pushed(clock(), orders)),
         answered=lambda answer: executor.handle(v.Answered(clock(), answer)),
@@ -235,7 +235,7 @@ async def _keep_looking(executor: Executor, every: float) -> None:
         await executor.look_for_checkpoints()
 
 
-async def _keep_measuring(measuring: Measuring) -> None:
+async def _keep_measuring(measuring: DiskUsageMonitor) -> None:
     while True:
         began = time.monotonic()
         await measuring.measure()
@@ -294,7 +294,7 @@ def _dependencies(settings: Settings, lock: int, monitors: DeviceMonitors) -> Ex
     kit = kit_for(
         settings.name, settings.data, settings.devices, os.environ, monitors.slices_changed, bounds.accounts.of_trials()
     )
-    fences = Fences(settings.devices, kit, Owners(workspace.leases), monitors.overran)
+    fences = Fences(settings.devices, kit, LeaseOwners(workspace.leases), monitors.overran)
     return ExecutorDependencies(
         workspace=workspace,
         preparation=Preparation(workspace, settings.devices, base, references(settings.secrets, os.environ), bounds),

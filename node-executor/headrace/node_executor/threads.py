@@ -33,7 +33,7 @@ def begin(name: str, work: Callable[[], object], ended: Ended) -> None:
     threading.Thread(target=run, name=name, daemon=True).start()
 
 
-def settle(answer: asyncio.Future[Any], result: object, error: Exception | None) -> None:
+def set_result(answer: asyncio.Future[Any], result: object, error: Exception | None) -> None:
     """Set the result or exception, unless set already."""
     if answer.done():
         return
@@ -68,7 +68,7 @@ class Threads:
     def _ended(self, answer: asyncio.Future[Any]) -> Ended:
         def ended(result: object, error: Exception | None) -> None:
             self._free += 1
-            settle(answer, result, error)
+            set_result(answer, result, error)
             self._begin()
 
         return ended

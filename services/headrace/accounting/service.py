@@ -94,7 +94,7 @@ async def main(service: Service) -> None:
     await accounting.run()
 
 
-class Written(NamedTuple):
+class PendingStatement(NamedTuple):
     """A statement whose next pieces may be asked for."""
 
     digest: str
@@ -150,7 +150,7 @@ class Accounting:
         self._written = NOWHERE
         self._outages = 0
         self._currency = currency
-        self._statements: dict[tuple[str, str], Written] = {}
+        self._statements: dict[tuple[str, str], PendingStatement] = {}
         self._survey_at = SURVEYED_FIRST
         self.pace = CatchUpRate()
 
@@ -243,7 +243,7 @@ class Accounting:
             text = await asyncio.to_thread(
                 month.text, question.form
             )  # a large one takes seconds, during which other work goes on
-            written = Written(digest(text.encode()), text, month.heading.final)
+            written = PendingStatement(digest(text.encode()), text, month.heading.final)
             self._statements[tenant, written.digest] = written
             while len(self._statements) > STATEMENTS_KEPT:
                 del self._statements[next(iter(self._statements))]
@@ -268,7 +268,7 @@ class Accounting:
             if tenant != ALL_TENANTS and not self._fold.state.has_tenant(tenant):
                 await self._asking.once(partial(_see_known, tenant=tenant))
             return await self._asking.once(work)
-        except usage.BadQuestion as error:
+        except usage.InvalidQuery as error:
             raise Refused("INVALID", str(error)) from error
         except DatabaseUnavailable as error:
             raise Refused("UNAVAILABLE", f"the books cannot be read now, try again later: {error}") from error

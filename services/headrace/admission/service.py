@@ -28,7 +28,7 @@ from headrace.service.deciding import Deciding
 from headrace.service.fold import wall_clock
 from headrace.service.hosting import LedgerFollower, Part, Work
 from headrace.service.intake import with_intake
-from headrace.service.task_group import together
+from headrace.service.task_group import run_until_first_ends
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,7 +57,9 @@ async def prepare(service: Service, follower: LedgerFollower) -> Work:
     submits = JetStreamLog(service.connection, SUBMIT_STREAM)
     show(service.health, deciding, submits)
     handlers: dict[str, Handler] = {"judge": lambda _tenant, _user, payload: _try_message(deciding, payload)}
-    return lambda: together(deciding.run(handlers), _read_submissions(submits, deciding), _purge_judged(submits, deciding))
+    return lambda: run_until_first_ends(
+        deciding.run(handlers), _read_submissions(submits, deciding), _purge_judged(submits, deciding)
+    )
 
 
 PART = with_intake(Part(prepare))

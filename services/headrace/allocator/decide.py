@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from headrace.allocator.candidate_index import CandidateIndex
-from headrace.allocator.demand_mix import Learning
+from headrace.allocator.demand_mix import DemandLearning
 from headrace.allocator.granting import grant
 from headrace.allocator.job_lifecycle import next_check, review_pending, set_aside, settle
 from headrace.allocator.proposals import SEARCH_MAX, end_nominations, judge_proposals, nomination_end
@@ -52,7 +52,7 @@ class Allocator:
         self.reviewed = -1
         self.looked_at = 0
         self.index = CandidateIndex(state)
-        self.learning = Learning()
+        self.learning = DemandLearning()
         self.gates = Gates(state)
 
     def decide(self, now: int) -> tuple[AnyFact, ...]:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from headrace.domain.state.state import State
 
 
-class Learning:
+class DemandLearning:
     """Pools whose demand mix has to be stated again. It caches how long each mix surely holds; losing the cache costs time only."""
 
     def __init__(self) -> None:

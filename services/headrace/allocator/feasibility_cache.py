@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from headrace.allocator.backfill_reservations import Stage
     from headrace.allocator.candidate_index import CandidateIndex
     from headrace.allocator.pool_queue import PoolCandidate, PoolQueue
-    from headrace.allocator.relocation import Found, Moving
+    from headrace.allocator.relocation import Found, Relocation
     from headrace.allocator.request_classes import PoolCandidates
     from headrace.allocator.suspend_resume import Resumption
     from headrace.contracts.facts.fact import Place
@@ -155,7 +155,7 @@ class FeasibilityCache:
                 return found
         return None
 
-    def best_moving(self, pool: PoolState, moving: Moving, resumption: Resumption) -> Found | None:
+    def best_moving(self, pool: PoolState, moving: Relocation, resumption: Resumption) -> Found | None:
         """The best-ranked suspended job that moves to a pool beside the holds of better-ranked jobs (R16, R29)."""
 
         def show(there: PoolState, rank: Rank) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from headrace.allocator.backfill_reservations import HoldPlacement, lapsed
 from headrace.allocator.feasibility_cache import FeasibilityCache
 from headrace.allocator.reclaim_requests import ReclaimRequests
-from headrace.allocator.relocation import Moving, move, nomination_of
+from headrace.allocator.relocation import Relocation, move, nomination_of
 from headrace.allocator.request_bitsets import bits_of
 from headrace.allocator.suspend_resume import Resumption, resume
 from headrace.contracts import facts as f
@@ -64,7 +64,7 @@ class _Round:
         self.is_full = False
         self.facts: list[AnyFact] = []
         self.resumption = Resumption(state, skip)
-        self.moving = Moving(state, now, skip if state.terms.amended else state.suspended.keys())
+        self.moving = Relocation(state, now, skip if state.terms.amended else state.suspended.keys())
         self._unbounded = unbounded(state)
         self._trial = trial
         self._tried = 0

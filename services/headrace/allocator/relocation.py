@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     """A job that could move, its rank in a pool, and its places there."""
 
 
-class Moving:
+class Relocation:
     """Suspended jobs that could move in one round at log time `now`. `skip`: jobs that this record settles."""
 
     def __init__(self, state: State, now: int, skip: AbstractSet[str]) -> None:

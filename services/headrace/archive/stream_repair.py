@@ -78,7 +78,7 @@ def _trouble(there: StoredMessage | None, right: StoredMessage) -> str:
     return f"is another one, by its {' and '.join(names)}" if names else ""
 
 
-def told(troubles: Mapping[int, str]) -> list[str]:
+def describe(troubles: Mapping[int, str]) -> list[str]:
     """Lines such as `records 4 to 9: missing`, for people."""
     lines: list[str] = []
     for first, last, what in _runs(sorted(troubles.items())):

@@ -30,7 +30,7 @@ from headrace.service.engine_version import ENGINE
 from headrace.service.fold import LedgerFold
 from headrace.service.follower_status import Following, watch_fold
 from headrace.service.snapshots import Snapshots, beginning
-from headrace.service.task_group import together
+from headrace.service.task_group import run_until_first_ends
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -90,7 +90,7 @@ async def main(service: Service) -> None:
         return watch.report()
 
     await serve(service.connection, service.name, fold, {"status": told, "verified": verified})
-    await together(_keep(snapshotter), watch.run(), archiving.run())
+    await run_until_first_ends(_keep(snapshotter), watch.run(), archiving.run())
 
 
 async def _keep(snapshotter: Snapshotter) -> None:

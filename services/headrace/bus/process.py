@@ -222,7 +222,7 @@ async def _present(name: str, environment: Mapping[str, str]) -> AsyncIterator[S
             await connection.close()
 
 
-async def beside(service: Service, what: str) -> Connection:
+async def second_connection(service: Service, what: str) -> Connection:
     """A further connection with the service's login, so that a flood on it does not affect the first one."""
     url, user = service.environment.get(URL, DEFAULT_URL), service.environment.get(USER, service.name)
     return await connect(url, user, service.environment.get(PASSWORD, ""), name=f"{service.name}-{what}")

@@ -67,7 +67,7 @@ def read_question(payload: bytes) -> Question:
     return Question(asked.server_id.id, asked.user_nkey, token, asked.client_info.host, options.user)
 
 
-def let_in(key: AccountKey, question: Question, permit: Permit, now: int) -> bytes:
+def accept(key: AccountKey, question: Question, permit: Permit, now: int) -> bytes:
     """Response that accepts a connection with the permit's rights until the permit expires. `now` in seconds since 1970."""
     publish = {"allow": list(permit.rights.publish)} if permit.rights.publish else {"deny": [">"]}
     allow = {"pub": publish, "sub": {"allow": list(permit.rights.subscribe)}}
@@ -92,7 +92,7 @@ def let_in(key: AccountKey, question: Question, permit: Permit, now: int) -> byt
     return _answer(key, question, now, {"jwt": key.sign(user)})
 
 
-def keep_out(key: AccountKey, question: Question, now: int) -> bytes:
+def reject(key: AccountKey, question: Question, now: int) -> bytes:
     """Response that refuses a connection. The reason goes only to this service's log."""
     return _answer(key, question, now, {"error": "not let in"})
 

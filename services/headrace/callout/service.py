@@ -26,7 +26,7 @@ from headrace.callout.connection_limits import ConnectionLimits
 from headrace.callout.directory_follower import SUBJECT, Follower, Source
 from headrace.callout.eviction import Eviction
 from headrace.callout.permits import Permit, permit
-from headrace.callout.questions import ASKED_ON, Question, Unreadable, keep_out, let_in, read_question
+from headrace.callout.questions import ASKED_ON, Question, Unreadable, accept, read_question, reject
 from headrace.callout.server_status import Servers
 from headrace.contracts.facts.levels import LEVEL
 from headrace.contracts.facts.writers import GOVERNANCE
@@ -42,7 +42,7 @@ from headrace.identity.signing import IDENTITY, ISSUER_KEY
 from headrace.identity.verifier import Verifier
 from headrace.nats_client.connection import Connection
 from headrace.service.engine_version import ENGINE
-from headrace.service.task_group import together
+from headrace.service.task_group import run_until_first_ends
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -89,7 +89,7 @@ async def main(service: Service) -> None:
         authority.show(service.health)
         servers = Servers(system)
         servers.show(service.health)
-        await together(authority.run(), report_storage(service.connection, servers))
+        await run_until_first_ends(authority.run(), report_storage(service.connection, servers))
     finally:
         await system.close()
 
@@ -238,18 +238,18 @@ class ConnectionAuthority:
             except TooMany as error:
                 _log.info("too_many_connections", host=question.host, reason=str(error))
                 self._answered["too_many",] += 1
-                answer = keep_out(self._key, question, now)
+                answer = reject(self._key, question, now)
             except Unauthenticated as error:
                 _log.info("kept_out", host=question.host, reason=str(error))
                 self._answered["kept_out",] += 1
-                answer = keep_out(self._key, question, now)
+                answer = reject(self._key, question, now)
             except Exception as error:  # noqa: BLE001  # an error in one request refuses that connection and does not end the service
                 _log.error("not_judged", host=question.host, exc_info=error)
                 self._answered["failed",] += 1
-                answer = keep_out(self._key, question, now)
+                answer = reject(self._key, question, now)
             else:
                 self._answered["let_in",] += 1
-                answer = let_in(self._key, question, allowed, now)
+                answer = accept(self._key, question, allowed, now)
             self._latency.observe(time.perf_counter() - began)
             with contextlib.suppress(errors.Error):
                 await self._connection.publish(message.reply, answer)

@@ -47,7 +47,7 @@ PREEMPTIONS: dict[type, str] = {
 Fold = dict[tuple[str, ...], float]
 
 
-class Counted:
+class FeedCounts:
     """Counts since the feed started. `note` is called for every fact after the start."""
 
     def __init__(self, state: State) -> None:
@@ -146,7 +146,7 @@ class InstallationMetrics:
         return max(0, now - min(heard, default=now)) / MICROSECONDS
 
 
-def show(metrics: MetricSources, counted: Counted, standing: InstallationMetrics, clock: Callable[[], int]) -> None:
+def show(metrics: MetricSources, counted: FeedCounts, standing: InstallationMetrics, clock: Callable[[], int]) -> None:
     """Declare all metrics of the installation."""
     metrics.counter("headrace_facts_total", "facts folded, by type", counted.by_type, "type")
     metrics.counter("headrace_preemptions_total", "number of preemptions, by outcome", counted.preemptions, "outcome")

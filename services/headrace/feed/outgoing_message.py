@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from headrace.domain.model.jobs import JobRecord
 
 
-class Outgoing(NamedTuple):
+class FeedMessage(NamedTuple):
     """One message. (`sequence`, `number`) is its position; a restarted feed continues after the last position on FEED."""
 
     sequence: int

@@ -17,7 +17,7 @@ from headrace.contracts.facts.derived_facts import with_implied_facts
 from headrace.contracts.transport.subjects import asker_of, feed, split_by
 from headrace.contracts.values.amounts import GPU
 from headrace.domain.model.node_claims import as_believed
-from headrace.feed.outgoing_message import FeedPosition, Outgoing
+from headrace.feed.outgoing_message import FeedMessage, FeedPosition
 from headrace.views.pseudonyms import name as called
 from headrace.views.pseudonyms import written
 from headrace.views.visibility import hide_others, pool_for, profile_for, sees_node, sees_pool, tenants_of
@@ -151,7 +151,7 @@ class Projector:
             self._remember(fact)
             self._forget(fact)
 
-    def messages(self, record: Record, sequence: int, started: Iterable[JobStarted] = ()) -> list[Outgoing]:
+    def messages(self, record: Record, sequence: int, started: Iterable[JobStarted] = ()) -> list[FeedMessage]:
         """FEED messages of a record; `started` are the jobs whose last replica started with it."""
         messages = []
         for _, fact in with_implied_facts(record.facts):
@@ -181,20 +181,20 @@ class Projector:
         elif isinstance(fact, f.PreemptionSettledV1):
             self._across.discard(fact.preemption)
 
-    def head(self, queue: Queue, head: QueueHead, now: int) -> Outgoing:
+    def head(self, queue: Queue, head: QueueHead, now: int) -> FeedMessage:
         """Message that the first job of a queue, or its reason, has changed (R22)."""
         tenant, policy, profile = queue
         public = {"queue": f"{policy}/{profile}", "job": head.job, "reason": head.reason, "message": head.message}
         piece = PublicFact(tenant, "queue", "head", policy, public)
         return self._message(self._state.sequence, "queue.head.feed", now, piece)
 
-    def _message(self, sequence: int, kind: object, at: int, piece: PublicFact) -> Outgoing:
+    def _message(self, sequence: int, kind: object, at: int, piece: PublicFact) -> FeedMessage:
         number = self._place.number + 1 if self._place.sequence == sequence else 1
         self._place = FeedPosition(sequence, number)
         tenant, noun, verb, name, public = piece
         body = {"type": kind, "at": at, "sequence": sequence, "number": number, **public}
         name = called(self._state, tenant, name) if noun in _PEOPLE else name
-        return Outgoing(sequence, number, feed(tenant, noun, verb, name), written(self._state, body, tenant))
+        return FeedMessage(sequence, number, feed(tenant, noun, verb, name), written(self._state, body, tenant))
 
     def preemption_facts(self, fact: f.PreemptionOrderedV1) -> Iterator[PublicFact]:
         """The whole plan for the preemptor's tenant, with other tenants as a total; for each victim's tenant its own part."""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from headrace.bus.log import Log
-    from headrace.feed.outgoing_message import Outgoing
+    from headrace.feed.outgoing_message import FeedMessage
 
 WINDOW = 256
 YIELD_EVERY = 32
@@ -70,7 +70,7 @@ class Publisher:
         self.dropped = 0
         self._wire = wire
         self._feed = feed
-        self._waiting: deque[Outgoing] = deque()
+        self._waiting: deque[FeedMessage] = deque()
         self._waiting_max = waiting_max
         self._wakeup = Notifier()
         self._begun = asyncio.Event()
@@ -86,7 +86,7 @@ class Publisher:
         """Number of messages that FEED has not acknowledged."""
         return len(self._waiting)
 
-    def put(self, messages: Iterable[Outgoing]) -> None:
+    def put(self, messages: Iterable[FeedMessage]) -> None:
         """Publish these in order, after those that wait."""
         self._waiting.extend(messages)
         excess = len(self._waiting) - self._waiting_max
@@ -109,7 +109,7 @@ class Publisher:
                 self._published(window)
             await self._wakeup.sleep(None)
 
-    async def _deliver(self, window: list[Outgoing]) -> None:
+    async def _deliver(self, window: list[FeedMessage]) -> None:
         """Publish a window, and again what FEED does not have of it, until FEED has all of it."""
         complaint, has_failed = "", False
         while window:
@@ -128,7 +128,7 @@ class Publisher:
                 await asyncio.sleep(RETRY)
                 has_failed = True
 
-    async def _publish(self, window: list[Outgoing]) -> int:
+    async def _publish(self, window: list[FeedMessage]) -> int:
         """Publish messages; returns the sequence of the last."""
         *first, last = window
         behind = self._last
@@ -150,7 +150,7 @@ class Publisher:
             return behind
         raise LogUnavailable(f"FEED does not take it: {ack.error.description}")
 
-    async def _missing(self, window: list[Outgoing]) -> list[Outgoing]:
+    async def _missing(self, window: list[FeedMessage]) -> list[FeedMessage]:
         """The messages of a window that FEED does not have; it may have more than it acknowledged.
 
         An empty FEED is that of a server that restarted. Raises `Fenced` if FEED ends with a message of another instance.
@@ -175,7 +175,7 @@ class Publisher:
                 return end
             await asyncio.sleep(RETRY)
 
-    def _published(self, window: list[Outgoing]) -> None:
+    def _published(self, window: list[FeedMessage]) -> None:
         """Remove a published window; messages that were dropped meanwhile are gone already."""
         self.published += len(window)
         end = window[-1][:2]
@@ -183,7 +183,7 @@ class Publisher:
             self._waiting.popleft()
 
 
-def _headers(message: Outgoing, behind: int) -> dict[str, str]:
+def _headers(message: FeedMessage, behind: int) -> dict[str, str]:
     return {MESSAGE_ID: f"{message.sequence}.{message.number}", EXPECTED_LAST_OF_ALL: str(behind)}
 
 

@@ -38,7 +38,7 @@ from headrace.contracts.transport.subjects import FEED_STREAM, awaits_answer, no
 from headrace.contracts.values.durations import SECOND
 from headrace.contracts.values.ids import is_token
 from headrace.feed import orders as node_orders
-from headrace.feed.metrics import Counted, InstallationMetrics
+from headrace.feed.metrics import FeedCounts, InstallationMetrics
 from headrace.feed.metrics import show as show_installation
 from headrace.feed.outgoing_message import FeedPosition, started
 from headrace.feed.public_facts import Projector
@@ -51,7 +51,7 @@ from headrace.service.fold import wall_clock
 from headrace.service.follower_status import Following, watch_fold
 from headrace.service.hosting import LedgerFollower, Part, Work, ledger_of
 from headrace.service.snapshots import Snapshots
-from headrace.service.task_group import together
+from headrace.service.task_group import run_until_first_ends
 from headrace.views.live_views import LiveViews
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class Feed:
         self._time = follower.time
         self._texts = SealedTextCache(ledger, open_sealed, state.tokens.erased)
         self._heads = Heads(state, self.views.job_index)
-        self._counted = Counted(state)
+        self._counted = FeedCounts(state)
         self._heads_at = 0
         self._projector = Projector(state)
         self._buffer = StandbyBuffer(self._projector.skip, FEED_MESSAGES)
@@ -140,7 +140,7 @@ class Feed:
         """Work until cancelled. Raises `LogRefused`: the process has to stop."""
         views = self.views.keep(self._connection, self._ledger, self._snapshots, self._clock)
         turns = () if self._turn is None else (self._run_election(self._turn),)
-        await together(self._work(), self.publisher.run(), views, *turns)
+        await run_until_first_ends(self._work(), self.publisher.run(), views, *turns)
 
     async def _run_election(self, turn: LeaderElection) -> None:
         await self.caught_up.wait()  # an instance leads only after it has read the whole ledger

@@ -21,7 +21,7 @@ RENEWED = 100 * DAY
 """A calendar is stated again this long before it ends."""
 
 
-class Zones(NamedTuple):
+class TimeZones(NamedTuple):
     """A time zone database. `offsets`: the offsets of a zone between two moments, None for an unknown zone; `names`: all zones."""
 
     offsets: Callable[[str, int, int], tuple[tuple[int, int], ...] | None]
@@ -40,7 +40,7 @@ def _named(document: Document) -> Iterator[tuple[tuple[str | int, ...], str]]:
 
 
 def calendars_for(
-    state: State, changed: Iterable[PlacedDocument], zones: Zones, now: int, findings: Diagnostics
+    state: State, changed: Iterable[PlacedDocument], zones: TimeZones, now: int, findings: Diagnostics
 ) -> list[AnyFact]:
     """Calendars that documents need and the ledger lacks. An unknown zone is reported as an error."""
     found: dict[str, AnyFact] = {}
@@ -64,13 +64,13 @@ def _is_known(state: State, zone: str, now: int) -> bool:
     return known is not None and known.until > now + RENEWED
 
 
-def _state(zone: str, zones: Zones, now: int) -> AnyFact | None:
+def _state(zone: str, zones: TimeZones, now: int) -> AnyFact | None:
     begins, until = (now - BEHIND) // SECOND * SECOND, (now + AHEAD) // SECOND * SECOND
     offsets = zones.offsets(zone, begins, until)
     return None if offsets is None else f.CalendarStatedV1(zone=zone, offsets=offsets, until=until)
 
 
-def renewed(state: State, zones: Zones, now: int) -> list[AnyFact]:
+def renewed(state: State, zones: TimeZones, now: int) -> list[AnyFact]:
     """Calendars in use that end soon, extended."""
     due = [zone for zone in _in_use(state) if state.terms.calendars[zone].until - RENEWED <= now]
     stated = (_state(zone, zones, now) for zone in due)

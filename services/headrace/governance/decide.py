@@ -18,7 +18,7 @@ from headrace.contracts.facts import AnyFact
 from headrace.contracts.facts.writers import GOVERNANCE
 from headrace.contracts.messages.queries import ApplyAnswer, DeleteRequest
 from headrace.domain.state.state import State
-from headrace.governance.calendars import Zones, next_renewal, renewed
+from headrace.governance.calendars import TimeZones, next_renewal, renewed
 from headrace.governance.drain import DrainTracker
 from headrace.governance.instances import logins_of_ended
 from headrace.governance.plan import make_plan
@@ -44,7 +44,7 @@ Answered = Callable[[Decision | Exception], None]
 class Governance:
     """The waiting requests, over one state."""
 
-    def __init__(self, state: State, zones: Zones) -> None:
+    def __init__(self, state: State, zones: TimeZones) -> None:
         self.state = state
         self.zones = zones
         self._waiting: deque[tuple[Operation, Answered]] = deque()
@@ -90,7 +90,7 @@ def applying(
     documents: Documents,
     author: str,
     *,
-    zones: Zones | None = None,
+    zones: TimeZones | None = None,
     reason: str = "",
     revisions: Mapping[str, int] | None = None,
     dry_run: bool = False,

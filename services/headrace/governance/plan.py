@@ -15,7 +15,7 @@ from headrace.contracts.transport.codec import encode
 from headrace.domain.model.jobs import PolicyState
 from headrace.domain.state.state import State
 from headrace.governance.affected_jobs import AffectedJobs, affected_jobs
-from headrace.governance.calendars import Zones, calendars_for
+from headrace.governance.calendars import TimeZones, calendars_for
 from headrace.governance.changes import changed_fields
 from headrace.governance.objects import ObjectName, PlacedDocument, applied, current, name_of, placed
 from headrace.governance.preview import preview
@@ -57,7 +57,7 @@ def make_plan(
     reason: str = "",
     revisions: Mapping[str, int] | None = None,
     groups: bool = True,
-    zones: Zones | None = None,
+    zones: TimeZones | None = None,
     now: int = 0,
     vouches: bool = False,
 ) -> ApplyPlan:

@@ -27,7 +27,7 @@ from headrace.contracts.transport.codec import decode
 from headrace.contracts.values.durations import SECOND
 from headrace.contracts.values.ids import ENTROPY_BYTES, make_job_id
 from headrace.governance.api.serve import ApiHost, GovernanceFunctions
-from headrace.governance.calendars import Zones
+from headrace.governance.calendars import TimeZones
 from headrace.governance.claims import claiming
 from headrace.governance.decide import Decision, Governance, Operation
 from headrace.governance.instances import AUTHOR, token_request
@@ -47,9 +47,9 @@ from headrace.service.deciding import Deciding
 from headrace.service.fold import wall_clock
 from headrace.service.hosting import LedgerFollower, Part, Work
 from headrace.service.intake import with_intake
-from headrace.service.task_group import together
+from headrace.service.task_group import run_until_first_ends
 
-ZONES = Zones(offsets_of, known_zones)
+ZONES = TimeZones(offsets_of, known_zones)
 """The time zone database of this machine."""
 
 
@@ -79,7 +79,7 @@ async def prepare(service: Service, follower: LedgerFollower) -> Work:
     async def work() -> None:
         served = (one.run() for one in api)
         handlers = requests.handlers() | {"status": told}
-        await together(deciding.run(handlers), upgrade.run(), missing_keys.run(), nodes.run(), *served)
+        await run_until_first_ends(deciding.run(handlers), upgrade.run(), missing_keys.run(), nodes.run(), *served)
 
     return work
 

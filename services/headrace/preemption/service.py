@@ -17,7 +17,7 @@ from headrace.domain.state.state import State
 from headrace.preemption.decide import PreemptionWatch
 from headrace.service.deciding import Deciding
 from headrace.service.hosting import LedgerFollower, Part, Work
-from headrace.service.task_group import together
+from headrace.service.task_group import run_until_first_ends
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
@@ -77,7 +77,7 @@ async def prepare(service: Service, follower: LedgerFollower) -> Work:
 
     await service.connection.subscribe("hr.telemetry.*.heartbeat", cb=beats.hear)
     deciding = Deciding(service, follower, PREEMPTION, make)
-    return lambda: together(deciding.run(), beats.keep_updating())
+    return lambda: run_until_first_ends(deciding.run(), beats.keep_updating())
 
 
 PART = Part(prepare)

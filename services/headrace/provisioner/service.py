@@ -29,7 +29,7 @@ from headrace.service.answering import Handler, Refused
 from headrace.service.deciding import Deciding
 from headrace.service.fold import wall_clock
 from headrace.service.hosting import LedgerFollower, Part, Work
-from headrace.service.task_group import together
+from headrace.service.task_group import run_until_first_ends
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,7 +61,7 @@ async def prepare(service: Service, follower: LedgerFollower) -> Work:
     def leads() -> bool:
         return deciding.caught_up.is_set() and deciding.leads
 
-    return lambda: together(deciding.run(handlers), acting.run(leads))
+    return lambda: run_until_first_ends(deciding.run(handlers), acting.run(leads))
 
 
 PART = Part(prepare)

@@ -24,7 +24,7 @@ from headrace.service.answering import Handler, serve, status
 from headrace.service.engine_version import ENGINE
 from headrace.service.follower_status import Following, watch_fold
 from headrace.service.hosting import LedgerFollower, ledger_of
-from headrace.service.task_group import together
+from headrace.service.task_group import run_until_first_ends
 
 STATUS_WITHIN = 1.0
 """Seconds for which `status` waits for a record."""
@@ -145,7 +145,7 @@ class Deciding:
         if self._turn is None:
             await self.loop.run()
             return
-        await together(self.loop.run(), self._run_election(self._turn))
+        await run_until_first_ends(self.loop.run(), self._run_election(self._turn))
 
     async def _run_election(self, turn: LeaderElection) -> None:
         await self.caught_up.wait()  # an instance that has not read the whole ledger does not take over

@@ -13,7 +13,7 @@ from headrace.bus.telemetry import acting_as
 from headrace.contracts.transport.subjects import LEDGER_STREAM
 from headrace.service.fold import LedgerFold, wall_clock
 from headrace.service.snapshots import Snapshots, beginning
-from headrace.service.task_group import together
+from headrace.service.task_group import run_until_first_ends
 
 LedgerFollower = Follower[LedgerFold]
 
@@ -45,7 +45,7 @@ async def host(parts: Sequence[tuple[Service, Part]]) -> None:
     follower = Follower(ledger, LedgerFold(state), wall_clock)
     works = [(service.name, await acting_as(service.name, part.prepare(service, follower))) for service, part in parts]
     follower.before_first.append(settle)
-    await together(follower.run(), *(acting_as(name, work()) for name, work in works))
+    await run_until_first_ends(follower.run(), *(acting_as(name, work()) for name, work in works))
 
 
 def alone(part: Part) -> Callable[[Service], Awaitable[None]]:

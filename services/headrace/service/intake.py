@@ -20,13 +20,13 @@ import msgspec
 from nats import errors
 
 from headrace.bus.log import LogRefused, LogUnavailable
-from headrace.bus.process import beside
+from headrace.bus.process import second_connection
 from headrace.contracts.transport.subjects import SUBMIT_STREAM, awaits_answer, from_intake, intake
 from headrace.nats_client.acknowledgement import TOO_MANY_REQUESTS, Acknowledgement
 from headrace.service.concurrency_limit import LimitReached
 from headrace.service.hosting import Part
-from headrace.service.lines import Lines
-from headrace.service.task_group import together
+from headrace.service.lines import BoundedQueues
+from headrace.service.task_group import run_until_first_ends
 
 if TYPE_CHECKING:
     from headrace.bus.process import Service
@@ -63,7 +63,7 @@ class Intake:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._lines = Lines[tuple[str, str, bytes]](WAITING_MAX, WAITING_BYTES)
+        self._lines = BoundedQueues[tuple[str, str, bytes]](WAITING_MAX, WAITING_BYTES)
         self._under_way = 0
         self._doing: set[asyncio.Task[None]] = set()
         self._refused = 0
@@ -160,7 +160,7 @@ def with_intake(part: Part) -> Part:
         work = await part.prepare(service, follower)
 
         async def both() -> None:
-            await together(_take_in(service), work())
+            await run_until_first_ends(_take_in(service), work())
 
         return both
 
@@ -168,7 +168,7 @@ def with_intake(part: Part) -> Part:
 
 
 async def _take_in(service: Service) -> None:
-    connection = await beside(service, QUEUE)
+    connection = await second_connection(service, QUEUE)
     try:
         intake_here = Intake(connection)
         intake_here.show(service.health.metrics)

@@ -15,7 +15,7 @@ class _Waiting(NamedTuple, Generic[T]):
     size: int
 
 
-class Lines(Generic[T]):
+class BoundedQueues(Generic[T]):
     """At most `most` items and `most_bytes` bytes; of one tenant at most half of either, so that other tenants have room."""
 
     def __init__(self, most: int, most_bytes: int) -> None:

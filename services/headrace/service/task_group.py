@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable
 
 
-async def together(*loops: Awaitable[None]) -> None:
+async def run_until_first_ends(*loops: Awaitable[None]) -> None:
     """Run all until the first ends; the others are cancelled. Its exception is raised as it is, for the process' exit code."""
     tasks = [asyncio.ensure_future(loop) for loop in loops]
     try:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from headrace.contracts.documents.forms import Several, Shape, read_as
 from headrace.contracts.documents.model import Documents
 from headrace.contracts.documents.reader import DOCUMENTS
-from headrace.simulate.scenario import DELETE, NODES, SUBMIT, Delete, Nodes, Part, Submit, check_new_names
+from headrace.simulate.scenario import DELETE, NODES, SUBMIT, Delete, Nodes, ScenarioPart, Submit, check_new_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from headrace.contracts.documents.tree import Tree
 
 
-class WhatIfChanges(Part, frozen=True, kw_only=True):
+class WhatIfChanges(ScenarioPart, frozen=True, kw_only=True):
     """The changes of one file."""
 
     documents: Documents = Documents()

@@ -53,7 +53,7 @@ REMOVED: dict[type[Fact], str] = {
 
 
 @dataclass(slots=True)
-class Never:
+class NeverRuns:
     """Kinds of jobs, and why they could never run; by the documents and hardware as `of` a sequence."""
 
     of: int = -1

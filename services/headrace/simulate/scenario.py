@@ -42,11 +42,11 @@ GOVERNED = ("apply", "delete", "force", "cordon", "uncordon", "drain", "confirm_
 """Events that governance may refuse."""
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ScenarioPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Base of everything that only scenarios have."""
 
 
-class Nodes(Part, frozen=True, kw_only=True):
+class Nodes(ScenarioPart, frozen=True, kw_only=True):
     """`count` nodes called `name-1` ..., or one called `name`. cpu in cores, memory in MiB. `suspends`: they can suspend jobs (R29).
 
     `isolation`: how well they are taken to keep jobs apart; `containers`: the same of jobs with an image, if it is not as well.
@@ -65,7 +65,7 @@ class Nodes(Part, frozen=True, kw_only=True):
     containers: str = ""
 
 
-class Submit(Part, frozen=True, kw_only=True):
+class Submit(ScenarioPart, frozen=True, kw_only=True):
     """Jobs that are submitted at one moment: `name`, or `name-1` ... `name-count`. Without `tenant` it is the policy's.
 
     `after` names jobs that have to succeed first. Durations in microseconds.
@@ -92,7 +92,7 @@ class Submit(Part, frozen=True, kw_only=True):
     """Set when a real history is replayed: the work and the exit code of each attempt that ended by itself; never in files."""
 
 
-class Delete(Part, frozen=True, kw_only=True):
+class Delete(ScenarioPart, frozen=True, kw_only=True):
     """An object to be deleted."""
 
     kind: str
@@ -101,7 +101,7 @@ class Delete(Part, frozen=True, kw_only=True):
     tenant: str = DEFAULT_TENANT
 
 
-class Expect(Part, frozen=True, kw_only=True):
+class Expect(ScenarioPart, frozen=True, kw_only=True):
     """What has to be true at a moment; amounts as in documents."""
 
     jobs: dict[str, str] = {}
@@ -112,7 +112,7 @@ class Expect(Part, frozen=True, kw_only=True):
     preemptions: int | None = None
 
 
-class Moment(Part, frozen=True, kw_only=True):
+class Moment(ScenarioPart, frozen=True, kw_only=True):
     """One entry of the timeline: `at` in microseconds since the start, and one event.
 
     `cancel_many`: jobs, those of one user by one request.
@@ -148,7 +148,7 @@ class Moment(Part, frozen=True, kw_only=True):
     by: str = ""
 
 
-class Scenario(Part, frozen=True, kw_only=True):
+class Scenario(ScenarioPart, frozen=True, kw_only=True):
     """A scenario with its documents, nodes and timeline."""
 
     documents: Documents

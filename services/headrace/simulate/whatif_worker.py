@@ -33,7 +33,7 @@ from headrace.simulate.run_pair import PlayLost, rarely_collected
 from headrace.simulate.timeline_events import Refused
 from headrace.simulate.whatif import FOR, FREEZE_AFTER, Progress
 from headrace.simulate.world import Unsettled
-from headrace.views.state_at import Past
+from headrace.views.state_at import PastStates
 
 if TYPE_CHECKING:
     from headrace.bus.log import Log
@@ -159,7 +159,7 @@ async def read(
     if snapshots is not None:
         wants = period.wants
         last = tip if wants.sequence is None else min(tip, wants.sequence)
-        period.skip_to(await Past(ledger, snapshots).nearest(last, wants.time))
+        period.skip_to(await PastStates(ledger, snapshots).nearest(last, wants.time))
     first = period.sequence
     reader = await ledger.read(first)
     try:

@@ -31,7 +31,7 @@ from headrace.domain.model.time_rules import TimeRules
 from headrace.domain.snapshots.snapshot import copy_of
 from headrace.domain.state.state import State
 from headrace.domain.state.supply import asked_by
-from headrace.governance.calendars import Zones
+from headrace.governance.calendars import TimeZones
 from headrace.governance.decide import Governance
 from headrace.governance.objects import applied, full_name, placed
 from headrace.governance.plan import make_plan
@@ -40,7 +40,7 @@ from headrace.governance.time_zones import known_zones, offsets_of
 from headrace.governance.validation.reservation_feasibility import infeasible_reservations
 from headrace.preemption.decide import PreemptionWatch
 from headrace.simulate.names import entitled_member, find_policy, numbered
-from headrace.simulate.replay_facts import Never
+from headrace.simulate.replay_facts import NeverRuns
 from headrace.simulate.simulated_nodes import HEARD, SimulatedNodes
 from headrace.simulate.timeline_events import AUTHOR, Refused, happen
 
@@ -63,7 +63,7 @@ HYPOTHETICAL = 1 << 79
 """First number of hypothetical jobs, so that the numbers of the others are the same with and without them."""
 
 
-ZONES = Zones(offsets_of, known_zones)
+ZONES = TimeZones(offsets_of, known_zones)
 
 
 class Unsettled(Exception):
@@ -130,7 +130,7 @@ class World:
         """Objects that changes have written or removed: recorded writes to them are skipped."""
         self.former: dict[tuple[str, str], Amounts] = {}
         """What a replica took before, of profiles that changes have written."""
-        self.never = Never()
+        self.never = NeverRuns()
         self.history: list[RunRecord] = []
         self.names: dict[str, str] = {}
         self._submitted = 0

@@ -19,7 +19,7 @@ from headrace.contracts.transport.subjects import asker_of
 from headrace.contracts.values.durations import format_duration, format_time
 from headrace.contracts.values.money import format_money
 from headrace.views.job_lines import say
-from headrace.views.pseudonyms import shown, told, told_of
+from headrace.views.pseudonyms import shown, with_handles, with_names
 from headrace.views.visibility import ALL_TENANTS, hide_others, sees_node, sees_pool
 
 if TYPE_CHECKING:
@@ -43,19 +43,19 @@ def lines_of(record: Record, sequence: int, tenant: str, state: State) -> Iterat
     """Every fact of a record that `tenant` may read, and the facts that it implies; `state` says which nodes and pools it sees."""
     for place, fact in with_implied_facts(record.facts):
         if may_read(fact, tenant, state):
-            text, rule = tell(fact, tenant)
+            text, rule = describe(fact, tenant)
             yield AuditLine(
                 sequence=sequence,
                 place=place,
                 at=record.now,
                 by=record.by,
                 type=f.fact_type(type(fact)),
-                about=told(state, hide_others(about(fact), tenant)),
-                text=told_of(state, hide_others(text, tenant), fact),
+                about=with_names(state, hide_others(about(fact), tenant)),
+                text=with_handles(state, hide_others(text, tenant), fact),
                 rule=rule,
                 as_of=record.as_of,
                 engine=record.engine,
-                cause=told(state, hide_others(record.cause, tenant)),
+                cause=with_names(state, hide_others(record.cause, tenant)),
                 fact=shown(state, body(fact, tenant)),
             )
 
@@ -140,7 +140,7 @@ def body(fact: AnyFact, tenant: str) -> dict[str, Any]:
     return dict(msgspec.json.decode(hide_others(encode(whole).decode(), tenant), type=dict[str, Any]))
 
 
-def tell(fact: AnyFact, tenant: str) -> tuple[str, str]:
+def describe(fact: AnyFact, tenant: str) -> tuple[str, str]:
     """What happened, and the rule."""
     words = _WORDS.get(type(fact))
     if words is not None:

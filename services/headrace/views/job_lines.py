@@ -10,7 +10,7 @@ from headrace.contracts.messages.queries import FactView
 from headrace.contracts.values.amounts import JOB, format_amounts
 from headrace.contracts.values.durations import format_duration, format_time
 from headrace.contracts.values.ids import split_job_key
-from headrace.views.pseudonyms import told_of
+from headrace.views.pseudonyms import with_handles
 from headrace.views.visibility import OTHER_TENANT, hide_others
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def lines_of(record: Record, sequence: int, job: str, state: State) -> Iterator[
         if said is not None:
             text, rule = said
             kind = f.fact_type(type(fact))
-            text = told_of(state, hide_others(text, job.partition(".")[0]), fact)
+            text = with_handles(state, hide_others(text, job.partition(".")[0]), fact)
             yield FactView(sequence=sequence, at=record.now, by=record.by, type=kind, text=text, rule=rule)
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from headrace.bus.log import Log
     from headrace.contracts.messages.history import LedgerPoint
     from headrace.domain.state.state import State
-    from headrace.views.state_at import Past
+    from headrace.views.state_at import PastStates
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -27,7 +27,7 @@ T = TypeVar("T")
 class PastQueries:
     """Queries about the past of one ledger. `clock`: microseconds since 1970."""
 
-    def __init__(self, past: Past, ledger: Log, clock: Callable[[], int]) -> None:
+    def __init__(self, past: PastStates, ledger: Log, clock: Callable[[], int]) -> None:
         self._past = past
         self._ledger = ledger
         self._clock = clock

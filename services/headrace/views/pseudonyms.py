@@ -50,12 +50,12 @@ def meant(state: State, tenant: str, text: str) -> str | None:
     return text
 
 
-def told(state: State, text: str) -> str:
+def with_names(state: State, text: str) -> str:
     """A text with people named by tenant and handle (`acme.alice`, `acme/alice`): a sentence, a job's key or a subject of SUBMIT."""
     return _told(erased_of(state), text) if state.tokens.erased else text
 
 
-def told_of(state: State, text: str, fact: object) -> str:
+def with_handles(state: State, text: str, fact: object) -> str:
     """A text about a fact, in which people of its job or submission may be named by their handle alone."""
     if not state.tokens.erased:
         return text

@@ -22,7 +22,7 @@ from headrace.views import tenant_views
 from headrace.views.job_index import Rejected
 from headrace.views.job_lines import lines_of
 from headrace.views.pseudonyms import seen
-from headrace.views.state_at import Past
+from headrace.views.state_at import PastStates
 from headrace.views.visibility import is_known, reads_output
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Queries:
 
     def __init__(self, sources: Sources) -> None:
         self._from = sources
-        self._past = Past(sources.ledger, sources.snapshots, erased=sources.state.tokens.erased)
+        self._past = PastStates(sources.ledger, sources.snapshots, erased=sources.state.tokens.erased)
 
     def why(self, tenant: str, user: str, payload: bytes) -> object:
         """Why one job waits, or its outcome; now, or after a record or at a time."""

@@ -18,8 +18,8 @@ from headrace.contracts.messages.queries import DocumentView
 from headrace.contracts.values.amounts import JOB
 from headrace.domain.model.job_states import FINAL, JobState
 from headrace.views.job_index import queue_counts
-from headrace.views.pseudonyms import seen, shown, told
-from headrace.views.tenant_views import Waits, node_views, pool_views, queue_views, state_of
+from headrace.views.pseudonyms import seen, shown, with_names
+from headrace.views.tenant_views import WaitReasons, node_views, pool_views, queue_views, state_of
 from headrace.views.visibility import ALL_TENANTS, document_seen_by, hide_others
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def past_view(state: State, tenant: str, tip: int, at: int, after: str = "", lim
     now = max(state.now, at)
     limit = min(max(1, limit), LIMIT_MAX)
     keys = sorted(job.key for job in _own(state, tenant) if job.state not in FINAL and job.key > after)
-    waits = Waits(state, now, looks_max=limit)
+    waits = WaitReasons(state, now, looks_max=limit)
     jobs = tuple(past_job(state, state.jobs[key], waits) for key in islice(keys, limit))
     page = PastView(
         sequence=state.sequence, now=state.now, tip=tip, jobs=jobs, next=keys[limit - 1] if len(keys) > limit else ""
@@ -72,7 +72,7 @@ def documents(state: State, tenant: str) -> Iterator[DocumentView]:
                 found.append(
                     DocumentView(
                         kind=kind,
-                        name=told(state, f"{owner}/{name}") if owner else name,
+                        name=with_names(state, f"{owner}/{name}") if owner else name,
                         revision=written.revision,
                         document=_in_order(shown(state, write_document(document), owner)),
                         closed=closing.mode if closing is not None else "",
@@ -86,7 +86,7 @@ def _in_order(value: Any) -> Any:
     return {key: _in_order(value[key]) for key in sorted(value)} if isinstance(value, dict) else value
 
 
-def past_job(state: State, job: JobRecord, waits: Waits) -> PastJob:
+def past_job(state: State, job: JobRecord, waits: WaitReasons) -> PastJob:
     """View of a job that has not ended."""
     reason, message = waits.of(job) if job.state is JobState.PENDING else (job.reason, job.message)
     hold = state.holds.get(job.key)

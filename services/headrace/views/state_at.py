@@ -35,7 +35,7 @@ KEPT_FOR = 30.0
 """Seconds for which a state is cached for the next page."""
 
 
-class Past:
+class PastStates:
     """Past states of one ledger. `at_once`: maximum number computed at the same time, and of these for one tenant.
 
     `erased`: people who were erased by now, with their pseudonyms, which apply in every past state.

@@ -58,7 +58,7 @@ def state_of(job: JobRecord) -> str:
     return "preempting" if preempted else "running"
 
 
-class Waits:
+class WaitReasons:
     """Reasons why jobs wait, for one answer. Jobs of one group differ only in their position, so two of them are computed for all.
 
     `looks` counts the computed reasons; after `looks_max` of them the other jobs of a list get none, because each may need a walk over a
@@ -91,7 +91,7 @@ class Waits:
         return wait.reason.value, hide_others(wait.message, job.tenant)
 
 
-def job_view(job: JobRecord, waits: Waits, *, all_attempts: bool) -> JobView:
+def job_view(job: JobRecord, waits: WaitReasons, *, all_attempts: bool) -> JobView:
     """View of a job, with all its attempts or the latest only."""
     tenant, user, job_id = split_job_key(job.key)
     reason, message = waits.of(job) if job.state is JobState.PENDING else (job.reason, job.message)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.allocator.decide import Allocator
-from headrace.allocator.demand_mix import Learning
+from headrace.allocator.demand_mix import DemandLearning
 from headrace.contracts import facts as f
 from headrace.domain.model.demand_mix import FIRST
 from tests.unit.domain.site import Site
@@ -15,7 +15,7 @@ def asked(site: Site, count: int, queue: str = "dev/one") -> None:
 
 
 def test_a_pool_that_was_asked_often_enough_states_what_it_is_asked_for():
-    site, learning = Site(), Learning()
+    site, learning = Site(), DemandLearning()
     asked(site, FIRST - 1)
     seen = [list(learning.news(site.state))]
     asked(site, 1)
@@ -26,18 +26,18 @@ def test_a_pool_that_was_asked_often_enough_states_what_it_is_asked_for():
 
 
 def test_once_stated_it_is_not_news():
-    site, learning = Site(), Learning()
+    site, learning = Site(), DemandLearning()
     asked(site, FIRST)
     site.say(*learning.news(site.state), by="allocator")
-    seen = [list(learning.news(site.state)), list(Learning().news(site.state))]
+    seen = [list(learning.news(site.state)), list(DemandLearning().news(site.state))]
     assert seen == [[], []]
 
 
 def test_one_who_remembers_nothing_says_the_same_at_the_same_moment():
-    site, learning = Site(), Learning()
+    site, learning = Site(), DemandLearning()
     for number in range(300):
         asked(site, 1, "dev/one" if number % 3 else "dev/half")
-        news, again = list(learning.news(site.state)), list(Learning().news(site.state))
+        news, again = list(learning.news(site.state)), list(DemandLearning().news(site.state))
         assert news == again
         if news:
             site.say(*news, by="allocator")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.archive.nats_blocks import StoredRecord
-from headrace.archive.stream_repair import Choice, CopiedRecord, choose, told
+from headrace.archive.stream_repair import Choice, CopiedRecord, choose, describe
 from headrace.bus.log import LogBroken, StoredMessage
 from headrace.contracts.facts.records import digest
 
@@ -45,9 +45,9 @@ def test_where_two_vouch_for_different_records_nothing_is_guessed():
 
 
 def test_troubles_are_told_in_runs():
-    assert told({4: MISSING, 5: MISSING, 6: OTHER, 9: OTHER}) == [
+    assert describe({4: MISSING, 5: MISSING, 6: OTHER, 9: OTHER}) == [
         "records 4 to 5: each is missing or cannot be read",
         "record 6 is another one, by its payload",
         "record 9 is another one, by its payload",
     ]
-    assert told({}) == []
+    assert describe({}) == []

@@ -17,7 +17,7 @@ from headrace.bus.writer_chain import Chain
 from headrace.contracts.facts import NodeCordonedV1
 from headrace.contracts.facts.records import digest
 from headrace.contracts.transport.codec import decode_record
-from headrace.service.task_group import together
+from headrace.service.task_group import run_until_first_ends
 from tests.patience import PATIENCE
 
 SECOND = 1_000_000
@@ -114,7 +114,7 @@ class Running:
         self.services[0].wake()
 
     async def run(self) -> None:
-        await together(self.follower.run(), *(service.run() for service in self.services))
+        await run_until_first_ends(self.follower.run(), *(service.run() for service in self.services))
 
 
 @asynccontextmanager

@@ -118,7 +118,7 @@ def test_a_process_of_several_services_trusts_the_authority_that_their_own_envir
 async def test_a_service_gets_one_more_connection_with_the_same_login(calls: Calls) -> None:
     async def main(service: Service) -> None:
         first = calls.connection
-        second = await process.beside(service, "intake")
+        second = await process.second_connection(service, "intake")
         assert (second is calls.connection, second is first) == (True, False)
 
     assert await _serve("admission", main, ENVIRONMENT) == STOPPED

@@ -7,7 +7,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from headrace.bus.nats.nkeys import SERVER, AccountKey, spell
 from headrace.callout.permits import permit
-from headrace.callout.questions import Question, Unreadable, keep_out, let_in, read_question
+from headrace.callout.questions import Question, Unreadable, accept, read_question, reject
 from headrace.contracts.messages.tokens import inbox_prefix
 from headrace.identity.caller import Caller, Role
 from tests.unit.callout.authorization_requests import CONNECTION, ME, claims_of, question
@@ -49,7 +49,7 @@ def test_who_is_let_in_gets_account_rights_limits_and_an_end():
     allowed = permit(
         Caller(Role.TENANT_MEMBER, "acme", "ann", token="t1", expires_at=(NOW + 60) * 1_000_000), "eyJ0.eyJz.c2ln", 0, NOW
     )
-    answer = claims_of(let_in(KEY, ASKED, allowed, NOW).decode())
+    answer = claims_of(accept(KEY, ASKED, allowed, NOW).decode())
     user = claims_of(answer["nats"].pop("jwt"))
     assert answer == {
         "aud": ME,
@@ -76,10 +76,10 @@ def test_who_is_let_in_gets_account_rights_limits_and_an_end():
 
 def test_a_node_may_answer_each_question_once():
     allowed = permit(Caller(Role.NODE, "", "gpu01", token="t1", expires_at=(NOW + 60) * 1_000_000), "eyJ0.eyJz.c2ln", 0, NOW)
-    user = claims_of(claims_of(let_in(KEY, ASKED, allowed, NOW).decode())["nats"]["jwt"])
+    user = claims_of(claims_of(accept(KEY, ASKED, allowed, NOW).decode())["nats"]["jwt"])
     assert (user["aud"], user["nats"]["resp"]) == ("NODES", {"max": 1, "ttl": 60_000_000_000})
 
 
 def test_who_is_kept_out_is_told_nothing():
-    answer = claims_of(keep_out(KEY, ASKED, NOW).decode())
+    answer = claims_of(reject(KEY, ASKED, NOW).decode())
     assert answer["nats"] == {"error": "not let in", "type": "authorization_response", "version": 2}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.contracts import facts as f
-from headrace.feed.metrics import Counted, InstallationMetrics, show
+from headrace.feed.metrics import FeedCounts, InstallationMetrics, show
 from headrace.feed.queue_heads import Heads
 from headrace.health.health import Health
 from headrace.views.job_index import JobIndex, jobs_of
@@ -14,7 +14,7 @@ from headrace.views.job_index import JobIndex, jobs_of
 @pytest.fixture
 def seen(hall, policy_of):
     """A story whose facts are all counted; `seen()` gives the figures of a name."""
-    index, counted, health = JobIndex(hall.state), Counted(hall.state), Health("feed")
+    index, counted, health = JobIndex(hall.state), FeedCounts(hall.state), Health("feed")
     heads, heard = Heads(hall.state, index), {"gpu01": hall.now, "gone": 0}
 
     def note(record, _):

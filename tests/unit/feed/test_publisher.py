@@ -13,7 +13,7 @@ from headrace.bus.log import LogUnavailable
 from headrace.bus.loop import Fenced
 from headrace.bus.memory import MemoryLog
 from headrace.feed import publisher as module
-from headrace.feed.outgoing_message import Outgoing
+from headrace.feed.outgoing_message import FeedMessage
 from headrace.feed.publisher import WINDOW, Publisher
 from tests.patience import PATIENCE
 
@@ -70,7 +70,7 @@ def begun(feed, **more):
 
 
 def messages(count, sequence=1):
-    return [Outgoing(sequence, number, f"{sequence}.{number}", b"{}") for number in range(1, count + 1)]
+    return [FeedMessage(sequence, number, f"{sequence}.{number}", b"{}") for number in range(1, count + 1)]
 
 
 @contextlib.asynccontextmanager
@@ -202,7 +202,7 @@ async def test_one_who_slept_while_another_took_over_tells_nothing_and_is_depose
 
 async def test_what_feed_has_already_is_passed_over_and_the_rest_is_told():
     feed = FakeFeed()
-    for told in ([*messages(3), Outgoing(1, 4, "head", b"{}")], messages(3), [*messages(3), *messages(2, sequence=2)]):
+    for told in ([*messages(3), FeedMessage(1, 4, "head", b"{}")], messages(3), [*messages(3), *messages(2, sequence=2)]):
         publisher = begun(feed)
         publisher.put(told)
         async with running(publisher):
@@ -233,7 +233,7 @@ async def test_one_of_several_servers_that_leads_no_more_is_not_believed():
 async def test_a_message_that_feed_would_never_take_is_left_out_and_counted():
     feed = FakeFeed()
     publisher = begun(feed)
-    large = Outgoing(1, 2, "large", b"." * (LARGEST + 1))
+    large = FeedMessage(1, 2, "large", b"." * (LARGEST + 1))
     publisher.put([messages(1)[0], large, *messages(2, sequence=2)])
     publisher.put([large._replace(sequence=3)])
     async with running(publisher):

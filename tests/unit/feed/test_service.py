@@ -26,7 +26,7 @@ from headrace.contracts.transport.subjects import feed as feed_subject
 from headrace.feed import service as module
 from headrace.feed.service import Feed
 from headrace.service.fold import LedgerFold
-from headrace.service.task_group import together
+from headrace.service.task_group import run_until_first_ends
 from tests.patience import PATIENCE
 
 
@@ -97,7 +97,7 @@ class Running:
 
     async def _run(self, follower):
         await self.feed.find_place()
-        await together(follower.run(), self.feed.run())
+        await run_until_first_ends(follower.run(), self.feed.run())
 
     async def until(self, condition):
         async with asyncio.timeout(PATIENCE):

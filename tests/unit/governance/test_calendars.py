@@ -2,12 +2,12 @@ from __future__ import annotations
 
 from headrace.contracts import facts as f
 from headrace.contracts.values.durations import DAY, SECOND, parse_time
-from headrace.governance.calendars import AHEAD, BEHIND, RENEWED, Zones, next_renewal, renewed
+from headrace.governance.calendars import AHEAD, BEHIND, RENEWED, TimeZones, next_renewal, renewed
 from headrace.governance.objects import applied, placed
 from tests.unit.governance.conftest import documents
 
 NOW = parse_time("2026-11-21T12:00:00Z")
-ZONES = Zones(lambda zone, since, _until: ((since, 3_600),) if zone == "Europe/Berlin" else None, lambda: ["Europe/Berlin"])
+ZONES = TimeZones(lambda zone, since, _until: ((since, 3_600),) if zone == "Europe/Berlin" else None, lambda: ["Europe/Berlin"])
 WINDOW = '{days: [mon], from: "08:00", to: "20:00", timezone: %s}'
 
 
@@ -43,7 +43,7 @@ def test_an_invalid_zone_is_refused_where_it_stands(site):
 
 
 def test_a_machine_without_a_database_says_so(site):
-    plan = site.plan(policy("Europe/Berlin"), zones=Zones(lambda *_: None, list), now=NOW)
+    plan = site.plan(policy("Europe/Berlin"), zones=TimeZones(lambda *_: None, list), now=NOW)
     assert plan.errors == (
         (
             "policies[0].windows[0].timezone: there is no time zone Europe/Berlin; "

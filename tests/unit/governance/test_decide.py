@@ -6,11 +6,11 @@ from headrace.contracts import facts as f
 from headrace.contracts.documents.reader import read_documents
 from headrace.contracts.documents.tree import tree_of
 from headrace.contracts.messages.queries import ApplyAnswer, Change, DeleteRequest
-from headrace.governance.calendars import Zones
+from headrace.governance.calendars import TimeZones
 from headrace.governance.decide import Decision, Governance, applying, deleting, first_of
 
 ADMIN = "default.admin"
-ZONES = Zones(lambda _zone, since, _until: ((since, 3_600),), lambda: ["Europe/Berlin"])
+ZONES = TimeZones(lambda _zone, since, _until: ((since, 3_600),), lambda: ["Europe/Berlin"])
 
 
 def documents(**kinds):

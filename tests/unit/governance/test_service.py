@@ -6,7 +6,7 @@ import pytest
 
 from headrace.contracts.messages.queries import ClaimRequest, NodeRequest
 from headrace.contracts.transport.codec import Malformed, encode
-from headrace.governance.calendars import Zones
+from headrace.governance.calendars import TimeZones
 from headrace.governance.decide import Governance
 from headrace.governance.nodes import cordoning
 from headrace.governance.service import RequestHandlers
@@ -14,7 +14,7 @@ from headrace.identity.caller import Caller, Role, Unauthenticated
 from headrace.identity.signing import SigningKeys
 from headrace.service.answering import Refused
 
-ZONES = Zones(lambda _zone, since, _until: ((since, 3_600),), lambda: ["Europe/Berlin"])
+ZONES = TimeZones(lambda _zone, since, _until: ((since, 3_600),), lambda: ["Europe/Berlin"])
 
 
 class FakeDeciding:

@@ -31,9 +31,9 @@ from headrace.node_executor.devices.simulated import simulated
 from headrace.node_executor.enforcement import CannotEnclose, EnforcementRequest, Entered
 from headrace.node_executor.enforcement.enforcement_worker import EnforcementWorker
 from headrace.node_executor.enforcement.fences import Fences, Kit
-from headrace.node_executor.enforcement.owners import Owners
+from headrace.node_executor.enforcement.owners import LeaseOwners
 from headrace.node_executor.executor import Executor
-from headrace.node_executor.files.disk_usage import Measuring, Size
+from headrace.node_executor.files.disk_usage import DiskUsageMonitor, Size
 from headrace.node_executor.files.retention import RetentionPolicy
 from headrace.node_executor.files.workspace import Workspace
 from headrace.node_executor.launch.accounts import Accounts
@@ -106,7 +106,7 @@ class BusyFences(Fences):
     """Fences of simulated devices, which are in use until the test lets go, and which may refuse."""
 
     def __init__(self, devices: Devices, leases: str) -> None:
-        super().__init__(devices, Kit(), Owners(leases), lambda _: None)
+        super().__init__(devices, Kit(), LeaseOwners(leases), lambda _: None)
         self.held_by = ""
         self.refuses = ""
 
@@ -615,7 +615,7 @@ async def test_a_working_directory_that_has_grown_too_large_ends_the_job(stage, 
     job = await stage.start(make_order())
     stage.path("leases", NAME, "work", "big").write_bytes(b"x" * 3_000_000)
     for most, signals in ((4_000_000, []), (2_000_000, ["kill"])):
-        measuring = Measuring(stage.executor.handle, lambda: stage.executor.held, stage.now, Size(most, 1_000))
+        measuring = DiskUsageMonitor(stage.executor.handle, lambda: stage.executor.held, stage.now, Size(most, 1_000))
         await measuring.measure()
         assert job.signals == signals
     job.exit(137)

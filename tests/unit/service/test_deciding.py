@@ -16,7 +16,7 @@ from headrace.service import hosting as module
 from headrace.service.deciding import Deciding, trace_of
 from headrace.service.engine_version import ENGINE
 from headrace.service.fold import LedgerFold
-from headrace.service.task_group import together
+from headrace.service.task_group import run_until_first_ends
 from tests.patience import PATIENCE
 from tests.unit.service.bus import JOB, START, Bus, running, until
 
@@ -59,7 +59,7 @@ class Process:
         self.deciding = Deciding(service, self.follower, "governance", Cordoning)
 
     async def run(self, handlers=None):
-        await together(self.follower.run(), self.deciding.run(handlers))
+        await run_until_first_ends(self.follower.run(), self.deciding.run(handlers))
 
 
 @pytest.fixture

@@ -190,7 +190,7 @@ async def test_a_service_takes_submissions_in_beside_its_own_work_on_a_connectio
     wire, opened, bus = Wire(), list[tuple[str, str]](), Bus()
     working = asyncio.Event()
 
-    async def beside(service: Any, what: str) -> Wire:
+    async def second_connection(service: Any, what: str) -> Wire:
         opened.append((service.name, what))
         return wire
 
@@ -202,7 +202,7 @@ async def test_a_service_takes_submissions_in_beside_its_own_work_on_a_connectio
 
         return work
 
-    monkeypatch.setattr(intake_module, "beside", beside)
+    monkeypatch.setattr(intake_module, "second_connection", second_connection)
     work = await with_intake(Part(prepare)).prepare(bus.service("admission"), Follower(bus.ledger, LedgerFold(), bus.clock))
     async with running(work()):
         await until(lambda: wire.listener and working.is_set())

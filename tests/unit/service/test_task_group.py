@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from headrace.service.task_group import together
+from headrace.service.task_group import run_until_first_ends
 
 
 class Endless:
@@ -28,7 +28,7 @@ async def test_when_one_ends_the_others_are_stopped_before_it_returns():
     async def short():
         return
 
-    await together(others[0].run(), short(), others[1].run())
+    await run_until_first_ends(others[0].run(), short(), others[1].run())
     assert [other.story for other in others] == [["runs", "tidied up"]] * 2
 
 
@@ -39,13 +39,13 @@ async def test_what_one_fails_of_is_raised_as_it_is():
         raise failure
 
     with pytest.raises(LookupError) as raised:
-        await together(other.run(), failing())
+        await run_until_first_ends(other.run(), failing())
     assert (raised.value, other.story) == (failure, ["runs", "tidied up"])
 
 
 async def test_a_cancelled_task_stops_them_all():
     loops = [Endless(), Endless()]
-    task = asyncio.ensure_future(together(*(loop.run() for loop in loops)))
+    task = asyncio.ensure_future(run_until_first_ends(*(loop.run() for loop in loops)))
     while not all(loop.story for loop in loops):
         await asyncio.sleep(0)
     task.cancel()
@@ -66,4 +66,4 @@ async def test_a_loop_that_fails_while_it_is_stopped_hides_nothing():
         raise LookupError
 
     with pytest.raises(LookupError):
-        await together(failing_late(), failing())
+        await run_until_first_ends(failing_late(), failing())

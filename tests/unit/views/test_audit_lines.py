@@ -12,7 +12,7 @@ from headrace.contracts.facts import JobEndedV1, PreemptionOrderedV1, RefusalsCo
 from headrace.contracts.facts.records import Record
 from headrace.contracts.transport.codec import decode_record, encode
 from headrace.domain.state.state import State
-from headrace.views.audit_lines import TYPES, about, body, jobs_in, lines_of, may_read, tell
+from headrace.views.audit_lines import TYPES, about, body, describe, jobs_in, lines_of, may_read
 from headrace.views.visibility import ALL_TENANTS
 
 GOLDEN = sorted((Path(__file__).parents[2] / "golden" / "facts").glob("*.json"))
@@ -75,7 +75,7 @@ def test_an_order_is_read_by_both_sides_and_each_sees_itself_only():
         assert [each["job"].partition(".")[0] for each in body(fact, tenant)["victims"]] == [tenant] * len(
             [each for each in fact.victims if each.job.startswith(f"{tenant}.")]
         )
-        assert tell(fact, tenant)[1] == fact.rule
+        assert describe(fact, tenant)[1] == fact.rule
     assert not may_read(fact, "stranger", State())
 
 

@@ -10,14 +10,14 @@ import pytest
 from headrace.contracts.messages.history import DiffRequest, LedgerPoint
 from headrace.service.answering import Refused
 from headrace.views.past_queries import PastQueries
-from headrace.views.state_at import Past
+from headrace.views.state_at import PastStates
 from headrace.views.visibility import ALL_TENANTS
 
 
 @pytest.fixture
 def then(hall):
     hall.admit(hall.job(1))
-    return PastQueries(Past(hall.log), hall.log, lambda: hall.now)
+    return PastQueries(PastStates(hall.log), hall.log, lambda: hall.now)
 
 
 async def test_a_tenant_sees_its_own_changes_and_the_provider_all(then, hall):

@@ -6,7 +6,7 @@ import pytest
 
 from headrace.contracts.messages.audit import AuditLine
 from headrace.domain.state.state import State
-from headrace.views.pseudonyms import meant, name, seen, shown, told, written
+from headrace.views.pseudonyms import meant, name, seen, shown, with_names, written
 
 JOB = "01jd3v8k5w2m4x6z8b0c2e4g6h"
 
@@ -40,8 +40,8 @@ def test_a_name_is_one_of_its_tenant(state):
     ],
 )
 def test_people_stand_in_sentences_with_their_tenant(state, text, expected):
-    assert told(state, text) == expected
-    assert told(State(), text) == text
+    assert with_names(state, text) == expected
+    assert with_names(State(), text) == text
 
 
 def test_values_are_looked_through(state):
@@ -76,8 +76,8 @@ def test_sentences_about_a_job_name_its_people_by_the_handle_alone(state, value,
 
 
 def test_a_subject_of_a_submission_names_who_spoke_for_whom(state):
-    assert told(state, "on hr.submit.acme.bob.p.q.by.acme.alice") == "on hr.submit.acme.bob.p.q.by.acme.erased-1"
-    assert told(state, "on hr.requeue.acme.alice.x") == "on hr.requeue.acme.erased-1.x"
+    assert with_names(state, "on hr.submit.acme.bob.p.q.by.acme.alice") == "on hr.submit.acme.bob.p.q.by.acme.erased-1"
+    assert with_names(state, "on hr.requeue.acme.alice.x") == "on hr.requeue.acme.erased-1.x"
 
 
 def test_a_view_is_made_again_only_where_a_person_may_be_named_in_it(state):

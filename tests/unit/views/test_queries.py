@@ -59,7 +59,7 @@ def ask(hall):
             found = queries.find(tenant, user, request.job)
             if request.digest:
                 queries.check_content(found, tenant, user, request.digest)
-            waits = tenant_views.Waits(hall.state, hall.now)
+            waits = tenant_views.WaitReasons(hall.state, hall.now)
             is_rejected = isinstance(found, Rejected)
             return tenant_views.rejected_view(found) if is_rejected else tenant_views.job_view(found, waits, all_attempts=True)
         answer = getattr(queries, what)(tenant, user, request if isinstance(request, bytes) else encode(request))

@@ -23,7 +23,7 @@ from headrace.service.snapshots import Snapshots
 from headrace.views import state_at as module
 from headrace.views.difference import difference
 from headrace.views.replay import past_view
-from headrace.views.state_at import Past
+from headrace.views.state_at import PastStates
 from headrace.views.visibility import ALL_TENANTS
 
 
@@ -31,14 +31,14 @@ from headrace.views.visibility import ALL_TENANTS
 async def test_behind_a_record_is_what_was_true_then(hall, sequence):
     for number in (1, 2):
         hall.admit(hall.job(number))
-    state = await Past(hall.log).behind(sequence, 0, hall.state.sequence)
+    state = await PastStates(hall.log).behind(sequence, 0, hall.state.sequence)
     assert (state.sequence, len(state.jobs)) == (sequence, max(0, sequence - (hall.state.sequence - 2)))
 
 
 async def test_who_was_erased_since_is_called_so_in_every_past(hall):
     hall.admit(hall.job(1))
     erased = {}
-    past = Past(hall.log, erased=erased)
+    past = PastStates(hall.log, erased=erased)
     erased["acme", "alice"] = "erased-1"  # later: the same that the fold has
     state = await past.behind(hall.state.sequence, 0, hall.state.sequence)
     view = past_view(state, ALL_TENANTS, hall.state.sequence, 0)
@@ -52,17 +52,17 @@ async def test_at_a_moment_is_behind_the_last_record_stored_by_then(hall):
     then, behind = hall.now, hall.state.sequence
     hall.now += 1_000_000
     hall.admit(hall.job(2))
-    state = await Past(hall.log).behind(0, then, hall.state.sequence)
+    state = await PastStates(hall.log).behind(0, then, hall.state.sequence)
     assert (state.sequence, list(state.jobs)) == (behind, [hall.job(1)])
 
 
 async def test_before_the_beginning_there_is_nothing(hall):
-    assert (await Past(hall.log).behind(0, 1, hall.state.sequence)).sequence == 0
+    assert (await PastStates(hall.log).behind(0, 1, hall.state.sequence)).sequence == 0
 
 
 async def test_too_many_at_once_are_told_to_come_again(hall, monkeypatch):
     monkeypatch.setattr(module, "PIECE", 1)
-    past = Past(hall.log, at_once=(2, 1))
+    past = PastStates(hall.log, at_once=(2, 1))
     tip = hall.state.sequence
     first = asyncio.ensure_future(past.behind(tip, 0, tip, "acme"))
     await asyncio.sleep(0)
@@ -80,7 +80,7 @@ async def test_too_many_at_once_are_told_to_come_again(hall, monkeypatch):
 
 async def test_an_answer_without_a_waiter_is_not_worked_out_further(hall, monkeypatch):
     monkeypatch.setattr(module, "PIECE", 1)
-    past = Past(hall.log, at_once=(1, 1))
+    past = PastStates(hall.log, at_once=(1, 1))
     tip = hall.state.sequence
     first = asyncio.ensure_future(past.behind(tip, 0, tip, "acme"))
     await asyncio.sleep(0)
@@ -98,9 +98,9 @@ class Away(MemoryLog):
 async def test_a_ledger_that_is_away_or_silent_is_told_in_a_line(monkeypatch):
     monkeypatch.setattr(module, "SILENCE", 0.01)
     with pytest.raises(Refused, match="the ledger cannot be read now: no server"):
-        await Past(Away(lambda: 0)).behind(1, 0, 1)
+        await PastStates(Away(lambda: 0)).behind(1, 0, 1)
     with pytest.raises(Refused, match="the ledger gives nothing behind record 0"):
-        await Past(MemoryLog(lambda: 0)).behind(1, 0, 1)
+        await PastStates(MemoryLog(lambda: 0)).behind(1, 0, 1)
 
 
 class Counting(MemoryLog):
@@ -130,14 +130,14 @@ async def long(hall):
         await keeper.take_in(hall.log.messages_after(keeper.fold.sequence))
         hall.ledger.read(hall.log.messages_after(hall.state.sequence)[0])  # what audit states is folded by all services
     hall.log = Counting(hall.log)
-    return Past(hall.log, snapshots)
+    return PastStates(hall.log, snapshots)
 
 
 @pytest.mark.parametrize(("sequence", "begins"), [(2, 0), (3, 3), (4, 3), (7, 7), (10, 9)])
 async def test_the_last_snapshot_before_it_is_where_it_begins(long, hall, sequence, begins):
     tip = await hall.log.tip()
     state = await long.behind(sequence, 0, tip)
-    naive = await Past(hall.log).behind(sequence, 0, tip)
+    naive = await PastStates(hall.log).behind(sequence, 0, tip)
     assert (hall.log.read_behind, dump(state)) == ([begins, 0], dump(naive))
 
 

@@ -14,7 +14,7 @@ from headrace.contracts.messages.queries import AttemptView, JobView, NodeView, 
 from headrace.contracts.values.amounts import GPU_UNITS
 from headrace.views.job_index import JobIndex, Rejected, jobs_of
 from headrace.views.tenant_views import (
-    Waits,
+    WaitReasons,
     job_view,
     node_views,
     pool_views,
@@ -34,7 +34,7 @@ def index(hall):
 
 
 def view(hall, key, **more):
-    return job_view(hall.state.jobs[key], Waits(hall.state, hall.now, **more), all_attempts=True)
+    return job_view(hall.state.jobs[key], WaitReasons(hall.state, hall.now, **more), all_attempts=True)
 
 
 def test_a_job_is_called_what_the_interfaces_page_calls_it(hall):
@@ -99,7 +99,7 @@ def test_a_job_shows_its_attempts(hall):
         attempts=(first, second),
     )
     assert view(hall, job) == whole
-    short = job_view(hall.state.jobs[job], Waits(hall.state, hall.now), all_attempts=False)
+    short = job_view(hall.state.jobs[job], WaitReasons(hall.state, hall.now), all_attempts=False)
     assert short.attempts == (second,)
 
 
@@ -124,7 +124,7 @@ def test_a_waiting_job_shows_why_and_an_ended_one_how(hall):
 def test_jobs_of_one_group_are_looked_at_twice_for_all(hall):
     for number in range(5):
         hall.admit(hall.job(number))
-    waits = Waits(hall.state, hall.now)
+    waits = WaitReasons(hall.state, hall.now)
     reasons = {waits.of(hall.state.jobs[hall.job(number)])[0] for number in range(5)}
     assert (reasons, waits.looks) == ({"BEHIND_HIGHER_RANK"}, 2)
 
@@ -132,7 +132,7 @@ def test_jobs_of_one_group_are_looked_at_twice_for_all(hall):
 def test_in_a_long_list_the_rest_goes_without_a_reason(hall):
     for number in range(3):
         hall.admit(hall.job(number), priority=number, preemptible=bool(number % 2))
-    waits = Waits(hall.state, hall.now, looks_max=1)
+    waits = WaitReasons(hall.state, hall.now, looks_max=1)
     assert [waits.of(hall.state.jobs[hall.job(number)])[0] for number in range(3)] == ["BEHIND_HIGHER_RANK", "", ""]
 
 

@@ -17,7 +17,7 @@ import structlog
 
 from headrace.node_executor.enforcement import CannotEnclose, bpf
 from headrace.node_executor.enforcement.bpf import DeviceRule
-from headrace.node_executor.enforcement.probe_run import Trial
+from headrace.node_executor.enforcement.probe_run import ProbeRun
 
 USUAL = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx")
 """Device nodes that every program may open."""
@@ -95,9 +95,9 @@ class CgroupDeviceList:
 
     name = "cgroup device list"
 
-    def __init__(self, base: str, trial: Trial | None = None) -> None:
+    def __init__(self, base: str, trial: ProbeRun | None = None) -> None:
         self._base = base
-        self._trial = trial or Trial()
+        self._trial = trial or ProbeRun()
 
     def prove(self) -> bool:
         """Return whether the probe can open one node and not another, also after it has tried to leave its cgroup.
@@ -155,9 +155,9 @@ class PrivateDev:
 
     name = "private /dev"
 
-    def __init__(self, program: str, trial: Trial | None = None) -> None:
+    def __init__(self, program: str, trial: ProbeRun | None = None) -> None:
         self._program = program
-        self._trial = trial or Trial()
+        self._trial = trial or ProbeRun()
 
     def prove(self) -> bool:
         """Return whether the probe can open one node and does not find another."""

@@ -18,7 +18,7 @@ from headrace.node_executor.enforcement.group_limits import GroupLimits
 from headrace.node_executor.enforcement.mig import MigFence, MigJournal
 from headrace.node_executor.enforcement.mps import MpsFence
 from headrace.node_executor.enforcement.preload import PreloadFence
-from headrace.node_executor.enforcement.probe_run import Trial
+from headrace.node_executor.enforcement.probe_run import ProbeRun
 from headrace.node_executor.launch.accounts import UserAccount
 
 PLACE = "HEADRACE_NATIVE_DIR"
@@ -45,7 +45,7 @@ def kit_for(
     if account is not None:
         everything = [DeviceShare(device=device.device, units=GPU_UNITS) for device in devices.inventory()]
         account = account.with_devices(devices.nodes(everything))
-    trial = Trial(account)
+    trial = ProbeRun(account)
     mechanisms: list[DeviceNodeIsolation] = [CgroupDeviceList(base, trial)] if base and os.geteuid() == 0 else []
     private_dev = native.built(PRIVATE_DEV, place)
     mechanisms += [PrivateDev(private_dev, trial)] if private_dev else []

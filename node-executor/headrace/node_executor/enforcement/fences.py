@@ -23,7 +23,7 @@ from headrace.node_executor.enforcement.device_isolation import (
     NoDeviceNodeIsolation,
     strongest,
 )
-from headrace.node_executor.enforcement.owners import Owners
+from headrace.node_executor.enforcement.owners import LeaseOwners
 from headrace.node_executor.enforcement.parts import overrun_at, part_of
 from headrace.node_executor.enforcement.watchdog import Limit, Overrun, Watchdog
 
@@ -47,7 +47,7 @@ class Kit(NamedTuple):
 class Fences:
     """Enforcement on `devices`. `report` is called for overruns, in the watchdog's thread."""
 
-    def __init__(self, devices: Devices, kit: Kit, owners: Owners, report: Callable[[Overrun], None]) -> None:
+    def __init__(self, devices: Devices, kit: Kit, owners: LeaseOwners, report: Callable[[Overrun], None]) -> None:
         self._devices = devices
         self._kit = kit
         self._owners = owners

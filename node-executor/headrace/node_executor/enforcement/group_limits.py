@@ -16,7 +16,7 @@ from headrace.node_executor.devices.nvml import NvmlDevices
 from headrace.node_executor.devices.nvml_library import NvmlError
 from headrace.node_executor.enforcement import CannotEnclose, Enclosure, EnforcementRequest
 from headrace.node_executor.enforcement.parts import part_of
-from headrace.node_executor.enforcement.probe_run import Trial
+from headrace.node_executor.enforcement.probe_run import ProbeRun
 from headrace.node_executor.runtimes import JOB
 
 LEVEL = "kernel"
@@ -31,11 +31,11 @@ class GroupLimits:
 
     name = "memory limits of cgroups"
 
-    def __init__(self, devices: NvmlDevices, base: str, trial: Trial | None = None) -> None:
+    def __init__(self, devices: NvmlDevices, base: str, trial: ProbeRun | None = None) -> None:
         self._devices = devices
         self._nvml = devices.nvml
         self._base = base
-        self._trial = trial or Trial()
+        self._trial = trial or ProbeRun()
         self._set: dict[str, list[tuple[str, str]]] = {}
 
     def prove(self) -> str:

@@ -32,7 +32,7 @@ HARDWARE = LEVELS[-1]
 _log = structlog.get_logger("headrace.node_executor")
 
 
-class Made(msgspec.Struct, frozen=True):
+class MadeSlice(msgspec.Struct, frozen=True):
     """A slice of ours; `instance` -1: about to be made, or perhaps made just before a crash."""
 
     lease: str
@@ -45,7 +45,7 @@ class Made(msgspec.Struct, frozen=True):
 class _Line(msgspec.Struct, frozen=True, omit_defaults=True):
     """A line of the journal: one or several slices that exist, or a lease whose slices are gone."""
 
-    made: Made | None = None
+    made: MadeSlice | None = None
     gone: str = ""
 
 
@@ -57,7 +57,7 @@ class MigJournal:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self.ours: dict[str, list[Made]] = {}
+        self.ours: dict[str, list[MadeSlice]] = {}
         with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
             for line in file:
                 self._read(line)
@@ -71,12 +71,12 @@ class MigJournal:
             elif said.gone:
                 self.ours.pop(said.gone, None)
 
-    def _put(self, made: Made) -> None:
+    def _put(self, made: MadeSlice) -> None:
         same = (made.device, made.kind, made.start)
         others = [one for one in self.ours.get(made.lease, []) if (one.device, one.kind, one.start) != same]
         self.ours[made.lease] = [*others, made]
 
-    def note(self, made: Made) -> None:
+    def note(self, made: MadeSlice) -> None:
         """Note a slice that is about to be made, or has been. Raises `OSError`; then it must not be made."""
         self._append(_Line(made=made))
         self._put(made)
@@ -229,12 +229,12 @@ class MigFence:
             raise CannotEnclose(f"its slice cannot be made: {error}") from None
         return _seen(names)._replace(nodes=tuple(nodes))
 
-    def _make(self, lease: str, share: DeviceShare) -> Made:
+    def _make(self, lease: str, share: DeviceShare) -> MadeSlice:
         kind = self._kinds_of(share.device).get(share.mig)
         if kind is None or not kind.size:
             raise OSError(f"{share.device} offers no slice {share.mig}")
         uuid = self._devices.gpu(share.device).uuid
-        made = Made(lease, share.device, kind.id, share.start)
+        made = MadeSlice(lease, share.device, kind.id, share.start)
         placed = [one for one in self._instances(share.device) if (one.kind, one.start) == (kind.id, share.start)]
         there = next((one for one in placed if self._whose(share.device, one) == lease), None)
         if there is None:
@@ -280,13 +280,13 @@ class MigFence:
         self._journal.forget(lease)
         return ""
 
-    def _destroy(self, made: Made) -> None:
+    def _destroy(self, made: MadeSlice) -> None:
         uuid = self._devices.gpu(made.device).uuid
         for one in self._nvml.instances(uuid):
             if (one.kind, one.start) == (made.kind, made.start) and made.instance in (-1, one.id):
                 self._nvml.destroy_instance(uuid, one.id)
 
-    def _stuck(self, lease: str, made: Made) -> str:
+    def _stuck(self, lease: str, made: MadeSlice) -> str:
         tries = self._tries[lease] = self._tries.get(lease, 0) + 1
         where = f"{self._name_of(made.device, made.kind)}@{made.start}"
         if tries == TRIES_BEFORE_STUCK:

@@ -20,7 +20,7 @@ from headrace.contracts.values.amounts import GPU_UNITS
 from headrace.node_executor.devices.nvml import NvmlDevices
 from headrace.node_executor.enforcement import CannotEnclose, Enclosure, EnforcementRequest
 from headrace.node_executor.enforcement.parts import part_of, threads
-from headrace.node_executor.enforcement.probe_run import Trial
+from headrace.node_executor.enforcement.probe_run import ProbeRun
 
 CONTROL = "nvidia-cuda-mps-control"
 PATIENCE = 15.0
@@ -37,11 +37,11 @@ class MpsFence:
 
     name = "MPS"
 
-    def __init__(self, devices: NvmlDevices, directory: str, program: str | None = None, trial: Trial | None = None) -> None:
+    def __init__(self, devices: NvmlDevices, directory: str, program: str | None = None, trial: ProbeRun | None = None) -> None:
         self._devices = devices
         self._directory = directory
         self._program = program or shutil.which(CONTROL) or ""
-        self._trial = trial or Trial()
+        self._trial = trial or ProbeRun()
         self._level = ""
         self._leases: dict[str, dict[str, int]] = {}
         """MiB of each lease, by device."""

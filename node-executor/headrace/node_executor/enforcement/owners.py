@@ -13,7 +13,7 @@ _GENERATIONS = 64
 _PARENT = 1  # fields of /proc/<pid>/stat, counted from the one after the name
 
 
-class Owners:
+class LeaseOwners:
     """Leases by the name of their control directories, which is also that of their cgroups. `leases`: parent of those directories."""
 
     def __init__(self, leases: str) -> None:

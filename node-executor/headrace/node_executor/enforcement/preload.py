@@ -20,7 +20,7 @@ from headrace.contracts.values.amounts import GPU_UNITS
 from headrace.node_executor.devices.nvml import NvmlDevices
 from headrace.node_executor.enforcement import CannotEnclose, Enclosure, EnforcementRequest
 from headrace.node_executor.enforcement.parts import CONTEXT, from_within, part_of
-from headrace.node_executor.enforcement.probe_run import Trial
+from headrace.node_executor.enforcement.probe_run import ProbeRun
 
 LEVEL = "cooperative"
 COUNTS = "gpu-memory"
@@ -35,11 +35,11 @@ class PreloadFence:
 
     name = "preloaded cap"
 
-    def __init__(self, devices: NvmlDevices, library: str, control: str, trial: Trial | None = None) -> None:
+    def __init__(self, devices: NvmlDevices, library: str, control: str, trial: ProbeRun | None = None) -> None:
         self._devices = devices
         self._library = library
         self._control = control
-        self._trial = trial or Trial()
+        self._trial = trial or ProbeRun()
 
     def prove(self) -> str:
         """Return the level if the probe, run as a job's account with a directory of its own, is refused what is beyond its limit."""

@@ -21,7 +21,7 @@ PATIENCE = 30.0
 _log = structlog.get_logger("headrace.node_executor")
 
 
-class Trial:
+class ProbeRun:
     """Runs the probe as `account`; None: as the executor itself, if jobs run so too.
 
     `said`: the last line that the latest one wrote to stderr, or why it could not be run; for messages about proofs that fail.

@@ -25,7 +25,7 @@ LARGE = 64 * 1024
 """Size in bytes from which on a directory is not reused: it once had many files, and stays slow to list."""
 
 
-class Sort(NamedTuple):
+class DirectoryKind(NamedTuple):
     """Key of directories that can replace one another."""
 
     kind: str
@@ -40,7 +40,7 @@ class DirectoryPool:
         self._folder = folder
         self._most = most
         self._count = self._number = 0
-        self._there: dict[Sort, list[str]] = {}
+        self._there: dict[DirectoryKind, list[str]] = {}
         self._unusable: list[str] = []
         os.makedirs(folder, 0o700, exist_ok=True)
         for name in os.listdir(folder):  # left by a former executor
@@ -63,7 +63,7 @@ class DirectoryPool:
 
     def take(self, kind: str, uid: int, mode: int, to: str) -> bool:
         """Move a directory of the pool to `to`, as if newly created; False if the pool has none that fits."""
-        there = self._there.setdefault(Sort(kind, uid, mode), [])
+        there = self._there.setdefault(DirectoryKind(kind, uid, mode), [])
         if not there:
             return False
         try:
@@ -91,7 +91,7 @@ class DirectoryPool:
         self._put(sort, kept)
         return True
 
-    def _put(self, sort: Sort, path: str) -> None:
+    def _put(self, sort: DirectoryKind, path: str) -> None:
         self._there.setdefault(sort, []).append(path)
         self._count += 1
 
@@ -102,7 +102,7 @@ def _contents(path: str) -> list[str]:
         return [entry.name for entry in islice(entries, 2)]
 
 
-def _empty(kind: str, path: str) -> Sort | None:
+def _empty(kind: str, path: str) -> DirectoryKind | None:
     """Return the sort of this directory; None if it is not as it was created."""
     try:
         found = os.lstat(path)
@@ -116,4 +116,4 @@ def _empty(kind: str, path: str) -> Sort | None:
                 return None
     except OSError:
         return None
-    return Sort(kind, found.st_uid, stat.S_IMODE(found.st_mode))
+    return DirectoryKind(kind, found.st_uid, stat.S_IMODE(found.st_mode))

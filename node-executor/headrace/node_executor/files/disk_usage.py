@@ -40,7 +40,7 @@ class Size(NamedTuple):
     too_deep: bool = False
 
 
-class Measuring:
+class DiskUsageMonitor:
     """Measures the leases that `held` returns and sends `handle` an event for those beyond `most`, at `now()`. Used in the running loop."""
 
     def __init__(

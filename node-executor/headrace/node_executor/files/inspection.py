@@ -22,7 +22,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from headrace.node_executor.launch.accounts import UserAccount
-from headrace.node_executor.threads import begin, settle
+from headrace.node_executor.threads import begin, set_result
 
 WITHIN = 10.0
 AT_ONCE = 16
@@ -116,7 +116,7 @@ class FileInspector:
         return answer
 
     def _late(self, look: _Look) -> None:
-        settle(look.answer, None, TimeoutError(f"it could not be looked at within {self._within:g} s"))
+        set_result(look.answer, None, TimeoutError(f"it could not be looked at within {self._within:g} s"))
         if look.running:
             look.running = False
             self._free += 1
@@ -147,7 +147,7 @@ class FileInspector:
         if not self._threads[look.owner]:
             del self._threads[look.owner]
         self._next(look.key)
-        settle(look.answer, result, error)
+        set_result(look.answer, result, error)
         self._begin()
 
     def _next(self, key: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from headrace.accounting.reports.usage import BadQuestion
+from headrace.accounting.reports.usage import InvalidQuery
 from headrace.accounting.storage.database import Connection
 from headrace.accounting.storage.sql_statements import statements
 from headrace.contracts.facts.derived_facts import with_implied_facts
@@ -35,7 +35,7 @@ _SQL = statements("history")
 
 
 async def answer(connection: Connection, tenant: str, user: str, question: AuditRequest, state: State) -> AuditAnswer:
-    """A page of the history as `tenant` (`ALL_TENANTS`: the provider) may read it. Raises `BadQuestion`."""
+    """A page of the history as `tenant` (`ALL_TENANTS`: the provider) may read it. Raises `InvalidQuery`."""
     check(question)
     async with connection.transaction(isolation="repeatable_read", readonly=True):
         through = await connection.fetchval(_SQL["through"]) or 0
@@ -46,33 +46,33 @@ async def answer(connection: Connection, tenant: str, user: str, question: Audit
 
 
 def check(question: AuditRequest) -> None:
-    """Raise `BadQuestion` for invalid fields."""
+    """Raise `InvalidQuery` for invalid fields."""
     if min(question.after, question.since, question.until) < 0 or not 1 <= question.limit <= LINES_MAX:
-        raise BadQuestion(f"after, since, until, limit: they must not be negative, and limit is 1 to {LINES_MAX}")
+        raise InvalidQuery(f"after, since, until, limit: they must not be negative, and limit is 1 to {LINES_MAX}")
     if question.until and question.since >= question.until:
-        raise BadQuestion("since, until: the time ends before it begins; exchange them")
+        raise InvalidQuery("since, until: the time ends before it begins; exchange them")
     if question.user and not is_token(question.user):
-        raise BadQuestion(f"user: invalid name {question.user[:80]!r}")
+        raise InvalidQuery(f"user: invalid name {question.user[:80]!r}")
     if question.node and not is_token(question.node):
-        raise BadQuestion(f"node: invalid name {question.node[:80]!r}")
+        raise InvalidQuery(f"node: invalid name {question.node[:80]!r}")
     for kind in question.kinds:
         if not any(known == kind or known.startswith(f"{kind}.") for known in audit_lines.TYPES):
             nouns = ", ".join(sorted({known.partition(".")[0] for known in audit_lines.TYPES}))
-            raise BadQuestion(
+            raise InvalidQuery(
                 f"kinds: unknown kind {kind[:80]!r}; use one of {nouns}, or one of them with its verb, as in lease.granted"
             )
 
 
 async def _check_names(connection: Connection, tenant: str, question: AuditRequest, state: State) -> None:
-    """Raise `BadQuestion` for a node or a user that appears in no record that the tenant may read."""
+    """Raise `InvalidQuery` for a node or a user that appears in no record that the tenant may read."""
     node, user = question.node, question.user
     if node:
         there = state.nodes.get(node)
         is_seen = sees_node(state, tenant, there) if there is not None else await connection.fetchval(_SQL["is_named"], [node])
         if not is_seen:
-            raise BadQuestion(f"node: no record speaks of a node {node}; `headrace nodes` lists them")
+            raise InvalidQuery(f"node: no record speaks of a node {node}; `headrace nodes` lists them")
     if user and not await _is_known(connection, tenant, user, state):
-        raise BadQuestion(
+        raise InvalidQuery(
             f"user: no record speaks of a user {user}{f' of tenant {tenant}' if tenant else ''}; look at the name"
         )
 
@@ -166,13 +166,13 @@ async def _job(connection: Connection, tenant: str, user: str, text: str) -> str
         try:
             owner, _, _ = split_job_key(text)
         except IdError:
-            raise BadQuestion(f"job: {text[:80]!r} is not a job id, which is a lower-case ULID of 26 characters") from None
+            raise InvalidQuery(f"job: {text[:80]!r} is not a job id, which is a lower-case ULID of 26 characters") from None
         if tenant not in (ALL_TENANTS, owner):
-            raise BadQuestion(f"job: {text} is not of tenant {tenant}")
+            raise InvalidQuery(f"job: {text} is not of tenant {tenant}")
         return text
     found = [row[0] for row in await connection.fetch(_SQL["jobs_of_id"], tenant, text)]
     if not found:
-        raise BadQuestion(f"job: {'the ledger' if tenant == ALL_TENANTS else f'tenant {tenant}'} has no job {text}")
+        raise InvalidQuery(f"job: {'the ledger' if tenant == ALL_TENANTS else f'tenant {tenant}'} has no job {text}")
     own = f"{tenant}.{user}.{text}"
     return own if own in found else str(found[0])
 
@@ -194,13 +194,13 @@ async def _causes(connection: Connection, tenant: str, user: str, text: str, sta
     if by_place:
         wanted = await _records(connection, [int(record)])
         if not wanted:
-            raise BadQuestion(f"causes: record {record} does not exist; the books reach to {through}")
+            raise InvalidQuery(f"causes: record {record} does not exist; the books reach to {through}")
         facts = [fact for number, fact in with_implied_facts(wanted[0][1].facts) if not place or number == int(place)]
         if not facts:
-            raise BadQuestion(f"causes: record {record} has facts 0 to {len(wanted[0][1].facts) - 1}, not {place}")
+            raise InvalidQuery(f"causes: record {record} has facts 0 to {len(wanted[0][1].facts) - 1}, not {place}")
         jobs = [job for fact in facts for job in audit_lines.jobs_in(fact)]
     elif "." not in text and not is_job_id(text):
-        raise BadQuestion(
+        raise InvalidQuery(
             f"causes: invalid value {text[:80]!r}; write a job's id, a record's number, or a fact's, such as 81234.2"
         )
     else:

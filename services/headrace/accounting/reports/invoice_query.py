@@ -11,7 +11,7 @@ from headrace.accounting.books.rows import ReservationRow
 from headrace.accounting.reports import focus, invoice
 from headrace.accounting.reports.aggregate import AggregateLine, lines
 from headrace.accounting.reports.invoice import InvoiceHeading
-from headrace.accounting.reports.usage import BadQuestion
+from headrace.accounting.reports.usage import InvalidQuery
 from headrace.accounting.reports.usage_reader import UsageReader
 from headrace.accounting.storage.database import Connection
 from headrace.accounting.storage.sql_statements import statements
@@ -49,17 +49,17 @@ class Month(NamedTuple):
 
 
 async def read(connection: Connection, tenant: str, question: StatementRequest, currency: str) -> Month:
-    """A tenant's month as the books are now, in one snapshot. Raises `BadQuestion`."""
+    """A tenant's month as the books are now, in one snapshot. Raises `InvalidQuery`."""
     if question.form not in FORMS:
-        raise BadQuestion(f"form: unknown form {question.form[:80]!r}; it is {', '.join(FORMS)}")
+        raise InvalidQuery(f"form: unknown form {question.form[:80]!r}; it is {', '.join(FORMS)}")
     try:
         wanted = month(question.month, zone(question.timezone))
     except BadPeriod as error:
-        raise BadQuestion(str(error)) from None
+        raise InvalidQuery(str(error)) from None
     async with connection.transaction(isolation="repeatable_read", readonly=True):
         at = await position(connection)
         if wanted.since > at.now:
-            raise BadQuestion(f"month: {question.month} is still to come; the books reach to the newest record of the ledger")
+            raise InvalidQuery(f"month: {question.month} is still to come; the books reach to the newest record of the ledger")
         lasts = await connection.fetchval(_SQL["unfinished"], tenant, wanted.until)
         until = min(wanted.until, at.now)
         found: list[Charge] = []

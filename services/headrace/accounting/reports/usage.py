@@ -8,7 +8,7 @@ from headrace.accounting.books.periods import BadPeriod, Period, periods, zone
 from headrace.accounting.books.rows import Position, ReservationRow
 from headrace.accounting.reports.aggregate import AggregateKey, AggregateLine, lines
 from headrace.accounting.reports.costs import decimal
-from headrace.accounting.reports.usage_reader import FIELDS, LABEL, TooMuch, UsageReader
+from headrace.accounting.reports.usage_reader import FIELDS, LABEL, TooManyLines, UsageReader
 from headrace.accounting.storage.database import Connection
 from headrace.accounting.storage.sql_statements import statements
 from headrace.accounting.storage.store import position
@@ -27,29 +27,29 @@ BUSY = 50_000
 _SQL = statements("usage")
 
 
-class BadQuestion(ValueError):
+class InvalidQuery(ValueError):
     """Invalid query; the text names the field and the way out."""
 
 
 def check(question: UsageRequest, now: int) -> None:
-    """Raise `BadQuestion` for unknown groupings and for times out of order or in the future; `now` is the time of the books."""
+    """Raise `InvalidQuery` for unknown groupings and for times out of order or in the future; `now` is the time of the books."""
     unknown = [name for name in question.by if name not in FIELDS and not (name.startswith(LABEL) and len(name) > len(LABEL))]
     if unknown:
-        raise BadQuestion(f"by: usage is not kept by {unknown[0][:80]!r}; it is by {', '.join(FIELDS)}, {LABEL}KEY")
+        raise InvalidQuery(f"by: usage is not kept by {unknown[0][:80]!r}; it is by {', '.join(FIELDS)}, {LABEL}KEY")
     if len(set(question.by)) < len(question.by):
-        raise BadQuestion("by: the same name stands there twice")
+        raise InvalidQuery("by: the same name stands there twice")
     if len(question.by) > FIELDS_MAX:
-        raise BadQuestion(f"by: at most {FIELDS_MAX} names")
+        raise InvalidQuery(f"by: at most {FIELDS_MAX} names")
     if question.since < 0 or question.until < 0 or question.skip < 0:
-        raise BadQuestion("since, until, skip: microseconds since 1970, or 0 for an open end; lines to leave out")
+        raise InvalidQuery("since, until, skip: microseconds since 1970, or 0 for an open end; lines to leave out")
     if question.until and question.since >= question.until:
-        raise BadQuestion("since, until: the period ends before it begins; exchange them")
+        raise InvalidQuery("since, until: the period ends before it begins; exchange them")
     if question.since > now:
-        raise BadQuestion("since: that is still to come; the books reach to the newest record of the ledger")
+        raise InvalidQuery("since: that is still to come; the books reach to the newest record of the ledger")
 
 
 async def answer(connection: Connection, tenant: str, question: UsageRequest) -> UsageAnswer:
-    """The usage of one tenant (empty: of all) as the books are now, in one snapshot. Raises `BadQuestion`."""
+    """The usage of one tenant (empty: of all) as the books are now, in one snapshot. Raises `InvalidQuery`."""
     async with connection.transaction(isolation="repeatable_read", readonly=True):
         at = await position(connection)
         check(question, at.now)
@@ -64,8 +64,8 @@ async def answer(connection: Connection, tenant: str, question: UsageRequest) ->
         try:
             entries = await reader.entries(prices)
             jobs = await reader.jobs()
-        except TooMuch as error:
-            raise BadQuestion(f"by: {error}") from None
+        except TooManyLines as error:
+            raise InvalidQuery(f"by: {error}") from None
         cover = None if reader.covers or not reservations else await UsageReader(connection, tenant, (), bounds).entries(prices)
         found = lines(entries, prices, [ReservationRow(*row) for row in reservations], question.by, bounds, cover)
     page = list(found.items())[question.skip : question.skip + ROWS_MAX]
@@ -102,7 +102,7 @@ async def _periods(connection: Connection, question: UsageRequest, at: Position)
         where = zone(question.timezone)
         return periods(since, until, question.per, where) if since < until else []
     except BadPeriod as error:
-        raise BadQuestion(str(error)) from None
+        raise InvalidQuery(str(error)) from None
 
 
 def _row(place: AggregateKey, line: AggregateLine, question: UsageRequest, wanted: Sequence[Period], jobs: int) -> UsageRow:

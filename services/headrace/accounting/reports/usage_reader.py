@@ -68,7 +68,7 @@ _MANY = "SET LOCAL enable_nestloop = {0}"
 """Nor how many jobs are in a long one: it would look up each of them alone."""
 
 
-class TooMuch(ValueError):
+class TooManyLines(ValueError):
     """The answer has too many lines."""
 
 
@@ -114,7 +114,7 @@ class UsageReader:
         return PriceList(tariffs, [PriceRow(*row) for row in await self._connection.fetch(_SQL["prices"])])
 
     async def entries(self, prices: PriceList) -> list[PeriodSum]:
-        """All use, starts, suspensions, waits and kept units, without idle reservations. Raises `TooMuch`."""
+        """All use, starts, suspensions, waits and kept units, without idle reservations. Raises `TooManyLines`."""
         await self._connection.execute(_PLAN)
         split = self._split(prices.moments, summed=self.covers or (self._by_node and _OF_NODES.issuperset(self._fields)))
         waits = self._split(prices.moments, summed=not self._each_job)
@@ -209,7 +209,9 @@ class UsageReader:
         limited = f"SELECT * FROM ({sql}) AS found LIMIT {SUMS_MAX + 1}"  # noqa: S608 - of our own parts alone
         rows: list[Any] = await self._connection.fetch(limited, *arguments)
         if len(rows) > SUMS_MAX:
-            raise TooMuch(f"that comes to more than {SUMS_MAX} sums; ask for a shorter time, longer periods, or fewer names")
+            raise TooManyLines(
+                f"that comes to more than {SUMS_MAX} sums; ask for a shorter time, longer periods, or fewer names"
+            )
         return rows
 
     def _more(self) -> tuple[object, ...]:

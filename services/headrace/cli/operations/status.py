@@ -24,7 +24,7 @@ from headrace.supervisor.cluster.cluster_config import FILE
 from headrace.supervisor.installation import CALLOUT, METRICS_TOKEN, Installation
 from headrace.supervisor.launcher import process_specs
 from headrace.supervisor.launcher.pidfile import RunningInstallation, read_running
-from headrace.supervisor.nats.servers import StreamStatus, roles, standing, told
+from headrace.supervisor.nats.servers import StreamStatus, roles, standing, summary
 from headrace.supervisor.service_query import ask_service, operator_client
 
 STATUS_WITHIN = 2.0
@@ -96,7 +96,7 @@ async def status(args: argparse.Namespace) -> int:
         shown = [row | {"since": ago(count_in(row["since"])).removesuffix(" ago"), "pid": row["pid"] or None} for row in rows]
         print(table(tuple(COLUMNS), ([row.get(key) for key in COLUMNS.values()] for row in shown)))
         if followers:
-            print(f"\n{told(followers)}")
+            print(f"\n{summary(followers)}")
         if pages:
             token = installation.credentials / METRICS_TOKEN
             print(f"\nMETRICS are http://ADDRESS/metrics (token: {token}), /livez and /readyz beside them.")

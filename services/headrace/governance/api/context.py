@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from headrace.contracts.messages.tokens import Grant
     from headrace.domain.state.state import State
     from headrace.governance.api.admission_watermark import AdmissionWatermark
-    from headrace.governance.calendars import Zones
+    from headrace.governance.calendars import TimeZones
     from headrace.governance.decide import Operation
     from headrace.identity.caller import Caller
     from headrace.nats_client.connection import Connection
@@ -61,7 +61,7 @@ class ApiContext(NamedTuple):
     submits: Log
     connection: Connection
     heard: Mapping[str, int]
-    zones: Zones
+    zones: TimeZones
     clock: Callable[[], int]
     decide: Callable[[Operation], Awaitable[ApplyAnswer]]
     sign: Callable[[Grant], str]

@@ -85,12 +85,12 @@ class _Wanted(NamedTuple):
 
 
 def view_of(
-    job: JobRecord | Rejected, backend: ApiContext, waits: tenant_views.Waits | None = None, *, whole: bool = True
+    job: JobRecord | Rejected, backend: ApiContext, waits: tenant_views.WaitReasons | None = None, *, whole: bool = True
 ) -> JobView:
     """The job as its tenant sees it."""
     if isinstance(job, Rejected):
         return seen(backend.state, tenant_views.rejected_view(job))
-    waits = waits or tenant_views.Waits(backend.state, backend.now())
+    waits = waits or tenant_views.WaitReasons(backend.state, backend.now())
     return seen(backend.state, tenant_views.job_view(job, waits, all_attempts=whole))
 
 
@@ -102,7 +102,7 @@ async def list_jobs(request: Any, call: CallContext) -> pb.ListJobsResponse:
     question = (call.method, tenant, request.filter, request.name_pattern, *request.labels)
     page = paging.page_of(request.page_size, request.page_token, *question)
     passes = filters.parse(request.filter, pb.Job.DESCRIPTOR.fields_by_name)
-    waits = tenant_views.Waits(backend.state, backend.now())
+    waits = tenant_views.WaitReasons(backend.state, backend.now())
     answer, last = pb.ListJobsResponse(), ""
     for number, (key, job) in enumerate(_after(backend, tenant, page.last), 1):
         if not number % AT_ONCE:
@@ -131,7 +131,9 @@ def _after(backend: ApiContext, tenant: str, last: str) -> list[tuple[str, JobRe
     return [(key, job) for key, job in jobs if key.rpartition(".")[2] < made]
 
 
-def _passing(job: JobRecord | Rejected, backend: ApiContext, waits: tenant_views.Waits, passes: Filter | None) -> pb.Job | None:
+def _passing(
+    job: JobRecord | Rejected, backend: ApiContext, waits: tenant_views.WaitReasons, passes: Filter | None
+) -> pb.Job | None:
     """The message of a job that passes the filter, else None. Fields that need no message are tested first."""
     if passes is not None and not isinstance(job, Rejected):
         look = _Cheap(job, backend.state)

@@ -23,7 +23,7 @@ from headrace.service.snapshots import Snapshots
 from headrace.views.live_views import LiveViews
 from headrace.views.past_queries import PastQueries
 from headrace.views.queries import Queries, Sources
-from headrace.views.state_at import Past
+from headrace.views.state_at import PastStates
 
 if TYPE_CHECKING:
     from headrace.bus.log import Message
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from headrace.contracts.facts.records import Record
     from headrace.contracts.messages.queries import ApplyAnswer
     from headrace.contracts.messages.tokens import Grant
-    from headrace.governance.calendars import Zones
+    from headrace.governance.calendars import TimeZones
     from headrace.governance.decide import Operation
     from headrace.identity.verifier import Verifier
     from headrace.service.deciding import Deciding
@@ -51,7 +51,7 @@ class GovernanceFunctions(NamedTuple):
 class ApiHost:
     """The API at one address, over the fold of the process."""
 
-    def __init__(self, deciding: Deciding, functions: GovernanceFunctions, zones: Zones, address: str) -> None:
+    def __init__(self, deciding: Deciding, functions: GovernanceFunctions, zones: TimeZones, address: str) -> None:
         service, follower, self._address = deciding.service, deciding.follower, address
         self._service, self._caught_up, self._verifier = service, follower.caught_up, functions.verifier
         self._views = views = follower.shared(LiveViews)
@@ -70,7 +70,7 @@ class ApiHost:
             history=views.history,
             recent=recent,
             queries=Queries(sources),
-            past_queries=PastQueries(Past(ledger, snapshots, erased=state.tokens.erased), ledger, wall_clock),
+            past_queries=PastQueries(PastStates(ledger, snapshots, erased=state.tokens.erased), ledger, wall_clock),
             ledger=ledger,
             submits=JetStreamLog(service.connection, SUBMIT_STREAM),
             connection=service.connection,

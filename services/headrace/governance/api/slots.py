@@ -20,7 +20,7 @@ WAITING_EACH = 4
 """Maximum waiting entries of one account."""
 
 
-class Full(Exception):
+class QueueFull(Exception):
     """The queue is full. `own`: for this account; else for all tenants."""
 
     def __init__(self, *, own: bool) -> None:
@@ -87,7 +87,7 @@ class Slots:
         own = waiting[entry.account] > self.waiting_each
         if own or (entry.account and waiting.total() - waiting[""] > self.waiting_max):
             self._waiting.remove(entry)
-            raise Full(own=own)
+            raise QueueFull(own=own)
 
     def _line(self) -> list[_Entry]:
         """Waiting entries, the next one first."""

@@ -124,7 +124,7 @@ class _Heard:
 
 async def _as_it_is(backend: ApiContext, tenant: str, request: Any) -> AsyncIterator[pb.JobEvent]:
     """The jobs that have not ended; a job asked for by its id in any case."""
-    waits = tenant_views.Waits(backend.state, backend.now())
+    waits = tenant_views.WaitReasons(backend.state, backend.now())
     for number, job in enumerate(reversed(backend.job_index.newest(tenant)), 1):
         if not number % AT_ONCE:
             await asyncio.sleep(0)

@@ -29,7 +29,7 @@ from headrace.contracts.values.durations import SECOND, format_duration
 from headrace.governance.api import names
 from headrace.governance.api.errors import ApiError, Violation, invalid
 from headrace.governance.api.messages import moment, plain
-from headrace.governance.api.slots import Full, Slots
+from headrace.governance.api.slots import QueueFull, Slots
 from headrace.governance.objects import full_name, placed
 from headrace.identity.caller import Role
 from headrace.identity.roles import authorize
@@ -99,7 +99,7 @@ class WhatIfService:
                 async with self._slots.one(account, call.caller.author, _RANKS[call.caller.role], call.backend.clock()):
                     has_begun = True
                     return await _ask(self._player, question, call.backend.environment)
-        except Full as full:
+        except QueueFull as full:
             raise _full(account, full, self._slots) from None
         except TimeoutError:
             if not has_begun:
@@ -109,7 +109,7 @@ class WhatIfService:
             raise ApiError(StatusCode.DEADLINE_EXCEEDED, "TOO_LONG", message) from None
 
 
-def _full(account: str, full: Full, slots: Slots) -> ApiError:
+def _full(account: str, full: QueueFull, slots: Slots) -> ApiError:
     """Error of a full queue, with the limit that was reached."""
     if full.own:
         whose = f"tenant {account} has" if account else "the provider's people have"

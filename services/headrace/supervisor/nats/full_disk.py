@@ -59,7 +59,7 @@ class Signs:
         return found
 
 
-def tell(server: Child, trouble: str, changed: Callable[[], None]) -> None:
+def set_trouble(server: Child, trouble: str, changed: Callable[[], None]) -> None:
     """Set the part's trouble, or clear it."""
     if trouble != server.trouble:
         server.trouble = trouble
@@ -112,4 +112,4 @@ class FullDisk:
             await asyncio.sleep(LOOK_EVERY)
 
     def _tell(self, trouble: str) -> None:
-        tell(self._server, trouble, self._changed)
+        set_trouble(self._server, trouble, self._changed)

@@ -186,4 +186,4 @@ class ReplicaSupervisor:
         return _DOUBTED in since or any(has_sign(line) for line in since.splitlines() if not line.startswith(b"-- "))
 
     def _tell(self, trouble: str) -> None:
-        full_disk.tell(self._server, trouble, self._among.changed)
+        full_disk.set_trouble(self._server, trouble, self._among.changed)

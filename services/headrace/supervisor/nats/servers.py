@@ -134,7 +134,7 @@ def roles(led: StreamStatus | None) -> dict[str, dict[str, object]]:
     return {_part(name): {"ledger": role, "lag": lag} for name, (role, lag) in sorted(found.items())}
 
 
-def told(roles: Mapping[str, Mapping[str, object]]) -> str:
+def summary(roles: Mapping[str, Mapping[str, object]]) -> str:
     """Format the roles for people in one line."""
     said = {"leads": "leads", "follows": "follows", "away": "is away"}
     each = (

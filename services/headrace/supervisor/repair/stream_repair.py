@@ -26,7 +26,7 @@ from headrace.archive.archive_reader import piece_of, read_piece
 from headrace.archive.history import ARCHIVE
 from headrace.archive.manifest import Manifest
 from headrace.archive.nats_blocks import StoredRecord, StreamBlock, read
-from headrace.archive.stream_repair import Choice, CopiedRecord, choose, told
+from headrace.archive.stream_repair import Choice, CopiedRecord, choose, describe
 from headrace.bus.log import LogBroken, LogError, LogRefused, StoredMessage
 from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.bus.nats.streams import ensure_stream
@@ -110,7 +110,7 @@ async def _repair_submissions(installation: Installation, say: Say, count: int, 
                 "submissions",
                 f"new ones come behind submission {loss.judged}, which was judged last; {moved} that had come since were put there",
             )
-        return tip, [loss.told]
+        return tip, [loss.description]
 
 
 async def _repair_ledger(
@@ -190,7 +190,7 @@ async def _choose_all(
                 nowhere = f"record {sequence} is neither in the archive nor in the copy, and cannot be read in the stream"
                 if sequence <= vouched or not without_end:
                     way = "" if sequence <= vouched else f": --without-end ends the ledger at {sequence - 1}"
-                    raise LogBroken(f"{nowhere}{way}; {'; '.join(told(troubles)) or 'all before it is whole'}")
+                    raise LogBroken(f"{nowhere}{way}; {'; '.join(describe(troubles)) or 'all before it is whole'}")
                 troubles |= dict.fromkeys(range(sequence, last + 1), "was written by no service, and is left out")
                 return _found(manifest.purged, records, vouched, troubles, files)
             records.append(choice.record)
@@ -215,7 +215,7 @@ def _found(purged: int, records: list[StoredMessage], vouched: int, troubles: di
     whole = frozenset(
         number for number, held in files.sequences.items() if number not in files.cut and held and set(held) <= right
     )
-    return StreamDamage(purged, records, vouched, [*lines, *told(troubles)], whole)
+    return StreamDamage(purged, records, vouched, [*lines, *describe(troubles)], whole)
 
 
 async def _copied(connection: Connection | None, first: int, until: int) -> list[ledger_copy.CopiedRecord]:

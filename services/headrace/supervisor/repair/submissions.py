@@ -35,7 +35,7 @@ class Loss(NamedTuple):
     tip: int | None
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """One line for people."""
         if self.tip is None:
             what = f"is gone, and submissions through {self.judged} were judged"
@@ -53,7 +53,7 @@ async def check_none_lost(bus: Connection) -> None:
     """Raise `SubmissionsLost`, and `LogUnavailable` if the servers do not answer; without a ledger nothing is missing."""
     loss = await find_loss(bus)
     if loss is not None:
-        raise SubmissionsLost(loss.told)
+        raise SubmissionsLost(loss.description)
 
 
 async def find_loss(bus: Connection) -> Loss | None:

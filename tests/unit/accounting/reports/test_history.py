@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.accounting.reports.history import _check_names, _names, check
-from headrace.accounting.reports.usage import BadQuestion
+from headrace.accounting.reports.usage import InvalidQuery
 from headrace.contracts.messages.audit import AuditRequest
 from headrace.domain.state.state import State
 
@@ -20,7 +20,7 @@ from headrace.domain.state.state import State
     ],
 )
 def test_a_question_that_makes_no_sense_is_refused_with_its_field(question: AuditRequest, complaint: str) -> None:
-    with pytest.raises(BadQuestion) as refusal:
+    with pytest.raises(InvalidQuery) as refusal:
         check(question)
     assert str(refusal.value).startswith(complaint)
 
@@ -56,7 +56,7 @@ async def test_a_node_or_a_user_of_whom_no_record_speaks_is_refused_by_name() ->
         (AuditRequest(node="gpu77"), "node: no record speaks of a node gpu77"),
         (AuditRequest(user="zoe"), "user: no record speaks of a user zoe of tenant acme"),
     ):
-        with pytest.raises(BadQuestion, match=says):
+        with pytest.raises(InvalidQuery, match=says):
             await _check_names(Books(named=False), "acme", question, State())
         await _check_names(Books(named=True), "acme", question, State())
 
@@ -65,6 +65,6 @@ async def test_who_was_erased_is_asked_for_by_the_pseudonym_alone() -> None:
     state, books = State(), Books(named=False)
     state.tokens.erased["acme", "alice"] = "erased-1"
     await _check_names(books, "acme", AuditRequest(user="erased-1"), state)
-    with pytest.raises(BadQuestion, match="no record speaks of a user alice"):
+    with pytest.raises(InvalidQuery, match="no record speaks of a user alice"):
         await _check_names(books, "acme", AuditRequest(user="alice"), state)
     assert books.asked == [([], "alice", [])]

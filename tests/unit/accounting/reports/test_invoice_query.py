@@ -4,7 +4,7 @@ import pytest
 
 from headrace.accounting.reports.invoice import InvoiceHeading
 from headrace.accounting.reports.invoice_query import Month, read
-from headrace.accounting.reports.usage import BadQuestion
+from headrace.accounting.reports.usage import InvalidQuery
 from headrace.contracts.messages.usage import StatementRequest
 
 HEADING = InvoiceHeading("acme", "2026-11", "UTC", 0, 10, "EUR", final=True, reaches=10)
@@ -19,7 +19,7 @@ HEADING = InvoiceHeading("acme", "2026-11", "UTC", 0, 10, "EUR", final=True, rea
     ],
 )
 async def test_a_question_that_makes_no_sense_is_refused_with_its_field(question: StatementRequest, complaint: str) -> None:
-    with pytest.raises(BadQuestion) as refusal:
+    with pytest.raises(InvalidQuery) as refusal:
         await read(None, "acme", question, "EUR")
     assert str(refusal.value).startswith(complaint)
 

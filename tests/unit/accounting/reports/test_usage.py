@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.accounting.reports.usage import BadQuestion, check
+from headrace.accounting.reports.usage import InvalidQuery, check
 from headrace.accounting.reports.usage_reader import FIELDS
 from headrace.contracts.messages.usage import UsageRequest
 
@@ -27,7 +27,7 @@ def test_usage_can_be_asked_by_each_of_these(field: str) -> None:
     ],
 )
 def test_a_question_that_makes_no_sense_is_refused_with_its_field(question: UsageRequest, complaint: str) -> None:
-    with pytest.raises(BadQuestion) as refusal:
+    with pytest.raises(InvalidQuery) as refusal:
         check(question, NOW)
     assert str(refusal.value).startswith(complaint)
 

@@ -7,7 +7,7 @@ import pytest
 from headrace.accounting.books.tariffs import TariffRow
 from headrace.accounting.reports.aggregate import PeriodSum
 from headrace.accounting.reports.costs import PriceList
-from headrace.accounting.reports.usage_reader import LONG, SUMS_MAX, TooMuch, UsageReader
+from headrace.accounting.reports.usage_reader import LONG, SUMS_MAX, TooManyLines, UsageReader
 from headrace.contracts.values.durations import DAY, HOUR
 
 ALL = ("held", "suspended", "kept", "provider_lost", "waited")
@@ -119,5 +119,5 @@ async def test_what_pending_jobs_asked_for_is_taken_apart() -> None:
 
 
 async def test_more_than_any_job_can_hold_is_not_read() -> None:
-    with pytest.raises(TooMuch, match=f"more than {SUMS_MAX} sums; ask for a shorter time"):
+    with pytest.raises(TooManyLines, match=f"more than {SUMS_MAX} sums; ask for a shorter time"):
         await UsageReader(Asked([()] * (SUMS_MAX + 1)), "acme", ("job",), [0, DAY]).entries(PriceList([], []))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.allocator.demand_mix import Learning
+from headrace.allocator.demand_mix import DemandLearning
 from headrace.contracts import facts as f
 from headrace.contracts.documents.model import Burst, BurstNode, Owner
 from headrace.contracts.facts.allocation import UsualRequest
@@ -236,7 +236,7 @@ def room(taken: list[list[int]], asked: Shape) -> int:
     ],
 )
 def test_a_place_leaves_the_usual_requests_room(asked_before, single, pairs):  # R20
-    site, learning = Site(), Learning()
+    site, learning = Site(), DemandLearning()
     site.node("n1", 2)
     site.node("n2", 3)
     for queue, count in asked_before.items():

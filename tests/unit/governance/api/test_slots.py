@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from headrace.governance.api.slots import Full, Slots
+from headrace.governance.api.slots import QueueFull, Slots
 
 PROVIDER, VIEWER, TENANT = range(3)
 
@@ -98,7 +98,7 @@ async def test_one_tenant_cannot_fill_the_queue_and_all_of_them_cannot_keep_the_
         try:
             async with asyncio.timeout(0), scene.slots.one(account, "late", TENANT if account else PROVIDER, 0):
                 raise AssertionError
-        except Full as full:
+        except QueueFull as full:
             refused[account] = full.own
         except TimeoutError:
             refused[account] = None

@@ -17,7 +17,7 @@ from headrace.node_executor import enforcement
 from headrace.node_executor.devices.nvml import NvmlDevices
 from headrace.node_executor.devices.nvml_library import Nvml
 from headrace.node_executor.enforcement import EnforcementRequest
-from headrace.node_executor.enforcement.probe_run import Trial
+from headrace.node_executor.enforcement.probe_run import ProbeRun
 from headrace.node_executor.launch.accounts import TRIAL, UserAccount
 from tests.mock_nvml import Machine, build_program, compiler
 
@@ -64,7 +64,7 @@ def private_dev(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture
-def as_a_job(tmp_path: Path, machine: Machine) -> Trial:
+def as_a_job(tmp_path: Path, machine: Machine) -> ProbeRun:
     """Trials as an account like those of jobs, which may pass to the test's own files; skipped where only root could have that."""
     if os.geteuid() != 0:
         pytest.skip("only root can run programs under other accounts")
@@ -72,7 +72,7 @@ def as_a_job(tmp_path: Path, machine: Machine) -> Trial:
         if os.stat(folder).st_uid == 0 and not os.stat(folder).st_mode & 0o001:
             os.chmod(folder, 0o711)
     machine.state.chmod(0o666)
-    return Trial(UserAccount(TRIAL, TRIAL, "trial"))
+    return ProbeRun(UserAccount(TRIAL, TRIAL, "trial"))
 
 
 @pytest.fixture

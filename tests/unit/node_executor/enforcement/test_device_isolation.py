@@ -17,12 +17,12 @@ from headrace.node_executor.enforcement.device_isolation import (
     common_nodes,
     strongest,
 )
-from headrace.node_executor.enforcement.probe_run import Trial
+from headrace.node_executor.enforcement.probe_run import ProbeRun
 
-send = Trial().send
+send = ProbeRun().send
 
 
-def test_a_list_proves_itself_and_leaves_nothing(unified: str, as_a_job: Trial) -> None:
+def test_a_list_proves_itself_and_leaves_nothing(unified: str, as_a_job: ProbeRun) -> None:
     mechanism = CgroupDeviceList(unified, as_a_job)
     assert mechanism.prove()
     assert [name for name in os.listdir(unified) if name.startswith("probe")] == []
@@ -113,7 +113,7 @@ def test_it_tells_what_it_cannot_start_and_how_it_is_used(program: str) -> None:
     assert as_nobody(program, "/dev/null").returncode == 125
 
 
-def test_the_first_that_proves_itself_is_taken_and_else_none_is(unified: str, as_a_job: Trial) -> None:
+def test_the_first_that_proves_itself_is_taken_and_else_none_is(unified: str, as_a_job: ProbeRun) -> None:
     good = CgroupDeviceList(unified, as_a_job)
     assert strongest((CgroupDeviceList("/proc/nowhere"), good)) is good
     assert isinstance(strongest((CgroupDeviceList("/proc/nowhere"),)), NoDeviceNodeIsolation)

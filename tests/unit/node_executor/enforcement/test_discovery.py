@@ -9,7 +9,7 @@ from headrace.node_executor.devices.nvml import NvmlDevices
 from headrace.node_executor.devices.simulated import simulated
 from headrace.node_executor.enforcement.discovery import PLACE, kit_for, native_place, unified_base
 from headrace.node_executor.enforcement.fences import Kit
-from headrace.node_executor.enforcement.probe_run import Trial
+from headrace.node_executor.enforcement.probe_run import ProbeRun
 from tests.mock_nvml import compiler
 
 
@@ -32,7 +32,7 @@ def test_nvidias_gpus_get_all_there_is_each_still_to_be_proved(devices: NvmlDevi
 
 
 def test_as_root_every_fence_and_wall_is_proved_as_an_account_of_jobs_with_what_is_built_below_the_data_directory(
-    devices: NvmlDevices, as_a_job: Trial, tmp_path: Path
+    devices: NvmlDevices, as_a_job: ProbeRun, tmp_path: Path
 ) -> None:
     kit = kit_for("n", str(tmp_path), devices, {}, lambda *_: None, as_a_job.account)
     assert {name.rpartition("-")[0] for name in os.listdir(tmp_path / "native")} == {"memory_cap", "private_dev"}

@@ -18,16 +18,16 @@ from headrace.node_executor.enforcement import CannotEnclose, Enclosure, Enforce
 from headrace.node_executor.enforcement.device_isolation import CgroupDeviceList
 from headrace.node_executor.enforcement.fences import Fences, Kit, kind_of
 from headrace.node_executor.enforcement.mig import MigFence, MigJournal
-from headrace.node_executor.enforcement.owners import Owners
+from headrace.node_executor.enforcement.owners import LeaseOwners
 from headrace.node_executor.enforcement.parts import part_of
 from headrace.node_executor.enforcement.preload import PreloadFence
-from headrace.node_executor.enforcement.probe_run import Trial
+from headrace.node_executor.enforcement.probe_run import ProbeRun
 from headrace.node_executor.enforcement.watchdog import Overrun
 from tests.mock_nvml import Machine
 from tests.unit.node_executor.enforcement.conftest import FIRST, HALF, SECOND, SLICE, WHOLE
 
 LEASE = "acme.alice.j/1/0"
-send = Trial().send
+send = ProbeRun().send
 
 
 class Fake:
@@ -60,7 +60,7 @@ def make(tmp_path: Path):
 
     def fences(devices, *mechanisms, slices=None, parts=()) -> Fences:
         heard: queue.Queue[Overrun] = queue.Queue()
-        found = Fences(devices, Kit(mechanisms, slices, parts), Owners(str(tmp_path)), heard.put)
+        found = Fences(devices, Kit(mechanisms, slices, parts), LeaseOwners(str(tmp_path)), heard.put)
         found.prove()
         found.heard = heard
         made.append(found)
@@ -86,7 +86,7 @@ def test_simulated_devices_are_what_they_are(make, case) -> None:
 
 
 def test_the_best_that_proves_itself_is_used_and_of_equal_ones_the_first(
-    make, devices: NvmlDevices, case, unified: str, as_a_job: Trial
+    make, devices: NvmlDevices, case, unified: str, as_a_job: ProbeRun
 ) -> None:
     parts = (Fake("none", ""), Fake("weak", "cooperative"), Fake("good", "driver"), Fake("late", "driver"))
     fences = make(devices, CgroupDeviceList(unified, as_a_job), parts=parts)
@@ -96,7 +96,7 @@ def test_the_best_that_proves_itself_is_used_and_of_equal_ones_the_first(
     assert (fences.leave(LEASE), parts[2].asked) == ("", [("enclose", LEASE), ("open", LEASE)])
 
 
-def test_mps_has_a_cap_from_within_beside_it(make, devices: NvmlDevices, case, unified: str, as_a_job: Trial) -> None:
+def test_mps_has_a_cap_from_within_beside_it(make, devices: NvmlDevices, case, unified: str, as_a_job: ProbeRun) -> None:
     fences = make(
         devices, CgroupDeviceList(unified, as_a_job), parts=(Fake("MPS", "driver"), Fake("preloaded cap", "cooperative"))
     )
@@ -112,14 +112,14 @@ def test_without_a_wall_good_manners_are_all_there_is(make, devices: NvmlDevices
     assert fences.overall == "none"
 
 
-def test_without_any_fence_there_is_the_watchdog(make, devices: NvmlDevices, case, unified: str, as_a_job: Trial) -> None:
+def test_without_any_fence_there_is_the_watchdog(make, devices: NvmlDevices, case, unified: str, as_a_job: ProbeRun) -> None:
     fences = make(devices, CgroupDeviceList(unified, as_a_job))
     assert (fences.levels["fraction"], fences.enter(case(HALF)).level) == ("watchdog", "watchdog")
     fences.leave(LEASE)
 
 
 def test_of_a_part_in_a_container_there_is_the_watchdog_whatever_holds_for_processes(
-    make, devices: NvmlDevices, case, unified: str, as_a_job: Trial
+    make, devices: NvmlDevices, case, unified: str, as_a_job: ProbeRun
 ) -> None:
     good = Fake("good", "kernel")
     fences = make(devices, CgroupDeviceList(unified, as_a_job), parts=(good,))
@@ -130,7 +130,7 @@ def test_of_a_part_in_a_container_there_is_the_watchdog_whatever_holds_for_proce
 
 
 def test_where_only_clients_of_mps_can_use_a_gpu_containers_get_no_part_of_it(
-    make, devices: NvmlDevices, case, unified: str, as_a_job: Trial
+    make, devices: NvmlDevices, case, unified: str, as_a_job: ProbeRun
 ) -> None:
     fences = make(devices, CgroupDeviceList(unified, as_a_job), parts=(Fake("MPS", "driver"),))
     assert not fences.shared
@@ -141,7 +141,7 @@ def test_where_only_clients_of_mps_can_use_a_gpu_containers_get_no_part_of_it(
 
 
 def test_the_device_nodes_of_a_slice_are_told_to_its_container(
-    make, cut: NvmlDevices, case, unified: str, as_a_job: Trial, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make, cut: NvmlDevices, case, unified: str, as_a_job: ProbeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mig, "capability_nodes", lambda gpu, instance: [f"/dev/nvidia-caps/nvidia-cap{gpu}"])
     slices = MigFence(cut, MigJournal(str(tmp_path / "journal")), lambda *_: None)
@@ -151,7 +151,7 @@ def test_the_device_nodes_of_a_slice_are_told_to_its_container(
 
 
 def test_a_job_opens_the_nodes_of_its_devices_only_and_one_without_any_none(
-    make, devices: NvmlDevices, case, unified: str, as_a_job: Trial, monkeypatch: pytest.MonkeyPatch
+    make, devices: NvmlDevices, case, unified: str, as_a_job: ProbeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(devices, "nodes", lambda shares: ("/dev/full",) if shares else ())
     fences = make(devices, CgroupDeviceList(unified, as_a_job))
@@ -165,7 +165,7 @@ def test_a_job_opens_the_nodes_of_its_devices_only_and_one_without_any_none(
 
 
 def test_a_slice_is_made_before_and_destroyed_after(
-    make, cut: NvmlDevices, case, unified: str, as_a_job: Trial, tmp_path: Path
+    make, cut: NvmlDevices, case, unified: str, as_a_job: ProbeRun, tmp_path: Path
 ) -> None:
     slices = MigFence(cut, MigJournal(str(tmp_path / "journal")), lambda *_: None)
     fences = make(cut, CgroupDeviceList(unified, as_a_job), slices=slices)
@@ -258,7 +258,7 @@ time.sleep(600)
 
 
 def test_after_a_restart_a_job_and_what_goes_with_it_are_enclosed_as_before(
-    make, cut: NvmlDevices, case, unified: str, as_a_job: Trial, tmp_path: Path
+    make, cut: NvmlDevices, case, unified: str, as_a_job: ProbeRun, tmp_path: Path
 ) -> None:
     slices = MigFence(cut, MigJournal(str(tmp_path / "journal")), lambda *_: None)
     mine = case(SLICE)
@@ -283,7 +283,7 @@ def test_a_lease_of_a_former_executor_on_a_device_that_is_gone_is_adopted_and_en
 
 
 def test_a_lease_that_is_over_is_forgotten_even_with_others_on_its_devices(
-    make, devices: NvmlDevices, case, machine: Machine, sleeper: int, unified: str, as_a_job: Trial
+    make, devices: NvmlDevices, case, machine: Machine, sleeper: int, unified: str, as_a_job: ProbeRun
 ) -> None:
     fences = make(devices, CgroupDeviceList(unified, as_a_job))
     group = fences.enter(case(WHOLE)).group

@@ -11,15 +11,15 @@ from headrace.node_executor.devices.nvml_library import Nvml
 from headrace.node_executor.enforcement import CannotEnclose
 from headrace.node_executor.enforcement.group_limits import GroupLimits
 from headrace.node_executor.enforcement.parts import part_of
-from headrace.node_executor.enforcement.probe_run import Trial
+from headrace.node_executor.enforcement.probe_run import ProbeRun
 from tests.mock_nvml import Machine
 from tests.unit.node_executor.enforcement.conftest import HALF, WHOLE
 
-send = Trial().send
+send = ProbeRun().send
 LEASE = "acme.alice.j/1/0"
 
 
-class HoldsNothing(Trial):
+class HoldsNothing(ProbeRun):
     """A trial of an enclosure that lets everything through."""
 
     def refuses_beyond(self, *_: object) -> bool:
@@ -34,7 +34,7 @@ def newer(machine: Machine):
     found.close()
 
 
-def test_it_proves_itself_where_the_driver_refuses_the_probe(newer: NvmlDevices, unified: str, as_a_job: Trial) -> None:
+def test_it_proves_itself_where_the_driver_refuses_the_probe(newer: NvmlDevices, unified: str, as_a_job: ProbeRun) -> None:
     assert GroupLimits(newer, unified, as_a_job).prove() == "kernel"
     assert os.listdir(unified) == [name for name in os.listdir(unified) if not name.startswith("probe")]
 
@@ -51,7 +51,7 @@ def test_an_older_driver_has_none_and_one_that_does_not_hold_is_not_believed(
 
 
 def test_limits_that_do_not_reach_the_subgroup_of_a_job_are_not_claimed(
-    newer: NvmlDevices, machine: Machine, unified: str, as_a_job: Trial
+    newer: NvmlDevices, machine: Machine, unified: str, as_a_job: ProbeRun
 ) -> None:
     machine.set("flat_limits", 1)
     assert GroupLimits(newer, unified, as_a_job).prove() == ""
@@ -64,7 +64,7 @@ def test_a_job_in_its_cgroup_gets_its_part_and_no_more(newer: NvmlDevices, unifi
     fence = GroupLimits(newer, unified)
     part = part_of(81_559, HALF.units)
     assert fence.enclose(case(HALF, group=group)).level == "kernel"
-    assert Trial().refuses_beyond(part, {"CUDA_VISIBLE_DEVICES": "0"}, group)
+    assert ProbeRun().refuses_beyond(part, {"CUDA_VISIBLE_DEVICES": "0"}, group)
     assert send(("take", "16", "1000"), {"CUDA_VISIBLE_DEVICES": "0"}, group) == [0, 0, part]
     assert fence.open(LEASE) == ""
     assert send(("take", "60000"), {"CUDA_VISIBLE_DEVICES": "0"}, group)[0] == 0

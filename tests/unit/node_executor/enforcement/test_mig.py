@@ -13,7 +13,14 @@ from headrace.contracts.facts.fact import DeviceShare
 from headrace.node_executor.devices.health import Trouble
 from headrace.node_executor.devices.nvml import NvmlDevices
 from headrace.node_executor.enforcement import CannotEnclose
-from headrace.node_executor.enforcement.mig import TRIES_BEFORE_STUCK, Made, MigFence, MigJournal, Reconciled, capability_nodes
+from headrace.node_executor.enforcement.mig import (
+    TRIES_BEFORE_STUCK,
+    MadeSlice,
+    MigFence,
+    MigJournal,
+    Reconciled,
+    capability_nodes,
+)
 from tests.mock_nvml import Machine
 from tests.unit.node_executor.enforcement.conftest import FIRST, SECOND, SLICE
 
@@ -136,7 +143,7 @@ def test_after_a_crash_slices_of_leases_that_run_stay_and_others_of_ours_go(site
 def test_a_crash_between_note_and_slice_is_nothing_and_between_slice_and_note_is_ours(site: Site) -> None:
     kind = next(kind.id for kind in site.devices.nvml.kinds(site.devices.gpu(FIRST).uuid) if kind.name == "3g.40gb")
     for made_as_well in (False, True):
-        site.journal.note(Made(LEASE, FIRST, kind, 0))
+        site.journal.note(MadeSlice(LEASE, FIRST, kind, 0))
         if made_as_well:
             site.make("3g.40gb", 0)
         site.start()

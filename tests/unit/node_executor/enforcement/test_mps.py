@@ -11,7 +11,7 @@ from headrace.node_executor.devices.nvml import NvmlDevices
 from headrace.node_executor.enforcement import CannotEnclose
 from headrace.node_executor.enforcement.mps import MpsFence
 from headrace.node_executor.enforcement.parts import part_of
-from headrace.node_executor.enforcement.probe_run import Trial
+from headrace.node_executor.enforcement.probe_run import ProbeRun
 from tests.mock_nvml import Machine
 from tests.unit.node_executor.enforcement.conftest import FIRST, HALF, WHOLE
 
@@ -71,7 +71,7 @@ def test_leases_share_a_daemon_that_allows_what_the_largest_may_have(fence: MpsF
 
 def test_a_job_gets_its_part_and_no_more(fence: MpsFence, case) -> None:
     got = fence.enclose(case(QUARTER))
-    assert Trial().refuses_beyond(QUARTER_MIB, got.env)
+    assert ProbeRun().refuses_beyond(QUARTER_MIB, got.env)
     fence.open("acme.alice.j/1/0")
 
 

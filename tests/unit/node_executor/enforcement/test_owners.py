@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from headrace.node_executor.enforcement.owners import MARK, Owners
+from headrace.node_executor.enforcement.owners import MARK, LeaseOwners
 from tests.patience import PATIENCE
 
 LEASE = "acme.alice.j/1/0"
 
 
 @pytest.fixture
-def owners(tmp_path) -> Owners:
-    found = Owners(f"{tmp_path}/leases")
+def owners(tmp_path) -> LeaseOwners:
+    found = LeaseOwners(f"{tmp_path}/leases")
     found.began(LEASE, f"{tmp_path}/leases/acme.alice.j.1.0")
     return found
 
@@ -38,7 +38,7 @@ def shell(*words: str, **more) -> Iterator[int]:
             os.killpg(process.pid, 9)
 
 
-def test_a_process_is_its_forefathers_leases(owners: Owners, tmp_path) -> None:
+def test_a_process_is_its_forefathers_leases(owners: LeaseOwners, tmp_path) -> None:
     for child in shell("env -i sleep 600 & echo $!; wait"):
         assert owners.of(child) == ""
         parent = int(Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[1])
@@ -48,7 +48,7 @@ def test_a_process_is_its_forefathers_leases(owners: Owners, tmp_path) -> None:
         assert owners.of(child) == ""
 
 
-def test_else_its_environment_tells(owners: Owners, tmp_path) -> None:
+def test_else_its_environment_tells(owners: LeaseOwners, tmp_path) -> None:
     environ = {"PATH": os.environ["PATH"], MARK: f"{tmp_path}/leases/acme.alice.j.1.0"}
     for child in shell("sleep 600 & echo $!; wait", env=environ):
         assert owners.of(child) == LEASE
@@ -56,7 +56,7 @@ def test_else_its_environment_tells(owners: Owners, tmp_path) -> None:
         assert owners.of(child) == ""
 
 
-def test_its_cgroup_tells_whatever_its_environment_says(owners: Owners, unified: str) -> None:
+def test_its_cgroup_tells_whatever_its_environment_says(owners: LeaseOwners, unified: str) -> None:
     group = f"{unified}/acme.alice.j.1.0"
     os.mkdir(group)
     for child in shell(f"echo $$ > {group}/cgroup.procs; exec env -i sh -c 'sleep 600 & echo $!; wait'"):
@@ -66,5 +66,5 @@ def test_its_cgroup_tells_whatever_its_environment_says(owners: Owners, unified:
     os.rmdir(group)
 
 
-def test_a_stranger_and_one_that_is_gone_have_no_owner(owners: Owners) -> None:
+def test_a_stranger_and_one_that_is_gone_have_no_owner(owners: LeaseOwners) -> None:
     assert [owners.of(pid) for pid in (1, os.getpid(), 2**22 + 5)] == ["", "", ""]

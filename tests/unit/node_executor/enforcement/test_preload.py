@@ -16,7 +16,7 @@ from headrace.node_executor.devices.nvml import NvmlDevices
 from headrace.node_executor.enforcement import CannotEnclose
 from headrace.node_executor.enforcement.parts import CONTEXT, from_within, part_of
 from headrace.node_executor.enforcement.preload import PreloadFence
-from headrace.node_executor.enforcement.probe_run import Trial
+from headrace.node_executor.enforcement.probe_run import ProbeRun
 from tests.mock_nvml import Machine
 from tests.unit.node_executor.enforcement.conftest import HALF
 
@@ -137,7 +137,7 @@ def test_a_library_that_has_gone_is_noticed_before_it_is_ignored(devices: NvmlDe
 
 
 def test_it_is_proved_as_an_account_of_jobs_with_the_library_as_this_node_builds_it(
-    devices: NvmlDevices, as_a_job: Trial, cap_library: str, tmp_path: Path
+    devices: NvmlDevices, as_a_job: ProbeRun, cap_library: str, tmp_path: Path
 ) -> None:
     library = native.built(MEMORY_CAP, f"{tmp_path}/native", LIBRARY)
     assert PreloadFence(devices, library, str(tmp_path), as_a_job).prove() == "cooperative"
@@ -146,7 +146,7 @@ def test_it_is_proved_as_an_account_of_jobs_with_the_library_as_this_node_builds
 
 @pytest.mark.parametrize("closed", ["library", "directory"])
 def test_a_library_that_accounts_of_jobs_cannot_load_proves_nothing_and_no_job_is_started_behind_it(
-    devices: NvmlDevices, as_a_job: Trial, cap_library: str, case, tmp_path: Path, closed: str
+    devices: NvmlDevices, as_a_job: ProbeRun, cap_library: str, case, tmp_path: Path, closed: str
 ) -> None:
     library = Path(native.built(MEMORY_CAP, f"{tmp_path}/native", LIBRARY))
     (library if closed == "library" else library.parent).chmod(0o700)
@@ -163,7 +163,7 @@ def test_a_library_that_accounts_of_jobs_cannot_load_proves_nothing_and_no_job_i
 
 
 def test_a_library_that_the_loader_ignores_proves_nothing_and_what_the_loader_says_is_the_reason(
-    devices: NvmlDevices, as_a_job: Trial, tmp_path: Path
+    devices: NvmlDevices, as_a_job: ProbeRun, tmp_path: Path
 ) -> None:
     library = tmp_path / "cap.so"
     library.write_text("no library")

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.node_executor.enforcement.probe_run import Trial
+from headrace.node_executor.enforcement.probe_run import ProbeRun
 from headrace.node_executor.launch.accounts import TRIAL, UserAccount
 from tests.mock_nvml import Machine
 
-send, refused_beyond = Trial().send, Trial().refuses_beyond
+send, refused_beyond = ProbeRun().send, ProbeRun().refuses_beyond
 
 
 def test_its_answers_come_back_and_silence_is_not_an_answer(machine: Machine) -> None:
@@ -16,9 +16,9 @@ def test_its_answers_come_back_and_silence_is_not_an_answer(machine: Machine) ->
     assert send(("open", "/dev/null"), {}, group="/no/such/group") == []
 
 
-def test_it_is_run_as_a_job_is_under_the_account_with_its_groups_and_without_new_privileges(as_a_job: Trial) -> None:
+def test_it_is_run_as_a_job_is_under_the_account_with_its_groups_and_without_new_privileges(as_a_job: ProbeRun) -> None:
     account = UserAccount(TRIAL, TRIAL, "trial", (TRIAL - 1,))
-    trial, said = Trial(account), []
+    trial, said = ProbeRun(account), []
     for line in ("id -u", "id -G", "grep NoNewPrivs /proc/self/status | tr -d '[:space:]'"):
         assert trial.send(("open", "/dev/null"), {}, prefix=("/bin/sh", "-c", f"{line} >&2; exit 3")) == []
         said.append(trial.said)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.node_executor.core import vocabulary as v
-from headrace.node_executor.files.disk_usage import Measuring, Size, over, used
+from headrace.node_executor.files.disk_usage import DiskUsageMonitor, Size, over, used
 from headrace.node_executor.files.workspace import Paths
 from headrace.node_executor.launch.preparation import Prepared
 from headrace.node_executor.running_lease import RunningLease
@@ -24,7 +24,7 @@ class Stage:
         self.directory = directory
         self.events: list[v.Event] = []
         self.held: list[RunningLease] = []
-        self.measuring = Measuring(self.events.append, lambda: self.held, lambda: 5, most, within)
+        self.measuring = DiskUsageMonitor(self.events.append, lambda: self.held, lambda: 5, most, within)
 
     def hold(self, attempt: int) -> Path:
         control = self.directory / str(attempt)

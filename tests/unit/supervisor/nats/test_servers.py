@@ -19,7 +19,7 @@ from headrace.supervisor.nats.servers import (
     have_all,
     roles,
     standing,
-    told,
+    summary,
     until_led,
 )
 
@@ -78,7 +78,8 @@ def test_who_leads_is_told_with_how_far_the_others_are():
         "nats-server-3": {"ledger": "away", "lag": 12},
     }
     assert (
-        told(found) == "The ledger: nats-server-1 follows (0 behind), nats-server-2 leads, nats-server-3 is away (12 behind)."
+        summary(found)
+        == "The ledger: nats-server-1 follows (0 behind), nats-server-2 leads, nats-server-3 is away (12 behind)."
     )
     assert (roles(StreamStatus(replicas=None)), roles(standing(b"no")), roles(standing(b"{}"))) == ({}, {}, {})
 
