@@ -107,9 +107,10 @@ class TestRunning:
     async def test_it_answers_how_it_is_and_what_it_was_given_handlers_for(self, bus, process, deciding):
         async with running(process.run({"ping": lambda tenant, user, payload: f"{tenant} {user} {payload.decode()}"})):
             await until(lambda: deciding.fold.sequence == 4)
+            null = await bus.ask("hr.query.governance.>", "hr.query.governance.status.acme.ann", b"null")
             status = await bus.ask("hr.query.governance.>", "hr.query.governance.status.acme.ann")
             pong = await bus.ask("hr.query.governance.>", "hr.query.governance.ping.acme.ann", b"hello")
-        assert msgspec.json.decode(status.body, type=ServiceView).folded == 4
+        assert [msgspec.json.decode(answer.body, type=ServiceView).folded for answer in (null, status)] == [4, 4]
         assert msgspec.json.decode(pong.body) == "acme ann hello"
 
     async def test_status_may_be_asked_for_once_a_record_is_folded(self, bus, process, deciding):
