@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import shutil
@@ -128,5 +129,6 @@ async def site(feed, nats_server, engine: Podman, devices: str, place: Path) -> 
             if one.process is not None:
                 one.process.kill()
                 await asyncio.to_thread(one.process.wait, PATIENCE)
-            await asyncio.to_thread(engine.call, "rm", "--all", "--force", "--time=0")
+            with contextlib.suppress(NotHere):  # what is still busy goes with the engine
+                await asyncio.to_thread(engine.call, "rm", "--all", "--force", "--time=0")
             await asyncio.to_thread(orphans.sweep, f"{one.data}/leases")

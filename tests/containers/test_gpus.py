@@ -107,7 +107,7 @@ class TestWithSimulatedGpus:
         stood = counter.stat().st_size
         await feed.go_on(job)
         await until(lambda: counter.stat().st_size > stood)
-        assert len(feed.of(job, LeaseResumedV1)) == 1
+        await until(lambda: len(feed.of(job, LeaseResumedV1)) == 1)
 
     async def test_a_suspended_container_is_killed_where_it_is(self, feed: Feed, site) -> None:
         job = await begin(feed, 0, DeviceShare(device="gpu0", units=GPU_UNITS), "sh", "-c", "sleep 1000")

@@ -223,12 +223,17 @@ def waits(engine: Engine, name: str) -> bool:
 
 
 def watch(engine: Engine, name: str, printing: threading.Thread) -> int | None:
-    """Return its exit code once it has ended and its output is complete; None if the engine went away before."""
+    """Return its exit code once it has ended and its output is complete; None if the engine went away before.
+
+    Podman's `wait` may answer 0 for a container that is just being killed, so its state is asked as well once its output has ended.
+    """
     try:
         code = int(engine.call("POST", f"/containers/{name}/wait")["StatusCode"])
+        printing.join(PRINTS_WITHIN)
+        if not code:
+            code = int(engine.call("GET", f"/containers/{name}/json", timeout=ANSWERS_WITHIN)["State"]["ExitCode"])
     except (EngineError, *UNREADABLE):
         return None
-    printing.join(PRINTS_WITHIN)
     return None if printing.is_alive() else code
 
 
