@@ -139,8 +139,7 @@ class World:
     def __init__(self, plan: Plan, layout: str = APART, *, hashes: bool = False) -> None:
         self.plan = plan
         self.hashes = hashes
-        played = (tuple(filter(PARTS.__contains__, services)) for services in LAYOUTS[layout])  # without the provisioner
-        self.services = {process_name(services): services for services in played if services}
+        self.services = {process_name(services): services for services in LAYOUTS[layout]}
         self._homes = {service: name for name, services in self.services.items() for service in services}
         self.random = Random(f"world/{plan.seed}")
         self.loop = Clockwork(Random(f"order/{plan.seed}"))
