@@ -15,6 +15,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+from bench.options import options
 from headrace.allocator.decide import Allocator
 from headrace.contracts import facts as f
 from headrace.contracts.documents.model import Policy, PolicyProfile, Pool, Profile, Tenant
@@ -210,5 +211,12 @@ def measure(
 
 
 if __name__ == "__main__":
-    for shapes in (5, 20, 100):
-        print(shapes, measure(shapes=shapes))
+    parser = options("bench.allocator_core", __doc__, "2 minutes")
+    parser.add_argument(
+        "--shapes", type=int, nargs="+", default=[5, 20, 100], help="of requests, a measurement for each number"
+    )
+    parser.add_argument("--nodes", type=int, default=1_000, help="of 8 GPUs each")
+    parser.add_argument("--pending", type=int, default=10_000, help="jobs that wait")
+    asked = parser.parse_args()
+    for shapes in asked.shapes:
+        print(shapes, measure(asked.nodes, asked.pending, shapes))

@@ -8,7 +8,6 @@ One job holds the whole pool, so that what is submitted waits: it is the way in 
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
@@ -18,6 +17,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from bench.installation import cpu_seconds, headrace, installation
+from bench.options import options
 from headrace.client import connect
 from headrace.client.submissions import make_submission
 
@@ -149,9 +149,9 @@ async def measure(folder: Path, clients: int, seconds: float) -> dict[str, objec
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--clients", type=int, default=32)
-    parser.add_argument("--seconds", type=float, default=10.0)
+    parser = options("bench.api", __doc__, "about 3 minutes, most of it for starting an installation")
+    parser.add_argument("--clients", type=int, default=32, help="that send submits, each the next one when it has its answer")
+    parser.add_argument("--seconds", type=float, default=10.0, help="of each measurement")
     arguments = parser.parse_args()
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} before")
     with installation(gpus=8) as folder:

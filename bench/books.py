@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import re
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -24,6 +23,7 @@ from typing import Any
 import psutil
 
 from bench.memory import BATCH, DEVICES, Stored, Tape
+from bench.options import options
 from headrace.accounting.reports import invoice_query, usage
 from headrace.accounting.service import Accounting
 from headrace.accounting.storage.database import Connection, Database
@@ -221,10 +221,12 @@ def month(jobs: int, runs: int = 3) -> dict[str, list[float]]:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["month"]:
-        for question, seconds in month(int(sys.argv[2])).items():
+    parser = options("bench.books", __doc__, "1 minute for 100,000 facts, 3 minutes for a month of a million jobs")
+    parser.add_argument("what", nargs="?", choices=["catch_up", "pace", "month"], default="catch_up", help="which is measured")
+    parser.add_argument("count", type=int, nargs="?", default=100_000, help="of facts; of jobs for a month")
+    asked = parser.parse_args()
+    if asked.what == "month":
+        for question, seconds in month(asked.count).items():
             print(f"{question:<60} {min(seconds):6.2f} .. {max(seconds):6.2f} s")
-    elif sys.argv[1:2] == ["pace"]:
-        print(pace(int(sys.argv[2])))
     else:
-        print(catch_up(int(sys.argv[1]) if sys.argv[1:] else 100_000))
+        print({"pace": pace, "catch_up": catch_up}[asked.what](asked.count))

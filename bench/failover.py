@@ -7,7 +7,6 @@ goes through the whole ledger, and every job whose submit was acknowledged has e
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.installation import installation
+from bench.options import options
 from headrace.bus.nats.connection import connect as connect_bus
 from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.client import connect
@@ -140,9 +140,9 @@ async def measure(folder: Path, kills: int) -> dict[str, Any]:
 
 def main() -> None:
     """The figure in a line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--kills", type=int, default=100)
-    parser.add_argument("--json", metavar="FILE")
+    parser = options("bench.failover", __doc__, "8 minutes with 100 kills")
+    parser.add_argument("--kills", type=int, default=100, help="how often the active allocator is killed")
+    parser.add_argument("--json", metavar="FILE", help="write the figures into this file as well")
     args = parser.parse_args()
     load = os.getloadavg()[0]
     with installation(GPUS, "--standby") as folder:

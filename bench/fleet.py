@@ -10,7 +10,6 @@ label `site=GROUP`, whose logins are in the installation's data directory. It sa
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import json
@@ -29,6 +28,7 @@ from typing import Any, NamedTuple
 
 import uvloop
 
+from bench.options import options
 from headrace.client.endpoint import read_login
 from headrace.contracts.facts import AnyFact, NodeRegisteredV1
 from headrace.contracts.facts.nodes import Device
@@ -251,9 +251,11 @@ def _await_ready(process: subprocess.Popen[bytes], log: Path) -> None:
 
 def main() -> int:
     """Be a fleet."""
-    parser = argparse.ArgumentParser(description="Many simulated nodes in one process, until SIGTERM.")
+    parser = options("bench.fleet", __doc__, "as long as it is left running")
     parser.add_argument("data", type=Path, help="the data directory of the installation")
-    parser.add_argument("groups", nargs="+", type=group, metavar="GROUP=COUNTxGPUS")
+    parser.add_argument(
+        "groups", nargs="+", type=group, metavar="GROUP=COUNTxGPUS", help="so many nodes and GPUs, labelled site=GROUP"
+    )
     arguments = parser.parse_args()
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -1,4 +1,4 @@
-"""What a service's memory comes to over hours at a steady rate, and by what it is bounded: `python -m bench.growth [PART] [HOURS]`.
+"""What a service's memory comes to over hours at a steady rate, and by what it is bounded: `python -m bench.growth`.
 
 Virtual time: jobs come, run and end at 20 a second, and every record goes through the codec and the fold, as each service reads it; `audit`
 through the verifier as well. Printed for each half hour: resident memory, jobs in the fold and ids that are remembered, in all and in
@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import gc
 import json
-import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from bench.memory import BATCH, Stored, Tape, _resident
+from bench.options import options
 from headrace.audit.verify import LedgerVerifier
 from headrace.contracts.values.durations import HOUR, MINUTE, SECOND
 from headrace.domain.fold.ledger import FoldedLedger
@@ -71,14 +71,18 @@ def grow(part: str, hours: int) -> Iterator[dict[str, Any]]:
             looked, before, jobs = tape.now, resident, tape.jobs
 
 
-def main(part: str = "", hours: str = "3") -> None:
+def main(part: str = "", hours: int = 3) -> None:
     """Print the rows, of one part or of all."""
     for name in [part] if part else PARTS:
         began = time.monotonic()
-        for row in grow(name, int(hours)):
+        for row in grow(name, hours):
             print(json.dumps(row), flush=True)
         print(f"# {name}: {time.monotonic() - began:.0f} s", flush=True)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    parser = options("bench.growth", __doc__, "10 minutes for a part and 3 hours of virtual time")
+    parser.add_argument("part", nargs="?", choices=PARTS, help="the service (default: each in turn)")
+    parser.add_argument("hours", type=int, nargs="?", default=3, help="of virtual time")
+    asked = parser.parse_args()
+    main(asked.part or "", asked.hours)

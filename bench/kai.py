@@ -7,13 +7,13 @@ of its victims has been told. Impossible: a job larger than the cluster, from it
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import statistics
 import time
 from typing import Any
 
 from bench.fleet import Group
+from bench.options import options
 from bench.stage import Stage, done, perform, progress, quantile, stage
 from headrace.admission.decide import REFUSALS_STATED
 from headrace.client.submissions import make_submission
@@ -134,7 +134,7 @@ def show(runs: list[dict[str, Any]]) -> None:
 
 def main() -> None:
     """Play it, and print what it took."""
-    parser = argparse.ArgumentParser(description="KAI-Scheduler's shapes (P10) on simulated nodes.")
+    parser = options("bench.kai", __doc__, "7 minutes a run")
     parser.add_argument("--nodes", type=int, default=NODES, help="with 8 GPUs each")
     parser.add_argument("--gang", type=int, default=GANG, help="replicas of the gang, 8 GPUs each")
     parser.add_argument("--samples", type=int, default=SAMPLES, help="of reclaiming one GPU, and of refusing")

@@ -8,7 +8,6 @@ ran over what there is, until the makespan; of attempts that were preempted noth
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import heapq
 import json
@@ -19,6 +18,7 @@ from collections import defaultdict
 from typing import Any, NamedTuple
 
 from bench.fleet import Group
+from bench.options import options
 from bench.stage import Stage, perform, progress, quantile, stage
 from headrace.client.submissions import make_submission
 
@@ -259,8 +259,8 @@ SAID = {
 
 def main() -> None:
     """Play it, and print what it took."""
-    parser = argparse.ArgumentParser(description="Kueue's scheduler scenarios (P8, P9) on simulated nodes, in real time.")
-    parser.add_argument("scenario", choices=list(SCENARIOS), nargs="?", default="baseline")
+    parser = options("bench.kueue", __doc__, "2 minutes a run")
+    parser.add_argument("scenario", choices=list(SCENARIOS), nargs="?", default="baseline", help="of Kueue's own measurements")
     parser.add_argument(
         "--min-runtime", default="0s", help="of every policy: nobody is preempted before (default: 0s, as in Kueue)"
     )

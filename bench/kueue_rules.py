@@ -6,7 +6,6 @@ What is worse than the optimum here is what the rules want (R15: who is inside i
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import subprocess
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.kueue import NOMINAL, SAID, SCENARIOS, Scenario, documents, due
+from bench.options import options
 
 MILLISECONDS, MICROSECONDS = 1_000, 1_000_000
 AFTER = 60.0
@@ -73,7 +73,7 @@ def figures(scenario: Scenario, records: list[dict[str, Any]]) -> dict[str, floa
 
 def main() -> None:
     """Play it, and print what the rules make of it."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = options("bench.kueue_rules", __doc__, "half a minute")
     parser.add_argument("--backfill-for", default=SCENARIOS["baseline"].backfill_for, help="of the pool (default: as in P8)")
     scenario = SCENARIOS["baseline"]._replace(cohorts=1, backfill_for=parser.parse_args().backfill_for)
     with tempfile.TemporaryDirectory() as folder:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.installation import cpu_seconds, installation
+from bench.options import options
 from bench.stage import booked
 from headrace.client import connect
 from headrace.client.client import Client
@@ -81,4 +82,9 @@ async def _measure(folder: Path, runs: int, jobs: int, samples: int) -> dict[str
 
 
 if __name__ == "__main__":
-    print(measure())
+    parser = options("bench.line", __doc__, "2 minutes")
+    parser.add_argument("--runs", type=int, default=5, help="of each figure")
+    parser.add_argument("--jobs", type=int, default=2_000, help="of a run of P5")
+    parser.add_argument("--samples", type=int, default=100, help="of a run of P7")
+    asked = parser.parse_args()
+    print(measure(asked.runs, asked.jobs, asked.samples))

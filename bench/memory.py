@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from bench.options import options
 from headrace.allocator.decide import Allocator
 from headrace.bus.process import collect_garbage_rarely
 from headrace.contracts import facts as f
@@ -276,7 +277,16 @@ def measure(
     return {"traced": trace["traced"], "per_job": per_job, "from_facts": from_facts, "from_snapshot": from_snapshot}
 
 
-def _run(what: str, *arguments: str) -> None:
+def _run() -> None:
+    parser = options("bench.memory", __doc__, "1 to 3 minutes for a part; all of them: `python -m bench.run memory`")
+    parser.add_argument(
+        "what",
+        choices=["per_job", "traced", "from_facts", "from_snapshot", "write_snapshot"],
+        help="what this process measures",
+    )
+    parser.add_argument("arguments", nargs="+", help="jobs, facts, or the file of the snapshot (to write it: FILE JOBS FACTS)")
+    asked = parser.parse_args()
+    what, arguments = asked.what, asked.arguments
     collect_garbage_rarely()  # as every service does
     if what == "write_snapshot":
         write_snapshot(Path(arguments[0]), int(arguments[1]), int(arguments[2]))
@@ -287,4 +297,4 @@ def _run(what: str, *arguments: str) -> None:
 
 
 if __name__ == "__main__":
-    _run(*sys.argv[1:])
+    _run()

@@ -18,6 +18,7 @@ from typing import Any
 
 import psutil
 
+from bench.options import options
 from headrace.bus.nats.streams import ensure_streams
 from headrace.contracts.facts import LeaseEndedV1, LeaseStartedV1, NodeRegisteredV1
 from headrace.contracts.facts.fact import Ladder
@@ -161,4 +162,5 @@ def show(figures: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
+    options("bench.node", __doc__, "1 minute").parse_args()
     show(asyncio.run(measure()))

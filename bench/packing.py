@@ -11,7 +11,6 @@ figures are the same and the times are not. It is an error if anything that was 
 
 from __future__ import annotations
 
-import argparse
 import csv
 import gzip
 import json
@@ -29,6 +28,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bench import as_written
+from bench.options import options
 from bench.philly import traces
 from bench.results import machine
 from headrace.allocator.demand_mix import DemandLearning
@@ -313,10 +313,10 @@ def show(folder: Path, workload: str, policies: list[str], count: int) -> dict[s
 
 def main() -> int:
     """Print the tables; by default of both workloads and all policies, over five orders."""
-    parser = argparse.ArgumentParser(description="Placement on the 2023 Alibaba trace (P14).")
+    parser = options("bench.packing", __doc__, "8 minutes with five orders")
     parser.add_argument("--traces", type=Path, default=traces(), help="their folder; or HEADRACE_TRACES")
-    parser.add_argument("--workloads", nargs="+", choices=WORKLOADS, default=WORKLOADS)
-    parser.add_argument("--policies", nargs="+", choices=list(POLICIES), default=list(POLICIES))
+    parser.add_argument("--workloads", nargs="+", choices=WORKLOADS, default=WORKLOADS, help="of the trace")
+    parser.add_argument("--policies", nargs="+", choices=list(POLICIES), default=list(POLICIES), help="ways to compare places")
     parser.add_argument("--orders", type=int, default=5, help="how many of the given arrival orders")
     parser.add_argument("--json", type=Path, help="write the figures into this file as well")
     arguments = parser.parse_args()

@@ -6,7 +6,6 @@ A real NATS server and its ledger (32 facts to a record, five for each job), rea
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 import random
@@ -16,6 +15,7 @@ import time
 from pathlib import Path
 
 from bench.memory import Tape
+from bench.options import options
 from headrace.audit.ledger_writer import LedgerWriter
 from headrace.audit.snapshotter import Snapshotter
 from headrace.bus.nats.jetstream import JetStreamLog
@@ -80,8 +80,8 @@ async def measure(facts: int) -> dict[str, float]:
 
 def main() -> None:
     """The figures in a line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--facts", type=int, default=1_000_000)
+    parser = options("bench.past", __doc__, "3 minutes with a million facts")
+    parser.add_argument("--facts", type=int, default=1_000_000, help="in the history")
     args = parser.parse_args()
     collect_garbage_rarely()  # as every service does
     load = os.getloadavg()[0]

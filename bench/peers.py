@@ -8,7 +8,6 @@ books it. `--install` gets what is missing (apt for Slurm, as root); without it 
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
@@ -29,6 +28,7 @@ import psutil
 
 from bench import line
 from bench.installation import cpu_seconds, installation
+from bench.options import options
 from bench.stage import done, progress, quantile
 from headrace.client import connect
 
@@ -313,11 +313,11 @@ def measure(runs: int = RUNS, jobs: int = JOBS, samples: int = SAMPLES) -> dict[
 
 def main() -> None:
     """Run them, and print the table."""
-    parser = argparse.ArgumentParser(description="Slurm and HyperQueue beside Headrace, on the same work.")
+    parser = options("bench.peers", __doc__, "15 minutes, and more with --install")
     parser.add_argument("--install", action="store_true", help="get what is missing first")
     parser.add_argument("--jobs", type=int, default=JOBS, help="of each run")
     parser.add_argument("--samples", type=int, default=SAMPLES, help="of the latency")
-    parser.add_argument("--runs", type=int, default=RUNS)
+    parser.add_argument("--runs", type=int, default=RUNS, help="of each")
     parser.add_argument("--json", type=Path, help="write the figures into this file as well")
     arguments = parser.parse_args()
     if arguments.install:

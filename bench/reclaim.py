@@ -10,6 +10,7 @@ import gc
 import random
 import time
 
+from bench.options import options
 from headrace.contracts import facts as f
 from headrace.contracts.documents import model as d
 from headrace.contracts.facts.fact import DeviceShare
@@ -192,4 +193,5 @@ def show(rows: list[dict[str, object]]) -> None:
 
 
 if __name__ == "__main__":
+    options("bench.reclaim", __doc__, "1 minute").parse_args()
     show(measure())

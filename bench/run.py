@@ -68,7 +68,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     ]
     whole = sum(group.minutes[0] for group in GROUPS.values() if not group.is_long)
     parser = argparse.ArgumentParser(
-        prog="run.py",
+        prog="python -m bench.run",
         description="Measure, and print all figures as one table. What is not measured now is shown as it was recorded the last time.",
         epilog=f"Without a name everything but the long ones, about {whole:.0f} minutes; `all` is everything.\n"
         + "\n".join(lines),

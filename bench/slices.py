@@ -12,7 +12,6 @@ at the start that leaves the most placements; first fit, the first device and st
 
 from __future__ import annotations
 
-import argparse
 import heapq
 import json
 import random
@@ -24,6 +23,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench.options import options
 from bench.results import machine
 from headrace.allocator.demand_mix import DemandLearning
 from headrace.contracts import facts as f
@@ -223,14 +223,12 @@ def measure(policy: str, mix: dict[str, int], nodes: int, count: int, seeds: int
 
 def main() -> int:
     """Print the tables."""
-    parser = argparse.ArgumentParser(
-        description="MIG slices: how much of the GPUs is used, and whether whole devices stay free."
-    )
-    parser.add_argument("--policies", nargs="+", choices=list(POLICIES), default=list(POLICIES))
-    parser.add_argument("--mixes", nargs="+", choices=list(MIXES), default=list(MIXES))
+    parser = options("bench.slices", __doc__, "10 minutes")
+    parser.add_argument("--policies", nargs="+", choices=list(POLICIES), default=list(POLICIES), help="ways to choose a place")
+    parser.add_argument("--mixes", nargs="+", choices=list(MIXES), default=list(MIXES), help="of the sizes that are asked for")
     parser.add_argument("--nodes", type=int, default=100, help="of eight GPUs each")
     parser.add_argument("--requests", type=int, default=12_000, help="of the churn")
-    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--seeds", type=int, default=1, help="how many random orders")
     parser.add_argument("--json", type=Path, help="write the figures into this file as well")
     arguments = parser.parse_args()
     figures: dict[str, Any] = {"machine": machine()}

@@ -244,7 +244,7 @@ def perform(
 
     `conditions`: what a reader of the figures has to know.
     """
-    parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--runs", type=int, default=1, help="how often it is played")
     parser.add_argument("--json", type=Path, help="write the figures into this file as well")
     arguments = parser.parse_args()
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} before; {conditions}")

@@ -6,13 +6,13 @@ durably and signalled. The preemptors are jobs of `--each` GPUs on one node, so 
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
 import time
 from typing import Any
 
 from bench.fleet import Group
+from bench.options import options
 from bench.stage import done, perform, progress, stage
 from headrace.client.submissions import make_submission
 
@@ -91,8 +91,8 @@ def show(runs: list[dict[str, Any]]) -> None:
 
 def main() -> None:
     """Play it, and print what it took."""
-    parser = argparse.ArgumentParser(description="A storm of preemptions (P11) on simulated nodes.")
-    parser.add_argument("--victims", type=int, default=VICTIMS)
+    parser = options("bench.storm", __doc__, "2 minutes a run")
+    parser.add_argument("--victims", type=int, default=VICTIMS, help="jobs that run on borrowed GPUs")
     parser.add_argument("--gpus", type=int, default=GPUS, help="of each node")
     parser.add_argument("--each", type=int, default=EACH, help="GPUs that one preemptor takes, on one node")
     perform(

@@ -9,7 +9,6 @@ started the job it was ordered to.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
@@ -24,6 +23,7 @@ import uvloop
 
 from bench.fleet import Group
 from bench.installation import DOCUMENTS
+from bench.options import options
 from bench.stage import Stage, Stories, done, progress, quantile, spent, stage
 from headrace.client.errors import Refused, Unreachable
 from headrace.client.submissions import make_submission
@@ -156,8 +156,8 @@ def _cpu(run: dict[str, Any]) -> str:
 
 def main() -> None:
     """Measure, and print."""
-    parser = argparse.ArgumentParser(description="P4 and P6: the whole line, on simulated nodes.")
-    parser.add_argument("--nodes", type=int, default=NODES)
+    parser = options("bench.sustained", __doc__, "7 minutes: five for P4, one for each run of P6")
+    parser.add_argument("--nodes", type=int, default=NODES, help="simulated, in one process")
     parser.add_argument("--gpus", type=int, default=GPUS, help="of each node")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="of P4; 0 leaves it out")
     parser.add_argument("--latency-seconds", type=float, default=LATENCY_SECONDS, help="of P6; 0 leaves it out")

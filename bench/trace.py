@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import philly, trace_baselines
+from bench.options import options
 from bench.philly import Job
 from headrace.contracts import facts as f
 from headrace.contracts.documents.model import Documents, Policy, PolicyProfile, Pool, PreemptionTerms, Profile
@@ -251,7 +252,7 @@ def measure(jobs: list[Job], nodes: int, *, progress: bool, asked: argparse.Name
 
 def main() -> int:
     """Run what is asked for; all of it by default."""
-    parser = argparse.ArgumentParser(description="Six weeks of Philly through the real engine, beside simple schedulers.")
+    parser = options("bench.trace", __doc__, "10 minutes")
     parser.add_argument("--nodes", type=int, nargs="*", default=[80, 96], help="sizes of the cluster, in nodes of 8 GPUs")
     parser.add_argument("--jobs", type=int, help="only so many of the first jobs")
     parser.add_argument("--only-engine", action="store_true", help="leave out the simple schedulers")

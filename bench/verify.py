@@ -8,13 +8,13 @@ look is timed by itself: reading from a disk or over a network is not in it.
 from __future__ import annotations
 
 import random
-import sys
 import time
 from base64 import b64encode
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from bench.options import options
 from headrace.audit.seals import SEALED_MAX, RecordRange, sealed
 from headrace.audit.verify import LedgerVerifier
 from headrace.bus.log import Message
@@ -23,7 +23,8 @@ from headrace.contracts.facts import LedgerSealedV1
 from headrace.contracts.values.amounts import CPU, GPU, GPU_UNITS, MEMORY
 from headrace.contracts.values.durations import MINUTE, SECOND
 from headrace.simulate.scenario import Moment, Nodes, Scenario, Submit
-from headrace.simulate.world import ENGINE, World
+from headrace.simulate.virtual_system import ENGINE
+from headrace.simulate.world import World
 
 NODES, GPUS = 50, 8
 POLICIES = 8
@@ -127,5 +128,7 @@ def measure(jobs: int, seed: int = 1) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    for figure, value in measure(int(sys.argv[1]) if sys.argv[1:] else 20_000).items():
+    parser = options("bench.verify", __doc__, "2 minutes with 20,000 jobs")
+    parser.add_argument("jobs", type=int, nargs="?", default=20_000, help="in the ledger")
+    for figure, value in measure(parser.parse_args().jobs).items():
         print(f"{figure:<24} {value:,.0f}")

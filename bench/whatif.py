@@ -7,7 +7,6 @@ from them, and both plays go at the same time, in two processes. CPU-seconds are
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import random
@@ -18,6 +17,7 @@ from typing import Any
 
 from msgspec import structs
 
+from bench.options import options
 from headrace.bus.log import Message
 from headrace.contracts.documents.yaml_text import read_tree
 from headrace.contracts.values.durations import SECOND
@@ -104,10 +104,10 @@ def measure(ledger: list[Message], *, progress: bool) -> dict[str, Any]:
 
 def main() -> int:
     """Run it as often as asked."""
-    parser = argparse.ArgumentParser(description="What if on a real history, from the ledger's bytes to the answer.")
-    parser.add_argument("--jobs", type=int, default=100_000)
+    parser = options("bench.whatif", __doc__, "2 minutes with 100,000 jobs")
+    parser.add_argument("--jobs", type=int, default=100_000, help="in the history")
     parser.add_argument("--load", type=float, default=0.85, help="what the jobs ask for, of what there is")
-    parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--runs", type=int, default=1, help="of the comparison")
     arguments = parser.parse_args()
     ledger = history(arguments.jobs, arguments.load)
     for _ in range(arguments.runs):

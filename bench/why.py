@@ -11,6 +11,7 @@ import statistics
 import time
 
 from bench.allocator_core import Core
+from bench.options import options
 from headrace.contracts import facts as f
 from headrace.contracts.values.durations import HOUR, MINUTE
 from headrace.domain.explain.explain import explain
@@ -45,5 +46,9 @@ def measure(pending: int = 10_000, asked: int = 60, seed: int = 1) -> dict[str, 
 
 
 if __name__ == "__main__":
-    for name, row in measure().items():
+    parser = options("bench.why", __doc__, "1 minute")
+    parser.add_argument("--pending", type=int, default=10_000, help="jobs that wait")
+    parser.add_argument("--asked", type=int, default=60, help="of them, by chance")
+    asked = parser.parse_args()
+    for name, row in measure(asked.pending, asked.asked).items():
         print(f"{name:>7}  median {row['median']:.2f} ms, p95 {row['p95']:.2f} ms, greatest {row['greatest']:.2f} ms")

@@ -10,7 +10,6 @@ Each job that a caller was told is submitted has become a job in the ledger, or 
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
@@ -23,6 +22,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from bench.load.installed import Memory, bus, counted, headrace, say, site, until
+from bench.options import options
 from headrace.contracts.values.ids import ENTROPY_BYTES, make_job_id
 from headrace.nats_client.connection import Connection
 from headrace.supervisor.installation import Installation
@@ -180,10 +180,10 @@ async def measure(folder: Path, jobs: int, requests: int) -> dict[str, Any]:
 
 def main() -> None:
     """The table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--jobs", type=int, default=100_000)
-    parser.add_argument("--http", type=int, default=1_000)
-    parser.add_argument("--json", metavar="FILE")
+    parser = options("bench.load.burst", __doc__, "8 minutes")
+    parser.add_argument("--jobs", type=int, default=100_000, help="over NATS")
+    parser.add_argument("--http", type=int, default=1_000, help="requests over HTTP")
+    parser.add_argument("--json", metavar="FILE", help="write the figures into this file as well")
     args = parser.parse_args()
     with site(documents(), "--nodes", "1", "--gpus", "64") as folder:
         found = asyncio.run(measure(folder, args.jobs, args.http))

@@ -10,7 +10,6 @@ stands beside it.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
@@ -31,6 +30,7 @@ import psutil
 from bench.load.installed import Count, Memory, counted, headrace, is_verified, pid, restarts, say, site, until, violations
 from bench.load.poison import poisoned
 from bench.load.rolling import DOCUMENTS
+from bench.options import options
 from headrace.client import HeadraceError, connect
 from headrace.client.client import Client
 from headrace.client.endpoint import read_login
@@ -260,9 +260,9 @@ async def _in_books(operator: Client, tip: int) -> bool:
 
 def main() -> None:
     """The table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=10.0)
-    parser.add_argument("--json", metavar="FILE")
+    parser = options("bench.load.hard", __doc__, "7 minutes")
+    parser.add_argument("--seconds", type=float, default=10.0, help="that each hard time lasts")
+    parser.add_argument("--json", metavar="FILE", help="write the figures into this file as well")
     args = parser.parse_args()
     with site(DOCUMENTS, "--nodes", "2", "--gpus", "32", disk_mib=3_000) as folder:
         with_disk = os.path.ismount(Installation(folder).nats_store)

@@ -9,7 +9,6 @@ attempt, and an auditor who knows nothing but bytes finds nothing wrong.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.load.installed import Count, counted, headrace, is_verified, say, site, until, violations
+from bench.options import options
 from headrace.client import HeadraceError, connect
 from headrace.client.client import Client
 from headrace.client.submissions import make_submission, new_job_id
@@ -138,9 +138,9 @@ def _judged(count: Count, load: Load, keys: list[str], held: list[str]) -> dict[
 
 def main() -> None:
     """The table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--json", metavar="FILE")
+    parser = options("bench.load.rolling", __doc__, "2 minutes a round")
+    parser.add_argument("--rounds", type=int, default=1, help="how often every part is started again")
+    parser.add_argument("--json", metavar="FILE", help="write the figures into this file as well")
     args = parser.parse_args()
     with site(DOCUMENTS, "--nodes", "2", "--gpus", "32", "--standby") as folder:
         found = asyncio.run(measure(folder, args.rounds))

@@ -7,7 +7,6 @@ Without pauses everything that follows from a submit (judging, placing, folding)
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
@@ -18,6 +17,7 @@ from pathlib import Path
 
 from bench.load.burst import documents
 from bench.load.installed import bus, site
+from bench.options import options
 from headrace.contracts.values.ids import ENTROPY_BYTES, make_job_id
 from headrace.nats_client.connection import Connection
 
@@ -64,10 +64,10 @@ async def measure(folder: Path, asks: int, clients: int, each: int) -> None:
 
 def main() -> None:
     """Both figures."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--asks", type=int, default=300)
-    parser.add_argument("--clients", type=int, default=32)
-    parser.add_argument("--each", type=int, default=100)
+    parser = options("bench.load.submits", __doc__, "1 minute")
+    parser.add_argument("--asks", type=int, default=300, help="submits that are timed one by one")
+    parser.add_argument("--clients", type=int, default=32, help="that submit at once")
+    parser.add_argument("--each", type=int, default=100, help="submits of each client")
     args = parser.parse_args()
     with site(documents(), "--nodes", "1", "--gpus", "1") as folder:
         print(f"submits over NATS, {os.cpu_count()} cores")

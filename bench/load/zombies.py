@@ -11,7 +11,6 @@ own process of the job that was taken from it is gone, and an auditor who knows 
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
@@ -27,6 +26,7 @@ import psutil
 
 from bench.load.installed import Count, counted, headrace, is_verified, pid, restarts, say, site, until, violations
 from bench.load.rolling import DOCUMENTS, Load
+from bench.options import options
 from headrace.bus.process import DEPOSED
 from headrace.client import connect
 from headrace.client.submissions import make_submission
@@ -184,9 +184,9 @@ async def measure(folder: Path, seconds: float) -> dict[str, Any]:
 
 def main() -> None:
     """The table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = options("bench.load.zombies", __doc__, "8 minutes with --seconds 60")
     parser.add_argument("--seconds", type=float, default=60.0, help="how long each sleeps after somebody has taken over")
-    parser.add_argument("--json", metavar="FILE")
+    parser.add_argument("--json", metavar="FILE", help="write the figures into this file as well")
     args = parser.parse_args()
     began = time.monotonic()
     with site(DOCUMENTS, "--nodes", "2", "--gpus", "32", "--standby") as folder:

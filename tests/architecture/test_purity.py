@@ -46,7 +46,7 @@ SHELLS = (
     "headrace.simulate.command",  # reads the scenario file
     "headrace.simulate.ledger_window",  # has two worlds played
     "headrace.simulate.whatif",  # plays two worlds
-    "headrace.simulate.world",  # feeds the in-memory log, in virtual time
+    "headrace.simulate.virtual_system",  # feeds the in-memory log, in virtual time
     "headrace.accounting.storage.ledger_copy",  # reads the copy of the records
     "headrace.accounting.storage.database",  # the books' database
     "headrace.accounting.storage.schema",  # makes its tables

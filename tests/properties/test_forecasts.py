@@ -13,7 +13,8 @@ from headrace.contracts.values.durations import HOUR, SECOND
 from headrace.domain.explain.explain import explain
 from headrace.domain.model.job_states import JobState
 from headrace.simulate.scenario import Expect, Moment, Nodes, Scenario, Submit
-from headrace.simulate.world import START, World
+from headrace.simulate.virtual_system import START
+from headrace.simulate.world import World
 from tests.properties.campaign import histories
 
 AT_ONCE = d.PreemptionTerms(callback_grace=0, term_grace=0)

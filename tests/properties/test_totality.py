@@ -11,7 +11,8 @@ from headrace.contracts.facts.records import Record
 from headrace.domain.explain.explain import explain
 from headrace.domain.fold.apply import apply
 from headrace.domain.state.state import State
-from headrace.simulate.world import START, World
+from headrace.simulate.virtual_system import START
+from headrace.simulate.world import World
 from tests.properties.campaign import histories
 from tests.properties.histories import scenarios
 from tests.unit.domain.snapshot import differences, kept, naive, snapshot

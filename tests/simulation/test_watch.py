@@ -17,7 +17,7 @@ from headrace.contracts.values.durations import MINUTE, SECOND
 from headrace.contracts.values.ids import make_job_id
 from headrace.domain.fold.ledger import digest
 from headrace.simulate.scenario import Submit
-from headrace.simulate.world import as_law
+from headrace.simulate.virtual_system import as_law
 from tests.simulation.halls import HALL
 from tests.simulation.machines import Behaviour
 from tests.simulation.network import START

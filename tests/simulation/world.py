@@ -44,7 +44,7 @@ from headrace.service import deciding, hosting
 from headrace.service.fold import LedgerFold
 from headrace.service.hosting import Part
 from headrace.simulate.names import numbered
-from headrace.simulate.world import as_law
+from headrace.simulate.virtual_system import as_law
 from tests.properties.unchanged import Unchanged
 from tests.simulation.breaking import Breaking
 from tests.simulation.clockwork import OUTSIDE, Clockwork, Process, Spinning, current

@@ -11,8 +11,9 @@ Facts read: all. Facts written: `lease.granted`, `lease.revoked`, `stop.ordered`
 `demand_mix` states what is usually requested, `windows_budgets` opens and closes policies' gates (R33), `scale_up` requests nodes (R38).
 All are pure. `service` connects them to the bus.
 
-For `granting`: `candidate_index` keeps all pending jobs by pool (`request_classes`, `pool_queue`, `request_bitsets`); `feasibility_cache`
-has what fits in one round; `backfill_candidates` and `backfill_reservations` keep units for jobs that have waited too long (R16);
+For `granting`: `candidate_index` keeps all pending jobs by pool, on `request_bitsets` < `pool_requests` < `request_classes` <
+`backfill_candidates` < `pool_queue`, each importing only those before it; `feasibility_cache` has what fits in one round, with the holds of
+jobs that have waited too long (`backfill_reservations`, R16), and `hold_placement` looks for new ones;
 `reclaim_requests` opens searches for victims (R19, R23); `suspend_resume` and `relocation` resume and move suspended jobs (R29).
 
 It never searches for victims (preemption does), never sends to a node (feed does), never reads a clock.

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from headrace.allocator.backfill_reservations import Stage
     from headrace.allocator.candidate_index import CandidateIndex
     from headrace.allocator.pool_queue import PoolCandidate, PoolQueue
+    from headrace.allocator.pool_requests import PoolRequests
     from headrace.allocator.relocation import Found, Relocation
     from headrace.allocator.request_classes import PoolCandidates
     from headrace.allocator.suspend_resume import Resumption
@@ -56,7 +57,7 @@ class FeasibilityCache:
         pool_holds.add(hold)
         self._fits.pop(queue.name, None)
 
-    def fits(self, queue: PoolQueue, stage: Stage = ()) -> int:
+    def fits(self, queue: PoolRequests, stage: Stage = ()) -> int:
         """Requests with one replica that could be placed in the pool now, as far as the pool's capacity goes."""
         known = self._fits.setdefault(queue.name, {})
         fits = known.get(stage)
@@ -71,7 +72,7 @@ class FeasibilityCache:
             known[stage] = fits
         return fits
 
-    def _show(self, queue: PoolQueue, stage: Stage) -> None:
+    def _show(self, queue: PoolRequests, stage: Stage) -> None:
         pool_holds = self.pool_holds.get(queue.name) if self.pool_holds else None
         if pool_holds is not None:
             pool_holds.show(stage)
@@ -83,12 +84,12 @@ class FeasibilityCache:
         self._show(candidates.queue, stage)
         return stage
 
-    def kept(self, queue: PoolQueue, stage: Stage) -> tuple[tuple[Place, ...], ...]:
+    def kept(self, queue: PoolRequests, stage: Stage) -> tuple[tuple[Place, ...], ...]:
         """The places reserved at a stage: the same jobs may hold others another time."""
         pool_holds = self.pool_holds.get(queue.name)
         return () if pool_holds is None else pool_holds.places(stage)
 
-    def find(self, queue: PoolQueue, stage: Stage, job: JobRecord) -> tuple[Place, ...] | None:
+    def find(self, queue: PoolRequests, stage: Stage, job: JobRecord) -> tuple[Place, ...] | None:
         """Places for the job, at this stage."""
         self._show(queue, stage)
         return find_places(self._state, job, queue.pool)
@@ -180,7 +181,7 @@ class FeasibilityCache:
         """The requests that could be granted there now."""
         return self.placeable(candidates, requests & (candidates.inside | candidates.borrowing))
 
-    def surely_fits(self, queue: PoolQueue) -> int:
+    def surely_fits(self, queue: PoolRequests) -> int:
         """Requests that any job could place in the pool now; may omit some."""
         return 0 if self.pool_holds.get(queue.name) is not None else self.fits(queue) & ~self._index.needs.uncertain
 
@@ -208,7 +209,7 @@ class FeasibilityCache:
                 self._whole.add((queue.name, stage, number))
         return requests
 
-    def fail(self, queue: PoolQueue, stage: Stage, number: int) -> None:
+    def fail(self, queue: PoolRequests, stage: Stage, number: int) -> None:
         """Record that a request did not fit, or its facts exceed a record: in this round it is tried only at less strict stages."""
         self._failed.setdefault(queue.name, []).append((frozenset(stage), number))
         for seen, fits in self._fits.get(queue.name, {}).items():
@@ -216,7 +217,7 @@ class FeasibilityCache:
                 self._fits[queue.name][seen] = fits & ~(1 << number)
         self.moves += 1
 
-    def granted(self, queue: PoolQueue, job: JobRecord) -> None:
+    def granted(self, queue: PoolRequests, job: JobRecord) -> None:
         """Update after a grant in the pool, once the index is refreshed."""
         for pool_holds in self.pool_holds.values():
             pool_holds.end(job.key)
@@ -226,12 +227,12 @@ class FeasibilityCache:
             self._seen = moves
             self.moves += 1
 
-    def resumed(self, queue: PoolQueue) -> None:
+    def resumed(self, queue: PoolRequests) -> None:
         """Update after a suspended job was resumed in the pool."""
         self._forget(queue)
         self.moves += 1
 
-    def _forget(self, queue: PoolQueue) -> None:
+    def _forget(self, queue: PoolRequests) -> None:
         self._fits.pop(queue.name, None)
         if self._whole:
             self._whole = {entry for entry in self._whole if entry[0] != queue.name}

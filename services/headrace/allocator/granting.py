@@ -10,8 +10,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from headrace.allocator.backfill_reservations import HoldPlacement, lapsed
+from headrace.allocator.backfill_reservations import lapsed
 from headrace.allocator.feasibility_cache import FeasibilityCache
+from headrace.allocator.hold_placement import HoldPlacement
 from headrace.allocator.reclaim_requests import ReclaimRequests
 from headrace.allocator.relocation import Relocation, move, nomination_of
 from headrace.allocator.request_bitsets import bits_of

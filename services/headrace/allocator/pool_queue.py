@@ -10,24 +10,19 @@ from bisect import bisect_left, insort
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.allocator.backfill_candidates import BackfillCandidates
-from headrace.allocator.request_bitsets import Ceiling, bits_of
-from headrace.allocator.request_classes import PoolCandidates
-from headrace.domain.model.dedication import reach_in
+from headrace.allocator.request_bitsets import bits_of
+from headrace.allocator.request_classes import BorrowerLine, CandidateQueue, PoolCandidates
 from headrace.domain.queueing.ranking import dominant_share
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from headrace.domain.indexes.pending import JobGroup, Place
+    from headrace.allocator.request_classes import InsideEntry
+    from headrace.domain.indexes.pending import Place
     from headrace.domain.model.jobs import JobRecord, PolicyState
     from headrace.domain.queueing.ranking import Rank, StaticRank
     from headrace.domain.state.pools import PoolState
     from headrace.domain.state.state import State
-
-PLACEABLE_KEPT = 4_096
-"""Maximum sets of shapes whose requests are cached."""
-InsideEntry = tuple["StaticRank", "Place", int, "PoolCandidates"]
-"""Places in line are unique, so candidates are never compared."""
 
 
 class PoolCandidate(NamedTuple):
@@ -87,13 +82,13 @@ class Borrower:
             borrower_queue.move(share)
 
 
-class BorrowerQueue:
+class BorrowerQueue(BorrowerLine):
     """The candidates of one policy among the borrowers of one static rank. `requests`: all that they wait for."""
 
-    __slots__ = ("_borrower", "_number", "_place", "_tier", "pool_candidates", "requests")
+    __slots__ = ("_borrower", "_number", "_place", "_tier", "requests")
 
     def __init__(self, tier: BorrowerTier, number: int, borrower: Borrower) -> None:
-        self.pool_candidates: list[PoolCandidates] = []
+        super().__init__()
         self.requests = 0
         self._borrower = borrower
         self._place = 0
@@ -164,96 +159,39 @@ class BorrowerTier:
         return None
 
 
-class PoolQueue:
-    """All candidates of one pool. `version` counts changes of candidates and their requests, not of their order.
+class PoolQueue(CandidateQueue):
+    """All candidates of one pool.
 
     `backfill`: the heads for which units may be kept now (R16). `asking`: candidates that might take something back; `fresh`: those of them
-    with requests that may never have been searched for (R23). `lendings` counts changes of the policies that hold units that others might
-    take.
+    with requests that may never have been searched for (R23).
     """
 
     __slots__ = (
-        "_across",
         "_inside",
-        "_lending",
-        "_of_shape",
         "_order",
         "_outdated",
-        "_placeable",
-        "_serials",
         "_tiers",
-        "_within",
         "asking",
         "backfill",
-        "ceiling",
         "fresh",
         "inside",
-        "lendings",
-        "name",
-        "pool",
-        "version",
     )
 
     def __init__(self, pool: PoolState, outdated: dict[Borrower, None], *, amended: bool) -> None:
-        self.pool = pool
+        super().__init__(pool)
         self.backfill = BackfillCandidates(pool.document, amended=amended)
         self._outdated = outdated
-        self.name = pool.document.name
-        self.version = 0
         self.inside = 0
         self.asking: dict[PoolCandidates, None] = {}
         self.fresh: dict[PoolCandidates, None] = {}
-        self._of_shape: dict[tuple[str, ...], dict[int, int]] = {}
-        self._placeable: dict[tuple[str, ...], dict[int, int]] = {}
-        self.ceiling = Ceiling(pool)
         self._inside: dict[int, list[InsideEntry]] = {}  # by the request's bit
         self._tiers: dict[StaticRank, BorrowerTier] = {}
         self._order: list[StaticRank] = []
-        self._within: dict[str, dict[PolicyState, None]] = {}
-        self._across: dict[str, dict[PolicyState, None]] = {}
-        self._lending: dict[str, None] = {}  # the tenants that lend across
-        self._serials = 0
-        self.lendings = 0
-
-    def next_serial(self) -> int:
-        """A number unique in this pool: while a job moves from one group to another, two may briefly have the same head."""
-        self._serials += 1
-        return self._serials
-
-    def register(self, number: int, group: JobGroup) -> None:
-        """Register a request, and the dedicated nodes that its job may use (R21)."""
-        shape = self.pool.index.number(group.request.shape)
-        of_shape = self._of_shape.setdefault(reach_in(self.pool.document, group.policy.key), {})
-        known = of_shape.get(shape, 0)
-        if not known >> number & 1:
-            of_shape[shape] = known | 1 << number
-            self._placeable.clear()
 
     def advance(self, now: int) -> None:
         """Update the heads for which units may be kept at `now`."""
         if self.backfill.advance(now):
             self.version += 1
-
-    def placeable(self) -> int:
-        """Requests with one replica that some node takes now."""
-        requests = 0
-        for owners in self._of_shape:
-            requests |= self._placeable_on(owners)
-        return requests
-
-    def _placeable_on(self, owners: tuple[str, ...]) -> int:
-        """Cached by set of shapes, because in a full pool the same few recur; a request has one shape."""
-        shapes = self.pool.index.feasible(owners)
-        known = self._placeable.setdefault(owners, {0: 0})
-        requests = known.get(shapes)
-        if requests is None:
-            if len(known) > PLACEABLE_KEPT:
-                known = self._placeable[owners] = {0: 0}
-            before, requests = next(reversed(known.items()))
-            for shape in bits_of(shapes ^ before):
-                requests ^= self._of_shape[owners].get(shape, 0)
-            known[shapes] = requests
-        return requests
 
     def tier(self, static: StaticRank) -> BorrowerTier:
         """The borrowers of a static rank."""
@@ -262,6 +200,10 @@ class PoolQueue:
             tier = self._tiers[static] = BorrowerTier()
             insort(self._order, static)
         return tier
+
+    def await_room(self, candidates: PoolCandidates, number: int, head: JobRecord) -> None:
+        """Note a new head of a request, for which units may be kept once it has waited long enough."""
+        self.backfill.await_room(candidates, number, head)
 
     def add_inside(self, candidates: PoolCandidates, requests: int) -> None:
         """Add requests that are inside their reservation."""
@@ -300,29 +242,6 @@ class PoolQueue:
         else:
             self.asking.pop(candidates, None)
             self.fresh.pop(candidates, None)
-
-    def set_lending(self, policy: PolicyState, *, within: bool, across: bool) -> None:
-        """Update whether a policy holds units that others of its tenant, or other tenants, might take back."""
-        self.lendings += 1
-        tenant = policy.document.tenant
-        for lenders, lends in ((self._within, within), (self._across, across)):
-            of_tenant = lenders.setdefault(tenant, {})
-            if lends:
-                of_tenant[policy] = None
-            else:
-                of_tenant.pop(policy, None)
-        self._lending[tenant] = None
-        if not self._across[tenant]:
-            del self._lending[tenant]
-
-    def lends_within(self, policy: PolicyState) -> bool:
-        """True if another policy of its tenant is above its reservation here (R24); otherwise a search among them cannot succeed."""
-        own = self._within.get(policy.document.tenant, {})
-        return len(own) > (policy in own)
-
-    def lends_across(self, policy: PolicyState) -> bool:
-        """True if another tenant is above its reservation here."""
-        return len(self._lending) > (policy.document.tenant in self._lending)
 
     def best(self, feasible: int, allowed: Callable[[PoolCandidates, int], int]) -> PoolCandidate | None:
         """The best-ranked candidate whose request is in `feasible`; `allowed` restricts the requests of its candidates."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from headrace.allocator.pool_requests import PoolRequests
 from headrace.allocator.request_bitsets import EVERY, NO_KEYS, Needs, QuotaFits
 from headrace.domain.indexes.pending import place_in_line
 from headrace.domain.queueing.gates import must_borrow
@@ -16,7 +17,6 @@ from headrace.domain.queueing.ranking import rank_of_group, rank_of_job
 from headrace.domain.state.quota import lending_side, policy_scope, policy_side
 
 if TYPE_CHECKING:
-    from headrace.allocator.pool_queue import BorrowerQueue, InsideEntry, PoolQueue
     from headrace.domain.indexes.pending import JobGroup, Place
     from headrace.domain.model.jobs import JobRecord, PolicyState, Scope
     from headrace.domain.queueing.ranking import Rank, StaticRank
@@ -25,6 +25,49 @@ if TYPE_CHECKING:
 
 
 LENDS_NOTHING = False, False
+
+InsideEntry = tuple["StaticRank", "Place", int, "PoolCandidates"]
+"""Places in line are unique, so candidates are never compared."""
+
+
+class CandidateQueue(PoolRequests):
+    """The queue of a pool, as far as its candidates change it; the queue is `pool_queue.PoolQueue`."""
+
+    __slots__ = ()
+
+    def await_room(self, candidates: PoolCandidates, number: int, head: JobRecord) -> None:
+        """Note a new head of a request, for which units may be kept once it has waited long enough."""
+        raise NotImplementedError
+
+    def add_inside(self, candidates: PoolCandidates, requests: int) -> None:
+        """Add requests that are inside their reservation."""
+        raise NotImplementedError
+
+    def remove_inside(self, candidates: PoolCandidates, requests: int) -> None:
+        """Remove requests that are no longer inside their reservation."""
+        raise NotImplementedError
+
+    def update_asking(self, candidates: PoolCandidates) -> None:
+        """Update whether the candidates might take something back."""
+        raise NotImplementedError
+
+
+class BorrowerLine:
+    """The candidates of one policy among the borrowers of a pool; the line is `pool_queue.BorrowerQueue`."""
+
+    __slots__ = ("pool_candidates",)
+
+    def __init__(self) -> None:
+        self.pool_candidates: list[PoolCandidates] = []
+
+    @property
+    def share(self) -> int:
+        """Dominant share of the policy."""
+        raise NotImplementedError
+
+    def settle(self) -> None:
+        """Update after a change of its candidates' borrowing requests."""
+        raise NotImplementedError
 
 
 class TenantShareInPool:
@@ -64,7 +107,7 @@ class PolicyInPool:
 
     __slots__ = ("_lends", "_masks", "_own", "_queue", "fits", "policy", "share")
 
-    def __init__(self, state: State, policy: PolicyState, queue: PoolQueue, share: TenantShareInPool) -> None:
+    def __init__(self, state: State, policy: PolicyState, queue: PoolRequests, share: TenantShareInPool) -> None:
         self.policy = policy
         self.share = share
         self._masks: dict[ClassTraits, EligibilityMask] = {}
@@ -162,7 +205,7 @@ class EligibilityMask:
         if moved:
             self.inside, self.borrowing, self.asking = inside, borrowing, asking
             self.within, self.across, self.lower = within, across, lower
-            borrower_queues: dict[BorrowerQueue, None] = {}
+            borrower_queues: dict[BorrowerLine, None] = {}
             for candidates in self.pool_candidates:
                 if candidates.pending_class.present & moved:
                     candidates.move_requests(borrower_queues)
@@ -214,7 +257,7 @@ class PendingClass:
                 candidates.move(number)
                 if candidates.due or candidates.resting:
                     candidates.due, candidates.resting = candidates.due & ~(1 << number), candidates.resting & ~(1 << number)
-                candidates.queue.backfill.await_room(candidates, number, head)
+                candidates.queue.await_room(candidates, number, head)
         self.present |= 1 << number
         return is_new
 
@@ -249,8 +292,8 @@ class PoolCandidates:
         self,
         pending_class: PendingClass,
         policy_in_pool: PolicyInPool,
-        queue: PoolQueue,
-        borrower_queue: BorrowerQueue,
+        queue: CandidateQueue,
+        borrower_queue: BorrowerLine,
         static: StaticRank,
     ) -> None:
         self.pending_class = pending_class
@@ -268,12 +311,12 @@ class PoolCandidates:
 
     def settle(self) -> None:
         """Move its requests to their sets: inside the reservation, among the borrowers, or in neither."""
-        borrower_queues: dict[BorrowerQueue, None] = {}
+        borrower_queues: dict[BorrowerLine, None] = {}
         self.move_requests(borrower_queues)
         for borrower_queue in borrower_queues:
             borrower_queue.settle()
 
-    def move_requests(self, borrower_queues: dict[BorrowerQueue, None]) -> None:
+    def move_requests(self, borrower_queues: dict[BorrowerLine, None]) -> None:
         """As `settle`, but its borrower queue is only added to `borrower_queues`, so that it is settled once for all of its candidates."""
         present, mask, queue = self.pending_class.present, self.mask, self.queue
         inside = present & mask.inside

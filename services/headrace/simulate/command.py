@@ -17,9 +17,9 @@ from headrace.simulate.changes import read_changes
 from headrace.simulate.difference import as_text
 from headrace.simulate.expectations import differences, state_of
 from headrace.simulate.scenario import read_scenario
-from headrace.simulate.timeline_events import Refused
+from headrace.simulate.virtual_system import START, Refused, Unsettled
 from headrace.simulate.whatif import FOR, compare
-from headrace.simulate.world import START, Unsettled, World
+from headrace.simulate.world import World
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

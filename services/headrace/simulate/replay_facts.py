@@ -8,7 +8,6 @@ have written are skipped.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from headrace.contracts.facts import AnyFact
     from headrace.contracts.facts.fact import Fact
     from headrace.domain.model.jobs import PolicyState
-    from headrace.simulate.world import World
+    from headrace.simulate.virtual_system import VirtualSystem
 
 WRITTEN: dict[type[Fact], str] = {
     f.TenantAppliedV1: "tenant",
@@ -52,14 +51,6 @@ REMOVED: dict[type[Fact], str] = {
 """Facts that remove an object, and its kind."""
 
 
-@dataclass(slots=True)
-class NeverRuns:
-    """Kinds of jobs, and why they could never run; by the documents and hardware as `of` a sequence."""
-
-    of: int = -1
-    answers: dict[tuple[object, ...], Rejection | None] = field(default_factory=dict)
-
-
 def object_of(fact: AnyFact) -> ObjectName | None:
     """Return the object that a fact of governance writes, removes or closes; None for all other facts."""
     if type(fact) in WRITTEN:
@@ -71,13 +62,13 @@ def object_of(fact: AnyFact) -> ObjectName | None:
     return ObjectName(fact.kind, fact.tenant, fact.name) if isinstance(fact, f.ObjectClosedV1) else None
 
 
-def restate(world: World, stated: tuple[AnyFact, ...], by: str) -> None:
+def restate(world: VirtualSystem, stated: tuple[AnyFact, ...], by: str) -> None:
     """State facts of a past record again, in its writer's name (empty: admission's)."""
     facts = [again for fact in stated for again in _again(world, fact)]
     world.append(by or ADMISSION, facts)
 
 
-def _again(world: World, fact: AnyFact) -> Iterator[AnyFact]:
+def _again(world: VirtualSystem, fact: AnyFact) -> Iterator[AnyFact]:
     match fact:
         case f.JobAdmittedV1():
             yield _admitted(world, fact)
@@ -96,7 +87,7 @@ def _again(world: World, fact: AnyFact) -> Iterator[AnyFact]:
                 yield fact
 
 
-def _admitted(world: World, fact: f.JobAdmittedV1) -> f.JobAdmittedV1 | f.JobRejectedV1:
+def _admitted(world: VirtualSystem, fact: f.JobAdmittedV1) -> f.JobAdmittedV1 | f.JobRejectedV1:
     """Return admission's fact about the job there (R13); the right to submit is not checked again."""
     state, (tenant, user, _) = world.state, fact.job.split(".")
     policy, profile = state.policies.get((tenant, fact.policy)), state.profile(tenant, fact.profile)
@@ -111,7 +102,9 @@ def _admitted(world: World, fact: f.JobAdmittedV1) -> f.JobAdmittedV1 | f.JobRej
     return fact if never is None else _refused(fact, never)
 
 
-def _never(world: World, policy: PolicyState, profile: Profile, fact: f.JobAdmittedV1, *, beyond: bool) -> Rejection | None:
+def _never(
+    world: VirtualSystem, policy: PolicyState, profile: Profile, fact: f.JobAdmittedV1, *, beyond: bool
+) -> Rejection | None:
     """Return why it could never run; cached per kind of job until documents or hardware change."""
     known, state = world.never, world.state
     if known.of != state.documents_sequence:

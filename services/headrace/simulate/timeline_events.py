@@ -16,13 +16,11 @@ from headrace.governance.force_preempt import forcing
 from headrace.governance.nodes import confirming_empty, cordoning, draining
 from headrace.simulate.names import numbered
 from headrace.simulate.replay_facts import restate
+from headrace.simulate.virtual_system import AUTHOR, Refused, VirtualSystem
 
 if TYPE_CHECKING:
     from headrace.governance.decide import Operation
     from headrace.simulate.scenario import Moment
-    from headrace.simulate.world import World
-
-AUTHOR = "default.scenario"
 
 _NODE_OPERATIONS: dict[str, Callable[[NodeRequest, str], Operation]] = {
     "cordon": partial(cordoning, cordon=True),
@@ -33,11 +31,7 @@ _NODE_OPERATIONS: dict[str, Callable[[NodeRequest, str], Operation]] = {
 _TROUBLES = {"refuse_starts": "refuse", "stall_starts": "stall", "allow_starts": ""}
 
 
-class Refused(Exception):
-    """Governance refuses the scenario's documents, or a deletion: a line for each reason."""
-
-
-def happen(world: World, moment: Moment) -> None:
+def happen(world: VirtualSystem, moment: Moment) -> None:
     """Apply the event of a moment. Raises `Refused` if governance refuses it, or accepts what it should refuse."""
     if not moment.refused:
         _carry_out(world, moment)
@@ -52,7 +46,7 @@ def happen(world: World, moment: Moment) -> None:
         raise Refused(f"{where}: nothing refuses it")
 
 
-def _carry_out(world: World, moment: Moment) -> None:
+def _carry_out(world: VirtualSystem, moment: Moment) -> None:
     if moment.stated:
         restate(world, moment.stated, moment.by)
     if moment.submit is not None:
@@ -82,7 +76,7 @@ def _carry_out(world: World, moment: Moment) -> None:
     world.machines.pass_time(world.now)
 
 
-def _request_about_jobs(world: World, moment: Moment) -> None:
+def _request_about_jobs(world: VirtualSystem, moment: Moment) -> None:
     for name, subject in ((moment.cancel, cancel), (moment.requeue, requeue)):
         if name:
             world.publish(subject(*world.names[name].split(".")), b"{}")
@@ -92,7 +86,7 @@ def _request_about_jobs(world: World, moment: Moment) -> None:
         world.publish(cancel_many(tenant, user), encode(CancelManyRequest(jobs=ids)))
 
 
-def _happen_to_node(world: World, moment: Moment) -> None:
+def _happen_to_node(world: VirtualSystem, moment: Moment) -> None:
     """Apply an event of a node: an administrator's command, or a fault."""
     for name, made in _NODE_OPERATIONS.items():
         if node := getattr(moment, name):

@@ -30,9 +30,8 @@ from headrace.service.snapshots import Snapshots
 from headrace.simulate.changes import read_changes
 from headrace.simulate.ledger_window import NOW, LedgerPoint, LedgerWindow, NoPeriod
 from headrace.simulate.run_pair import PlayLost, rarely_collected
-from headrace.simulate.timeline_events import Refused
+from headrace.simulate.virtual_system import Refused, Unsettled
 from headrace.simulate.whatif import FOR, FREEZE_AFTER, Progress
-from headrace.simulate.world import Unsettled
 from headrace.views.state_at import PastStates
 
 if TYPE_CHECKING:

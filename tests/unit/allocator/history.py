@@ -17,7 +17,7 @@ from headrace.domain.fold.apply import apply
 from headrace.domain.model.jobs import JobRecord
 from headrace.domain.model.time_rules import TimeRules
 from headrace.domain.state.state import State
-from headrace.simulate.world import as_law
+from headrace.simulate.virtual_system import as_law
 
 START = 1_767_225_600 * SECOND
 HALL = d.Pool(name="hall", selector={"site": "hall"})

@@ -8,7 +8,7 @@ from msgspec import structs
 from headrace.audit.verify import LedgerVerifier
 from headrace.contracts.messages.audit import VerifyReport
 from headrace.contracts.transport.codec import encode
-from headrace.simulate.world import ENGINE
+from headrace.simulate.virtual_system import ENGINE
 from tests.unit.audit.ledgers import of, rechained, record
 from tests.unit.audit.seals_made import seals_over
 

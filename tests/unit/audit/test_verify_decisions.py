@@ -12,15 +12,23 @@ from headrace.audit.verify_chains import head_of
 from headrace.audit.verify_decisions import Decisions
 from headrace.contracts import facts as f
 from headrace.contracts.values.amounts import GPU_UNITS
-from headrace.simulate.world import ENGINE
+from headrace.simulate.virtual_system import ENGINE
 from tests.unit.audit.ledgers import SCENARIOS, of, played, rechained, record, rewritten
 
 DECIDING = ("allocator", "preemption", "admission")
 
 
+class Reviewed(Decisions):
+    """Decisions, and what was found."""
+
+    def __init__(self, engine):
+        self.findings = AuditFindings()
+        super().__init__(engine, self.findings)
+
+
 def made_again(messages, engine=ENGINE):
     """The decisions, when all has been read."""
-    decisions = Decisions(engine, AuditFindings())
+    decisions = Reviewed(engine)
     for message in messages:
         decisions.take(message, head_of(message.payload))
     decisions.finish()
@@ -28,7 +36,7 @@ def made_again(messages, engine=ENGINE):
 
 
 def found(decisions):
-    return [(finding.kind, finding.sequence) for finding in decisions._findings.in_order()]
+    return [(finding.kind, finding.sequence) for finding in decisions.findings.in_order()]
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in SCENARIOS.glob("*.yaml")))
@@ -50,7 +58,7 @@ def test_another_choice_is_shown_with_what_would_have_been_chosen(written):
     granted = record(written[place])
     other = tuple(structs.replace(fact, rule="R2") if isinstance(fact, f.LeaseGrantedV1) else fact for fact in granted.facts)
     decisions = made_again(rechained([*written[:place], rewritten(written[place], facts=other), *written[place + 1 :]]))
-    first = decisions._findings.in_order()[0]
+    first = decisions.findings.in_order()[0]
     assert (first.kind, first.sequence) == ("decision", place + 1)
     assert [fact["rule"] for fact in first.recorded] == ["R2"] * len(first.recorded) != []
     assert [fact["type"] for fact in first.computed] == ["lease.granted.v1"] * len(first.recorded)
@@ -61,7 +69,7 @@ def test_a_decision_that_was_left_out_is_found(written):
     place = next(at for at in of(written, "allocator") if len(record(written[at]).facts) > 1)
     fewer = rewritten(written[place], facts=record(written[place]).facts[:-1])
     decisions = made_again(rechained([*written[:place], fewer, *written[place + 1 :]]))
-    first = decisions._findings.in_order()[0]
+    first = decisions.findings.in_order()[0]
     assert (first.sequence, first.recorded, len(first.computed)) == (place + 1, (), 1)
 
 
@@ -101,7 +109,7 @@ def test_a_forged_verdict_of_admission_is_found_and_located(written, forged, why
     honest = record(written[place]).facts
     facts = tuple(forged(fact) if isinstance(fact, f.JobAdmittedV1) else fact for fact in honest)
     messages = rechained([*written[:place], rewritten(written[place], facts=facts), *written[place + 1 :]])
-    first = made_again(messages)._findings.in_order()[0]
+    first = made_again(messages).findings.in_order()[0]
     assert (first.kind, first.sequence, first.through) == ("decision", place + 1, place + 1)
     assert why in first.text
     assert first.recorded[0]["job"] == next(fact.job for fact in honest if isinstance(fact, f.JobAdmittedV1))

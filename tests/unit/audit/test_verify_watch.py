@@ -15,7 +15,7 @@ from headrace.bus.log import LogBroken, LogRefused
 from headrace.bus.memory import MemoryLog
 from headrace.contracts.facts.writers import AUDIT
 from headrace.contracts.transport.subjects import ledger
-from headrace.simulate.world import ENGINE
+from headrace.simulate.virtual_system import ENGINE
 
 
 class Steady:

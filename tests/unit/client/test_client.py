@@ -100,11 +100,12 @@ def make(monkeypatch):
     def make(*answers, asks=(), **options):
         targets = Targets(None, nats if answers or not asks else None, "acme", "alice")
         monkeypatch.setattr(client_module, "find_targets", lambda _: targets)
+        make.link = FakeLink(*answers)
         hr = Client(**options)
-        hr._link = FakeLink(*answers)
         hr.api = FakeApi(*asks)
         return hr
 
+    monkeypatch.setattr(client_module, "Link", lambda _target: make.link)
     return make
 
 
@@ -122,7 +123,7 @@ async def test_a_submit_is_a_request_on_the_queue_of_the_user_without_a_message_
     assert job == SubmittedJob(
         ID, KEY, submission_digest("ai-dev", "half", make_submission(["python", "train.py"], id=ID, name="train"))
     )
-    ((subject, payload, headers),) = hr._link.asked
+    ((subject, payload, headers),) = make.link.asked
     assert subject == "hr.submit.acme.alice.ai-dev.half"
     assert headers is None
     assert decode_submit(payload) == (make_submission(["python", "train.py"], id=ID, name="train", trace=""),)
@@ -131,14 +132,14 @@ async def test_a_submit_is_a_request_on_the_queue_of_the_user_without_a_message_
 async def test_a_submit_whose_acknowledgement_is_lost_is_repeated_with_the_same_id(make):
     hr = make(Unreachable("away"), ACK)
     await hr.submit("ai-dev/half", ["true"], id=ID)
-    assert hr._link.asked[0] == hr._link.asked[1]
+    assert make.link.asked[0] == make.link.asked[1]
 
 
 async def test_a_submit_that_is_never_acknowledged_fails(make):
     hr = make(Unreachable("away"))
     with pytest.raises(Unreachable, match="away"):
         await hr.submit("ai-dev/half", ["true"])
-    assert len(hr._link.asked) > 3
+    assert len(make.link.asked) > 3
 
 
 async def test_what_nats_takes_for_a_repetition_is_not_submitted(make):
@@ -168,7 +169,7 @@ BUSY = b'{"error": {"code": 429, "err_code": 10167, "description": "too many req
 async def test_a_submit_among_too_many_is_repeated_with_the_same_id(make):
     hr = make(BUSY, BUSY, ACK)
     await hr.submit("ai-dev/half", ["true"], id=ID)
-    assert [asked == hr._link.asked[0] for asked in hr._link.asked] == [True] * 3
+    assert [asked == make.link.asked[0] for asked in make.link.asked] == [True] * 3
 
 
 async def test_a_submit_for_which_there_is_no_room_all_the_time_is_refused_with_word_when_to_try_again(make):
@@ -178,7 +179,7 @@ async def test_a_submit_for_which_there_is_no_room_all_the_time_is_refused_with_
     ) as refused:
         await hr.submit("ai-dev/half", ["true"])
     assert (refused.value.code, refused.value.retry_after) == ("TOO_FAST", 5)
-    assert len(hr._link.asked) > 3
+    assert len(make.link.asked) > 3
 
 
 async def test_a_full_disk_is_said_in_the_words_of_who_has_seen_it(make):
@@ -202,7 +203,7 @@ async def test_many_jobs_are_few_messages(make):
     submissions = [make_submission(["true"]) for _ in range(1_500)]
     jobs = await hr.submit_many("ai-dev/half", submissions)
     assert [job.id for job in jobs] == [submission.id for submission in submissions]
-    assert [[submission.id for submission in decode_submit(payload)] for _, payload, _ in hr._link.asked] == [
+    assert [[submission.id for submission in decode_submit(payload)] for _, payload, _ in make.link.asked] == [
         [submission.id for submission in submissions[:1_000]],
         [submission.id for submission in submissions[1_000:]],
     ]
@@ -214,14 +215,14 @@ async def test_many_jobs_are_few_messages(make):
 async def test_a_cancel_is_a_request_about_ones_own_job_or_the_one_that_a_key_names(make, job, subject):
     hr = make(ACK)
     await hr.cancel(job, "wrong data")
-    assert hr._link.asked == [(subject, b'{"reason":"wrong data"}', None)]
+    assert make.link.asked == [(subject, b'{"reason":"wrong data"}', None)]
 
 
 async def test_many_jobs_are_cancelled_by_one_message_for_each_user(make):
     hr = make(ACK)
     many = [new_job_id() for _ in range(CANCELS_MAX)]
     await hr.cancel_many([ID, f"acme.bob.{ID}", *many], "wrong data")
-    asked = [(subject, decode_cancel_many(payload)) for subject, payload, _ in hr._link.asked]
+    asked = [(subject, decode_cancel_many(payload)) for subject, payload, _ in make.link.asked]
     assert asked == [
         ("hr.cancel.acme.alice.many", CancelManyRequest(jobs=(ID, *many[:-1]), reason="wrong data")),
         ("hr.cancel.acme.alice.many", CancelManyRequest(jobs=(many[-1],), reason="wrong data")),
@@ -235,7 +236,7 @@ async def test_many_jobs_are_cancelled_by_one_message_for_each_user(make):
 async def test_a_requeue_is_also_a_request(make, job, subject):
     hr = make(ACK)
     await hr.requeue(job, "slow node")
-    assert hr._link.asked == [(subject, b'{"reason":"slow node"}', None)]
+    assert make.link.asked == [(subject, b'{"reason":"slow node"}', None)]
 
 
 async def test_what_is_not_utf_8_is_refused_before_it_travels(make):
@@ -247,7 +248,7 @@ async def test_what_is_not_utf_8_is_refused_before_it_travels(make):
         hr = make(ACK)
         with pytest.raises(Refused, match=r"^invalid text 'caf\\udce9': use UTF-8$") as caught:
             await ask(hr)
-        assert (caught.value.code, hr._link.asked) == ("INVALID", [])
+        assert (caught.value.code, make.link.asked) == ("INVALID", [])
 
 
 async def test_what_is_not_a_job_is_refused_at_once(make):
@@ -313,7 +314,7 @@ async def test_waiting_survives_a_job_that_is_not_known_yet_and_an_api_that_is_a
     asks = [Refused("NOT_FOUND", "unknown"), Unreachable("away"), said(), said("succeeded", exit_code=0)]
     hr = make(ACK, asks=asks)
     assert await hr.wait(ID) == view("succeeded", exit_code=0)
-    assert hr._link.subject == f"hr.feed.acme.job.*.{ID}"
+    assert make.link.subject == f"hr.feed.acme.job.*.{ID}"
 
 
 async def test_waiting_for_a_job_that_stays_unknown_ends(make, monkeypatch):
@@ -331,9 +332,9 @@ def told(kind, **fields):
 async def test_watching_yields_facts_until_the_end(make):
     hr = make(ACK, asks=[said("pending")])
     for message in (told("lease.granted.v1"), ("hr.feed.acme.x.y.z", b"nonsense"), told("job.ended.v1"), told("job.never.v1")):
-        hr._link.heard.put_nowait(message)
+        make.link.heard.put_nowait(message)
     assert [fact.type async for fact in hr.watch(ID)] == ["lease.granted.v1", "job.ended.v1"]
-    assert hr._link.subject == f"hr.feed.acme.*.*.{ID}"
+    assert make.link.subject == f"hr.feed.acme.*.*.{ID}"
 
 
 async def test_watching_a_job_that_has_ended_ends_at_once(make):

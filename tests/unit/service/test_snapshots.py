@@ -49,22 +49,26 @@ async def test_it_begins_with_the_newest_or_the_newest_up_to_a_record(two):
 @pytest.mark.parametrize("harm", ["flip", "cut", "forge", "unstated", "mislabel", "stray"])
 async def test_what_cannot_be_trusted_is_told_and_the_one_before_it_is_taken(two, bus, harm):
     newest = (await two.names())[-1]
-    data = bus.objects._objects[str(newest)]
+    data = await bus.objects.get(str(newest))
+
+    async def replace(other, name=newest):
+        await bus.objects.delete(str(name))
+        await bus.objects.put(str(name), other)
+
     if harm == "flip":
-        bus.objects._objects[str(newest)] = data[:-1] + bytes([data[-1] ^ 1])
+        await replace(data[:-1] + bytes([data[-1] ^ 1]))
     elif harm == "cut":
-        bus.objects._objects[str(newest)] = data[: len(data) // 2]
+        await replace(data[: len(data) // 2])
     elif harm == "forge":
         state = snapshot.load(data)
         state.judged = 1_000
-        bus.objects._objects[str(newest)] = snapshot.dump(state)
+        await replace(snapshot.dump(state))
     elif harm == "unstated":
-        bus.objects._objects[str(newest._replace(sequence=5))] = data
+        await replace(data, newest._replace(sequence=5))
     elif harm == "stray":  # what it was made of was told by one server, and is not what stands in the ledger
         bus.ledger._messages[3] = bus.ledger._messages[3]._replace(payload=b"{}")
     else:
-        older = bus.objects._objects[str((await two.names())[0])]
-        bus.objects._objects[str(newest)] = older
+        await replace(await bus.objects.get(str((await two.names())[0])))
     with capture_logs() as logs:
         state = await beginning(two)
     assert state.sequence == (4 if harm == "unstated" else 2)

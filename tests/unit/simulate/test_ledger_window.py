@@ -9,7 +9,8 @@ from headrace.contracts.values.durations import MINUTE, SECOND
 from headrace.simulate.changes import WhatIfChanges, read_changes
 from headrace.simulate.ledger_window import NOW, LedgerPoint, LedgerWindow, NoPeriod
 from headrace.simulate.scenario import read_scenario
-from headrace.simulate.world import START, World
+from headrace.simulate.virtual_system import START
+from headrace.simulate.world import World
 
 STORY = """
 groups: [{name: all, members: [ann]}]

@@ -15,8 +15,9 @@ from headrace.contracts.values.durations import HOUR, SECOND
 from headrace.service.fold import LedgerFold
 from headrace.service.snapshots import Snapshots
 from headrace.simulate.scenario import read_scenario
+from headrace.simulate.virtual_system import START
 from headrace.simulate.whatif_worker import answer
-from headrace.simulate.world import START, World
+from headrace.simulate.world import World
 
 STORY = """
 groups: [{name: all, members: [ann]}]

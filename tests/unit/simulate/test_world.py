@@ -10,8 +10,7 @@ from headrace.contracts.values.durations import SECOND
 from headrace.domain.snapshots.snapshot import dump
 from headrace.simulate import world
 from headrace.simulate.scenario import read_scenario
-from headrace.simulate.timeline_events import Refused
-from headrace.simulate.world import START, Unsettled
+from headrace.simulate.virtual_system import START, Refused, Unsettled
 
 
 def test_everything_of_a_moment_happens_before_the_deciders_look(play):

@@ -120,14 +120,15 @@ def _add_processes(parser: argparse.ArgumentParser) -> None:
 def up(args: argparse.Namespace) -> int:
     """Start in the foreground, or in the background."""
     installation = Installation(args.data)
-    settings = _settings(installation.settings(), args)
+    settings = changed_settings(installation.settings(), args)
     if args.detach:
         return _detach(installation, args)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))  # errors come as exceptions
     return asyncio.run(_keep_up(installation, settings, args))
 
 
-def _settings(last: Settings, args: argparse.Namespace) -> Settings:
+def changed_settings(last: Settings, args: argparse.Namespace) -> Settings:
+    """The settings of the last start with those that the arguments name. Raises `Failed` if they contradict each other."""
     said = {
         name: getattr(args, name)
         for name in (

@@ -84,7 +84,7 @@ class Rolling:
         began = time.monotonic()
         if before.pid:
             with suppress(ProcessLookupError):
-                os.kill(before.pid, _signal_for(name))
+                os.kill(before.pid, signal_for(name))
         await _until(f"{name} has not been started again", AWAY_WITHIN, lambda: self._another(name, before.pid))
         await _until(
             f"{name} runs, and is not ready; more in {log}", BACK_WITHIN, lambda: self._is_back(name, tip, since, log, written)
@@ -124,7 +124,7 @@ class Rolling:
         if name.startswith(process_specs.NODE):
             return await self._inspector.has_written(name.removeprefix(process_specs.NODE), since)
         if name.startswith(CALLOUT):
-            return b'"event": "ready"' in await asyncio.to_thread(_written_since, log, written)
+            return b'"event": "ready"' in await asyncio.to_thread(written_since, log, written)
         running = read_running(self._installation)
         parts = (name,) if running is None else running.sharing(name)
         return all([await self._inspector.caught_up(part, tip) is True for part in parts])
@@ -140,11 +140,11 @@ class Rolling:
         return False
 
 
-def _signal_for(name: str) -> int:
+def signal_for(name: str) -> int:
     return signal.SIGHUP if name.startswith(process_specs.NODE) else _SIGNALS.get(name, signal.SIGTERM)
 
 
-def _written_since(log: Path, size: int) -> bytes:
+def written_since(log: Path, size: int) -> bytes:
     data = log.read_bytes()
     return data[size:] if len(data) >= size else data  # shorter: it has begun anew
 

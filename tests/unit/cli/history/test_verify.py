@@ -13,7 +13,7 @@ from headrace.contracts.messages.audit import Finding, VerifyReport
 from headrace.contracts.messages.queries import RecordsAnswer, StoredRecord
 from headrace.contracts.transport.codec import encode
 from headrace.service.engine_version import ENGINE
-from headrace.simulate.world import ENGINE as SIMULATED
+from headrace.simulate.virtual_system import ENGINE as SIMULATED
 from tests.unit.audit.ledgers import played
 from tests.unit.audit.seals_made import KEY, seals_over
 

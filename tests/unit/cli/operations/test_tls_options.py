@@ -28,9 +28,9 @@ SECURE = Certificates(certificate=__file__, key=__file__, ca=__file__)
     ],
 )
 def test_where_it_listens_and_with_what_is_said_once(line, said):
-    settings = up._settings(LAST, parser().parse_args(line.split()))
+    settings = up.changed_settings(LAST, parser().parse_args(line.split()))
     assert settings == msgspec.structs.replace(LAST, **said)
-    assert up._settings(settings, parser().parse_args(["up"])) == settings
+    assert up.changed_settings(settings, parser().parse_args(["up"])) == settings
 
 
 @pytest.mark.parametrize(
@@ -44,4 +44,4 @@ def test_where_it_listens_and_with_what_is_said_once(line, said):
 )
 def test_what_would_be_heard_in_the_clear_or_is_not_there_is_refused(line, says):
     with pytest.raises(Failed, match=says):
-        up._settings(LAST, parser().parse_args(line.split()))
+        up.changed_settings(LAST, parser().parse_args(line.split()))

@@ -28,7 +28,7 @@ LAST = Settings(host="gpu01", nats_port=4222, nodes=2, gpus=4, gpu_model="A100-8
     ],
 )
 def test_what_is_not_said_is_as_it_was_the_last_time(line, settings):
-    assert up._settings(LAST, parser().parse_args(line.split())) == settings
+    assert up.changed_settings(LAST, parser().parse_args(line.split())) == settings
 
 
 @pytest.fixture

@@ -10,7 +10,8 @@ from headrace.cli import whole_ledger
 from headrace.contracts.documents.yaml_text import read_tree
 from headrace.contracts.messages.queries import RecordsAnswer, StoredRecord
 from headrace.simulate.scenario import read_scenario
-from headrace.simulate.world import START, World
+from headrace.simulate.virtual_system import START
+from headrace.simulate.world import World
 
 SITE = """
 groups: [{name: all, members: [ann]}]

@@ -109,14 +109,14 @@ async def test_one_that_ends_for_good_or_is_not_ready_is_told(home, feed, monkey
 
 @pytest.mark.parametrize(("name", "number"), [("node-a", signal.SIGHUP), ("postgres", signal.SIGINT), ("feed", signal.SIGTERM)])
 def test_each_part_is_asked_in_its_own_way(name, number):
-    assert rolling_restart._signal_for(name) == number
+    assert rolling_restart.signal_for(name) == number
 
 
 def test_what_a_part_has_said_since_is_found_in_a_log_that_began_anew_as_well(tmp_path):
     log = tmp_path / "callout-1.log"
     log.write_bytes(b"old\nnew\n")
-    assert rolling_restart._written_since(log, 4) == b"new\n"
-    assert rolling_restart._written_since(log, 400) == b"old\nnew\n"
+    assert rolling_restart.written_since(log, 4) == b"new\n"
+    assert rolling_restart.written_since(log, 400) == b"old\nnew\n"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,44 @@
+"""Whoever finds a benchmark or a load tool can ask it what it measures, what can be chosen, and how long it takes."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+
+import pytest
+
+from tests.architecture.tree import ROOT, files, parsed, text
+
+TOOLS = [path for path in files() if path.startswith("bench/") and path.endswith(".py")]
+COMMANDS = [path.removesuffix(".py").replace("/", ".") for path in TOOLS if '__name__ == "__main__"' in text(path)]
+
+
+@pytest.mark.parametrize("module", COMMANDS)
+def test_each_says_what_it_measures_and_how_long_it_takes(module):
+    asked = subprocess.run(
+        [sys.executable, "-m", module, "--help"], cwd=ROOT, capture_output=True, text=True, check=False, timeout=300
+    )
+    assert (asked.returncode, asked.stderr) == (0, "")
+    first, *_ = (ast.get_docstring(parsed(f"{module.replace('.', '/')}.py")) or "").splitlines()
+    assert asked.stdout.startswith(f"usage: python -m {module} ")
+    assert module == "bench.run" or first in asked.stdout
+    assert "minute" in asked.stdout or "as long as it is left running" in asked.stdout
+
+
+def test_every_option_is_explained():
+    silent = [
+        f"{path}:{node.lineno}"
+        for path in TOOLS
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "add_argument"
+        and not any(keyword.arg == "help" for keyword in node.keywords)
+    ]
+    assert silent == []
+
+
+def test_every_tool_that_can_be_run_is_asked():
+    assert {"bench.run", "bench.api", "bench.load.zombies", "bench.growth"} <= set(COMMANDS)
+    assert len(COMMANDS) == 29
