@@ -8,9 +8,10 @@ from headrace.contracts.facts.records import RECORD_FACTS_MAX
 from headrace.contracts.values.amounts import GPU, GPU_UNITS
 from headrace.contracts.values.durations import SECOND
 from headrace.domain.snapshots.snapshot import dump
-from headrace.simulate import world
+from headrace.simulate import virtual_system
 from headrace.simulate.scenario import read_scenario
 from headrace.simulate.virtual_system import START, Refused, Unsettled
+from headrace.simulate.world import World
 
 
 def test_everything_of_a_moment_happens_before_the_deciders_look(play):
@@ -176,7 +177,7 @@ def test_a_node_with_more_to_say_than_a_record_holds_says_it_in_several(play):
 
 
 def test_deciders_that_never_come_to_rest_are_stopped(play, monkeypatch):
-    monkeypatch.setattr(world, "ROUNDS_MAX", 2)
+    monkeypatch.setattr(virtual_system, "ROUNDS_MAX", 2)
     with pytest.raises(Unsettled, match="^no rest after 2 rounds at 3s$"):
         play("""
           - {at: 3s, submit: {name: j, queue: q/one}}
@@ -231,7 +232,7 @@ timeline:
   - {at: 2m, cancel: b-3}
   - {at: 10m, expect: {}}
 """
-    whole = world.World(read_scenario(read_tree(site + text)))
+    whole = World(read_scenario(read_tree(site + text)))
     whole.begin()
     list(whole.play(5 * SECOND))
     fork, told = whole.fork(), len(whole.history)
@@ -251,7 +252,7 @@ timeline:
   - {at: 0s, submit: {name: endless, queue: q/one, checkpoint_every: 7s}}
   - {at: 0s, submit: {name: short, queue: q/one, count: 2, duration: 1m}}
 """
-    whole = world.World(read_scenario(read_tree(site + text)))
+    whole = World(read_scenario(read_tree(site + text)))
     whole.begin()
     list(whole.play())
     whole.play_out(whole.now + 3_600 * SECOND)
