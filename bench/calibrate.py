@@ -17,6 +17,8 @@ from pathlib import Path
 
 import msgspec
 
+from bench.options import options
+
 SECONDS = 0.1
 RUNS = 5
 BLOCK = bytes(4096)
@@ -119,4 +121,6 @@ def _decode() -> object:
 
 
 if __name__ == "__main__":
-    print(measure(seconds=0.5))
+    parser = options("bench.calibrate", __doc__, "less than a minute")
+    parser.add_argument("--seconds", type=float, default=0.5, help="of each measurement")
+    print(measure(seconds=parser.parse_args().seconds))

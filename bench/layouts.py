@@ -6,7 +6,6 @@ set size (PSS): a page that several processes share counts once.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import time
 from pathlib import Path
@@ -18,6 +17,7 @@ import psutil
 from bench import calibrate
 from bench.installation import installation
 from bench.line import latency, throughput
+from bench.options import options
 from bench.stage import quantile
 from headrace.client import connect
 from headrace.host.layouts import LAYOUTS
@@ -105,19 +105,19 @@ def show(found: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = options("bench.layouts", __doc__, "3 minutes for each layout")
     parser.add_argument("layouts", nargs="*", metavar="LAYOUT", help=f"which of {', '.join(LAYOUTS)} (default: all)")
     parser.add_argument("--seconds", type=float, default=IDLE_SECONDS, help="for how long it is idle (default: 60)")
     parser.add_argument("--samples", type=int, default=SAMPLES, help="jobs one after the other, for the latency")
     parser.add_argument("--jobs", type=int, default=JOBS, help="jobs at once, for the rate")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
-    options = parser.parse_args()
-    names = options.layouts or list(LAYOUTS)
-    found = [asyncio.run(measure(name, options.seconds, options.samples, options.jobs)) for name in names]
+    asked = parser.parse_args()
+    names = asked.layouts or list(LAYOUTS)
+    found = [asyncio.run(measure(name, asked.seconds, asked.samples, asked.jobs)) for name in names]
     print(show(found))
-    if options.json:
+    if asked.json:
         speed = msgspec.to_builtins(calibrate.known())
-        options.json.write_bytes(msgspec.json.format(msgspec.json.encode({"speed": speed, "layouts": found})) + b"\n")
+        asked.json.write_bytes(msgspec.json.format(msgspec.json.encode({"speed": speed, "layouts": found})) + b"\n")
 
 
 if __name__ == "__main__":

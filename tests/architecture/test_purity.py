@@ -47,6 +47,7 @@ SHELLS = (
     "headrace.simulate.ledger_window",  # has two worlds played
     "headrace.simulate.whatif",  # plays two worlds
     "headrace.simulate.virtual_system",  # feeds the in-memory log, in virtual time
+    "headrace.simulate.world",  # plays a timeline on it
     "headrace.accounting.storage.ledger_copy",  # reads the copy of the records
     "headrace.accounting.storage.database",  # the books' database
     "headrace.accounting.storage.schema",  # makes its tables

@@ -16,8 +16,9 @@ from headrace.domain.explain.explain import explain
 from headrace.simulate.changes import read_changes
 from headrace.simulate.difference import as_text
 from headrace.simulate.expectations import differences, state_of
+from headrace.simulate.refused import Refused
 from headrace.simulate.scenario import read_scenario
-from headrace.simulate.virtual_system import START, Refused, Unsettled
+from headrace.simulate.virtual_system import START, Unsettled
 from headrace.simulate.whatif import FOR, compare
 from headrace.simulate.world import World
 

@@ -15,12 +15,13 @@ from headrace.contracts.transport.subjects import cancel, cancel_many, node_writ
 from headrace.governance.force_preempt import forcing
 from headrace.governance.nodes import confirming_empty, cordoning, draining
 from headrace.simulate.names import numbered
+from headrace.simulate.refused import AUTHOR, Refused
 from headrace.simulate.replay_facts import restate
-from headrace.simulate.virtual_system import AUTHOR, Refused, VirtualSystem
 
 if TYPE_CHECKING:
     from headrace.governance.decide import Operation
     from headrace.simulate.scenario import Moment
+    from headrace.simulate.virtual_system import VirtualSystem
 
 _NODE_OPERATIONS: dict[str, Callable[[NodeRequest, str], Operation]] = {
     "cordon": partial(cordoning, cordon=True),

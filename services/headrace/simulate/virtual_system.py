@@ -36,6 +36,7 @@ from headrace.governance.removal import remove
 from headrace.governance.time_zones import known_zones, offsets_of
 from headrace.preemption.decide import PreemptionWatch
 from headrace.simulate.names import entitled_member, find_policy, numbered
+from headrace.simulate.refused import AUTHOR, Refused
 from headrace.simulate.simulated_nodes import HEARD, SimulatedNodes
 
 if TYPE_CHECKING:
@@ -53,12 +54,7 @@ START = 1_767_225_600_000_000
 """Virtual time begins at 2026-01-01T00:00:00Z."""
 ENGINE = "simulate"
 ROUNDS_MAX = 100_000
-AUTHOR = "default.scenario"
 ZONES = TimeZones(offsets_of, known_zones)
-
-
-class Refused(Exception):
-    """Governance refuses the scenario's documents, or a deletion: a line for each reason."""
 
 
 class Unsettled(Exception):

@@ -19,12 +19,12 @@ from headrace.simulate.difference import Side, called, difference
 from headrace.simulate.names import numbered
 from headrace.simulate.outcome import Outcome
 from headrace.simulate.recorded_inputs import KnownEnds, RecordedInputs
+from headrace.simulate.refused import Refused
 from headrace.simulate.run_pair import rarely_collected, run_pair
 from headrace.simulate.scenario import Scenario
 from headrace.simulate.simulated_nodes import Run
 from headrace.simulate.usage_cost import NOTED as COST_NOTES
 from headrace.simulate.usage_cost import UsageCost, priced_keys
-from headrace.simulate.virtual_system import Refused
 from headrace.simulate.world import World
 
 if TYPE_CHECKING:

@@ -29,8 +29,9 @@ from headrace.domain.fold.ledger import LedgerBroken
 from headrace.service.snapshots import Snapshots
 from headrace.simulate.changes import read_changes
 from headrace.simulate.ledger_window import NOW, LedgerPoint, LedgerWindow, NoPeriod
+from headrace.simulate.refused import Refused
 from headrace.simulate.run_pair import PlayLost, rarely_collected
-from headrace.simulate.virtual_system import Refused, Unsettled
+from headrace.simulate.virtual_system import Unsettled
 from headrace.simulate.whatif import FOR, FREEZE_AFTER, Progress
 from headrace.views.state_at import PastStates
 

@@ -17,8 +17,9 @@ from headrace.domain.state.supply import asked_by
 from headrace.governance.objects import full_name, placed
 from headrace.governance.validation.reservation_feasibility import infeasible_reservations
 from headrace.simulate.names import numbered
+from headrace.simulate.refused import Refused
 from headrace.simulate.timeline_events import happen
-from headrace.simulate.virtual_system import START, Refused, VirtualSystem, owner_of
+from headrace.simulate.virtual_system import START, VirtualSystem, owner_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -43,6 +43,9 @@ class FakeLink:
         self.heard = asyncio.Queue()
         self.subject = ""
 
+    async def open(self):
+        return None
+
     async def ask(self, subject, payload=b"", headers=None, within=0):
         self.asked.append((subject, payload, headers))
         await asyncio.sleep(0)
@@ -105,7 +108,7 @@ def make(monkeypatch):
         hr.api = FakeApi(*asks)
         return hr
 
-    monkeypatch.setattr(client_module, "Link", lambda _target: make.link)
+    monkeypatch.setattr("headrace.client.link.Link", lambda _target: make.link)
     return make
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from headrace.contracts.values.durations import SECOND
-from headrace.simulate import command, world
+from headrace.simulate import command, virtual_system
 
 HOLDS = """\
 policies: [{name: q, group: all, profiles: [one]}]
@@ -81,7 +81,7 @@ def test_what_is_not_a_scenario_is_one_line(tmp_path, capsys, content, complaint
 
 
 def test_deciders_that_never_come_to_rest_are_a_difference(write, capsys, monkeypatch):
-    monkeypatch.setattr(world, "ROUNDS_MAX", 1)
+    monkeypatch.setattr(virtual_system, "ROUNDS_MAX", 1)
     assert command.main([write("a.yaml", HOLDS)]) == 1
     assert capsys.readouterr().err == "a.yaml: no rest after 1 rounds at 0s\n"
 
@@ -190,7 +190,7 @@ def test_why_a_job_waits_is_asked_at_a_moment_by_its_name_in_the_file(write, cap
     (view,) = seen
     assert capsys.readouterr() == ("shown\n", "")
     assert (view.job, view.reason, view.holders[0].job) == ("j-3", "NO_FREE_CAPACITY", "j-1")
-    assert view.now == world.START + 5 * SECOND
+    assert view.now == virtual_system.START + 5 * SECOND
 
 
 def test_a_job_that_is_unknown_then_is_a_line_of_standard_error(write, capsys):

@@ -6,9 +6,9 @@ import pytest
 
 from headrace.contracts import facts as f
 from headrace.contracts.documents.yaml_text import read_tree
+from headrace.simulate.refused import Refused
 from headrace.simulate.scenario import Delete, Moment, read_scenario
 from headrace.simulate.timeline_events import happen
-from headrace.simulate.virtual_system import Refused
 from headrace.simulate.world import World
 
 

@@ -13,8 +13,8 @@ from headrace.contracts.values.durations import HOUR, MINUTE, SECOND
 from headrace.domain.snapshots.snapshot import copy_of, dump
 from headrace.simulate.changes import WhatIfChanges, read_changes
 from headrace.simulate.recorded_inputs import RecordedInputs
+from headrace.simulate.refused import Refused
 from headrace.simulate.scenario import Submit, read_scenario
-from headrace.simulate.virtual_system import Refused
 from headrace.simulate.whatif import AS_IT_WAS_WRITTEN, REFUSED_STAYS, compare, compare_from
 from headrace.simulate.world import World
 from tests.unit.domain.site import Site, gpus, place, policy

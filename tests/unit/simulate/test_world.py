@@ -9,8 +9,9 @@ from headrace.contracts.values.amounts import GPU, GPU_UNITS
 from headrace.contracts.values.durations import SECOND
 from headrace.domain.snapshots.snapshot import dump
 from headrace.simulate import virtual_system
+from headrace.simulate.refused import Refused
 from headrace.simulate.scenario import read_scenario
-from headrace.simulate.virtual_system import START, Refused, Unsettled
+from headrace.simulate.virtual_system import START, Unsettled
 from headrace.simulate.world import World
 
 

@@ -78,8 +78,9 @@ async def whatif(args: argparse.Namespace) -> int:
     """Read the changes and the ledger, simulate, print the difference. The services only deliver records."""
     from headrace.simulate.difference import as_text  # noqa: PLC0415
     from headrace.simulate.ledger_window import LedgerPoint, LedgerWindow, NoPeriod  # noqa: PLC0415
+    from headrace.simulate.refused import Refused  # noqa: PLC0415
     from headrace.simulate.run_pair import PlayLost, rarely_collected  # noqa: PLC0415 - the other commands do not need it
-    from headrace.simulate.virtual_system import Refused, Unsettled  # noqa: PLC0415
+    from headrace.simulate.virtual_system import Unsettled  # noqa: PLC0415
     from headrace.simulate.whatif import FREEZE_AFTER  # noqa: PLC0415
 
     changes = _changes(args.file)
