@@ -1,4 +1,4 @@
-"""Whoever finds a benchmark or a load tool can ask it what it measures, what can be chosen, and how long it takes."""
+"""Each benchmark and load tool says what it measures, what can be chosen, and how long it takes."""
 
 from __future__ import annotations
 

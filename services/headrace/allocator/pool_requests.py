@@ -1,4 +1,4 @@
-"""The requests of one pool, whoever waits for them: which can be placed on its nodes now, and which policies lend units."""
+"""The requests of one pool, whether or not jobs wait for them: which can be placed on its nodes now, and which policies lend units."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ requests and classes. An *eligibility mask* is the result for all of the policy'
 
 from __future__ import annotations
 
+from abc import ABCMeta, abstractmethod
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.allocator.pool_requests import PoolRequests
@@ -30,29 +31,29 @@ InsideEntry = tuple["StaticRank", "Place", int, "PoolCandidates"]
 """Places in line are unique, so candidates are never compared."""
 
 
-class CandidateQueue(PoolRequests):
+class CandidateQueue(PoolRequests, metaclass=ABCMeta):
     """The queue of a pool, as far as its candidates change it; the queue is `pool_queue.PoolQueue`."""
 
     __slots__ = ()
 
+    @abstractmethod
     def await_room(self, candidates: PoolCandidates, number: int, head: JobRecord) -> None:
         """Note a new head of a request, for which units may be kept once it has waited long enough."""
-        raise NotImplementedError
 
+    @abstractmethod
     def add_inside(self, candidates: PoolCandidates, requests: int) -> None:
         """Add requests that are inside their reservation."""
-        raise NotImplementedError
 
+    @abstractmethod
     def remove_inside(self, candidates: PoolCandidates, requests: int) -> None:
         """Remove requests that are no longer inside their reservation."""
-        raise NotImplementedError
 
+    @abstractmethod
     def update_asking(self, candidates: PoolCandidates) -> None:
         """Update whether the candidates might take something back."""
-        raise NotImplementedError
 
 
-class BorrowerLine:
+class BorrowerLine(metaclass=ABCMeta):
     """The candidates of one policy among the borrowers of a pool; the line is `pool_queue.BorrowerQueue`."""
 
     __slots__ = ("pool_candidates",)
@@ -61,13 +62,13 @@ class BorrowerLine:
         self.pool_candidates: list[PoolCandidates] = []
 
     @property
+    @abstractmethod
     def share(self) -> int:
         """Dominant share of the policy."""
-        raise NotImplementedError
 
+    @abstractmethod
     def settle(self) -> None:
         """Update after a change of its candidates' borrowing requests."""
-        raise NotImplementedError
 
 
 class TenantShareInPool:
