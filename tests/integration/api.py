@@ -100,9 +100,10 @@ class Api:
             text = answer.read()
         finally:
             connection.close()
-        return Said(
-            answer.status, json.loads(text) if text else None, {key.lower(): value for key, value in answer.getheaders()}
-        )
+        told = {key.lower(): value for key, value in answer.getheaders()}
+        if text and told.get("content-type", "").startswith("application/json"):
+            return Said(answer.status, json.loads(text), told)
+        return Said(answer.status, text or None, told)
 
     def done(self, who: str, verb: str, path: str, body: object = None, **query: object) -> Any:
         said = self.ask(who, verb, path, body, **query)
