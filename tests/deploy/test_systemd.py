@@ -94,6 +94,8 @@ def machine() -> Iterator[Booted]:
                 )
             else:
                 booted.type(block.replace("--labels site=hq\n", f"--labels site=hq {SIMULATED}\n"))
+            if last == "headrace status":  # which asks the services; tokens take the gateway as well
+                booted.until("the API answers", lambda: "rc=0" in booted.type("headrace nodes; echo rc=$?", check=False))
         yield booted
     finally:
         engine.call("rm", "--force", "--time=0", NAME, check=False)
