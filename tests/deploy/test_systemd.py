@@ -131,7 +131,7 @@ def test_a_job_survives_the_restart_of_the_executor(machine: Booted) -> None:
     assert machine.show("headrace-node", "MainPID") != before
     machine.type("touch /tmp/go")
     machine.until("it ends", lambda: '"succeeded"' in machine.type(f"headrace job --user alice --json {job}", check=False))
-    assert len(json.loads(machine.type(f"headrace job --user alice --json {job}"))["attempts"]) == 1
+    assert len(json.loads(machine.type(f"headrace job --user alice --json {job}"))["job"]["attempts"]) == 1
 
 
 def test_a_standby_takes_over_when_the_allocator_is_killed(machine: Booted) -> None:
