@@ -25,7 +25,7 @@ from headrace.contracts.messages.history import LedgerPoint
 from headrace.contracts.transport.subjects import LEDGER_STREAM
 from headrace.service.fold import LedgerFold
 from headrace.service.snapshots import Snapshots
-from headrace.views.state_at import Past
+from headrace.views.state_at import PastStates
 from tests.integration.conftest import NatsServer
 
 MOMENTS = 20
@@ -49,7 +49,7 @@ async def measure(facts: int) -> dict[str, float]:
             while (tip := await log.tip()) < tape.sequence:
                 await asyncio.sleep(0.01)
             began, used = time.perf_counter(), time.process_time()
-            await Past(log).behind(tip, 0, tip)
+            await PastStates(log).behind(tip, 0, tip)
             whole, whole_cpu = time.perf_counter() - began, time.process_time() - used
 
             snapshots = Snapshots.over(connection, log)
@@ -58,7 +58,7 @@ async def measure(facts: int) -> dict[str, float]:
             while keeper.fold.sequence < tip:
                 await keeper.take_in(await reader.batch(50))
             await reader.close()
-            chance, past, taken, used_by = random.Random(1), Past(log, snapshots), [], []
+            chance, past, taken, used_by = random.Random(1), PastStates(log, snapshots), [], []
             for _ in range(MOMENTS):
                 point = LedgerPoint(sequence=chance.randrange(1, tip + 1))
                 began, used = time.perf_counter(), time.process_time()
