@@ -20,8 +20,9 @@ GUIDE = ROOT / "docs/guide.md"
 
 
 def tour() -> list[list[str]]:
-    """The arguments of each `headrace` command of the five-minute tour, in order."""
-    text = GUIDE.read_text(encoding="utf-8").partition("## Five minutes with it")[2].partition("A job can also be submitted")[0]
+    """The arguments of each `headrace` command in a block of shell of the five-minute tour, in order."""
+    tour = GUIDE.read_text(encoding="utf-8").partition("## Five minutes with it")[2].partition("A job can also be submitted")[0]
+    text = "\n".join(re.findall(r"^```sh\n(.*?)^```", tour, flags=re.DOTALL | re.MULTILINE))
     return [shlex.split(line, comments=True)[1:] for line in re.findall(r"^headrace .*$", text, flags=re.MULTILINE)]
 
 

@@ -18,8 +18,9 @@ STRANGE = "<img src=x onerror=alert(1)>"
 """Name of a job that would run a script if the page took it for markup."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """Chromium, until the tests of this module have ended: its driver runs an event loop meanwhile, which others have to be without."""
     if not CHROMIUM:
         pytest.skip("chromium is not installed: apt install chromium brings it")
     expect.set_options(timeout=PATIENCE * 1000)
@@ -29,7 +30,7 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def api(browser: Browser) -> Iterator[Api]:
     """Both tenants have running jobs, and acme has one that waits at its limit."""
     assert browser
