@@ -52,5 +52,5 @@ def watch(scenario, *, judged: bool = False) -> None:
 
 
 compiled = pytest.mark.skipif(
-    not str(decide.__file__).endswith(".py"), reason="nobody can stand between rules that are machine code"
+    not str(decide.__file__).endswith(".py"), reason="calls between compiled rules cannot be intercepted"
 )
