@@ -34,7 +34,7 @@ def cache_directory(environ: Mapping[str, str], otherwise: str) -> str:
 
 
 def built(source: str, directory: str, variants: c_programs.Variants = c_programs.PROGRAM) -> str:
-    """Return the path below `directory` of the program of the C file `source`, or "" if there is no way to have it.
+    """Return the path below `directory` of the program of the C file `source`, or "" if it can neither be found nor built.
 
     A program that came built is copied; otherwise it is built with the first of the `variants` of flags that works.
     """

@@ -66,7 +66,7 @@ class Notice(msgspec.Struct, kw_only=True):
 
 
 def notice_in(path: str) -> Notice | None:
-    """The notice in a file; None if there is no such file, or it cannot be read yet."""
+    """The notice in a file; None if the file does not exist or cannot be read yet."""
     try:
         with open(path, "rb") as file:
             return msgspec.json.decode(file.read(), type=Notice)
