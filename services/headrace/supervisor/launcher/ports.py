@@ -2,6 +2,10 @@
 
 Strategy: below the range from which the system takes ports for outgoing connections. A client that reconnects to a server that is away
 connects again and again, and from inside that range it would some day be given that very port, and connect to itself.
+
+The server that is to listen on a chosen port starts later, in another process. Until then a second installation that starts beside this
+one must not choose the same port, so the process that chooses reserves it: it holds a socket in the abstract namespace of Linux with a
+name made from the port, which belongs to the same network namespace as the port and is gone when the process ends, however it ends.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ ATTEMPTS = 200
 
 _EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _EPHEMERAL_USUAL = 32_768
+_reserved: dict[int, socket.socket] = {}
 
 
 class PortTaken(Exception):
@@ -35,12 +40,26 @@ def is_free(port: int, host: str = LOOPBACK) -> bool:
     return True
 
 
+def reserve(port: int) -> bool:
+    """Return whether no other process of this machine has chosen the port; it is then this process' own until the process ends."""
+    if port in _reserved:
+        return True
+    held = socket.socket(socket.AF_UNIX)
+    try:
+        held.bind(f"\0headrace-port-{port}")
+    except OSError:
+        held.close()
+        return False
+    _reserved[port] = held
+    return True
+
+
 def free_port(host: str = LOOPBACK, flag: str = "--nats-port") -> int:
-    """Return a port that is free at this moment."""
+    """Return a port on which nothing listens, and which this process alone has chosen."""
     below = _first_ephemeral()
     for _ in range(ATTEMPTS):
         port = random.randrange(LOWEST, below) if below > LOWEST else random.randrange(1024, 65_536)  # noqa: S311 - no secret
-        if is_free(port, host):
+        if port not in _reserved and is_free(port, host) and reserve(port):
             return port
     raise PortTaken(f"no free port between {LOWEST} and {below}; name one with {flag}")
 
@@ -51,7 +70,7 @@ def choose_port(configured: int | None, last: int | None, host: str = LOOPBACK, 
         if not is_free(configured, host):
             raise PortTaken(f"{flag}: port {configured} is taken; name another, or leave it out and a free one is chosen")
         return configured
-    return last if last is not None and is_free(last, host) else free_port(host, flag)
+    return last if last is not None and is_free(last, host) and reserve(last) else free_port(host, flag)
 
 
 def choose_ports(count: int, configured: int | None, last: Sequence[int]) -> tuple[int, ...]:
