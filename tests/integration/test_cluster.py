@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 import subprocess
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, suppress
@@ -36,6 +35,7 @@ from headrace.feed.outgoing_message import FeedMessage
 from headrace.feed.publisher import Publisher
 from headrace.governance.api.submit_batcher import SubmitBatcher
 from headrace.nats_client.connection import Connection
+from headrace.supervisor.launcher.ports import free_port
 from headrace.supervisor.nats import leaderless_stream
 from headrace.supervisor.nats.leaderless_stream import MADE_ANEW, Leaderless
 from headrace.supervisor.nats.servers import StreamStatus, standing
@@ -44,12 +44,6 @@ from tests.patience import PATIENCE
 
 WRONG_LAST_ID = 10_070
 AGAIN = 0.1
-
-
-def free_ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [one.getsockname()[1] for one in sockets]
 
 
 class OneOfThree:
@@ -72,7 +66,7 @@ class OneOfThree:
 @pytest.fixture
 def three_servers(tmp_path: Path) -> Iterator[dict[str, OneOfThree]]:
     """Three servers that know each other, by name."""
-    ports = free_ports(6)
+    ports = [free_port() for _ in range(6)]
     clients, routes = ports[:3], ports[3:]
     known = ",".join(f"nats://127.0.0.1:{port}" for port in routes)
     servers: dict[str, OneOfThree] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import ssl
 import time
 from collections.abc import Awaitable, Callable
@@ -30,13 +31,24 @@ WHO = "x-envoy-upstream-healthchecked-cluster"
 """Header in which Envoy names itself in answers to health checks."""
 
 
+ADDRESS_IN_USE = f"errno={errno.EADDRINUSE}"
+"""What Envoy writes when another program listens on its port. If that one began to listen only after Envoy's bind, Envoy does not end."""
+
+
 class NotReady(Exception):
     """A part does not come up; one line with its last message, and where to read more."""
 
 
+class AddressInUse(NotReady):
+    """Another program listens on the part's port."""
+
+
 async def until_ready(child: Child, ask: Callable[[], Awaitable[object]], patience: float = PATIENCE) -> None:
-    """Ask again until the answer is True. Any other answer that changes is progress. Raises `NotReady` if it dies or hangs."""
-    restarts = child.restarts
+    """Ask again until the answer is True. Any other answer that changes is progress.
+
+    Raises `NotReady` if it dies or hangs, `AddressInUse` if it says so and runs on.
+    """
+    restarts, before = child.restarts, child.log.last_line()
     last: object = None
     deadline = time.monotonic() + patience
     while True:
@@ -45,6 +57,8 @@ async def until_ready(child: Child, ask: Callable[[], Awaitable[object]], patien
             return
         if child.state == "given-up" or child.restarts - restarts >= DEATHS_MAX:
             raise NotReady(f"{child.program.name} does not start: {_last_words(child)}")
+        if ADDRESS_IN_USE in (line := child.log.last_line()) and line != before:
+            raise AddressInUse(f"{child.program.name} does not start: {_last_words(child)}")
         if answer != last:
             last, deadline = answer, time.monotonic() + patience
         if time.monotonic() > deadline:

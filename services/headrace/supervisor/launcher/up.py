@@ -27,7 +27,7 @@ from headrace.supervisor.launcher.job_isolation import check, summary
 from headrace.supervisor.launcher.pidfile import Lock, RunningInstallation, write_running
 from headrace.supervisor.launcher.ports import choose_port
 from headrace.supervisor.launcher.postgres import PostgresSettings, accepts, prepare, repair_command
-from headrace.supervisor.launcher.readiness import WHO, Inspector, NotReady, is_well, until_ready
+from headrace.supervisor.launcher.readiness import WHO, AddressInUse, Inspector, NotReady, is_well, until_ready
 from headrace.supervisor.nats import refuse_submits, servers
 from headrace.supervisor.nats.full_disk import FullDisk
 from headrace.supervisor.nats.leaderless_stream import Leaderless
@@ -237,8 +237,9 @@ class Up:
             try:
                 await until_ready(gateway, partial(is_well, port, HEALTH_PATH, ours, tls=tls is not None))
                 await until_ready(gateway, partial(is_well, local, HEALTH_PATH, ours))
-            except NotReady:
-                if attempt == GATEWAY_ATTEMPTS or gateway.exit_code is None:  # it runs: this port is ours
+            except NotReady as error:
+                has_port = gateway.exit_code is None and not isinstance(error, AddressInUse)
+                if attempt == GATEWAY_ATTEMPTS or has_port:
                     raise
                 await self.children.stop_last()
                 continue

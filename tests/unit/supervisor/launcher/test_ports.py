@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import random
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from headrace.supervisor.launcher.ports import LOOPBACK, PortTaken, choose_port, free_port, is_free
+from headrace.supervisor.launcher.ports import LOOPBACK, PortTaken, choose_port, free_port, is_free, reserve
 
 
 @pytest.fixture
@@ -40,3 +43,34 @@ def test_the_port_of_the_last_time_is_taken_again_if_it_is_free(taken):
     assert choose_port(None, free) == free
     assert choose_port(None, taken) != taken
     assert is_free(choose_port(None, None))
+
+
+@pytest.fixture
+def chosen_by_another():
+    """A port that another process has chosen, on which nothing listens yet."""
+    choosing = "from headrace.supervisor.launcher.ports import free_port; print(free_port(), flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", choosing], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        yield int(other.stdout.readline()), other
+        other.kill()
+
+
+def test_a_port_that_another_process_has_chosen_is_not_chosen_again_before_its_server_listens(chosen_by_another, monkeypatch):
+    port, _ = chosen_by_another
+    draws, randrange = iter([port, port]), random.randrange
+    monkeypatch.setattr(random, "randrange", lambda *limits: next(draws, None) or randrange(*limits))
+    assert is_free(port)
+    assert choose_port(None, port) != port
+    assert next(draws, None) is None
+
+
+def test_a_chosen_port_is_free_for_others_once_the_process_that_chose_it_has_ended(chosen_by_another):
+    port, other = chosen_by_another
+    assert not reserve(port)
+    other.kill()
+    other.wait()
+    assert reserve(port)
+
+
+def test_the_process_that_chose_a_port_may_choose_it_again():
+    port = free_port()
+    assert (reserve(port), choose_port(None, port)) == (True, port)

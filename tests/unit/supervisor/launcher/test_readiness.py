@@ -12,7 +12,7 @@ from headrace.bus.log import LogUnavailable, Message
 from headrace.contracts.messages.queries import Answer
 from headrace.contracts.transport.codec import encode
 from headrace.supervisor.launcher.log_file import LogFile
-from headrace.supervisor.launcher.readiness import Inspector, NotReady, is_well, listens, until_ready
+from headrace.supervisor.launcher.readiness import AddressInUse, Inspector, NotReady, is_well, listens, until_ready
 
 
 @pytest.fixture
@@ -63,6 +63,29 @@ async def test_a_part_that_gave_up_by_itself_is_not_waited_for(child):
 
     with pytest.raises(NotReady, match="feed does not start"):
         await until_ready(child, ask)
+
+
+CANNOT_LISTEN = b"final pre-worker listener init for listener 'http' failed: cannot listen() errno=98\n"
+
+
+async def test_a_gateway_that_runs_on_without_its_port_is_given_up_at_once(child):
+    async def ask():
+        child.log.write(CANNOT_LISTEN)
+        return False
+
+    with pytest.raises(AddressInUse, match=r"feed does not start: final pre-worker .* cannot listen\(\) errno=98; more in "):
+        await until_ready(child, ask)
+
+
+async def test_what_an_earlier_run_wrote_about_its_port_is_not_taken_for_this_runs(child):
+    answers = iter([False, True])
+
+    async def ask():
+        return next(answers)
+
+    child.log.write(CANNOT_LISTEN)
+    await until_ready(child, ask)
+    assert list(answers) == []
 
 
 async def test_a_part_that_runs_and_makes_no_progress_is_given_up(child):

@@ -16,7 +16,7 @@ from headrace.supervisor.installation import Installation
 from headrace.supervisor.launcher import up as up_module
 from headrace.supervisor.launcher.pidfile import AlreadyRunning, Lock, read_running
 from headrace.supervisor.launcher.ports import PortTaken
-from headrace.supervisor.launcher.readiness import WHO, NotReady
+from headrace.supervisor.launcher.readiness import WHO, AddressInUse, NotReady
 from headrace.supervisor.launcher.up import Up
 from headrace.supervisor.nats import servers
 
@@ -48,21 +48,29 @@ async def test_a_taken_port_of_the_api_that_was_asked_for_is_said_before_anythin
     assert said == []
 
 
-async def test_a_faster_process_on_an_unnamed_port_keeps_it_and_another_is_chosen(installation, monkeypatch):
+@pytest.mark.parametrize(
+    ("exit_code", "error"),
+    [
+        (1, NotReady("gateway does not start: cannot bind: Address in use")),
+        (None, AddressInUse("gateway does not start: cannot listen() errno=98")),
+    ],
+    ids=["the gateway ended", "the gateway runs on without listening"],
+)
+async def test_a_faster_process_on_an_unnamed_port_keeps_it_and_another_is_chosen(installation, monkeypatch, exit_code, error):
     """Two that start in the same moment both find 8080 free; that the other one's gateway is well says nothing of ours."""
-    asked, dead = [], NotReady("gateway does not start: cannot bind: Address in use")
+    asked = []
 
     async def until_ready(_child, ask):
         asked.append(ask.args[:3])
         if len(asked) == 1:
-            raise dead
+            raise error
 
     installation.prepare()
     monkeypatch.setattr(up_module, "until_ready", until_ready)
     monkeypatch.setattr(up_module, "choose_port", lambda wanted, last, **_: last or 20_001)
     monkeypatch.setattr(Installation, "write_gateway_config", lambda _self, port: f"ours on {port}")
     whole = Up(installation, installation.settings())
-    monkeypatch.setattr(whole.children, "start", lambda *_: [SimpleNamespace(exit_code=1)])
+    monkeypatch.setattr(whole.children, "start", lambda *_: [SimpleNamespace(exit_code=exit_code)])
     monkeypatch.setattr(whole.children, "stop_last", AsyncMock())
     await whole._start_gateway()
     places = [(8080, 8080), (20_001, 20_001), (installation.local_socket(), 20_001)]
