@@ -225,7 +225,7 @@ class Faults:
         An answer may be missing while everything breaks, and a node may refuse after its disk has room again: so it is looked all the time.
         """
         while True:
-            for node in sorted(self._watching.aside):
+            for node in sorted(self._watching.set_aside):
                 fault = self.running.get(f"node-{node}")
                 if fault is None or fault.kind != "full":
                     with suppress(subprocess.TimeoutExpired):

@@ -43,7 +43,7 @@ class Watching:
         self.holds: dict[str, set[str]] = defaultdict(set)
         """Node to the leases that it holds, as the ledger says."""
         self.set_aside: list[str] = []
-        self.aside: set[str] = set()
+        self.set_aside: set[str] = set()
         """Nodes that are set aside until an administrator uncordons them (R36)."""
         self._beats: dict[str, int] = {}
         self.counts: Counter[str] = Counter()
@@ -80,10 +80,10 @@ class Watching:
                 for leases in self.holds.values():
                     leases.discard(_lease(fact))
             elif kind == "node.uncordoned.v1" or (kind == "node.checked.v1" and fact["passed"]):
-                self.aside.discard(fact["node"])
+                self.set_aside.discard(fact["node"])
             elif kind in ASIDE:
                 if kind == "node.set_aside.v1":
-                    self.aside.add(fact["node"])
+                    self.set_aside.add(fact["node"])
                 self.set_aside.append(f"{fact['node']}: {kind} {fact.get('reason', '')}")
             elif kind in ENDS:
                 self._load.ended(fact["job"])

@@ -29,7 +29,7 @@ from headrace.domain.snapshots.snapshot import copy_of
 from headrace.domain.state import capacity
 from headrace.domain.state.pools import PoolState
 from headrace.domain.state.quota import BOTH, IS_HELD, WILL_BE, over_capacity, over_limit, scopes_of
-from headrace.domain.state.search_backoff import is_resting, is_worthwhile, was_searched
+from headrace.domain.state.search_backoff import is_backing_off, is_worthwhile, was_searched
 from headrace.domain.state.state import State
 from headrace.domain.state.trial import Trial
 
@@ -348,7 +348,7 @@ class Oracle:
     def _asking(self, pool: PoolState) -> Iterator[Candidate]:
         """Those who find no room in the pool and might take something there, and in no earlier pool of their order; best first."""
         for candidate in self.candidates(pool, planned=True):
-            if is_resting(pool, self.now) and was_searched(pool, candidate.job):
+            if is_backing_off(pool, self.now) and was_searched(pool, candidate.job):
                 continue
             if self._fits(candidate.job, pool) and not candidate.limited:
                 continue

@@ -12,13 +12,13 @@ from headrace.contracts.facts import (
     PreemptionNoneV1,
     ReclaimOpenedV1,
 )
-from headrace.domain.state.search_backoff import REST_MAX
+from headrace.domain.state.search_backoff import BACKOFF_MAX
 
 TURNS = (HoldPlacedV1, HoldLiftedV1)
 """Units are kept, and after a rest kept again, for as long as a job waits (R16)."""
 SEARCHES = (ReclaimOpenedV1, PreemptionNoneV1)
 """When units begin or cease to be kept, it may have become possible to reclaim, so each that may is looked at once more (R19)."""
-SETTLED_AFTER = 10 * REST_MAX
+SETTLED_AFTER = 10 * BACKOFF_MAX
 """One job searches after the other, each when the pool has rested."""
 GROWTH = (GrowthRequestedV1, GrowthEndedV1)
 """Growth that failed is asked for again, after pauses that double (R38)."""

@@ -47,7 +47,7 @@ def shuffle(state: State, random) -> State:
             thing.update(items)
             ahead += [value for _, value in items]
         elif isinstance(thing, Pending):
-            ahead += [thing.groups, thing.aside, thing.by_policy]
+            ahead += [thing.groups, thing.ineligible, thing.by_policy]
         elif isinstance(thing, list | tuple):
             ahead += thing
         elif is_dataclass(thing) and not isinstance(thing, JobGroup):

@@ -21,7 +21,7 @@ from headrace.domain.queueing.admissible import open_pools
 from headrace.domain.queueing.gates import may_start
 from headrace.domain.queueing.ranking import is_inside
 from headrace.domain.state.pools import PoolState
-from headrace.domain.state.search_backoff import REST_MAX
+from headrace.domain.state.search_backoff import BACKOFF_MAX
 from headrace.domain.state.trial import Trial
 from headrace.simulate.world import World
 from tests.properties.auditor import Auditor
@@ -42,7 +42,7 @@ class Watched(World):
     def settle(self) -> None:
         super().settle()
         wakeup = self.deciders[ALLOCATOR].next_wakeup()
-        if self.looked_at != self.state.sequence and (wakeup is None or wakeup > self.now + REST_MAX):
+        if self.looked_at != self.state.sequence and (wakeup is None or wakeup > self.now + BACKOFF_MAX):
             self.looked_at = self.state.sequence
             waiting = [job for job in self.state.jobs.values() if job.state is JobState.PENDING and self._is_ready(job)]
             assert [found for job in waiting if (found := self._what_was_missed(job))] == []

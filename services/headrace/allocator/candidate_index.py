@@ -221,7 +221,7 @@ class CandidateIndex:
             policies = self._policies_in_pool[policy] = {}
         if len(policies) < len(policy.scopes) and self._state.policies.get(policy.key) is policy:
             for name, scope in policy.scopes.items():
-                if (scope.use or scope.apart) and name not in policies and name in self.queues:
+                if (scope.use or scope.leased_minus_use) and name not in policies and name in self.queues:
                     self._policy_in_pool(policy, self.queues[name])
         for policy_in_pool in policies.values():
             if policy_in_pool.share.is_there and policy_in_pool.share.measure(self.needs):

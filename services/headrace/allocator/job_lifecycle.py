@@ -367,7 +367,7 @@ def review_pending(state: State) -> list[f.JobDismissedV1]:
         rejection = why_never(state, group)
         if rejection is not None:
             found += [_dismissed(job, rejection) for job in group.members.values()]
-    for job in state.pending.aside.values():
+    for job in state.pending.ineligible.values():
         rejection = why_never(state, job)
         if rejection is not None:
             found.append(_dismissed(job, rejection))

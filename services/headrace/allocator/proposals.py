@@ -138,4 +138,4 @@ def nomination_end(state: State, preemption: Preemption) -> int | None:
         return None
     since = preemption.all_left_at or max(preemption.overdue_at, preemption.released_at)
     timeout = state.pools[preemption.pool].document.nomination_timeout
-    return since + nomination_time(timeout, preemption.job.ran_out, amended=state.terms.amended)
+    return since + nomination_time(timeout, preemption.job.expired_nominations, amended=state.terms.amended)

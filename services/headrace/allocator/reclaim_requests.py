@@ -13,7 +13,7 @@ from headrace.contracts import facts as f
 from headrace.domain.indexes.pending import place_in_line
 from headrace.domain.preemption.eligibility import causes
 from headrace.domain.queueing.ranking import rank_of_group
-from headrace.domain.state.search_backoff import is_resting, is_worthwhile, was_searched
+from headrace.domain.state.search_backoff import is_backing_off, is_worthwhile, was_searched
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
@@ -131,11 +131,11 @@ class ReclaimRequests:
     def _best(self, queue: PoolQueue, before: Rank | None = None) -> tuple[Rank, JobRecord] | None:
         """The best-ranked job that does not fit but might take something back; with `before`, among those who rank before that.
 
-        A job searches in one pool after the other, in its order. While the pool rests from fruitless searches, only requests that were
+        A job searches in one pool after the other, in its order. While the pool backs off from failed searches, only requests that were
         never searched for are tried. With `before` further grants may follow, so jobs that fit elsewhere are skipped.
         """
         pool, bound = queue.pool, None if before is None else before[:4]
-        resting = is_resting(pool, self._now)
+        resting = is_backing_off(pool, self._now)
         sure = self._feasibility.surely_fits(queue)
         best: tuple[Rank, JobRecord] | None = None
         if resting and before is None:

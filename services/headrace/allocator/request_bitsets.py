@@ -127,11 +127,11 @@ class QuotaFits:
 
     __slots__ = (
         "_bands",
+        "_differed",
         "_governed",
         "_limited",
         "_marks",
         "_version",
-        "_was_apart",
         "above",
         "firm",
         "inside",
@@ -157,25 +157,25 @@ class QuotaFits:
         self._limited = tuple(one for one in limiting if one.limit) if holds else ()
         self._bands: list[tuple[Amounts, str, int, int]] = []
         self._version = -1
-        self._was_apart = False
+        self._differed = False
         self._governed = governed
         self.limit = self.planned = self.inside = self.firm = EVERY
         self.above = NO_KEYS
 
     def read(self, needs: Needs) -> int:
         """Read the scopes again. Returns the requests for which a result has changed."""
-        is_apart = False
+        differs = False
         for one in self._limited:
-            if one.apart:
-                is_apart = True
+            if one.leased_minus_use:
+                differs = True
         before = self.limit, self.planned, self.inside, self.firm
         if self._version != needs.version or not self._is_between():
             self._version = needs.version
             self.planned, self.inside, self.firm = self._look(needs)
-        elif not is_apart and not self._was_apart:
+        elif not differs and not self._differed:
             return 0
-        self._was_apart = is_apart
-        self.limit = self.planned & self._held(needs) if is_apart else self.planned
+        self._differed = differs
+        self.limit = self.planned & self._held(needs) if differs else self.planned
         changed = (before[0] ^ self.limit) | (before[1] ^ self.planned)
         return changed | (before[2] ^ self.inside) | (before[3] ^ self.firm)
 
@@ -187,9 +187,9 @@ class QuotaFits:
         """The requests that fit under the limits beside all leases, including the yielding ones (R17)."""
         fitting = EVERY
         for one in self._limited:
-            for key, apart in one.apart.items():
-                if apart > 0 and key in one.limit and key in self._governed:
-                    fitting &= needs.fitting(key, one.limit[key] - one.use.get(key, 0) - apart)
+            for key, difference in one.leased_minus_use.items():
+                if difference > 0 and key in one.limit and key in self._governed:
+                    fitting &= needs.fitting(key, one.limit[key] - one.use.get(key, 0) - difference)
         return fitting
 
     def _look(self, needs: Needs) -> list[int]:

@@ -90,7 +90,10 @@ class TenantShareInPool:
 
     def measure(self, needs: Needs) -> bool:
         """Update the requests that fit, and the keys above its reservation. Returns whether either changed."""
-        was_stuck, self._is_stuck = self._is_stuck, bool(self._pool.overdue and self._scope is not None and self._scope.apart)
+        was_stuck, self._is_stuck = (
+            self._is_stuck,
+            bool(self._pool.overdue and self._scope is not None and self._scope.leased_minus_use),
+        )
         changed = self.fits.read(needs)
         if not changed and self.fits.above == self.above and self._is_stuck == was_stuck:
             return False

@@ -39,14 +39,14 @@ def end_growth(state: State, now: int) -> Iterator[AnyFact]:
         pool = state.pools.get(name)
         if not growth.open:
             continue
-        if growth.came >= growth.nodes:
-            yield f.GrowthEndedV1(pool=name, outcome="grown", nodes=growth.came)
+        if growth.joined >= growth.nodes:
+            yield f.GrowthEndedV1(pool=name, outcome="grown", nodes=growth.joined)
         elif pool is not None and (outcome := _why_failed(state, pool, growth, now)):
             until = max(now + CLOSED_LEAST, reopens_at(state, pool, now) or now + closed_for(growth))
-            yield f.GrowthEndedV1(pool=name, outcome=outcome, nodes=growth.came, closed_until=until)
+            yield f.GrowthEndedV1(pool=name, outcome=outcome, nodes=growth.joined, closed_until=until)
         elif pool is None or now >= due_at(pool, growth):
             until = now + closed_for(growth)
-            yield f.GrowthEndedV1(pool=name, outcome="late", nodes=growth.came, closed_until=until)
+            yield f.GrowthEndedV1(pool=name, outcome="late", nodes=growth.joined, closed_until=until)
 
 
 def _why_failed(state: State, pool: PoolState, growth: Growth, now: int) -> str:

@@ -57,5 +57,5 @@ class Gates:
 
     def _seen(self, policy: PolicyState) -> tuple[object, ...]:
         """Inputs of a gate. Use may return to an earlier value while the meters have run on."""
-        ran = ((meter.held, meter.seconds, meter.rest) for meter in policy.meters.values())
+        ran = ((meter.held, meter.seconds, meter.microseconds) for meter in policy.meters.values())
         return self._state.documents_sequence, self._state.terms.period_ends, *ran

@@ -60,8 +60,8 @@ def with_token(state: State, node: str, claims: NodeClaims | None, author: str, 
         return ()
     known = state.approvals.get(node)
     there = state.nodes.get(node)
-    said = there.said if there is not None else None
-    base = known or (approval_of(said) if said is not None else NOTHING_APPROVED)
+    registered = there.claims if there is not None else None
+    base = known or (approval_of(registered) if registered is not None else NOTHING_APPROVED)
     wanted = _changed_by(claims, base) if claims is not None else base
     return (_stated(node, wanted, author, reason),) if wanted != known else ()
 
@@ -71,7 +71,7 @@ def approving(request: ApproveNodeRequest, author: str) -> Operation:
 
     def operation(state: State, _now: int) -> Decision:
         there, known = state.nodes.get(request.node), state.approvals.get(request.node)
-        said = there.said if there is not None else None
+        registered = there.claims if there is not None else None
         explicit = request.claims != NodeClaims()
         if wrong := claims_error(request.claims):
             return _refused("INVALID", wrong)
@@ -80,13 +80,13 @@ def approving(request: ApproveNodeRequest, author: str) -> Operation:
         if not is_token(request.node) or (there is None and known is None):
             names = {*state.nodes, *state.approvals}
             return _refused("NOT_FOUND", unknown("node", request.node, names))
-        if said is None and not explicit:
+        if registered is None and not explicit:
             error = f"{request.node} has not registered yet; say what it may claim with --labels, --gpus and --isolation"
             return _refused("REFUSED", error)
-        if known is None and said is not None:
-            known = approval_of(said)
+        if known is None and registered is not None:
+            known = approval_of(registered)
         base = known or NOTHING_APPROVED
-        wanted = widened(base, said) if said is not None and not explicit else _changed_by(request.claims, base)
+        wanted = widened(base, registered) if registered is not None and not explicit else _changed_by(request.claims, base)
         if wanted == state.approvals.get(request.node) or (wanted == base and request.node not in state.approvals):
             return Decision(ApplyAnswer(changes=(Change(kind="node", name=request.node, action="keep"),), applied=True))
         change = Change(kind="node", name=request.node, action="update", fields=_differences(base, wanted))

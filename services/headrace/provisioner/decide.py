@@ -201,7 +201,7 @@ def _differs(node: NodeState, burst: Burst) -> bool:
 def _closed_until(state: State, one: Instance, cause: str, now: int) -> int:
     if cause == "unused":
         growth = state.terms.growths.get(one.pool)
-        return now + (CLOSED_FIRST << min(growth.misses if growth is not None else 0, DOUBLINGS_MAX))
+        return now + (CLOSED_FIRST << min(growth.failures if growth is not None else 0, DOUBLINGS_MAX))
     if cause in ("boot_failed", "no_answer", "mismatch"):
         return now + closed_for(state.offers.get((one.pool, one.offer)))
     return 0
@@ -215,7 +215,7 @@ def orders(state: State, now: int) -> Iterator[f.InstanceOrderedV1]:
             continue
         growth = open_growth(state, name)
         asked = growth.sequence if growth is not None else 0
-        wanted = growth.nodes - growth.came - _coming(state, name, asked) if growth is not None else 0
+        wanted = growth.nodes - growth.joined - _coming(state, name, asked) if growth is not None else 0
         short = burst.min_nodes - _serving(state, pool)
         room = burst.max_nodes - len(living(state.instances.values(), pool))
         spot = growth is None or not growth.firm

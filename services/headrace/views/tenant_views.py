@@ -334,7 +334,7 @@ def node_view(state: State, node: NodeState, heard: int, tenant: str) -> NodeVie
         dedicated_to=_owner(state, node, tenant),
         isolation=levels_by_kind(node.levels),
         unfit={device.name: device.unfit for device in node.devices if device.unfit},
-        unapproved=beyond(node.said, state.approvals.get(node.name)) if node.said is not None else (),
+        unapproved=beyond(node.claims, state.approvals.get(node.name)) if node.claims is not None else (),
         reason=state.excluded.get(node.name, node.cordoned if tenant == ALL_TENANTS else ""),
     )
 

@@ -244,7 +244,7 @@ def test_no_victims_are_looked_for_where_there_is_room_by_now():
     told.node("n2", 1)
 
     answered(told)
-    assert [pool.fruitless != {} for pool in told.state.pools.values()] == [True]
+    assert [pool.failed_searches != {} for pool in told.state.pools.values()] == [True]
 
 
 def test_a_preemption_goes_from_the_search_to_the_grant():

@@ -14,7 +14,7 @@ from headrace.contracts.values.amounts import GPU, GPU_UNITS, JOB
 from headrace.contracts.values.durations import MINUTE, SECOND
 from headrace.domain.fold.record_size import RecordRoom
 from headrace.domain.indexes.pending import group_key
-from headrace.domain.state.pools import Fruitless
+from headrace.domain.state.pools import FailedSearch
 from tests.unit.allocator.history import HALL, History, gpus, granted, place, policy, profile, stopped, terms
 from tests.unit.domain.snapshot import differences, snapshot
 
@@ -317,7 +317,7 @@ def test_what_is_free_is_kept_in_the_same_look_for_one_who_ranks_before_and_may_
 
     assert round_of(told) == [opened(large)]
 
-    told.state.pools["hall"].fruitless[group_key(large)] = Fruitless(told.state.pools["hall"].epoch, 0, None)
+    told.state.pools["hall"].failed_searches[group_key(large)] = FailedSearch(told.state.pools["hall"].epoch, 0, None)
     assert order(round_of(told)) == [(small.key, "hall")], "whose search has found nobody keeps nothing"
     assert other.state == "pending"
 

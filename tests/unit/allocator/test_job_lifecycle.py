@@ -676,7 +676,7 @@ def test_dismissals_are_stated_in_the_order_of_their_jobs_in_whatever_order_thes
 
     found = list(review_pending(told.state))
     pending = told.state.pending
-    pending.groups, pending.aside = dict(reversed(pending.groups.items())), dict(reversed(pending.aside.items()))
+    pending.groups, pending.ineligible = dict(reversed(pending.groups.items())), dict(reversed(pending.ineligible.items()))
 
     assert [fact.job for fact in found] == [job.key for job in jobs]
     assert list(review_pending(told.state)) == found

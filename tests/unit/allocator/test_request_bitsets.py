@@ -110,11 +110,11 @@ def test_borrowed_is_what_is_above_in_the_lending_accounts_alone():  # R24
 def test_what_yields_counts_until_it_has_left_for_a_grant_and_no_more_for_a_plan(holds, limits):  # R17
     known, needs = {}, Needs()
     needs.number(intern_request(known, {GPU: 2}, 1, None))
-    scope = Scope("policy", "a", limit={GPU: 4}, use={GPU: 2}, apart={GPU: 2})
+    scope = Scope("policy", "a", limit={GPU: 4}, use={GPU: 2}, leased_minus_use={GPU: 2})
     gauges = QuotaFits((scope,), (), (), frozenset({GPU}), holds=holds)
     gauges.read(needs)
     seen = [gauges.limit & 1]
-    del scope.apart[GPU]
+    del scope.leased_minus_use[GPU]
     gauges.read(needs)
 
     assert [*seen, gauges.limit & 1] == limits
@@ -125,7 +125,7 @@ def test_what_yields_counts_until_it_has_left_for_a_grant_and_no_more_for_a_plan
 def test_accounts_are_tested_for_all_requests_as_for_each(asked, limiting, reserving, governed, apart):  # R5, R7, R17
     needs, requests = numbered(asked)
     for scope, amounts in zip(limiting, apart, strict=False):
-        scope.apart = amounts
+        scope.leased_minus_use = amounts
     gauges = QuotaFits(limiting, reserving, reserving, governed, holds=True)
     gauges.read(needs)
 
@@ -142,7 +142,7 @@ def test_the_capacity_of_a_pool_is_tested_for_all_requests_as_for_each(asked, us
     pool = PoolState(None, 1, usable=usable, governed=governed)
     ceiling = Ceiling(pool)
 
-    for pool.use, pool.apart in uses:
+    for pool.use, pool.leased_minus_use in uses:
         found = ceiling.read(needs)
         assert [has(found, number) for number in range(len(requests))] == [
             over_capacity(pool, request.total) is None for request in requests

@@ -83,7 +83,7 @@ def _names(kind: type) -> tuple[str, ...]:
 
 
 def _is_untouched(scope: Scope) -> bool:
-    return scope.reservation is None and not (scope.limit or scope.apart or scope.use or scope.firm)
+    return scope.reservation is None and not (scope.limit or scope.leased_minus_use or scope.use or scope.firm)
 
 
 def _lasting(state: State, pool: str) -> dict[str, int]:
@@ -102,7 +102,7 @@ def _overdue(state: State, pool: str) -> int:
 
 def _line(pending: Pending) -> list[str]:
     """Who stands in line or aside: an index follows time whenever it is read, so both are one."""
-    return sorted({*pending.aside, *(key for group in pending.groups.values() for key in group.members)})
+    return sorted({*pending.ineligible, *(key for group in pending.groups.values() for key in group.members)})
 
 
 def kept(state: State) -> dict[str, Any]:

@@ -97,7 +97,7 @@ def sums_suffice(job: JobRecord, pool: PoolState, places: tuple[Place, ...], tak
 
 def _held(pool: PoolState, key: str) -> int:
     """What leases and nominations take of a key at the most."""
-    return pool.use.get(key, 0) + max(0, pool.apart.get(key, 0))
+    return pool.use.get(key, 0) + max(0, pool.leased_minus_use.get(key, 0))
 
 
 def free_at(state: State, places: Iterable[Place], takes: Takes, on: Occupancy = occupants) -> int | None:

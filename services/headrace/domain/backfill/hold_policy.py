@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from headrace.domain.state.pools import PoolState
     from headrace.domain.state.state import State
 
-REST_MAX = DAY
+PAUSE_MAX = DAY
 NOT_LENT = 0
 """In place of a moment: all leases would end after it."""
 
@@ -57,16 +57,16 @@ def turn_of(pool: Pool, since: int, now: int) -> HoldTurn:
         return HoldTurn(keeps=False, until=start)
     if not keep_for:
         return HoldTurn(keeps=False, until=None)
-    rest = min(keep_for, REST_MAX)
+    pause = min(keep_for, PAUSE_MAX)
     while True:
-        if rest == REST_MAX:  # from here on all turns are alike
-            start += (now - start) // (keep_for + rest) * (keep_for + rest)
+        if pause == PAUSE_MAX:  # from here on all turns are alike
+            start += (now - start) // (keep_for + pause) * (keep_for + pause)
         if now < start + keep_for:
             return HoldTurn(keeps=True, until=start + keep_for)
-        start += keep_for + rest
+        start += keep_for + pause
         if now < start:
             return HoldTurn(keeps=False, until=start)
-        rest = min(2 * rest, REST_MAX)
+        pause = min(2 * pause, PAUSE_MAX)
 
 
 def takes_of(state: State, job: JobRecord, pool: PoolState) -> Takes:

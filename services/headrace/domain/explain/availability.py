@@ -150,12 +150,16 @@ def free_for(state: State, job: JobRecord, pool: PoolState) -> str:
 def away_from(pool: PoolState, job: JobRecord) -> str:
     """`n-1 is lost since 2026-…; n-2 is cordoned by acme.olga since 2026-…`: the first few nodes to which the job may not go, and why."""
     nodes = (node for _, node in sorted(pool.nodes.items()))
-    return _first_few([f"{node.name} is {said(cause)}" for node in nodes if (cause := unsuitable(pool, node, job)) is not None])
+    return _first_few(
+        [f"{node.name} is {cause_text(cause)}" for node in nodes if (cause := unsuitable(pool, node, job)) is not None]
+    )
 
 
 def named(causes: Iterable[UnusableView]) -> str:
     """`1 gpu on n-2: cordoned by acme.olga since 2026-…; …`: the first few of what is unusable, in words."""
-    return _first_few([f"{format_amount(one.key, one.amount)} {one.key}{_where(one.node)}: {said(one)}" for one in causes])
+    return _first_few(
+        [f"{format_amount(one.key, one.amount)} {one.key}{_where(one.node)}: {cause_text(one)}" for one in causes]
+    )
 
 
 def _first_few(lines: list[str]) -> str:
@@ -167,7 +171,7 @@ def _where(node: str) -> str:
     return f" on {node}" if node else ""
 
 
-def said(one: UnusableView | Cause) -> str:
+def cause_text(one: UnusableView | Cause) -> str:
     """`cordoned by acme.olga since 2026-…`."""
     by = f" by {one.by}" if one.by else ""
     since = f" since {format_time(one.since)}" if one.since else ""
@@ -189,7 +193,7 @@ def _parts(node: NodeState, key: str) -> Iterator[_Part]:
         yield _Part(node.cpu - node.cpu_free, max(0, node.cpu_free) - node.cpu_open, node.cpu_open)
     elif key == MEMORY:
         yield _Part(node.memory - node.memory_free, max(0, node.memory_free) - node.memory_open, node.memory_open)
-    elif not node.has_apart:
+    elif not node.some_deny_units:
         free = sum([device.free for device in node.devices])
         unused = sum([max(0, device.free - device.nominated) for device in node.devices]) if free else 0
         yield _Part(len(node.devices) * GPU_UNITS - free, free - unused, unused)

@@ -18,7 +18,7 @@ from headrace.contracts.messages.explanation import ChangeView
 from headrace.contracts.values.amounts import GPU, GPU_UNITS, format_amount, format_amounts
 from headrace.contracts.values.durations import MINUTE
 from headrace.contracts.values.reasons import WaitReason
-from headrace.domain.explain.availability import out_of_service, said
+from headrace.domain.explain.availability import cause_text, out_of_service
 from headrace.domain.explain.wait_reasons import pools_of, wait_in
 from headrace.domain.model.nodes import SELF
 from headrace.domain.model.requests import make_request
@@ -89,7 +89,7 @@ def _uncordoned(state: State, job: JobRecord, pools: Sequence[PoolState], now: i
                 _uncordon(trial, pool, node)
                 in_the_way = wait_in(state, job, pool, now)
             if in_the_way is None and cause is not None:
-                text = f"ask for node {node.name} to be uncordoned ({said(cause)})"
+                text = f"ask for node {node.name} to be uncordoned ({cause_text(cause)})"
                 return ChangeView(kind="node", text=text, start=now, pool=pool.document.name)
     return None
 

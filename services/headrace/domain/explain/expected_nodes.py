@@ -33,10 +33,10 @@ PROVED = Ranks(*[len(LEVELS) - 1] * 3)
 
 
 class ExpectedNodes:
-    """The growth of some pools, tried in `trial`. `came`: whether any node has come so far."""
+    """The growth of some pools, tried in `trial`. `joined`: whether any node has come so far."""
 
     def __init__(self, state: State, trial: Trial, pools: Mapping[str, PoolState], now: int) -> None:
-        self.came = False
+        self.joined = False
         self._state = state
         self._trial = trial
         self._pools = pools
@@ -52,7 +52,7 @@ class ExpectedNodes:
             if burst is None:
                 continue
             if growth is not None:
-                self._coming[name] = max(self._now, growth.asked_at + burst.boot), max(0, growth.nodes - growth.came)
+                self._coming[name] = max(self._now, growth.asked_at + burst.boot), max(0, growth.nodes - growth.joined)
                 yield name, self._coming[name][0]
             elif self._closed_until(name) > self._now:
                 yield name, self._closed_until(name)
@@ -95,23 +95,23 @@ class ExpectedNodes:
 
     def _create(self, pool: PoolState, burst: Burst) -> None:
         """One more: with a name that no node can have, and the labels by which the pool selects."""
-        said = burst.node
+        spec = burst.node
         name = f"{pool.document.name} {self._created:06}"
-        family = family_of(said.gpu_model) if said.mig else ""
+        family = family_of(spec.gpu_model) if spec.mig else ""
         devices = [
-            DeviceState(f"{number}", said.gpu_model, 0, GPU_UNITS, mig=said.mig, family=family) for number in range(said.gpus)
+            DeviceState(f"{number}", spec.gpu_model, 0, GPU_UNITS, mig=spec.mig, family=family) for number in range(spec.gpus)
         ]
-        cpu, memory = said.cpus * CPU_UNITS or ENOUGH, said.memory or ENOUGH
+        cpu, memory = spec.cpus * CPU_UNITS or ENOUGH, spec.memory or ENOUGH
         labels = dict(pool.document.selector)
-        node = NodeState(name, labels, devices, cpu, memory, cpu, memory, self._now, model=said.gpu_model, levels=PROVED)
-        node.has_apart = said.mig
+        node = NodeState(name, labels, devices, cpu, memory, cpu, memory, self._now, model=spec.gpu_model, levels=PROVED)
+        node.some_deny_units = spec.mig
         node.pool = pool.document.name
         self._state.nodes[name] = pool.nodes[name] = node
         self._created += 1
         pool.index.put(node)
         recount(pool, node)
         self._trial.note(partial(self._remove, pool, node))
-        self.came = True
+        self.joined = True
 
     def _remove(self, pool: PoolState, node: NodeState) -> None:
         pool.index.remove(node)

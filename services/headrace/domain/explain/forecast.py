@@ -189,7 +189,7 @@ class _Run:
     def _assumption(self) -> str:
         parts = [BY_LIMITS]
         parts += [BY_HISTORY] if self._ends.by_history else []
-        parts += [BY_GROWTH] if self._nodes.came else []
+        parts += [BY_GROWTH] if self._nodes.joined else []
         parts += [IN_TURN] if self._handed_out else []
         parts += [OVERTAKEN] if self._is_overtaken else []
         return ", ".join([*parts, NO_NEW_JOB])

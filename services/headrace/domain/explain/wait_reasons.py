@@ -270,7 +270,7 @@ def _leaving(job: JobRecord, kept: Preemption) -> str:
 
 def _victims_protected(case: WaitCase) -> Grounds | None:
     """The last search for this request found jobs that could yield but for their minimum run time (R25)."""
-    last = case.pool.fruitless.get(group_key(case.job))
+    last = case.pool.failed_searches.get(group_key(case.job))
     if last is None or not last.protected or case.has_room or not causes(case.state, case.job, case.pool):
         return None
     if not anybody_above(case.state, case.job.policy, case.pool):

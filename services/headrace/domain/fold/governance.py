@@ -51,7 +51,7 @@ def _refill_share(state: State, share: Scope, tenant: str, pool: str) -> None:
         held = policy.scopes.get(pool)
         if policy.document.tenant != tenant or held is None:
             continue
-        for total, part in ((share.use, held.use), (share.firm, held.firm), (share.apart, held.apart)):
+        for total, part in ((share.use, held.use), (share.firm, held.firm), (share.leased_minus_use, held.leased_minus_use)):
             for key, value in part.items():
                 total[key] = total.get(key, 0) + value
 
@@ -264,16 +264,16 @@ def _policy_gated(state: State, fact: f.PolicyGatedV1, sequence: int, _place: in
 def _growth_requested(state: State, fact: f.GrowthRequestedV1, sequence: int, _place: int) -> None:
     if fact.pool in state.pools:
         before = state.terms.growths.get(fact.pool)
-        misses = before.misses if before is not None else 0
+        failures = before.failures if before is not None else 0
         firm = any(name in state.jobs and not state.jobs[name].preemptible for name in fact.jobs)
-        state.terms.growths[fact.pool] = Growth(fact.nodes, state.now, misses=misses, sequence=sequence, firm=firm)
+        state.terms.growths[fact.pool] = Growth(fact.nodes, state.now, failures=failures, sequence=sequence, firm=firm)
 
 
 def _growth_ended(state: State, fact: f.GrowthEndedV1, _sequence: int, _place: int) -> None:
     growth = state.terms.growths.get(fact.pool)
     if growth is not None and growth.open:
         growth.open, growth.closed_until = False, fact.closed_until
-        growth.misses = growth.misses + 1 if fact.closed_until else 0
+        growth.failures = growth.failures + 1 if fact.closed_until else 0
 
 
 def _node_cordoned(state: State, fact: f.NodeCordonedV1, _sequence: int, _place: int) -> None:

@@ -75,7 +75,7 @@ def _released(state: State, fact: f.InstanceReleasedV1, _sequence: int, _place: 
         _close(state, instance, fact.cause.upper(), fact.closed_until)
     growth = state.terms.growths.get(instance.pool)
     if fact.cause == "unused" and growth is not None and not growth.open:
-        growth.misses, growth.closed_until = growth.misses + 1, max(growth.closed_until, fact.closed_until)
+        growth.failures, growth.closed_until = growth.failures + 1, max(growth.closed_until, fact.closed_until)
     if node is not None:
         end_probation(state, node.name)
         cordon(state, node.name, f"its instance is to end: {fact.cause}", by=fact.by or SELF)
@@ -156,7 +156,7 @@ def _close(state: State, instance: Instance, code: str, until: int) -> None:
     """Close the offer of an instance; what was asked for together with one that closed it already closes it no longer."""
     offer = state.offers.setdefault((instance.pool, instance.offer), OfferState())
     if offer.closed_until <= state.now:
-        offer.misses, offer.code, offer.closed_until = offer.misses + 1, code, until
+        offer.failures, offer.code, offer.closed_until = offer.failures + 1, code, until
 
 
 def _stir(state: State, name: str) -> None:

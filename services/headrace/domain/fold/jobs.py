@@ -185,7 +185,7 @@ def _leave_line(state: State, job: JobRecord, fact: f.LeaseGrantedV1, sequence: 
     job.policy.pending -= 1
     job.state, job.attempt = JobState.STARTING, fact.attempt
     job.leases, job.endings = {}, ()
-    job.started_at = job.resumed_at = job.paused = job.paused_saved = job.ran_out = 0
+    job.started_at = job.resumed_at = job.paused = job.paused_saved = job.expired_nominations = 0
     job.attempts += (new_attempt(fact.attempt, fact.pool, state.now, sequence, fact.resume_from),)
     job.policy.jobs[job.key] = job
 

@@ -42,17 +42,17 @@ def _node_registered(state: State, fact: f.NodeRegisteredV1, sequence: int, _pla
         _leave_index(state, node)
     capacity.tally(state, node, -1)
     node.status, node.registered_at = "ready", state.now
-    said = NodeClaimsState(dict(fact.labels), fact.devices, fact.isolation, ranks(fact.isolation, fact.levels))
-    node.said = said if state.terms.amended else None
+    claims = NodeClaimsState(dict(fact.labels), fact.devices, fact.isolation, ranks(fact.isolation, fact.levels))
+    node.claims = claims if state.terms.amended else None
     approval = state.approvals.get(fact.node)
     if approval is not None and approval.pins:
-        state.approvals[fact.node] = approval_of(said)
+        state.approvals[fact.node] = approval_of(claims)
     state.terms.executors[fact.node] = fact.reads
     _starts_again(state, node)
     node.cpu_free += fact.cpu - node.cpu
     node.memory_free += fact.memory - node.memory
     node.cpu, node.memory = fact.cpu, fact.memory
-    _take_for_true(state, node, believed(said, approval), sequence)
+    _take_for_true(state, node, believed(claims, approval), sequence)
     instance = state.instances.get(fact.node)
     if instance is not None and instance.lives and not instance.joined_at:
         instance.joined_at = instance.emptied_at = state.now
@@ -60,7 +60,7 @@ def _node_registered(state: State, fact: f.NodeRegisteredV1, sequence: int, _pla
     if is_new and node.pool:
         growth = state.terms.growths.get(node.pool)
         if growth is not None and growth.open:
-            growth.came += 1
+            growth.joined += 1
 
 
 def _take_for_true(state: State, node: NodeState, claims: NodeClaimsState, sequence: int) -> None:
@@ -104,7 +104,7 @@ def _set_devices(state: State, node: NodeState, devices: tuple[Device, ...]) -> 
         for share in place.devices if place.node == node.name else ():
             if share.device in there:
                 there[share.device].keep(share, 1)
-    node.has_apart = any(device.is_apart for device in node.devices)
+    node.some_deny_units = any(device.denies_units for device in node.devices)
     models = sorted({device.model for device in devices})
     node.model = "+".join(models)
 
@@ -113,11 +113,11 @@ def _node_approved(state: State, fact: f.NodeApprovedV1, sequence: int, _place: 
     """What the node has said already is judged by it at once."""
     approval = state.approvals[fact.node] = Approval(dict(fact.labels), fact.gpus, fact.isolation, fact.joins)
     node = state.nodes.get(fact.node)
-    if node is None or node.said is None:
+    if node is None or node.claims is None:
         return
     _leave_index(state, node)
     capacity.tally(state, node, -1)
-    _take_for_true(state, node, believed(node.said, approval), sequence)
+    _take_for_true(state, node, believed(node.claims, approval), sequence)
 
 
 def keep_claims(state: State) -> None:
@@ -126,12 +126,12 @@ def keep_claims(state: State) -> None:
         devices = tuple(
             Device(device=one.name, model=one.model, memory=one.memory, mig=one.mig, unfit=one.unfit) for one in node.devices
         )
-        node.said = NodeClaimsState(dict(node.labels), devices, node.isolation, node.levels)
+        node.claims = NodeClaimsState(dict(node.labels), devices, node.isolation, node.levels)
     for token in state.tokens.known.values():
         if token.role == TokenRole.NODE and not token.revoked_at:
             known = state.nodes.get(token.handle)
-            said = known.said if known is not None else None
-            state.approvals[token.handle] = approval_of(said) if said is not None else FIRST_IS_APPROVED
+            claims = known.claims if known is not None else None
+            state.approvals[token.handle] = approval_of(claims) if claims is not None else FIRST_IS_APPROVED
 
 
 def _device_drained(state: State, fact: f.DeviceDrainedV1, _sequence: int, _place: int) -> None:
@@ -146,12 +146,12 @@ def _set_unfit(state: State, name: str, device: str, why: str) -> None:
     """What a device can give has changed, as if it had gone or come (R6); leases on it stay."""
     node = state.nodes.get(name)
     mine = next((one for one in node.devices if one.name == device), None) if node is not None else None
-    if node is not None and node.said is not None:
-        node.said = with_unfit(node.said, device, why)
+    if node is not None and node.claims is not None:
+        node.claims = with_unfit(node.claims, device, why)
     if node is None or mine is None or mine.unfit == why:
         return
     mine.unfit, mine.unfit_at = why, state.now if why else 0
-    node.has_apart = any(one.is_apart for one in node.devices)
+    node.some_deny_units = any(one.denies_units for one in node.devices)
     _count_again(state, node)
 
 

@@ -14,7 +14,7 @@ from headrace.domain.model.jobs import Preemption
 from headrace.domain.model.preemption_state import RAN_OUT, Proposal, Search
 from headrace.domain.state import capacity
 from headrace.domain.state.job_deadlines import watch
-from headrace.domain.state.search_backoff import note_fruitful, note_fruitless
+from headrace.domain.state.search_backoff import note_failed_search, note_found_victims
 
 if TYPE_CHECKING:
     from headrace.domain.model.jobs import JobRecord
@@ -45,7 +45,7 @@ def _none(state: State, fact: f.PreemptionNoneV1, _sequence: int, _place: int) -
         return
     pool = state.pools[fact.pool]
     pool.search = None
-    note_fruitless(pool, search.job, state.now, fact.protected, fact.retry_at)
+    note_failed_search(pool, search.job, state.now, fact.protected, fact.retry_at)
 
 
 def _dismissed(state: State, fact: f.PreemptionDismissedV1, _sequence: int, _place: int) -> None:
@@ -53,7 +53,7 @@ def _dismissed(state: State, fact: f.PreemptionDismissedV1, _sequence: int, _pla
     if search is not None:
         pool = state.pools[fact.pool]
         pool.search = None
-        note_fruitless(pool, search.job, state.now)
+        note_failed_search(pool, search.job, state.now)
 
 
 def _ordered(state: State, fact: f.PreemptionOrderedV1, sequence: int, _place: int) -> None:
@@ -79,7 +79,7 @@ def _ordered(state: State, fact: f.PreemptionOrderedV1, sequence: int, _place: i
         {victim.key for victim in victims if victim.leases and not victim.yields_to},
     )
     state.preemptions[fact.preemption] = preemption
-    note_fruitful(pool)
+    note_found_victims(pool)
     state.preemptions_ordered += len(fact.victims)
     state.pending.remove(job)
     end_hold(state, job.key)
@@ -112,7 +112,7 @@ def _nomination_ended(state: State, fact: f.NominationEndedV1, _sequence: int, _
         end_nomination(state, job)
         lift_bar(state, job.key, but=leaving)
         if fact.why == RAN_OUT:
-            job.ran_out += 1
+            job.expired_nominations += 1
         if job.state is JobState.PENDING:  # one that moves may not have left its former place yet (R29)
             state.pending.add(job, state.now)
 

@@ -191,7 +191,7 @@ class NodeIndex:
 
 
 def _key(node: NodeState) -> ClassKey:
-    if node.has_apart:
+    if node.some_deny_units:
         return _mixed_key(node)
     opens = [device.free - device.nominated for device in node.devices]
     opens.sort()

@@ -46,7 +46,7 @@ class JobGroup:
 
     __slots__ = ("avoiding", "barred_from", "beyond", "heap", "lines", "members", "policy", "preemptible", "profile", "request")
 
-    locked: ClassVar[bool] = False  # who is locked stands aside
+    locked: ClassVar[bool] = False  # locked jobs are ineligible
 
     def __init__(self, like: JobRecord, avoiding: tuple[str, ...] = ()) -> None:
         self.policy: PolicyState = like.policy
@@ -122,31 +122,34 @@ class Changes:
 
 
 class Pending:
-    """All groups, and the jobs that stand aside. `changes` belongs to the reader that follows them (`watch`); None: no reader does."""
+    """All groups, and `ineligible` jobs, which something of their own keeps from starting.
 
-    __slots__ = ("_delayed", "aside", "by_policy", "changes", "groups")
+    `changes` belongs to the reader that follows them (`watch`); None: no reader does.
+    """
+
+    __slots__ = ("_delayed", "by_policy", "changes", "groups", "ineligible")
 
     def __init__(self) -> None:
         self.groups: dict[tuple[object, ...], JobGroup] = {}
-        self.aside: dict[str, JobRecord] = {}
+        self.ineligible: dict[str, JobRecord] = {}
         self.by_policy: dict[tuple[str, str], dict[JobGroup, None]] = {}
         self.changes: Changes | None = None
         self._delayed: list[tuple[int, str, JobRecord]] = []
 
     def add(self, job: JobRecord, now: int) -> None:
-        """Put a pending job in line, or aside while something of its own keeps it from starting."""
+        """Put a pending job in line, or among the ineligible ones while something of its own keeps it from starting."""
         job.avoiding = avoided(job, now)
         if job.avoiding:
             heapq.heappush(self._delayed, (min(job.avoids[node] for node in job.avoiding), job.key, job))
         if job.waits_for or job.nomination is not None or job.doomed_by or job.locked:
-            self.aside[job.key] = job
+            self.ineligible[job.key] = job
             return
         if job.not_before > now:
-            self.aside[job.key] = job
+            self.ineligible[job.key] = job
             heapq.heappush(self._delayed, (job.not_before, job.key, job))
             return
-        if self.aside:
-            self.aside.pop(job.key, None)
+        if self.ineligible:
+            self.ineligible.pop(job.key, None)
         key = _key(job)
         group = self.groups.get(key)
         if group is None:
@@ -185,8 +188,8 @@ class Pending:
             self.add(job, now)
 
     def remove(self, job: JobRecord) -> bool:
-        """Take a job out of the line, or from aside; False if it stood in neither."""
-        if self.aside and self.aside.pop(job.key, None) is not None:
+        """Remove a pending job; False if it is not in the index."""
+        if self.ineligible and self.ineligible.pop(job.key, None) is not None:
             return True
         key = _key(job)
         group = self.groups.get(key)
@@ -214,14 +217,14 @@ class Pending:
         return group if group is not None and group.members.get(job.key) is job else None
 
     def group_for(self, job: JobRecord) -> JobGroup:
-        """Its group; a group of its own if it stands aside, or is a question instead of a job."""
+        """Its group; a group of its own if it is ineligible, or is a question instead of a job."""
         return self.group_of(job) or JobGroup(job)
 
     def follow_time(self, now: int) -> None:
         """Let jobs whose back-off is over join the line, and avoid no longer than they have to. An index follows time; no fact changes."""
         while self._delayed and self._delayed[0][0] <= now:
             _, _, job = heapq.heappop(self._delayed)
-            if job.state is JobState.PENDING and (job.key in self.aside or job.avoiding != avoided(job, now)):
+            if job.state is JobState.PENDING and (job.key in self.ineligible or job.avoiding != avoided(job, now)):
                 self.remove(job)
                 self.add(job, now)
 

@@ -60,12 +60,12 @@ class DeviceState:
     @property
     def open(self) -> int:
         """Units that any job may be granted as fractions, or as a whole."""
-        if self.is_apart:
+        if self.denies_units:
             return 0
         return max(0, self.free - self.nominated)
 
     @property
-    def is_apart(self) -> bool:
+    def denies_units(self) -> bool:
         """Whether no units of it are given: it is in slices now, some are left over from before, or it is unfit."""
         return bool(self.mig or self.slices or self.kept or self.unfit)
 

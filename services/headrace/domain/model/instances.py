@@ -78,9 +78,9 @@ class Spending:
 
 @dataclass(slots=True, eq=False)
 class OfferState:
-    """What is known of an offer of a pool: `misses` in a row, until when it is closed, and the price observed last (0: none)."""
+    """What is known of an offer of a pool: `failures` in a row, until when it is closed, and the price observed last (0: none)."""
 
-    misses: int = 0
+    failures: int = 0
     closed_until: int = 0
     code: str = ""
     price: int = 0

@@ -31,7 +31,7 @@ class Scope:
     """One account of use: a policy over all pools, a policy in a pool, a tenant's share in a pool (R7).
 
     `use` is what tests look at (R17): leased + nominated - yielding to a nominated preemptor. `firm` is the part of `use` that is
-    non-preemptible; `apart` is leased - use, and mostly empty. `reservation` None means that the document has no such block.
+    non-preemptible; `leased_minus_use` is leased - use, and mostly empty. `reservation` None means that the document has no such block.
     """
 
     kind: str
@@ -40,12 +40,12 @@ class Scope:
     limit: Amounts = field(default_factory=dict)
     use: Amounts = field(default_factory=dict)
     firm: Amounts = field(default_factory=dict)
-    apart: Amounts = field(default_factory=dict)
+    leased_minus_use: Amounts = field(default_factory=dict)
 
     @property
     def leased(self) -> Amounts:
-        """Amounts held by leases: use + apart."""
-        return plus(self.use, self.apart) if self.apart else self.use
+        """Amounts held by leases."""
+        return plus(self.use, self.leased_minus_use) if self.leased_minus_use else self.use
 
 
 @dataclass(slots=True, eq=False)
@@ -194,7 +194,7 @@ class JobRecord:
     yields_to: str = ""  # the preemption it makes room for, or its own move (R29): its use counts no more (R17)
     barred_from: str = ""  # the pool it may not re-enter before the preemptor it yielded to has started (R27)
     nomination: Preemption | None = None
-    ran_out: int = 0  # its nominations in a row whose time was over before it started (R27)
+    expired_nominations: int = 0  # its nominations in a row whose time was over before it started (R27)
     checkpoint: str = ""
     checkpoint_at: int = 0
     checkpoint_attempt: int = 0
@@ -225,7 +225,7 @@ def blank_job() -> JobRecord:
     job.state = JobState.PENDING
     job.leases = job.avoids = job.waits_for = NOTHING
     job.endings = job.attempts = job.avoiding = ()
-    job.attempt = job.retries_used = job.losses = job.preemptions = job.ran_out = 0
+    job.attempt = job.retries_used = job.losses = job.preemptions = job.expired_nominations = 0
     job.pending_since = job.not_before = job.started_at = job.ended_at = job.min_runtime = 0
     job.suspended_at = job.resumed_at = job.paused = job.paused_saved = 0
     job.suspended_by = job.doomed_by = job.yields_to = job.barred_from = ""

@@ -57,26 +57,26 @@ NOTHING_APPROVED = Approval({}, 0, WEAKEST, joins=False)
 FIRST_IS_APPROVED = Approval({}, 0, WEAKEST, joins=False, pins=True)
 
 
-def approval_of(said: NodeClaimsState) -> Approval:
+def approval_of(claims: NodeClaimsState) -> Approval:
     """The approval of exactly that."""
-    return Approval({key: value for key, value in said.labels.items() if key != ADDRESS}, len(said.devices), said.highest)
+    return Approval({key: value for key, value in claims.labels.items() if key != ADDRESS}, len(claims.devices), claims.highest)
 
 
-def widened(known: Approval, said: NodeClaimsState) -> Approval:
+def widened(known: Approval, claims: NodeClaimsState) -> Approval:
     """The least approval that covers an earlier one and what a node says now."""
-    labels = known.labels | {key: value for key, value in approval_of(said).labels.items() if not _covers(known, key, value)}
-    highest = LEVELS[max(rank(known.isolation), rank(said.highest))]
-    return Approval(labels, max(known.gpus, len(said.devices)), highest)
+    labels = known.labels | {key: value for key, value in approval_of(claims).labels.items() if not _covers(known, key, value)}
+    highest = LEVELS[max(rank(known.isolation), rank(claims.highest))]
+    return Approval(labels, max(known.gpus, len(claims.devices)), highest)
 
 
-def believed(said: NodeClaimsState, approval: Approval | None) -> NodeClaimsState:
+def believed(claims: NodeClaimsState, approval: Approval | None) -> NodeClaimsState:
     """What of a node's claims is believed. Of too many devices the first ones are."""
     if approval is None or approval.pins:
-        return said
-    labels = {key: value for key, value in said.labels.items() if _covers(approval, key, value)}
+        return claims
+    labels = {key: value for key, value in claims.labels.items() if _covers(approval, key, value)}
     cap = rank(approval.isolation)
-    levels = Ranks(*[min(level, cap) for level in said.levels])
-    return NodeClaimsState(labels, said.devices[: approval.gpus], _capped(said.isolation, approval.isolation), levels)
+    levels = Ranks(*[min(level, cap) for level in claims.levels])
+    return NodeClaimsState(labels, claims.devices[: approval.gpus], _capped(claims.isolation, approval.isolation), levels)
 
 
 def as_believed(fact: NodeRegisteredV1, approval: Approval | None) -> NodeRegisteredV1:
@@ -103,26 +103,28 @@ def _capped(level: str, most: str) -> str:
     return level if rank(level) <= rank(most) else most
 
 
-def beyond(said: NodeClaimsState, approval: Approval | None) -> tuple[str, ...]:
+def beyond(claims: NodeClaimsState, approval: Approval | None) -> tuple[str, ...]:
     """What a node says that is not believed, a few words each."""
     if approval is None or approval.pins:
         return ()
-    labels = [f"{key}={value}"[:LABEL_SHOWN] for key, value in sorted(said.labels.items()) if not _covers(approval, key, value)]
+    labels = [
+        f"{key}={value}"[:LABEL_SHOWN] for key, value in sorted(claims.labels.items()) if not _covers(approval, key, value)
+    ]
     lines = labels[:LABELS_NAMED] + ([f"{len(labels) - LABELS_NAMED} labels more"] if len(labels) > LABELS_NAMED else [])
-    if len(said.devices) > approval.gpus:
-        lines.append(f"{len(said.devices)} GPUs ({approval.gpus} approved)")
-    if rank(said.highest) > rank(approval.isolation):
-        lines.append(f"isolation {said.highest} ({approval.isolation} approved)")
+    if len(claims.devices) > approval.gpus:
+        lines.append(f"{len(claims.devices)} GPUs ({approval.gpus} approved)")
+    if rank(claims.highest) > rank(approval.isolation):
+        lines.append(f"isolation {claims.highest} ({approval.isolation} approved)")
     return tuple(lines)
 
 
-def with_unfit(said: NodeClaimsState, name: str, why: str) -> NodeClaimsState:
+def with_unfit(claims: NodeClaimsState, name: str, why: str) -> NodeClaimsState:
     """The claims with one device as the node speaks of it now: `why` nothing may be granted on it, or that it is in order again."""
     devices = tuple(
         Device(device=one.device, model=one.model, memory=one.memory, mig=one.mig, unfit=why) if one.device == name else one
-        for one in said.devices
+        for one in claims.devices
     )
-    return said._replace(devices=devices)
+    return claims._replace(devices=devices)
 
 
 def _covers(approval: Approval, key: str, value: str) -> bool:

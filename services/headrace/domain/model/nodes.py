@@ -39,7 +39,7 @@ class NodeState:
     """One machine. `status` is `ready`, `stopped` or `lost`; cpu in millicores, memory in MiB.
 
     `refusals`: jobs whose starts it refused since it last started one, and why (R36). `stopped_through`: the last order that it had read
-    when it stopped; what was granted after that is not meant by it (0: it named none). `said`: what it said of itself at its last
+    when it stopped; what was granted after that is not meant by it (0: it named none). `claims`: what it stated of itself at its last
     registration; `labels`, `devices`, `isolation` and `levels` are what is believed of that (`claims`). None: below level 2.
     `cordoned_by`, `cordoned_at`: who cordoned or drained it, and when. `status_at`: since when it is stopped or lost.
     `pool`: the name of the pool it is in, empty outside all pools.
@@ -60,7 +60,7 @@ class NodeState:
     refusals: dict[str, str] = field(default_factory=dict)
     probation: Probation | None = None
     stopped_through: int = 0
-    said: NodeClaimsState | None = None
+    claims: NodeClaimsState | None = None
     cordoned_by: str = ""
     cordoned_at: int = 0
     status_at: int = 0
@@ -69,7 +69,7 @@ class NodeState:
     memory_nominated: int = 0
     leases: dict[str, LeaseState] = field(default_factory=dict)
     model: str = ""
-    has_apart: bool = False
+    some_deny_units: bool = False
     """Whether any of its devices is not given in units: it is cut into slices (R4), or unfit."""
     levels: Ranks = UNPROVED
     """How well it has proved to isolate jobs, by what they take of a GPU."""

@@ -30,5 +30,5 @@ class BudgetMeter:
     origin: int
     ends: int
     seconds: int = 0
-    rest: int = 0
+    microseconds: int = 0
     held: int = 0

@@ -41,12 +41,12 @@ MOVED = "moved"
 """The cause of a nomination for a suspended job that goes on in another place, and of the end of its attempt (R29)."""
 
 
-def nomination_time(timeout: int, ran_out: int, *, amended: bool) -> int:
+def nomination_time(timeout: int, expired_nominations: int, *, amended: bool) -> int:
     """How long units stay nominated (microseconds): the pool's timeout, twice as long after each nomination of the job that ran out (R27).
 
     Without that a job whose victims take longer to leave than `timeout` would take victim after victim and never start.
     """
-    return timeout << min(ran_out, DOUBLINGS_MAX) if amended else timeout
+    return timeout << min(expired_nominations, DOUBLINGS_MAX) if amended else timeout
 
 
 DOUBLINGS_MAX = 16

@@ -34,7 +34,7 @@ class Calendar:
 
 @dataclass(slots=True, eq=False)
 class Growth:
-    """The last growth of a pool (R38): how many nodes were asked for, and have come. `misses`: how often in a row too few did.
+    """The last growth of a pool (R38): how many nodes were requested, and how many have joined. `failures`: times in a row too few joined.
 
     `sequence`: of the record that asked (0: read from a snapshot of release 0.2.0). `firm`: a job that asks is not preemptible, so spot
     instances will not do.
@@ -43,8 +43,8 @@ class Growth:
     nodes: int
     asked_at: int
     open: bool = True
-    came: int = 0
-    misses: int = 0
+    joined: int = 0
+    failures: int = 0
     closed_until: int = 0
     sequence: int = 0
     firm: bool = False

@@ -124,7 +124,7 @@ def reopens_at(state: State, pool: PoolState, now: int) -> int | None:
 
 def closed_for(known: OfferState | None) -> int:
     """How long an offer is closed that is refused once more."""
-    return REFUSED_FIRST << min(known.misses if known is not None else 0, REFUSED_DOUBLINGS)
+    return REFUSED_FIRST << min(known.failures if known is not None else 0, REFUSED_DOUBLINGS)
 
 
 def estimate(burst: Burst, price: int) -> int:

@@ -92,7 +92,7 @@ def pick_now(pool: PoolState, node: NodeState, request: Request, least: int = 0)
 
 def opens_of(node: NodeState) -> list[int]:
     """Units of each device that any job may be granted now; a device that is cut or unfit gives none."""
-    if node.has_apart:
+    if node.some_deny_units:
         return [device.open for device in node.devices]
     return [device.free - device.nominated for device in node.devices]
 

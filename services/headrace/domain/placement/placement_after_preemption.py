@@ -108,13 +108,13 @@ def accounts_of(state: State, job: JobRecord, pool: PoolState, anyway: Iterable[
     if share is not None:
         over = {key: share.use.get(key, 0) + asked - share.limit[key] for key, asked in governed if key in share.limit}
         accounts.append(AccountShortage({key: amount for key, amount in over.items() if amount > 0}, job.tenant, {}))
-        if share.apart and state.terms.amended:
+        if share.leased_minus_use and state.terms.amended:
             stuck.append(_held_in_share(share, over, job, anyway))
     for lease in anyway:
         if not lease.job.yields_to:  # else it is out of these accounts already, and cannot free anything twice (R17)
             for account in accounts:
                 account.move((lease,), 1)
-    if pool.apart:
+    if pool.leased_minus_use:
         used, held = accounts[0].lacks, pool.leased
         account = AccountShortage(
             {key: held.get(key, 0) + counts[key] - pool.usable.get(key, 0) for key in lacks}, "", pool.cut.leased
@@ -127,7 +127,8 @@ def accounts_of(state: State, job: JobRecord, pool: PoolState, anyway: Iterable[
 
 def _held_in_share(share: Scope, over: Amounts, job: JobRecord, anyway: Iterable[LeaseState]) -> AccountShortage:
     """What leases hold beyond a tenant's limit, once what leaves has left: more than will be used where some are overdue (R17, R28)."""
-    account = AccountShortage({key: amount + share.apart.get(key, 0) for key, amount in over.items()}, job.tenant, {})
+    more = share.leased_minus_use
+    account = AccountShortage({key: amount + more.get(key, 0) for key, amount in over.items()}, job.tenant, {})
     account.move(anyway, 1)
     account.lacks = {key: amount for key, amount in account.lacks.items() if amount > max(0, over[key])}
     return account
@@ -313,7 +314,7 @@ class NodeAfterPreemption:
         self._whole, self._fraction, self._cpu_each, self._memory_each = shape.whole, shape.fraction, shape.cpu, shape.memory
         self._cpu = node.cpu_free - node.cpu_nominated
         self._memory = node.memory_free - node.memory_nominated
-        opens = self._open = {device.name: device.free - device.nominated for device in node.devices if not device.is_apart}
+        opens = self._open = {device.name: device.free - device.nominated for device in node.devices if not device.denies_units}
         self._cut = {device.name: device.twin() for device in node.devices if device.mig} if shape.mig else {}
         self._parts = 0  # whole devices for a whole-GPU request, parts of devices for a fraction, slices (R3, R4)
         if shape.mig:

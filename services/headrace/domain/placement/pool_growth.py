@@ -63,7 +63,7 @@ def due_at(pool: PoolState, growth: Growth) -> int:
 
 def closed_for(growth: Growth) -> int:
     """How long a pool whose growth has failed once more is closed for growth."""
-    return CLOSED_FIRST << min(growth.misses, DOUBLINGS_MAX)
+    return CLOSED_FIRST << min(growth.failures, DOUBLINGS_MAX)
 
 
 def may_hold(node: BurstNode, shape: Shape, level: int = PROVISIONING) -> bool:
@@ -83,7 +83,7 @@ def growing_for(state: State, pools: Iterable[PoolState], shape: Shape) -> str |
     for pool in pools:
         growth, burst = open_growth(state, pool.document.name), pool.document.burst
         if growth is not None and burst is not None and may_hold(burst.node, shape):
-            return f"{growth.came} of {growth.nodes} nodes have come to pool {pool.document.name}{_how(state, pool, growth)}"
+            return f"{growth.joined} of {growth.nodes} nodes have come to pool {pool.document.name}{_how(state, pool, growth)}"
     return None
 
 

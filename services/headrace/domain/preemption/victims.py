@@ -101,7 +101,7 @@ def _at_own_limit(state: State, job: JobRecord, pool: PoolState) -> bool:
     name, policy = pool.document.name, job.policy
     for scope in (policy.wide, policy_scope(policy, name)):
         asked = job.request.total
-        if scope.apart and state.terms.amended:
+        if scope.leased_minus_use and state.terms.amended:
             asked = plus(asked, _overdue(policy, "" if scope is policy.wide else name, asked))
         if over_limit((scope,), pool.governed, asked, beyond=job.beyond) is not None:
             return True
@@ -111,7 +111,7 @@ def _at_own_limit(state: State, job: JobRecord, pool: PoolState) -> bool:
 def _is_share_stuck(state: State, job: JobRecord, pool: PoolState) -> bool:
     """Whether the tenant's limit has no room beside what its jobs hold past their grace, because it is unknown when they leave (R17)."""
     share = state.shares.get((job.tenant, pool.document.name))
-    if share is None or not share.apart or not pool.overdue or not state.terms.amended:
+    if share is None or not share.leased_minus_use or not pool.overdue or not state.terms.amended:
         return False
     asked = job.request.total
     for policy in state.policies.values():

@@ -92,7 +92,7 @@ def holding_under(state: State, closing: Closing) -> list[JobRecord]:
 
 
 def waiting_under(state: State, closing: Closing) -> list[JobRecord]:
-    """The jobs under it that stand in line, or aside, as they were submitted. Those that could go to a pool wait for another.
+    """Pending jobs under the closing, ineligible ones included, in the order of submission. Those that could go to a pool wait for another.
 
     Neither groups nor their members are in an order that outlives a snapshot.
     """
@@ -103,10 +103,10 @@ def waiting_under(state: State, closing: Closing) -> list[JobRecord]:
         if _is_of(state, closing, policy, group.profile)
     ]
     policies = set(map(id, policies_under(state, closing)))
-    aside = (job for job in state.pending.aside.values() if id(job.policy) in policies)
+    ineligible = (job for job in state.pending.ineligible.values() if id(job.policy) in policies)
     waiting = [
         *(job for group in groups for job in group.members.values()),
-        *(job for job in aside if _is_of(state, closing, job.policy, job.profile)),
+        *(job for job in ineligible if _is_of(state, closing, job.policy, job.profile)),
     ]
     return sorted(waiting, key=_submission)
 

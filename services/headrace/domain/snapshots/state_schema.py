@@ -101,7 +101,7 @@ _NAME_IN_SNAPSHOTS = {
     "nodes.Probation": "state.Probation",
     "policy_gate.BudgetMeter": "terms.Meter",
     "policy_gate.PolicyGate": "terms.Gate",
-    "pools.Fruitless": "searches.Fruitless",
+    "pools.FailedSearch": "searches.Fruitless",
     "pools.PoolState": "state.PoolState",
     "state.GovernanceObject": "state.Written",
     "time_rules.TimeRules": "terms.Terms",
@@ -253,7 +253,7 @@ def rebuild(made: state.State) -> None:
             quota.open_scopes(made, policy, link.name)
     for group in made.pending.groups.values():
         _open_scopes(made, group.policy, group.profile)
-    for job in made.pending.aside.values():
+    for job in made.pending.ineligible.values():
         _open_scopes(made, job.policy, job.profile)
     for job in made.jobs.values():
         if job.leases:

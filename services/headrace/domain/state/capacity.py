@@ -140,7 +140,9 @@ def note_lasting(pools: Mapping[str, PoolState], job: JobRecord) -> None:
 def yield_use(state: State, job: JobRecord, pool: PoolState, held: HeldDevices, sign: int) -> None:
     """With sign 1: what is held makes room for a nominated preemptor and counts no more in tests (R17). With -1: it does again."""
     open_scope(job.policy, pool.document.name)
-    move([(scope.use, scope.apart) for scope in scopes_of(state, job.policy, pool.document.name)], held.amounts, sign)
+    move(
+        [(scope.use, scope.leased_minus_use) for scope in scopes_of(state, job.policy, pool.document.name)], held.amounts, sign
+    )
     count_place(pool, held, use=-sign, leased=0)
     _mark(state, job)
 
@@ -152,13 +154,13 @@ def count_place(pool: PoolState, held: HeldDevices, *, use: int, leased: int) ->
     """
     used = counted(pool.cut.use, held, use)
     if not leased:
-        move([(pool.use, pool.apart)], used, -use)
+        move([(pool.use, pool.leased_minus_use)], used, -use)
         return
     add([pool.use], used, use)
     if leased == use and not any(share.mig for share in held.devices):
         return
-    add([pool.apart], used, -use)
-    add([pool.apart], counted(pool.cut.leased, held, leased), leased)
+    add([pool.leased_minus_use], used, -use)
+    add([pool.leased_minus_use], counted(pool.cut.leased, held, leased), leased)
 
 
 def nominate(state: State, preemption: Preemption) -> None:
@@ -177,7 +179,7 @@ def _nominate(state: State, preemption: Preemption, sign: int) -> None:
     open_scope(job.policy, preemption.pool)
     scopes = scopes_of(state, job.policy, preemption.pool)
     add([scope.use for scope in scopes], total, sign)
-    add([scope.apart for scope in scopes], total, -sign)
+    add([scope.leased_minus_use for scope in scopes], total, -sign)
     if not job.preemptible:
         add([scope.firm for scope in scopes], total, sign)
     for place in preemption.places:

@@ -68,7 +68,7 @@ def turn(state: State) -> None:
 
 
 def _begin(meter: BudgetMeter, begins: int) -> None:
-    meter.origin, meter.seconds, meter.rest = begins, 0, 0
+    meter.origin, meter.seconds, meter.microseconds = begins, 0, 0
 
 
 def _note_next(state: State) -> None:
@@ -87,7 +87,7 @@ def charge(lease: LeaseState, amounts: Amounts, now: int) -> None:
         amount = amounts.get(meter.key, 0) - lease.charged.get(meter.key, 0)
         if amount:
             meter.held += amount
-            more, meter.rest = divmod(meter.rest - amount * (now - meter.origin), SECOND)
+            more, meter.microseconds = divmod(meter.microseconds - amount * (now - meter.origin), SECOND)
             meter.seconds += more
     lease.charged = amounts
 
@@ -99,4 +99,4 @@ def uncharge(lease: LeaseState, now: int) -> None:
 
 def used(meter: BudgetMeter, now: int) -> int:
     """Unit-microseconds of the current period until `now`, which lies in it."""
-    return meter.seconds * SECOND + meter.rest + meter.held * (now - meter.origin)
+    return meter.seconds * SECOND + meter.microseconds + meter.held * (now - meter.origin)

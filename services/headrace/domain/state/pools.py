@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True, eq=False)
-class Fruitless:
+class FailedSearch:
     """The last search for a policy's request found no victims, when the pool was at `epoch`. `retry_at`: a victim's protection ends."""
 
     epoch: int
@@ -40,7 +40,7 @@ class PoolState:
     known: Amounts = field(default_factory=dict)
     usable: Amounts = field(default_factory=dict)
     use: Amounts = field(default_factory=dict)
-    apart: Amounts = field(default_factory=dict)
+    leased_minus_use: Amounts = field(default_factory=dict)
     lasting: Amounts = field(default_factory=dict, metadata=AID)  # at most so much is held by leases that stay (R16)
     overdue: int = field(default=0, metadata=AID)  # leases here that should have ended (R28)
     nominated: Amounts = field(default_factory=dict)
@@ -53,9 +53,9 @@ class PoolState:
     openings: int = 0
     """Counts what may make it possible to keep something for a job for which nothing could be kept before (R16)."""
     search: Search | None = None
-    fruitless: dict[tuple[object, ...], Fruitless] = field(default_factory=dict)
-    rest: int = 0
-    rests_until: int = 0
+    failed_searches: dict[tuple[object, ...], FailedSearch] = field(default_factory=dict)
+    backoff: int = 0
+    backoff_until: int = 0
     next_retry: int = 0
 
     def __post_init__(self) -> None:
@@ -69,5 +69,5 @@ class PoolState:
 
     @property
     def leased(self) -> Amounts:
-        """What leases hold in it; `use` and `apart` as in `Scope`."""
-        return plus(self.use, self.apart) if self.apart else self.use
+        """What leases hold in it; `use` and `leased_minus_use` as in `Scope`."""
+        return plus(self.use, self.leased_minus_use) if self.leased_minus_use else self.use

@@ -158,9 +158,9 @@ def over_limit(
 def counted_use(scope: Scope, key: str, against: int) -> int:
     """What an account uses of a key, as far as it counts `against` a limit."""
     used = scope.use.get(key, 0)
-    if against == WILL_BE or not scope.apart:
+    if against == WILL_BE or not scope.leased_minus_use:
         return used
-    held = used + scope.apart.get(key, 0)
+    held = used + scope.leased_minus_use.get(key, 0)
     return held if against == IS_HELD else max(used, held)
 
 
@@ -191,8 +191,8 @@ def unbounded(state: State) -> frozenset[str]:
 def free_of(pool: PoolState, key: str) -> int:
     """Units of a governed key that any job may be granted now."""
     left = pool.usable.get(key, 0) - pool.use.get(key, 0)
-    if pool.apart:
-        left -= max(0, pool.apart.get(key, 0))
+    if pool.leased_minus_use:
+        left -= max(0, pool.leased_minus_use.get(key, 0))
     return max(0, left)
 
 

@@ -183,7 +183,7 @@ def _fill_devices(overview: pb.Overview, nodes: list[NodeState], state: State, t
     devices = [device for node in nodes for device in node.devices]
     columns.node.extend([number for number, node in enumerate(nodes) for _ in node.devices])
     columns.name.extend([device.name for device in devices])
-    unheld = [device.unheld if device.is_apart else device.free for device in devices]
+    unheld = [device.unheld if device.denies_units else device.free for device in devices]
     columns.used.extend([GPU_UNITS - units for units in unheld])
     columns.kept.extend(
         [units - device.unused if device.nominated or device.kept else 0 for device, units in zip(devices, unheld, strict=True)]

@@ -95,11 +95,11 @@ def test_what_is_granted_meanwhile_on_a_device_that_is_cut_stays_in_the_accounts
     site.say(f.HoldPlacedV1(job=holder.key, pool="hall", places=(slice_at("n1", "2g.20gb", 4, 36_000),)), by="allocator")
     hall, other = site.state.pools["hall"], site.admit("o", "dev/cut", mig="1g.20gb")
     out, seen = withhold(Trial(site.state), hall, site.state.holds[holder.key]), []
-    seen.append((hall.use[GPU], hall.leased[GPU], dict(hall.apart)))
+    seen.append((hall.use[GPU], hall.leased[GPU], dict(hall.leased_minus_use)))
     take(site.state, other, hall, slice_at("n1", "1g.20gb", 6, 31_500))
-    seen.append((hall.use[GPU], hall.leased[GPU], dict(hall.apart)))
+    seen.append((hall.use[GPU], hall.leased[GPU], dict(hall.leased_minus_use)))
     out.undo()
-    seen.append((hall.use[GPU], hall.leased[GPU], dict(hall.apart)))
+    seen.append((hall.use[GPU], hall.leased[GPU], dict(hall.leased_minus_use)))
 
     assert seen == [(108_000, 108_000, {}), (GPU_UNITS, GPU_UNITS, {}), (103_500, 103_500, {})]
 

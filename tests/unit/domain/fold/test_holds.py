@@ -6,7 +6,7 @@ import pytest
 
 from headrace.contracts import facts as f
 from headrace.contracts.values.durations import SECOND
-from headrace.domain.state.search_backoff import is_worthwhile, note_fruitless
+from headrace.domain.state.search_backoff import is_worthwhile, note_failed_search
 from headrace.domain.state.state import State
 from tests.unit.domain.site import Site, place
 
@@ -90,11 +90,11 @@ def test_a_search_without_victims_is_made_again_when_something_is_kept_and_when_
     other = site.admit("other")
     pool = site.state.pools["hall"]
 
-    note_fruitless(pool, other, site.state.now)
+    note_failed_search(pool, other, site.state.now)
     before = searches(site, other)
     site.say(placed(job, place("n1", 0)), by="allocator")
     kept_then = searches(site, other)
-    note_fruitless(pool, other, site.state.now)
+    note_failed_search(pool, other, site.state.now)
     again = searches(site, other)
     if ends == "lifted":
         site.say(f.HoldLiftedV1(job=job.key, pool="hall", why="w"), by="allocator")

@@ -32,7 +32,7 @@ def test_a_refusal_closes_the_offer_and_a_node_that_joins_opens_it():
     site.refused(name, "QUOTA", MINUTE)
     assert site.state.instances[name].stage == "refused"
     offer = site.state.offers["cloud", "default"]
-    assert (offer.misses, offer.closed_until, offer.code) == (1, site.now + MINUTE, "QUOTA")
+    assert (offer.failures, offer.closed_until, offer.code) == (1, site.now + MINUTE, "QUOTA")
 
     site.wait(MINUTE)
     (other,) = [fact.instance for fact in site.decide()]
@@ -47,7 +47,7 @@ def test_orders_that_are_refused_together_close_their_offer_once():
     site.refused(first, "CAPACITY", MINUTE)
     site.refused(second, "CAPACITY", 2 * MINUTE)
     offer = site.state.offers["cloud", "default"]
-    assert (offer.misses, offer.closed_until) == (1, site.now + MINUTE)
+    assert (offer.failures, offer.closed_until) == (1, site.now + MINUTE)
 
 
 def test_facts_that_come_too_late_change_nothing():
@@ -121,7 +121,7 @@ def test_an_offer_whose_instances_do_not_join_is_closed(cause):
     site.made(name)
     site.say(f.InstanceReleasedV1(instance=name, cause=cause, closed_until=site.now + MINUTE), by="provisioner")
     offer = site.state.offers["cloud", "default"]
-    assert (offer.misses, offer.closed_until, offer.code) == (1, site.now + MINUTE, cause.upper())
+    assert (offer.failures, offer.closed_until, offer.code) == (1, site.now + MINUTE, cause.upper())
 
 
 def test_a_node_that_never_ran_anything_closes_its_pool_for_growth():
@@ -129,7 +129,7 @@ def test_a_node_that_never_ran_anything_closes_its_pool_for_growth():
     (name,) = site.joined()
     site.say(f.InstanceReleasedV1(instance=name, cause="unused", closed_until=site.now + HOUR), by="provisioner")
     growth = site.state.terms.growths["cloud"]
-    assert (growth.misses, growth.closed_until) == (1, site.now + HOUR)
+    assert (growth.failures, growth.closed_until) == (1, site.now + HOUR)
 
 
 def test_a_removed_node_is_forgotten_with_all_that_was_known_of_it():

@@ -146,7 +146,7 @@ def test_a_victim_in_its_back_off_stands_aside_still():
     taking.site.say(requeued, by="allocator")
     lift_bar(taking.state, taking.preemptor.key)
     pending = taking.state.pending
-    assert (pending.group_of(taking.victim), taking.victim.key in pending.aside) == (None, True)
+    assert (pending.group_of(taking.victim), taking.victim.key in pending.ineligible) == (None, True)
     pending.follow_time(later)
     assert pending.group_of(taking.victim).barred_from == ""
 

@@ -212,7 +212,7 @@ def test_one_that_moves_waits_aside_when_it_has_left_and_starts_where_its_place_
     hall.end(hall.job, outcome="killed", exit_code=137)
     assert (hall.move.leaving, hall.move.all_left_at, hall.adds_up()) == (set(), hall.now, [])
     hall.say("allocator", f.JobRequeuedV1(job=hall.job.key, attempt=1, cause="moved"))
-    assert (hall.job.state, hall.state.pending.aside, hall.adds_up()) == (JobState.PENDING, {hall.job.key: hall.job}, [])
+    assert (hall.job.state, hall.state.pending.ineligible, hall.adds_up()) == (JobState.PENDING, {hall.job.key: hall.job}, [])
     hall.grant(hall.job, ("n2", 0, 2))
     assert (hall.job.nomination, hall.state.preemptions, hall.pool.nominated, hall.adds_up()) == (None, {}, {}, [])
     assert hall.job.preemptions == 1
@@ -225,7 +225,7 @@ def test_when_its_new_place_is_given_up_what_it_still_holds_counts_again(left):
         hall.end(hall.job, outcome="killed", exit_code=137)
     hall.say("allocator", f.NominationEndedV1(preemption=hall.move.id, job=hall.job.key, why="gone"))
     assert (hall.job.nomination, hall.job.yields_to, hall.state.preemptions, hall.adds_up()) == (None, "", {}, [])
-    assert (hall.job.policy.wide.use, hall.state.pending.aside) == ({} if left else {JOB: 1}, {})
+    assert (hall.job.policy.wide.use, hall.state.pending.ineligible) == ({} if left else {JOB: 1}, {})
     if not left:
         hall.end(hall.job, outcome="killed", exit_code=137)
     hall.say("allocator", f.JobRequeuedV1(job=hall.job.key, attempt=1, cause="moved"))

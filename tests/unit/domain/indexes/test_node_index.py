@@ -283,7 +283,7 @@ def test_slices_go_where_a_look_at_every_device_sends_them(steps, often):  # R20
 
 def cut_node(name: str) -> NodeState:
     """A node of two GPUs in MIG mode and 8 cpus."""
-    one = node(name, GPU_UNITS, GPU_UNITS, model="H100-80GB", has_apart=True)
+    one = node(name, GPU_UNITS, GPU_UNITS, model="H100-80GB", some_deny_units=True)
     for device in one.devices:
         device.mig, device.family = True, "H100-80GB"
     return one

@@ -103,7 +103,7 @@ def groups(pending: Pending) -> list[list[str]]:
 
 
 def aside(pending: Pending) -> list[str]:
-    return [key.rpartition(".")[2] for key in pending.aside]
+    return [key.rpartition(".")[2] for key in pending.ineligible]
 
 
 def test_jobs_that_differ_in_nothing_a_rule_looks_at_stand_in_one_group():

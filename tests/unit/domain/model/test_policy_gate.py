@@ -19,4 +19,4 @@ def test_what_was_found_of_a_policy_survives_snapshots():  # R33
 
 def test_a_meter_begins_with_nothing_used():  # R33
     meter = BudgetMeter("gpu", 3, 9)
-    assert (meter.seconds, meter.rest, meter.held) == (0, 0, 0)
+    assert (meter.seconds, meter.microseconds, meter.held) == (0, 0, 0)

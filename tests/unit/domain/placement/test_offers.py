@@ -55,10 +55,10 @@ def test_a_refused_offer_is_closed_until_its_time():
 
 
 @pytest.mark.parametrize(
-    ("misses", "span"), [(0, MINUTE), (1, 2 * MINUTE), (3, 8 * MINUTE), (6, 64 * MINUTE), (99, 64 * MINUTE)]
+    ("failures", "span"), [(0, MINUTE), (1, 2 * MINUTE), (3, 8 * MINUTE), (6, 64 * MINUTE), (99, 64 * MINUTE)]
 )
-def test_an_offer_is_closed_twice_as_long_each_time(misses, span):
-    assert closed_for(OfferState(misses=misses)) == span
+def test_an_offer_is_closed_twice_as_long_each_time(failures, span):
+    assert closed_for(OfferState(failures=failures)) == span
 
 
 def test_an_estimate_covers_boot_and_idle_time_or_the_least_life():

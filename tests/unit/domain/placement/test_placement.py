@@ -297,7 +297,7 @@ def cut(*layouts: tuple[tuple[int, str], ...] | None) -> NodeState:
         )
         for number, there in enumerate(layouts)
     ]
-    return NodeState("n1", {}, devices, 8, 8, 8, 8, 0, model="H100-80GB", has_apart=True)
+    return NodeState("n1", {}, devices, 8, 8, 8, 8, 0, model="H100-80GB", some_deny_units=True)
 
 
 @pytest.mark.parametrize(

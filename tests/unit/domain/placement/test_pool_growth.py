@@ -97,10 +97,10 @@ def test_nodes_that_come_for_the_first_time_are_counted():
     site.node("n1")
     site.node("n1")
     site.node("m1", pool="still")
-    assert open_growth(site.state, "hall").came == 1
+    assert open_growth(site.state, "hall").joined == 1
     site.say(f.GrowthEndedV1(pool="hall", outcome="grown", nodes=1), by="allocator")
     site.node("n2")
-    assert (open_growth(site.state, "hall"), site.state.terms.growths["hall"].came) == (None, 1)
+    assert (open_growth(site.state, "hall"), site.state.terms.growths["hall"].joined) == (None, 1)
 
 
 def test_growth_that_fails_closes_the_pool_for_longer_each_time_until_it_succeeds():

@@ -20,9 +20,9 @@ GOVERNED = frozenset({GPU, CPU})
 
 
 def account(reservation=None, *, limit=None, use=None, leased=None, firm=None, kind="policy", name="a") -> Scope:
-    apart = dict(leased or {})
-    take_from(apart, use or {})
-    return Scope(kind, name, reservation, limit or {}, use or {}, firm or {}, apart)
+    difference = dict(leased or {})
+    take_from(difference, use or {})
+    return Scope(kind, name, reservation, limit or {}, use or {}, firm or {}, difference)
 
 
 def in_force(*blocks: str, share: str = "") -> tuple[Site, PolicyState]:
@@ -174,9 +174,9 @@ def test_a_request_against_limits(accounts, asked, beyond, short):  # R5, R7, R1
 
 
 def supply(usable, *, leased=None, use=None):
-    apart = dict(leased or {})
-    take_from(apart, use or {})
-    return SimpleNamespace(governed=GOVERNED, usable=usable, use=use or {}, apart=apart)
+    difference = dict(leased or {})
+    take_from(difference, use or {})
+    return SimpleNamespace(governed=GOVERNED, usable=usable, use=use or {}, leased_minus_use=difference)
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def test_of_a_gang_that_is_to_be_suspended_the_part_that_is_yields_no_more():  #
     before = snapshot(hall.state)
     with Trial(hall.state) as trial:
         trial.release(holding_of(hall.state, hall.job))
-        assert (hall.job.policy.wide.use, hall.job.policy.wide.apart) == ({}, {})
+        assert (hall.job.policy.wide.use, hall.job.policy.wide.leased_minus_use) == ({}, {})
     assert differences(before, snapshot(hall.state)) == []
 
 
