@@ -40,8 +40,8 @@ def test_a_day_with_it(place: Machine) -> None:
     assert re.search(r"\nApplied as revision \d+\.\n$", applied)  # the node and the level have records of their own
 
     waited = place.run("submit", "--queue", "rnd/one", "--user", "alice", "--wait", "--", "sh", "-c", "echo hello; exit 3")
-    job = waited.stdout.strip()
-    assert (waited.returncode, waited.stderr) == (3, f"headrace: {job} failed, exit code 3\n")
+    job, *output = waited.stdout.splitlines()
+    assert (waited.returncode, output, waited.stderr) == (3, ["hello"], f"headrace: {job} failed: exit code 3\n")
     assert place.done("logs", job) == "hello\n"
 
     long = place.submit("echo begins; sleep 600", "--name", "long")

@@ -14,10 +14,11 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 import msgspec
 
-from headrace.client.api import ApiTarget
+from headrace.client.api import LOOPBACKS, ApiTarget
 from headrace.client.endpoint import (
     DATA,
     TENANT,
@@ -145,6 +146,24 @@ def find_targets(chosen: Chosen, environment: Mapping[str, str] = os.environ) ->
     tenant, user = _bearer(token, context.tenant or environment.get(TENANT, ""), context.user or environment.get(USER, ""))
     nats = find(None, None, None, environment) if environment.get(URL) else None
     return Targets(ApiTarget(server=context.server, token=token, ca=context.ca), nats, tenant, user)
+
+
+def only_here(
+    *, data: str | Path | None = None, server: str = "", context: str = "", environment: Mapping[str, str] = os.environ
+) -> int | None:
+    """Number of the account that runs the installation that is meant, if all of it is on this machine; else None.
+
+    It is, if it listens on the loopback only: then no node of another machine can join.
+    """
+    if chosen_context(Chosen(server, context, data), environment) is not None or environment.get(URL):
+        return None
+    directory = data_directory(data, environment)
+    endpoint = read_endpoint(directory)
+    if endpoint is None or not all(
+        urlsplit(url).hostname in LOOPBACKS for url in (*endpoint.url.split(","), endpoint.api) if url
+    ):
+        return None
+    return directory.stat().st_uid
 
 
 def _on_this_machine(chosen: Chosen, environment: Mapping[str, str]) -> Targets:

@@ -14,6 +14,7 @@ from headrace.client.contexts import (
     Contexts,
     chosen_context,
     find_targets,
+    only_here,
     read_contexts,
     write_contexts,
 )
@@ -131,3 +132,25 @@ def test_where_only_nats_is_named_the_api_is_unknown(data):
     environment = {"HEADRACE_URL": "nats://y", "HEADRACE_TOKEN": bearer(tenant="acme", handle="bob")}
     found = find_targets(Chosen(), environment)
     assert (found.api, found.nats.url) == (None, "nats://y")
+
+
+@pytest.mark.parametrize(
+    ("url", "api", "is_here"),
+    [
+        ("nats://127.0.0.1:4222", "http://127.0.0.1:8080", True),
+        ("nats://127.0.0.1:4222,nats://127.0.0.1:4223", "", True),
+        ("tls://gpus.example:4222", "https://127.0.0.1:8080", False),
+        ("nats://127.0.0.1:4222", "https://gpus.example:8080", False),
+    ],
+)
+def test_an_installation_is_on_this_machine_only_if_it_listens_on_the_loopback_only(data, url, api, is_here):
+    (data / "endpoint.json").write_text(json.dumps({"url": url, "credentials": "", "api": api}))
+    assert only_here(environment={"HEADRACE_DATA": str(data)}) == (data.stat().st_uid if is_here else None)
+
+
+def test_another_installation_is_not_on_this_machine(data, environment, tmp_path):
+    (data / "endpoint.json").write_text(json.dumps({"url": "nats://127.0.0.1:1", "credentials": ""}))
+    assert only_here(context="home", environment=environment) is None
+    assert only_here(server="https://x", environment=environment) is None
+    assert only_here(environment={"HEADRACE_DATA": str(data), "HEADRACE_URL": "nats://x"}) is None
+    assert only_here(environment={"HEADRACE_DATA": str(tmp_path / "none"), "HEADRACE_CONTEXTS": str(tmp_path / "c")}) is None

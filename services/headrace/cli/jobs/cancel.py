@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from headrace.cli.arguments import Failed, Nouns, add_command, add_login_options, client
-from headrace.cli.jobs.jobs import add_filters, known
+from headrace.cli.jobs.follow import known
+from headrace.cli.jobs.jobs import add_filters
 from headrace.client import Client, Refused
 from headrace.client.client import FINAL
 from headrace.contracts.messages.queries import JobView

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import sys
 
 from headrace.cli.arguments import (
@@ -18,17 +17,16 @@ from headrace.cli.arguments import (
     natural,
     positive,
 )
+from headrace.cli.jobs.follow import follow, known, print_attempt
+from headrace.cli.output.endings import ending
 from headrace.cli.output.explain_view import because
 from headrace.cli.output.formatting import amounts, as_json, gpus, local
 from headrace.cli.output.tables import pairs, table
-from headrace.client import Client, Refused, Unreachable
+from headrace.client import Client, Refused
 from headrace.client.client import FINAL
 from headrace.contracts.messages.queries import AttemptView, FactView, ForceRequest, JobView
 
-LOOK_EVERY = 0.3
 STATES = ("pending", "running", "preempting", "suspended", "succeeded", "failed", "cancelled", "rejected")
-KNOWN_WITHIN = 2.0
-"""Seconds for which a job just submitted may still be unknown."""
 
 
 def add(nouns: Nouns) -> None:
@@ -165,8 +163,8 @@ def _row(view: JobView) -> tuple[object, ...]:
 def _note(view: JobView) -> str:
     if view.state in ("pending", "rejected"):
         return view.reason
-    parts = [f"exit code {view.exit_code}"] if view.exit_code else []
-    return ", ".join([*parts, *([f"{view.preemptions} x preempted"] if view.preemptions else [])])
+    preempted = f"{view.preemptions} x preempted" if view.preemptions else ""
+    return ", ".join(filter(None, (ending(view) if view.state in FINAL else "", preempted)))
 
 
 async def job(args: argparse.Namespace) -> int:
@@ -186,6 +184,7 @@ async def job(args: argparse.Namespace) -> int:
 
 
 def _details(view: JobView) -> str:
+    ended = ending(view) if view.state == "failed" else ""
     reason = f"{view.reason}: {view.message}" if view.message else view.reason
     return pairs(
         (
@@ -195,8 +194,8 @@ def _details(view: JobView) -> str:
             ("user", view.user),
             ("queue", view.queue),
             ("state", view.state),
-            ("reason", reason),
-            ("exit code", view.exit_code),
+            ("reason", ended or reason),
+            ("exit code", None if ended else view.exit_code),
             ("request", _request(view)),
             ("preemptible", "yes" if view.preemptible else "no"),
             ("priority", view.priority or None),
@@ -265,62 +264,12 @@ async def _requeue(hr: Client, name: str, reason: str) -> str:
     return f"{view.id} will leave by its ladder and wait again"
 
 
-async def known(hr: Client, name: str) -> JobView:
-    """The job; waits a moment for one just submitted."""
-    view = await hr.judged(name, KNOWN_WITHIN)
-    return view if view is not None else await hr.job(name)
-
-
 async def logs(args: argparse.Namespace) -> int:
     """Print the output so far, or with `-f` until the job has ended."""
     async with client(args) as hr:
-        number = args.attempt
-        if args.follow and not number:
-            number = await _next_attempt(hr, args.job, 0)
-        while True:
-            await _print_attempt(hr, args, number)
-            if args.attempt or not args.follow:
-                return 0
-            following = await _next_attempt(hr, args.job, number)
-            if not following:
-                return 0
-            number = following
-            print(f"-- attempt {number} --", file=sys.stderr)
-
-
-async def _next_attempt(hr: Client, name: str, after: int) -> int:
-    """The first attempt after `after` once it exists (the latest if `after` is 0); 0 if the job has ended without another."""
-    told = ""
-    while True:
-        view = await known(hr, name)
-        later = [attempt.attempt for attempt in view.attempts if attempt.attempt > after]
-        if later:
-            return later[0] if after else later[-1]
-        if view.state in FINAL:
-            return 0
-        if view.state == "pending" and view.reason != told:
-            told = view.reason
-            print(f"-- waits: {view.reason}: {view.message} --", file=sys.stderr)
-        await asyncio.sleep(LOOK_EVERY)
-
-
-async def _print_attempt(hr: Client, args: argparse.Namespace, number: int) -> None:
-    offset, away = 0, ""
-    while True:
-        try:
-            piece = await hr.logs(args.job, offset=offset, attempt=number, rank=args.rank)
-        except (Refused, Unreachable) as error:
-            if not args.follow or (isinstance(error, Refused) and error.code != "UNAVAILABLE"):
-                raise
-            if str(error) != away:
-                away = str(error)
-                print(f"-- {away} --", file=sys.stderr)
-            await asyncio.sleep(LOOK_EVERY)
-            continue
-        sys.stdout.write(piece.data)
-        sys.stdout.flush()
-        moved, offset = piece.next_offset > offset, max(offset, piece.next_offset)
-        if not moved:
-            if piece.ended or not args.follow:
-                return
-            await asyncio.sleep(LOOK_EVERY)
+        name = args.job
+        if args.follow:
+            await follow(hr, name, args.attempt, args.rank)
+        else:
+            await print_attempt(hr, name, args.attempt, args.rank)
+    return 0

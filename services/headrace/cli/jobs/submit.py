@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import re
 import shlex
+import stat
 import sys
 from pathlib import Path
 
 from headrace.cli.arguments import Failed, Nouns, add_command, add_login_options, client, key_value, natural, positive
+from headrace.cli.jobs.follow import follow
+from headrace.cli.output.endings import ending
 from headrace.cli.output.formatting import plain
-from headrace.client import Client, SubmittedJob
+from headrace.client import Client, Refused, SubmittedJob, Unreachable
+from headrace.client.contexts import only_here
 from headrace.client.submissions import SubmissionOptions, make_submission
 from headrace.contracts.messages.queries import JobView
 from headrace.contracts.messages.submissions import JobSubmission
 
 WAITS_AT_ONCE = 50
 SAID_MAX = 10
+
+WORKDIR = """where it starts; a relative one is taken from here (default: this directory, if the installation is on this machine only and
+there is no --image; else, and with --workdir '', a directory of its own)"""
 
 _SHELL_SYNTAX = re.compile(r"[|&;<>()$`\\*?\[#~!{}\n]|^\s*\w+=")
 """Characters that a shell interprets. It also matches inside quotes, where running the command by a shell does no harm."""
@@ -53,7 +61,7 @@ def add(nouns: Nouns) -> None:
         "--secret-env", action="append", default=[], metavar="K", help="a variable whose value the node finds; it never travels"
     )
     parser.add_argument("--image", default="", help="a container image")
-    parser.add_argument("--workdir", default="", metavar="DIR", help="where it starts; a relative one is taken from here")
+    parser.add_argument("--workdir", metavar="DIR", help=WORKDIR)
     parser.add_argument("--non-preemptible", action="store_true", help="never yields; has to fit inside the reservation")
     parser.add_argument("--priority", type=int, default=0, metavar="N", help="among the jobs of its queue, higher first")
     parser.add_argument("--time-limit", default="", metavar="SPAN", help="such as 90m or 8h; then it is stopped")
@@ -72,7 +80,11 @@ def add(nouns: Nouns) -> None:
         "--request", type=key_value, action="append", default=[], metavar="KEY=AMOUNT", help="less than the profile's: gpu=0.25"
     )
     parser.add_argument("--label", type=key_value, action="append", default=[], metavar="K=V", help="kept with the job")
-    parser.add_argument("--wait", action="store_true", help="wait for the end, and exit with the job's exit code")
+    parser.add_argument(
+        "--wait",
+        action="store_true",
+        help="print what the job writes (of one job), wait for its end, and exit with its exit code",
+    )
     add_login_options(parser)
     parser.add_argument("command", nargs="+", metavar="COMMAND", help="what runs, behind --")
 
@@ -97,7 +109,10 @@ async def submit(args: argparse.Namespace) -> int:
         submitted = await hr.submit_many(args.queue, submissions)
         if not args.json:
             print("\n".join(job.id for job in submitted), flush=True)
-        views = await _ends(hr, submitted) if args.wait else [view for view in [await hr.judged(submitted[-1])] if view]
+        if args.wait:
+            views = await _ends(hr, submitted, shown=len(submitted) == 1 and not args.json)
+        else:
+            views = [view for view in [await hr.judged(submitted[-1])] if view]
         if args.json:
             _print_json(submitted, views)
     code = _verdict(views, waited=args.wait)
@@ -115,7 +130,7 @@ def _submissions(args: argparse.Namespace) -> list[JobSubmission]:
         **({"on_behalf_of": args.on_behalf_of} if args.on_behalf_of else {}),
         **({"id": args.id} if args.id else {}),
         "image": args.image,
-        "workdir": str(Path(args.workdir).absolute()) if args.workdir else "",
+        "workdir": _workdir(args),
         "preemptible": not args.non_preemptible,
         "priority": args.priority,
         "on_abort": args.on_abort,
@@ -135,6 +150,27 @@ def _submissions(args: argparse.Namespace) -> list[JobSubmission]:
     return submissions
 
 
+def _workdir(args: argparse.Namespace) -> str:
+    """Where the jobs start: as given; else this directory, if their nodes are this machine and their accounts may enter it."""
+    if args.workdir is not None:
+        return str(Path(args.workdir).absolute()) if args.workdir else ""
+    if args.image:
+        return ""
+    here = Path.cwd()
+    jobs_run_as = only_here(data=args.data, server=args.server, context=args.context)
+    if jobs_run_as is None:
+        return ""
+    if jobs_run_as != os.geteuid() or not jobs_run_as:
+        closed = next((part for part in (here, *here.parents) if not part.stat().st_mode & stat.S_IXOTH), None)
+        if closed is not None:
+            print(
+                f"headrace: the job starts in a directory of its own, because accounts of jobs may not enter {closed}",
+                file=sys.stderr,
+            )
+            return ""
+    return str(here)
+
+
 def _variable(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if equals:
@@ -145,12 +181,17 @@ def _variable(text: str) -> tuple[str, str]:
         raise Failed(f"--env {key}: the variable is not set here; write {key}=VALUE") from None
 
 
-async def _ends(hr: Client, submitted: tuple[SubmittedJob, ...]) -> list[JobView]:
-    """The jobs, all ended."""
+async def _ends(hr: Client, submitted: tuple[SubmittedJob, ...], *, shown: bool) -> list[JobView]:
+    """The jobs, all ended; `shown`: print what they write meanwhile."""
     gate = asyncio.Semaphore(WAITS_AT_ONCE)
 
     async def end(job: SubmittedJob) -> JobView:
         async with gate:
+            if shown:
+                with contextlib.suppress(
+                    Refused, Unreachable
+                ):  # a job that never started has no output, and another's id no job
+                    await follow(hr, job.key)
             return await hr.wait(job)
 
     try:
@@ -179,5 +220,4 @@ def _verdict(views: list[JobView], *, waited: bool) -> int:
 def _end_of(view: JobView) -> str:
     if view.state == "rejected":
         return f"{view.id} was rejected: {view.reason}: {view.message}"
-    cause = f" ({view.reason.replace('_', ' ')})" if view.reason not in ("", "exited", view.state) else ""
-    return f"{view.id} {view.state}{cause}" + ("" if view.exit_code is None else f", exit code {view.exit_code}")
+    return ": ".join(filter(None, (f"{view.id} {view.state}", ending(view))))

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from headrace.cli.jobs import jobs as jobs_module
+from headrace.cli.jobs import follow
 from headrace.client import Refused, Unreachable
 from headrace.contracts.messages.explanation import WhyView
 from headrace.contracts.messages.orders import LogsAnswer
@@ -18,7 +18,7 @@ KEY = f"acme.alice.{ID}"
 
 @pytest.fixture(autouse=True)
 def _fast(monkeypatch):
-    monkeypatch.setattr(jobs_module, "LOOK_EVERY", 0.0)
+    monkeypatch.setattr(follow, "LOOK_EVERY", 0.0)
 
 
 def view(state, *attempts, **more):
@@ -35,6 +35,8 @@ def test_the_list_says_what_runs_where_and_why_the_rest_waits(headrace):
         view("running", attempt(1)),
         view("pending", reason="AT_POLICY_LIMIT", message="9 of 9"),
         view("failed", attempt(1), exit_code=3, preemptions=2),
+        view("failed", attempt(1), exit_code=126, reason="exited", message="this node has no secret FOO of tenant acme"),
+        view("failed", attempt(1), exit_code=143, reason="time_limit"),
     )
     ran = headrace("jobs", jobs=found)
     assert ran.code == 0
@@ -43,6 +45,8 @@ def test_the_list_says_what_runs_where_and_why_the_rest_waits(headrace):
         "train  ai-dev/half  alice  running  0.5  gpu01",
         "train  ai-dev/half  alice  pending  0.5         AT_POLICY_LIMIT",
         "train  ai-dev/half  alice  failed   0.5  gpu01  exit code 3, 2 x preempted",
+        "train  ai-dev/half  alice  failed   0.5  gpu01  exit code 126: this node has no secret FOO of tenant acme",
+        "train  ai-dev/half  alice  failed   0.5  gpu01  exit code 143: time limit",
     ]
 
 

@@ -6,13 +6,21 @@ import json
 
 import pytest
 
+from headrace.cli.jobs import follow
+from headrace.cli.jobs import submit as submit_module
 from headrace.client import Refused, SubmittedJob, Unreachable
-from headrace.contracts.messages.queries import JobView
+from headrace.contracts.messages.orders import LogsAnswer
+from headrace.contracts.messages.queries import AttemptView, JobView
 from headrace.contracts.messages.submissions import After
 
 ID, OTHER = "01jd3v8k5w2m4x6z8b0c2e4g6h", "01jd3v8k5w2m4x6z8b0c2e4g6j"
 JOB = SubmittedJob(ID, f"acme.alice.{ID}")
 TWO = (JOB, SubmittedJob(OTHER, f"acme.alice.{OTHER}"))
+
+
+@pytest.fixture(autouse=True)
+def _fast(monkeypatch):
+    monkeypatch.setattr(follow, "LOOK_EVERY", 0.0)
 
 
 def view(state, job=JOB, **more):
@@ -157,15 +165,78 @@ def test_what_cannot_be_submitted_is_told_and_nothing_is(headrace, line, complai
     ("end", "code", "line"),
     [
         (view("succeeded", exit_code=0), 0, ""),
-        (view("failed", exit_code=3, reason="exited"), 3, f"headrace: {ID} failed, exit code 3\n"),
-        (view("failed", exit_code=137, reason="time_limit"), 137, f"headrace: {ID} failed (time limit), exit code 137\n"),
+        (view("failed", exit_code=3, reason="exited"), 3, f"headrace: {ID} failed: exit code 3\n"),
+        (
+            view("failed", exit_code=127, reason="exited", message="command not found: trian.py"),
+            127,
+            f"headrace: {ID} failed: exit code 127: command not found: trian.py\n",
+        ),
+        (view("failed", exit_code=137, reason="time_limit"), 137, f"headrace: {ID} failed: exit code 137: time limit\n"),
         (view("cancelled", reason="cancelled"), 1, f"headrace: {ID} cancelled\n"),
         (view("rejected", reason="TOO_FAST", message="slower"), 1, f"headrace: {ID} was rejected: TOO_FAST: slower\n"),
     ],
 )
 def test_waiting_ends_as_the_job_ends(headrace, end, code, line):
-    ran = headrace("submit --queue a/b --wait -- true", submit_many=(JOB,), wait=end)
+    ran = headrace("submit --queue a/b --wait -- true", submit_many=(JOB,), judged=end, wait=end)
     assert ran[:3] == (code, f"{ID}\n", line)
+
+
+def test_waiting_for_one_job_prints_what_it_writes_and_then_how_it_ended(headrace):
+    end = view("failed", exit_code=1, reason="exited", attempts=(AttemptView(attempt=1, pool="onprem", nodes=("gpu01",)),))
+    pieces = [LogsAnswer(data="epoch 1\n", next_offset=8), LogsAnswer(next_offset=8, ended=True)]
+    ran = headrace("submit --queue a/b --wait -- true", submit_many=(JOB,), judged=end, wait=end, logs=pieces)
+    assert ran[:3] == (1, f"{ID}\nepoch 1\n", f"headrace: {ID} failed: exit code 1\n")
+
+
+def test_waiting_for_one_job_outlives_output_that_cannot_be_read(headrace):
+    end = view("succeeded", attempts=(AttemptView(attempt=1, pool="onprem", nodes=("gpu01",)),))
+    ran = headrace(
+        "submit --queue a/b --wait -- true", submit_many=(JOB,), judged=end, wait=end, logs=Refused("NOT_FOUND", "pruned")
+    )
+    assert ran[:3] == (0, f"{ID}\n", "")
+
+
+def test_waiting_for_several_jobs_prints_none_of_their_output(headrace):
+    ran = headrace("submit --queue a/b --wait --count 2 -- true", submit_many=TWO, wait=view("succeeded", exit_code=0))
+    assert ran[:3] == (0, f"{ID}\n{OTHER}\n", "")
+
+
+@pytest.fixture
+def installation(tmp_path, monkeypatch):
+    """Makes an installation on this machine that listens at an address; what is submitted is typed in `project`."""
+    project = tmp_path / "project"
+    project.mkdir()
+    monkeypatch.chdir(project)
+    monkeypatch.setenv("HEADRACE_DATA", str(tmp_path))
+    monkeypatch.setattr(submit_module.os, "geteuid", lambda: tmp_path.stat().st_uid or 1000)
+    monkeypatch.setattr(submit_module, "only_here", lambda **_: submit_module.os.geteuid())
+    return project
+
+
+def workdir(headrace, *options):
+    ran = headrace(["submit", "--queue", "a/b", *options, "--", "python", "train.py"], submit_many=(JOB,), judged=None)
+    return submitted(ran)[1][0].workdir, ran.err
+
+
+def test_a_job_starts_where_it_was_submitted_if_all_runs_on_this_machine(headrace, installation):
+    assert workdir(headrace) == (str(installation), "")
+
+
+@pytest.mark.parametrize("options", [("--image", "python:3.12"), ("--workdir", "")])
+def test_a_job_in_an_image_or_with_an_empty_workdir_starts_in_a_directory_of_its_own(headrace, installation, options):
+    assert workdir(headrace, *options) == ("", "")
+
+
+def test_a_job_starts_in_a_directory_of_its_own_if_nodes_may_be_elsewhere(headrace, installation, monkeypatch):
+    monkeypatch.setattr(submit_module, "only_here", lambda **_: None)
+    assert workdir(headrace) == ("", "")
+
+
+def test_a_job_starts_in_a_directory_of_its_own_if_its_account_may_not_enter_this_one(headrace, installation, monkeypatch):
+    installation.chmod(0o700)
+    monkeypatch.setattr(submit_module, "only_here", lambda **_: 0)
+    why = f"headrace: the job starts in a directory of its own, because accounts of jobs may not enter {installation}\n"
+    assert workdir(headrace) == ("", why)
 
 
 def test_json_tells_ids_and_what_became_of_them(headrace):
