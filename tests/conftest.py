@@ -7,11 +7,13 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from typing import cast
 
 import pytest
 import structlog
 from hypothesis import settings
 
+from tests import second_nvml
 from tests.mock_nvml import Machine, build, compiler
 from tests.replacing import CheckedPatch
 
@@ -54,6 +56,9 @@ def mock_machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
     """The one machine with mock GPUs of this process: libraries are loaded once, and so is the state they map."""
     if compiler() is None:
         pytest.skip("the mock of NVML is built by a C compiler, and there is none")
+    if os.environ.get(second_nvml.CHOICE) == "second":
+        libraries = second_nvml.build(tmp_path_factory.mktemp("second_nvml"))
+        return cast("Machine", second_nvml.SecondMachine(libraries, tmp_path_factory.mktemp("second_state") / "state"))
     return Machine(build(tmp_path_factory.mktemp("mock_nvml")), tmp_path_factory.mktemp("mock_state") / "state")
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from ctypes import byref
+from ctypes import byref, c_void_p, cast
 from typing import Any, NamedTuple, TypeVar
 
 import pynvml
@@ -119,6 +119,10 @@ def _maybe(call: Callable[..., T], *arguments: Any, otherwise: Any = None) -> An
         raise
 
 
+def _address(handle: Any) -> int | None:
+    return cast(handle, c_void_p).value
+
+
 def _text(value: str | bytes) -> str:
     return value.decode() if isinstance(value, bytes) else value
 
@@ -144,15 +148,16 @@ class Nvml:
     @together
     def find_again(self, uuid: str) -> bool:
         """Look up a lost GPU; returns whether it answers."""
-        try:
-            handle = _said(pynvml.nvmlDeviceGetHandleByUUID, uuid)
-            _said(pynvml.nvmlDeviceGetUUID, handle)
-        except NvmlError as error:
-            if error.code not in {LOST, NOT_FOUND, INVALID, UNINITIALIZED}:
-                raise
-            return False
-        self._handles[uuid] = handle
-        return True
+        for number in range(_said(pynvml.nvmlDeviceGetCount)):  # a lookup by UUID may fail because another GPU is lost
+            try:
+                handle = _said(pynvml.nvmlDeviceGetHandleByIndex, number)
+                if _text(_said(pynvml.nvmlDeviceGetUUID, handle)) == uuid:
+                    self._handles[uuid] = handle
+                    return True
+            except NvmlError as error:
+                if error.code not in {LOST, NOT_FOUND, INVALID, UNINITIALIZED}:
+                    raise
+        return False
 
     def begin_again(self) -> None:
         """Have NVML look for its GPUs again; sets of events are void after it. Raises `NvmlError`; then nothing answers."""
@@ -237,16 +242,16 @@ class Nvml:
     def health_report(self, uuid: str) -> HealthReport:
         """Return the GPU's health. Raises `NvmlError`, with `LOST` for a GPU that is gone."""
         handle = self._handles[uuid]
-        values = _maybe(pynvml.nvmlDeviceGetFieldValues, handle, [_RECOVERY_ACTION], otherwise=())
-        recovery = next((one.value.uiVal for one in values if one.nvmlReturn == pynvml.NVML_SUCCESS), None)
-        rows = _maybe(pynvml.nvmlDeviceGetRemappedRows, handle, otherwise=(0, 0, 0, 0))
-        errors = _maybe(
+        errors = _maybe(  # first, because of these calls only this one is documented to say that a GPU is lost
             pynvml.nvmlDeviceGetTotalEccErrors,
             handle,
             pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED,
             pynvml.NVML_VOLATILE_ECC,
             otherwise=0,
         )
+        values = _maybe(pynvml.nvmlDeviceGetFieldValues, handle, [_RECOVERY_ACTION], otherwise=())
+        recovery = next((one.value.uiVal for one in values if one.nvmlReturn == pynvml.NVML_SUCCESS), None)
+        rows = _maybe(pynvml.nvmlDeviceGetRemappedRows, handle, otherwise=(0, 0, 0, 0))
         return HealthReport(recovery, bool(rows[2]), bool(rows[3]), errors)
 
     @together
@@ -280,7 +285,13 @@ class Nvml:
             if error.code == LOST:
                 return Happened("", 0, 0)
             raise
-        return Happened(_text(_said(pynvml.nvmlDeviceGetUUID, found.device)), found.eventType, found.eventData)
+        try:
+            uuid = _text(_said(pynvml.nvmlDeviceGetUUID, found.device))
+        except NvmlError as error:  # it was lost since, and an event must still name it
+            if error.code != LOST:
+                raise
+            uuid = next((uuid for uuid, handle in self._handles.items() if _address(handle) == _address(found.device)), "")
+        return Happened(uuid, found.eventType, found.eventData)
 
     # Slices
 
@@ -393,5 +404,8 @@ class Nvml:
 
     @together
     def is_exclusive(self, uuid: str) -> bool:
-        """Return whether only one process may use it at a time, which may be a server of many (compute mode EXCLUSIVE_PROCESS)."""
-        return bool(_said(pynvml.nvmlDeviceGetComputeMode, self._handles[uuid]) == EXCLUSIVE_PROCESS)
+        """Return whether only one process may use it at a time, which may be a server of many (compute mode EXCLUSIVE_PROCESS).
+
+        False for a GPU in MIG mode, of which only its slices have a compute mode.
+        """
+        return bool(_maybe(pynvml.nvmlDeviceGetComputeMode, self._handles[uuid]) == EXCLUSIVE_PROCESS)

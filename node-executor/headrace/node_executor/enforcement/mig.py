@@ -230,6 +230,8 @@ class MigFence:
         return _seen(names)._replace(nodes=tuple(nodes))
 
     def _make(self, lease: str, share: DeviceShare) -> MadeSlice:
+        if not self._devices.gpu(share.device).mig:
+            raise OSError(f"{share.device} is not in MIG mode")
         kind = self._kinds_of(share.device).get(share.mig)
         if kind is None or not kind.size:
             raise OSError(f"{share.device} offers no slice {share.mig}")

@@ -81,7 +81,8 @@ def test_events_are_heard_in_order_and_a_lost_gpu_has_no_name(nvml: Nvml, machin
     assert nvml.wait(events, 1000) == Happened("", 0, 0)
 
 
-def test_its_slices_are_those_of_the_tables(nvml: Nvml) -> None:  # R4
+def test_its_slices_are_those_of_the_tables(nvml: Nvml, machine: Machine) -> None:  # R4
+    machine.set("mig", 1)
     found = {kind.name: (kind.compute, kind.size) for kind in nvml.kinds(nvml.uuids[0])}
     assert found == {name: (kind.compute, kind.memory) for name, kind in FAMILIES["H100-80GB"].slices.items()}
 
@@ -125,7 +126,9 @@ def test_a_slice_that_cannot_be_made_leaves_nothing(nvml: Nvml, machine: Machine
 def test_memory_limits_of_cgroups_are_there_from_r615_on(machine: Machine, tmp_path: object) -> None:
     nvml = Nvml()
     assert not nvml.limits_group(nvml.uuids[0], str(tmp_path))
+    nvml.close()
     machine.reset(driver="615.71.09")
+    nvml = Nvml()
     assert nvml.limits_group(nvml.uuids[0], str(tmp_path))
     nvml.limit_group(nvml.uuids[0], str(tmp_path), 1_000)
     assert nvml.limits_group(nvml.uuids[0], str(tmp_path))

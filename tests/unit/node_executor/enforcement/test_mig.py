@@ -95,7 +95,7 @@ def test_two_slices_of_one_lease_come_and_go_together(site: Site, case) -> None:
     [
         pytest.param(DeviceShare(device=FIRST, units=1, mig="5g.10gb"), "offers no slice 5g.10gb", id="no such slice"),
         pytest.param(DeviceShare(device=FIRST, units=1, mig="3g.40gb", start=2), "Insufficient Resources", id="no such place"),
-        pytest.param(DeviceShare(device=SECOND, units=1, mig="3g.40gb"), "Not Supported", id="not in MIG mode"),
+        pytest.param(DeviceShare(device=SECOND, units=1, mig="3g.40gb"), "is not in MIG mode", id="not in MIG mode"),
     ],
 )
 def test_what_cannot_be_made_is_told_and_leaves_nothing(site: Site, case, share: DeviceShare, why: str) -> None:
