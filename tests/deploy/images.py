@@ -18,7 +18,7 @@ BASE, HEADRACE, POSTGRES = "docker.io/library/python:3.11-slim-bookworm", "local
 PACKAGES = "ca-certificates,python-is-python3,python3-dev,python3-venv"
 NEEDED = ("podman", "runc", "mmdebstrap")
 INSTALL = "apt install podman runc mmdebstrap netavark aardvark-dns catatonit iptables"
-WITHIN = 1_200
+WITHIN = 2_400
 """Seconds that the longest step, building an image, may take."""
 SHARED = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pip.conf")
 """Files of this machine, without which packages may not be found while an image is built."""
