@@ -181,7 +181,10 @@ class QuotaFits:
 
     def _is_between(self) -> bool:
         """True if all scopes are within the ranges of use in which the results are constant."""
-        return all(over < use.get(key, 0) <= most for use, key, over, most in self._bands)
+        for use, key, over, most in self._bands:  # a loop, because it runs twice for each grant and `all` calls a generator
+            if not over < use.get(key, 0) <= most:
+                return False
+        return True
 
     def _held(self, needs: Needs) -> int:
         """The requests that fit under the limits beside all leases, including the yielding ones (R17)."""

@@ -355,7 +355,8 @@ class PoolCandidates:
 
     def rank(self, number: int, place: Place | None = None) -> Rank:
         """Rank of a request's head, or of a job at another `place` in line, in this pool (R15)."""
-        group = rank_of_group(self.static, self.borrower_queue.share, inside=self.fits(number))
+        inside = self.fits(number)
+        group = rank_of_group(self.static, 0 if inside else self.borrower_queue.share, inside=inside)
         return rank_of_job(group, place or self.pending_class.heads[number][0])
 
     def fits(self, number: int) -> bool:

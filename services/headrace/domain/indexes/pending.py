@@ -113,13 +113,6 @@ class Changes:
         self.policies: dict[PolicyState, None] = {}
         self.missed = missed
 
-    def note(self, group: JobGroup) -> None:
-        """The group's head may be another now."""
-        if len(self.groups) >= STALE_MAX:
-            self.groups.clear()
-            self.missed = True
-        self.groups[group] = None
-
 
 class Pending:
     """All groups, and `ineligible` jobs, which something of their own keeps from starting.
@@ -203,8 +196,13 @@ class Pending:
 
     def mark(self, group: JobGroup) -> None:
         """The group's head may be another now."""
-        if self.changes is not None:
-            self.changes.note(group)
+        changes = self.changes
+        if changes is None:
+            return
+        if len(changes.groups) >= STALE_MAX:
+            changes.groups.clear()
+            changes.missed = True
+        changes.groups[group] = None
 
     def watch(self, *, missed: bool = False) -> Changes:
         """A new reader's changes, from now on. Only one reader follows at a time."""

@@ -125,54 +125,72 @@ class RequestBucket:
 
 
 class RunningIndex:
-    """The running jobs of one policy, by pool and request; a job is in it while it starts or runs and is preemptible."""
+    """The running jobs of one policy, by pool and request; a job is in it while it starts or runs and is preemptible.
 
-    __slots__ = ("_places", "by_pool")
+    A job that is put is placed when the jobs are asked for: most readers of the ledger never ask, and most jobs end before anybody does.
+    """
+
+    __slots__ = ("_buckets", "_places", "_put")
 
     def __init__(self) -> None:
-        self.by_pool: dict[str, dict[Request, RequestBucket]] = {}
+        self._buckets: dict[str, dict[Request, RequestBucket]] = {}
         self._places: dict[str, tuple[str, Grant]] = {}
+        self._put: dict[str, JobRecord] = {}
 
     @property
     def is_empty(self) -> bool:
         """True while none of the policy's jobs might yield."""
-        return not self._places
+        return not self._places and not self._put
+
+    @property
+    def by_pool(self) -> dict[str, dict[Request, RequestBucket]]:
+        """The jobs by pool and request."""
+        if self._put:
+            for job in self._put.values():
+                self._place(job)
+            self._put.clear()
+        return self._buckets
 
     def put(self, job: JobRecord) -> None:
-        """The job where it belongs as it is now, or nowhere."""
-        before = self._places.get(job.key)
-        if not may_yield(job):
-            if before is not None:
-                del self._places[job.key]
-                self._drop(job, *before)
-            return
+        """A job that might yield, new or as it is now."""
+        self._put[job.key] = job
+
+    def drop(self, job: JobRecord) -> None:
+        """Without a job that cannot yield any more, if it was here."""
+        self._put.pop(job.key, None)
+        before = self._places.pop(job.key, None)
+        if before is not None:
+            self._leave(job, *before)
+
+    def _place(self, job: JobRecord) -> None:
         lease = last_lease(job)
-        after = lease.pool, grant_of(lease)
+        before, after = self._places.get(job.key), (lease.pool, grant_of(lease))
         if before is not None and before != after:
-            self._drop(job, *before)
+            self._leave(job, *before)
         self._places[job.key] = after
-        buckets = self.by_pool.setdefault(lease.pool, {})
+        buckets = self._buckets.setdefault(lease.pool, {})
         if job.request not in buckets:
             buckets[job.request] = RequestBucket()
         buckets[job.request].put(after[1], job)
 
-    def _drop(self, job: JobRecord, pool: str, grant: Grant) -> None:
-        bucket = self.by_pool[pool][job.request]
+    def _leave(self, job: JobRecord, pool: str, grant: Grant) -> None:
+        bucket = self._buckets[pool][job.request]
         bucket.drop(grant)
         if not bucket.blocks:
-            del self.by_pool[pool][job.request]
+            del self._buckets[pool][job.request]
 
 
 def note_running(running: dict[PolicyState, RunningIndex], job: JobRecord) -> None:
     """Keeps the job where it belongs as it is now. `running`: the indexes of all policies with jobs that might yield."""
     index = running.get(job.policy)
-    if index is None:
-        if not may_yield(job):
-            return
-        index = running[job.policy] = RunningIndex()
-    index.put(job)
-    if index.is_empty:
-        del running[job.policy]
+    if may_yield(job):
+        if index is None:
+            index = running[job.policy] = RunningIndex()
+        index.put(job)
+    elif index is not None:
+        index.drop(job)
+        if index.is_empty:
+            del running[job.policy]
 
 
 def may_yield(job: JobRecord) -> bool:

@@ -2,7 +2,7 @@
 
 from headrace.contracts import facts as f
 from headrace.domain.indexes import running_index
-from headrace.domain.indexes.running_index import RequestBucket, RunningIndex, note_running
+from headrace.domain.indexes.running_index import RequestBucket, note_running
 from tests.unit.domain.hall import Hall
 
 
@@ -26,10 +26,10 @@ def standing(hall, policy):
 
 def anew(policy):
     """The same, made from the policy's jobs as they are now."""
-    index = RunningIndex()
+    running = {}
     for job in policy.jobs.values():
-        index.put(job)
-    return rows_of(index)
+        note_running(running, job)
+    return rows_of(running[policy])
 
 
 def lending(jobs=4):
@@ -117,3 +117,15 @@ def test_blocks_stay_short_in_order_and_are_never_empty(monkeypatch):
     assert [list(block.grants) for block in bucket.blocks] == [grants[-1:]]
     bucket.drop(grants[-1])
     assert bucket.blocks == []
+
+
+def test_a_job_that_nobody_has_asked_for_costs_no_place_and_leaves_none():
+    hall, policy, (first, *others) = lending(3)
+    for job in others:
+        hall.end(job)
+    index = hall.state.running[policy]
+    assert ([row[1] for row in next(iter(rows_of(index).values()))], index.is_empty) == ([first.key], False)
+    index.put(first)  # as it is now: it stands once
+    assert [len(rows) for rows in rows_of(index).values()] == [1]
+    index.drop(first)
+    assert (rows_of(index), index.is_empty) == ({}, True)
