@@ -31,6 +31,7 @@ import uvloop
 from bench.options import options
 from headrace.client.endpoint import read_login
 from headrace.contracts.facts import AnyFact, NodeRegisteredV1
+from headrace.contracts.facts.levels import LEVEL
 from headrace.contracts.facts.nodes import Device
 from headrace.contracts.messages.orders import LogsAnswer, StartOrder
 from headrace.contracts.transport.subjects import node_writer
@@ -161,6 +162,7 @@ def registration(name: str, site: str, gpus: int) -> NodeRegisteredV1:
         memory=GIB_PER_GPU * gpus * 1024,
         executor=ENGINE,
         isolation="simulated",
+        reads=LEVEL,
         at=clock(),
     )
 

@@ -9,6 +9,7 @@ from msgspec import structs
 from bench import calibrate, fleet, goals, groups, kueue, results, table
 from bench.stage import Stories, quantile
 from headrace.contracts.facts import LeaseEndedV1, LeaseGrantedV1, LeaseStartedV1
+from headrace.contracts.facts.levels import LEVEL
 
 RATE = goals.Figure("P5", "jobs a second", "line", "P5", "jobs/s", 600, True, (("Slurm", 50),))
 WAIT = goals.Figure("P7", "wait", "line", "P7 p50", "ms", 15, False, (("srun", 49),))
@@ -196,3 +197,7 @@ def test_a_story_has_the_first_grant_the_first_start_and_every_span():
 
 def test_a_quantile_is_one_of_the_values():
     assert [quantile(range(1, 101), part) for part in (0.5, 0.99)] == [51, 100]
+
+
+def test_a_node_of_the_fleet_reads_the_level_of_this_release_so_that_it_gets_jobs():
+    assert fleet.registration("hq-1", "hq", 2).reads == LEVEL
