@@ -181,7 +181,7 @@ class QuotaFits:
 
     def _is_between(self) -> bool:
         """True if all scopes are within the ranges of use in which the results are constant."""
-        for use, key, over, most in self._bands:  # a loop, because it runs twice for each grant and `all` calls a generator
+        for use, key, over, most in self._bands:  # noqa: SIM110 - it runs twice for each grant, and `all` resumes a generator
             if not over < use.get(key, 0) <= most:
                 return False
         return True
