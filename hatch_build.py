@@ -1,7 +1,8 @@
-"""Builds machine code into a wheel if HEADRACE_COMPILED=1: the rules, which then decide the same and faster, and the executor's C programs.
+"""Adds the page of rules to a wheel; if HEADRACE_COMPILED=1 also machine code: of the rules, and of the executor's C programs.
 
-The rules are compiled by mypyc, which comes with mypy; that needs setuptools, a C compiler and Python's headers, and the packages that
-Headrace imports, because their types are read. Without the variable, and in an editable installation always, the wheel is plain Python.
+Compiled rules decide the same and faster. They are compiled by mypyc, which comes with mypy; that needs setuptools, a C compiler and
+Python's headers, and the packages that Headrace imports, because their types are read. Without the variable, and in an
+editable installation always, the wheel is plain Python.
 The modules left out stand in `PLAIN`, with the reason.
 """
 
@@ -29,6 +30,8 @@ PLAIN = (
     "domain/snapshots/",  # these look at classes from outside, and set fields that no source names
 )
 OPTIMIZE = "2"
+RULES = "docs/rules.md"
+"""The page that `headrace rules` prints; an editable installation reads it where it stands."""
 C_PROGRAMS = "node-executor/headrace/node_executor/c_programs.py"
 
 
@@ -40,7 +43,9 @@ class CompiledParts(BuildHookInterface[Any]):
     _made: Path | None = None
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Add what was compiled to the wheel. Errors of the compiler end the build."""
+        """Add the page of rules to the wheel, and what was compiled. Errors of the compiler end the build."""
+        if self.target_name == "wheel" and version != "editable":
+            build_data["force_include"][str(Path(self.root, RULES))] = f"headrace/cli/{Path(RULES).name}"
         if self.target_name != "wheel" or version == "editable" or os.environ.get("HEADRACE_COMPILED", "0") in {"", "0"}:
             return
         made = self._made = Path(tempfile.mkdtemp(prefix="headrace-compiled-"))

@@ -46,6 +46,17 @@ def test_a_day_with_it(place: Machine) -> None:
 
     long = place.submit("echo begins; sleep 600", "--name", "long")
     place.until(lambda: place.done("logs", long) == "begins\n")
+    for named in ("long", long[:20], "last"):
+        assert place.done("logs", named, "--user", "alice") == "begins\n"
+    assert [one["id"] for one in json.loads(place.done("jobs", "--since", "1h", "--json"))] == [long, job]
+    assert place.done("jobs", "--since", "2100-01-01") == "No jobs.\n"
+    assert (
+        place.run("job", long[:5]).stderr
+        == f"headrace: job: several ids begin with {long[:5]}: {long} {job}; write more of it\n"
+    )
+    words = ("submit", "--data", str(place.data), "--queue", "")
+    offered = subprocess.run([*HEADRACE, "completion", "bash", "--words", *words], capture_output=True, text=True, check=True)
+    assert offered.stdout == "rnd/one\n"
     second, third = place.submit("sleep 600"), place.submit("sleep 600", "--name", "waits")
     place.until_state(second, "running")
     why = json.loads(place.done("why", third, "--json"))

@@ -16,6 +16,7 @@ from headrace.contracts.messages.history import DiffRequest, DiffView, LedgerPoi
 from headrace.contracts.messages.orders import LogsAnswer
 from headrace.contracts.messages.queries import GetAnswer, RecordsAnswer, StoredRecord
 from headrace.contracts.messages.usage import StatementRequest, UsageAnswer, UsageRequest
+from headrace.contracts.values.durations import SECOND
 from headrace.contracts.values.ids import IdError, is_job_id, split_job_key
 
 if TYPE_CHECKING:
@@ -57,11 +58,21 @@ class Questions:
         limit: int = 1_000,
         name: str = "",
         labels: Mapping[str, str] | None = None,
+        since: int = 0,
+        id_prefix: str = "",
     ) -> tuple[JobView, ...]:
-        """The tenant's jobs, newest first, at most `limit`; empty arguments do not filter. `name` is a pattern with `*` and `?`."""
+        """The tenant's jobs, newest first, at most `limit`; empty arguments do not filter. `name` is a pattern with `*` and `?`.
+
+        `since`: submitted at this time (microseconds since 1970) or later, to the second; `id_prefix`: the beginning of their ids.
+        """
         any_state = " OR ".join(f"state = {_quoted(state)}" for state in states)
         conditions = [f"({any_state})"] if any_state else []
         conditions += [f"{field} = {_quoted(text)}" for field, text in (("queue", queue), ("user", user)) if text]
+        if since:
+            when = _quoted(moment_text(since - since % SECOND))
+            conditions.append(f'(admit_time >= {when} OR state = "rejected" AND end_time >= {when})')
+        if id_prefix:
+            conditions.append(f"name : {_quoted(f'/jobs/{id_prefix}')}")
         query = {
             "filter": " AND ".join(conditions),
             "name_pattern": name,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, NoReturn
 
 from headrace.client import Client, connect
@@ -17,12 +17,17 @@ Nouns = Any
 """Result of `add_subparsers`; argparse does not export its type."""
 
 
+COMMAND = "command"
+"""Name of the argument that holds the words of a command with options of its own."""
+CHOICES_SHOWN = 12
+
+
 class Failed(Exception):
     """A command failed. The text is one line that names the field and the way out; it is empty if the reason was printed already."""
 
 
 class Parser(argparse.ArgumentParser):
-    """Argument parser that reports errors in one line and prints examples as they are written."""
+    """Argument parser that reports errors in one line, names the word that was probably meant, and prints examples as they are written."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **settings)
@@ -30,6 +35,61 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Print one line and exit with code 2."""
         self.exit(2, f"{self.prog}: {message}; `{self.prog} --help` shows how\n")
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As the base; an unknown option is reported before what is missing, which may be what was misspelt."""
+        self._refuse_unknown_options(args or ())
+        return super().parse_known_args(args, namespace)
+
+    def _refuse_unknown_options(self, words: Sequence[str]) -> None:
+        if self.get_default("takes_more"):
+            return
+        options = self._option_string_actions
+        verbs = bool(subcommands(self))
+        for place, word in enumerate(words):
+            name = word.partition("=")[0]
+            if word == "--" or (verbs and not word.startswith("-")):
+                return
+            if not word.startswith("--") or name in options:
+                continue
+            if COMMAND in {action.dest for action in positional_actions(self)} and self._began(words[:place]):
+                self.error(f"unknown option {name}; write -- before the command, so that its options are its own")
+            self.error(f"unknown option {name}{did_you_mean(name, options)}")
+
+    def _began(self, words: Sequence[str]) -> bool:
+        """True if one of the words is neither an option nor the value of one."""
+        takes = {name for name, action in self._option_string_actions.items() if action.nargs != 0}
+        return any(
+            not word.startswith("-") and (place == 0 or words[place - 1] not in takes) for place, word in enumerate(words)
+        )
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        choices = [] if action.choices is None else list(action.choices)
+        if choices and value not in choices:
+            what = f"unknown {str(action.metavar or 'word').lower()} {str(value)[:80]!r}"
+            few = f"; choose one of {', '.join(map(str, choices))}" if len(choices) <= CHOICES_SHOWN else ""
+            if isinstance(action, argparse._SubParsersAction):
+                self.error(f"{what}{did_you_mean(str(value), choices) or few}")
+            raise argparse.ArgumentError(action, f"{what}{did_you_mean(str(value), choices)}{few}")
+
+
+def subcommands(parser: Parser) -> dict[str, Parser]:
+    """The parsers of a parser's commands or verbs, by name; empty if it has none."""
+    found = next((action for action in parser._actions if isinstance(action, argparse._SubParsersAction)), None)
+    return {} if found is None else dict(found.choices)
+
+
+def positional_actions(parser: Parser) -> list[argparse.Action]:
+    """The arguments of a parser that are no options, in order."""
+    return [action for action in parser._actions if not action.option_strings]
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """`; did you mean jobs?` for the most similar of the known words, or nothing."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only what is misspelt needs it
+
+    close = get_close_matches(word[:80], list(known), n=1)
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 def add_command(nouns: Nouns, name: str, run: Command, says: str, examples: str = "") -> Parser:

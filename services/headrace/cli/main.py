@@ -44,6 +44,8 @@ COMMANDS = {
     "operations.cluster_config": ("config",),
     "resources.simulate": ("simulate", "demo"),
     "resources.whatif": ("whatif",),
+    "rules": ("rules",),
+    "completion": ("completion",),
 }
 """The modules of this package and the commands that each adds, in the order of the list. A command imports its own module only: all of
 them together take half a second of CPU time."""
@@ -54,7 +56,7 @@ a first round:
   headrace apply -f policies.yaml                             pools, profiles, groups and their policies
   headrace submit --queue ai-dev/half -- python train.py      prints the job's id
   headrace jobs                                               what runs, what waits and why
-  headrace logs ID -f                                         its output, as it comes
+  headrace logs last -f                                       the output of the job submitted last, as it comes
   headrace usage --by group                                   the books
 
 Every command has --help with examples, every reading command --json. Exit codes: 0 done, 1 refused or failed, 2 not understood.

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from headrace.cli import away, whole_ledger
+from headrace.cli import away, completion, whole_ledger
 from headrace.cli.history import audit, replay
 from headrace.cli.identities import tenant, token, user
 from headrace.cli.jobs import cancel, jobs, submit
@@ -52,7 +52,7 @@ class FakeClient:
                 answer = answer.pop(0)
             if callable(answer):
                 answer = answer(*args)
-            if isinstance(answer, Exception):
+            if isinstance(answer, BaseException):
                 raise answer
             return answer
 
@@ -81,6 +81,7 @@ def headrace(monkeypatch, capsys):
             books,
             burst,
             cancel,
+            completion,
             documents,
             jobs,
             replay,

@@ -111,7 +111,35 @@ def test_what_fails_is_one_line_and_an_exit_code(monkeypatch, capsys, error, cod
     ("line", "complaint"),
     [
         ("", "headrace: the following arguments are required: COMMAND; `headrace --help` shows how\n"),
-        ("jobs --foo", "headrace: unrecognized arguments: --foo; `headrace --help` shows how\n"),
+        ("jobs --foo", "headrace jobs: unknown option --foo; `headrace jobs --help` shows how\n"),
+        ("jobs --stat x", "headrace jobs: unknown option --stat; did you mean --state?; `headrace jobs --help` shows how\n"),
+        (
+            "submit --quue a/b -- true",
+            "headrace submit: unknown option --quue; did you mean --queue?; `headrace submit --help` shows how\n",
+        ),
+        (
+            "submit --queue a/b python train.py --epochs 3",
+            (
+                "headrace submit: unknown option --epochs; write -- before the command, so that its options are its own; "
+                "`headrace submit --help` shows how\n"
+            ),
+        ),
+        ("sumbit", "headrace: unknown command 'sumbit'; did you mean submit?; `headrace --help` shows how\n"),
+        (
+            "token craete",
+            "headrace token: unknown verb 'craete'; did you mean create?; `headrace token --help` shows how\n",
+        ),
+        (
+            "token xyz",
+            "headrace token: unknown verb 'xyz'; choose one of create, list, revoke; `headrace token --help` shows how\n",
+        ),
+        (
+            "get polcy",
+            (
+                "headrace get: argument KIND: unknown kind 'polcy'; did you mean policy?; choose one of tenant, user, group, "
+                "pool, profile, policy; `headrace get --help` shows how\n"
+            ),
+        ),
         (
             "submit --queue a/b",
             "headrace submit: the following arguments are required: COMMAND; `headrace submit --help` shows how\n",

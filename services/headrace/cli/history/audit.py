@@ -14,6 +14,7 @@ from headrace.cli.history import archive
 from headrace.cli.history.replay import add_diff, add_replay
 from headrace.cli.history.seals import add_seals
 from headrace.cli.history.verify import add_verify
+from headrace.cli.jobs.names import ANY, find_job
 from headrace.cli.output.formatting import local
 from headrace.cli.output.terminal import progress
 from headrace.cli.reports.books import add_all_tenants, add_times, times
@@ -58,7 +59,7 @@ def _add_log(verbs: Nouns) -> None:
         (as_of) stands in --json. Tenants see what is theirs.""",
     )
     add_times(parser)
-    parser.add_argument("--job", default="", metavar="ID", help="the story of one job: by its id or key")
+    parser.add_argument("--job", default="", metavar="ID", help=f"the story of one job: {ANY}")
     parser.add_argument("--owner", default="", metavar="USER", help="only of this user's jobs")
     parser.add_argument("--node", default="", metavar="NAME", help="only what is about a node, on it, or said by it")
     parser.add_argument(
@@ -77,14 +78,21 @@ async def log(args: argparse.Namespace) -> int:
     since, until = times(args)
     if args.causes and (since or until or args.job or args.owner or args.node or args.kind):
         raise Failed("--causes stands alone: it finds what belongs to it by itself")
-    request = AuditRequest(
-        since=since, until=until, job=args.job, user=args.owner, node=args.node, kinds=args.kind, causes=args.causes, limit=PAGE
-    )
     if until > time.time_ns() // 1_000:
         print(f"headrace: --to {args.until} is still to come: so far that is all", file=sys.stderr)
     left = args.limit
     found = False
     async with client(args) as hr:
+        request = AuditRequest(
+            since=since,
+            until=until,
+            job=await find_job(hr, args.job) if args.job else "",
+            user=args.owner,
+            node=args.node,
+            kinds=args.kind,
+            causes=args.causes,
+            limit=PAGE,
+        )
         async for answer in hr.audit_lines(request, all_tenants=args.all_tenants):
             for line in answer.lines[:left]:
                 found = True

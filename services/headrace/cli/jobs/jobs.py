@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import sys
+import time
+from collections.abc import Sequence
 
 from headrace.cli.arguments import (
     Failed,
@@ -12,21 +15,30 @@ from headrace.cli.arguments import (
     add_command,
     add_login_options,
     client,
+    did_you_mean,
     instant,
-    key_value,
+    moment,
     natural,
     positive,
 )
+from headrace.cli.jobs.columns import FURTHER, USUAL, columns, rows
 from headrace.cli.jobs.follow import follow, known, print_attempt
+from headrace.cli.jobs.names import ANY, find_job, find_unended_job
+from headrace.cli.jobs.selection import add_filters, add_selection, agreed, is_by_filters, select
 from headrace.cli.output.endings import ending
 from headrace.cli.output.explain_view import because
-from headrace.cli.output.formatting import amounts, as_json, gpus, local
+from headrace.cli.output.formatting import amounts, as_json, local
 from headrace.cli.output.tables import pairs, table
+from headrace.cli.output.terminal import clear
 from headrace.client import Client, Refused
 from headrace.client.client import FINAL
 from headrace.contracts.messages.queries import AttemptView, FactView, ForceRequest, JobView
 
 STATES = ("pending", "running", "preempting", "suspended", "succeeded", "failed", "cancelled", "rejected")
+REQUEUED = ("running", "preempting", "suspended")
+"""States of jobs that can be requeued."""
+WATCH_EVERY = 2.0
+"""Seconds between two lists of `--watch`."""
 
 
 def add(nouns: Nouns) -> None:
@@ -34,26 +46,44 @@ def add(nouns: Nouns) -> None:
         nouns,
         "jobs",
         jobs,
-        "list jobs, newest first, with the reason why each waits",
+        "list jobs, newest first, with the reason why each waits, and how each ended",
         """headrace jobs
         headrace jobs --state pending --state running --queue ai-dev/half
-        headrace jobs --owner alice --limit 20 --json""",
+        headrace jobs --owner alice --since 24h --label run=7 --limit 20 --json
+        headrace jobs --columns job,name,state,wait,run,labels
+        headrace jobs --watch""",
     )
     parser.add_argument("--state", action="append", default=[], choices=STATES, help="only these; may be given several times")
     add_filters(parser)
     parser.add_argument("--owner", default="", metavar="USER", help="only this user's")
+    parser.add_argument(
+        "--since", type=moment, default=0, metavar="TIME", help="only those submitted since then: 24h for a day ago, or a time"
+    )
     parser.add_argument("--limit", type=positive, default=100, metavar="N", help="maximum number of jobs (default: 100)")
+    parser.add_argument(
+        "--columns",
+        type=columns,
+        default=USUAL,
+        metavar="A,B",
+        help=f"which columns, in this order (default: {','.join(USUAL)}; there are also {','.join(FURTHER)}). wait: from the submit "
+        "to the latest start; run: of the latest attempt",
+    )
+    parser.add_argument("--watch", action="store_true", help="show the list again every two seconds, until Ctrl-C")
     add_login_options(parser)
     example = "01jd3v8k5w2m4x6z8b0c2e4g6h"
     _job_command(
-        nouns, "job", job, "show one job: its attempts, and its story", f"headrace job {example}\nheadrace job {example} --json"
+        nouns,
+        "job",
+        job,
+        "show one job: its attempts, and its story",
+        f"headrace job {example}\nheadrace job last\nheadrace job train --json",
     )
     parser = _job_command(
         nouns,
         "why",
         why,
         "why a job waits: the reason, what is missing, who has it, when it may start, and what would start it",
-        f"headrace why {example}\nheadrace why {example} --at 2026-11-21T08:00:00Z\nheadrace why {example} --at 81234",
+        f"headrace why {example}\nheadrace why last\nheadrace why train --at 2026-11-21T08:00:00Z\nheadrace why 01jd3v --at 81234",
     )
     parser.add_argument(
         "--at", type=instant, default=(0, 0), metavar="TIME|SEQ", help="as it was then, or behind that record of the ledger"
@@ -63,7 +93,7 @@ def add(nouns: Nouns) -> None:
         "logs",
         logs,
         "print what a job has written",
-        f"headrace logs {example}\nheadrace logs {example} -f\nheadrace logs {example} --attempt 1 --rank 3",
+        f"headrace logs {example}\nheadrace logs last -f\nheadrace logs train --attempt 1 --rank 3",
         json=False,
     )
     parser.add_argument("-f", "--follow", action="store_true", help="go on until the job has ended, through all its attempts")
@@ -75,32 +105,18 @@ def add(nouns: Nouns) -> None:
     _add_preempt(nouns, example)
 
 
-def add_filters(parser: Parser) -> None:
-    """Add the filters by queue, name and label."""
-    parser.add_argument("--queue", default="", metavar="POLICY/PROFILE", help="only this queue's")
-    parser.add_argument(
-        "--name", default="", metavar="PATTERN", help="only those whose whole name is like this, such as 'sweep-*'"
-    )
-    parser.add_argument(
-        "--label",
-        type=key_value,
-        action="append",
-        default=[],
-        metavar="K=V",
-        help="only those with this label; may be given again",
-    )
-
-
 def _add_requeue(nouns: Nouns, example: str) -> None:
     parser = add_command(
         nouns,
         "requeue",
         requeue,
         "have running or suspended jobs leave by their ladder and wait again, where they stood",
-        f'headrace requeue {example}\nheadrace requeue {example} --reason "slow node"',
+        f"""headrace requeue {example}
+        headrace requeue train --reason "slow node"
+        headrace requeue --name 'sweep-*'                      all of a sweep: it says how many, and asks
+        headrace requeue --queue ai-dev/half --everybody --yes all that runs in a queue, without a question""",
     )
-    parser.add_argument("jobs", nargs="+", metavar="ID")
-    parser.add_argument("--reason", default="", help="stored with the request")
+    add_selection(parser, REQUEUED, "requeued")
     add_login_options(parser, json=False)
 
 
@@ -122,7 +138,7 @@ def _add_preempt(nouns: Nouns, example: str) -> None:
 
 def _job_command(nouns: Nouns, name: str, run: object, says: str, examples: str, *, json: bool = True) -> Parser:
     parser = add_command(nouns, name, run, says, examples)  # type: ignore[arg-type]
-    parser.add_argument("job", metavar="ID", help="the job's id, as submit printed it")
+    parser.add_argument("job", metavar="JOB", help=f"which: {ANY}")
     add_login_options(parser, json=json)
     return parser
 
@@ -130,48 +146,55 @@ def _job_command(nouns: Nouns, name: str, run: object, says: str, examples: str,
 async def preempt(args: argparse.Namespace) -> int:
     """Order the preemption of a job."""
     async with client(args) as hr:
-        request = ForceRequest(job=args.job, force=args.force, reason=args.reason)
-        answer = await hr.preempt(request)
-    print(as_json(answer) if args.json else f"{args.job} is told to stop")
+        name = await find_unended_job(hr, args.job)
+        answer = await hr.preempt(ForceRequest(job=name, force=args.force, reason=args.reason))
+    print(as_json(answer) if args.json else f"{name.rpartition('.')[2]} is told to stop")
     return 0
 
 
 async def jobs(args: argparse.Namespace) -> int:
+    """Print the list; with `--watch` again and again."""
+    if args.watch and args.json:
+        raise Failed("--watch and --json: say one of them")
     async with client(args) as hr:
-        found = await hr.jobs(
-            states=args.state, queue=args.queue, user=args.owner, limit=args.limit, name=args.name, labels=dict(args.label)
-        )
+        while True:
+            found = await hr.jobs(
+                states=args.state,
+                queue=args.queue,
+                user=args.owner,
+                limit=args.limit,
+                name=args.name,
+                labels=dict(args.label),
+                since=args.since,
+            )
+            if args.watch and sys.stdout.isatty():
+                clear()
+            await _print_list(hr, args, found)
+            if not args.watch:
+                return 0
+            await asyncio.sleep(WATCH_EVERY)
+
+
+async def _print_list(hr: Client, args: argparse.Namespace, found: Sequence[JobView]) -> None:
     if args.json:
         print(as_json(found))
     elif not found:
         print("No jobs.")
+        queues = [queue.name for queue in await hr.queues()] if args.queue else []
+        if args.queue and args.queue not in queues:
+            print(f"headrace: there is no queue {args.queue}{did_you_mean(args.queue, queues)}", file=sys.stderr)
     else:
-        heads = ("JOB", "NAME", "QUEUE", "USER", "STATE", "GPU", "NODE", "SINCE", "NOTE")
-        print(table(heads, (_row(view) for view in found)))
+        print(table([name.upper() for name in args.columns], rows(found, args.columns, time.time_ns() // 1_000)), flush=True)
         if len(found) == args.limit:
             print(f"The newest {args.limit}; --limit shows more.", file=sys.stderr)
-    return 0
-
-
-def _row(view: JobView) -> tuple[object, ...]:
-    last = view.attempts[-1] if view.attempts else None
-    since = view.ended_at or (last.started_at if last and view.state in ("running", "preempting") else 0) or view.admitted_at
-    nodes = ",".join(dict.fromkeys(last.nodes)) if last and view.state != "pending" else ""
-    return view.id, view.name, view.queue, view.user, view.state, gpus(view), nodes, local(since), _note(view)
-
-
-def _note(view: JobView) -> str:
-    if view.state in ("pending", "rejected"):
-        return view.reason
-    preempted = f"{view.preemptions} x preempted" if view.preemptions else ""
-    return ", ".join(filter(None, (ending(view) if view.state in FINAL else "", preempted)))
 
 
 async def job(args: argparse.Namespace) -> int:
     """Print one job, its attempts and its history."""
     async with client(args) as hr:
-        view = await hr.job(args.job)
-        story = await hr.facts(args.job)
+        name = await find_job(hr, args.job)
+        view = await hr.job(name)
+        story = await hr.facts(name)
     if args.json:
         print(as_json({"job": view, "facts": story}))
         return 0
@@ -235,16 +258,27 @@ async def why(args: argparse.Namespace) -> int:
     """Print why a job waits."""
     sequence, at = args.at
     async with client(args) as hr:
-        view = await hr.why(args.job, sequence=sequence, at=at)
+        view = await hr.why(await find_job(hr, args.job), sequence=sequence, at=at)
     print(as_json(view) if args.json else because(view))
     return 0
 
 
 async def requeue(args: argparse.Namespace) -> int:
-    """Requeue each job; those that cannot be requeued are reported, and the others continue."""
+    """Requeue the jobs that are named or selected; those that cannot be requeued are reported, and the others continue."""
+    by_filters = is_by_filters(args)
     refused = 0
     async with client(args) as hr:
-        for name in args.jobs:
+        names = args.jobs
+        if by_filters:
+            found, what = await select(hr, args, REQUEUED)
+            if not found:
+                print("No such jobs.")
+                return 0
+            if not args.yes and not agreed(f"{what} will leave and wait again. Go on? [y/N] "):
+                print("Nothing is requeued.")
+                return 1
+            names = [view.job for view in found]
+        for name in names:
             try:
                 print(await _requeue(hr, name, args.reason))
             except (Failed, Refused) as error:
@@ -255,7 +289,7 @@ async def requeue(args: argparse.Namespace) -> int:
 
 async def _requeue(hr: Client, name: str, reason: str) -> str:
     """Look the job up first: a wrong id is reported at once, and an administrator may requeue any user's job."""
-    view = await known(hr, name)
+    view = await known(hr, await find_unended_job(hr, name))
     if view.state in FINAL:
         raise Failed(f"{view.id} has ended: it is {view.state}; submit it again with `headrace submit`, as a new job")
     if view.state == "pending":
@@ -267,7 +301,7 @@ async def _requeue(hr: Client, name: str, reason: str) -> str:
 async def logs(args: argparse.Namespace) -> int:
     """Print the output so far, or with `-f` until the job has ended."""
     async with client(args) as hr:
-        name = args.job
+        name = await find_job(hr, args.job)
         if args.follow:
             await follow(hr, name, args.attempt, args.rank)
         else:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from headrace.cli.arguments import Failed, Nouns, add_command, add_login_options, client, key_value, natural, positive
 from headrace.cli.jobs.follow import follow
+from headrace.cli.jobs.names import ANY, find_job
 from headrace.cli.output.endings import ending
 from headrace.cli.output.formatting import plain
 from headrace.client import Client, Refused, SubmittedJob, Unreachable
@@ -37,7 +38,7 @@ headrace submit --queue ai-dev/half -- python train.py --epochs 3
 headrace submit --queue ai-dev/half --name sweep --count 20 --env SEED=7 -- ./run.sh
 headrace submit --queue ai-dev/half --on-abort "python save.py" --time-limit 8h -- python train.py
 headrace submit --queue ai-dev/half --on-abort 'cp *.pt "$HEADRACE_CHECKPOINT_DIR"' -- ./run.sh
-headrace submit --queue ai-dev/half --request gpu=0.25 --after 01jd3v8k5w2m4x6z8b0c2e4g6h:ok --wait -- make report
+headrace submit --queue ai-dev/half --request gpu=0.25 --after train:ok --wait -- make report
 headrace submit --queue ai-dev/half --user bob -- true      as another user, with the login of the installation's owner
 """
 
@@ -66,7 +67,11 @@ def add(nouns: Nouns) -> None:
     parser.add_argument("--priority", type=int, default=0, metavar="N", help="among the jobs of its queue, higher first")
     parser.add_argument("--time-limit", default="", metavar="SPAN", help="such as 90m or 8h; then it is stopped")
     parser.add_argument(
-        "--after", action="append", default=[], metavar="JOB[:ok|any]", help="start only after that job has ended (ok: well)"
+        "--after",
+        action="append",
+        default=[],
+        metavar="JOB[:ok|any]",
+        help=f"start only after that job has ended (ok: well); {ANY}",
     )
     parser.add_argument(
         "--on-abort",
@@ -104,8 +109,9 @@ def callback(command: str) -> tuple[str, ...]:
 
 async def submit(args: argparse.Namespace) -> int:
     """Print ids at once; then the last job's rejection, if any, and with --wait the end of all."""
-    submissions = _submissions(args)
     async with client(args) as hr:
+        args.after = [await _dependency(hr, text) for text in args.after]
+        submissions = _submissions(args)
         submitted = await hr.submit_many(args.queue, submissions)
         if not args.json:
             print("\n".join(job.id for job in submitted), flush=True)
@@ -119,6 +125,14 @@ async def submit(args: argparse.Namespace) -> int:
     if code and len(submitted) > len(views):
         print(f"headrace: that is the last of {len(submitted)}; `headrace jobs` shows the others", file=sys.stderr)
     return code
+
+
+async def _dependency(hr: Client, text: str) -> str:
+    """`JOB[:ok|any]` with the job's id for what was written."""
+    name, _, when = text.rpartition(":")
+    if when not in ("ok", "any"):
+        name, when = text, ""
+    return ":".join(filter(None, (await find_job(hr, name), when)))
 
 
 def _submissions(args: argparse.Namespace) -> list[JobSubmission]:

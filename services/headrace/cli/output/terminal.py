@@ -46,6 +46,12 @@ class _Visible:
         return getattr(self._stream, name)
 
 
+def clear() -> None:
+    """Clear the terminal that standard output is, and go to its first line."""
+    stream = sys.stdout._stream if isinstance(sys.stdout, _Visible) else sys.stdout
+    stream.write("\033[H\033[2J")
+
+
 def progress(text: str) -> None:
     """Show progress on one line of standard error, in the place of the last one; the line is not cleared."""
     stream = sys.stderr._stream if isinstance(sys.stderr, _Visible) else sys.stderr

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable
 
-from headrace.cli.arguments import Failed, Nouns, add_command, add_login_options, client
+from headrace.cli.arguments import Failed, Nouns, add_command, add_login_options, client, did_you_mean
 from headrace.cli.output.formatting import as_json
 from headrace.client import Refused
 from headrace.contracts.documents.file import read_file
@@ -72,7 +72,9 @@ def add(nouns: Nouns) -> None:
 def _kind(text: str) -> str:
     kind = {plural: kind for kind, plural in PLURALS.items()}.get(text, text)
     if kind not in KINDS:
-        raise argparse.ArgumentTypeError(f"unknown kind {text!r}: choose one of {', '.join(KINDS)}")
+        raise argparse.ArgumentTypeError(
+            f"unknown kind {text[:80]!r}{did_you_mean(text, KINDS)}; choose one of {', '.join(KINDS)}"
+        )
     return kind
 
 

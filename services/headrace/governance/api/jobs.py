@@ -22,7 +22,7 @@ from headrace.governance.api.apply import plan_message
 from headrace.governance.api.errors import invalid
 from headrace.governance.api.filter_fields import look_into
 from headrace.governance.api.job_messages import explanation, fact_message, job_message
-from headrace.governance.api.messages import microseconds, sequence_of
+from headrace.governance.api.messages import microseconds, moment, sequence_of
 from headrace.governance.api.submit_batcher import STORED_WITHIN, TRY_AGAIN, append
 from headrace.governance.force_preempt import forcing
 from headrace.identity.caller import Role
@@ -159,6 +159,11 @@ class _Cheap:
                 return (tenant_views.state_of(job),)
             case "queue":
                 return (job.queue,)
+            case "name" if not rest:
+                return (names.job_name(job.key),)
+            case "admit_time" if not rest:
+                admitted = moment(job.admitted_at)
+                return () if admitted is None else (admitted.ToJsonString(),)
             case "user":
                 return (name_of(self._state, job.tenant, job.user),)
             case "display_name":

@@ -80,4 +80,7 @@ def test_flags_that_do_not_go_together_are_refused(headrace, words, complaint):
 
 
 def test_nothing_that_fits_is_said(headrace):
-    assert headrace("audit log --job x", audit_lines=AuditAnswer(through=9)).out == "Nothing happened that fits.\n"
+    assert (
+        headrace("audit log --job 01jd3v8k5w2m4x6z8b0c2e4g6h", audit_lines=AuditAnswer(through=9)).out
+        == "Nothing happened that fits.\n"
+    )

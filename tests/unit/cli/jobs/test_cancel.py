@@ -7,6 +7,8 @@ import io
 import pytest
 
 from headrace.cli.jobs import cancel as module
+from headrace.cli.jobs import selection
+from headrace.cli.jobs.names import UNENDED
 from headrace.client import Refused
 from headrace.contracts.messages.queries import JobView
 
@@ -88,8 +90,8 @@ def test_jobs_are_selected_by_what_they_were_submitted_with_and_counted_before_t
     ("flags", "states", "user"),
     [
         ("--state pending --yes", ["pending"], "alice"),
-        ("--name x --owner bob --yes", module.STATES, "bob"),
-        ("--everybody --yes", module.STATES, ""),
+        ("--name x --owner bob --yes", UNENDED, "bob"),
+        ("--everybody --yes", UNENDED, ""),
     ],
 )
 def test_those_of_who_asks_are_meant_unless_another_is_named(headrace, flags, states, user):
@@ -124,7 +126,7 @@ def test_a_selection_of_nothing_is_told(headrace):
 def test_either_ids_or_flags_say_which(headrace, line):
     code, out, err, _ = headrace(line)
     assert (code, out) == (1, "")
-    assert err.startswith("headrace: name the jobs by their ids, or say which by --name")
+    assert err.startswith("headrace: name the jobs by their ids or names, or say which by --name")
 
 
 def test_one_owner_or_all(headrace):
@@ -133,8 +135,23 @@ def test_one_owner_or_all(headrace):
 
 def test_of_more_than_one_request_holds_those_that_wait_come_first_as_they_stand_in_line(headrace, monkeypatch):
     monkeypatch.setattr(module, "CANCELS_MAX", 2)
-    monkeypatch.setattr(module, "SELECTED_MAX", 3)
+    monkeypatch.setattr(selection, "SELECTED_MAX", 3)
     found = (view("pending", "bob"), view("running"), view("pending"))
     ran = headrace("cancel --everybody --yes", jobs=found, cancel_many=None)
-    assert ran.out == "3 jobs (2 pending, 1 running), and there may be more: cancel again for the rest will end\n"
+    assert ran.out == "3 jobs (2 pending, 1 running), and there may be more: do it again for the rest will end\n"
     assert cancelled(ran) == [([KEY, f"acme.bob.{ID}"], ""), ([KEY], "")]
+
+
+def test_a_job_is_cancelled_by_its_name_if_one_of_that_name_has_not_ended(headrace):
+    ran = headrace("cancel train", jobs=(view("running"),), judged=view("running"), cancel_many=None)
+    assert ran[:3] == (0, f"{ID} will end\n", "")
+    assert ran.said[0] == ("jobs", (), {"states": UNENDED, "user": "alice", "name": "train"})
+    assert cancelled(ran) == [([KEY], "")]
+
+
+def test_a_name_that_several_jobs_have_cancels_none_of_them(headrace):
+    other = f"{ID[:-1]}j"
+    ran = headrace("cancel train", jobs=(view("running"), view("pending", job_id=other)), cancel_many=None)
+    which = f"2 jobs that have not ended are called 'train': name them by their ids ({ID} {other}), or use --name"
+    assert ran[:3] == (1, "", f"headrace: {which}\n")
+    assert cancelled(ran) == []

@@ -7,10 +7,11 @@ import json
 import pytest
 
 from headrace.cli.jobs import follow
+from headrace.cli.jobs import jobs as jobs_module
 from headrace.client import Refused, Unreachable
 from headrace.contracts.messages.explanation import WhyView
 from headrace.contracts.messages.orders import LogsAnswer
-from headrace.contracts.messages.queries import ApplyAnswer, AttemptView, FactView, ForceRequest, JobView
+from headrace.contracts.messages.queries import ApplyAnswer, AttemptView, FactView, ForceRequest, JobView, QueueView
 
 ID = "01jd3v8k5w2m4x6z8b0c2e4g6h"
 KEY = f"acme.alice.{ID}"
@@ -23,7 +24,7 @@ def _fast(monkeypatch):
 
 def view(state, *attempts, **more):
     said = {"id": ID, "job": KEY, "tenant": "acme", "user": "alice", "name": "train", "queue": "ai-dev/half"}
-    return JobView(**said, state=state, request={"gpu": 63_000}, attempts=attempts, **more)
+    return JobView(**(said | more), state=state, request={"gpu": 63_000}, attempts=attempts)
 
 
 def attempt(number, **more):
@@ -60,9 +61,52 @@ def test_the_list_is_filtered_where_it_is_made(headrace):
         "limit": 1,
         "name": "sweep-*",
         "labels": {"run": "7"},
+        "since": 0,
     }
     assert ran.said == [("jobs", (), asked)]
     assert ran.err == "The newest 1; --limit shows more.\n"
+
+
+def test_a_list_has_the_columns_that_are_asked_for_with_wait_and_run_times(headrace, monkeypatch):
+    monkeypatch.setattr("time.time_ns", lambda: 100_000_000_000)
+    second = 1_000_000
+    found = (
+        view("pending", admitted_at=10 * second),
+        view("running", attempt(1, started_at=40 * second), admitted_at=10 * second, labels={"b": "2", "a": "1"}),
+        view("failed", attempt(2, granted_at=20 * second, ended_at=21 * second), admitted_at=10 * second, ended_at=21 * second),
+        view("succeeded", attempt(1, started_at=20 * second, ended_at=80 * second), admitted_at=10 * second),
+        view("rejected"),
+    )
+    ran = headrace("jobs --columns state,wait,run,attempts,labels", jobs=found)
+    assert ran.out.splitlines() == [
+        "STATE      WAIT   RUN  ATTEMPTS  LABELS",
+        "pending    1m30s",
+        "running    30s    1m          1  a=1,b=2",
+        "failed     10s                2",
+        "succeeded  10s    1m          1",
+        "rejected",
+    ]
+
+
+def test_an_unknown_column_is_one_line_with_the_one_that_was_meant(headrace):
+    ran = headrace("jobs --columns job,stae")
+    assert ran.code == 2
+    assert ran.err.startswith(
+        "headrace jobs: argument --columns: unknown column 'stae'; did you mean state?; there are job, name,"
+    )
+
+
+def test_a_watched_list_is_printed_again_until_it_is_interrupted(headrace, monkeypatch):
+    monkeypatch.setattr(jobs_module, "WATCH_EVERY", 0.0)
+    ran = headrace("jobs --watch --columns state", jobs=[(view("pending"),), (view("running"),), KeyboardInterrupt()])
+    assert ran[:3] == (130, "STATE\npending\nSTATE\nrunning\n", "")
+    assert headrace("jobs --watch --json")[:3] == (1, "", "headrace: --watch and --json: say one of them\n")
+
+
+def test_jobs_of_a_queue_that_does_not_exist_are_none_and_the_right_name_is_told(headrace):
+    queues = (QueueView(name="ai-dev/half", tenant="acme", policy="ai-dev", profile="half", pending=0, running=0),)
+    ran = headrace("jobs --queue ai-dev/hlaf", jobs=(), queues=queues)
+    assert ran[:3] == (0, "No jobs.\n", "headrace: there is no queue ai-dev/hlaf; did you mean ai-dev/half?\n")
 
 
 def test_an_empty_list_says_so_and_is_an_empty_list_for_programs(headrace):
@@ -205,6 +249,16 @@ def test_what_waits_or_has_ended_cannot_be_requeued_and_is_told_what_to_do(headr
             "headrace: no such job\n"
         ),
     )
+
+
+def test_a_requeue_by_filters_says_how_many_and_needs_a_yes(headrace):
+    found = (view("running"), view("suspended"))
+    asked = "headrace: 2 jobs (1 running, 1 suspended) will leave and wait again. Add --yes: standard input is not a terminal to ask at\n"
+    assert headrace("requeue --name sweep-*", jobs=found)[:3] == (1, "", asked)
+    ran = headrace("requeue --name sweep-* --yes", jobs=found, judged=view("running"), requeue=None)
+    assert ran[:3] == (0, 2 * f"{ID} will leave by its ladder and wait again\n", "")
+    assert ran.said[0][2]["states"] == ("running", "preempting", "suspended")
+    assert headrace("requeue --name x", jobs=())[:3] == (0, "No such jobs.\n", "")
 
 
 def test_an_operators_force_is_handed_to_governance_as_it_was_given(headrace):

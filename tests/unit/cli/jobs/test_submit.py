@@ -131,6 +131,16 @@ def test_a_callback_with_shell_syntax_in_it_is_run_by_a_shell(headrace, command,
     assert submission.on_abort == words
 
 
+def test_a_dependency_may_be_named(headrace):
+    train = view("running", job=JOB)
+    ran = headrace("submit --queue a/b --after train:any --after last -- true", jobs=(train,), submit_many=(JOB,), judged=None)
+    ((_, (_, (submission,)), _),) = [call for call in ran.said if call[0] == "submit_many"]
+    assert submission.after == (After(job=ID, when="any"), After(job=ID, when="ok"))
+    unknown = headrace("submit --queue a/b --after yesterday -- true", jobs=())
+    why = "job: no job has the id or the name 'yesterday'; `headrace jobs` lists them"
+    assert unknown[:3] == (1, "", f"headrace: {why}\n")
+
+
 def test_a_callback_with_half_a_quotation_is_refused(headrace):
     ran = headrace(["submit", "--queue", "a/b", "--on-abort", "save 'it", "--", "true"])
     assert ran.code == 2
@@ -150,7 +160,7 @@ def test_several_of_the_same_are_numbered(headrace):
     [
         ("submit --queue a/b --time-limit 5x -- true", "time_limit: invalid duration '5x': use 90s, 10m, 1h30m or 2d"),
         ("submit --queue a/b --env NOT_SET_ANYWHERE -- true", "--env NOT_SET_ANYWHERE: the variable is not set here"),
-        ("submit --queue a/b --after yesterday -- true", "after: invalid dependency 'yesterday'"),
+        ("submit --queue a/b --on-behalf-of \0 -- true", "on_behalf_of: a NUL character is not allowed"),
         ("submit --queue a/b --request gpu=1.23456 -- true", "request.gpu: 1.23456 gpu is not exact"),
     ],
 )

@@ -42,7 +42,7 @@ def test_an_approval_that_was_given_before_says_so(headrace):
 @pytest.mark.parametrize(
     ("words", "code", "error"),
     [
-        ("--isolation kernal", 2, "argument --isolation: invalid choice: 'kernal'"),
+        ("--isolation kernal", 2, "argument --isolation: unknown level 'kernal'"),
         ("--gpus -1", 2, "argument --gpus: invalid number '-1': write a whole number from 0 on"),
         ("--labels site", 2, "argument --labels: expected KEY=VALUE, not 'site'"),
     ],

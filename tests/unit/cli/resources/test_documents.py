@@ -117,7 +117,7 @@ def test_an_unknown_kind_is_not_asked_for(headrace):
     ran = headrace("get job")
     assert (ran.code, ran.out, ran.said) == (2, "", [])
     kinds = "choose one of tenant, user, group, pool, profile, policy"
-    assert ran.err == f"headrace get: argument KIND: unknown kind 'job': {kinds}; `headrace get --help` shows how\n"
+    assert ran.err == f"headrace get: argument KIND: unknown kind 'job'; {kinds}; `headrace get --help` shows how\n"
 
 
 def test_a_deletion_names_what_when_and_why(headrace):
