@@ -127,7 +127,7 @@ class Hands:
     def _tell(self, action: v.Tell) -> None:
         lease = self._node.leases[action.lease]
         if lease.ladder is not None:
-            self._journal.told(action.lease, lease.ladder, clock())
+            self._journal.note_stop_order(action.lease, lease.ladder, clock())
         self.handle(v.Told(clock(), action.lease, hooked=False))
 
     def _set_timer(self, action: v.SetTimer) -> None:

@@ -78,7 +78,7 @@ async def _fill(here: Stage, jobs: int) -> float:
     began = time.time_ns() // 1_000
     for start in range(0, jobs, SUBMIT_AT_ONCE):
         await here.client.submit_many("low/one", [make_submission(FOREVER) for _ in range(min(SUBMIT_AT_ONCE, jobs - start))])
-    stories = await here.hear(lambda stories: stories.started >= jobs, "fill")
+    stories = await here.follow_until(lambda stories: stories.started >= jobs, "fill")
     return (max(story.started for story in stories.jobs.values()) - began) / 1e6
 
 
@@ -88,7 +88,7 @@ async def _reclaim(here: Stage, queue: str, victims: int, what: str) -> float:
     await here.fresh()
     began = time.time_ns() // 1_000
     job = await here.client.submit(queue, FOREVER)
-    stories = await here.hear(lambda stories: stories.of(job.key).started > 0 and len(stories.told) >= victims, what)
+    stories = await here.follow_until(lambda stories: stories.of(job.key).started > 0 and len(stories.told) >= victims, what)
     return (max(stories.told) - began) / 1e3
 
 
@@ -98,7 +98,7 @@ async def _refused(here: Stage, what: str) -> float:
     await here.fresh()
     began = time.time_ns() // 1_000
     job = await here.client.submit("high/beyond", FOREVER)
-    stories = await here.hear(lambda stories: stories.of(job.key).rejected > 0, what)
+    stories = await here.follow_until(lambda stories: stories.of(job.key).rejected > 0, what)
     await asyncio.sleep(1 / REFUSALS_STATED)  # faster ones are counted, and not told one by one (R14)
     return (stories.of(job.key).rejected - began) / 1e3
 

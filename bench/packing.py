@@ -127,7 +127,7 @@ class Cluster:
         models = sorted({asked.models for asked in trace.requests})
         self.profiles = {allowed: f"profile-{number}" for number, allowed in enumerate(models)}
         links = tuple(PolicyProfile(name=name) for name in self.profiles.values())
-        self.say(
+        self.append_facts(
             f.PoolAppliedV1(author="bench", pool=Pool(name="pool", selector={})),
             f.TenantAppliedV1(author="bench", tenant=Tenant(name="t")),
             *(
@@ -138,11 +138,11 @@ class Cluster:
         )
         for name, model, gpus, cpu, memory in trace.nodes:
             devices = tuple(Device(device=f"g{number}", model=model, memory=1) for number in range(gpus))
-            self.say(f.NodeRegisteredV1(node=name, labels={}, devices=devices, cpu=cpu, memory=memory, at=1))
+            self.append_facts(f.NodeRegisteredV1(node=name, labels={}, devices=devices, cpu=cpu, memory=memory, at=1))
         self.pool = self.state.pools["pool"]
         self.gpus = sum(gpus for _, _, gpus, _, _ in trace.nodes) * GPU_UNITS
 
-    def say(self, *facts: f.AnyFact) -> None:
+    def append_facts(self, *facts: f.AnyFact) -> None:
         """One record."""
         sequence = self.state.sequence + 1
         now = 10**12 + sequence * 1_000
@@ -151,17 +151,17 @@ class Cluster:
     def ask(self, number: int, asked: Asked) -> bool:
         """A request arrives, and takes its place if there is one."""
         key = job_key("t", "u", make_job_id(1, number.to_bytes(10, "big")))
-        self.say(f.JobAdmittedV1(job=key, policy="p", profile=self.profiles[asked.models], request=asked.amounts))
+        self.append_facts(f.JobAdmittedV1(job=key, policy="p", profile=self.profiles[asked.models], request=asked.amounts))
         news = tuple(self.learning.news(self.state))
         if news:
-            self.say(*news)
+            self.append_facts(*news)
         places = find_places(self.state, self.state.jobs[key], self.pool)
         if places is None:
-            self.say(f.JobDismissedV1(job=key, reason="NO_SUITABLE_NODE", message="dropped"))
+            self.append_facts(f.JobDismissedV1(job=key, reason="NO_SUITABLE_NODE", message="dropped"))
             return False
         (place,) = places
         held = {"node": place.node, "devices": place.devices, "amounts": place.amounts}
-        self.say(f.LeaseGrantedV1(job=key, attempt=1, pool="pool", rule="R20", **held))
+        self.append_facts(f.LeaseGrantedV1(job=key, attempt=1, pool="pool", rule="R20", **held))
         return True
 
 

@@ -80,9 +80,9 @@ class Cluster:
     def __init__(self, nodes: int, choice: Choice | None, *, level: int = LEVEL) -> None:
         self.state, self.learning, self.choice = State(), DemandLearning(), choice
         self.number, self.spent = 0, 0.0
-        self.say(f.InstallationLevelV1(level=level, release=RELEASES[level - 1]))
+        self.append_facts(f.InstallationLevelV1(level=level, release=RELEASES[level - 1]))
         links = tuple(PolicyProfile(name=size) for size in SIZES)
-        self.say(
+        self.append_facts(
             f.PoolAppliedV1(author="bench", pool=Pool(name="pool", selector={})),
             f.TenantAppliedV1(author="bench", tenant=Tenant(name="t")),
             *(
@@ -93,11 +93,13 @@ class Cluster:
         )
         for number in range(nodes):
             devices = tuple(Device(device=f"g{gpu}", model=MODEL, memory=81_920, mig=True) for gpu in range(GPUS_OF_A_NODE))
-            self.say(f.NodeRegisteredV1(node=f"n{number:03}", labels={}, devices=devices, cpu=128_000, memory=1 << 20, at=1))
+            self.append_facts(
+                f.NodeRegisteredV1(node=f"n{number:03}", labels={}, devices=devices, cpu=128_000, memory=1 << 20, at=1)
+            )
         self.pool = self.state.pools["pool"]
         self.units = nodes * GPUS_OF_A_NODE * GPU_UNITS
 
-    def say(self, *facts: f.AnyFact) -> None:
+    def append_facts(self, *facts: f.AnyFact) -> None:
         """One record."""
         sequence = self.state.sequence + 1
         apply(self.state, Record(by="bench", now=10**12 + sequence, engine="bench", as_of=sequence - 1, facts=facts), sequence)
@@ -107,23 +109,25 @@ class Cluster:
         self.number += 1
         key = job_key("t", "u", make_job_id(1, self.number.to_bytes(10, "big")))
         units = charge(SIZES[size], (MODEL,))
-        self.say(f.JobAdmittedV1(job=key, policy="p", profile=size, request={GPU: units, "cpu": 1_000}, mig=SIZES[size]))
+        self.append_facts(
+            f.JobAdmittedV1(job=key, policy="p", profile=size, request={GPU: units, "cpu": 1_000}, mig=SIZES[size])
+        )
         news = tuple(self.learning.news(self.state))
         if news:
-            self.say(*news)
+            self.append_facts(*news)
         began = time.perf_counter()
         place = self._place(key, SIZES[size], units)
         self.spent += time.perf_counter() - began
         if place is None:
-            self.say(f.JobDismissedV1(job=key, reason="NO_SUITABLE_NODE", message="dropped"))
+            self.append_facts(f.JobDismissedV1(job=key, reason="NO_SUITABLE_NODE", message="dropped"))
             return None
         held = {"node": place.node, "devices": place.devices, "amounts": place.amounts}
-        self.say(f.LeaseGrantedV1(job=key, attempt=1, pool="pool", rule="R20", **held))
+        self.append_facts(f.LeaseGrantedV1(job=key, attempt=1, pool="pool", rule="R20", **held))
         return key
 
     def leave(self, key: str) -> None:
         """A job has ended."""
-        self.say(
+        self.append_facts(
             f.LeaseEndedV1(job=key, attempt=1, outcome="exited", exit_code=0, exited_at=1, at=1),
             f.JobEndedV1(job=key, attempt=1, state="succeeded", cause="exited"),
         )

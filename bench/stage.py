@@ -134,9 +134,9 @@ class Stage:
     async def read(self) -> Stories:
         """Every job's story, now that all is over."""
         tip = await self._log.tip()
-        return await self.hear(lambda _stories: self._position >= tip, "reading the ledger")
+        return await self.follow_until(lambda _stories: self._position >= tip, "reading the ledger")
 
-    async def hear(self, is_enough: Callable[[Stories], bool], what: str) -> Stories:
+    async def follow_until(self, is_enough: Callable[[Stories], bool], what: str) -> Stories:
         """Follow the ledger until it has told enough."""
         deadline = time.monotonic() + PATIENCE
         reader = await self._log.read(self._position)

@@ -43,12 +43,12 @@ async def play(victims: int, gpus: int, each: int) -> dict[str, Any]:
         progress(f"fill with {victims:,} jobs")
         began = time.perf_counter()
         await _submit(here.client, "low/one", victims)
-        await here.hear(lambda stories: _counted(stories.started, victims, "fill"), "fill")
+        await here.follow_until(lambda stories: _counted(stories.started, victims, "fill"), "fill")
         filled = time.perf_counter() - began
         await here.fresh()
         before, load, first = here.cpu(), os.getloadavg()[0], time.time_ns() // 1_000
         await _submit(here.client, "high/many", preemptors)
-        stories = await here.hear(lambda stories: _counted(len(stories.told), preemptors * each, "storm"), "storm")
+        stories = await here.follow_until(lambda stories: _counted(len(stories.told), preemptors * each, "storm"), "storm")
         after = here.cpu()
         done()
     orders, told = sorted(stories.orders), sorted(stories.told)

@@ -96,7 +96,7 @@ async def latency(here: Stage, rate: int, seconds: float) -> dict[str, Any]:
     await asyncio.gather(*asking)
     took = time.perf_counter() - began
     done()
-    stories = await here.hear(lambda stories: stories.ended >= len(due), "P6")
+    stories = await here.follow_until(lambda stories: stories.ended >= len(due), "P6")
     after = here.cpu()
     waits = [(stories.jobs[job].started - at) / 1e3 for job, at in due.items()]
     return {

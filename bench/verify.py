@@ -95,7 +95,7 @@ def seals_of(messages: list[Message]) -> list[LedgerSealedV1]:
     return made
 
 
-def look(messages: list[Message], seals: list[LedgerSealedV1], engine: str | None) -> tuple[float, LedgerVerifier]:
+def verify(messages: list[Message], seals: list[LedgerSealedV1], engine: str | None) -> tuple[float, LedgerVerifier]:
     """Seconds of CPU, and what was found."""
     began = time.process_time()
     verifier = LedgerVerifier(engine, kept=seals)
@@ -108,9 +108,9 @@ def measure(jobs: int, seed: int = 1) -> dict[str, float]:
     """Facts/s for records alone, with the fold, with decisions; and how much there was of it."""
     messages = history(jobs, seed)
     seals = seals_of(messages)
-    alone, _ = look(messages, seals, None)
-    folded, _ = look(messages, seals, "another")
-    whole, verifier = look(messages, seals, ENGINE)
+    alone, _ = verify(messages, seals, None)
+    folded, _ = verify(messages, seals, "another")
+    whole, verifier = verify(messages, seals, ENGINE)
     report = verifier.report()
     if report.found or report.stopped:
         raise AssertionError(report)

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from bench.load.installed import Memory, bus, counted, headrace, say, site, until
+from bench.load.installed import Memory, bus, counted, headrace, show_progress, site, until
 from bench.options import options
 from headrace.contracts.values.ids import ENTROPY_BYTES, make_job_id
 from headrace.nats_client.connection import Connection
@@ -85,7 +85,7 @@ async def over_nats(folder: Path, jobs: int) -> tuple[Sent, float]:
 
     async def progress() -> None:
         while True:
-            say(
+            show_progress(
                 f"{len(sent.acknowledged)} stored, {sent.refused.total()} refused by the server, {time.monotonic() - began:.0f} s"
             )
             await asyncio.sleep(0.5)

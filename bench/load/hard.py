@@ -27,7 +27,19 @@ from urllib.parse import urlsplit
 
 import psutil
 
-from bench.load.installed import Count, Memory, counted, headrace, is_verified, pid, restarts, say, site, until, violations
+from bench.load.installed import (
+    Count,
+    Memory,
+    counted,
+    headrace,
+    is_verified,
+    pid,
+    restarts,
+    show_progress,
+    site,
+    until,
+    violations,
+)
 from bench.load.poison import poisoned
 from bench.load.rolling import DOCUMENTS
 from bench.options import options
@@ -232,7 +244,7 @@ async def _hard(folder: Path, name: str, times: Any, seconds: float, steady: Ste
     refused = Counter(steady.refused)
     began = time.monotonic()
     async with times(folder) as told:
-        say(f"{name}, for {seconds:g} s")
+        show_progress(f"{name}, for {seconds:g} s")
         await asyncio.sleep(seconds)
     ended = time.monotonic()
     after = await until(

@@ -32,7 +32,7 @@ MIB = 1024 * 1024
 PATIENCE = 600.0
 
 
-def say(text: str) -> None:
+def show_progress(text: str) -> None:
     """Progress: one line that is written over."""
     print(f"\r\x1b[K  {text}", end="", file=sys.stderr, flush=True)
 
@@ -52,16 +52,16 @@ def site(documents: str, *arguments: str, disk_mib: int = 0) -> Iterator[Path]:
             subprocess.run(
                 ["mount", "-t", "tmpfs", "-o", f"size={disk_mib}m", "load", str(store)], capture_output=True, check=False
             )
-        say("starting the installation")
+        show_progress("starting the installation")
         headrace("up", *data, "--detach", *arguments)
         try:
             (folder / "load.yaml").write_text(documents, encoding="utf-8")
             headrace("apply", *data, "-f", str(folder / "load.yaml"))
             yield folder
         finally:
-            say("stopping the installation")
+            show_progress("stopping the installation")
             headrace("down", *data, "--now")
-            say("")
+            show_progress("")
     finally:
         if store.is_mount():
             subprocess.run(["umount", str(store)], check=False)
@@ -103,11 +103,11 @@ class Memory:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self.before = self.look()
+        self.before = self.memory_by_process()
         self.peak = dict(self.before)
         self.after = dict(self.before)
 
-    def look(self) -> dict[str, int]:
+    def memory_by_process(self) -> dict[str, int]:
         """Now, by process."""
         running = read_running(Installation(self._folder))
         found: dict[str, int] = {}
@@ -131,7 +131,7 @@ class Memory:
 
     def note(self) -> None:
         """One look."""
-        self.after = self.look()
+        self.after = self.memory_by_process()
         for name, used in self.after.items():
             self.peak[name] = max(used, self.peak.get(name, 0))
 
@@ -259,7 +259,7 @@ async def until(
             return time.monotonic() - began
         if time.monotonic() - began > within:
             raise RuntimeError(f"not within {within:g} s: {progress()}")
-        say(progress())
+        show_progress(progress())
         await asyncio.sleep(0.2)
 
 

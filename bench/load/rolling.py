@@ -19,7 +19,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from bench.load.installed import Count, counted, headrace, is_verified, say, site, until, violations
+from bench.load.installed import Count, counted, headrace, is_verified, show_progress, site, until, violations
 from bench.options import options
 from headrace.client import HeadraceError, connect
 from headrace.client.client import Client
@@ -104,7 +104,7 @@ async def measure(folder: Path, rounds: int) -> dict[str, Any]:
         work = [asyncio.create_task(load.over_nats(client)), asyncio.create_task(load.over_http())]
         await asyncio.sleep(2.0)
         for number in range(rounds):
-            say(f"round {number + 1} of {rounds}: all parts of ours, one after the other")
+            show_progress(f"round {number + 1} of {rounds}: all parts of ours, one after the other")
             parts += await asyncio.to_thread(restart, folder)
             parts += await asyncio.to_thread(restart, folder, "postgres")
             parts += await asyncio.to_thread(restart, folder, "nats-server")

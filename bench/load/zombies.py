@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from bench.load.installed import Count, counted, headrace, is_verified, pid, restarts, say, site, until, violations
+from bench.load.installed import Count, counted, headrace, is_verified, pid, restarts, show_progress, site, until, violations
 from bench.load.rolling import DOCUMENTS, Load
 from bench.options import options
 from headrace.bus.process import DEPOSED
@@ -159,10 +159,10 @@ async def measure(folder: Path, seconds: float) -> dict[str, Any]:
     async with counted(folder) as (count, _), connect(data=folder, user="bench") as client, asking as operator:
         work = asyncio.create_task(load.over_nats(client))
         for service in TURNS:
-            say(f"{service} is stopped")
+            show_progress(f"{service} is stopped")
             rows.append(await in_turns(folder, operator, service, seconds, count))
         for service in ALONE:
-            say(f"{service} is stopped")
+            show_progress(f"{service} is stopped")
             rows.append(await doubled(folder, operator, service, seconds, count))
         rows.append(await node(folder, client, count))
         work.cancel()

@@ -101,7 +101,7 @@ CHECKED = [path for path in sources() if is_clean(path)]
 TESTS = [path for path in files() if path.startswith(("tests/", "bench/")) and path.endswith(".py")]
 
 
-def said(source: str) -> list[tuple[int, str]]:
+def comments_and_texts(source: str) -> list[tuple[int, str]]:
     """Comments and texts of a file, each with its line; texts without white space are names or codes."""
     kinds = {tokenize.COMMENT, tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
@@ -110,7 +110,7 @@ def said(source: str) -> list[tuple[int, str]]:
 
 @pytest.mark.parametrize("path", CHECKED)
 def test_sentences_say_what_is_the_case(path: str) -> None:
-    texts = [(line, STORED.sub("", text)) for line, text in said(Path(ROOT, path).read_text())]
+    texts = [(line, STORED.sub("", text)) for line, text in comments_and_texts(Path(ROOT, path).read_text())]
     found = [(line, match.group()) for line, text in texts for match in IDIOMS.finditer(text)]
     assert found == [], "write the sentence again: what is it, or what does it return?"
 

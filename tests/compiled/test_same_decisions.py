@@ -16,7 +16,7 @@ SEEDS = 60
 """This number takes about forty seconds on two cores."""
 
 
-def told(python: Path | str, what: str) -> list[str]:
+def output_lines(python: Path | str, what: str) -> list[str]:
     """The lines that a program prints there."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.run(
@@ -32,7 +32,7 @@ def test_it_is_machine_code():
         "headrace.preemption.decide",
     )
     where = "; ".join(f"import {room}; print({room}.__file__.endswith('.so'))" for room in rooms)
-    assert told(COMPILED, where) == ["True"] * len(rooms)
+    assert output_lines(COMPILED, where) == ["True"] * len(rooms)
 
 
 EACH_FIRST = """
@@ -52,13 +52,13 @@ for file in sorted(root.glob(f"headrace/**/*{EXTENSION_SUFFIXES[0]}")):
 
 
 def test_whatever_is_imported_first_can_be():
-    ends = dict(line.split() for line in told(COMPILED, EACH_FIRST))
+    ends = dict(line.split() for line in output_lines(COMPILED, EACH_FIRST))
     assert {"headrace.domain.model.jobs", "headrace.allocator.decide"} <= set(ends)
     assert [room for room, status in ends.items() if status != "0"] == []
 
 
 def test_every_seed_gives_the_same_bytes_in_both():
     digests = f"from tests.simulation.campaign import run\nfor seed in range({SEEDS}): print(seed, run(str(seed)).digest)"
-    written = told(sys.executable, digests)
+    written = output_lines(sys.executable, digests)
     assert len(set(written)) == SEEDS
-    assert told(COMPILED, digests) == written
+    assert output_lines(COMPILED, digests) == written

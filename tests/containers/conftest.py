@@ -103,11 +103,6 @@ class Site(Executor):
     def log(self) -> str:
         return self._file.read_text()
 
-    def said(self, event: str) -> list[dict[str, object]]:
-        """The lines of its log about an event."""
-        lines = [json.loads(line) for line in self.log.splitlines() if line.startswith("{")]
-        return [line for line in lines if line["event"] == event]
-
 
 @pytest.fixture
 def devices() -> str:

@@ -59,9 +59,9 @@ class Site:
             ),
             f.GroupAppliedV1(author="a.b", group=Group(tenant="other", name="rnd", members=("alice",))),
         ]
-        await self.say(*people)
+        await self.append_facts(*people)
 
-    async def say(self, *facts: Any) -> None:
+    async def append_facts(self, *facts: Any) -> None:
         """A record of governance."""
         await self.governance.append(time.time_ns() // 1_000, 0, facts)
 
@@ -92,7 +92,7 @@ class Site:
         self.tokens += 1
         now = int(time.time())
         grant = Grant(make_job_id(self.tokens, bytes(10)), role, tenant, handle, now, now + lives)
-        await self.say(
+        await self.append_facts(
             f.TokenCreatedV1(
                 author="a.b", token=grant.id, role=role, tenant=tenant, handle=handle, expires_at=grant.expires_at * 1_000_000
             )

@@ -95,10 +95,10 @@ class Maker:
         found: dict[str, Any] = self.document["components"]["schemas"][reference.rpartition("/")[2]]
         return found
 
-    def complaints(self, value: Any, schema: dict[str, Any], at: str = "") -> list[str]:
+    def schema_errors(self, value: Any, schema: dict[str, Any], at: str = "") -> list[str]:
         """Where an answer is not what its schema says."""
         if "$ref" in schema:
-            return self.complaints(value, self._named(schema["$ref"]), at)
+            return self.schema_errors(value, self._named(schema["$ref"]), at)
         kinds = {"object": dict, "array": list, "string": str, "boolean": bool, "integer": int}
         kind = kinds.get(schema.get("type", ""))
         if kind is not None and not isinstance(value, kind):
@@ -106,14 +106,16 @@ class Maker:
         if "enum" in schema and value not in schema["enum"]:
             return [f"{at}: {value!r} is none of {schema['enum']}"]
         if isinstance(value, list):
-            return [text for index, one in enumerate(value) for text in self.complaints(one, schema["items"], f"{at}[{index}]")]
+            return [
+                text for index, one in enumerate(value) for text in self.schema_errors(one, schema["items"], f"{at}[{index}]")
+            ]
         if not isinstance(value, dict) or schema.get("additionalProperties") is True:
             return []
         found: list[str] = []
         for key, one in value.items():
             inner = schema.get("properties", {}).get(key) or schema.get("additionalProperties")
             found += (
-                self.complaints(one, inner, f"{at}.{key}")
+                self.schema_errors(one, inner, f"{at}.{key}")
                 if isinstance(inner, dict)
                 else [f"{at}.{key} is unknown"] * ("properties" in schema)
             )

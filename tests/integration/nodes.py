@@ -104,7 +104,7 @@ class Feed:
     async def hear(self, subject: str, heard: Callable[[Any], Awaitable[None]]) -> None:
         await self._connection.subscribe(subject, cb=heard)
 
-    async def say(self, payload: bytes) -> None:
+    async def publish_orders(self, payload: bytes) -> None:
         await self._connection.publish("hr.orders.gpu01", payload)
 
     def of(self, job: str, kind: type[Any]) -> list[Any]:

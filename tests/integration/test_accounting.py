@@ -194,7 +194,7 @@ async def keeping(log: Any, dsn: str) -> AsyncIterator[Running]:
             await running.task
 
 
-async def keep(log: MemoryLog, dsn: str) -> None:
+async def keep_books(log: MemoryLog, dsn: str) -> None:
     """The service, started again where it has to be, until everything is in the books."""
     while True:
         with suppress(Fenced):
@@ -214,7 +214,7 @@ async def test_the_books_are_what_the_facts_add_up_to(postgres: Postgres, monkey
     monkeypatch.setattr(batching, "BATCH_MESSAGES", 37)
     monkeypatch.setattr(batching, "READ_AT_ONCE", 37)
     history = busy(1, 300)
-    await keep(memory_log(history), postgres.dsn)
+    await keep_books(memory_log(history), postgres.dsn)
     assert await stored_usage(postgres) == added_up(history)
     copies = await postgres.fetch("SELECT subject, payload FROM headrace.records ORDER BY sequence")
     assert [tuple(row) for row in copies] == history.records
@@ -228,7 +228,7 @@ async def test_stopped_anywhere_and_started_again_the_books_are_the_same(
 ) -> None:
     history = busy(seed, 200)
     log = memory_log(history)
-    await keep(log, postgres.dsn)
+    await keep_books(log, postgres.dsn)
     whole = await postgres.tables()
     await postgres.execute("DROP SCHEMA headrace CASCADE")
     monkeypatch.setattr(batching, "BATCH_MESSAGES", 23)
@@ -244,7 +244,7 @@ async def test_stopped_anywhere_and_started_again_the_books_are_the_same(
         task.cancel()
         with suppress(asyncio.CancelledError, Fenced):  # the last commit may still have been under way
             await task
-    await keep(log, postgres.dsn)
+    await keep_books(log, postgres.dsn)
     assert await postgres.tables() == whole
 
 
@@ -252,7 +252,7 @@ async def test_postgres_may_die_at_any_time_and_the_books_say_how_far_behind_the
     postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     history = busy(4, 200)
-    await keep(memory_log(history), postgres.dsn)
+    await keep_books(memory_log(history), postgres.dsn)
     whole = await postgres.tables()
     await postgres.execute("DROP SCHEMA headrace CASCADE")
     monkeypatch.setattr(batching, "BATCH_MESSAGES", 20)
@@ -346,7 +346,7 @@ async def test_usage_is_what_the_facts_add_up_to_by_whatever_it_is_asked_for(
     """R17, R25, R37; the bookkeeper has the bytes of the records and nothing else."""
     history = busy(11, 120, service_accounts=("ci",), step=HOUR)
     log = memory_log(history)
-    await keep(log, postgres.dsn)
+    await keep_books(log, postgres.dsn)
     keeper = Bookkeeper().read_all(log.messages_after(0))
     since, until = keeper.first + 5 * HOUR + 7, keeper.now - 3 * HOUR - 11
     books = Database(postgres.dsn)
@@ -408,7 +408,7 @@ async def test_a_statement_is_the_sum_of_its_charges_and_has_the_same_bytes_when
     """The bookkeeper rounds each account's day once, and adds up; so do the CSV, the JSON, and the FOCUS export."""
     history = busy(12, 150, service_accounts=("ci",), step=12 * HOUR)
     log = memory_log(history)
-    await keep(log, postgres.dsn)
+    await keep_books(log, postgres.dsn)
     books = Database(postgres.dsn)
 
     async def texts(month: str, timezone: str) -> dict[str, str]:
@@ -437,7 +437,7 @@ async def test_a_statement_is_the_sum_of_its_charges_and_has_the_same_bytes_when
         assert Decimal(json.loads(forms["json"])["total"]) * MILLION == sum(told.values()) > 0
         assert Decimal(list(csv.DictReader(io.StringIO(forms["csv"])))[-1]["cost"]) * MILLION == sum(told.values())
     await make_anew(postgres)
-    await keep(memory_log(history), postgres.dsn)
+    await keep_books(memory_log(history), postgres.dsn)
     assert {question: await texts(*question) for question in asked} == whole
     await books.close()
 
@@ -452,15 +452,15 @@ async def test_books_that_are_made_anew_find_the_copies_of_the_records_and_see_t
     postgres: Postgres,
 ) -> None:
     history = busy(6, 20)
-    await keep(memory_log(history), postgres.dsn)
+    await keep_books(memory_log(history), postgres.dsn)
     whole = await postgres.tables()
     await make_anew(postgres)
-    await keep(memory_log(history), postgres.dsn)
+    await keep_books(memory_log(history), postgres.dsn)
     assert await postgres.tables() == whole
     await make_anew(postgres)
     await postgres.execute("UPDATE headrace.records SET digest = 'another' WHERE sequence = 3")
     with pytest.raises(LogBroken, match=r"record 3 of the ledger is not the one that headrace\.records has a copy of"):
-        await keep(memory_log(history), postgres.dsn)
+        await keep_books(memory_log(history), postgres.dsn)
 
 
 def played(name: str) -> World:
@@ -487,7 +487,7 @@ async def test_the_history_is_read_page_by_page_by_whatever_it_is_filtered(
     postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = played("V21.yaml")
-    await keep(world.log, postgres.dsn)
+    await keep_books(world.log, postgres.dsn)
     books, state = Database(postgres.dsn), world.state
     everything = await whole(books, ALL_TENANTS, state)
     told = [line for m in world.log.messages_after(0) for line in lines_of(decode_record(m.payload), m.sequence, "", state)]
@@ -533,7 +533,7 @@ async def test_the_history_is_read_page_by_page_by_whatever_it_is_filtered(
 
 async def test_causes_are_followed_both_ways_from_a_job_a_record_or_a_fact(postgres: Postgres) -> None:
     world = played("V02.yaml")
-    await keep(world.log, postgres.dsn)
+    await keep_books(world.log, postgres.dsn)
     books, state, job = Database(postgres.dsn), world.state, world.names["d"]
     lines = await whole(books, ALL_TENANTS, state, causes=job.rpartition(".")[2])
     by_type = {line.type: line for line in lines if line.about == job}
@@ -588,14 +588,14 @@ async def test_what_was_good_before_the_ledger_broke_is_in_the_books(postgres: P
 
 
 async def test_another_ledger_is_refused(postgres: Postgres) -> None:
-    await keep(memory_log(busy(6, 10)), postgres.dsn)
+    await keep_books(memory_log(busy(6, 10)), postgres.dsn)
     with pytest.raises(LogBroken, match="this is another ledger, or it was changed"):
         await Accounting(memory_log(busy(7, 30)), LedgerFold(), postgres.dsn).run()
 
 
 async def test_a_ledger_that_lost_its_end_is_refused(postgres: Postgres) -> None:
     history = busy(6, 10)
-    await keep(memory_log(history), postgres.dsn)
+    await keep_books(memory_log(history), postgres.dsn)
     del history.records[-1]
     with pytest.raises(LogBroken, match="it lost its end"):
         await Accounting(memory_log(history), LedgerFold(), postgres.dsn).run()
@@ -604,13 +604,13 @@ async def test_a_ledger_that_lost_its_end_is_refused(postgres: Postgres) -> None
 async def test_of_two_that_write_the_same_books_one_goes(postgres: Postgres) -> None:
     history = busy(8, 20)
     log = memory_log(history)
-    await keep(log, postgres.dsn)
+    await keep_books(log, postgres.dsn)
     first = Running(log, postgres.dsn)
     await first.reaches(log.last_sequence)
     history.now += SECOND
     history.reserve("rnd", 1)
     late = memory_log(history)
-    await keep(late, postgres.dsn)
+    await keep_books(late, postgres.dsn)
     history.reserve("rnd", 2)
     log.append_now(*history.records[-2], None)
     log.append_now(*history.records[-1], None)

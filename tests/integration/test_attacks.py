@@ -180,7 +180,7 @@ async def test_a_users_token_for_an_administrators_handle_does_not_hear_what_the
 ) -> None:
     """Administrators of the tenant `default` may give a user's token for any handle of it, and so for that of the provider's people."""
     async with site(tmp_path) as here:
-        await here.say(
+        await here.append_facts(
             f.GroupAppliedV1(author="a.b", group=Group(tenant="default", name="all", members=("ops",))),
         )
         admin, user = await here.token("ops", "default", TokenRole.ADMIN), await here.token("ops", "default")
@@ -234,7 +234,9 @@ async def forged(here: Site) -> dict[str, str]:
 
     now = int(time.time())
     revoked = await here.token("bob")
-    await here.say(f.TokenRevokedV1(author="a.b", token=jwt.decode(revoked, options={"verify_signature": False})["jti"]))
+    await here.append_facts(
+        f.TokenRevokedV1(author="a.b", token=jwt.decode(revoked, options={"verify_signature": False})["jti"])
+    )
     return {
         "nothing": "",
         "no token": "hunter2",

@@ -50,7 +50,7 @@ async def test_when_users_have_taken_all_their_connections_the_provider_still_ge
             assert json.loads((await connection.ask("hr.submit.acme.bob.rnd.one", b"{}")).data)["stream"] == "SUBMIT"
         crowd.leave()
         alice = await here.enter("acme_alice", token)
-        await here.say(f.TokenRevokedV1(author="a.b", tenant="acme", handle="alice"))
+        await here.append_facts(f.TokenRevokedV1(author="a.b", tenant="acme", handle="alice"))
         await gone(alice)
 
 

@@ -46,7 +46,7 @@ HEADERS: tuple[dict[str, str], ...] = (
 )
 
 
-async def said(connection: Connection, subject: str, headers: dict[str, str] | None = None) -> Any:
+async def ask_json(connection: Connection, subject: str, headers: dict[str, str] | None = None) -> Any:
     return json.loads((await connection.ask(subject, b"{}", headers)).data)
 
 
@@ -64,7 +64,9 @@ async def test_no_header_of_a_user_has_an_effect_or_is_stored(tmp_path: Path) ->
     async with site(tmp_path) as here:
         alice = await here.user("alice")
         subjects = (MINE, f"hr.cancel.acme.alice.{JOB}", f"hr.requeue.acme.alice.{JOB}")
-        assert [await said(alice, subject, header) for header in HEADERS for subject in subjects] == [STORED] * 3 * len(HEADERS)
+        assert [await ask_json(alice, subject, header) for header in HEADERS for subject in subjects] == [STORED] * 3 * len(
+            HEADERS
+        )
         kept = await stored(here)
         assert [message["subject"] for message in kept] == [subject for _ in HEADERS for subject in subjects]
         assert not [message for message in kept if "hdrs" in message]
@@ -77,10 +79,10 @@ async def test_the_answer_tells_nothing_about_what_other_tenants_submit(tmp_path
         alice, victim = await here.user("alice"), await here.user("alice", "other")
         guesses: list[dict[str, str] | None] = [{LAST: str(guess), LAST_OF: whose} for guess in range(12)]
         guesses += [{"Nats-Expected-Last-Sequence": str(guess)} for guess in range(12)] + [None]
-        before = [await said(alice, MINE, guess) for guess in guesses]
+        before = [await ask_json(alice, MINE, guess) for guess in guesses]
         for _ in range(3):
-            assert await said(victim, THEIRS) == STORED
-        after = [await said(alice, MINE, guess) for guess in guesses]
+            assert await ask_json(victim, THEIRS) == STORED
+        after = [await ask_json(alice, MINE, guess) for guess in guesses]
         assert before == after == [STORED] * len(guesses)
 
 
@@ -98,17 +100,17 @@ async def test_a_user_hears_of_a_message_that_the_stream_refuses_in_the_words_of
 async def test_one_intake_of_several_is_enough_and_each_submission_is_stored_once(tmp_path: Path) -> None:
     async with site(tmp_path) as here:
         alice, second = await here.user("alice"), await here.open_intake()
-        assert [await said(alice, MINE) for _ in range(20)] == [STORED] * 20
+        assert [await ask_json(alice, MINE) for _ in range(20)] == [STORED] * 20
         second.cancel()
         await asyncio.wait({second})
-        assert [await said(alice, MINE) for _ in range(20)] == [STORED] * 20
+        assert [await ask_json(alice, MINE) for _ in range(20)] == [STORED] * 20
         assert len(await stored(here)) == 40
 
 
 async def test_an_intake_that_stops_answers_what_it_has_received(tmp_path: Path) -> None:
     async with site(tmp_path) as here:
         alice, others = await here.user("alice"), [await here.open_intake() for _ in range(3)]
-        asking = [asyncio.ensure_future(said(alice, MINE)) for _ in range(300)]
+        asking = [asyncio.ensure_future(ask_json(alice, MINE)) for _ in range(300)]
         await asyncio.sleep(0)
         for one in others:
             one.cancel()
@@ -121,5 +123,5 @@ async def test_what_one_client_publishes_is_stored_in_order_where_there_is_one_i
         alice = await here.user("alice")
         for number in range(500):
             await alice.publish(MINE, b"%d" % number)
-        await said(alice, MINE)
+        await ask_json(alice, MINE)
         assert [b64decode(message["data"]) for message in await stored(here)] == [*(b"%d" % n for n in range(500)), b"{}"]

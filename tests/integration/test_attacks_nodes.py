@@ -98,10 +98,10 @@ async def test_a_node_that_floods_the_ledger_is_disconnected_within_a_moment_and
     assert sent > 10
     with pytest.raises(LogRefused):
         await connect(url, "node_flood", token)
-    await asyncio.to_thread(until, lambda: "node flood is excluded" in told(api))
+    await asyncio.to_thread(until, lambda: "node flood is excluded" in status_text(api))
     (job,) = await asyncio.to_thread(api.submit, "root", "acme", ["true"], user="alice")
     await asyncio.to_thread(api.until, "root", job["name"], "succeeded")
-    assert "lets it in" in told(api)
+    assert "lets it in" in status_text(api)
     await asyncio.to_thread(api.run, "node", "uncordon", "flood")
     async with asyncio.timeout(PATIENCE):
         while not await is_let_in(url, token):
@@ -110,7 +110,7 @@ async def test_a_node_that_floods_the_ledger_is_disconnected_within_a_moment_and
     await asyncio.to_thread(until, lambda: excluded in api.run("audit", "log", "--all-tenants"))
 
 
-def told(api: Api) -> str:
+def status_text(api: Api) -> str:
     """The status, with what is wrong."""
     ran = subprocess.run([*HEADRACE, "status"], capture_output=True, text=True, timeout=PATIENCE, check=False, env=api.env())
     return ran.stdout + ran.stderr

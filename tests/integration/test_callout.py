@@ -54,7 +54,7 @@ async def test_a_revocation_throws_out_who_is_there_and_lets_them_in_no_more(tmp
     async with site(tmp_path, doors=2) as here:
         token = await here.token("alice")
         alice, bob, node = await here.enter("acme_alice", token), await here.user("bob"), await here.node("gpu01")
-        await here.say(f.TokenRevokedV1(author="a.b", tenant="acme", handle="alice"))
+        await here.append_facts(f.TokenRevokedV1(author="a.b", tenant="acme", handle="alice"))
         await gone(alice)
 
         async def come_and_go() -> (
@@ -66,9 +66,9 @@ async def test_a_revocation_throws_out_who_is_there_and_lets_them_in_no_more(tmp
         with pytest.raises(LogRefused):
             await come_and_go()
         assert (bob.is_connected, node.is_connected) == (True, True)
-        await here.say(f.GroupAppliedV1(author="a.b", group=Group(tenant="acme", name="rnd")))
+        await here.append_facts(f.GroupAppliedV1(author="a.b", group=Group(tenant="acme", name="rnd")))
         await gone(bob)
-        await here.say(f.TokenRevokedV1(author="a.b", handle="gpu01"))
+        await here.append_facts(f.TokenRevokedV1(author="a.b", handle="gpu01"))
         await gone(node)
 
 

@@ -42,7 +42,7 @@ class Two(Twins):
         self._last: dict[str, str] = {}
         self._jobs = 0
 
-    def said(self, name: str, event: str) -> int:
+    def event_count(self, name: str, event: str) -> int:
         return self.log_of(name).read_text().count(f'"event": "{event}"')
 
     async def state(self, by: str, *facts: f.AnyFact) -> None:
@@ -115,7 +115,7 @@ async def test_a_killed_allocator_is_replaced_and_one_that_wakes_up_again_does_n
     jobs = [await two.admit()]
     await two.until_granted(jobs[0])
     for _ in range(2):
-        while two.said(waits, "caught_up") < 1:
+        while two.event_count(waits, "caught_up") < 1:
             await asyncio.sleep(0.02)
         two.processes[active].kill()
         jobs.append(await two.admit())
@@ -124,7 +124,7 @@ async def test_a_killed_allocator_is_replaced_and_one_that_wakes_up_again_does_n
         two.log_of(active).write_text("")
         two.start(active)
         active, waits = waits, active
-    while two.said(waits, "caught_up") < 1:
+    while two.event_count(waits, "caught_up") < 1:
         await asyncio.sleep(0.02)
 
     two.processes[active].send_signal(signal.SIGSTOP)

@@ -134,11 +134,11 @@ async def test_what_happens_while_the_server_is_away_and_back_is_pushed_and_told
     nats_server.kill()
     nats_server.start()
 
-    async def retrying(say):
+    async def retrying(call):
         async with asyncio.timeout(PATIENCE):
             while True:
                 try:
-                    return await say()
+                    return await call()
                 except LogUnavailable:
                     await asyncio.sleep(0.05)
 

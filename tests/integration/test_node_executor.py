@@ -143,7 +143,7 @@ async def test_a_lease_that_is_no_longer_listed_is_stopped(feed, node) -> None:
 
 async def test_what_makes_no_sense_on_the_wire_is_survived(feed, node) -> None:
     for payload in (b"", b"{", b"[" * 100_000, b'{"node":7}', b"\xff" * 1000, b'{"node":"gpu02","number":1,"through":999999}'):
-        await feed.say(payload)
+        await feed.publish_orders(payload)
     job = await feed.start(0, "true")
     assert (await feed.ended(job)).exit_code == 0
 

@@ -29,7 +29,7 @@ class Writers:
         self._logs = {}
         self._last = {}
 
-    async def say(self, by, *facts):
+    async def append_facts(self, by, *facts):
         if by not in self._logs:
             self._logs[by] = JetStreamLog(await self._login(by.replace(".", "-")), LEDGER_STREAM)
         sequence, prev = self._last.get(by, (0, ""))
@@ -42,7 +42,7 @@ class Writers:
         return sequence
 
     async def documents(self):
-        await self.say(
+        await self.append_facts(
             "governance",
             f.TenantAppliedV1(author="acme.alice", tenant=Tenant(name="acme")),
             f.GroupAppliedV1(author="acme.alice", group=Group(tenant="acme", name="dev", members=("alice",))),
@@ -54,17 +54,17 @@ class Writers:
             ),
         )
         devices = tuple(Device(device=f"g{number}", model="H100-80GB", memory=1) for number in range(8))
-        await self.say("node.gpu01", f.NodeRegisteredV1(node="gpu01", devices=devices, cpu=1, memory=1, at=0))
+        await self.append_facts("node.gpu01", f.NodeRegisteredV1(node="gpu01", devices=devices, cpu=1, memory=1, at=0))
 
     async def admit(self, keyring, number):
         text = keyring.seal("acme", encode(JobText(command=("train", str(number)))), job(number))
-        return await self.say(
+        return await self.append_facts(
             "admission", f.JobAdmittedV1(job=job(number), policy="dev", profile="one", request=GPU, text=text)
         )
 
     async def grant(self, number):
         device = DeviceShare(device=f"g{number}", units=GPU_UNITS)
-        return await self.say(
+        return await self.append_facts(
             "allocator",
             f.LeaseGrantedV1(job=job(number), attempt=1, node="gpu01", pool="hall", devices=(device,), amounts=GPU),
         )

@@ -103,7 +103,7 @@ class CloudWorld:
             self.told.wait(TICK)
 
     def _say(self, *facts: f.AnyFact, by: str) -> None:
-        self.told.say(*facts, by=by)
+        self.told.append_facts(*facts, by=by)
         self.stated += [(self.now, fact) for fact in facts]
 
     def _decide(self) -> None:

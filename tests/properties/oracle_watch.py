@@ -11,7 +11,7 @@ from tests.properties.checked_histories import play
 from tests.properties.oracle import Oracle
 
 
-def told(facts) -> tuple[list[object], list[object]]:
+def round_of(facts) -> tuple[list[object], list[object]]:
     """What the oracle says of a round, read from its facts."""
     granted: dict[str, tuple[str, str, tuple[str, ...], bool]] = {}
     for fact in facts:
@@ -33,7 +33,7 @@ class Watched:
             standings.forget()
         facts = self.real(state, standings, now, skip, room, in_line=in_line)
         slow = Oracle(state, now, frozenset(skip)).play(facts, in_line=in_line)
-        assert told(facts) == (slow.granted, slow.opened)
+        assert round_of(facts) == (slow.granted, slow.opened)
         assert [fact.job for fact in facts if isinstance(fact, f.ResumeOrderedV1)] == slow.resumed
         moved = [fact for fact in facts if isinstance(fact, f.MoveOrderedV1)]
         assert [(fact.job, fact.pool, tuple(place.node for place in fact.places)) for fact in moved] == slow.moved

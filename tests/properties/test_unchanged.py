@@ -22,7 +22,7 @@ class Meddler:
         return None
 
 
-def told(history: History, does) -> list[str]:
+def reported_by(history: History, does) -> list[str]:
     lines: list[str] = []
     Unchanged("meddler", Meddler(does), history.state, lines.append).decide(history.now)
     return lines
@@ -34,10 +34,10 @@ def test_what_a_decision_changes_is_named_by_class_and_field():
     job = history.admit("dev/one")
     dev = job.policy
 
-    assert told(history, lambda: setattr(job, "losses", 1)) == [
+    assert reported_by(history, lambda: setattr(job, "losses", 1)) == [
         "a decision of meddler changed the state: JobRecord.losses: 0 -> 1"
     ]
-    opened = told(history, lambda: dev.scopes.update(annex=Scope("policy", "looked at")))
+    opened = reported_by(history, lambda: dev.scopes.update(annex=Scope("policy", "looked at")))
     assert [line.split(": ")[1].partition(" ")[0] for line in opened] == ["PolicyState.scopes", "Scope"]
 
 
@@ -51,5 +51,5 @@ def test_a_trial_that_is_undone_and_a_memo_are_not_changes():
         capacity.take(history.state, job, hall, where)
         capacity.give_back(history.state, job, hall, where)
 
-    assert told(history, tries) == []
-    assert told(history, lambda: capacity.take(history.state, job, hall, where)) != []
+    assert reported_by(history, tries) == []
+    assert reported_by(history, lambda: capacity.take(history.state, job, hall, where)) != []

@@ -162,7 +162,7 @@ class Hands:
         ladder = self.node.leases[action.lease].ladder
         grace = 0.0
         if ladder is not None:
-            self.journal.told(action.lease, ladder, self.now())
+            self.journal.note_stop_order(action.lease, ladder, self.now())
             grace = _grace(ladder, self.machine, action.lease)
         hooked = self.machine.tell(action.lease, grace)
         self.handle(v.Told(self.now(), action.lease, hooked))

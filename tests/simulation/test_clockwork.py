@@ -20,10 +20,10 @@ def run(work, seed=1):
         loop.close()
 
 
-def counting(name, told, times=5):
+def counting(name, log, times=5):
     async def count():
         for number in range(times):
-            told.append((name, number))
+            log.append((name, number))
             await asyncio.sleep(0)
 
     return count()
@@ -38,7 +38,7 @@ def test_time_jumps_to_what_is_due_next():
 
 
 def test_within_a_process_all_keeps_its_order_and_between_processes_the_seed_decides():
-    def told(seed):
+    def run_seed(seed):
         heard = []
 
         async def both(_loop):
@@ -49,16 +49,16 @@ def test_within_a_process_all_keeps_its_order_and_between_processes_the_seed_dec
         run(both, seed)
         return heard
 
-    orders = {tuple(told(seed)) for seed in range(10)}
+    orders = {tuple(run_seed(seed)) for seed in range(10)}
     assert len(orders) > 1
     assert all([entry for entry in order if entry[0] == "a"] == [("a", number) for number in range(5)] for order in orders)
-    assert told(7) == told(7)
+    assert run_seed(7) == run_seed(7)
 
 
 def test_what_was_killed_runs_no_more_whatever_becomes_due():
     heard = []
 
-    async def look(loop):
+    async def crash_victim(loop):
         process = Process("victim")
         process.run(counting("victim", heard, 100))
         process.crash_in, process.on_crash = 3, loop.kill
@@ -68,7 +68,7 @@ def test_what_was_killed_runs_no_more_whatever_becomes_due():
         await asyncio.sleep(1)
         return seen
 
-    assert run(look)[0] == 3
+    assert run(crash_victim)[0] == 3
 
 
 def test_what_was_stopped_goes_on_where_it_was():
@@ -90,11 +90,11 @@ def test_everything_knows_in_which_process_it_is():
     async def ask(_loop):
         heard = []
 
-        async def tell():
+        async def note_current():
             await asyncio.sleep(1)
             heard.append(current().name)
 
-        Process("a").run(tell())
+        Process("a").run(note_current())
         await asyncio.sleep(2)
         return [*heard, current().name]
 

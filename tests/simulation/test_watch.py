@@ -33,14 +33,14 @@ class Told:
         self.watch = Watch()
         self._last: dict[str, str] = {}
         self.jobs = [f"default.ann.{make_job_id(START // 1_000, bytes([0] * 9 + [number]))}" for number in (1, 2)]
-        self.say("governance", 0, 0, *as_law(HALL))
+        self.append_facts("governance", 0, 0, *as_law(HALL))
         devices = tuple(Device(device=f"gpu{number}", model="H100", memory=81_920) for number in range(2))
         told = {"cpu": 64 * CPU_UNITS, "memory": 1_048_576, "at": START}
-        self.say("node.n1", 1, 1, f.NodeRegisteredV1(node="n1", labels={"site": "hall"}, devices=devices, **told))
+        self.append_facts("node.n1", 1, 1, f.NodeRegisteredV1(node="n1", labels={"site": "hall"}, devices=devices, **told))
         admitted = [f.JobAdmittedV1(job=job, policy="ml", profile="one", request={GPU: GPU_UNITS}) for job in self.jobs]
-        self.say("admission", 2, 2, *admitted, f.WishesJudgedV1(through=2))
+        self.append_facts("admission", 2, 2, *admitted, f.WishesJudgedV1(through=2))
 
-    def say(self, by: str, now: float, as_of: int, *facts: object) -> None:
+    def append_facts(self, by: str, now: float, as_of: int, *facts: object) -> None:
         """One record."""
         moment, sequence = START + round(now * SECOND), self.watch.records + 1
         record = Record(by=by, now=moment, engine="test", as_of=as_of, prev=self._last.get(by, ""), facts=facts)
@@ -53,7 +53,7 @@ class Told:
         """The job has a device of its own."""
         share = DeviceShare(device=f"gpu{number}", units=GPU_UNITS)
         place = {"node": "n1", "pool": "hall", "devices": (share,), "amounts": {GPU: GPU_UNITS, "job": 1}}
-        self.say("allocator", now, as_of, f.LeaseGrantedV1(job=self.jobs[number], attempt=1, **place))
+        self.append_facts("allocator", now, as_of, f.LeaseGrantedV1(job=self.jobs[number], attempt=1, **place))
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ class Told:
 def test_a_start_is_as_old_as_it_is_in_the_ledger(stated, next_grant, counts):
     told = Told()
     told.grant(0, now=3, as_of=3)
-    told.say("node.n1", stated, 4, f.LeaseStartedV1(job=told.jobs[0], attempt=1, at=START))
+    told.append_facts("node.n1", stated, 4, f.LeaseStartedV1(job=told.jobs[0], attempt=1, at=START))
     if next_grant is not None:
         told.grant(1, now=next_grant, as_of=4)
 
@@ -77,7 +77,7 @@ def test_a_start_is_as_old_as_it_is_in_the_ledger(stated, next_grant, counts):
 def test_what_is_let_go_of_before_an_allocator_hears_of_it_is_used_until_then():
     told = Told()
     told.grant(0, now=3, as_of=3)
-    told.say("node.n1", 5, 4, f.LeaseEndedV1(job=told.jobs[0], attempt=1, outcome="exited", exited_at=START, at=START))
+    told.append_facts("node.n1", 5, 4, f.LeaseEndedV1(job=told.jobs[0], attempt=1, outcome="exited", exited_at=START, at=START))
     told.grant(1, now=9, as_of=4)
 
     told.watch.finish()

@@ -219,7 +219,7 @@ class Executor:
     def _tell(self, action: v.Tell) -> None:
         ladder = self._node.leases[action.lease].ladder
         if ladder is not None:
-            self._with.journal.told(action.lease, ladder, self._now())
+            self._with.journal.note_stop_order(action.lease, ladder, self._now())
         paths = self._held[action.lease].prepared.paths
         hooked = paths.polls
         deadline = action.deadline if hooked else action.unhooked

@@ -9,10 +9,10 @@ from headrace.archive import manifest as manifests
 from headrace.archive.archive_reader import read_piece
 from headrace.archive.manifest import ArchiveBroken, Manifest
 
-Say = Callable[[int, int], None]
+Progress = Callable[[int, int], None]
 
 
-def check(directory: Path, say: Say = lambda _record, _last: None) -> tuple[Manifest, list[str]]:
+def check(directory: Path, progress: Progress = lambda _record, _last: None) -> tuple[Manifest, list[str]]:
     """The manifest, and a line for each file that is missing, cut short, changed, or not listed.
 
     Raises `ArchiveBroken` if the manifest itself is damaged: then the files cannot be judged.
@@ -24,7 +24,7 @@ def check(directory: Path, say: Say = lambda _record, _last: None) -> tuple[Mani
             read_piece(directory, piece)
         except ArchiveBroken as error:
             troubles.append(str(error))
-        say(piece.last, manifest.through)
+        progress(piece.last, manifest.through)
     listed = {directory / piece.path for piece in manifest.pieces}
     strange = sorted(set((directory / "ledger").glob("*/*.parquet")) - listed)
     troubles += [f"{path} is not in {manifests.FILE}: queries over all files would read it; move it away" for path in strange]

@@ -41,8 +41,8 @@ SILENCE = 5.0
 _NANOSECONDS = 1_000_000_000
 _NAME = re.compile(r"(\d{12})-(\d{12})\.parquet")
 
-Say = Callable[[int, int], None]
-"""`say(record, last)`: progress of the export."""
+Progress = Callable[[int, int], None]
+"""`progress(record, last)`: progress of the export."""
 
 
 class StoredReader(Protocol):
@@ -91,7 +91,7 @@ def alone(directory: Path) -> Iterator[None]:
         os.close(handle)
 
 
-async def export(source: Source, directory: Path, say: Say = lambda _record, _last: None) -> Manifest:
+async def export(source: Source, directory: Path, progress: Progress = lambda _record, _last: None) -> Manifest:
     """Archive what the archive lacks, up to the ledger's present end.
 
     Raises `ArchiveBroken` (damaged, of another ledger, cannot be written), `LogBroken` (the stream has a gap), `LogUnavailable`.
@@ -104,7 +104,7 @@ async def export(source: Source, directory: Path, say: Say = lambda _record, _la
             await asyncio.to_thread(_begin, directory, manifest)
             reader = await source.read_stored(manifest.through)
             try:
-                manifest = await _export(reader, directory, manifest, tip, say)
+                manifest = await _export(reader, directory, manifest, tip, progress)
             finally:
                 await reader.close()
         else:
@@ -140,7 +140,7 @@ def _see_there(directory: Path, manifest: Manifest) -> None:
         raise ArchiveBroken(f"{error}{again}") from None
 
 
-async def _export(reader: StoredReader, directory: Path, manifest: Manifest, tip: int, say: Say) -> Manifest:
+async def _export(reader: StoredReader, directory: Path, manifest: Manifest, tip: int, progress: Progress) -> Manifest:
     records: list[StoredMessage] = []
     month, size, known = "", 0, manifest.through
     while known < tip:
@@ -152,13 +152,13 @@ async def _export(reader: StoredReader, directory: Path, manifest: Manifest, tip
             full = len(records) == PIECE_RECORDS or size + len(record.payload) > PIECE_BYTES
             if records and (full or stored_in != month):
                 manifest = await asyncio.to_thread(_add, directory, manifest, records)
-                say(manifest.through, tip)
+                progress(manifest.through, tip)
                 records, size = [], 0
             month, size, known = stored_in, size + len(record.payload), record.sequence
             records.append(record)
     if records:
         manifest = await asyncio.to_thread(_add, directory, manifest, records)
-        say(manifest.through, tip)
+        progress(manifest.through, tip)
     return manifest
 
 

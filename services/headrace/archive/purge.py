@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from headrace.archive import manifest as manifests
 from headrace.archive.archive_reader import read_piece
-from headrace.archive.export import READ_AT_ONCE, SILENCE, Say, alone
+from headrace.archive.export import READ_AT_ONCE, SILENCE, Progress, alone
 from headrace.archive.manifest import ArchiveBroken, Manifest
 from headrace.bus.log import LogRefused, LogUnavailable, StoredMessage
 from headrace.bus.nats.jetstream import JetStreamLog
@@ -57,7 +57,7 @@ async def readers(connection: Connection, stream: str) -> dict[str, int]:
             return found
 
 
-async def purge(connection: Connection, stream: str, directory: Path, through: int, say: Say) -> Manifest:
+async def purge(connection: Connection, stream: str, directory: Path, through: int, progress: Progress) -> Manifest:
     """Purge the records up to `through`. Whether they may be purged is decided by `retention`.
 
     Raises `ArchiveBroken` if the archive differs from the stream: then nothing is purged; and `LogUnavailable`, `LogRefused`.
@@ -65,7 +65,7 @@ async def purge(connection: Connection, stream: str, directory: Path, through: i
     log = JetStreamLog(connection, stream)
     with alone(directory):
         manifest = manifests.read(directory)
-        await _compare(log, directory, manifest, through, say)
+        await _compare(log, directory, manifest, through, progress)
         manifest = replace(manifest, purged=max(manifest.purged, through))
         await asyncio.to_thread(manifests.write, directory, manifest)
         for subject in await _subjects(connection, stream):
@@ -75,7 +75,7 @@ async def purge(connection: Connection, stream: str, directory: Path, through: i
     return manifest
 
 
-async def _compare(log: JetStreamLog, directory: Path, manifest: Manifest, through: int, say: Say) -> None:
+async def _compare(log: JetStreamLog, directory: Path, manifest: Manifest, through: int, progress: Progress) -> None:
     """Compare every record to be purged in the stream and in the archive: bytes, headers, time and sequence."""
     reader = await log.read_stored(manifest.purged)
     try:
@@ -96,7 +96,7 @@ async def _compare(log: JetStreamLog, directory: Path, manifest: Manifest, throu
                         f"record {held.sequence} is another one in the stream than in {directory / piece.path}: one of them was changed"
                     )
             left = left[len(archived) :]
-            say(last, through)
+            progress(last, through)
     finally:
         await reader.close()
 

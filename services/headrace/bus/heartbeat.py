@@ -31,13 +31,13 @@ async def announce(connection: Connection, service: str, called: str) -> None:
     here = Presence(service=service, called=called, instance=secrets.token_hex(8), reads=LEVEL)
     try:
         while True:
-            await _say(connection, here)
+            await _progress(connection, here)
             await asyncio.sleep(EVERY)
     finally:
-        await _say(connection, replace(here, leaves=True))
+        await _progress(connection, replace(here, leaves=True))
 
 
-async def _say(connection: Connection, said: Presence) -> None:
+async def _progress(connection: Connection, said: Presence) -> None:
     if connection.is_connected:
         with suppress(errors.Error):
             await connection.publish(presence(said.service), encode(said))

@@ -18,7 +18,7 @@ from headrace.contracts.transport.codec import encode
 from headrace.contracts.transport.subjects import asker_of
 from headrace.contracts.values.durations import format_duration, format_time
 from headrace.contracts.values.money import format_money
-from headrace.views.job_lines import say
+from headrace.views.job_lines import sentence_of
 from headrace.views.pseudonyms import shown, with_handles, with_names
 from headrace.views.visibility import ALL_TENANTS, hide_others, sees_node, sees_pool
 
@@ -147,7 +147,7 @@ def describe(fact: AnyFact, tenant: str) -> tuple[str, str]:
         return words(fact)
     jobs = jobs_in(fact)
     own = next((job for job in jobs if tenant == ALL_TENANTS or job.startswith(f"{tenant}.")), "")
-    said = say(fact, own) if own else None
+    said = sentence_of(fact, own) if own else None
     if said is not None:
         return said
     return _plainly(fact), str(getattr(fact, "rule", ""))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def lines_of(record: Record, sequence: int, job: str, state: State) -> Iterator[FactView]:
     """Lines of one record that are about `job`, in order; erased people appear under their pseudonym."""
     for _, fact in with_implied_facts(record.facts):
-        said = say(fact, job)
+        said = sentence_of(fact, job)
         if said is not None:
             text, rule = said
             kind = f.fact_type(type(fact))
@@ -35,7 +35,7 @@ def lines_of(record: Record, sequence: int, job: str, state: State) -> Iterator[
             yield FactView(sequence=sequence, at=record.now, by=record.by, type=kind, text=text, rule=rule)
 
 
-def say(fact: AnyFact, job: str) -> Line | None:
+def sentence_of(fact: AnyFact, job: str) -> Line | None:
     """Text of a fact in the history of `job`; None if the fact is not about it."""
     if getattr(fact, "job", "") == job:
         words = _OF_THE_JOB.get(type(fact))

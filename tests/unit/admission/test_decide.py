@@ -66,19 +66,19 @@ class Judging:
     def sealed(self, text: JobText) -> str:
         return " ".join(text.command)
 
-    def hear(self, subject: str, payload: bytes) -> None:
+    def receive(self, subject: str, payload: bytes) -> None:
         """One message arrives."""
         sequence = self.stream.append_now(subject, payload, None)
         self.admission.waiting += self.stream.messages_after(sequence - 1)
 
     def submit(self, *submissions: JobSubmission, to: str = QUEUE) -> None:
-        self.hear(to, encode(submissions[0]) if len(submissions) == 1 else encode(JobSubmissions(jobs=submissions)))
+        self.receive(to, encode(submissions[0]) if len(submissions) == 1 else encode(JobSubmissions(jobs=submissions)))
 
     def cancel(self, number: int, reason: str = "", user: str = "ann") -> None:
-        self.hear(cancel("default", user, job_id(number)), encode(CancelRequest(reason=reason)) if reason else b"")
+        self.receive(cancel("default", user, job_id(number)), encode(CancelRequest(reason=reason)) if reason else b"")
 
     def requeue(self, number: int, reason: str = "", user: str = "ann") -> None:
-        self.hear(requeue("default", user, job_id(number)), encode(RequeueRequest(reason=reason)) if reason else b"")
+        self.receive(requeue("default", user, job_id(number)), encode(RequeueRequest(reason=reason)) if reason else b"")
 
     def judged(self) -> tuple[object, ...]:
         """What is stated next becomes law; deciding leaves the state alone, and is the same when it is done again."""
@@ -92,7 +92,7 @@ class Judging:
             assert len(encode(stated)) <= RECORD_BYTES_MAX
             assert len(facts) <= RECORD_FACTS_MAX
             assert Review(state, stated).objections == []
-            self.told.say(*facts, by="admission")
+            self.told.append_facts(*facts, by="admission")
         return facts
 
 
@@ -100,7 +100,7 @@ class Judging:
 def judging() -> Judging:
     told = History(policy("ml", 2), policy("tight", max_pending=2))
     told.node()
-    told.say(*(numbered(user, number) for number, user in enumerate(KNOWN)), by="admission")
+    told.append_facts(*(numbered(user, number) for number, user in enumerate(KNOWN)), by="admission")
     return Judging(told)
 
 
@@ -269,7 +269,7 @@ def test_a_record_holds_a_limited_number_of_bytes_however_large_labels_and_messa
     ],
 )
 def test_hostile_bytes_are_one_refusal(judging, payload):
-    judging.hear(QUEUE, payload)
+    judging.receive(QUEUE, payload)
 
     (fact, position) = judging.judged()
 
@@ -289,7 +289,7 @@ def test_invalid_ids_are_one_refusal_for_the_message_and_the_other_jobs_are_admi
     ["hr.submit.default.ann.ml", "hr.submit.default.ann.ml.ONE", "hr.cancel.default.ann.x", "hr.requeue.default.ann.x", "hr.x"],
 )
 def test_an_invalid_subject_is_refused(judging, subject):
-    judging.hear(subject, b"{}")
+    judging.receive(subject, b"{}")
 
     (fact, position) = judging.judged()
 
@@ -299,7 +299,7 @@ def test_an_invalid_subject_is_refused(judging, subject):
 def test_a_cancel_that_cannot_be_read_is_refused(judging):
     judging.submit(submission(1))
     subject = cancel("default", "ann", job_id(1))
-    judging.hear(subject, b"[")
+    judging.receive(subject, b"[")
 
     assert judging.judged() == (
         admitted(1),
@@ -322,8 +322,8 @@ def test_the_cancel_of_a_pending_job_is_asked_for(judging):
 
 
 def test_who_speaks_for_a_user_is_recorded_beside_the_user(judging):
-    judging.hear(by(QUEUE, "default", "ci"), encode(submission(1)))
-    judging.hear(by(cancel("default", "ann", job_id(1)), "acme", "boss"), b"{}")
+    judging.receive(by(QUEUE, "default", "ci"), encode(submission(1)))
+    judging.receive(by(cancel("default", "ann", job_id(1)), "acme", "boss"), b"{}")
 
     admitted_by, wanted_by, _ = judging.judged()
     assert (admitted_by.job, admitted_by.submitted_by) == (key(1), "default.ci")
@@ -333,9 +333,9 @@ def test_who_speaks_for_a_user_is_recorded_beside_the_user(judging):
 def trusting(judging: Judging) -> None:
     """A group that `ml` is of, with a service account that it trusts."""
     group = d.Group(name="all", members=("ann", "bob"), service_accounts=("ci", "cd"), on_behalf=("ci",))
-    judging.told.say(f.GroupAppliedV1(author="a.b", group=group), by="governance")
+    judging.told.append_facts(f.GroupAppliedV1(author="a.b", group=group), by="governance")
     ruled = structs.replace(judging.told.state.policies["default", "ml"].document, group="all")
-    judging.told.say(f.PolicyAppliedV1(author="a.b", policy=ruled), by="governance")
+    judging.told.append_facts(f.PolicyAppliedV1(author="a.b", policy=ruled), by="governance")
 
 
 OF_CI = submit("default", "ci", "ml", "one")
@@ -354,10 +354,10 @@ def test_who_is_not_trusted_submits_and_cancels_in_no_other_name(judging):
     judging.submit(submission(1))
     judging.judged()
     judging.submit(submission(2, on_behalf_of="ann"), to=submit("default", "cd", "ml", "one"))
-    judging.hear(cancel("default", "cd", job_id(1)), encode(CancelRequest(on_behalf_of="ann")))
-    judging.hear(requeue("default", "bob", job_id(1)), encode(RequeueRequest(on_behalf_of="ann")))
-    judging.hear(cancel("default", "ci", job_id(9)), encode(CancelRequest(on_behalf_of="ann")))
-    judging.hear(cancel("default", "ci", job_id(1)), encode(CancelRequest(on_behalf_of="Ann.*")))
+    judging.receive(cancel("default", "cd", job_id(1)), encode(CancelRequest(on_behalf_of="ann")))
+    judging.receive(requeue("default", "bob", job_id(1)), encode(RequeueRequest(on_behalf_of="ann")))
+    judging.receive(cancel("default", "ci", job_id(9)), encode(CancelRequest(on_behalf_of="ann")))
+    judging.receive(cancel("default", "ci", job_id(1)), encode(CancelRequest(on_behalf_of="Ann.*")))
     rejected, *refusals, _ = judging.judged()
     assert (rejected.job, rejected.reason) == (key(2, "cd"), "NOT_ALLOWED")
     assert [one.reason for one in refusals] == ["NOT_ALLOWED"] * 4
@@ -366,8 +366,8 @@ def test_who_is_not_trusted_submits_and_cancels_in_no_other_name(judging):
 def test_a_trusted_service_account_cancels_for_a_member_even_right_behind_the_submit(judging):
     trusting(judging)
     judging.submit(submission(1, on_behalf_of="ann"), to=OF_CI)
-    judging.hear(cancel("default", "ci", job_id(1)), encode(CancelRequest(on_behalf_of="ann")))
-    judging.hear(cancel("default", "ci", job_id(1)), encode(CancelRequest(on_behalf_of="ci")))
+    judging.receive(cancel("default", "ci", job_id(1)), encode(CancelRequest(on_behalf_of="ann")))
+    judging.receive(cancel("default", "ci", job_id(1)), encode(CancelRequest(on_behalf_of="ci")))
     assert judging.judged()[-1] == judged_through(1)  # who is trusted with it is read when it is there
     wanted_by, others, _ = judging.judged()
     assert wanted_by == f.JobCancelRequestedV1(job=key(1), by="default.ci")
@@ -403,10 +403,10 @@ def test_of_several_that_are_cancelled_those_that_wait_come_first_and_what_has_e
     judging.submit(*(submission(number) for number in range(1, 8)))
     judging.judged()
     judging.told.allocate()
-    judging.told.say(f.JobEndedV1(job=key(5), attempt=0, state="cancelled", cause="cancelled"), by="allocator")
+    judging.told.append_facts(f.JobEndedV1(job=key(5), attempt=0, state="cancelled", cause="cancelled"), by="allocator")
     assert [number for number in range(1, 8) if judging.told.state.jobs[key(number)].leases] == [1, 2, 3, 4]
 
-    judging.hear(cancel_many("default", "ann"), cancels(1, 2, 7, 4, 5, 1, 6, reason="typo"))
+    judging.receive(cancel_many("default", "ann"), cancels(1, 2, 7, 4, 5, 1, 6, reason="typo"))
 
     assert judging.judged() == (*(wanted(number, "typo") for number in (7, 6, 1, 2, 4)), judged_through(2))
 
@@ -418,8 +418,8 @@ def test_several_that_are_cancelled_stand_in_one_record_behind_what_had_no_room_
         pass
     others = [submission(number) for number in range(count, count + 200)]
     judging.submit(*others)
-    judging.hear(cancel_many("default", "ann"), cancels(*range(count)))
-    judging.hear(cancel_many("default", "ann"), cancels(*range(count)))
+    judging.receive(cancel_many("default", "ann"), cancels(*range(count)))
+    judging.receive(cancel_many("default", "ann"), cancels(*range(count)))
 
     assert judging.judged()[-1] == judged_through(2)
     first = judging.judged()
@@ -431,7 +431,7 @@ def test_more_text_than_a_record_holds_goes_into_two_and_none_is_asked_for_twice
     judging.submit(*(submission(number) for number in range(CANCELS_MAX)))
     while judging.judged():
         pass
-    judging.hear(cancel_many("default", "ann"), cancels(*range(CANCELS_MAX), reason="\u2620" * 256))
+    judging.receive(cancel_many("default", "ann"), cancels(*range(CANCELS_MAX), reason="\u2620" * 256))
     stated = []
     while facts := judging.judged():
         stated += facts
@@ -440,9 +440,9 @@ def test_more_text_than_a_record_holds_goes_into_two_and_none_is_asked_for_twice
 
 def test_of_several_those_that_are_unknown_are_refused_at_once_and_the_others_are_cancelled(judging):
     judging.submit(submission(1))
-    judging.hear(cancel_many("default", "ann"), cancels(7, 1, 8))
-    judging.hear(cancel_many("default", "bob"), cancels(1))
-    judging.hear(cancel_many("default", "ann"), encode(CancelManyRequest(jobs=(job_id(1), "x"))))
+    judging.receive(cancel_many("default", "ann"), cancels(7, 1, 8))
+    judging.receive(cancel_many("default", "bob"), cancels(1))
+    judging.receive(cancel_many("default", "ann"), encode(CancelManyRequest(jobs=(job_id(1), "x"))))
 
     text = f"ann has no job {job_id(7)} (and 1 more like it)"
     assert judging.judged() == (
@@ -459,7 +459,7 @@ def test_of_several_those_that_are_unknown_are_refused_at_once_and_the_others_ar
 def test_the_cancel_of_a_job_that_has_ended_does_nothing(judging, forgotten):
     judging.submit(submission(1))
     judging.judged()
-    judging.told.say(f.JobEndedV1(job=key(1), attempt=0, state="cancelled", cause="cancelled"), by="allocator")
+    judging.told.append_facts(f.JobEndedV1(job=key(1), attempt=0, state="cancelled", cause="cancelled"), by="allocator")
     if forgotten:
         judging.told.wait(2 * 3_600_000_000)
         judging.told.node("n2")
@@ -496,7 +496,7 @@ def test_the_requeue_of_what_runs_or_is_suspended_is_asked_for(judging):
     assert judging.judged() == (f.JobRequeueRequestedV1(**asked, reason=("slow" * 100)[:256]), judged_through(2))
 
     judging.told.stop(job, "preempted", then="suspend")
-    judging.told.say(f.LeaseSuspendedV1(job=key(1), attempt=1, rank=0, at=judging.told.now), by="node.n1")
+    judging.told.append_facts(f.LeaseSuspendedV1(job=key(1), attempt=1, rank=0, at=judging.told.now), by="node.n1")
     assert job.state == "suspended"
     judging.requeue(1)
     assert judging.judged() == (f.JobRequeueRequestedV1(**asked), judged_through(3))
@@ -521,7 +521,7 @@ def test_what_is_leaving_already_is_not_requeued_too(judging):
 def test_what_has_ended_is_to_be_submitted_again(judging, forgotten):
     judging.submit(submission(1))
     judging.judged()
-    judging.told.say(f.JobEndedV1(job=key(1), attempt=0, state="cancelled", cause="cancelled"), by="allocator")
+    judging.told.append_facts(f.JobEndedV1(job=key(1), attempt=0, state="cancelled", cause="cancelled"), by="allocator")
     if forgotten:
         judging.told.wait(2 * 3_600_000_000)
         judging.told.node("n2")
@@ -578,14 +578,14 @@ def test_a_submission_with_everything_at_its_largest_fits_in_a_record(judging):
 
 def test_a_flood_of_refusals_is_stated_up_to_a_bound_and_then_counted_by_reason(judging):
     for _ in range(REFUSALS_STATED + 7):
-        judging.hear(QUEUE, b"nonsense")
+        judging.receive(QUEUE, b"nonsense")
     facts = judging.judged()
     assert [type(fact) for fact in facts[:REFUSALS_STATED]] == [f.WishRefusedV1] * REFUSALS_STATED
     assert facts[REFUSALS_STATED:] == (
         f.RefusalsCountedV1(tenant="default", user="ann", reason="MALFORMED", count=7),
         judged_through(REFUSALS_STATED + 7),
     )
-    judging.hear(QUEUE, b"more of it")
+    judging.receive(QUEUE, b"more of it")
     assert judging.judged() == (
         f.RefusalsCountedV1(tenant="default", user="ann", reason="MALFORMED", count=1),
         judged_through(REFUSALS_STATED + 8),
@@ -594,12 +594,12 @@ def test_a_flood_of_refusals_is_stated_up_to_a_bound_and_then_counted_by_reason(
 
 def test_the_next_second_is_stated_again_and_another_user_always_was(judging):
     for _ in range(REFUSALS_STATED + 1):
-        judging.hear(QUEUE, b"nonsense")
+        judging.receive(QUEUE, b"nonsense")
     judging.judged()
-    judging.hear(submit("default", "bob", "ml", "one"), b"nonsense")
+    judging.receive(submit("default", "bob", "ml", "one"), b"nonsense")
     assert type(judging.judged()[0]) is f.WishRefusedV1
     judging.told.wait(1_000_000)
-    judging.hear(QUEUE, b"nonsense")
+    judging.receive(QUEUE, b"nonsense")
     assert type(judging.judged()[0]) is f.WishRefusedV1
 
 
@@ -628,8 +628,8 @@ def test_the_id_of_another_users_rejected_job_is_refused_as_well(judging):
 
 
 def test_an_id_that_another_tenant_has_is_good_here(judging):
-    judging.told.say(f.TenantAppliedV1(author="a.b", tenant=d.Tenant(name="acme")), by="governance")
-    judging.told.say(f.PolicyAppliedV1(author="a.b", policy=policy("ml", tenant="acme")), by="governance")
+    judging.told.append_facts(f.TenantAppliedV1(author="a.b", tenant=d.Tenant(name="acme")), by="governance")
+    judging.told.append_facts(f.PolicyAppliedV1(author="a.b", policy=policy("ml", tenant="acme")), by="governance")
     judging.submit(submission(1))
     judging.submit(submission(1), to=submit("acme", "ann", "ml", "one"))
     judging.judged()

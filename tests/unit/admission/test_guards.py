@@ -10,14 +10,14 @@ from headrace.domain.state.state import GovernanceObject, State
 NOW = 1_000_000_000
 
 
-def told(image: str = "", command: str = "python3", **rules: tuple[str, ...]) -> str | None:
+def refusal_of(image: str = "", command: str = "python3", **rules: tuple[str, ...]) -> str | None:
     submission = JobSubmission(id="x", command=(command, "train.py"), image=image)
     rejection = against_rules(Group(name="ml", runtime=RuntimeRules(**rules)), submission)
     return None if rejection is None else f"{rejection.reason} {rejection.message}"
 
 
 def test_without_rules_and_without_a_group_everything_may_run():
-    assert told("anything:latest") is None
+    assert refusal_of("anything:latest") is None
     assert against_rules(None, JobSubmission(id="x", command=("rm",))) is None
 
 
@@ -32,14 +32,19 @@ def test_without_rules_and_without_a_group_everything_may_run():
     ],
 )  # fmt: skip
 def test_images_by_pattern_deny_before_allow(image, rules, why):
-    assert told(image, **rules) == (None if why is None else f"RUNTIME_RULE {why}")
+    assert refusal_of(image, **rules) == (None if why is None else f"RUNTIME_RULE {why}")
 
 
 def test_commands_by_their_first_word():
     rules = {"allow_commands": ("python*", "/opt/*"), "deny_commands": ("python2*",)}
-    assert told(**rules) is None
-    assert told(command="bash", **rules) == "RUNTIME_RULE command: group ml does not allow bash: it allows python*, /opt/*"
-    assert told(command="python2.7", **rules) == "RUNTIME_RULE command: group ml does not allow python2.7: it denies python2*"
+    assert refusal_of(**rules) is None
+    assert (
+        refusal_of(command="bash", **rules) == "RUNTIME_RULE command: group ml does not allow bash: it allows python*, /opt/*"
+    )
+    assert (
+        refusal_of(command="python2.7", **rules)
+        == "RUNTIME_RULE command: group ml does not allow python2.7: it denies python2*"
+    )
 
 
 @pytest.mark.parametrize(
@@ -58,7 +63,7 @@ def test_variables_and_secrets_are_those_that_the_group_allows(said, rules, why)
 
 
 def test_a_pattern_that_is_hard_to_match_takes_no_time():
-    assert told("a" * 10_000, deny_images=("*a" * 60 + "b",)) is None
+    assert refusal_of("a" * 10_000, deny_images=("*a" * 60 + "b",)) is None
 
 
 def test_a_tenant_that_is_too_fast_is_told_when_to_come_back():

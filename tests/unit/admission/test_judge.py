@@ -50,11 +50,11 @@ def linked(name: str, **more: object) -> d.Policy:
 
 
 @pytest.fixture
-def told() -> History:
+def history() -> History:
     """Two nodes of four GPUs; `ml` for the group `all` reserves one GPU, may use six, and may have two pending."""
     groups = (d.Group(name="all", members=("ann", "carl"), service_accounts=("bot",)), d.Group(name="lab", members=("bob",)))
     acme = d.Tenant(name="acme", shares=(d.Share(pool="hall", limit=gpus(1)),))
-    told = History(
+    history = History(
         linked("ml", group="all", reservation=gpus(1), limit=gpus(5), max_pending=2, beyond_limit=("carl",)),
         linked("open", tenant="acme"),
         pools=POOLS,
@@ -62,24 +62,32 @@ def told() -> History:
         groups=groups,
         tenants=(acme,),
     )
-    told.node("n1")
-    told.node("n2")
-    return told
+    history.node("n1")
+    history.node("n2")
+    return history
 
 
 def seal(tenant: str, job: str, text: JobText) -> str:
     return f"{tenant}|{job}|{' '.join(text.command)}"
 
 
-def judged(told: History, asker: Asker = ANN, *, pending: int = 0, batch: tuple[str, ...] = (), **changed: object):
+def judged(history: History, asker: Asker = ANN, *, pending: int = 0, batch: tuple[str, ...] = (), **changed: object):
     """The fact about a submission, which leaves the state alone; who judges it again by the fact alone has no objection."""
-    before = snapshot(told.state)
+    before = snapshot(history.state)
     fact = judge(
-        told.state, asker, msgspec.structs.replace(SUBMISSION, **changed), told.now, pending=pending, batch=batch, seal=seal
+        history.state,
+        asker,
+        msgspec.structs.replace(SUBMISSION, **changed),
+        history.now,
+        pending=pending,
+        batch=batch,
+        seal=seal,
     )
     if not (pending or batch):
-        assert Review(told.state, Record(by="admission", now=told.now, engine="", as_of=0, facts=(fact,))).objections == []
-    assert differences(snapshot(told.state), before) == []
+        assert (
+            Review(history.state, Record(by="admission", now=history.now, engine="", as_of=0, facts=(fact,))).objections == []
+        )
+    assert differences(snapshot(history.state), before) == []
     return fact
 
 
@@ -87,8 +95,8 @@ def told_of(fact: f.JobAdmittedV1 | f.JobRejectedV1) -> tuple[str, str] | None:
     return (fact.reason, fact.message) if isinstance(fact, f.JobRejectedV1) else None
 
 
-def test_what_is_admitted_says_all_that_the_allocator_has_to_know(told):
-    other = told.admit("ml/one")
+def test_what_is_admitted_says_all_that_the_allocator_has_to_know(history):
+    other = history.admit("ml/one")
     changed = {
         "name": "night",
         "labels": {"paper": "7"},
@@ -101,7 +109,7 @@ def test_what_is_admitted_says_all_that_the_allocator_has_to_know(told):
         "trace": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
     }
 
-    assert judged(told, **changed) == f.JobAdmittedV1(
+    assert judged(history, **changed) == f.JobAdmittedV1(
         job=f"default.ann.{ID}",
         policy="ml",
         profile="two",
@@ -120,8 +128,8 @@ def test_what_is_admitted_says_all_that_the_allocator_has_to_know(told):
     )
 
 
-def test_a_rejection_says_which_job_and_queue_it_was_and_what_to_do(told):
-    assert judged(told, name="x" * 300) == f.JobRejectedV1(
+def test_a_rejection_says_which_job_and_queue_it_was_and_what_to_do(history):
+    assert judged(history, name="x" * 300) == f.JobRejectedV1(
         job=f"default.ann.{ID}",
         policy="ml",
         profile="two",
@@ -132,37 +140,37 @@ def test_a_rejection_says_which_job_and_queue_it_was_and_what_to_do(told):
     )
 
 
-def test_each_test_is_made_only_when_those_before_it_have_passed(told):
+def test_each_test_is_made_only_when_those_before_it_have_passed(history):
     """One submission with everything wrong; what is wrong first is put right, again and again (R13)."""
     asker = Asker("nobody", "zoe", "none", "none")
     changed = {"command": (), "preemptible": False, "request": {"gpu": 200}, "id": make_job_id(0, bytes(10))}
     pending, reasons = 2, []
 
-    def look() -> None:
-        fact = judged(told, asker, pending=pending, **changed)
+    def judge_again() -> None:
+        fact = judged(history, asker, pending=pending, **changed)
         reasons.append(fact.reason if isinstance(fact, f.JobRejectedV1) else "")
 
-    look()
+    judge_again()
     changed["command"] = ("train.py",)
-    look()
+    judge_again()
     changed["id"] = ID
-    look()
+    judge_again()
     asker = asker._replace(tenant="default")
-    look()
+    judge_again()
     asker = asker._replace(policy="ml", profile="huge")
-    look()
+    judge_again()
     asker = asker._replace(user="ann")
-    look()
+    judge_again()
     changed["request"] = {}
-    look()
+    judge_again()
     asker = asker._replace(profile="gang")
-    look()
+    judge_again()
     changed["request"] = {"gpu": 2}
-    look()
+    judge_again()
     changed["preemptible"] = True
-    look()
+    judge_again()
     pending = 1
-    look()
+    judge_again()
 
     assert reasons == [
         "MALFORMED",
@@ -226,47 +234,47 @@ def test_each_test_is_made_only_when_those_before_it_have_passed(told):
         ({"request": {"gpu": "1.25"}}, "request.gpu: 1.25 is no whole number of GPUs; from one up it has to be (R3)"),
     ],
 )
-def test_a_submission_that_cannot_be_understood_is_malformed_and_the_message_says_where(told, changed, message):
-    assert told_of(judged(told, **changed)) == ("MALFORMED", message)
+def test_a_submission_that_cannot_be_understood_is_malformed_and_the_message_says_where(history, changed, message):
+    assert told_of(judged(history, **changed)) == ("MALFORMED", message)
 
 
-def test_a_dependency_has_to_be_known_of_the_same_tenant_and_with_a_condition_that_is_one(told):
-    stranger = told.admit("open/one", tenant="acme")
-    mine = told.admit("ml/one")
+def test_a_dependency_has_to_be_known_of_the_same_tenant_and_with_a_condition_that_is_one(history):
+    stranger = history.admit("open/one", tenant="acme")
+    mine = history.admit("ml/one")
 
     foreign = f"after: no job {stranger.key} is known; submit it first, with its id in full"
-    assert told_of(judged(told, after=(After(job=stranger.key),))) == ("MALFORMED", foreign)
-    assert told_of(judged(told, after=(After(job=mine.key, when="never"),))) == (
+    assert told_of(judged(history, after=(After(job=stranger.key),))) == ("MALFORMED", foreign)
+    assert told_of(judged(history, after=(After(job=mine.key, when="never"),))) == (
         "MALFORMED",
         "after: 'never' is not a condition; write ok or any",
     )
 
 
-def test_a_dependency_may_stand_in_the_same_batch_or_have_been_answered_long_ago(told):
+def test_a_dependency_may_stand_in_the_same_batch_or_have_been_answered_long_ago(history):
     before = make_job_id(START // 1_000 - 1, bytes(10))
     key = f"default.ann.{before}"
 
-    assert isinstance(judged(told, batch=(key,), after=(After(job=before),)), f.JobAdmittedV1)
+    assert isinstance(judged(history, batch=(key,), after=(After(job=before),)), f.JobAdmittedV1)
     rejected = f.JobRejectedV1(job=key, policy="ml", profile="two", reason="NOT_ALLOWED", message="")
-    told.say(rejected, by="admission")
-    assert isinstance(judged(told, after=(After(job=before),)), f.JobAdmittedV1)
+    history.append_facts(rejected, by="admission")
+    assert isinstance(judged(history, after=(After(job=before),)), f.JobAdmittedV1)
 
 
-def test_hostile_words_are_cut_before_they_go_into_a_fact(told):
+def test_hostile_words_are_cut_before_they_go_into_a_fact(history):
     for changed in ({"after": (After(job="x" * 100_000),)}, {"time_limit": "x" * 100_000}, {"request": {"x" * 100_000: 1}}):
-        fact = judged(told, **changed)
+        fact = judged(history, **changed)
         assert (fact.reason, len(fact.message) <= 512) == ("MALFORMED", True)
 
 
-def test_a_trace_that_is_invalid_is_not_carried_on(told):
-    assert judged(told, trace="x" * 129).trace == ""
+def test_a_trace_that_is_invalid_is_not_carried_on(history):
+    assert judged(history, trace="x" * 129).trace == ""
 
 
 @pytest.mark.parametrize(
     ("before", "usable"), [(DAY, True), (DAY + 1_000, False), (-5 * MINUTE, True), (-5 * MINUTE - 1_000, False)]
 )
-def test_an_id_is_usable_from_a_day_ago_to_five_minutes_ahead(told, before, usable):
-    fact = judged(told, id=make_job_id((START - before) // 1_000, bytes(10)))
+def test_an_id_is_usable_from_a_day_ago_to_five_minutes_ahead(history, before, usable):
+    fact = judged(history, id=make_job_id((START - before) // 1_000, bytes(10)))
 
     too_old = ("ID_TOO_OLD", "id: the time inside the id is more than 24 h ago or 5 min ahead; make a new ULID")
     assert told_of(fact) == (None if usable else too_old)
@@ -296,8 +304,8 @@ def test_an_id_is_usable_from_a_day_ago_to_five_minutes_ahead(told, before, usab
         ),
     ],
 )
-def test_a_submission_that_is_understood_may_be_rejected_for_its_queue_and_for_its_size(told, asker, reason, message):
-    assert told_of(judged(told, asker)) == (reason, message)
+def test_a_submission_that_is_understood_may_be_rejected_for_its_queue_and_for_its_size(history, asker, reason, message):
+    assert told_of(judged(history, asker)) == (reason, message)
 
 
 @pytest.mark.parametrize(
@@ -311,136 +319,141 @@ def test_a_submission_that_is_understood_may_be_rejected_for_its_queue_and_for_i
         Asker("acme", "anybody", "open", "one"),
     ],
 )
-def test_members_service_accounts_and_those_who_may_go_beyond_the_limit_are_admitted(told, asker):
-    assert told_of(judged(told, asker)) is None
+def test_members_service_accounts_and_those_who_may_go_beyond_the_limit_are_admitted(history, asker):
+    assert told_of(judged(history, asker)) is None
 
 
-def test_a_request_may_be_lower_than_the_profile_and_never_higher(told):
-    assert judged(told, request={"gpu": "0.5", "cpu": 0}).request == {GPU: GPU_UNITS // 2}
-    assert told_of(judged(told, request={"cpu": 5})) == (
+def test_a_request_may_be_lower_than_the_profile_and_never_higher(history):
+    assert judged(history, request={"gpu": "0.5", "cpu": 0}).request == {GPU: GPU_UNITS // 2}
+    assert told_of(judged(history, request={"cpu": 5})) == (
         "BEYOND_PROFILE",
         "request.cpu: 5 is asked for, profile two gives 4",
     )
-    assert told_of(judged(told, request={"memory": "1GiB"})) == (
+    assert told_of(judged(history, request={"memory": "1GiB"})) == (
         "BEYOND_PROFILE",
         "request.memory: 1GiB is asked for, profile two gives 0MiB",
     )
 
 
-def ruled(told, **rules):
+def ruled(history, **rules):
     """The group's rules, and a service account that may submit for its members."""
     group = d.Group(
         name="all", members=("ann", "carl"), service_accounts=("bot",), on_behalf=("bot",), runtime=d.RuntimeRules(**rules)
     )
-    told.say(f.GroupAppliedV1(author="a.b", group=group), by="governance")
+    history.append_facts(f.GroupAppliedV1(author="a.b", group=group), by="governance")
 
 
-def test_the_groups_rules_are_checked_applied_and_on_record(told):
+def test_the_groups_rules_are_checked_applied_and_on_record(history):
     rules = {"env": {"HF_HOME": "/data"}, "secrets": {"HF": "file:hf"}, "give_secrets": ("HF",), "default_image": "base:1"}
-    ruled(told, **rules, deny_images=("evil*",), deny_env=("LD_*",))
+    ruled(history, **rules, deny_images=("evil*",), deny_env=("LD_*",))
     sealed = []
     submission = msgspec.structs.replace(SUBMISSION, env={"A": "b"})
     fact = judge(
-        told.state, ANN, submission, told.now, pending=0, batch=(), seal=lambda *said: sealed.append(said[2]) or "sealed"
+        history.state, ANN, submission, history.now, pending=0, batch=(), seal=lambda *said: sealed.append(said[2]) or "sealed"
     )
     assert fact.rules == ("image base:1 by default", "env HF_HOME set", "secret HF from file:hf")
     assert (sealed[0].env, sealed[0].secrets, sealed[0].image) == ({"A": "b", "HF_HOME": "/data"}, {"HF": "file:hf"}, "base:1")
-    assert told_of(judged(told, image="evil:1"))[0] == "RUNTIME_RULE"
-    assert told_of(judged(told, env={"LD_PRELOAD": "x"}))[0] == "RUNTIME_RULE"
-    assert told_of(judged(told, secret_env=("OTHER",)))[0] == "RUNTIME_RULE"
+    assert told_of(judged(history, image="evil:1"))[0] == "RUNTIME_RULE"
+    assert told_of(judged(history, env={"LD_PRELOAD": "x"}))[0] == "RUNTIME_RULE"
+    assert told_of(judged(history, secret_env=("OTHER",)))[0] == "RUNTIME_RULE"
 
 
-def test_a_job_that_asks_for_nothing_gets_the_groups_usual_request(told):
-    ruled(told, default_request=gpus(1))
-    assert judged(told).request == {GPU: GPU_UNITS, CPU: 4 * CPU_UNITS}
-    assert judged(told, request={"gpu": "2"}).request == {GPU: 2 * GPU_UNITS, CPU: 4 * CPU_UNITS}
+def test_a_job_that_asks_for_nothing_gets_the_groups_usual_request(history):
+    ruled(history, default_request=gpus(1))
+    assert judged(history).request == {GPU: GPU_UNITS, CPU: 4 * CPU_UNITS}
+    assert judged(history, request={"gpu": "2"}).request == {GPU: 2 * GPU_UNITS, CPU: 4 * CPU_UNITS}
 
 
-def test_a_service_account_submits_for_a_member_where_the_group_says_so_and_both_are_on_record(told):
+def test_a_service_account_submits_for_a_member_where_the_group_says_so_and_both_are_on_record(history):
     bot = ANN._replace(user="bot")
-    assert acting(told.state, bot, "ann", told.now) == bot
-    assert told_of(judged(told, bot, on_behalf_of="ann"))[0] == "NOT_ALLOWED"
-    ruled(told)
-    trusted = acting(told.state, bot, "ann", told.now)
-    fact = judged(told, trusted, on_behalf_of="ann")
+    assert acting(history.state, bot, "ann", history.now) == bot
+    assert told_of(judged(history, bot, on_behalf_of="ann"))[0] == "NOT_ALLOWED"
+    ruled(history)
+    trusted = acting(history.state, bot, "ann", history.now)
+    fact = judged(history, trusted, on_behalf_of="ann")
     assert (fact.job.split(".")[1], fact.submitted_by, fact.on_behalf_of) == ("ann", "default.bot", "")
     for asker, user in ((bot, "eve"), (ANN, "carl"), (bot._replace(policy="none"), "ann")):
-        assert told_of(judged(told, acting(told.state, asker, user, told.now), on_behalf_of=user))[0] in (
+        assert told_of(judged(history, acting(history.state, asker, user, history.now), on_behalf_of=user))[0] in (
             "NOT_ALLOWED",
             "UNKNOWN_QUEUE",
         )
-    assert acting(told.state, bot, "bot", told.now) == bot
+    assert acting(history.state, bot, "bot", history.now) == bot
 
 
-def test_a_queue_for_one_account_takes_what_that_submits_for_a_member(told):
-    ruled(told)
-    document = told.state.policies["default", "ml"].document
+def test_a_queue_for_one_account_takes_what_that_submits_for_a_member(history):
+    ruled(history)
+    document = history.state.policies["default", "ml"].document
     links = tuple(msgspec.structs.replace(link, submitters=("bot",)) for link in document.profiles)
-    told.say(f.PolicyAppliedV1(author="a.b", policy=msgspec.structs.replace(document, profiles=links)), by="governance")
-    assert told_of(judged(told))[0] == "NOT_ALLOWED"
-    assert told_of(judged(told, acting(told.state, ANN._replace(user="bot"), "ann", told.now), on_behalf_of="ann")) is None
-    assert told_of(judged(told, ANN._replace(by="acme.bot")))[0] == "NOT_ALLOWED"  # of that name, in another tenant
+    history.append_facts(
+        f.PolicyAppliedV1(author="a.b", policy=msgspec.structs.replace(document, profiles=links)), by="governance"
+    )
+    assert told_of(judged(history))[0] == "NOT_ALLOWED"
+    assert (
+        told_of(judged(history, acting(history.state, ANN._replace(user="bot"), "ann", history.now), on_behalf_of="ann"))
+        is None
+    )
+    assert told_of(judged(history, ANN._replace(by="acme.bot")))[0] == "NOT_ALLOWED"  # of that name, in another tenant
 
 
-def claimed(told, user, *groups, until):
-    fact = f.MembershipClaimedV1(tenant="default", handle=user, groups=groups, issued_at=told.now, until=until)
-    told.say(fact, by="governance")
+def claimed(history, user, *groups, until):
+    fact = f.MembershipClaimedV1(tenant="default", handle=user, groups=groups, issued_at=history.now, until=until)
+    history.append_facts(fact, by="governance")
 
 
-def test_a_providers_word_opens_a_queue_and_shuts_it_for_as_long_as_the_token_lives(told):  # R12
-    claimed(told, "eve", "all", until=told.now + MINUTE)
-    claimed(told, "ann", "lab", until=told.now + MINUTE)
+def test_a_providers_word_opens_a_queue_and_shuts_it_for_as_long_as_the_token_lives(history):  # R12
+    claimed(history, "eve", "all", until=history.now + MINUTE)
+    claimed(history, "ann", "lab", until=history.now + MINUTE)
     eve = ANN._replace(user="eve")
-    assert told_of(judged(told, eve)) is None
-    assert told_of(judged(told))[0] == "NOT_ALLOWED"
-    told.wait(MINUTE)
-    assert told_of(judged(told, eve))[0] == "NOT_ALLOWED"
-    assert told_of(judged(told)) is None
+    assert told_of(judged(history, eve)) is None
+    assert told_of(judged(history))[0] == "NOT_ALLOWED"
+    history.wait(MINUTE)
+    assert told_of(judged(history, eve))[0] == "NOT_ALLOWED"
+    assert told_of(judged(history)) is None
 
 
-def test_a_service_account_may_act_for_who_is_a_member_by_a_providers_word(told):
-    ruled(told)
+def test_a_service_account_may_act_for_who_is_a_member_by_a_providers_word(history):
+    ruled(history)
     bot = ANN._replace(user="bot")
-    assert acting(told.state, bot, "eve", told.now) == bot
-    claimed(told, "eve", "all", until=told.now + MINUTE)
-    assert acting(told.state, bot, "eve", told.now) == ANN._replace(user="eve", by="default.bot")
+    assert acting(history.state, bot, "eve", history.now) == bot
+    claimed(history, "eve", "all", until=history.now + MINUTE)
+    assert acting(history.state, bot, "eve", history.now) == ANN._replace(user="eve", by="default.bot")
 
 
-def test_what_may_not_be_preempted_has_to_fit_in_the_reservation(told):
-    assert told_of(judged(told, preemptible=False)) == (
+def test_what_may_not_be_preempted_has_to_fit_in_the_reservation(history):
+    assert told_of(judged(history, preemptible=False)) == (
         "EXCEEDS_RESERVATION",
         "it asks for 2 gpu without being preemptible, policy default/ml has a reservation of 1; submit it as preemptible",
     )
-    assert told_of(judged(told, preemptible=False, request={"gpu": 1})) is None
+    assert told_of(judged(history, preemptible=False, request={"gpu": 1})) is None
 
 
-def test_too_many_pending_jobs_are_refused_with_a_hint_when_to_try_again(told):
-    told.admit("ml/one")
-    assert told_of(judged(told)) is None
+def test_too_many_pending_jobs_are_refused_with_a_hint_when_to_try_again(history):
+    history.admit("ml/one")
+    assert told_of(judged(history)) is None
 
-    fact = judged(told, pending=1)
+    fact = judged(history, pending=1)
 
     message = "2 jobs are pending in policy ml; try again in 10 s"
     assert (told_of(fact), fact.retry_after) == (("TOO_MANY_PENDING", message), 10_000_000)
 
 
-def test_while_storage_is_scarce_no_job_is_admitted_and_it_may_be_tried_again(told):
-    told.say(f.StorageStatedV1(scarce=True, used=91, limit=100))
-    fact = judged(told, pending=0)
+def test_while_storage_is_scarce_no_job_is_admitted_and_it_may_be_tried_again(history):
+    history.append_facts(f.StorageStatedV1(scarce=True, used=91, limit=100))
+    fact = judged(history, pending=0)
     message = "the disks of the NATS servers are nearly full, and what is left is kept for what runs; try again in 10 s"
     assert (told_of(fact), fact.retry_after) == (("DISK_FULL", message), 10_000_000)
-    told.say(f.StorageStatedV1(scarce=False, used=80, limit=100))
-    assert told_of(judged(told, pending=0)) is None
+    history.append_facts(f.StorageStatedV1(scarce=False, used=80, limit=100))
+    assert told_of(judged(history, pending=0)) is None
 
 
 def test_before_the_first_node_has_registered_nothing_is_too_large():
-    told = History(linked("ml"), pools=POOLS, profiles=PROFILES)
+    history = History(linked("ml"), pools=POOLS, profiles=PROFILES)
 
-    assert told_of(judged(told, ANN._replace(profile="huge"))) is None
+    assert told_of(judged(history, ANN._replace(profile="huge"))) is None
 
 
-def close(told: History, kind: str, name: str, mode: str, tenant: str = "default") -> None:
-    told.say(f.ObjectClosedV1(author="default.root", kind=kind, tenant=tenant, name=name, mode=mode))
+def close(history: History, kind: str, name: str, mode: str, tenant: str = "default") -> None:
+    history.append_facts(f.ObjectClosedV1(author="default.root", kind=kind, tenant=tenant, name=name, mode=mode))
 
 
 @pytest.mark.parametrize("mode", ["drain", "cancel"])
@@ -448,16 +461,16 @@ def close(told: History, kind: str, name: str, mode: str, tenant: str = "default
     ("kind", "tenant", "name"),
     [("policy", "default", "ml"), ("profile", "", "two"), ("group", "default", "all"), ("pool", "", "hall")],
 )
-def test_what_is_on_its_way_out_takes_nothing_new(told, mode, kind, tenant, name):
-    close(told, kind, name, mode, tenant)
-    fact = judged(told)
+def test_what_is_on_its_way_out_takes_nothing_new(history, mode, kind, tenant, name):
+    close(history, kind, name, mode, tenant)
+    fact = judged(history)
     assert (fact.reason, fact.message.split(" by ")[0].split(" is ")[0]) == (
         "QUEUE_DELETED",
         f"{kind} {tenant}/{name}" if tenant else f"{kind} {name}",
     )
 
 
-def test_what_is_frozen_takes_jobs_which_wait(told):
-    close(told, "policy", "ml", "freeze")
-    close(told, "pool", "hall", "freeze", "")
-    assert isinstance(judged(told), f.JobAdmittedV1)
+def test_what_is_frozen_takes_jobs_which_wait(history):
+    close(history, "policy", "ml", "freeze")
+    close(history, "pool", "hall", "freeze", "")
+    assert isinstance(judged(history), f.JobAdmittedV1)

@@ -43,33 +43,35 @@ def rejected(reason: str, message: str, number: int = 1, **said: object) -> f.Jo
 
 
 @pytest.fixture
-def told() -> History:
+def history() -> History:
     """Four GPUs; the group `all` may use `ml`, whose jobs get what its rules give; two may be pending, up to three GPUs run."""
-    told = History(
+    history = History(
         policy("ml", group="all", max_pending=2, limit=gpus(3)),
         policy("free"),
         groups=(d.Group(name="all", members=("ann", "carl"), service_accounts=("ci",), on_behalf=("ci",), runtime=RULES),),
         tenants=(d.Tenant(name="slow", submit_rate=d.SubmitRate(per_second=1)),),
     )
-    told.node()
+    history.node()
     users = [("default", user) for user in ("ann", "carl", "ci", "eve", "bob")] + [("slow", "ann"), ("other", "ann")]
     known = (f.AccountNumberedV1(tenant=tenant, user=user, number=FIRST + n) for n, (tenant, user) in enumerate(users))
-    told.say(*known, by="admission")
-    return told
+    history.append_facts(*known, by="admission")
+    return history
 
 
-def reviewed(told: History, *facts: object) -> Review:
-    before = snapshot(told.state)
-    review = Review(told.state, Record(by="admission", now=told.now, engine="0.1.0", as_of=told.state.sequence, facts=facts))
-    assert differences(snapshot(told.state), before) == []
+def reviewed(history: History, *facts: object) -> Review:
+    before = snapshot(history.state)
+    review = Review(
+        history.state, Record(by="admission", now=history.now, engine="0.1.0", as_of=history.state.sequence, facts=facts)
+    )
+    assert differences(snapshot(history.state), before) == []
     return review
 
 
-def whys(told: History, *facts: object) -> list[str]:
-    return [each.why for each in reviewed(told, *facts).objections]
+def whys(history: History, *facts: object) -> list[str]:
+    return [each.why for each in reviewed(history, *facts).objections]
 
 
-def test_what_admission_would_state_has_no_objection(told):
+def test_what_admission_would_state_has_no_objection(history):
     facts = (
         admitted(1),
         admitted(2, after=(Dependency(job=f"default.ann.{job_id(1)}"),), request={GPU: GPU_UNITS // 2}, contained=True),
@@ -79,7 +81,7 @@ def test_what_admission_would_state_has_no_objection(told):
         f.JobCancelRequestedV1(job=f"default.ann.{job_id(2)}", by="default.ann"),
         f.WishesJudgedV1(through=9),
     )
-    review = reviewed(told, *facts)
+    review = reviewed(history, *facts)
     assert (review.objections, review.judged, review.unverifiable.total()) == ([], 5, 0)
 
 
@@ -99,9 +101,9 @@ def test_what_admission_would_state_has_no_objection(told):
         ({"after": (Dependency(job=f"default.ann.{job_id(9)}"),)}, "MALFORMED, after: no job"),
     ],
 )
-def test_a_job_that_was_let_in_against_the_rules_is_objected_to_with_the_verdict_it_should_have_had(told, forged, why):
+def test_a_job_that_was_let_in_against_the_rules_is_objected_to_with_the_verdict_it_should_have_had(history, forged, why):
     fact = admitted(**forged)
-    (objection,) = reviewed(told, fact).objections
+    (objection,) = reviewed(history, fact).objections
     assert objection.fact == fact
     assert objection.why.startswith(f"job {fact.job} is admitted, and would be rejected: {why}")
     assert isinstance(objection.instead, f.JobRejectedV1)
@@ -117,42 +119,42 @@ def test_a_job_that_was_let_in_against_the_rules_is_objected_to_with_the_verdict
         ({"rules": (*GIVEN, "mount /etc")}, "rules", {"rules": GIVEN}),
     ],
 )
-def test_what_the_profile_and_the_group_give_is_made_again(told, forged, names, instead):
+def test_what_the_profile_and_the_group_give_is_made_again(history, forged, names, instead):
     fact = admitted(**forged)
-    (objection,) = reviewed(told, fact).objections
+    (objection,) = reviewed(history, fact).objections
     assert objection.why == f"job {fact.job} is admitted, and its {names} would be otherwise"
     assert objection.instead == structs.replace(fact, **instead)
 
 
-def test_a_secret_that_the_submission_may_have_asked_for_is_not_an_objection(told):
-    assert whys(told, admitted(rules=(*GIVEN, "secret KEY from env:K"))) == []
+def test_a_secret_that_the_submission_may_have_asked_for_is_not_an_objection(history):
+    assert whys(history, admitted(rules=(*GIVEN, "secret KEY from env:K"))) == []
 
 
-def test_a_job_without_an_image_is_held_against_the_rules_about_images(told):
+def test_a_job_without_an_image_is_held_against_the_rules_about_images(history):
     only_images = d.Group(name="all", members=("ann",), runtime=structs.replace(RULES, allow_images=("good:*",)))
-    told.say(f.GroupAppliedV1(author="a.b", group=only_images), by="governance")
-    assert whys(told, admitted(contained=True)) == []
-    (why,) = whys(told, admitted())
+    history.append_facts(f.GroupAppliedV1(author="a.b", group=only_images), by="governance")
+    assert whys(history, admitted(contained=True)) == []
+    (why,) = whys(history, admitted())
     assert why.endswith("RUNTIME_RULE, image: group all does not allow a job without an image: it allows good:*")
 
 
-def test_an_image_by_default_makes_every_job_one_with_an_image(told):
+def test_an_image_by_default_makes_every_job_one_with_an_image(history):
     default = d.Group(name="all", members=("ann",), runtime=d.RuntimeRules(default_image="good:1"))
-    told.say(f.GroupAppliedV1(author="a.b", group=default), by="governance")
-    assert whys(told, admitted(rules=("image good:1 by default",), contained=True)) == []
-    assert whys(told, admitted(rules=())) == [f"job {admitted().job} is admitted, and its contained would be otherwise"]
+    history.append_facts(f.GroupAppliedV1(author="a.b", group=default), by="governance")
+    assert whys(history, admitted(rules=("image good:1 by default",), contained=True)) == []
+    assert whys(history, admitted(rules=())) == [f"job {admitted().job} is admitted, and its contained would be otherwise"]
 
 
-def test_more_than_may_wait_is_counted_along_the_record(told):
-    (why,) = whys(told, admitted(1), admitted(2), admitted(3))
+def test_more_than_may_wait_is_counted_along_the_record(history):
+    (why,) = whys(history, admitted(1), admitted(2), admitted(3))
     assert why.startswith(f"job {admitted(3).job} is admitted, and would be rejected: TOO_MANY_PENDING")
 
 
-def test_the_same_job_is_judged_once(told):
-    told.say(admitted(1), by="admission")
+def test_the_same_job_is_judged_once(history):
+    history.append_facts(admitted(1), by="admission")
     again = rejected("TOO_MANY_PENDING", "", 1, request={})
-    assert whys(told, admitted(1), again) == [f"job {again.job} had been judged already (R14)"] * 2
-    assert whys(told, admitted(2), admitted(2)) == [f"job {admitted(2).job} had been judged already (R14)"]
+    assert whys(history, admitted(1), again) == [f"job {again.job} had been judged already (R14)"] * 2
+    assert whys(history, admitted(2), admitted(2)) == [f"job {admitted(2).job} had been judged already (R14)"]
 
 
 @pytest.mark.parametrize(
@@ -171,28 +173,30 @@ def test_the_same_job_is_judged_once(told):
         (rejected("RUNTIME_RULE", "no", policy="none"), "would be with UNKNOWN_QUEUE: there is no queue none/one"),
     ],
 )
-def test_a_job_that_was_turned_away_for_what_is_not_so_is_objected_to(told, forged, why):
-    (objection,) = reviewed(told, forged).objections
+def test_a_job_that_was_turned_away_for_what_is_not_so_is_objected_to(history, forged, why):
+    (objection,) = reviewed(history, forged).objections
     assert objection.why.startswith(f"job {forged.job} is rejected with {forged.reason}, and {why}")
 
 
-def test_numbers_that_are_not_those_of_the_moment_are_objected_to(told):
+def test_numbers_that_are_not_those_of_the_moment_are_objected_to(history):
     honest = "request.gpu: 2 is asked for, profile one gives 1"
-    assert whys(told, rejected("BEYOND_PROFILE", honest, request=gpus(2))) == []
-    (objection,) = reviewed(told, rejected("BEYOND_PROFILE", honest.replace("gives 1", "gives 0"), request=gpus(2))).objections
+    assert whys(history, rejected("BEYOND_PROFILE", honest, request=gpus(2))) == []
+    (objection,) = reviewed(
+        history, rejected("BEYOND_PROFILE", honest.replace("gives 1", "gives 0"), request=gpus(2))
+    ).objections
     assert isinstance(objection.instead, f.JobRejectedV1)
     assert objection.instead.message == honest
 
 
-def test_how_long_too_many_have_to_wait_is_judged_again(told):
-    told.say(f.PolicyAppliedV1(author="a.b", policy=policy("fast", tenant="slow")), by="governance")
+def test_how_long_too_many_have_to_wait_is_judged_again(history):
+    history.append_facts(f.PolicyAppliedV1(author="a.b", policy=policy("fast", tenant="slow")), by="governance")
     first, second = (f"slow.ann.{job_id(number)}" for number in (1, 2))
     admit = admitted(job=first, policy="fast", rules=())
     away = rejected("TOO_FAST", "tenant slow may submit 1 job a second; try again in 1s", job=second, policy="fast", request={})
-    assert whys(told, admit, structs.replace(away, retry_after=1_000_000)) == []
-    assert len(whys(told, admit, structs.replace(away, retry_after=HOUR))) == 1
-    assert len(whys(told, structs.replace(away, retry_after=1_000_000))) == 1
-    assert len(whys(told, admit, structs.replace(admit, job=second))) == 1
+    assert whys(history, admit, structs.replace(away, retry_after=1_000_000)) == []
+    assert len(whys(history, admit, structs.replace(away, retry_after=HOUR))) == 1
+    assert len(whys(history, structs.replace(away, retry_after=1_000_000))) == 1
+    assert len(whys(history, admit, structs.replace(admit, job=second))) == 1
 
 
 @pytest.mark.parametrize(
@@ -204,67 +208,71 @@ def test_how_long_too_many_have_to_wait_is_judged_again(told):
         f.WishRefusedV1(wish=3, subject=submit(*ANN[:4]), reason="ID_REUSED", message="another content"),
     ],
 )
-def test_what_only_the_submission_could_tell_is_counted_and_not_guessed(told, fact):
-    review = reviewed(told, fact)
+def test_what_only_the_submission_could_tell_is_counted_and_not_guessed(history, fact):
+    review = reviewed(history, fact)
     assert (review.objections, review.judged, dict(review.unverifiable)) == ([], 0, {fact.reason: 1})
 
 
-def test_that_there_is_no_job_is_judged_by_the_jobs_that_are_there(told):
+def test_that_there_is_no_job_is_judged_by_the_jobs_that_are_there(history):
     fact = f.WishRefusedV1(
         wish=3,
         subject=cancel("default", "ann", job_id(1)),
         reason="NOT_ALLOWED",
         message=f"ann has no job {job_id(1)}",
     )
-    assert (whys(told, fact), reviewed(told, fact).judged) == ([], 1)
-    told.say(admitted(1), by="admission")
-    assert whys(told, fact) == [f"it calls job {admitted(1).job} unknown, but the job exists"]
+    assert (whys(history, fact), reviewed(history, fact).judged) == ([], 1)
+    history.append_facts(admitted(1), by="admission")
+    assert whys(history, fact) == [f"it calls job {admitted(1).job} unknown, but the job exists"]
 
 
-def test_what_is_to_be_stopped_has_to_be_there(told):
+def test_what_is_to_be_stopped_has_to_be_there(history):
     job = admitted(1).job
     ask = f.JobCancelRequestedV1(job=job, by="default.ann")
     again = f.JobRequeueRequestedV1(job=job, attempt=1, by="default.ann")
-    assert whys(told, ask, again) == [
+    assert whys(history, ask, again) == [
         f"job {job} cannot be cancelled: it is not known or has ended",
         f"attempt 1 of job {job} cannot be requeued: it is not this job's running attempt (R29)",
     ]
-    told.say(admitted(1), by="admission")
-    assert len(whys(told, ask, again)) == 1  # it waits: there is no attempt
+    history.append_facts(admitted(1), by="admission")
+    assert len(whys(history, ask, again)) == 1  # it waits: there is no attempt
 
 
-def test_a_position_only_goes_forward(told):
-    told.say(f.WishesJudgedV1(through=5), by="admission")
-    assert whys(told, f.WishesJudgedV1(through=5)) == ["submissions through 5 had been judged already"]
+def test_a_position_only_goes_forward(history):
+    history.append_facts(f.WishesJudgedV1(through=5), by="admission")
+    assert whys(history, f.WishesJudgedV1(through=5)) == ["submissions through 5 had been judged already"]
     late = f.WishRefusedV1(wish=5, subject=submit(*ANN[:4]), reason="MALFORMED", message="no JSON")
-    assert whys(told, late) == ["submission 5 had been judged already"]
+    assert whys(history, late) == ["submission 5 had been judged already"]
 
 
-def test_refusals_are_stated_one_by_one_to_a_number_and_counted_from_there(told):
+def test_refusals_are_stated_one_by_one_to_a_number_and_counted_from_there(history):
     refusals = tuple(
         f.WishRefusedV1(wish=number + 1, subject=submit(*ANN[:4]), reason="MALFORMED", message="no JSON")
         for number in range(REFUSALS_STATED + 1)
     )
     counted = f.RefusalsCountedV1(tenant="default", user="ann", reason="MALFORMED", count=3)
-    assert whys(told, *refusals[:-1], counted) == []
-    assert whys(told, *refusals) == [f"it is refusal {REFUSALS_STATED + 1} of ann in a second, and would only be counted (R14)"]
-    assert whys(told, *refusals[:-2], counted) == [
+    assert whys(history, *refusals[:-1], counted) == []
+    assert whys(history, *refusals) == [
+        f"it is refusal {REFUSALS_STATED + 1} of ann in a second, and would only be counted (R14)"
+    ]
+    assert whys(history, *refusals[:-2], counted) == [
         f"refusals of ann are counted before {REFUSALS_STATED} have been stated in a second (R14)"
     ]
 
 
-def test_numbers_of_accounts_follow_each_other_and_no_user_is_given_two(told):
-    told.say(f.AccountNumberedV1(tenant="default", user="zed", number=(first := next_number(told.state))), by="admission")
+def test_numbers_of_accounts_follow_each_other_and_no_user_is_given_two(history):
+    history.append_facts(
+        f.AccountNumberedV1(tenant="default", user="zed", number=(first := next_number(history.state))), by="admission"
+    )
     ann, zed = (f.AccountNumberedV1(tenant="default", user=user, number=first + 1) for user in ("new", "zed"))
-    assert whys(told, ann) == []
-    assert whys(told, structs.replace(ann, number=first)) == [f"default.new is given {first}, and {first + 1} would be next"]
-    assert whys(told, zed) == [f"default.zed had the number {first} already"]
-    assert whys(told, admitted(job=f"default.carl.{job_id(1)}")) == []
+    assert whys(history, ann) == []
+    assert whys(history, structs.replace(ann, number=first)) == [f"default.new is given {first}, and {first + 1} would be next"]
+    assert whys(history, zed) == [f"default.zed had the number {first} already"]
+    assert whys(history, admitted(job=f"default.carl.{job_id(1)}")) == []
 
 
-def test_a_job_of_an_id_that_another_user_has_is_objected_to(told):
-    told.say(admitted(), by="admission")
+def test_a_job_of_an_id_that_another_user_has_is_objected_to(history):
+    history.append_facts(admitted(), by="admission")
     other = admitted(job=f"default.carl.{job_id(1)}")
-    assert whys(told, other) == [
+    assert whys(history, other) == [
         f"the id of job default.carl.{job_id(1)} is already used by another user's job in default (R14)"
     ]

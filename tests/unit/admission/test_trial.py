@@ -28,9 +28,9 @@ def submission(number: int, **said: object) -> JobSubmission:
 
 
 @pytest.fixture
-def told() -> History:
+def history() -> History:
     history = History()
-    history.say(f.PolicyAppliedV1(author="a.b", policy=policy("ml", max_pending=2, limit=gpus(8))), by="governance")
+    history.append_facts(f.PolicyAppliedV1(author="a.b", policy=policy("ml", max_pending=2, limit=gpus(8))), by="governance")
     fact = f.JobAdmittedV1(
         job=f"default.ann.{KNOWN.id}",
         policy="ml",
@@ -38,47 +38,50 @@ def told() -> History:
         request={GPU: GPU_UNITS},
         digest=submission_digest(ANN.policy, ANN.profile, KNOWN),
     )
-    history.say(fact, by="admission")
+    history.append_facts(fact, by="admission")
     return history
 
 
-def verdicts(told: History, *submissions: JobSubmission, subject: str = QUEUE) -> list[tuple[str, str]]:
+def verdicts(history: History, *submissions: JobSubmission, subject: str = QUEUE) -> list[tuple[str, str]]:
     """(handle and id, reason) of each; the state is left alone."""
-    before = snapshot(told.state)
+    before = snapshot(history.state)
     message = encode(submissions[0]) if len(submissions) == 1 else encode(JobSubmissions(jobs=submissions))
-    answer = try_message(told.state, TrialRequest(subject=subject, message=msgspec.Raw(message)), told.now)
-    assert differences(snapshot(told.state), before) == []
+    answer = try_message(history.state, TrialRequest(subject=subject, message=msgspec.Raw(message)), history.now)
+    assert differences(snapshot(history.state), before) == []
     return [(one.job.partition(".")[2], one.reason) for one in answer.verdicts]
 
 
-def test_each_submission_is_judged_as_if_those_before_it_had_been_admitted(told):
+def test_each_submission_is_judged_as_if_those_before_it_had_been_admitted(history):
     asked = [submission(1), submission(2), submission(3, request={"gpu": "64"})]
-    assert verdicts(told, *asked) == [
+    assert verdicts(history, *asked) == [
         (f"ann.{asked[0].id}", ""),
         (f"ann.{asked[1].id}", "TOO_MANY_PENDING"),  # one waits, and the first would
         (f"ann.{asked[2].id}", "BEYOND_PROFILE"),
     ]
 
 
-def test_a_job_that_is_there_is_one_already_and_its_id_good_for_nothing_else(told):
+def test_a_job_that_is_there_is_one_already_and_its_id_good_for_nothing_else(history):
     other = msgspec.structs.replace(KNOWN, name="other")
     twice = (submission(1), submission(1), submission(1, name="another"))
-    assert verdicts(told, KNOWN) == [(f"ann.{KNOWN.id}", "")]
-    assert verdicts(told, other) == [(f"ann.{KNOWN.id}", "ID_REUSED")]
-    assert [reason for _, reason in verdicts(told, *twice)] == ["", "", "ID_REUSED"]
-    assert verdicts(told, submission(1, id="x")) == [("", "MALFORMED")]
+    assert verdicts(history, KNOWN) == [(f"ann.{KNOWN.id}", "")]
+    assert verdicts(history, other) == [(f"ann.{KNOWN.id}", "ID_REUSED")]
+    assert [reason for _, reason in verdicts(history, *twice)] == ["", "", "ID_REUSED"]
+    assert verdicts(history, submission(1, id="x")) == [("", "MALFORMED")]
 
 
-def test_who_speaks_for_whom_is_judged_alike(told):
+def test_who_speaks_for_whom_is_judged_alike(history):
     first = submission(1)
-    assert verdicts(told, first, subject=by(QUEUE, "acme", "boss")) == [(f"ann.{first.id}", "")]
+    assert verdicts(history, first, subject=by(QUEUE, "acme", "boss")) == [(f"ann.{first.id}", "")]
     assert (
-        verdicts(told, submission(2, on_behalf_of="ann"), subject=submit("default", "ci", "ml", "one"))[0][1] == "NOT_ALLOWED"
+        verdicts(history, submission(2, on_behalf_of="ann"), subject=submit("default", "ci", "ml", "one"))[0][1]
+        == "NOT_ALLOWED"
     )
 
 
-def test_what_cannot_be_read_is_refused_as_a_whole(told):
+def test_what_cannot_be_read_is_refused_as_a_whole(history):
     with pytest.raises(IdError):
-        try_message(told.state, TrialRequest(subject="hr.submit.x", message=msgspec.Raw(encode(KNOWN))), told.now)
+        try_message(history.state, TrialRequest(subject="hr.submit.x", message=msgspec.Raw(encode(KNOWN))), history.now)
     with pytest.raises(Malformed):
-        try_message(told.state, TrialRequest(subject=QUEUE, message=msgspec.Raw(json.dumps({"jobs": []}).encode())), told.now)
+        try_message(
+            history.state, TrialRequest(subject=QUEUE, message=msgspec.Raw(json.dumps({"jobs": []}).encode())), history.now
+        )

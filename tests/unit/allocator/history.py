@@ -82,7 +82,7 @@ class History:
         self._jobs = 0
         self.law(d.Documents(**{"pools": pools, "profiles": PROFILES, "policies": policies, **documents}))
 
-    def say(self, *facts: AnyFact, by: str = "governance", as_of: int | None = None) -> None:
+    def append_facts(self, *facts: AnyFact, by: str = "governance", as_of: int | None = None) -> None:
         """One record, decided on all that there is or on what there was at `as_of`."""
         sequence = self.state.sequence + 1
         read = sequence - 1 if as_of is None else as_of
@@ -90,7 +90,7 @@ class History:
 
     def law(self, documents: d.Documents) -> None:
         """Documents in force, without a look at them."""
-        self.say(*as_law(documents))
+        self.append_facts(*as_law(documents))
 
     def wait(self, span: int) -> None:
         """Time passes."""
@@ -101,7 +101,7 @@ class History:
         devices = tuple(Device(device=f"gpu{number}", model="H100", memory=81_920) for number in range(count))
         labels = labels or {"site": "hall"}
         told = {"cpu": cpu * CPU_UNITS, "memory": 1_048_576, "at": self.now}
-        self.say(f.NodeRegisteredV1(node=name, labels=labels, devices=devices, **told), by=f"node.{name}")
+        self.append_facts(f.NodeRegisteredV1(node=name, labels=labels, devices=devices, **told), by=f"node.{name}")
 
     def admit(
         self, queue: str, *, user: str = "ann", tenant: str = "default", as_of: int | None = None, **said: object
@@ -112,7 +112,9 @@ class History:
         self._jobs += 1
         key = f"{tenant}.{user}.{make_job_id(self.now // 1_000, self._jobs.to_bytes(10, 'big'))}"
         asked = {"request": dict(known.request), "replicas": known.replicas, **said}
-        self.say(f.JobAdmittedV1(job=key, policy=policy_name, profile=profile_name, **asked), by="admission", as_of=as_of)
+        self.append_facts(
+            f.JobAdmittedV1(job=key, policy=policy_name, profile=profile_name, **asked), by="admission", as_of=as_of
+        )
         return self.state.jobs[key]
 
     def allocate(self) -> tuple[AnyFact, ...]:
@@ -120,19 +122,21 @@ class History:
         self.state.pass_time(self.now)
         facts = self.allocator.decide(self.now)
         if facts:
-            self.say(*facts, by="allocator")
+            self.append_facts(*facts, by="allocator")
         return facts
 
     def learn(self) -> None:
         """What pools are asked for is stated, so that the next round is about jobs (R20)."""
         news = tuple(self.allocator.learning.news(self.state))
         if news:
-            self.say(*news, by="allocator")
+            self.append_facts(*news, by="allocator")
 
     def start(self, job: JobRecord) -> None:
         """All replicas run."""
         for rank, lease in sorted(job.leases.items()):
-            self.say(f.LeaseStartedV1(job=job.key, attempt=job.attempt, rank=rank, at=self.now), by=f"node.{lease.node}")
+            self.append_facts(
+                f.LeaseStartedV1(job=job.key, attempt=job.attempt, rank=rank, at=self.now), by=f"node.{lease.node}"
+            )
 
     def run(self, queue: str, **said: object) -> JobRecord:
         """A job is admitted, granted and started."""
@@ -144,19 +148,19 @@ class History:
 
     def stop(self, job: JobRecord, cause: str, then: str = "requeue") -> None:
         """The job is told to stop."""
-        self.say(stopped(job, cause, then), by="allocator")
+        self.append_facts(stopped(job, cause, then), by="allocator")
 
     def cancel(self, job: JobRecord) -> None:
         """Its owner wants it to end."""
-        self.say(f.JobCancelRequestedV1(job=job.key, by="default.ann"), by="admission")
+        self.append_facts(f.JobCancelRequestedV1(job=job.key, by="default.ann"), by="admission")
 
     def requeue(self, job: JobRecord) -> None:
         """Its owner wants it back in line."""
-        self.say(f.JobRequeueRequestedV1(job=job.key, attempt=job.attempt, by="default.ann"), by="admission")
+        self.append_facts(f.JobRequeueRequestedV1(job=job.key, attempt=job.attempt, by="default.ann"), by="admission")
 
     def end(self, job: JobRecord, exit_code: int | None = 0, *, rank: int = 0, outcome: str = "exited", **said: object) -> None:
         """One replica is gone; `stopping` as the node would say."""
         told = {"stopping": job.state == "stopping", "exited_at": self.now, "at": self.now, **said}
         node = job.leases[rank].node
         ended = f.LeaseEndedV1(job=job.key, attempt=job.attempt, rank=rank, outcome=outcome, exit_code=exit_code, **told)
-        self.say(ended, by=f"node.{node}")
+        self.append_facts(ended, by=f"node.{node}")

@@ -15,7 +15,7 @@ def held(facts) -> list[object]:
     return [fact for fact in facts if isinstance(fact, f.HoldPlacedV1 | f.HoldLiftedV1)]
 
 
-def kept(job, *places, pool: str = "hall") -> f.HoldPlacedV1:
+def hold_placed(job, *places, pool: str = "hall") -> f.HoldPlacedV1:
     return f.HoldPlacedV1(job=job.key, pool=pool, places=places)
 
 
@@ -41,7 +41,7 @@ def test_after_the_time_that_the_pool_gives_and_not_before_units_are_kept():
     assert told.allocator.next_wakeup() == told.now + 1
 
     told.wait(1)
-    assert told.allocate() == (kept(waiting, place("n1", 0, 1)),)
+    assert told.allocate() == (hold_placed(waiting, place("n1", 0, 1)),)
     assert told.allocate() == ()
 
 
@@ -65,17 +65,17 @@ def test_the_time_counts_anew_for_who_has_been_away_even_without_a_look_meanwhil
     told.allocate()
     told.wait(9 * MINUTE)
     told.end(busy)
-    told.say(granted(waiting, place("n1", 0)), by="allocator")
+    told.append_facts(granted(waiting, place("n1", 0)), by="allocator")
     told.stop(waiting, "drain")
     told.end(waiting, 143)
-    told.say(f.JobRequeuedV1(job=waiting.key, attempt=1, cause="drain"), by="allocator")
+    told.append_facts(f.JobRequeuedV1(job=waiting.key, attempt=1, cause="drain"), by="allocator")
     other = told.admit("busy/one")
-    told.say(granted(other, place("n1", 0)), by="allocator")
+    told.append_facts(granted(other, place("n1", 0)), by="allocator")
     told.wait(5 * MINUTE)
 
     assert held(told.allocate()) == held(Allocator(told.state).decide(told.now)) == []
     told.wait(5 * MINUTE)
-    assert held(told.allocate()) == [kept(waiting, place("n1", 0))]
+    assert held(told.allocate()) == [hold_placed(waiting, place("n1", 0))]
 
 
 def test_units_that_come_free_are_kept_from_those_ranked_below_and_from_no_other():
@@ -97,7 +97,7 @@ def test_a_job_at_its_own_limit_keeps_nothing_and_what_was_kept_for_it_is_given_
     told = full(policy("ml", limit=gpus(2)), count=3)
     busy, large = next(iter(told.state.jobs.values())), told.admit("ml/two")
     told.wait(10 * MINUTE)
-    assert held(told.allocate()) == [kept(large, place("n1", 0, 1))]
+    assert held(told.allocate()) == [hold_placed(large, place("n1", 0, 1))]
 
     told.end(busy)
     urgent = told.admit("ml/one", priority=9)
@@ -121,7 +121,7 @@ def test_what_an_overdue_job_held_is_sought_anew_when_it_has_left(how):
     late = next(iter(told.state.policies["default", "busy"].jobs.values()))
     told.cancel(late) if how == "it ends" else told.stop(late, "preempted", "suspend")
     told.allocate()
-    told.say(f.LeaseOverdueV1(job=late.key, attempt=1, node="n1"), by="preemption")
+    told.append_facts(f.LeaseOverdueV1(job=late.key, attempt=1, node="n1"), by="preemption")
     waiting = told.admit("ml/two")
     told.wait(10 * MINUTE)
     assert held(told.allocate()) == []
@@ -129,8 +129,8 @@ def test_what_an_overdue_job_held_is_sought_anew_when_it_has_left(how):
     if how == "it ends":
         told.end(late)
     else:
-        told.say(f.LeaseSuspendedV1(job=late.key, attempt=1, rank=0, at=told.now), by="node.n1")
-    assert held(told.allocate()) == [kept(waiting, place("n1", 0, 1))]
+        told.append_facts(f.LeaseSuspendedV1(job=late.key, attempt=1, rank=0, at=told.now), by="node.n1")
+    assert held(told.allocate()) == [hold_placed(waiting, place("n1", 0, 1))]
 
 
 def test_what_is_kept_ends_when_a_place_of_it_cannot_be_had_any_more_and_is_sought_anew():
@@ -140,8 +140,8 @@ def test_what_is_kept_ends_when_a_place_of_it_cannot_be_had_any_more_and_is_soug
         told.run("busy/one")
     large = told.admit("ml/two")
     told.wait(10 * MINUTE)
-    assert held(told.allocate()) == [kept(large, place("n1", 0, 1))]
+    assert held(told.allocate()) == [hold_placed(large, place("n1", 0, 1))]
 
-    told.say(f.NodeCordonedV1(author="a.b", node="n1", reason="r"))
+    told.append_facts(f.NodeCordonedV1(author="a.b", node="n1", reason="r"))
     why = "a place of it has become unusable, or is held by what will not end"
-    assert held(told.allocate()) == [lifted(large, why), kept(large, place("n2", 0, 1))]
+    assert held(told.allocate()) == [lifted(large, why), hold_placed(large, place("n2", 0, 1))]

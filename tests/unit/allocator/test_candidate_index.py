@@ -131,7 +131,7 @@ def test_changes_that_are_not_read_are_dropped_and_who_looks_then_is_told_to_loo
     for _ in range(20):
         job = told.admit("ml/one")
         told.cancel(job)
-        told.say(f.JobEndedV1(job=job.key, attempt=0, state="cancelled", cause="cancelled"), by="allocator")
+        told.append_facts(f.JobEndedV1(job=job.key, attempt=0, state="cancelled", cause="cancelled"), by="allocator")
     changes = told.state.pending.changes
     assert (len(changes.groups) <= 8, changes.missed) == (True, True)
 

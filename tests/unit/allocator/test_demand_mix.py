@@ -28,7 +28,7 @@ def test_a_pool_that_was_asked_often_enough_states_what_it_is_asked_for():
 def test_once_stated_it_is_not_news():
     site, learning = Site(), DemandLearning()
     asked(site, FIRST)
-    site.say(*learning.news(site.state), by="allocator")
+    site.append_facts(*learning.news(site.state), by="allocator")
     seen = [list(learning.news(site.state)), list(DemandLearning().news(site.state))]
     assert seen == [[], []]
 
@@ -40,7 +40,7 @@ def test_one_who_remembers_nothing_says_the_same_at_the_same_moment():
         news, again = list(learning.news(site.state)), list(DemandLearning().news(site.state))
         assert news == again
         if news:
-            site.say(*news, by="allocator")
+            site.append_facts(*news, by="allocator")
 
 
 def test_it_is_stated_before_anything_is_granted_by_it():
@@ -49,6 +49,6 @@ def test_it_is_stated_before_anything_is_granted_by_it():
     asked(site, FIRST)
     allocator = Allocator(site.state)
     (fact,) = allocator.decide(site.state.now)
-    site.say(fact, by="allocator")
+    site.append_facts(fact, by="allocator")
     assert isinstance(fact, f.MixLearnedV1)
     assert {type(fact) for fact in allocator.decide(site.state.now)} == {f.LeaseGrantedV1}

@@ -16,7 +16,7 @@ def held(facts) -> list[object]:
     return [fact for fact in facts if isinstance(fact, f.HoldPlacedV1 | f.HoldLiftedV1)]
 
 
-def kept(job, *places, pool: str = "hall") -> f.HoldPlacedV1:
+def hold_placed(job, *places, pool: str = "hall") -> f.HoldPlacedV1:
     return f.HoldPlacedV1(job=job.key, pool=pool, places=places)
 
 
@@ -68,7 +68,7 @@ def test_units_are_kept_in_the_first_pool_of_the_order_where_there_are_any():
     waiting = told.admit("ml/both")
     told.wait(10 * MINUTE)
 
-    assert held(told.allocate()) == [kept(waiting, place("w1", 0, 1), pool="west")]
+    assert held(told.allocate()) == [hold_placed(waiting, place("w1", 0, 1), pool="west")]
 
 
 def test_a_gang_keeps_places_on_several_nodes():
@@ -79,7 +79,7 @@ def test_a_gang_keeps_places_on_several_nodes():
     gang = told.admit("ml/gang")
     told.wait(10 * MINUTE)
 
-    assert held(told.allocate()) == [kept(gang, place("n2", 0), place("n1", 0, job=False))]
+    assert held(told.allocate()) == [hold_placed(gang, place("n2", 0), place("n1", 0, job=False))]
 
 
 def test_who_has_waited_long_but_has_room_is_granted_and_keeps_nothing():
@@ -110,14 +110,14 @@ def test_what_a_preemptor_lets_go_of_by_finding_room_elsewhere_can_be_kept_in_th
         places=(where,),
         rule="R26",
     )
-    told.say(order, stopped(victim, "preempted", preemptor=preemptor.key), by="allocator")
+    told.append_facts(order, stopped(victim, "preempted", preemptor=preemptor.key), by="allocator")
     told.wait(10 * MINUTE)
     assert held(told.allocate()) == []
     told.end(leaves)
 
     facts = told.allocator.decide(told.now)
 
-    assert held(facts) == [kept(large, place("n1", 1))]
+    assert held(facts) == [hold_placed(large, place("n1", 1))]
     assert held(Allocator(told.state).decide(told.now)) == held(facts)
 
 
@@ -129,14 +129,14 @@ def test_where_a_job_keeps_other_places_than_before_what_nothing_could_be_kept_f
     small = told.admit("small/half")
     told.allocate()
     told.end(small, outcome="refused")
-    told.say(
+    told.append_facts(
         f.JobRequeuedV1(job=small.key, attempt=1, cause="refused", avoid=("n2",), avoid_until=told.now + 9 * HOUR),
         by="allocator",
     )
     told.run("busy/one")
     large = told.admit("ml/one")
     told.wait(10 * MINUTE)
-    assert held(told.allocate()) == [kept(large, place("n1", 0))]
+    assert held(told.allocate()) == [hold_placed(large, place("n1", 0))]
     told.end(leaves)
     told.admit("firm/half", preemptible=False)
     told.admit("busy/half")
@@ -146,5 +146,5 @@ def test_where_a_job_keeps_other_places_than_before_what_nothing_could_be_kept_f
 
     half = place("n1", 0, units=GPU_UNITS // 2)
     gone = lifted(large, "a place of it has become unusable, or is held by what will not end")
-    assert held(facts) == [gone, kept(large, place("n2", 0)), kept(small, half)]
+    assert held(facts) == [gone, hold_placed(large, place("n2", 0)), hold_placed(small, half)]
     assert held(Allocator(told.state).decide(told.now)) == held(facts)

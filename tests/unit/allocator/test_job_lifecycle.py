@@ -14,15 +14,15 @@ from headrace.domain.model.jobs import JobRecord
 from tests.unit.allocator.history import PROFILES, History, gpus, policy, profile, stopped, terms
 
 
-def history(**more: object) -> History:
+def new_history(**more: object) -> History:
     """A hall of four GPUs and one policy, `ml`, that reserves two and may use all."""
-    told = History(policy("ml", 2, **more))
-    told.node()
-    return told
+    history = History(policy("ml", 2, **more))
+    history.node()
+    return history
 
 
-def settled(told: History) -> list[object]:
-    return [fact for unit in settle(told.state, told.now) for fact in unit]
+def lifecycle_facts(history: History) -> list[object]:
+    return [fact for unit in settle(history.state, history.now) for fact in unit]
 
 
 def ended(job, state: str, cause: str, exit_code: int | None = None, attempt: int = 1) -> f.JobEndedV1:
@@ -34,11 +34,11 @@ def requeued(job, cause: str, attempt: int = 1, **more: object) -> f.JobRequeued
 
 
 def test_nothing_is_due_where_nothing_has_happened():
-    told = history()
-    told.run("ml/one")
-    told.admit("ml/one")
+    history = new_history()
+    history.run("ml/one")
+    history.admit("ml/one")
 
-    assert settled(told) == []
+    assert lifecycle_facts(history) == []
 
 
 @pytest.mark.parametrize(
@@ -51,26 +51,26 @@ def test_nothing_is_due_where_nothing_has_happened():
     ],
 )
 def test_an_attempt_that_ended_by_itself_ends_the_job(ending, state, cause, exit_code):
-    told = history()
-    job = told.run("ml/one")
+    history = new_history()
+    job = history.run("ml/one")
 
-    told.end(job, **ending)
+    history.end(job, **ending)
 
-    assert settled(told) == [ended(job, state, cause, exit_code)]
+    assert lifecycle_facts(history) == [ended(job, state, cause, exit_code)]
 
 
 def test_a_failure_uses_up_a_retry_until_all_are_used():
-    told = history()
-    job = told.run("ml/one", max_retries=1)
-    told.end(job, 1)
-    assert settled(told) == [requeued(job, "failed")]
+    history = new_history()
+    job = history.run("ml/one", max_retries=1)
+    history.end(job, 1)
+    assert lifecycle_facts(history) == [requeued(job, "failed")]
 
-    told.allocate()
-    told.allocate()
-    told.start(job)
-    told.end(job, 1)
+    history.allocate()
+    history.allocate()
+    history.start(job)
+    history.end(job, 1)
 
-    assert settled(told) == [ended(job, "failed", "exited", 1, attempt=2)]
+    assert lifecycle_facts(history) == [ended(job, "failed", "exited", 1, attempt=2)]
 
 
 @pytest.mark.parametrize(
@@ -78,24 +78,24 @@ def test_a_failure_uses_up_a_retry_until_all_are_used():
     [("lost", "node_lost", SECOND), ("refused", "refused", 0), ("never_started", "refused", 0)],
 )
 def test_what_was_the_nodes_fault_uses_up_no_retry(outcome, cause, back_off):
-    told = history()
-    job = told.run("ml/one")
+    history = new_history()
+    job = history.run("ml/one")
 
-    told.end(job, None, outcome=outcome)
+    history.end(job, None, outcome=outcome)
 
-    avoids = {"avoid": ("n1",), "avoid_until": told.now + 10 * MINUTE} if outcome == "refused" else {}
-    assert settled(told) == [requeued(job, cause, not_before=told.now + back_off if back_off else 0, **avoids)]
+    avoids = {"avoid": ("n1",), "avoid_until": history.now + 10 * MINUTE} if outcome == "refused" else {}
+    assert lifecycle_facts(history) == [requeued(job, cause, not_before=history.now + back_off if back_off else 0, **avoids)]
 
 
 @pytest.mark.parametrize(("losses", "back_off"), [(0, 1), (1, 2), (5, 32), (8, 256), (9, 300), (60, 300)])
 def test_the_back_off_after_a_loss_doubles_from_a_second_to_five_minutes(losses, back_off):
-    told = history()
-    job = told.run("ml/one")
+    history = new_history()
+    job = history.run("ml/one")
     job.losses = losses
 
-    told.end(job, None, outcome="lost")
+    history.end(job, None, outcome="lost")
 
-    assert settled(told) == [requeued(job, "node_lost", not_before=told.now + back_off * SECOND)]
+    assert lifecycle_facts(history) == [requeued(job, "node_lost", not_before=history.now + back_off * SECOND)]
 
 
 LOST = f.NodeLostV1(node="n1", silent_for=60 * SECOND)
@@ -106,332 +106,335 @@ LOST = f.NodeLostV1(node="n1", silent_for=60 * SECOND)
 )
 def test_leases_on_a_node_that_is_gone_are_revoked_and_then_the_job_is_requeued(gone, cause, overlap):
     """After a loss the old attempt may still run, and the fact says so (R32)."""
-    told = history()
-    job = told.run("ml/one")
+    history = new_history()
+    job = history.run("ml/one")
 
-    told.say(gone, by="preemption")
+    history.append_facts(gone, by="preemption")
     revoked = f.LeaseRevokedV1(job=job.key, attempt=1, rank=0, cause=cause)
-    assert settled(told) == [revoked]
+    assert lifecycle_facts(history) == [revoked]
 
-    told.say(revoked, by="allocator")
-    assert settled(told) == [requeued(job, cause, not_before=told.now + SECOND, may_overlap=overlap)]
+    history.append_facts(revoked, by="allocator")
+    assert lifecycle_facts(history) == [requeued(job, cause, not_before=history.now + SECOND, may_overlap=overlap)]
 
 
 def test_a_job_that_waits_for_its_lost_node_is_requeued_when_an_operator_confirms_that_nothing_is_left():
     """R32."""
-    told = history(preemption=terms(on_node_lost="wait"))
-    job = told.run("ml/one")
-    told.say(LOST, by="preemption")
-    assert settled(told) == []
+    history = new_history(preemption=terms(on_node_lost="wait"))
+    job = history.run("ml/one")
+    history.append_facts(LOST, by="preemption")
+    assert lifecycle_facts(history) == []
 
-    told.say(f.NodeConfirmedEmptyV1(author="default.admin", node="n1"))
+    history.append_facts(f.NodeConfirmedEmptyV1(author="default.admin", node="n1"))
     revoked = f.LeaseRevokedV1(job=job.key, attempt=1, rank=0, cause="confirmed_empty")
-    assert settled(told) == [revoked]
+    assert lifecycle_facts(history) == [revoked]
 
-    told.say(revoked, by="allocator")
-    assert settled(told) == [requeued(job, "node_lost", not_before=told.now + SECOND)]
+    history.append_facts(revoked, by="allocator")
+    assert lifecycle_facts(history) == [requeued(job, "node_lost", not_before=history.now + SECOND)]
 
 
 def test_a_job_that_waits_for_its_lost_node_goes_on_when_that_is_back():
     """R32."""
-    told = history(preemption=terms(on_node_lost="wait"))
-    job = told.run("ml/one")
-    told.say(LOST, by="preemption")
+    history = new_history(preemption=terms(on_node_lost="wait"))
+    job = history.run("ml/one")
+    history.append_facts(LOST, by="preemption")
 
-    told.node()
+    history.node()
 
-    assert (settled(told), job.state) == ([], "running")
+    assert (lifecycle_facts(history), job.state) == ([], "running")
 
 
 def test_an_order_that_the_node_never_finished_ends_when_an_operator_confirms_that_nothing_is_left():
     """R28."""
-    told = history()
-    job = told.run("ml/one")
-    told.stop(job, "preempted")
-    told.say(f.LeaseOverdueV1(job=job.key, attempt=1, node="n1"), by="preemption")
-    assert settled(told) == []
+    history = new_history()
+    job = history.run("ml/one")
+    history.stop(job, "preempted")
+    history.append_facts(f.LeaseOverdueV1(job=job.key, attempt=1, node="n1"), by="preemption")
+    assert lifecycle_facts(history) == []
 
-    told.say(f.NodeConfirmedEmptyV1(author="default.admin", node="n1"))
-    told.say(*settled(told), by="allocator")
+    history.append_facts(f.NodeConfirmedEmptyV1(author="default.admin", node="n1"))
+    history.append_facts(*lifecycle_facts(history), by="allocator")
 
-    assert settled(told) == [requeued(job, "preempted", min_runtime=2 * MINUTE)]
+    assert lifecycle_facts(history) == [requeued(job, "preempted", min_runtime=2 * MINUTE)]
 
 
 def test_what_is_not_started_within_ten_minutes_is_stopped_and_tried_elsewhere_after_a_back_off():
     """R35, R36."""
-    told = history()
-    job = told.admit("ml/gang")
-    told.allocate()
-    told.say(f.LeaseStartedV1(job=job.key, attempt=1, rank=0, at=told.now), by="node.n1")
-    told.wait(10 * MINUTE - 1)
-    assert (settled(told), told.state.deadlines.next(told.now)) == ([], told.now + 1)
+    history = new_history()
+    job = history.admit("ml/gang")
+    history.allocate()
+    history.append_facts(f.LeaseStartedV1(job=job.key, attempt=1, rank=0, at=history.now), by="node.n1")
+    history.wait(10 * MINUTE - 1)
+    assert (lifecycle_facts(history), history.state.deadlines.next(history.now)) == ([], history.now + 1)
 
-    told.wait(1)
-    assert settled(told) == [stopped(job, "start_timeout")]
-    told.stop(job, "start_timeout")
-    assert settled(told) == []
-    told.end(job, 143)
-    told.end(job, None, rank=1, outcome="never_started")
+    history.wait(1)
+    assert lifecycle_facts(history) == [stopped(job, "start_timeout")]
+    history.stop(job, "start_timeout")
+    assert lifecycle_facts(history) == []
+    history.end(job, 143)
+    history.end(job, None, rank=1, outcome="never_started")
 
-    again = {"not_before": told.now + SECOND, "avoid": ("n1",), "avoid_until": told.now + 10 * MINUTE}
-    assert settled(told) == [requeued(job, "start_timeout", **again)]
+    again = {"not_before": history.now + SECOND, "avoid": ("n1",), "avoid_until": history.now + 10 * MINUTE}
+    assert lifecycle_facts(history) == [requeued(job, "start_timeout", **again)]
 
 
 def test_a_replica_that_was_stopped_before_it_started_is_not_a_fault_of_its_node():
     """The gang has failed by itself, and that uses up a retry (R32, R35)."""
-    told = history()
-    job = told.admit("ml/gang")
-    told.allocate()
-    told.say(f.LeaseStartedV1(job=job.key, attempt=1, rank=0, at=told.now), by="node.n1")
-    told.end(job, 3)
-    told.say(*settled(told), by="allocator")
-    told.end(job, None, rank=1, outcome="never_started")
+    history = new_history()
+    job = history.admit("ml/gang")
+    history.allocate()
+    history.append_facts(f.LeaseStartedV1(job=job.key, attempt=1, rank=0, at=history.now), by="node.n1")
+    history.end(job, 3)
+    history.append_facts(*lifecycle_facts(history), by="allocator")
+    history.end(job, None, rank=1, outcome="never_started")
 
-    assert settled(told) == [ended(job, "failed", "exited", 3)]
+    assert lifecycle_facts(history) == [ended(job, "failed", "exited", 3)]
 
 
 def test_whatever_is_on_a_node_that_is_drained_is_stopped_once():
     """R28."""
-    told = history()
-    job, gang = told.run("ml/one"), told.run("ml/gang")
-    told.say(f.NodeDrainOrderedV1(author="default.admin", node="n1"))
+    history = new_history()
+    job, gang = history.run("ml/one"), history.run("ml/gang")
+    history.append_facts(f.NodeDrainOrderedV1(author="default.admin", node="n1"))
 
-    assert settled(told) == [stopped(job, "drain"), stopped(gang, "drain")]
-    told.say(*settled(told), by="allocator")
+    assert lifecycle_facts(history) == [stopped(job, "drain"), stopped(gang, "drain")]
+    history.append_facts(*lifecycle_facts(history), by="allocator")
 
-    assert settled(told) == []
+    assert lifecycle_facts(history) == []
 
 
 def test_a_node_that_refuses_three_jobs_in_a_row_is_set_aside_until_an_administrator_takes_it_back():
     """R36."""
-    told = history()
+    history = new_history()
     for number in range(3):
-        assert list(set_aside(told.state, told.now)) == []
-        job = told.admit("ml/one")
-        told.allocate()
-        told.end(job, None, outcome="refused", message=f"no {number}")
-        told.say(*settled(told), by="allocator")
-        told.say(f.JobEndedV1(job=job.key, attempt=1, state="cancelled", cause="cancelled"), by="allocator")
+        assert list(set_aside(history.state, history.now)) == []
+        job = history.admit("ml/one")
+        history.allocate()
+        history.end(job, None, outcome="refused", message=f"no {number}")
+        history.append_facts(*lifecycle_facts(history), by="allocator")
+        history.append_facts(f.JobEndedV1(job=job.key, attempt=1, state="cancelled", cause="cancelled"), by="allocator")
 
-    until = told.now + 10 * MINUTE
+    until = history.now + 10 * MINUTE
     aside = f.NodeSetAsideV1(node="n1", reason="it refused the starts of 3 jobs in a row, the last: no 2", until=until)
-    assert list(set_aside(told.state, told.now)) == [aside]
-    told.say(aside, by="allocator")
-    assert (list(set_aside(told.state, told.now)), told.state.nodes["n1"].cordoned) == ([], aside.reason)
-    told.say(f.NodeUncordonedV1(author="default.admin", node="n1"))
+    assert list(set_aside(history.state, history.now)) == [aside]
+    history.append_facts(aside, by="allocator")
+    assert (list(set_aside(history.state, history.now)), history.state.nodes["n1"].cordoned) == ([], aside.reason)
+    history.append_facts(f.NodeUncordonedV1(author="default.admin", node="n1"))
 
-    assert (list(set_aside(told.state, told.now)), told.state.nodes["n1"].grantable) == ([], True)
+    assert (list(set_aside(history.state, history.now)), history.state.nodes["n1"].grantable) == ([], True)
 
 
 def test_a_start_in_between_ends_the_row_and_the_same_job_counts_once():
     """R36."""
-    told = history()
-    job = told.admit("ml/one")
+    history = new_history()
+    job = history.admit("ml/one")
     for attempt in (1, 2):
-        told.allocate()
-        told.end(job, None, outcome="refused")
-        told.say(*settled(told), by="allocator")
-        assert told.state.nodes["n1"].refusals == {job.key: ""}
-        told.wait(10 * MINUTE)
+        history.allocate()
+        history.end(job, None, outcome="refused")
+        history.append_facts(*lifecycle_facts(history), by="allocator")
+        assert history.state.nodes["n1"].refusals == {job.key: ""}
+        history.wait(10 * MINUTE)
         assert job.attempt == attempt
-    told.run("ml/one")
+    history.run("ml/one")
 
-    assert told.state.nodes["n1"].refusals == {}
+    assert history.state.nodes["n1"].refusals == {}
 
 
 def test_a_gang_with_a_member_on_a_lost_node_is_revoked_there_and_stopped_elsewhere():
-    told = History(policy("ml", 2))
-    told.node("n1", 1)
-    told.node("n2", 1)
-    job = told.run("ml/gang")
+    history = History(policy("ml", 2))
+    history.node("n1", 1)
+    history.node("n2", 1)
+    job = history.run("ml/gang")
     (rank,) = [rank for rank, lease in job.leases.items() if lease.node == "n2"]
 
-    told.say(f.NodeLostV1(node="n2", silent_for=60 * SECOND), by="preemption")
+    history.append_facts(f.NodeLostV1(node="n2", silent_for=60 * SECOND), by="preemption")
     revoked = f.LeaseRevokedV1(job=job.key, attempt=1, rank=rank, cause="node_lost")
-    assert settled(told) == [revoked]
-    told.say(revoked, by="allocator")
+    assert lifecycle_facts(history) == [revoked]
+    history.append_facts(revoked, by="allocator")
     broken = stopped(job, "gang_broken")
-    assert settled(told) == [broken]
-    told.say(broken, by="allocator")
-    assert settled(told) == []
-    told.end(job, 143, rank=1 - rank)
+    assert lifecycle_facts(history) == [broken]
+    history.append_facts(broken, by="allocator")
+    assert lifecycle_facts(history) == []
+    history.end(job, 143, rank=1 - rank)
 
-    assert settled(told) == [requeued(job, "node_lost", not_before=told.now + SECOND, may_overlap=True)]
+    assert lifecycle_facts(history) == [requeued(job, "node_lost", not_before=history.now + SECOND, may_overlap=True)]
 
 
 def test_a_gang_with_a_failed_replica_is_stopped_and_fails_once():
-    told = history()
-    job = told.run("ml/gang")
+    history = new_history()
+    job = history.run("ml/gang")
 
-    told.end(job, 7, rank=1)
-    assert settled(told) == [stopped(job, "gang_broken")]
-    told.stop(job, "gang_broken")
-    told.end(job, 143)
+    history.end(job, 7, rank=1)
+    assert lifecycle_facts(history) == [stopped(job, "gang_broken")]
+    history.stop(job, "gang_broken")
+    history.end(job, 143)
 
-    assert settled(told) == [ended(job, "failed", "exited", 7)]
+    assert lifecycle_facts(history) == [ended(job, "failed", "exited", 7)]
 
 
 def test_a_gang_ends_well_when_the_last_of_it_has():
-    told = history()
-    job = told.run("ml/gang")
+    history = new_history()
+    job = history.run("ml/gang")
 
-    told.end(job, 0, rank=1)
-    assert settled(told) == []
-    told.end(job, 0)
+    history.end(job, 0, rank=1)
+    assert lifecycle_facts(history) == []
+    history.end(job, 0)
 
-    assert settled(told) == [ended(job, "succeeded", "exited", 0)]
+    assert lifecycle_facts(history) == [ended(job, "succeeded", "exited", 0)]
 
 
 def test_a_pending_job_is_cancelled_at_once():
-    told = history()
-    job = told.admit("ml/one")
+    history = new_history()
+    job = history.admit("ml/one")
 
-    told.cancel(job)
+    history.cancel(job)
 
-    assert settled(told) == [ended(job, "cancelled", "cancelled", attempt=0)]
+    assert lifecycle_facts(history) == [ended(job, "cancelled", "cancelled", attempt=0)]
 
 
 def test_of_those_that_are_cancelled_the_ones_that_wait_end_first():
-    told = history()
-    runs, waits = told.run("ml/one"), told.admit("ml/one")
+    history = new_history()
+    runs, waits = history.run("ml/one"), history.admit("ml/one")
 
-    told.cancel(runs)
-    told.cancel(waits)
+    history.cancel(runs)
+    history.cancel(waits)
 
-    assert settled(told) == [ended(waits, "cancelled", "cancelled", attempt=0), stopped(runs, "cancelled", then="cancel")]
+    assert lifecycle_facts(history) == [
+        ended(waits, "cancelled", "cancelled", attempt=0),
+        stopped(runs, "cancelled", then="cancel"),
+    ]
 
 
 def test_a_running_job_is_told_once_to_stop_and_is_cancelled_when_it_has():
-    told = history()
-    job = told.run("ml/one")
+    history = new_history()
+    job = history.run("ml/one")
 
-    told.cancel(job)
-    assert settled(told) == [stopped(job, "cancelled", then="cancel")]
-    told.stop(job, "cancelled", then="cancel")
-    assert settled(told) == []
-    told.end(job, 143)
+    history.cancel(job)
+    assert lifecycle_facts(history) == [stopped(job, "cancelled", then="cancel")]
+    history.stop(job, "cancelled", then="cancel")
+    assert lifecycle_facts(history) == []
+    history.end(job, 143)
 
-    assert settled(told) == [ended(job, "cancelled", "cancelled", 143)]
+    assert lifecycle_facts(history) == [ended(job, "cancelled", "cancelled", 143)]
 
 
 def test_a_cancel_overrides_an_earlier_order_to_stop():
-    told = history()
-    job = told.run("ml/one")
-    told.stop(job, "preempted")
+    history = new_history()
+    job = history.run("ml/one")
+    history.stop(job, "preempted")
 
-    told.cancel(job)
-    assert settled(told) == [stopped(job, "cancelled", then="cancel")]
-    told.say(*settled(told), by="allocator")
-    told.end(job, 143)
+    history.cancel(job)
+    assert lifecycle_facts(history) == [stopped(job, "cancelled", then="cancel")]
+    history.append_facts(*lifecycle_facts(history), by="allocator")
+    history.end(job, 143)
 
-    assert settled(told) == [ended(job, "cancelled", "cancelled", 143)]
+    assert lifecycle_facts(history) == [ended(job, "cancelled", "cancelled", 143)]
 
 
 @pytest.mark.parametrize(("exit_code", "state", "cause"), [(0, "succeeded", "exited"), (1, "cancelled", "cancelled")])
 def test_a_job_that_ends_by_itself_before_its_cancel_is_ordered_is_what_it_was(exit_code, state, cause):
-    told = history()
-    job = told.run("ml/one", max_retries=3)
+    history = new_history()
+    job = history.run("ml/one", max_retries=3)
 
-    told.cancel(job)
-    told.end(job, exit_code)
+    history.cancel(job)
+    history.end(job, exit_code)
 
-    assert settled(told) == [ended(job, state, cause, exit_code)]
+    assert lifecycle_facts(history) == [ended(job, state, cause, exit_code)]
 
 
 @pytest.mark.parametrize("exit_code", [0, 143])
 def test_a_job_that_its_owner_requeues_walks_its_ladder_once_and_waits_again_as_it_was(exit_code):
     """R29: whatever the policy says of preemptions; no retry is used, and its own minimum run time stays."""
-    told = history(preemption=terms(on_preempt="cancel", max_preemptions=0))
-    job = told.run("ml/one", max_retries=1)
+    history = new_history(preemption=terms(on_preempt="cancel", max_preemptions=0))
+    job = history.run("ml/one", max_retries=1)
     admitted_at = job.admitted_at
 
-    told.requeue(job)
-    assert settled(told) == [stopped(job, "requeued")]
-    told.say(*settled(told), by="allocator")
-    assert settled(told) == []
-    told.end(job, exit_code)
+    history.requeue(job)
+    assert lifecycle_facts(history) == [stopped(job, "requeued")]
+    history.append_facts(*lifecycle_facts(history), by="allocator")
+    assert lifecycle_facts(history) == []
+    history.end(job, exit_code)
 
-    assert settled(told) == [requeued(job, "requeued")]
-    told.say(*settled(told), by="allocator")
+    assert lifecycle_facts(history) == [requeued(job, "requeued")]
+    history.append_facts(*lifecycle_facts(history), by="allocator")
     assert (job.state, job.admitted_at, job.preemptions, job.retries_used, job.losses) == ("pending", admitted_at, 0, 0, 0)
 
 
 def test_a_job_that_ends_by_itself_before_its_requeue_is_ordered_is_what_it_was():
-    told = history()
-    job = told.run("ml/one", max_retries=1)
-    told.requeue(job)
-    told.end(job, 1)
-    assert settled(told) == [requeued(job, "failed")]
-    told.say(*settled(told), by="allocator")
-    assert told.state.requeues == {}
+    history = new_history()
+    job = history.run("ml/one", max_retries=1)
+    history.requeue(job)
+    history.end(job, 1)
+    assert lifecycle_facts(history) == [requeued(job, "failed")]
+    history.append_facts(*lifecycle_facts(history), by="allocator")
+    assert history.state.requeues == {}
 
 
 def test_a_cancel_goes_before_a_requeue():
-    told = history()
-    job = told.run("ml/one")
-    told.requeue(job)
-    told.cancel(job)
-    assert settled(told) == [stopped(job, "cancelled", then="cancel")]
+    history = new_history()
+    job = history.run("ml/one")
+    history.requeue(job)
+    history.cancel(job)
+    assert lifecycle_facts(history) == [stopped(job, "cancelled", then="cancel")]
 
 
 def test_a_job_whose_dependency_failed_is_cancelled():
-    told = history()
-    first = told.run("ml/one")
-    second = told.admit("ml/one", after=(Dependency(job=first.key, when="ok"),))
-    third = told.admit("ml/one", after=(Dependency(job=first.key, when="any"),))
-    assert settled(told) == []
+    history = new_history()
+    first = history.run("ml/one")
+    second = history.admit("ml/one", after=(Dependency(job=first.key, when="ok"),))
+    third = history.admit("ml/one", after=(Dependency(job=first.key, when="any"),))
+    assert lifecycle_facts(history) == []
 
-    told.end(first, 1)
-    told.say(*settled(told), by="allocator")
+    history.end(first, 1)
+    history.append_facts(*lifecycle_facts(history), by="allocator")
 
-    assert settled(told) == [ended(second, "cancelled", "dependency_failed", attempt=0)]
+    assert lifecycle_facts(history) == [ended(second, "cancelled", "dependency_failed", attempt=0)]
     assert third.waits_for == {}
 
 
 def test_a_job_is_stopped_when_its_time_limit_is_reached_and_fails():
-    told = history()
-    job = told.run("ml/one", time_limit=10 * MINUTE)
-    assert told.state.deadlines.next(told.now) == told.now + 10 * MINUTE
+    history = new_history()
+    job = history.run("ml/one", time_limit=10 * MINUTE)
+    assert history.state.deadlines.next(history.now) == history.now + 10 * MINUTE
 
-    told.wait(10 * MINUTE - 1)
-    assert settled(told) == []
-    told.wait(1)
-    assert settled(told) == [stopped(job, "time_limit", then="cancel")]
-    told.stop(job, "time_limit", then="cancel")
-    assert (settled(told), told.state.deadlines.next(0)) == ([], None)
-    told.end(job, 143)
+    history.wait(10 * MINUTE - 1)
+    assert lifecycle_facts(history) == []
+    history.wait(1)
+    assert lifecycle_facts(history) == [stopped(job, "time_limit", then="cancel")]
+    history.stop(job, "time_limit", then="cancel")
+    assert (lifecycle_facts(history), history.state.deadlines.next(0)) == ([], None)
+    history.end(job, 143)
 
-    assert settled(told) == [ended(job, "failed", "time_limit", 143)]
+    assert lifecycle_facts(history) == [ended(job, "failed", "time_limit", 143)]
 
 
 def test_a_preempted_job_is_requeued_whatever_its_exit_code_and_with_its_retries():
-    told = history()
-    job = told.run("ml/one")
-    told.stop(job, "preempted")
+    history = new_history()
+    job = history.run("ml/one")
+    history.stop(job, "preempted")
 
-    told.end(job, 0)
+    history.end(job, 0)
 
-    assert settled(told) == [requeued(job, "preempted", min_runtime=2 * MINUTE)]
+    assert lifecycle_facts(history) == [requeued(job, "preempted", min_runtime=2 * MINUTE)]
 
 
 def test_a_preempted_job_that_declared_itself_finished_has_succeeded():
-    told = history()
-    job = told.run("ml/one")
-    told.stop(job, "preempted")
+    history = new_history()
+    job = history.run("ml/one")
+    history.stop(job, "preempted")
 
-    told.end(job, 0, finished=True)
+    history.end(job, 0, finished=True)
 
-    assert settled(told) == [ended(job, "succeeded", "finished", 0)]
+    assert lifecycle_facts(history) == [ended(job, "succeeded", "finished", 0)]
 
 
 def test_a_job_that_had_ended_before_the_order_reached_it_has_succeeded():
-    told = history()
-    job = told.run("ml/one")
-    told.stop(job, "preempted")
+    history = new_history()
+    job = history.run("ml/one")
+    history.stop(job, "preempted")
 
-    told.end(job, 0, stopping=False)
+    history.end(job, 0, stopping=False)
 
-    assert settled(told) == [ended(job, "succeeded", "exited", 0)]
+    assert lifecycle_facts(history) == [ended(job, "succeeded", "exited", 0)]
 
 
 @pytest.mark.parametrize(
@@ -446,251 +449,251 @@ def test_a_job_that_had_ended_before_the_order_reached_it_has_succeeded():
     ],
 )
 def test_each_preemption_doubles_the_jobs_own_minimum_run_time_up_to_an_hour(own, written, then):
-    told = history(preemption=terms(min_runtime=written))
-    job = told.run("ml/one")
+    history = new_history(preemption=terms(min_runtime=written))
+    job = history.run("ml/one")
     job.min_runtime = own
-    told.stop(job, "preempted")
+    history.stop(job, "preempted")
 
-    told.end(job, 143)
+    history.end(job, 143)
 
-    assert settled(told) == [requeued(job, "preempted", min_runtime=then)]
+    assert lifecycle_facts(history) == [requeued(job, "preempted", min_runtime=then)]
 
 
 def test_a_job_preempted_once_too_often_is_cancelled():
-    told = history(preemption=terms(max_preemptions=1))
-    job = told.run("ml/one")
-    told.stop(job, "preempted")
-    told.end(job, 143)
-    assert settled(told) == [requeued(job, "preempted", min_runtime=2 * MINUTE)]
-    told.allocate()
-    told.allocate()
-    told.start(job)
-    told.stop(job, "preempted")
-    told.end(job, 143)
+    history = new_history(preemption=terms(max_preemptions=1))
+    job = history.run("ml/one")
+    history.stop(job, "preempted")
+    history.end(job, 143)
+    assert lifecycle_facts(history) == [requeued(job, "preempted", min_runtime=2 * MINUTE)]
+    history.allocate()
+    history.allocate()
+    history.start(job)
+    history.stop(job, "preempted")
+    history.end(job, 143)
 
-    assert settled(told) == [ended(job, "cancelled", "max_preemptions", 143, attempt=2)]
+    assert lifecycle_facts(history) == [ended(job, "cancelled", "max_preemptions", 143, attempt=2)]
 
 
 def test_a_policy_may_have_its_preempted_jobs_cancelled():
-    told = history(preemption=terms(on_preempt="cancel"))
-    job = told.run("ml/one")
-    told.say(stop(job, "preempted"), by="allocator")
+    history = new_history(preemption=terms(on_preempt="cancel"))
+    job = history.run("ml/one")
+    history.append_facts(stop(job, "preempted"), by="allocator")
 
-    told.end(job, 143)
+    history.end(job, 143)
 
-    assert settled(told) == [ended(job, "cancelled", "preempted", 143)]
+    assert lifecycle_facts(history) == [ended(job, "cancelled", "preempted", 143)]
 
 
 def test_a_drained_job_is_requeued_and_its_minimum_run_time_stays():
-    told = history()
-    job = told.run("ml/one")
-    told.stop(job, "drain")
+    history = new_history()
+    job = history.run("ml/one")
+    history.stop(job, "drain")
 
-    told.end(job, 143)
+    history.end(job, 143)
 
-    assert settled(told) == [requeued(job, "drain")]
+    assert lifecycle_facts(history) == [requeued(job, "drain")]
 
 
 @pytest.mark.parametrize(
     ("cause", "then"), [("preempted", "cancel"), ("cancelled", "cancel"), ("time_limit", "cancel"), ("gang_broken", "requeue")]
 )
 def test_the_order_to_stop_carries_the_whole_ladder_of_the_policy(cause, then):
-    told = history(preemption=terms(on_preempt="cancel", callback_grace=5 * SECOND, term_grace=7 * SECOND))
-    job = told.run("ml/one")
+    history = new_history(preemption=terms(on_preempt="cancel", callback_grace=5 * SECOND, term_grace=7 * SECOND))
+    job = history.run("ml/one")
 
     ladder = Ladder(cause=cause, callback_grace=5 * SECOND, term_grace=7 * SECOND, then=then, preemptor="default.bob.x")
     assert stop(job, cause, preemptor="default.bob.x") == f.StopOrderedV1(job=job.key, attempt=1, ladder=ladder)
 
 
 def test_a_job_is_settled_once_however_much_has_happened_to_it():
-    told = history()
-    job = told.run("ml/one", time_limit=MINUTE)
-    told.cancel(job)
-    told.wait(MINUTE)
-    assert settled(told) == [stopped(job, "cancelled", then="cancel")]
+    history = new_history()
+    job = history.run("ml/one", time_limit=MINUTE)
+    history.cancel(job)
+    history.wait(MINUTE)
+    assert lifecycle_facts(history) == [stopped(job, "cancelled", then="cancel")]
 
-    told.end(job, 1)
+    history.end(job, 1)
 
-    assert settled(told) == [ended(job, "cancelled", "cancelled", 1)]
+    assert lifecycle_facts(history) == [ended(job, "cancelled", "cancelled", 1)]
 
 
 def test_a_job_that_documents_have_overtaken_while_it_ran_is_dismissed_as_soon_as_it_would_wait_again():
-    told = history()
-    job = told.run("ml/three", max_retries=1)
-    told.law(d.Documents(policies=(policy("ml", 2, limit=gpus(2)),)))
+    history = new_history()
+    job = history.run("ml/three", max_retries=1)
+    history.law(d.Documents(policies=(policy("ml", 2, limit=gpus(2)),)))
 
-    told.end(job, 1)
+    history.end(job, 1)
 
     message = "it asks for 3 gpu, the limit of policy default/ml is 2"
     dismissed = f.JobDismissedV1(job=job.key, reason="EXCEEDS_POLICY_LIMIT", message=message)
-    assert settled(told) == [requeued(job, "failed"), dismissed]
+    assert lifecycle_facts(history) == [requeued(job, "failed"), dismissed]
 
 
-def suspended(told: History, job, *ranks: int) -> None:
+def suspended(history: History, job, *ranks: int) -> None:
     """Replicas policy_in_pool still."""
     for rank in ranks or tuple(job.leases):
-        told.say(
-            f.LeaseSuspendedV1(job=job.key, attempt=job.attempt, rank=rank, at=told.now), by=f"node.{job.leases[rank].node}"
+        history.append_facts(
+            f.LeaseSuspendedV1(job=job.key, attempt=job.attempt, rank=rank, at=history.now), by=f"node.{job.leases[rank].node}"
         )
 
 
 def pausing(queue: str = "ml/one", **said: object) -> tuple[History, JobRecord]:
     """A job that is suspended."""
-    told = history(preemption=terms(on_preempt="suspend", suspend_max=HOUR, **said))
-    job = told.run(queue)
-    told.say(stop(job, "preempted", preemptor="default.bob.x"), by="allocator")
+    history = new_history(preemption=terms(on_preempt="suspend", suspend_max=HOUR, **said))
+    job = history.run(queue)
+    history.append_facts(stop(job, "preempted", preemptor="default.bob.x"), by="allocator")
     assert job.stop.then == "suspend"
-    suspended(told, job)
-    return told, job
+    suspended(history, job)
+    return history, job
 
 
-def killed(told: History, job) -> None:
+def killed(history: History, job) -> None:
     for rank in tuple(job.leases):
-        told.end(job, 137, rank=rank, outcome="killed", stopping=True)
+        history.end(job, 137, rank=rank, outcome="killed", stopping=True)
 
 
 @pytest.mark.parametrize("cause", ["suspend_max", "drain", "device_lost"])
 def test_a_suspension_ends_after_its_time_on_a_drain_and_when_its_device_is_gone_and_the_job_is_requeued(cause):
     """R29: it was preempted, and its own minimum run time doubles once."""
-    told, job = pausing()
-    assert settled(told) == []
+    history, job = pausing()
+    assert lifecycle_facts(history) == []
 
     if cause == "suspend_max":
-        told.wait(HOUR)
+        history.wait(HOUR)
     elif cause == "drain":
-        told.say(f.NodeDrainOrderedV1(author="default.admin", node="n1"))
+        history.append_facts(f.NodeDrainOrderedV1(author="default.admin", node="n1"))
     else:
         (share,) = job.leases[0].devices
         devices = tuple(Device(device=f"gpu{number}", model="H100", memory=81_920) for number in range(4))
         left = tuple(device for device in devices if device.device != share.device)
         back = f.NodeRegisteredV1(node="n1", labels={"site": "hall"}, devices=left, cpu=64_000, memory=1_048_576, at=0)
-        told.say(back, by="node.n1")
-    assert settled(told) == [stopped(job, cause)]
-    told.stop(job, cause)
-    assert settled(told) == []
-    killed(told, job)
+        history.append_facts(back, by="node.n1")
+    assert lifecycle_facts(history) == [stopped(job, cause)]
+    history.stop(job, cause)
+    assert lifecycle_facts(history) == []
+    killed(history, job)
 
-    assert settled(told) == [requeued(job, cause, min_runtime=2 * MINUTE)]
+    assert lifecycle_facts(history) == [requeued(job, cause, min_runtime=2 * MINUTE)]
 
 
 def test_a_suspended_job_whose_node_is_lost_is_requeued_like_any_other():
     """R32."""
-    told, job = pausing()
-    told.say(LOST, by="preemption")
-    told.say(*settled(told), by="allocator")
+    history, job = pausing()
+    history.append_facts(LOST, by="preemption")
+    history.append_facts(*lifecycle_facts(history), by="allocator")
 
-    again = {"not_before": told.now + SECOND, "may_overlap": True, "min_runtime": 2 * MINUTE}
-    assert settled(told) == [requeued(job, "node_lost", **again)]
+    again = {"not_before": history.now + SECOND, "may_overlap": True, "min_runtime": 2 * MINUTE}
+    assert lifecycle_facts(history) == [requeued(job, "node_lost", **again)]
 
 
 def test_a_suspended_job_is_cancelled_by_its_ladder():
-    told, job = pausing()
-    told.cancel(job)
-    assert settled(told) == [stopped(job, "cancelled", then="cancel")]
-    told.stop(job, "cancelled", then="cancel")
-    killed(told, job)
+    history, job = pausing()
+    history.cancel(job)
+    assert lifecycle_facts(history) == [stopped(job, "cancelled", then="cancel")]
+    history.stop(job, "cancelled", then="cancel")
+    killed(history, job)
 
-    assert settled(told) == [ended(job, "cancelled", "cancelled", 137)]
+    assert lifecycle_facts(history) == [ended(job, "cancelled", "cancelled", 137)]
 
 
 def test_a_suspended_job_is_requeued_by_its_ladder():
     """R29: it was preempted when it was suspended, and that counts."""
-    told, job = pausing()
-    told.requeue(job)
-    assert settled(told) == [stopped(job, "requeued")]
-    told.stop(job, "requeued")
-    killed(told, job)
+    history, job = pausing()
+    history.requeue(job)
+    assert lifecycle_facts(history) == [stopped(job, "requeued")]
+    history.stop(job, "requeued")
+    killed(history, job)
 
-    assert settled(told) == [requeued(job, "requeued", min_runtime=2 * MINUTE)]
+    assert lifecycle_facts(history) == [requeued(job, "requeued", min_runtime=2 * MINUTE)]
 
 
 def test_a_job_that_ends_while_it_is_suspended_was_preempted():
     """R30."""
-    told, job = pausing()
-    killed(told, job)
+    history, job = pausing()
+    killed(history, job)
 
-    assert settled(told) == [requeued(job, "suspension_lost", min_runtime=2 * MINUTE)]
+    assert lifecycle_facts(history) == [requeued(job, "suspension_lost", min_runtime=2 * MINUTE)]
 
 
 def test_a_gang_whose_part_ends_while_it_is_suspended_is_requeued_as_a_whole():
     """R35."""
-    told, job = pausing("ml/gang")
-    told.end(job, 137, rank=1, outcome="killed", stopping=True)
-    assert settled(told) == [stopped(job, "suspension_lost")]
+    history, job = pausing("ml/gang")
+    history.end(job, 137, rank=1, outcome="killed", stopping=True)
+    assert lifecycle_facts(history) == [stopped(job, "suspension_lost")]
 
 
 def test_a_gang_with_a_part_that_its_node_cannot_suspend_is_requeued_as_a_whole():
     """R29, R35."""
-    told = history(preemption=terms(on_preempt="suspend"))
-    job = told.run("ml/gang")
-    told.say(stop(job, "preempted", preemptor="default.bob.x"), by="allocator")
-    suspended(told, job, 0)
-    told.end(job, 143, rank=1)
+    history = new_history(preemption=terms(on_preempt="suspend"))
+    job = history.run("ml/gang")
+    history.append_facts(stop(job, "preempted", preemptor="default.bob.x"), by="allocator")
+    suspended(history, job, 0)
+    history.end(job, 143, rank=1)
     again = stopped(job, "preempted", preemptor="default.bob.x")
-    assert settled(told) == [again]
-    told.say(again, by="allocator")
-    assert settled(told) == []
-    killed(told, job)
+    assert lifecycle_facts(history) == [again]
+    history.append_facts(again, by="allocator")
+    assert lifecycle_facts(history) == []
+    killed(history, job)
 
-    assert settled(told) == [requeued(job, "preempted", min_runtime=2 * MINUTE)]
+    assert lifecycle_facts(history) == [requeued(job, "preempted", min_runtime=2 * MINUTE)]
 
 
 def test_who_was_preempted_once_too_often_is_not_suspended_first():
     """R29."""
-    told = history(preemption=terms(on_preempt="suspend", max_preemptions=0))
-    job = told.run("ml/one")
+    history = new_history(preemption=terms(on_preempt="suspend", max_preemptions=0))
+    job = history.run("ml/one")
     order = stop(job, "preempted")
     assert order.ladder.then == "cancel"
-    told.say(order, by="allocator")
-    told.end(job, 143)
+    history.append_facts(order, by="allocator")
+    history.end(job, 143)
 
-    assert settled(told) == [ended(job, "cancelled", "max_preemptions", 143)]
+    assert lifecycle_facts(history) == [ended(job, "cancelled", "max_preemptions", 143)]
 
 
 def test_documents_that_change_nothing_for_them_leave_pending_jobs_alone():
-    told = history()
-    told.admit("ml/one")
-    told.admit("ml/two", preemptible=False)
+    history = new_history()
+    history.admit("ml/one")
+    history.admit("ml/two", preemptible=False)
 
-    assert list(review_pending(told.state)) == []
+    assert list(review_pending(history.state)) == []
 
 
 def test_a_smaller_limit_dismisses_all_jobs_of_a_group_that_can_now_never_run():
-    told = history()
-    jobs = [told.admit("ml/three") for _ in range(3)]
-    told.admit("ml/two")
+    history = new_history()
+    jobs = [history.admit("ml/three") for _ in range(3)]
+    history.admit("ml/two")
 
-    told.law(d.Documents(policies=(policy("ml", 2, limit=gpus(2)),)))
+    history.law(d.Documents(policies=(policy("ml", 2, limit=gpus(2)),)))
 
     message = "it asks for 3 gpu, the limit of policy default/ml is 2"
-    assert list(review_pending(told.state)) == [
+    assert list(review_pending(history.state)) == [
         f.JobDismissedV1(job=job.key, reason="EXCEEDS_POLICY_LIMIT", message=message) for job in jobs
     ]
 
 
 def test_dismissals_are_stated_in_the_order_of_their_jobs_in_whatever_order_these_are_kept():
-    told = history()
-    jobs = [told.admit(queue) for queue in ("ml/three", "ml/two", "ml/three")]
-    jobs.append(told.admit("ml/two", after=(Dependency(job=jobs[0].key),)))
-    told.law(d.Documents(policies=(policy("ml", 1, limit=gpus(1)),)))
+    history = new_history()
+    jobs = [history.admit(queue) for queue in ("ml/three", "ml/two", "ml/three")]
+    jobs.append(history.admit("ml/two", after=(Dependency(job=jobs[0].key),)))
+    history.law(d.Documents(policies=(policy("ml", 1, limit=gpus(1)),)))
 
-    found = list(review_pending(told.state))
-    pending = told.state.pending
+    found = list(review_pending(history.state))
+    pending = history.state.pending
     pending.groups, pending.ineligible = dict(reversed(pending.groups.items())), dict(reversed(pending.ineligible.items()))
 
     assert [fact.job for fact in found] == [job.key for job in jobs]
-    assert list(review_pending(told.state)) == found
+    assert list(review_pending(history.state)) == found
 
 
 def test_a_smaller_reservation_dismisses_what_may_not_be_preempted():
-    told = history()
-    job = told.admit("ml/two", preemptible=False)
-    told.admit("ml/two")
+    history = new_history()
+    job = history.admit("ml/two", preemptible=False)
+    history.admit("ml/two")
 
-    told.law(d.Documents(policies=(policy("ml", 1),)))
+    history.law(d.Documents(policies=(policy("ml", 1),)))
 
     message = "it asks for 2 gpu without being preemptible, policy default/ml has a reservation of 1; submit it as preemptible"
-    assert list(review_pending(told.state)) == [f.JobDismissedV1(job=job.key, reason="EXCEEDS_RESERVATION", message=message)]
+    assert list(review_pending(history.state)) == [f.JobDismissedV1(job=job.key, reason="EXCEEDS_RESERVATION", message=message)]
 
 
 @pytest.mark.parametrize(
@@ -702,152 +705,152 @@ def test_a_smaller_reservation_dismisses_what_may_not_be_preempted():
     ],
 )
 def test_jobs_of_a_queue_that_is_gone_are_dismissed_those_that_stand_aside_too(gone):
-    told = history()
-    job = told.admit("ml/one")
-    aside = told.admit("ml/one", after=(Dependency(job=job.key),))
+    history = new_history()
+    job = history.admit("ml/one")
+    aside = history.admit("ml/one", after=(Dependency(job=job.key),))
 
-    told.say(gone)
+    history.append_facts(gone)
 
-    assert list(review_pending(told.state)) == [
+    assert list(review_pending(history.state)) == [
         f.JobDismissedV1(job=waiting.key, reason="QUEUE_DELETED", message="queue ml/one is gone") for waiting in (job, aside)
     ]
 
 
 def test_lost_nodes_dismiss_no_job():
-    told = history()
-    job = told.admit("ml/three")
+    history = new_history()
+    job = history.admit("ml/three")
 
-    told.say(f.NodeLostV1(node="n1", silent_for=60 * SECOND), by="preemption")
+    history.append_facts(f.NodeLostV1(node="n1", silent_for=60 * SECOND), by="preemption")
 
-    assert (why_never(told.state, job), list(review_pending(told.state))) == (None, [])
+    assert (why_never(history.state, job), list(review_pending(history.state))) == (None, [])
 
 
 def test_a_larger_profile_does_not_touch_what_was_admitted_with_the_old_one():
-    told = history()
-    told.admit("ml/one")
+    history = new_history()
+    history.admit("ml/one")
 
-    told.law(d.Documents(profiles=tuple(profile("one", 64) if link.name == "one" else link for link in PROFILES)))
+    history.law(d.Documents(profiles=tuple(profile("one", 64) if link.name == "one" else link for link in PROFILES)))
 
-    assert list(review_pending(told.state)) == []
+    assert list(review_pending(history.state)) == []
 
 
 def test_what_is_deleted_with_its_jobs_cancels_who_waits_and_stops_who_runs():
-    told = history()
-    runs, waits = told.run("ml/one"), told.admit("ml/two")
-    told.say(f.ObjectClosedV1(author="a.b", kind="policy", tenant="default", name="ml", mode="cancel"))
+    history = new_history()
+    runs, waits = history.run("ml/one"), history.admit("ml/two")
+    history.append_facts(f.ObjectClosedV1(author="a.b", kind="policy", tenant="default", name="ml", mode="cancel"))
 
-    assert settled(told) == [ended(waits, "cancelled", "deleted", attempt=0), stop(runs, "deleted", then="cancel")]
-    told.say(stop(runs, "deleted", then="cancel"), ended(waits, "cancelled", "deleted", attempt=0), by="allocator")
-    assert settled(told) == []
+    assert lifecycle_facts(history) == [ended(waits, "cancelled", "deleted", attempt=0), stop(runs, "deleted", then="cancel")]
+    history.append_facts(stop(runs, "deleted", then="cancel"), ended(waits, "cancelled", "deleted", attempt=0), by="allocator")
+    assert lifecycle_facts(history) == []
 
 
 def test_a_pool_that_is_deleted_with_its_jobs_only_sends_them_away():
-    told = history()
-    runs, _waits = told.run("ml/one"), told.admit("ml/two")
-    told.say(f.ObjectClosedV1(author="a.b", kind="pool", name="hall", mode="cancel"))
+    history = new_history()
+    runs, _waits = history.run("ml/one"), history.admit("ml/two")
+    history.append_facts(f.ObjectClosedV1(author="a.b", kind="pool", name="hall", mode="cancel"))
 
-    assert settled(told) == [stop(runs, "deleted", then="requeue")]
+    assert lifecycle_facts(history) == [stop(runs, "deleted", then="requeue")]
 
 
 @pytest.mark.parametrize("mode", ["freeze", "drain"])
 def test_what_is_frozen_or_drained_stops_no_job(mode):
-    told = history()
-    told.run("ml/one")
-    told.admit("ml/one")
-    told.say(f.ObjectClosedV1(author="a.b", kind="policy", tenant="default", name="ml", mode=mode))
+    history = new_history()
+    history.run("ml/one")
+    history.admit("ml/one")
+    history.append_facts(f.ObjectClosedV1(author="a.b", kind="policy", tenant="default", name="ml", mode=mode))
 
-    assert settled(told) == []
+    assert lifecycle_facts(history) == []
 
 
 def test_a_window_that_closed_and_stops_what_runs_does_so_by_the_ladder_and_the_policys_terms():
-    told = history(
+    history = new_history(
         windows=(d.Window(days=("thu",), opens=0, closes=60, on_close="preempt"),), preemption=terms(on_preempt="cancel")
     )
-    runs, _waits = told.run("ml/one"), told.admit("ml/one")
-    told.say(f.PolicyGatedV1(tenant="default", policy="ml", shut=True), by="allocator")
-    assert settled(told) == []
-    told.say(f.PolicyGatedV1(tenant="default", policy="ml", shut=True, stops=True), by="allocator")
+    runs, _waits = history.run("ml/one"), history.admit("ml/one")
+    history.append_facts(f.PolicyGatedV1(tenant="default", policy="ml", shut=True), by="allocator")
+    assert lifecycle_facts(history) == []
+    history.append_facts(f.PolicyGatedV1(tenant="default", policy="ml", shut=True, stops=True), by="allocator")
 
-    (ordered,) = settled(told)
+    (ordered,) = lifecycle_facts(history)
     assert (ordered.job, ordered.ladder.cause, ordered.ladder.then) == (runs.key, "window", "cancel")
-    told.say(ordered, by="allocator")
-    assert settled(told) == []
+    history.append_facts(ordered, by="allocator")
+    assert lifecycle_facts(history) == []
 
 
 def test_what_a_node_stopped_with_is_revoked_and_what_it_was_granted_since_waits_for_it():
     """R36: facts of an earlier life may come after new grants."""
-    told = history()
-    early = told.run("ml/one")
-    read = told.state.sequence
-    late = told.admit("ml/one")
-    told.allocate()
-    told.say(f.NodeStoppedV1(node="n1", through=read, at=told.now), by="node.n1")
+    history = new_history()
+    early = history.run("ml/one")
+    read = history.state.sequence
+    late = history.admit("ml/one")
+    history.allocate()
+    history.append_facts(f.NodeStoppedV1(node="n1", through=read, at=history.now), by="node.n1")
 
-    assert settled(told) == [f.LeaseRevokedV1(job=early.key, attempt=1, rank=0, cause="node_stopped")]
+    assert lifecycle_facts(history) == [f.LeaseRevokedV1(job=early.key, attempt=1, rank=0, cause="node_stopped")]
 
-    told.state.terms.level = 1  # release 0.1.0 meant everything
-    told.say(f.NodeStoppedV1(node="n1", through=read, at=told.now), by="node.n1")
+    history.state.terms.level = 1  # release 0.1.0 meant everything
+    history.append_facts(f.NodeStoppedV1(node="n1", through=read, at=history.now), by="node.n1")
     revoked = [f.LeaseRevokedV1(job=job.key, attempt=1, rank=0, cause="node_stopped") for job in (early, late)]
-    assert settled(told) == revoked
+    assert lifecycle_facts(history) == revoked
 
 
 def test_a_start_that_was_refused_for_another_lease_goes_back_into_line_and_may_come_to_the_same_node():
     """R36: none_before is to blame. A second later, so that node and ledger have time to agree."""
-    told = history()
-    job = told.admit("ml/one")
-    told.allocate()
-    told.end(job, None, outcome="refused", message="device gpu0 is not free", held_by="x/1/0")
+    history = new_history()
+    job = history.admit("ml/one")
+    history.allocate()
+    history.end(job, None, outcome="refused", message="device gpu0 is not free", held_by="x/1/0")
 
-    assert settled(told) == [requeued(job, "refused", not_before=told.now + SECOND)]
-    told.say(*settled(told), by="allocator")
-    assert (told.state.nodes["n1"].refusals, job.avoids) == ({}, {})
+    assert lifecycle_facts(history) == [requeued(job, "refused", not_before=history.now + SECOND)]
+    history.append_facts(*lifecycle_facts(history), by="allocator")
+    assert (history.state.nodes["n1"].refusals, job.avoids) == ({}, {})
 
 
-def refuse(told: History, message: str = "no") -> None:
-    job = told.admit("ml/one")
-    told.allocate()
-    told.end(job, None, outcome="refused", message=message)
-    told.say(*settled(told), by="allocator")
-    told.say(f.JobEndedV1(job=job.key, attempt=1, state="cancelled", cause="cancelled"), by="allocator")
+def refuse(history: History, message: str = "no") -> None:
+    job = history.admit("ml/one")
+    history.allocate()
+    history.end(job, None, outcome="refused", message=message)
+    history.append_facts(*lifecycle_facts(history), by="allocator")
+    history.append_facts(f.JobEndedV1(job=job.key, attempt=1, state="cancelled", cause="cancelled"), by="allocator")
 
 
 def test_a_node_that_was_set_aside_checks_itself_after_ten_minutes_and_tries_one_job_and_if_that_fails_waits_twice_as_long():
     """R36."""
-    told = history()
+    history = new_history()
     for _ in range(3):
-        refuse(told)
-    told.say(*set_aside(told.state, told.now), by="allocator")
-    assert (list(set_aside(told.state, told.now)), next_check(told.state)) == ([], told.now + 10 * MINUTE)
+        refuse(history)
+    history.append_facts(*set_aside(history.state, history.now), by="allocator")
+    assert (list(set_aside(history.state, history.now)), next_check(history.state)) == ([], history.now + 10 * MINUTE)
 
-    told.wait(10 * MINUTE)
-    assert list(set_aside(told.state, told.now)) == [f.NodeCheckOrderedV1(node="n1")]
-    told.say(f.NodeCheckOrderedV1(node="n1"), by="allocator")
-    assert (list(set_aside(told.state, told.now)), next_check(told.state)) == ([], None)
-    told.say(f.NodeCheckedV1(node="n1", ordered=told.state.sequence, passed=True, at=told.now), by="node.n1")
-    refuse(told, "still no")
+    history.wait(10 * MINUTE)
+    assert list(set_aside(history.state, history.now)) == [f.NodeCheckOrderedV1(node="n1")]
+    history.append_facts(f.NodeCheckOrderedV1(node="n1"), by="allocator")
+    assert (list(set_aside(history.state, history.now)), next_check(history.state)) == ([], None)
+    history.append_facts(f.NodeCheckedV1(node="n1", ordered=history.state.sequence, passed=True, at=history.now), by="node.n1")
+    refuse(history, "still no")
 
     why = "it refused the job that it was given on probation, the last: still no"
-    again = f.NodeSetAsideV1(node="n1", reason=why, until=told.now + 20 * MINUTE)
-    assert list(set_aside(told.state, told.now)) == [again]
-    told.say(again, by="allocator")
+    again = f.NodeSetAsideV1(node="n1", reason=why, until=history.now + 20 * MINUTE)
+    assert list(set_aside(history.state, history.now)) == [again]
+    history.append_facts(again, by="allocator")
 
-    told.wait(20 * MINUTE)
-    told.say(*set_aside(told.state, told.now), by="allocator")
-    told.say(f.NodeCheckedV1(node="n1", ordered=1, passed=False, message="no disk", at=told.now), by="node.n1")
-    failed = f.NodeSetAsideV1(node="n1", reason="its self-check failed: no disk", until=told.now + 40 * MINUTE)
-    assert list(set_aside(told.state, told.now)) == [failed]
+    history.wait(20 * MINUTE)
+    history.append_facts(*set_aside(history.state, history.now), by="allocator")
+    history.append_facts(f.NodeCheckedV1(node="n1", ordered=1, passed=False, message="no disk", at=history.now), by="node.n1")
+    failed = f.NodeSetAsideV1(node="n1", reason="its self-check failed: no disk", until=history.now + 40 * MINUTE)
+    assert list(set_aside(history.state, history.now)) == [failed]
 
 
 def test_below_the_level_a_node_that_refuses_is_set_aside_until_an_operator_takes_it_back():
-    told = history()
-    told.state.terms.level = 1
+    history = new_history()
+    history.state.terms.level = 1
     for _ in range(3):
-        refuse(told)
+        refuse(history)
     aside = f.NodeSetAsideV1(node="n1", reason="it refused the starts of 3 jobs in a row, the last: no")
-    assert list(set_aside(told.state, told.now)) == [aside]
-    told.say(aside, by="allocator")
-    told.wait(HOUR)
-    assert list(set_aside(told.state, told.now)) == []
+    assert list(set_aside(history.state, history.now)) == [aside]
+    history.append_facts(aside, by="allocator")
+    history.wait(HOUR)
+    assert list(set_aside(history.state, history.now)) == []
 
 
 @pytest.mark.parametrize(
@@ -860,11 +863,11 @@ def test_below_the_level_a_node_that_refuses_is_set_aside_until_an_operator_take
     ],
 )
 def test_jobs_leave_an_instance_that_is_taken_back_before_its_deadline(left, callback, term):  # R38
-    told = history()
-    job = told.run("ml/one")
-    order = {"pool": "hall", "provider": "local", "offer": OfferTaken(name="spot"), "token": "t", "expires": told.now}
-    told.say(f.InstanceOrderedV1(instance="n1", **order), by="provisioner")
-    notice = f.InstanceInterruptedV1(node="n1", kind="spot", deadline=told.now + left, at=told.now)
-    told.say(notice, by="node.n1")
-    told.say(f.InstanceReleasedV1(instance="n1", cause="interrupted"), by="provisioner")
-    assert settled(told) == [stopped(job, "interrupted", callback_grace=callback, term_grace=term)]
+    history = new_history()
+    job = history.run("ml/one")
+    order = {"pool": "hall", "provider": "local", "offer": OfferTaken(name="spot"), "token": "t", "expires": history.now}
+    history.append_facts(f.InstanceOrderedV1(instance="n1", **order), by="provisioner")
+    notice = f.InstanceInterruptedV1(node="n1", kind="spot", deadline=history.now + left, at=history.now)
+    history.append_facts(notice, by="node.n1")
+    history.append_facts(f.InstanceReleasedV1(instance="n1", cause="interrupted"), by="provisioner")
+    assert lifecycle_facts(history) == [stopped(job, "interrupted", callback_grace=callback, term_grace=term)]

@@ -35,7 +35,7 @@ def reclaims(**more: object) -> tuple[History, JobRecord, JobRecord]:
 def propose(told: History) -> f.PreemptionProposedV1:
     """What preemption answers now."""
     (answer,) = PreemptionWatch(told.state).decide(told.now)
-    told.say(answer, by="preemption")
+    told.append_facts(answer, by="preemption")
     return answer
 
 
@@ -59,7 +59,7 @@ def dismissed(told: History, why: str) -> f.PreemptionDismissedV1:
 def order(told: History) -> None:
     """The proposal becomes law."""
     propose(told)
-    told.say(*judged(told), by="allocator")
+    told.append_facts(*judged(told), by="allocator")
 
 
 def test_a_proposal_becomes_an_order_with_the_stops_of_all_victims():
@@ -110,7 +110,7 @@ def test_a_search_without_an_answer_is_dismissed_after_two_seconds():
 def test_a_search_for_a_job_that_waits_no_longer_is_dismissed():
     told, _, preemptor = reclaims()
     ended = f.JobEndedV1(job=preemptor.key, attempt=0, state="cancelled", cause="cancelled")
-    told.say(ended, by="allocator")
+    told.append_facts(ended, by="allocator")
 
     assert judged(told) == [dismissed(told, "the preemptor waits no longer")]
 
@@ -141,15 +141,15 @@ def preemptor_is_limited(told: History, _victim: JobRecord, _: JobRecord) -> Non
 
 def preemptor_ends(told: History, _victim: JobRecord, preemptor: JobRecord) -> None:
     ended = f.JobEndedV1(job=preemptor.key, attempt=0, state="cancelled", cause="cancelled")
-    told.say(ended, by="allocator")
+    told.append_facts(ended, by="allocator")
 
 
 def node_is_cordoned(told: History, _victim: JobRecord, _: JobRecord) -> None:
-    told.say(f.NodeCordonedV1(author="default.admin", node="n1"))
+    told.append_facts(f.NodeCordonedV1(author="default.admin", node="n1"))
 
 
 def node_is_lost(told: History, _victim: JobRecord, _: JobRecord) -> None:
-    told.say(f.NodeLostV1(node="n1", silent_for=MINUTE), by="preemption")
+    told.append_facts(f.NodeLostV1(node="n1", silent_for=MINUTE), by="preemption")
 
 
 @pytest.mark.parametrize(
@@ -192,13 +192,13 @@ def test_after_an_order_no_other_proposal_is_judged_in_the_same_record():
         told.admit(f"ml/{name}")
     told.allocate()
     proposed = PreemptionWatch(told.state).decide(told.now)
-    told.say(*proposed, by="preemption")
+    told.append_facts(*proposed, by="preemption")
     assert [answer.pool for answer in proposed] == ["east", "west"]
 
     facts = judged(told)
     assert [type(fact) for fact in facts] == [f.PreemptionOrderedV1, f.StopOrderedV1]
     assert (facts[0].pool, facts[1].job) == ("east", victims[1].key)
-    told.say(*facts, by="allocator")
+    told.append_facts(*facts, by="allocator")
 
     assert [fact.pool for fact in judged(told)[:1]] == ["west"]
 
@@ -219,10 +219,10 @@ def test_of_two_plans_for_the_rest_of_one_reservation_the_second_is_dropped_alth
         told.admit(f"ml/{name}", preemptible=False)
     told.allocate()
     proposed = PreemptionWatch(told.state).decide(told.now)
-    told.say(*proposed, by="preemption")
+    told.append_facts(*proposed, by="preemption")
     assert [(answer.pool, answer.cause) for answer in proposed] == [("east", "priority"), ("west", "priority")]
 
-    told.say(*judged(told), by="allocator")
+    told.append_facts(*judged(told), by="allocator")
 
     (dropped,) = judged(told)
     assert (dropped.pool, dropped.why) == ("west", "the preemptor may no longer take anything back")
@@ -247,7 +247,7 @@ def test_an_order_with_too_many_stops_for_one_record_carries_the_ladders_and_say
 
     assert short == msgspec.structs.replace(order, ladders=(stop.ladder,))
     assert [fact for _, fact in with_implied_facts([short])] == [short, stop]
-    told.say(short, by="allocator")
+    told.append_facts(short, by="allocator")
     assert (victim.state, victim.stop, victim.yields_to, preemptor.nomination.id) == (
         "stopping",
         stop.ladder,
@@ -287,7 +287,7 @@ def test_a_victim_that_is_overdue_is_waited_for_no_longer_than_one_that_has_left
     told, victim, preemptor = reclaims()
     order(told)
     told.wait(2 * MINUTE)
-    told.say(f.LeaseOverdueV1(job=victim.key, attempt=1, node="n1"), by="preemption")
+    told.append_facts(f.LeaseOverdueV1(job=victim.key, attempt=1, node="n1"), by="preemption")
     assert nomination_end(told.state, preemptor.nomination) == told.now + 5 * MINUTE
 
     told.wait(5 * MINUTE)
@@ -309,7 +309,7 @@ def test_an_ended_nomination_is_not_ended_twice_and_its_job_stands_in_line_again
     told, victim, preemptor = reclaims()
     order(told)
     node_is_cordoned(told, victim, preemptor)
-    told.say(*end_nominations(told.state, told.now), by="allocator")
+    told.append_facts(*end_nominations(told.state, told.now), by="allocator")
 
     assert list(end_nominations(told.state, told.now)) == []
     assert (preemptor.nomination, told.state.pending.group_of(preemptor).head()) == (None, preemptor)
@@ -318,7 +318,7 @@ def test_an_ended_nomination_is_not_ended_twice_and_its_job_stands_in_line_again
 def test_a_plan_for_a_job_to_which_nothing_may_be_granted_any_more_is_dropped():
     told, _, _ = reclaims()
     propose(told)
-    told.say(f.ObjectClosedV1(author="a.b", kind="policy", tenant="default", name="ml", mode="freeze"))
+    told.append_facts(f.ObjectClosedV1(author="a.b", kind="policy", tenant="default", name="ml", mode="freeze"))
 
     assert judged(told) == [dismissed(told, "nothing is granted there any more")]
 
@@ -326,7 +326,7 @@ def test_a_plan_for_a_job_to_which_nothing_may_be_granted_any_more_is_dropped():
 def test_what_is_kept_for_a_job_to_which_nothing_may_be_granted_is_given_back():
     told, _, _ = reclaims()
     order(told)
-    told.say(f.ObjectClosedV1(author="a.b", kind="pool", name="hall", mode="drain"))
+    told.append_facts(f.ObjectClosedV1(author="a.b", kind="pool", name="hall", mode="drain"))
 
     (ended,) = end_nominations(told.state, told.now)
     assert ended.why == "nothing is granted there any more"

@@ -46,9 +46,9 @@ def crowded(*policies: object) -> History:
 
 def none(told: History, job: JobRecord, **said: object) -> None:
     """A search for the job found no victims."""
-    told.say(f.ReclaimOpenedV1(job=job.key, pool="hall", cause="reclaim"), by="allocator")
+    told.append_facts(f.ReclaimOpenedV1(job=job.key, pool="hall", cause="reclaim"), by="allocator")
     search = told.state.pools["hall"].search
-    told.say(f.PreemptionNoneV1(preemption=search.id, job=job.key, pool="hall", why="nobody", **said), by="preemption")
+    told.append_facts(f.PreemptionNoneV1(preemption=search.id, job=job.key, pool="hall", why="nobody", **said), by="preemption")
 
 
 def test_the_best_ranked_of_those_without_room_searches():
@@ -91,7 +91,7 @@ def test_one_search_at_a_time():
     told = crowded(policy("a", 1), policy("b", 1))
     job = told.admit("a/one")
     told.admit("b/one")
-    told.say(f.ReclaimOpenedV1(job=job.key, pool="hall", cause="reclaim"), by="allocator")
+    told.append_facts(f.ReclaimOpenedV1(job=job.key, pool="hall", cause="reclaim"), by="allocator")
 
     assert opened(told) == []
 

@@ -16,37 +16,39 @@ SUSPENDS = terms(on_preempt="suspend")
 NOT_AT_ALL: tuple[f.AnyFact, ...] = ()
 
 
-def hall(count: int = 2, **more: object) -> History:
-    told = History(policy("ml", 2), policy("low", preemption=SUSPENDS, **more))
-    told.node("n1", count)
-    return told
+def pool_with_nodes(count: int = 2, **more: object) -> History:
+    history = History(policy("ml", 2), policy("low", preemption=SUSPENDS, **more))
+    history.node("n1", count)
+    return history
 
 
-def save(told: History, job) -> None:
+def save(history: History, job) -> None:
     node = next(iter(job.leases.values())).node
-    told.say(f.CheckpointRegisteredV1(job=job.key, attempt=job.attempt, uri="file:///c", at=told.now), by=f"node.{node}")
+    history.append_facts(
+        f.CheckpointRegisteredV1(job=job.key, attempt=job.attempt, uri="file:///c", at=history.now), by=f"node.{node}"
+    )
 
 
-def suspend(told: History, job) -> None:
-    told.stop(job, "preempted", "suspend")
+def suspend(history: History, job) -> None:
+    history.stop(job, "preempted", "suspend")
     for rank, lease in job.leases.items():
-        said = f.LeaseSuspendedV1(job=job.key, attempt=job.attempt, rank=rank, at=told.now)
-        told.say(said, by=f"node.{lease.node}")
+        said = f.LeaseSuspendedV1(job=job.key, attempt=job.attempt, rank=rank, at=history.now)
+        history.append_facts(said, by=f"node.{lease.node}")
     assert job.state == "suspended"
 
 
 def beside_an_idle_gpu(queue: str = "low/one", *, saved: bool = True, **more: object) -> tuple[History, object, object]:
     """A job is suspended, another has its device, and the other device of the node is idle."""
-    told = hall(**more)
-    job = told.run(queue)
+    history = pool_with_nodes(**more)
+    job = history.run(queue)
     if saved:
-        save(told, job)
-    suspend(told, job)
-    other = told.admit("ml/one")
+        save(history, job)
+    suspend(history, job)
+    other = history.admit("ml/one")
     lease = next(iter(job.leases.values()))
-    told.say(replace(granted(other), devices=lease.devices, node=lease.node), by="allocator")
-    told.start(other)
-    return told, job, other
+    history.append_facts(replace(granted(other), devices=lease.devices, node=lease.node), by="allocator")
+    history.start(other)
+    return history, job, other
 
 
 def granted(job) -> f.LeaseGrantedV1:
@@ -58,7 +60,7 @@ def moved(job, *places, pool: str = "hall") -> tuple[f.AnyFact, ...]:
     return ordered, stopped(job, "moved", "requeue")
 
 
-def leave(told: History, job) -> None:
+def leave(history: History, job) -> None:
     for rank, lease in list(job.leases.items()):
         ended = f.LeaseEndedV1(
             job=job.key,
@@ -67,26 +69,26 @@ def leave(told: History, job) -> None:
             outcome="killed",
             exit_code=137,
             stopping=True,
-            exited_at=told.now,
-            at=told.now,
+            exited_at=history.now,
+            at=history.now,
         )
-        told.say(ended, by=f"node.{lease.node}")
+        history.append_facts(ended, by=f"node.{lease.node}")
 
 
 def test_one_decision_stops_it_where_it_is_and_keeps_another_place_for_it():
-    told, job, _ = beside_an_idle_gpu()
+    history, job, _ = beside_an_idle_gpu()
 
-    assert told.allocate() == moved(job, place("n1", 1))
-    assert (job.state, job.nomination.places, told.allocate()) == ("stopping", (place("n1", 1),), ())
+    assert history.allocate() == moved(job, place("n1", 1))
+    assert (job.state, job.nomination.places, history.allocate()) == ("stopping", (place("n1", 1),), ())
 
 
 def test_once_it_has_left_it_starts_there_from_its_checkpoint_and_was_preempted_once():
-    told, job, _ = beside_an_idle_gpu()
-    told.allocate()
-    leave(told, job)
+    history, job, _ = beside_an_idle_gpu()
+    history.allocate()
+    leave(history, job)
 
-    (requeued,) = told.allocate()
-    (lease,) = told.allocate()
+    (requeued,) = history.allocate()
+    (lease,) = history.allocate()
 
     assert requeued == f.JobRequeuedV1(job=job.key, attempt=1, cause="moved", min_runtime=2 * MINUTE)
     assert lease == f.LeaseGrantedV1(
@@ -99,35 +101,35 @@ def test_once_it_has_left_it_starts_there_from_its_checkpoint_and_was_preempted_
         resume_from="file:///c",
         rule="R27",
     )
-    assert (job.preemptions, job.retries_used, job.losses, told.state.preemptions) == (1, 0, 0, {})
+    assert (job.preemptions, job.retries_used, job.losses, history.state.preemptions) == (1, 0, 0, {})
 
 
 def test_without_a_checkpoint_it_stays_where_it_is():
-    told, _, _ = beside_an_idle_gpu(saved=False)
+    history, _, _ = beside_an_idle_gpu(saved=False)
 
-    assert told.allocate() == NOT_AT_ALL
+    assert history.allocate() == NOT_AT_ALL
 
 
 def test_it_goes_on_where_it_is_rather_than_elsewhere():
-    told = hall()
-    job = told.run("low/one")
-    save(told, job)
-    suspend(told, job)
+    history = pool_with_nodes()
+    job = history.run("low/one")
+    save(history, job)
+    suspend(history, job)
 
-    assert told.allocate() == (f.ResumeOrderedV1(job=job.key, attempt=1, min_runtime=2 * MINUTE),)
+    assert history.allocate() == (f.ResumeOrderedV1(job=job.key, attempt=1, min_runtime=2 * MINUTE),)
 
 
 def test_before_the_amendment_it_stays_where_it_is():
-    told, _, _ = beside_an_idle_gpu()
-    told.state.terms.level = FIRST
+    history, _, _ = beside_an_idle_gpu()
+    history.state.terms.level = FIRST
 
-    assert told.allocate() == NOT_AT_ALL
+    assert history.allocate() == NOT_AT_ALL
 
 
 def test_the_better_ranked_takes_the_idle_device_be_it_pending_or_suspended():
-    told, job, _ = beside_an_idle_gpu()
-    older = told.admit("low/one")
-    assert told.allocate() == moved(job, place("n1", 1))
+    history, job, _ = beside_an_idle_gpu()
+    older = history.admit("low/one")
+    assert history.allocate() == moved(job, place("n1", 1))
     assert older.state == "pending"
 
     again, job, _ = beside_an_idle_gpu()
@@ -138,10 +140,10 @@ def test_the_better_ranked_takes_the_idle_device_be_it_pending_or_suspended():
 
 def test_not_to_the_pool_of_the_job_that_it_yielded_to_before_that_has_started():
     """R27."""
-    told, job, _ = beside_an_idle_gpu()
+    history, job, _ = beside_an_idle_gpu()
     job.barred_from = "hall"
 
-    assert told.allocate() == NOT_AT_ALL
+    assert history.allocate() == NOT_AT_ALL
 
 
 @pytest.mark.parametrize(
@@ -155,101 +157,101 @@ def test_not_to_the_pool_of_the_job_that_it_yielded_to_before_that_has_started()
     ],
 )
 def test_not_to_a_node_out_of_service_nor_beyond_a_limit_a_reservation_or_the_pool_nor_where_it_is_closed(said):
-    told, _, _ = beside_an_idle_gpu()
-    told.say(said)
+    history, _, _ = beside_an_idle_gpu()
+    history.append_facts(said)
 
-    assert [fact for fact in told.allocate() if not isinstance(fact, f.JobDismissedV1)] == []
+    assert [fact for fact in history.allocate() if not isinstance(fact, f.JobDismissedV1)] == []
 
 
 def test_what_it_holds_where_it_was_suspended_is_not_counted_twice():
     """The pool has one `job` more than run, and the node the cpu of one job more: what it leaves is its own in the new place."""
-    told = History(
+    history = History(
         policy("ml", 2),
         policy("low", preemption=SUSPENDS, limit={JOB: 1}),
         pools=(d.Pool(name="hall", selector={"site": "hall"}, capacity={JOB: 2}),),
     )
-    told.node("n1", 2, cpu=2)
-    job = told.run("low/one", request=gpus(1) | {CPU: CPU_UNITS})
-    save(told, job)
-    suspend(told, job)
-    other = told.admit("ml/one", request=gpus(1) | {CPU: CPU_UNITS})
-    told.say(replace(granted(other), devices=job.leases[0].devices, amounts=other.request.total), by="allocator")
-    told.start(other)
+    history.node("n1", 2, cpu=2)
+    job = history.run("low/one", request=gpus(1) | {CPU: CPU_UNITS})
+    save(history, job)
+    suspend(history, job)
+    other = history.admit("ml/one", request=gpus(1) | {CPU: CPU_UNITS})
+    history.append_facts(replace(granted(other), devices=job.leases[0].devices, amounts=other.request.total), by="allocator")
+    history.start(other)
 
-    facts = told.allocate()
+    facts = history.allocate()
 
     assert [type(fact) for fact in facts] == [f.MoveOrderedV1, f.StopOrderedV1]
-    leave(told, job)
-    told.allocate()
-    (lease,) = told.allocate()
+    leave(history, job)
+    history.allocate()
+    (lease,) = history.allocate()
     assert (lease.job, lease.attempt) == (job.key, 2)
 
 
 def test_a_gang_moves_as_a_whole_or_not_at_all():
-    told = hall(2)
-    job = told.run("low/gang")
-    save(told, job)
-    suspend(told, job)
-    other = told.admit("ml/one")
-    told.say(replace(granted(other), devices=job.leases[0].devices), by="allocator")
-    told.start(other)
-    assert told.allocate() == NOT_AT_ALL
+    history = pool_with_nodes(2)
+    job = history.run("low/gang")
+    save(history, job)
+    suspend(history, job)
+    other = history.admit("ml/one")
+    history.append_facts(replace(granted(other), devices=job.leases[0].devices), by="allocator")
+    history.start(other)
+    assert history.allocate() == NOT_AT_ALL
 
-    told.node("n2", 1)
-    assert [type(fact) for fact in told.allocate()] == [f.MoveOrderedV1, f.StopOrderedV1]
+    history.node("n2", 1)
+    assert [type(fact) for fact in history.allocate()] == [f.MoveOrderedV1, f.StopOrderedV1]
     assert len(job.nomination.places) == 2
 
 
 def test_of_several_one_takes_the_only_place():
-    told = hall(3)
-    first, second = told.run("low/one"), told.run("low/one")
+    history = pool_with_nodes(3)
+    first, second = history.run("low/one"), history.run("low/one")
     for job in (first, second):
-        save(told, job)
+        save(history, job)
     for job in (first, second):
-        suspend(told, job)
+        suspend(history, job)
     for job in (first, second):
-        other = told.admit("ml/one")
-        told.say(replace(granted(other), devices=job.leases[0].devices), by="allocator")
-        told.start(other)
+        other = history.admit("ml/one")
+        history.append_facts(replace(granted(other), devices=job.leases[0].devices), by="allocator")
+        history.start(other)
 
-    assert told.allocate() == moved(first, place("n1", 2))
-    assert (told.allocate(), second.state) == (NOT_AT_ALL, "suspended")
+    assert history.allocate() == moved(first, place("n1", 2))
+    assert (history.allocate(), second.state) == (NOT_AT_ALL, "suspended")
 
 
 def test_the_place_is_given_up_when_it_is_gone_and_the_job_then_waits_in_line():
-    told, job, _ = beside_an_idle_gpu()
-    told.node("n2", 1)
-    told.say(f.NodeCordonedV1(author="default.admin", node="n1"))
-    told.allocate()
+    history, job, _ = beside_an_idle_gpu()
+    history.node("n2", 1)
+    history.append_facts(f.NodeCordonedV1(author="default.admin", node="n1"))
+    history.allocate()
     assert [kept.node for kept in job.nomination.places] == ["n2"]
     name = job.nomination.id
-    told.say(f.NodeLostV1(node="n2", silent_for=0), by="preemption")
+    history.append_facts(f.NodeLostV1(node="n2", silent_for=0), by="preemption")
 
-    assert told.allocate() == (f.NominationEndedV1(preemption=name, job=job.key, why="a place in it has become unusable"),)
-    assert (job.state, job.nomination, told.state.preemptions) == ("stopping", None, {})
-    leave(told, job)
-    told.allocate()
-    assert (job.state, told.state.pending.group_of(job).head()) == ("pending", job)
+    assert history.allocate() == (f.NominationEndedV1(preemption=name, job=job.key, why="a place in it has become unusable"),)
+    assert (job.state, job.nomination, history.state.preemptions) == ("stopping", None, {})
+    leave(history, job)
+    history.allocate()
+    assert (job.state, history.state.pending.group_of(job).head()) == ("pending", job)
 
 
 def test_nothing_is_kept_for_one_that_is_cancelled_on_its_way():
-    told, job, _ = beside_an_idle_gpu()
-    told.allocate()
-    told.cancel(job)
-    told.allocate()
+    history, job, _ = beside_an_idle_gpu()
+    history.allocate()
+    history.cancel(job)
+    history.allocate()
 
-    (ended,) = told.allocate()
+    (ended,) = history.allocate()
     assert (ended.job, ended.why) == (job.key, "the job ends: cancelled")
-    leave(told, job)
-    told.allocate()
-    assert (job.state, told.state.preemptions, told.state.pools["hall"].nominated) == ("cancelled", {}, {})
+    leave(history, job)
+    history.allocate()
+    assert (job.state, history.state.preemptions, history.state.pools["hall"].nominated) == ("cancelled", {}, {})
 
 
 def test_not_while_its_node_is_away_for_its_attempt_may_still_run():
     """R32: what becomes of it then is settled first."""
-    told, job, _ = beside_an_idle_gpu()
-    told.node("n2", 1)
-    told.say(f.NodeStoppedV1(node="n1", at=told.now), by="node.n1")
+    history, job, _ = beside_an_idle_gpu()
+    history.node("n2", 1)
+    history.append_facts(f.NodeStoppedV1(node="n1", at=history.now), by="node.n1")
 
-    assert not any(isinstance(fact, f.MoveOrderedV1) for fact in told.allocate())
+    assert not any(isinstance(fact, f.MoveOrderedV1) for fact in history.allocate())
     assert job.nomination is None

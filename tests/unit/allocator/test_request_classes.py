@@ -75,7 +75,7 @@ def test_what_one_policy_uses_of_its_tenants_share_moves_the_jobs_of_the_others(
     candidates, number = index.candidates_of(waiting, "hall")
     before = candidates.inside >> number & 1
     other = told.admit("b/one", tenant="acme", priority=9)
-    told.say(*told.allocator.decide(told.now)[:1], by="allocator")
+    told.append_facts(*told.allocator.decide(told.now)[:1], by="allocator")
     index.refresh()
     candidates, number = index.candidates_of(waiting, "hall")
 

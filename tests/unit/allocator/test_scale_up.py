@@ -60,9 +60,9 @@ def test_who_could_not_start_there_asks_for_nothing(kind):
     told = history(CLOUD, limit=gpus(1) if kind == "limit" else {}, reservation=gpus(1))
     told.admit("ml/two", preemptible=kind != "firm")
     if kind == "frozen":
-        told.say(f.ObjectClosedV1(author="a.b", kind="pool", name="cloud", mode="freeze"))
+        told.append_facts(f.ObjectClosedV1(author="a.b", kind="pool", name="cloud", mode="freeze"))
     elif kind == "shut":
-        told.say(f.PolicyGatedV1(tenant="default", policy="ml", shut=True), by="allocator")
+        told.append_facts(f.PolicyGatedV1(tenant="default", policy="ml", shut=True), by="allocator")
 
     assert asked(told) == []
 
@@ -79,20 +79,20 @@ def test_who_may_not_borrow_asks_where_its_reservation_is_free():  # R12
 def test_while_a_pool_grows_for_a_job_no_other_is_asked_and_afterwards_the_next_one():
     told = history(CLOUD, FAR)
     job = told.admit("ml/one")
-    told.say(wanted("cloud", 1, job), by="allocator")
+    told.append_facts(wanted("cloud", 1, job), by="allocator")
 
     assert (asked(told), next_growth(told.state, told.now)) == ([], START + 4 * MINUTE)
     told.now = START + 4 * MINUTE
     late = f.GrowthEndedV1(pool="cloud", outcome="late", closed_until=told.now + 10 * MINUTE)
     assert list(end_growth(told.state, told.now)) == [late]
-    told.say(late, by="allocator")
+    told.append_facts(late, by="allocator")
     assert asked(told) == [wanted("far", 1, job)]
     assert next_growth(told.state, told.now) == told.now + 10 * MINUTE
 
 
 def test_growth_ends_when_all_nodes_have_come():
     told = history(CLOUD)
-    told.say(f.GrowthRequestedV1(pool="cloud", nodes=1), by="allocator")
+    told.append_facts(f.GrowthRequestedV1(pool="cloud", nodes=1), by="allocator")
 
     assert list(end_growth(told.state, told.now)) == []
     told.node("c1", site="cloud")
@@ -116,7 +116,7 @@ def growing(told: History) -> int:
     told.admit("ml/one")
     told.allocate()
     growth = told.state.terms.growths["cloud"].sequence
-    told.say(f.InstanceOrderedV1(instance="cloud-1", growth=growth, **OFFER), by="provisioner")
+    told.append_facts(f.InstanceOrderedV1(instance="cloud-1", growth=growth, **OFFER), by="provisioner")
     return growth
 
 
@@ -129,7 +129,7 @@ def test_growth_ends_at_once_with_the_cause_when_no_offer_is_open_and_the_next_p
     growing(told)
     until = told.now + 3 * MINUTE
     assert told.allocate() == ()
-    told.say(f.InstanceRefusedV1(instance="cloud-1", code=code, closed_until=until), by="provisioner")
+    told.append_facts(f.InstanceRefusedV1(instance="cloud-1", code=code, closed_until=until), by="provisioner")
     assert told.allocate() == (f.GrowthEndedV1(pool="cloud", outcome=outcome, closed_until=until),)
     assert [fact.pool for fact in told.allocate()] == ["far"]
 
@@ -137,10 +137,12 @@ def test_growth_ends_at_once_with_the_cause_when_no_offer_is_open_and_the_next_p
 def test_growth_goes_on_while_an_order_has_no_answer_or_another_offer_is_open():  # R38
     told = history(CLOUD)
     growth = growing(told)
-    told.say(f.InstanceOrderedV1(instance="cloud-2", growth=growth, **OFFER), by="provisioner")
-    told.say(f.InstanceRefusedV1(instance="cloud-1", code="CAPACITY", closed_until=told.now + MINUTE), by="provisioner")
+    told.append_facts(f.InstanceOrderedV1(instance="cloud-2", growth=growth, **OFFER), by="provisioner")
+    told.append_facts(
+        f.InstanceRefusedV1(instance="cloud-1", code="CAPACITY", closed_until=told.now + MINUTE), by="provisioner"
+    )
     assert told.allocate() == ()
-    told.say(f.InstanceRefusedV1(instance="cloud-2", code="CAPACITY", closed_until=told.now), by="provisioner")
+    told.append_facts(f.InstanceRefusedV1(instance="cloud-2", code="CAPACITY", closed_until=told.now), by="provisioner")
     told.now += MINUTE
     assert told.allocate() == ()
 
@@ -148,7 +150,9 @@ def test_growth_goes_on_while_an_order_has_no_answer_or_another_offer_is_open():
 def test_a_pool_whose_offers_are_closed_is_asked_when_one_opens():  # R38
     told = history(CLOUD)
     growing(told)
-    told.say(f.InstanceRefusedV1(instance="cloud-1", code="CAPACITY", closed_until=told.now + MINUTE), by="provisioner")
+    told.append_facts(
+        f.InstanceRefusedV1(instance="cloud-1", code="CAPACITY", closed_until=told.now + MINUTE), by="provisioner"
+    )
     told.allocate()
     assert (told.allocate(), next_growth(told.state, told.now)) == ((), told.now + MINUTE)
     told.now += MINUTE
@@ -177,12 +181,12 @@ def test_who_is_not_preemptible_asks_for_no_spot_instance():  # R38
     assert asked(told) == []
     told.law(d.Documents(pools=(offering("spot", "on_demand"),)))
     assert asked(told) == [wanted("cloud", 1, job)]
-    told.say(*asked(told), by="allocator")
+    told.append_facts(*asked(told), by="allocator")
     assert [fact.offer.name for fact in Provisioner(told.state).decide(told.now)] == ["on_demand"]
 
 
 def test_who_is_preemptible_takes_the_cheapest_offer():  # R38
     told = history(offering("spot", "on_demand"))
     told.admit("ml/one")
-    told.say(*asked(told), by="allocator")
+    told.append_facts(*asked(told), by="allocator")
     assert [fact.offer.name for fact in Provisioner(told.state).decide(told.now)] == ["spot"]

@@ -21,7 +21,7 @@ def test_a_change_is_stated_until_it_is_in_the_log_and_then_no_more():
 
     assert list(gates.changes(told.now)) == [gate(shut=True)]
     assert list(gates.changes(told.now)) == [gate(shut=True)]
-    told.say(gate(shut=True), by="allocator")
+    told.append_facts(gate(shut=True), by="allocator")
     assert list(gates.changes(told.now)) == []
     assert gates.next_look(told.now) == START + HOUR
     assert list(gates.changes(START + HOUR)) == [gate()]

@@ -14,7 +14,7 @@ def mark(letter, time=0):
     return letter.encode().ljust(MARK - 1, b".") + bytes([time])
 
 
-def told(sealed, there, count=None, first=1, sequences=None):
+def difference(sealed, there, count=None, first=1, sequences=None):
     """The findings as short text, of letters; `count` of what was sealed, the rest only shows where it goes on."""
     walk = Walk([mark(x) for x in sealed], [mark(x) for x in there], len(sealed) if count is None else count)
     found = differences(walk, first, sequences or range(1, len(there) + 1))
@@ -46,18 +46,18 @@ def told(sealed, there, count=None, first=1, sequences=None):
     ],
 )
 def test_what_was_done_is_told_where_it_was_done(sealed, there, findings):
-    assert told(sealed, there)[0] == findings
+    assert difference(sealed, there)[0] == findings
 
 
 def test_the_next_stretch_says_where_this_one_ends():
-    findings, walk = told("abcd" + "efgh", "abc" + "efgh", count=4)
+    findings, walk = difference("abcd" + "efgh", "abc" + "efgh", count=4)
     assert (findings, walk.passed) == (["removed 4"], 3)
-    findings, walk = told("abcd" + "efgh", "abcdXY" + "efgh", count=4)
+    findings, walk = difference("abcd" + "efgh", "abcdXY" + "efgh", count=4)
     assert (findings, walk.passed) == ([], 4)
 
 
 def test_holes_in_the_sequences_are_not_differences_of_their_own():
-    assert told("abcdef", "abdef", first=11, sequences=[11, 12, 14, 15, 16])[0] == ["removed 13"]
+    assert difference("abcdef", "abdef", first=11, sequences=[11, 12, 14, 15, 16])[0] == ["removed 13"]
 
 
 def test_another_time_alone_is_told_as_that():
@@ -94,5 +94,5 @@ def test_any_few_edits_are_told_at_their_places():
         there.insert(new, "new")
         there[changed] = "changed"
         del there[out]
-        findings, _ = told(sealed, there)
+        findings, _ = difference(sealed, there)
         assert sorted(findings) == sorted([f"removed {out + 1}", f"changed {changed}", f"inserted {new}"])

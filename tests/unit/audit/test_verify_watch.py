@@ -28,7 +28,7 @@ class Steady:
         return self.now
 
 
-class Room:
+class Verification:
     """A ledger, what is kept apart from it, and one watch after the other."""
 
     def __init__(self, directory, messages):
@@ -71,137 +71,137 @@ class Room:
 
 
 @pytest.fixture
-def room(tmp_path, written):
-    return Room(tmp_path / "seals", written)
+def verification(tmp_path, written):
+    return Verification(tmp_path / "seals", written)
 
 
-async def test_what_has_waited_long_enough_is_sealed_and_kept_when_it_has_come_back(room, written):
-    room.begin()
-    await room.go_on()
-    assert room.sealed() == []
-    await room.wait()
-    assert room.sealed() == [(1, len(written))]
-    assert room.log.messages_after(len(written))[0].subject == ledger(AUDIT)
-    assert room.watch.report().sealed_through == len(written)
+async def test_what_has_waited_long_enough_is_sealed_and_kept_when_it_has_come_back(verification, written):
+    verification.begin()
+    await verification.go_on()
+    assert verification.sealed() == []
+    await verification.wait()
+    assert verification.sealed() == [(1, len(written))]
+    assert verification.log.messages_after(len(written))[0].subject == ledger(AUDIT)
+    assert verification.watch.report().sealed_through == len(written)
 
 
-async def test_its_own_seals_alone_are_not_a_reason_for_another(room, written):
-    room.begin()
-    await room.wait()
-    await room.wait()
-    await room.wait()
-    assert room.sealed() == [(1, len(written))]
-    room.store(written[1:2])
-    await room.wait()
-    assert room.sealed() == [(1, len(written)), (len(written) + 1, len(written) + 2)]
+async def test_its_own_seals_alone_are_not_a_reason_for_another(verification, written):
+    verification.begin()
+    await verification.wait()
+    await verification.wait()
+    await verification.wait()
+    assert verification.sealed() == [(1, len(written))]
+    verification.store(written[1:2])
+    await verification.wait()
+    assert verification.sealed() == [(1, len(written)), (len(written) + 1, len(written) + 2)]
 
 
-async def test_many_records_are_sealed_at_once_without_waiting(room, written, monkeypatch):
+async def test_many_records_are_sealed_at_once_without_waiting(verification, written, monkeypatch):
     monkeypatch.setattr(verify_watch, "SEALED_MAX", 5)
-    room.begin()
-    await room.go_on()
-    assert room.sealed() == [(5 * n + 1, 5 * n + 5) for n in range(len(room.sealed()))]
-    assert room.sealed()[-1][1] > len(written) - 5
+    verification.begin()
+    await verification.go_on()
+    assert verification.sealed() == [(5 * n + 1, 5 * n + 5) for n in range(len(verification.sealed()))]
+    assert verification.sealed()[-1][1] > len(written) - 5
 
 
-async def test_a_watch_that_begins_again_goes_on_behind_the_seals(room, written):
-    room.begin()
-    await room.wait()
-    room.begin()
-    room.store(written[1:2])
-    await room.wait()
-    assert (room.watch.found, room.sealed()[-1]) == (0, (len(written) + 1, len(written) + 2))
-    assert room.watch.report().seals == 2
+async def test_a_watch_that_begins_again_goes_on_behind_the_seals(verification, written):
+    verification.begin()
+    await verification.wait()
+    verification.begin()
+    verification.store(written[1:2])
+    await verification.wait()
+    assert (verification.watch.found, verification.sealed()[-1]) == (0, (len(written) + 1, len(written) + 2))
+    assert verification.watch.report().seals == 2
 
 
-async def test_seals_that_were_lost_apart_are_taken_from_the_ledger_again(room, written, monkeypatch):
+async def test_seals_that_were_lost_apart_are_taken_from_the_ledger_again(verification, written, monkeypatch):
     monkeypatch.setattr(verify_watch, "SEALED_MAX", 5)
-    room.begin()
-    await room.go_on()
-    kept = room.kept.seals()
-    (room.kept.directory / KEPT).unlink()
-    room.begin()
-    await room.go_on()
-    assert (room.watch.found, room.kept.seals()) == (0, kept)
+    verification.begin()
+    await verification.go_on()
+    kept = verification.kept.seals()
+    (verification.kept.directory / KEPT).unlink()
+    verification.begin()
+    await verification.go_on()
+    assert (verification.watch.found, verification.kept.seals()) == (0, kept)
 
 
-async def test_what_was_changed_while_it_was_away_is_found_and_nothing_is_sealed_any_more(room, written):
-    room.begin()
-    await room.wait()
-    stored = room.log.messages_after(0)
-    room.lay([*stored[:2], stored[2]._replace(stamped=stored[2].stamped + 1), *stored[3:]])
-    room.begin()
-    await room.wait()
-    room.store(written[1:2])
-    await room.wait()
-    assert [(finding.kind, finding.sequence) for finding in room.watch.report().findings] == [("restamped", 3)]
-    assert room.sealed() == [(1, len(written))]
+async def test_what_was_changed_while_it_was_away_is_found_and_nothing_is_sealed_any_more(verification, written):
+    verification.begin()
+    await verification.wait()
+    stored = verification.log.messages_after(0)
+    verification.lay([*stored[:2], stored[2]._replace(stamped=stored[2].stamped + 1), *stored[3:]])
+    verification.begin()
+    await verification.wait()
+    verification.store(written[1:2])
+    await verification.wait()
+    assert [(finding.kind, finding.sequence) for finding in verification.watch.report().findings] == [("restamped", 3)]
+    assert verification.sealed() == [(1, len(written))]
 
 
 @pytest.mark.parametrize("left", [3, 10])
-async def test_an_end_that_was_lost_while_it_was_away_is_found_by_seals_and_tail(room, written, left):
-    room.lay(written[:8])
-    room.begin()
-    await room.wait()
-    room.store([written[1]] * 5)
-    await room.go_on()
-    assert (room.kept.directory / TAIL).exists()
-    room.lay(room.log.messages_after(0)[:left])
-    room.begin()
-    await room.go_on()
-    found = [(finding.kind, finding.sequence, finding.through) for finding in room.watch.report().findings]
+async def test_an_end_that_was_lost_while_it_was_away_is_found_by_seals_and_tail(verification, written, left):
+    verification.lay(written[:8])
+    verification.begin()
+    await verification.wait()
+    verification.store([written[1]] * 5)
+    await verification.go_on()
+    assert (verification.kept.directory / TAIL).exists()
+    verification.lay(verification.log.messages_after(0)[:left])
+    verification.begin()
+    await verification.go_on()
+    found = [(finding.kind, finding.sequence, finding.through) for finding in verification.watch.report().findings]
     assert found == ([("removed", left + 1, 14)])
 
 
-async def test_records_behind_an_end_that_was_lost_do_not_hide_it(room, written):
-    room.begin()
-    await room.wait()
-    stored = room.log.messages_after(0)
-    room.lay([*stored[: len(written) - 2], *[stored[1]._replace(payload=b"new")] * 5])
-    room.begin()
-    await room.go_on()
-    assert room.watch.report().findings[0].sequence == len(written) - 1
+async def test_records_behind_an_end_that_was_lost_do_not_hide_it(verification, written):
+    verification.begin()
+    await verification.wait()
+    stored = verification.log.messages_after(0)
+    verification.lay([*stored[: len(written) - 2], *[stored[1]._replace(payload=b"new")] * 5])
+    verification.begin()
+    await verification.go_on()
+    assert verification.watch.report().findings[0].sequence == len(written) - 1
 
 
-async def test_a_change_on_the_disk_is_found_when_all_is_looked_at_again(room, written):
-    room.begin()
-    await room.wait()
-    room.log._messages[4] = room.log._messages[4]._replace(payload=b"x")
-    await room.watch.look_again()
-    found = room.watch.report().findings
+async def test_a_change_on_the_disk_is_found_when_all_is_looked_at_again(verification, written):
+    verification.begin()
+    await verification.wait()
+    verification.log._messages[4] = verification.log._messages[4]._replace(payload=b"x")
+    await verification.watch.look_again()
+    found = verification.watch.report().findings
     assert ("changed", 5) in [(finding.kind, finding.sequence) for finding in found]
 
 
-async def test_nothing_is_looked_at_again_before_there_are_seals(room):
-    room.begin()
-    await room.watch.look_again()
-    assert room.watch.found == 0
+async def test_nothing_is_looked_at_again_before_there_are_seals(verification):
+    verification.begin()
+    await verification.watch.look_again()
+    assert verification.watch.found == 0
 
 
-async def test_what_was_kept_and_cannot_be_read_is_told(room):
-    room.kept.directory.mkdir()
-    (room.kept.directory / KEPT).write_bytes(b"nonsense\n")
-    room.begin()
-    await room.wait()
-    (finding,) = room.watch.report().findings
+async def test_what_was_kept_and_cannot_be_read_is_told(verification):
+    verification.kept.directory.mkdir()
+    (verification.kept.directory / KEPT).write_bytes(b"nonsense\n")
+    verification.begin()
+    await verification.wait()
+    (finding,) = verification.watch.report().findings
     assert finding.kind == "seal"
     assert "line 1, is not a seal" in finding.text
 
 
-async def test_a_seal_that_the_log_refuses_is_stated_later(room, written, monkeypatch):
-    room.begin()
-    await room.go_on()
+async def test_a_seal_that_the_log_refuses_is_stated_later(verification, written, monkeypatch):
+    verification.begin()
+    await verification.go_on()
 
     async def refuse(*_):
         raise LogRefused("full")
 
     with monkeypatch.context() as broken:
-        broken.setattr(room.watch._writer, "state", refuse)
-        await room.wait()
-    assert room.sealed() == []
-    await room.go_on()
-    await room.go_on()
-    assert room.sealed() == [(1, len(written))]
+        broken.setattr(verification.watch._writer, "state", refuse)
+        await verification.wait()
+    assert verification.sealed() == []
+    await verification.go_on()
+    await verification.go_on()
+    assert verification.sealed() == [(1, len(written))]
 
 
 class Holed:
@@ -241,9 +241,9 @@ class _Reader:
         pass
 
 
-async def test_behind_a_hole_it_looks_at_the_rest_and_stays_to_tell(room, written):
-    log = Holed(room.log, {5, 9})
-    watch = VerificationTask(log, LedgerWriter(room.log), room.kept, ENGINE)
+async def test_behind_a_hole_it_looks_at_the_rest_and_stays_to_tell(verification, written):
+    log = Holed(verification.log, {5, 9})
+    watch = VerificationTask(log, LedgerWriter(verification.log), verification.kept, ENGINE)
     task = asyncio.create_task(watch.run())
     while watch.verifier.chains.last < len(written) or not watch._told:
         await asyncio.sleep(0)

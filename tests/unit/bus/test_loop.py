@@ -65,7 +65,7 @@ class Nodes:
     def next_wakeup(self) -> int | None:
         return self.wakeup
 
-    async def settled(self) -> None:
+    async def wait_until_idle(self) -> None:
         await asyncio.wait_for(self.idle.wait(), PATIENCE)
         self.idle.clear()
 
@@ -133,7 +133,7 @@ async def test_what_is_in_the_log_is_folded_before_the_first_decision() -> None:
     log = _log(*(f"n{n}" for n in range(500)))
     decider = Nodes(Tally())
     async with _running(_loop(log, decider)):
-        await decider.settled()
+        await decider.wait_until_idle()
     assert decider.asked == [(500, 100 * SECOND)]
 
 
@@ -141,7 +141,7 @@ async def test_each_decision_is_one_record_that_comes_back_before_the_next() -> 
     log = _log("other")
     decider = Nodes(Tally(), ["a", "b"])
     async with _running(_loop(log, decider)):
-        await decider.settled()
+        await decider.wait_until_idle()
     assert decider.asked == [(1, 100 * SECOND), (2, 100 * SECOND), (3, 100 * SECOND)]
     assert decider.fold.nodes == ["other", "a", "b"]
     records = [decode_record(message.payload) for message in log.messages_after(1)]
@@ -156,7 +156,7 @@ async def test_a_restarted_service_goes_on_behind_its_last_record() -> None:
     for node in ("a", "b"):
         decider = Nodes(Tally(), [node])
         async with _running(_loop(log, decider)):
-            await decider.settled()
+            await decider.wait_until_idle()
     first, second = log.messages_after(0)
     assert decode_record(second.payload).prev == digest(first.payload)
 
@@ -165,9 +165,9 @@ async def test_a_message_of_another_writer_is_folded_and_decided_on() -> None:
     log = _log()
     decider = Nodes(Tally())
     async with _running(_loop(log, decider)):
-        await decider.settled()
+        await decider.wait_until_idle()
         _state(log, Chain(log, "admission", "1"), 1, "x", "y")
-        await decider.settled()
+        await decider.wait_until_idle()
     assert (decider.asked[-1][0], decider.fold.nodes) == (1, ["x", "y"])
 
 
@@ -177,14 +177,14 @@ async def test_wake_makes_it_look_again_and_is_not_lost_while_it_works() -> None
     loop = _loop(log, decider)
     loop.wake()  # before it runs: harmless
     async with _running(loop):
-        await decider.settled()
+        await decider.wait_until_idle()
         decider.nodes.append("a")
         loop.wake()
-        await decider.settled()
+        await decider.wait_until_idle()
         decider.nodes.append("b")
         loop.wake()
         loop.wake()
-        await decider.settled()
+        await decider.wait_until_idle()
     assert decider.fold.nodes == ["a", "b"]
 
 
@@ -192,11 +192,11 @@ async def test_it_decides_again_when_the_next_wakeup_is_reached() -> None:
     now = [100 * SECOND]
     decider = Nodes(Tally(), wakeup=100 * SECOND + 2_000)
     async with _running(_loop(_log(), decider, lambda: now[0])):
-        await decider.settled()
+        await decider.wait_until_idle()
         now[0] += 2_000
         decider.wakeup = None
         decider.nodes.append("late")
-        await decider.settled()
+        await decider.wait_until_idle()
     assert decider.asked[0] == (0, 100 * SECOND)
     assert (decider.asked[-1], decider.fold.nodes) == ((1, 100 * SECOND + 2_000), ["late"])
 
@@ -206,7 +206,7 @@ async def test_time_never_runs_backwards_where_the_fold_is_ahead_of_the_clock() 
     _state(log, Chain(log, "admission", "1"), 101 * SECOND, "x")
     decider = Nodes(Tally(), ["a"])
     async with _running(_loop(log, decider)):
-        await decider.settled()
+        await decider.wait_until_idle()
     assert decode_record(log.messages_after(1)[0].payload).now == 101 * SECOND
 
 
@@ -214,7 +214,7 @@ async def test_a_clock_far_ahead_of_the_logs_is_not_believed() -> None:
     log = _log(clock=lambda: 50 * SECOND)
     decider = Nodes(Tally(), ["a", "b"])
     async with _running(_loop(log, decider, steady=lambda: 7 * SECOND)):
-        await decider.settled()
+        await decider.wait_until_idle()
     assert [decode_record(message.payload).now for message in log.messages_after(0)] == [50 * SECOND, 50 * SECOND]
 
 
@@ -224,11 +224,11 @@ async def test_a_clock_that_is_set_far_ahead_later_is_not_believed_for_a_single_
     decider = Nodes(Tally())
     loop = _loop(log, decider, lambda: now[0], steady=lambda: 7 * SECOND)
     async with _running(loop):
-        await decider.settled()
+        await decider.wait_until_idle()
         now[0] = 55 * SECOND
         decider.nodes += ["a", "b"]
         loop.wake()
-        await decider.settled()
+        await decider.wait_until_idle()
     assert [decode_record(message.payload).now for message in log.messages_after(0)] == [50 * SECOND, 50 * SECOND]
 
 
@@ -237,11 +237,11 @@ async def test_the_log_is_asked_for_its_time_again_before_a_decision_that_comes_
     log, decider = _log(clock=lambda: time["log"]), Nodes(Tally())
     loop = _loop(log, decider, lambda: time["clock"], steady=lambda: time["steady"])
     async with _running(loop):
-        await decider.settled()
+        await decider.wait_until_idle()
         time |= {"log": 4_000 * SECOND, "clock": 4_005 * SECOND, "steady": 3_962 * SECOND}  # both our clocks go too fast
         decider.nodes.append("a")
         loop.wake()
-        await decider.settled()
+        await decider.wait_until_idle()
     assert [decode_record(message.payload).now for message in log.messages_after(0)] == [4_000 * SECOND]
 
 
@@ -249,7 +249,7 @@ async def test_another_process_writing_in_this_name_deposes_it_though_it_has_not
     log = _log("other")
     decider = Nodes(Tally(), ["a"])
     async with _running(_loop(log, decider)) as task:
-        await decider.settled()
+        await decider.wait_until_idle()
         other = Chain(log, WRITER, "1")
         other.restore(*decider.fold.last_of(WRITER))
         _state(log, other, 1, "stolen")
@@ -288,7 +288,7 @@ async def test_the_hooks_hear_of_the_tip_of_each_append_and_of_each_batch() -> N
     process.follower.before_first.append(lambda: heard.append(("tip", decider.fold.sequence)))
     process.follower.listeners.append(lambda: heard.append(decider.fold.sequence))
     async with _running(process):
-        await decider.settled()
+        await decider.wait_until_idle()
     assert heard == [2, ("tip", 2), ((_fact("a"),), 3), 3]
 
 
@@ -362,7 +362,7 @@ async def test_a_record_that_is_read_before_its_append_is_answered_is_folded_aft
             await asyncio.sleep(0)
         assert (decider.fold.sequence, process.follower.at_tip) == (0, False)
         log.told.set()
-        await decider.settled()
+        await decider.wait_until_idle()
     assert (heard, decider.fold.nodes) == ([0], ["a"])
 
 
@@ -390,6 +390,6 @@ async def test_who_waits_for_its_turn_folds_along_and_goes_on_behind_who_decided
         assert decider.asked == []
         turn.mine = True
         loop.wake()
-        await decider.settled()
+        await decider.wait_until_idle()
     assert decider.fold.nodes == ["other", "a", "b"]
     assert decode_record(log.messages_after(2)[0].payload).prev == before.digest

@@ -28,7 +28,7 @@ class Log:
         self.away = False
         self.asked = asyncio.Event()
 
-    def say(self, *facts, by="governance", prev=None):
+    def append_facts(self, *facts, by="governance", prev=None):
         last = digest(self.messages[-1].payload) if self.messages else ""
         sequence = 3 * len(self.messages) + 3
         record = Record(by=by, now=sequence, engine="t", as_of=0, prev=last if prev is None else prev, facts=facts)
@@ -54,9 +54,9 @@ def following(log):
 
 
 async def test_all_that_is_there_is_read_and_told_of_once(log):
-    log.say(ACME)
-    log.say(CORDON)
-    log.say(GROUP, CORDON)
+    log.append_facts(ACME)
+    log.append_facts(CORDON)
+    log.append_facts(GROUP, CORDON)
     follower, changes = following(log)
     await follower.catch_up()
     state = follower.directory.state
@@ -65,7 +65,7 @@ async def test_all_that_is_there_is_read_and_told_of_once(log):
 
 
 async def test_what_says_nothing_of_people_changes_nothing(log):
-    log.say(CORDON)
+    log.append_facts(CORDON)
     follower, changes = following(log)
     await follower.catch_up()
     assert (follower.directory.state.sequence, changes) == (3, [])
@@ -73,15 +73,15 @@ async def test_what_says_nothing_of_people_changes_nothing(log):
 
 @pytest.mark.parametrize("how", ["missing", "another", "unreadable", "not entitled"])
 async def test_a_record_that_is_not_governances_next_stops_it_loudly(log, how):
-    log.say(ACME)
+    log.append_facts(ACME)
     if how == "missing":
-        log.say(CORDON)
-        log.say(GROUP)
+        log.append_facts(CORDON)
+        log.append_facts(GROUP)
         del log.messages[1]
     elif how == "another":
-        log.say(GROUP, by="admission")
+        log.append_facts(GROUP, by="admission")
     elif how == "not entitled":
-        log.say(f.WishesJudgedV1(through=1))
+        log.append_facts(f.WishesJudgedV1(through=1))
     else:
         log.messages.append(Message(6, SUBJECT, 6, b"{"))
     follower, _ = following(log)
@@ -96,7 +96,7 @@ async def test_what_is_heard_is_read_at_once_and_a_log_that_is_away_is_waited_fo
     task = asyncio.create_task(follower.run())
     await log.asked.wait()
     log.away = False
-    log.say(ACME)
+    log.append_facts(ACME)
     follower.hear()
     async with asyncio.timeout(PATIENCE):
         while not changes:
@@ -110,7 +110,7 @@ def test_a_directory_begins_empty():
 
 
 async def test_a_level_that_this_release_does_not_read_stops_it_loudly(log):
-    log.say(ACME)
-    log.say(f.InstallationLevelV1(level=LEVEL + 1, release="9.0.0"))
+    log.append_facts(ACME)
+    log.append_facts(f.InstallationLevelV1(level=LEVEL + 1, release="9.0.0"))
     with pytest.raises(LogBroken, match=rf"reads up to level {LEVEL}: install headrace 9.0.0 or newer here$"):
         await following(log)[0].catch_up()

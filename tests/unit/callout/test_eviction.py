@@ -58,7 +58,7 @@ def ledger():
     ],
 )
 def test_who_may_stay(ledger, facts, tag, stays):
-    ledger.say(*facts)
+    ledger.append_facts(*facts)
     assert may_stay(ledger.state, tag) is stays
 
 
@@ -111,7 +111,7 @@ async def test_each_server_is_asked_about_all_accounts_at_once_and_ends_its_own_
 ):
     monkeypatch.setattr(server_status, "ANSWER_WITHIN", 0.01)
     monkeypatch.setattr(connection_limits, "PAGE", 2)
-    ledger.say(f.TokenRevokedV1(author="a.b", token="t1"))
+    ledger.append_facts(f.TokenRevokedV1(author="a.b", token="t1"))
 
     def one(cid, user, account="USERS"):
         return {"cid": cid, "authorized_user": user, "account": account}

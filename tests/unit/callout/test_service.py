@@ -170,7 +170,7 @@ async def test_what_a_providers_token_claims_is_put_on_record_and_its_bearer_let
 async def test_what_is_on_record_is_not_asked_for_again(scene):
     token = theirs(groups=["vision"])
     said = await scene.authority._verifier.said(token)
-    scene.ledger.say(
+    scene.ledger.append_facts(
         f.MembershipClaimedV1(tenant="acme", handle="ann", groups=("vision",), issued_at=said.issued_at, until=said.expires_at)
     )
     assert (await scene.shows(token)).startswith("tenant member acme.ann by ")
@@ -198,7 +198,7 @@ async def test_a_node_that_is_paused_is_not_let_in_and_one_that_is_excluded_is_l
     await scene.authority._pause(SimpleNamespace(data=encode(PauseRequest(node="gpu01")), respond=respond, reply="_INBOX.r"))
     await scene.authority._pause(SimpleNamespace(data=b"no json", respond=respond))
     assert (answered, await scene.shows(token)) == ([""], "not let in")
-    scene.ledger.say(f.NodeExcludedV1(node="gpu01", reason="it floods"))
+    scene.ledger.append_facts(f.NodeExcludedV1(node="gpu01", reason="it floods"))
     assert await scene.shows(token) == "not let in"
-    scene.ledger.say(f.NodeUncordonedV1(author="a.b", node="gpu01"))
+    scene.ledger.append_facts(f.NodeUncordonedV1(author="a.b", node="gpu01"))
     assert await scene.shows(token) == "node .gpu01 by t1"

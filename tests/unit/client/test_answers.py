@@ -26,7 +26,7 @@ ID, KEY = "01jd3v8k5w2m4x6z8b0c2e4g6h", "acme.alice.01jd3v8k5w2m4x6z8b0c2e4g6h"
 AT = 1_795_262_400_123_456
 
 
-def said(message):
+def as_json(message):
     """The JSON of a message, as the gateway writes it."""
     return MessageToDict(message, preserving_proto_field_name=True)
 
@@ -74,12 +74,12 @@ def said(message):
     ],
 )
 def test_a_job(view):
-    assert answers.job(said(job_message(view, 9))) == view
+    assert answers.job(as_json(job_message(view, 9))) == view
 
 
 def test_a_line_of_a_jobs_history():
     view = FactView(sequence=7, at=AT, by="allocator", type="lease.granted.v1", text="granted", rule="R15")
-    assert answers.fact(said(fact_message(view))) == view
+    assert answers.fact(as_json(fact_message(view))) == view
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_a_line_of_a_jobs_history():
     ],
 )
 def test_why_a_job_waits(view):
-    assert answers.why(said(explanation(view, 1, 1))) == view
+    assert answers.why(as_json(explanation(view, 1, 1))) == view
 
 
 def test_a_plan():
@@ -134,8 +134,8 @@ def test_a_plan():
         Change(kind="policy", name="acme/a", action="update", fields=("limit.gpu: 4 -> 8",), revision=7),
     )
     view = ApplyAnswer(changes=changes, warnings=("w",), applied=True, running=1, pending=2, revision=9)
-    assert answers.plan(said(plan_message(view, 9))) == view
-    assert answers.plan(said(plan_pb2.Plan())) == ApplyAnswer(changes=())
+    assert answers.plan(as_json(plan_message(view, 9))) == view
+    assert answers.plan(as_json(plan_pb2.Plan())) == ApplyAnswer(changes=())
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_a_plan():
 )
 def test_a_token_and_whose_it_is(name, role, tenant):
     view = TokenView(id="t1", role=role, tenant=tenant, handle="h", author="a.b", created_at=0, expires_at=0)
-    assert answers.token(said(tokens_pb2.Token(name=name, role=role, handle="h", author="a.b"))) == view
+    assert answers.token(as_json(tokens_pb2.Token(name=name, role=role, handle="h", author="a.b"))) == view
 
 
 @pytest.mark.parametrize(("key", "text", "units"), [("gpu", "", 0), ("gpu", "1/7", 18_000), ("memory", "-1GiB", -1_024)])

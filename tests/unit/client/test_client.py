@@ -28,7 +28,7 @@ def view(state="running", **more):
     return JobView(id=ID, job=KEY, tenant="acme", user="alice", name="", queue="ai-dev/half", state=state, **more)
 
 
-def said(state="running", **more):
+def job_json(state="running", **more):
     """A job as the API says it."""
     named = {"name": f"tenants/acme/jobs/{ID}", "user": "alice", "queue": "ai-dev/half"}
     return named | {"state": state, "preemptible": True, "replicas": 1, **more}
@@ -114,8 +114,8 @@ def make(monkeypatch):
 
 def test_a_client_speaks_as_its_login_or_as_whom_it_is_told_to(make):
     assert (make().tenant, make().user) == ("acme", "alice")
-    told = make(tenant="emca", user="bob")
-    assert (told.tenant, told.user) == ("emca", "bob")
+    feed_message = make(tenant="emca", user="bob")
+    assert (feed_message.tenant, feed_message.user) == ("emca", "bob")
     with pytest.raises(Refused, match="user: invalid name 'Bob Smith'"):
         make(user="Bob Smith")
 
@@ -263,7 +263,7 @@ PATH = f"/v1/tenants/acme/jobs/{ID}"
 
 
 async def test_a_question_about_a_submission_says_what_that_was(make):
-    hr = make(ACK, asks=[said("succeeded")])
+    hr = make(ACK, asks=[job_json("succeeded")])
     job = await hr.submit("ai-dev/half", ["true"], id=ID)
     assert [await hr.job(job), await hr.judged(job), await hr.wait(job)] == 3 * [view("succeeded")]
     assert hr.api.asked == 3 * [(f"/v1/tenants/acme/jobs/alice.{ID}", {"digest": job.digest})]
@@ -307,14 +307,14 @@ async def test_a_submit_over_the_api_is_repeated_while_it_is_away(make):
 async def test_who_knows_the_api_only_hears_of_a_job_by_its_stream_and_waits_by_asking(make):
     event = {"time": "1970-01-01T00:00:00.000001Z", "sequence": "2", "number": 1, "fact": {"job": KEY}}
     stream = [event | {"type": kind} for kind in ("job", "lease.granted.v1", "alive", "job.ended.v1", "job.never.v1")]
-    hr = make(asks=[said("pending"), stream])
+    hr = make(asks=[job_json("pending"), stream])
     assert [fact.type async for fact in hr.watch(ID)] == ["lease.granted.v1", "job.ended.v1"]
-    hr = make(asks=[said(), Unreachable("away"), said("succeeded")])
+    hr = make(asks=[job_json(), Unreachable("away"), job_json("succeeded")])
     assert await hr.wait(ID) == view("succeeded")
 
 
 async def test_waiting_survives_a_job_that_is_not_known_yet_and_an_api_that_is_away(make):
-    asks = [Refused("NOT_FOUND", "unknown"), Unreachable("away"), said(), said("succeeded", exit_code=0)]
+    asks = [Refused("NOT_FOUND", "unknown"), Unreachable("away"), job_json(), job_json("succeeded", exit_code=0)]
     hr = make(ACK, asks=asks)
     assert await hr.wait(ID) == view("succeeded", exit_code=0)
     assert make.link.subject == f"hr.feed.acme.job.*.{ID}"
@@ -326,31 +326,36 @@ async def test_waiting_for_a_job_that_stays_unknown_ends(make, monkeypatch):
         await make(ACK, asks=[Refused("NOT_FOUND", "unknown")]).wait(ID)
 
 
-def told(kind, **fields):
+def feed_message(kind, **fields):
     fact = {"type": kind, "at": 1, "sequence": 2, "number": 1, "job": KEY, **fields}
     noun, verb = kind.split(".")[:2]
     return f"hr.feed.acme.{noun}.{verb}.{ID}", json.dumps(fact).encode()
 
 
 async def test_watching_yields_facts_until_the_end(make):
-    hr = make(ACK, asks=[said("pending")])
-    for message in (told("lease.granted.v1"), ("hr.feed.acme.x.y.z", b"nonsense"), told("job.ended.v1"), told("job.never.v1")):
+    hr = make(ACK, asks=[job_json("pending")])
+    for message in (
+        feed_message("lease.granted.v1"),
+        ("hr.feed.acme.x.y.z", b"nonsense"),
+        feed_message("job.ended.v1"),
+        feed_message("job.never.v1"),
+    ):
         make.link.heard.put_nowait(message)
     assert [fact.type async for fact in hr.watch(ID)] == ["lease.granted.v1", "job.ended.v1"]
     assert make.link.subject == f"hr.feed.acme.*.*.{ID}"
 
 
 async def test_watching_a_job_that_has_ended_ends_at_once(make):
-    assert [fact async for fact in make(ACK, asks=[said("failed")]).watch(ID)] == []
+    assert [fact async for fact in make(ACK, asks=[job_json("failed")]).watch(ID)] == []
 
 
 async def test_watching_notices_an_end_that_it_has_not_heard(make):
-    hr = make(ACK, asks=[said(), said("cancelled")])
+    hr = make(ACK, asks=[job_json(), job_json("cancelled")])
     assert [fact async for fact in hr.watch(ID)] == []
 
 
 async def test_a_job_is_judged_once_it_is_known(make):
-    hr = make(ACK, asks=[Refused("NOT_FOUND", "unknown"), said("rejected", reason="NOT_ALLOWED")])
+    hr = make(ACK, asks=[Refused("NOT_FOUND", "unknown"), job_json("rejected", reason="NOT_ALLOWED")])
     assert await hr.judged(ID) == view("rejected", reason="NOT_ALLOWED")
 
 

@@ -30,7 +30,7 @@ class Hall:
         self.now = START
         self.sequence = 0
         document = Pool(name="hall", selector={"site": "hq"}, **pool)
-        self.say("governance", f.PoolAppliedV1(author="a.b", pool=document))
+        self.append_facts("governance", f.PoolAppliedV1(author="a.b", pool=document))
         for number in range(1, nodes + 1):
             self.node(f"n{number}", devices)
 
@@ -38,7 +38,7 @@ class Hall:
     def pool(self):
         return self.state.pools["hall"]
 
-    def say(self, by: str, *facts) -> None:
+    def append_facts(self, by: str, *facts) -> None:
         """Fold one record."""
         self.sequence += 1
         apply(self.state, Record(by=by, now=self.now, engine="test", as_of=self.sequence - 1, facts=facts), self.sequence)
@@ -48,7 +48,7 @@ class Hall:
         self.now += seconds * SECOND
 
     def node(self, name: str, devices: int = 8, labels=None, model: str = "H100-80GB", cpu: int = 64_000) -> None:
-        self.say(
+        self.append_facts(
             f"node.{name}",
             f.NodeRegisteredV1(
                 node=name,
@@ -76,7 +76,7 @@ class Hall:
             **more,
         )
         facts = (f.ProfileAppliedV1(author="a.b", profile=profile), f.PolicyAppliedV1(author="a.b", policy=document))
-        self.say("governance", *facts)
+        self.append_facts("governance", *facts)
         return self.state.policies[tenant, name]
 
     def admit(self, policy: str, name: str, tenant="acme", **more):
@@ -86,7 +86,7 @@ class Hall:
         fact = f.JobAdmittedV1(
             job=key, policy=policy, profile=policy, request=dict(profile.request), replicas=profile.replicas, **more
         )
-        self.say("admission", fact)
+        self.append_facts("admission", fact)
         return self.state.jobs[key]
 
     def grant(self, job, *places):
@@ -103,12 +103,14 @@ class Hall:
             )
             for rank, (node, first, number) in enumerate(places)
         ]
-        self.say("allocator", *leases)
+        self.append_facts("allocator", *leases)
         return job
 
     def start(self, job):
         for lease in list(job.leases.values()):
-            self.say(f"node.{lease.node}", f.LeaseStartedV1(job=job.key, attempt=job.attempt, rank=lease.rank, at=self.now))
+            self.append_facts(
+                f"node.{lease.node}", f.LeaseStartedV1(job=job.key, attempt=job.attempt, rank=lease.rank, at=self.now)
+            )
         return job
 
     def run(self, policy: str, name: str, *places, tenant="acme", **more):
@@ -117,16 +119,16 @@ class Hall:
 
     def stop(self, job, cause="cancelled", then="cancel") -> None:
         ladder = Ladder(cause=cause, callback_grace=60 * SECOND, term_grace=30 * SECOND, then=then)
-        self.say("allocator", f.StopOrderedV1(job=job.key, attempt=job.attempt, ladder=ladder))
+        self.append_facts("allocator", f.StopOrderedV1(job=job.key, attempt=job.attempt, ladder=ladder))
 
     def end(self, job, rank=0, **more) -> None:
         lease = job.leases[rank]
         ended = {"outcome": "exited", "exit_code": 0, "exited_at": self.now, "at": self.now} | more
-        self.say(f"node.{lease.node}", f.LeaseEndedV1(job=job.key, attempt=job.attempt, rank=rank, **ended))
+        self.append_facts(f"node.{lease.node}", f.LeaseEndedV1(job=job.key, attempt=job.attempt, rank=rank, **ended))
 
     def order(self, preemptor, victims, *places) -> str:
         """A preemption ordered: the id."""
-        self.say("allocator", f.ReclaimOpenedV1(job=preemptor.key, pool="hall", cause="reclaim"))
+        self.append_facts("allocator", f.ReclaimOpenedV1(job=preemptor.key, pool="hall", cause="reclaim"))
         ordered = f.PreemptionOrderedV1(
             preemption=f"{preemptor.key}@{self.sequence}",
             job=preemptor.key,
@@ -139,7 +141,7 @@ class Hall:
             ),
             rule="R26",
         )
-        self.say("allocator", ordered)
+        self.append_facts("allocator", ordered)
         return ordered.preemption
 
 

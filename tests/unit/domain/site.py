@@ -91,7 +91,7 @@ class Site:
         self.now = START
         self.law(*(pools or (pool(),)), *tenants, *PROFILES, *(policies or (policy(),)))
 
-    def say(self, *facts: AnyFact, by: str = "governance") -> int:
+    def append_facts(self, *facts: AnyFact, by: str = "governance") -> int:
         """One record; its sequence."""
         sequence = self.state.sequence + 1
         apply(self.state, Record(by=by, now=self.now, engine="test", as_of=sequence - 1, facts=facts), sequence)
@@ -99,7 +99,7 @@ class Site:
 
     def law(self, *documents: d.Document) -> None:
         """Documents in force, by one record."""
-        self.say(*map(applied, documents))
+        self.append_facts(*map(applied, documents))
 
     def node(
         self,
@@ -115,7 +115,7 @@ class Site:
         """A node registers; cpus and GiB."""
         devices = tuple(Device(device=f"gpu{number}", model=model, memory=80 * GIB, mig=mig) for number in range(count))
         told = {"cpu": cpu * CPU_UNITS, "memory": memory * GIB, "at": self.now}
-        self.say(f.NodeRegisteredV1(node=name, labels={"pool": pool}, devices=devices, **told), by=f"node.{name}")
+        self.append_facts(f.NodeRegisteredV1(node=name, labels={"pool": pool}, devices=devices, **told), by=f"node.{name}")
 
     def admit(
         self, name: str, queue: str = "dev/one", *, tenant: str = "default", user: str = "ann", **said: object
@@ -125,13 +125,13 @@ class Site:
         known = self.state.profile(tenant, profile_name)
         asked = {"request": dict(known.request), "replicas": known.replicas, **said}
         key = f"{tenant}.{user}.{name}"
-        self.say(f.JobAdmittedV1(job=key, policy=policy_name, profile=profile_name, **asked), by="admission")
+        self.append_facts(f.JobAdmittedV1(job=key, policy=policy_name, profile=profile_name, **asked), by="admission")
         return self.state.jobs[key]
 
     def grant(self, job: JobRecord, *places: Place, pool: str = "hall") -> None:
         """The next attempt of a job holds these places, one for each rank."""
         attempt = job.attempt + 1
-        self.say(
+        self.append_facts(
             *(
                 f.LeaseGrantedV1(
                     job=job.key, attempt=attempt, rank=rank, node=at.node, pool=pool, devices=at.devices, amounts=at.amounts
@@ -144,7 +144,9 @@ class Site:
     def start(self, job: JobRecord) -> None:
         """All replicas run."""
         for rank, lease in sorted(job.leases.items()):
-            self.say(f.LeaseStartedV1(job=job.key, attempt=job.attempt, rank=rank, at=self.now), by=f"node.{lease.node}")
+            self.append_facts(
+                f.LeaseStartedV1(job=job.key, attempt=job.attempt, rank=rank, at=self.now), by=f"node.{lease.node}"
+            )
 
     def run(self, name: str, *places: Place, queue: str = "dev/one", pool: str = "hall", **said: object) -> JobRecord:
         """A job is admitted, granted and started."""
@@ -157,23 +159,23 @@ class Site:
     def stop(self, job: JobRecord, cause: str = "preempted", *, callback: int = 60 * SECOND, term: int = 30 * SECOND) -> None:
         """The job is told to stop."""
         ladder = Ladder(cause=cause, callback_grace=callback, term_grace=term)
-        self.say(f.StopOrderedV1(job=job.key, attempt=job.attempt, ladder=ladder), by="allocator")
+        self.append_facts(f.StopOrderedV1(job=job.key, attempt=job.attempt, ladder=ladder), by="allocator")
 
     def leave(self, job: JobRecord, requeue: str = "") -> None:
         """All replicas are gone; with `requeue`, the cause, the job waits again."""
         for rank, lease in sorted(job.leases.items()):
             told = {"outcome": "exited", "exit_code": 0, "exited_at": self.now, "at": self.now}
-            self.say(f.LeaseEndedV1(job=job.key, attempt=job.attempt, rank=rank, **told), by=f"node.{lease.node}")
+            self.append_facts(f.LeaseEndedV1(job=job.key, attempt=job.attempt, rank=rank, **told), by=f"node.{lease.node}")
         if requeue:
-            self.say(f.JobRequeuedV1(job=job.key, attempt=job.attempt, cause=requeue), by="allocator")
+            self.append_facts(f.JobRequeuedV1(job=job.key, attempt=job.attempt, cause=requeue), by="allocator")
 
     def order(self, preemptor: JobRecord, victims: tuple[JobRecord, ...], *places: Place, pool: str = "hall") -> str:
         """A preemption becomes law: the places are nominated, the victims yield. Its id."""
-        opened = self.say(f.ReclaimOpenedV1(job=preemptor.key, pool=pool, cause="reclaim"), by="allocator")
+        opened = self.append_facts(f.ReclaimOpenedV1(job=preemptor.key, pool=pool, cause="reclaim"), by="allocator")
         preemption = f"{preemptor.key}@{opened}"
         taken = tuple(Victim(job=one.key, attempt=one.attempt, policy=one.policy.document.name, lost=0) for one in victims)
         told = {"job": preemptor.key, "pool": pool, "cause": "reclaim", "rule": "R25"}
-        self.say(
+        self.append_facts(
             f.PreemptionOrderedV1(preemption=preemption, victims=taken, places=places, **told),
             by="allocator",
         )

@@ -46,7 +46,7 @@ class Story:
         record = Record(by=by, now=self.now, engine="test", as_of=self.log.last_sequence, prev=prev, facts=facts)
         return self.log.append_now(ledger(by), encode(record), last.sequence if last else 0)
 
-    def say(self, by, *facts):
+    def append_facts(self, by, *facts):
         """Store a record and fold it; the record as read."""
         sequence = self.append(by, *facts)
         (message,) = self.log.messages_after(sequence - 1)
@@ -60,7 +60,7 @@ class Story:
 
     def documents(self, *more):
         """Two tenants with a policy each; one pool for both."""
-        self.say(
+        self.append_facts(
             "governance",
             *(f.TenantAppliedV1(author=AUTHOR, tenant=Tenant(name=name)) for name in ("acme", "rival")),
             f.GroupAppliedV1(author=AUTHOR, group=Group(tenant="acme", name="dev", members=("alice", "bob"))),
@@ -72,7 +72,7 @@ class Story:
         )
 
     def node(self, name="gpu01", devices=4, labels=None, **more):
-        self.say(
+        self.append_facts(
             f"node.{name}",
             f.NodeRegisteredV1(
                 node=name,
@@ -86,14 +86,14 @@ class Story:
         )
 
     def admit(self, key, profile="one", replicas=1, **more):
-        self.say(
+        self.append_facts(
             "admission",
             f.JobAdmittedV1(job=key, policy="dev", profile=profile, request=gpus(1), replicas=replicas, **more),
         )
 
     def grant(self, key, *places, attempt=1, **more):
         """`places`: (node, device) for each replica."""
-        self.say("allocator", *self.grants(key, *places, attempt=attempt, **more))
+        self.append_facts("allocator", *self.grants(key, *places, attempt=attempt, **more))
 
     def grants(self, key, *places, attempt=1, **more):
         return [
@@ -111,17 +111,17 @@ class Story:
         ]
 
     def start(self, key, node="gpu01", rank=0, attempt=1):
-        self.say(f"node.{node}", f.LeaseStartedV1(job=key, attempt=attempt, rank=rank, at=self.now))
+        self.append_facts(f"node.{node}", f.LeaseStartedV1(job=key, attempt=attempt, rank=rank, at=self.now))
 
     def stop(self, key, cause="cancelled", attempt=1, preemptor=""):
-        self.say("allocator", f.StopOrderedV1(job=key, attempt=attempt, ladder=ladder(cause, preemptor)))
+        self.append_facts("allocator", f.StopOrderedV1(job=key, attempt=attempt, ladder=ladder(cause, preemptor)))
 
     def end(self, key, node="gpu01", exit_code=0, attempt=1, rank=0, **more):
         ended = {"outcome": "exited", "exit_code": exit_code, "exited_at": self.now, "at": self.now} | more
-        self.say(f"node.{node}", f.LeaseEndedV1(job=key, attempt=attempt, rank=rank, **ended))
+        self.append_facts(f"node.{node}", f.LeaseEndedV1(job=key, attempt=attempt, rank=rank, **ended))
 
     def finish(self, key, state="succeeded", attempt=1, exit_code=0):
-        self.say("allocator", f.JobEndedV1(job=key, attempt=attempt, state=state, cause="exited", exit_code=exit_code))
+        self.append_facts("allocator", f.JobEndedV1(job=key, attempt=attempt, state=state, cause="exited", exit_code=exit_code))
 
 
 def policy(tenant, **more):

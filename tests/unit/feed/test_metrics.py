@@ -25,9 +25,9 @@ def seen(hall, policy_of):
     hall.note = note
     show(health.metrics, counted, InstallationMetrics(hall.state, index, heads, heard), lambda: hall.now + 7_000_000)
     wide = {"limit": {"gpu": 126_000}, "reservation": {"gpu": 63_000}}
-    hall.say("governance", f.PolicyAppliedV1(author="a.b", policy=policy_of("acme", **wide)))
+    hall.append_facts("governance", f.PolicyAppliedV1(author="a.b", policy=policy_of("acme", **wide)))
 
-    def told(name):
+    def metrics_of(name):
         list(heads.changes(hall.now))
         lines = health.metrics.text().decode().splitlines()
         return {
@@ -36,7 +36,7 @@ def seen(hall, policy_of):
             if line.startswith(name)
         }
 
-    return told
+    return metrics_of
 
 
 def test_jobs_that_wait_and_hold_are_told_with_their_reasons(hall, seen):
@@ -59,7 +59,7 @@ def test_jobs_that_wait_and_hold_are_told_with_their_reasons(hall, seen):
 
 def test_what_is_idle_on_a_cordoned_node_is_unusable_and_not_free(hall, seen):
     before = seen("headrace_pool_amount")
-    hall.say("governance", f.NodeCordonedV1(author="a.b", node="gpu01"))
+    hall.append_facts("governance", f.NodeCordonedV1(author="a.b", node="gpu01"))
     after = seen("headrace_pool_amount")
 
     def pool(metrics):
@@ -85,7 +85,7 @@ def test_a_preemption_is_told_in_its_three_parts(hall, seen):
     settled = f.PreemptionSettledV1(
         preemption="p", job=hall.job(1), victims=2, lost=30, to_signal=4_000, grace=60_000_000, to_release=2_000_000
     )
-    hall.say("preemption", settled)
+    hall.append_facts("preemption", settled)
     assert seen("headrace_preemptions_total")['{outcome="settled"}'] == 1
     assert seen("headrace_work_lost_gpu_seconds_total") == {"": 30}
     assert seen("headrace_preemption_seconds_sum") == {'{part="signal"}': 0.004, '{part="grace"}': 60, '{part="release"}': 2}
@@ -94,7 +94,7 @@ def test_a_preemption_is_told_in_its_three_parts(hall, seen):
 def test_nodes_are_counted_by_status_and_the_longest_silence_is_of_one_that_is_there(hall, seen):
     before = seen("headrace_nodes")
     assert seen("headrace_node_silence_seconds") == {"": pytest.approx(7.0, abs=1.0)}
-    hall.say("preemption", f.NodeLostV1(node="gpu01", silent_for=1))
+    hall.append_facts("preemption", f.NodeLostV1(node="gpu01", silent_for=1))
     after = seen("headrace_nodes")
     assert (after['{status="lost"}'], after['{status="ready"}']) == (1, before['{status="ready"}'] - 1)
     assert seen("headrace_node_silence_seconds") == {"": 0}

@@ -76,7 +76,7 @@ def test_a_start_carries_the_number_of_the_users_account_from_level_2_on(hall, n
     hall.admit(job)
     hall.grant(job, ("gpu01", "g0"))
     (before,) = orders_for(hall.state, news, text_of)["gpu01"].starts
-    hall.say("governance", f.InstallationLevelV1(level=2, release="0.2.0"))
+    hall.append_facts("governance", f.InstallationLevelV1(level=2, release="0.2.0"))
     (order,) = orders_for(hall.state, news, text_of)["gpu01"].starts
     assert (before.account, order.account) == (0, former_number(*job.split(".")[:2]))
 
@@ -124,17 +124,17 @@ def test_a_job_that_is_suspended_is_told_with_that_until_it_is_to_go_on(hall, ne
     hall.grant(job, ("gpu01", "g0"))
     hall.start(job)
     suspend = Ladder(cause="preempted", callback_grace=0, term_grace=0, then="suspend")
-    hall.say("allocator", f.StopOrderedV1(job=job, attempt=1, ladder=suspend))
-    hall.say("node.gpu01", f.LeaseSuspendedV1(job=job, attempt=1, at=0))
+    hall.append_facts("allocator", f.StopOrderedV1(job=job, attempt=1, ladder=suspend))
+    hall.append_facts("node.gpu01", f.LeaseSuspendedV1(job=job, attempt=1, at=0))
     assert answer(hall.state, "gpu01", text_of).starts == (start(job, 4, started=True, suspended=True),)
     assert not unconfirmed(hall.state)
     news.jobs.clear()
 
-    hall.say("allocator", f.ResumeOrderedV1(job=job, attempt=1))
+    hall.append_facts("allocator", f.ResumeOrderedV1(job=job, attempt=1))
     assert orders_for(hall.state, news, text_of) == {"gpu01": NodeOrders([start(job, 4, started=True)], [])}
     assert list(unconfirmed(hall.state).jobs) == [job]
 
-    hall.say("node.gpu01", f.LeaseResumedV1(job=job, attempt=1, at=0))
+    hall.append_facts("node.gpu01", f.LeaseResumedV1(job=job, attempt=1, at=0))
     assert not unconfirmed(hall.state)
 
 
@@ -198,10 +198,10 @@ def test_a_node_that_is_back_has_to_let_go_of_what_was_taken_from_it(hall, news)
     job = hall.job(1)
     hall.admit(job)
     hall.grant(job, ("gpu01", "g0"))
-    hall.say("preemption", f.NodeLostV1(node="gpu01", silent_for=60))
+    hall.append_facts("preemption", f.NodeLostV1(node="gpu01", silent_for=60))
     hall.node()
     news.jobs.clear()
-    hall.say("allocator", f.LeaseRevokedV1(job=job, attempt=1, cause="node_lost"))
+    hall.append_facts("allocator", f.LeaseRevokedV1(job=job, attempt=1, cause="node_lost"))
     ladder = Ladder(cause="revoked", callback_grace=0, term_grace=30 * SECOND)
     assert orders_for(hall.state, news, text_of) == {
         "gpu01": NodeOrders([], [StopOrder(lease=f"{job}/1/0", ordered=7, ladder=ladder)])
@@ -212,8 +212,8 @@ def test_a_node_that_is_away_is_told_nothing_of_what_was_taken_from_it(hall, new
     job = hall.job(1)
     hall.admit(job)
     hall.grant(job, ("gpu01", "g0"))
-    hall.say("preemption", f.NodeLostV1(node="gpu01", silent_for=60))
-    hall.say("allocator", f.LeaseRevokedV1(job=job, attempt=1, cause="node_lost"))
+    hall.append_facts("preemption", f.NodeLostV1(node="gpu01", silent_for=60))
+    hall.append_facts("allocator", f.LeaseRevokedV1(job=job, attempt=1, cause="node_lost"))
     assert orders_for(hall.state, news, text_of) == {}
 
 
@@ -249,18 +249,18 @@ def test_the_whole_answer_lists_starts_stops_and_the_last_record_of_the_node(hal
 
 def test_a_node_that_was_given_up_is_told_so(hall):
     """R32: it need not have noticed."""
-    hall.say("preemption", f.NodeLostV1(node="gpu01", silent_for=60 * SECOND))
+    hall.append_facts("preemption", f.NodeLostV1(node="gpu01", silent_for=60 * SECOND))
     assert [answer(hall.state, node, text_of).lost for node in ("gpu01", "gpu02")] == [True, False]
 
 
 def test_a_node_that_was_set_aside_is_asked_to_check_itself_until_it_has(hall):
     """R36."""
-    hall.say("allocator", f.NodeSetAsideV1(node="gpu01", reason="it refuses", until=hall.now))
+    hall.append_facts("allocator", f.NodeSetAsideV1(node="gpu01", reason="it refuses", until=hall.now))
     asked = [answer(hall.state, "gpu01", text_of).check]
     hall.state.terms.level = 2
-    hall.say("allocator", f.NodeCheckOrderedV1(node="gpu01"))
+    hall.append_facts("allocator", f.NodeCheckOrderedV1(node="gpu01"))
     asked.append(answer(hall.state, "gpu01", text_of).check)
-    hall.say("node.gpu01", f.NodeCheckedV1(node="gpu01", ordered=hall.state.sequence, passed=True, at=hall.now))
+    hall.append_facts("node.gpu01", f.NodeCheckedV1(node="gpu01", ordered=hall.state.sequence, passed=True, at=hall.now))
     asked.append(answer(hall.state, "gpu01", text_of).check)
     assert asked == [0, hall.state.sequence - 1, 0]
 

@@ -28,11 +28,11 @@ PLAN = {"preemption": f"{MINE}@7", "job": MINE, "pool": "hall"}
 
 
 @pytest.fixture
-def tell(hall):
-    """`tell(fact, …)`: subject (without `hr.feed.`) to body without type, time and place, for a record at sequence 9 and time 77."""
+def published(hall):
+    """`published(fact, …)`: subject (without `hr.feed.`) to body without type, time and place, for a record at sequence 9 and time 77."""
     projector = Projector(hall.state)
 
-    def tell(*facts):
+    def published(*facts):
         record = Record(by="x", now=77, engine="test", as_of=0, facts=facts)
         bodies = {}
         for number, message in enumerate(projector.messages(record, 9), 1):
@@ -43,8 +43,8 @@ def tell(hall):
         projector._place = FeedPlace(0, 0)
         return bodies
 
-    tell.projector = projector
-    return tell
+    published.projector = projector
+    return published
 
 
 def test_every_fact_is_either_told_or_hidden_on_purpose():
@@ -260,8 +260,8 @@ def test_every_public_field_is_a_field_of_its_fact():
         ),
     ],
 )
-def test_a_fact_about_a_job_is_heard_by_its_tenant_only(tell, fact, subject, public):
-    assert tell(fact) == {subject: public}
+def test_a_fact_about_a_job_is_heard_by_its_tenant_only(published, fact, subject, public):
+    assert published(fact) == {subject: public}
 
 
 @pytest.mark.parametrize(
@@ -281,15 +281,15 @@ def test_a_fact_about_a_job_is_heard_by_its_tenant_only(tell, fact, subject, pub
         f.PoolDeletedV1(author="acme.alice", name="unheard-of"),
     ],
 )
-def test_what_does_not_concern_the_reader_is_not_told(tell, fact):
-    assert tell(fact) == {}
+def test_what_does_not_concern_the_reader_is_not_told(published, fact):
+    assert published(fact) == {}
 
 
-def test_who_was_erased_is_heard_of_under_the_name_in_the_place_of_theirs(hall, tell):
+def test_who_was_erased_is_heard_of_under_the_name_in_the_place_of_theirs(hall, published):
     hall.state.tokens.erased["acme", "alice"] = "erased-1"
     submission = f.WishRefusedV1(wish=3, subject="hr.submit.acme.alice.dev.two", reason="MALFORMED", message="no JSON")
     ended = f.JobEndedV1(job=MINE, attempt=1, state="cancelled", cause="cancelled")
-    assert tell(submission, ended, stop("preempted", MINE)) == {
+    assert published(submission, ended, stop("preempted", MINE)) == {
         "acme.wish.refused.erased-1": {
             "wish": 3,
             "user": "erased-1",
@@ -329,8 +329,8 @@ def stop(cause, preemptor=""):
         (stop("cancelled"), "stopping", ""),
     ],
 )
-def test_a_stop_is_heard_by_its_cause_and_names_no_other_tenants_job(tell, fact, verb, preemptor):
-    assert tell(fact) == {
+def test_a_stop_is_heard_by_its_cause_and_names_no_other_tenants_job(published, fact, verb, preemptor):
+    assert published(fact) == {
         f"acme.job.{verb}.{ULID}": {
             "job": MINE,
             "attempt": 1,
@@ -357,12 +357,12 @@ SETTLED = f.PreemptionSettledV1(preemption=f"{MINE}@7", job=MINE, victims=2, los
 BOBS = "acme.bob.01k00000000000000000000003"
 
 
-def test_a_preemption_across_tenants_is_two_messages_each_without_the_other(hall, tell):
+def test_a_preemption_across_tenants_is_two_messages_each_without_the_other(hall, published):
     hall.admit(RIVALS)
     own = {"job": BOBS, "attempt": 1, "policy": "dev", "lost": 4}
     theirs = {"job": RIVALS, "attempt": 1, "policy": "dev", "lost": 4}
     shared = {"pool": "hall", "cause": "reclaim", "rule": "R26"}
-    assert tell(ordered(BOBS, RIVALS)) == {
+    assert published(ordered(BOBS, RIVALS)) == {
         f"acme.preemption.ordered.{ULID}": {
             **shared,
             "preemption": f"{MINE}@7",
@@ -373,7 +373,7 @@ def test_a_preemption_across_tenants_is_two_messages_each_without_the_other(hall
         },
         "rival.preemption.ordered.01k00000000000000000000002": {**shared, "victims": [theirs]},
     }
-    assert tell(SETTLED) == {
+    assert published(SETTLED) == {
         f"acme.preemption.settled.{ULID}": {
             "preemption": f"{MINE}@7",
             "job": MINE,
@@ -384,37 +384,41 @@ def test_a_preemption_across_tenants_is_two_messages_each_without_the_other(hall
     }
 
 
-def test_a_preemption_inside_a_tenant_is_told_whole(tell):
-    told = tell(ordered(BOBS))
+def test_a_preemption_inside_a_tenant_is_told_whole(published):
+    told = published(ordered(BOBS))
     assert list(told) == [f"acme.preemption.ordered.{ULID}"]
     assert told[f"acme.preemption.ordered.{ULID}"]["others"] == {}
-    settled = tell(SETTLED)[f"acme.preemption.settled.{ULID}"]
+    settled = published(SETTLED)[f"acme.preemption.settled.{ULID}"]
     assert (settled["victims"], settled["lost"]) == (2, 4)
 
 
-def test_a_feed_that_skipped_the_order_still_knows_that_it_went_across_tenants(hall, tell):
-    tell.projector.skip(Record(by="x", now=1, engine="test", as_of=0, facts=(ordered(RIVALS),)))
-    assert "victims" not in tell(SETTLED)[f"acme.preemption.settled.{ULID}"]
-    assert "victims" in tell(SETTLED)[f"acme.preemption.settled.{ULID}"]
+def test_a_feed_that_skipped_the_order_still_knows_that_it_went_across_tenants(hall, published):
+    published.projector.skip(Record(by="x", now=1, engine="test", as_of=0, facts=(ordered(RIVALS),)))
+    assert "victims" not in published(SETTLED)[f"acme.preemption.settled.{ULID}"]
+    assert "victims" in published(SETTLED)[f"acme.preemption.settled.{ULID}"]
 
 
-def test_documents_of_a_tenant_are_heard_by_it_with_the_author_where_that_is_its_own(tell):
+def test_documents_of_a_tenant_are_heard_by_it_with_the_author_where_that_is_its_own(published):
     own = {"author": "acme.alice", "reason": "review"}
     provider = {"author": "default.root", "reason": "secret"}
     tenant, group = Tenant(name="acme"), Group(tenant="acme", name="dev", members=("alice",))
     user = User(tenant="acme", handle="alice", email="alice@acme.example")
-    assert tell(f.TenantAppliedV1(**own, tenant=tenant)) == {"acme.tenant.applied.acme": {"tenant": {"name": "acme"}, **own}}
-    assert tell(f.TenantAppliedV1(**provider, tenant=tenant)) == {"acme.tenant.applied.acme": {"tenant": {"name": "acme"}}}
-    assert tell(f.TenantDeletedV1(**own, name="acme")) == {"acme.tenant.deleted.acme": {"tenant": "acme", **own}}
-    assert tell(f.UserAppliedV1(**own, user=user)) == {"acme.user.applied.alice": {"user": "alice", **own}}
-    assert tell(f.UserDeletedV1(**own, tenant="acme", handle="alice")) == {"acme.user.deleted.alice": {"user": "alice", **own}}
+    assert published(f.TenantAppliedV1(**own, tenant=tenant)) == {
+        "acme.tenant.applied.acme": {"tenant": {"name": "acme"}, **own}
+    }
+    assert published(f.TenantAppliedV1(**provider, tenant=tenant)) == {"acme.tenant.applied.acme": {"tenant": {"name": "acme"}}}
+    assert published(f.TenantDeletedV1(**own, name="acme")) == {"acme.tenant.deleted.acme": {"tenant": "acme", **own}}
+    assert published(f.UserAppliedV1(**own, user=user)) == {"acme.user.applied.alice": {"user": "alice", **own}}
+    assert published(f.UserDeletedV1(**own, tenant="acme", handle="alice")) == {
+        "acme.user.deleted.alice": {"user": "alice", **own}
+    }
     shown = {"tenant": "acme", "name": "dev", "members": ["alice"]}
-    assert tell(f.GroupAppliedV1(**own, group=group)) == {"acme.group.applied.dev": {"group": shown, **own}}
-    assert tell(f.GroupDeletedV1(**own, tenant="acme", name="dev")) == {"acme.group.deleted.dev": {"group": "dev", **own}}
+    assert published(f.GroupAppliedV1(**own, group=group)) == {"acme.group.applied.dev": {"group": shown, **own}}
+    assert published(f.GroupDeletedV1(**own, tenant="acme", name="dev")) == {"acme.group.deleted.dev": {"group": "dev", **own}}
 
 
-def test_policies_are_heard_by_their_tenant(tell, policy_of):
-    told = tell(f.PolicyAppliedV1(author="a.b", policy=policy_of("acme")))
+def test_policies_are_heard_by_their_tenant(published, policy_of):
+    told = published(f.PolicyAppliedV1(author="a.b", policy=policy_of("acme")))
     assert told == {
         "acme.policy.applied.dev": {
             "policy": {
@@ -426,36 +430,38 @@ def test_policies_are_heard_by_their_tenant(tell, policy_of):
             }
         }
     }
-    assert tell(f.PolicyDeletedV1(author="a.b", tenant="acme", name="dev")) == {"acme.policy.deleted.dev": {"policy": "dev"}}
+    assert published(f.PolicyDeletedV1(author="a.b", tenant="acme", name="dev")) == {
+        "acme.policy.deleted.dev": {"policy": "dev"}
+    }
 
 
-def test_profiles_are_heard_by_all_or_by_their_tenant(tell):
+def test_profiles_are_heard_by_all_or_by_their_tenant(published):
     everybodys = Profile(name="one", request={"gpu": 1}, pools=("hall",), policy_order=("rival/dev", "acme/dev"))
     shown = {"name": "one", "request": {"gpu": 1}, "pools": ["hall"]}
-    assert tell(f.ProfileAppliedV1(author="a.b", profile=everybodys)) == {
+    assert published(f.ProfileAppliedV1(author="a.b", profile=everybodys)) == {
         "acme.profile.applied.one": {"profile": {**shown, "policy_order": ["dev"]}},
         "default.profile.applied.one": {"profile": {**shown, "policy_order": []}},
         "rival.profile.applied.one": {"profile": {**shown, "policy_order": ["dev"]}},
     }
     own = Profile(tenant="acme", name="mine", request={"gpu": 1}, pools=("hall",))
-    assert list(tell(f.ProfileAppliedV1(author="a.b", profile=own))) == ["acme.profile.applied.mine"]
-    assert tell(f.ProfileDeletedV1(author="a.b", tenant="acme", name="mine")) == {
+    assert list(published(f.ProfileAppliedV1(author="a.b", profile=own))) == ["acme.profile.applied.mine"]
+    assert published(f.ProfileDeletedV1(author="a.b", tenant="acme", name="mine")) == {
         "acme.profile.deleted.mine": {"profile": "mine"}
     }
-    assert len(tell(f.ProfileDeletedV1(author="a.b", name="one"))) == 3
+    assert len(published(f.ProfileDeletedV1(author="a.b", name="one"))) == 3
 
 
-def test_pools_are_heard_by_those_who_see_them_also_of_their_end(tell):
+def test_pools_are_heard_by_those_who_see_them_also_of_their_end(published):
     pool = Pool(name="lab", selector={}, access=Access(allow=("acme", "rival")), dedicated_to=Owner(tenant="acme"))
     shown = {"name": "lab", "selector": {}, "profile_order": [], "dedicated": [], "dedicated_to": {"tenant": "acme"}}
     own = {"author": "acme.alice", "reason": ""}
-    assert tell(f.PoolAppliedV1(author="acme.alice", pool=pool)) == {"acme.pool.applied.lab": {"pool": shown, **own}}
-    assert tell(f.PoolDeletedV1(author="a.b", name="lab")) == {"acme.pool.deleted.lab": {"pool": "lab"}}
-    assert tell(f.PoolDeletedV1(author="a.b", name="lab")) == {}
+    assert published(f.PoolAppliedV1(author="acme.alice", pool=pool)) == {"acme.pool.applied.lab": {"pool": shown, **own}}
+    assert published(f.PoolDeletedV1(author="a.b", name="lab")) == {"acme.pool.deleted.lab": {"pool": "lab"}}
+    assert published(f.PoolDeletedV1(author="a.b", name="lab")) == {}
 
 
-def test_nodes_are_heard_by_those_who_see_their_pool_without_the_leases_on_them(hall, tell):
-    hall.say(
+def test_nodes_are_heard_by_those_who_see_their_pool_without_the_leases_on_them(hall, published):
+    hall.append_facts(
         "governance",
         f.PoolAppliedV1(
             author="a.b", pool=Pool(name="hall", selector={"site": "hq"}, access=Access(deny=("rival", "default")))
@@ -463,7 +469,7 @@ def test_nodes_are_heard_by_those_who_see_their_pool_without_the_leases_on_them(
     )
     device = Device(device="g0", model="H100-80GB", memory=1)
     registered = f.NodeRegisteredV1(node="gpu01", devices=(device,), cpu=1, memory=2, holding=(f"{RIVALS}/1/0",), at=5)
-    assert tell(registered) == {
+    assert published(registered) == {
         "acme.node.registered.gpu01": {
             "node": "gpu01",
             "labels": {},
@@ -477,7 +483,7 @@ def test_nodes_are_heard_by_those_who_see_their_pool_without_the_leases_on_them(
         }
     }
     drained = f.DeviceDrainedV1(node="gpu01", device="g0", cause="xid", code=79, message="off the bus", at=5)
-    assert tell(drained) == {
+    assert published(drained) == {
         "acme.node.device-drained.gpu01": {
             "node": "gpu01",
             "device": "g0",
@@ -488,12 +494,12 @@ def test_nodes_are_heard_by_those_who_see_their_pool_without_the_leases_on_them(
         }
     }
     returned = {"node": "gpu01", "device": "g0", "message": "in order"}
-    assert tell(f.DeviceReturnedV1(**returned, at=5)) == {"acme.node.device-returned.gpu01": {**returned, "at_node": 5}}
-    assert tell(f.NodeStoppedV1(node="gpu01", at=5)) == {"acme.node.stopped.gpu01": {"node": "gpu01", "at_node": 5}}
-    assert tell(f.NodeLostV1(node="gpu01", silent_for=60)) == {"acme.node.lost.gpu01": {"node": "gpu01", "silent_for": 60}}
+    assert published(f.DeviceReturnedV1(**returned, at=5)) == {"acme.node.device-returned.gpu01": {**returned, "at_node": 5}}
+    assert published(f.NodeStoppedV1(node="gpu01", at=5)) == {"acme.node.stopped.gpu01": {"node": "gpu01", "at_node": 5}}
+    assert published(f.NodeLostV1(node="gpu01", silent_for=60)) == {"acme.node.lost.gpu01": {"node": "gpu01", "silent_for": 60}}
     own = {"author": "acme.alice", "reason": "dust"}
-    assert tell(f.NodeCordonedV1(**own, node="gpu01")) == {"acme.node.cordoned.gpu01": {"node": "gpu01", **own}}
-    assert tell(f.NodeUncordonedV1(author="a.b", node="gpu01")) == {"acme.node.uncordoned.gpu01": {"node": "gpu01"}}
+    assert published(f.NodeCordonedV1(**own, node="gpu01")) == {"acme.node.cordoned.gpu01": {"node": "gpu01", **own}}
+    assert published(f.NodeUncordonedV1(author="a.b", node="gpu01")) == {"acme.node.uncordoned.gpu01": {"node": "gpu01"}}
 
 
 def test_a_job_that_runs_is_told_behind_the_facts_that_made_it_run(hall):
@@ -541,27 +547,27 @@ def test_a_restarted_feed_numbers_behind_what_feed_has(hall):
     assert projector.head(("acme", "dev", "one"), QueueHead(), 80)[:2] == (2, 8)
 
 
-def test_what_is_closed_is_heard_by_its_owner_or_by_all(tell):
+def test_what_is_closed_is_heard_by_its_owner_or_by_all(published):
     told = {"author": "acme.root", "reason": "", "mode": "drain"}
     close = f.ObjectClosedV1(author="acme.root", kind="policy", tenant="acme", name="dev", mode="drain")
-    assert tell(close) == {"acme.policy.closed.dev": {"policy": "dev", **told}}
+    assert published(close) == {"acme.policy.closed.dev": {"policy": "dev", **told}}
     close = f.ObjectClosedV1(author="acme.root", kind="tenant", name="acme", mode="drain")
-    assert tell(close) == {"acme.tenant.closed.acme": {"tenant": "acme", **told}}
+    assert published(close) == {"acme.tenant.closed.acme": {"tenant": "acme", **told}}
     close = f.ObjectClosedV1(author="a.b", kind="profile", name="one", mode="freeze")
     heard = {"profile": "one", "mode": "freeze"}
-    assert tell(close) == {f"{tenant}.profile.closed.one": heard for tenant in ("acme", "default", "rival")}
+    assert published(close) == {f"{tenant}.profile.closed.one": heard for tenant in ("acme", "default", "rival")}
 
 
-def test_what_windows_and_budgets_say_is_heard_by_the_policys_tenant_and_clocks_are_not(tell):
+def test_what_windows_and_budgets_say_is_heard_by_the_policys_tenant_and_clocks_are_not(published):
     gated = f.PolicyGatedV1(tenant="acme", policy="dev", spent=("gpu per day",))
     heard = {"policy": "dev", "shut": False, "stops": False, "spent": ["gpu per day"]}
-    assert tell(gated) == {"acme.policy.gated.dev": heard}
-    assert tell(f.CalendarStatedV1(zone="Europe/Berlin", offsets=((0, 3_600),), until=1)) == {}
+    assert published(gated) == {"acme.policy.gated.dev": heard}
+    assert published(f.CalendarStatedV1(zone="Europe/Berlin", offsets=((0, 3_600),), until=1)) == {}
 
 
-def test_growth_is_heard_by_who_sees_the_pool_and_not_for_whom_it_is(tell):
-    tell(f.PoolAppliedV1(author="a.b", pool=Pool(name="hall", selector={}, access=Access(allow=("acme",)))))
+def test_growth_is_heard_by_who_sees_the_pool_and_not_for_whom_it_is(published):
+    published(f.PoolAppliedV1(author="a.b", pool=Pool(name="hall", selector={}, access=Access(allow=("acme",)))))
     asked = f.GrowthRequestedV1(pool="hall", nodes=2, jobs=(MINE,))
-    assert tell(asked) == {"acme.growth.requested.hall": {"pool": "hall", "nodes": 2}}
+    assert published(asked) == {"acme.growth.requested.hall": {"pool": "hall", "nodes": 2}}
     ended = f.GrowthEndedV1(pool="hall", outcome="late", nodes=1, closed_until=7)
-    assert tell(ended)["acme.growth.ended.hall"] == {"pool": "hall", "nodes": 1, "outcome": "late", "closed_until": 7}
+    assert published(ended)["acme.growth.ended.hall"] == {"pool": "hall", "nodes": 1, "outcome": "late", "closed_until": 7}

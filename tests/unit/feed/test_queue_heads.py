@@ -21,11 +21,11 @@ def heads(hall, policy_of):
     index = JobIndex(hall.state)
     heads = Heads(hall.state, index)
     hall.note = lambda record, _: heads.touch(index.note(record, jobs_of(record)).queues)
-    hall.say("governance", f.PolicyAppliedV1(author="a.b", policy=policy_of("acme", limit={"gpu": 126_000})))
+    hall.append_facts("governance", f.PolicyAppliedV1(author="a.b", policy=policy_of("acme", limit={"gpu": 126_000})))
     return heads
 
 
-def told(heads, hall, **more):
+def changed_heads(heads, hall, **more):
     return list(heads.changes(hall.now, **more))
 
 
@@ -33,24 +33,26 @@ def test_a_head_is_told_when_it_comes_and_when_it_goes_and_not_between(hall, hea
     first, second = hall.job(1), hall.job(2)
     hall.admit(first)
     hall.grant(first, ("gpu01", "g0"))
-    assert told(heads, hall) == []
+    assert changed_heads(heads, hall) == []
     hall.admit(second)
-    assert told(heads, hall) == [(DEV_ONE, QueueHead(second, "AT_POLICY_LIMIT", AT_LIMIT))]
+    assert changed_heads(heads, hall) == [(DEV_ONE, QueueHead(second, "AT_POLICY_LIMIT", AT_LIMIT))]
     hall.admit(hall.job(3))
-    assert told(heads, hall) == []
+    assert changed_heads(heads, hall) == []
     hall.end(first)
     hall.finish(first)
-    assert [(queue, head.job, head.reason) for queue, head in told(heads, hall)] == [(DEV_ONE, second, "BEHIND_HIGHER_RANK")]
+    assert [(queue, head.job, head.reason) for queue, head in changed_heads(heads, hall)] == [
+        (DEV_ONE, second, "BEHIND_HIGHER_RANK")
+    ]
     hall.grant(second, ("gpu01", "g0"))
-    assert [head.job for _, head in told(heads, hall)] == [hall.job(3)]
+    assert [head.job for _, head in changed_heads(heads, hall)] == [hall.job(3)]
     hall.finish(hall.job(3), "cancelled", attempt=0)
-    assert told(heads, hall) == [(DEV_ONE, QueueHead())]
+    assert changed_heads(heads, hall) == [(DEV_ONE, QueueHead())]
 
 
 def test_the_best_ranked_of_all_groups_is_the_head(hall, heads):
     hall.admit(hall.job(1))
     hall.admit(hall.job(2), preemptible=False, priority=5)
-    assert [head.job for _, head in told(heads, hall)] == [hall.job(2)]
+    assert [head.job for _, head in changed_heads(heads, hall)] == [hall.job(2)]
 
 
 def test_a_job_that_units_are_kept_for_is_the_head(hall, heads):
@@ -59,8 +61,8 @@ def test_a_job_that_units_are_kept_for_is_the_head(hall, heads):
     hall.grant(victim, ("gpu01", "g0"))
     hall.admit(preemptor)
     hall.admit(hall.job(3), priority=9)
-    hall.say("allocator", f.ReclaimOpenedV1(job=preemptor, pool="hall", cause="reclaim"))
-    hall.say(
+    hall.append_facts("allocator", f.ReclaimOpenedV1(job=preemptor, pool="hall", cause="reclaim"))
+    hall.append_facts(
         "allocator",
         f.PreemptionOrderedV1(
             preemption=f"{preemptor}@{hall.state.sequence}",
@@ -72,41 +74,41 @@ def test_a_job_that_units_are_kept_for_is_the_head(hall, heads):
             rule="R26",
         ),
     )
-    assert [(head.job, head.reason) for _, head in told(heads, hall)] == [(preemptor, "WAITING_FOR_PREEMPTION")]
+    assert [(head.job, head.reason) for _, head in changed_heads(heads, hall)] == [(preemptor, "WAITING_FOR_PREEMPTION")]
 
 
 def test_a_job_that_moves_is_not_a_head_before_it_waits(hall, heads):
     """R29: it may still hold the place where it was suspended."""
     job = hall.job(1)
-    hall.say("governance", f.InstallationLevelV1(level=LEVEL, release=RELEASES[-1]))
+    hall.append_facts("governance", f.InstallationLevelV1(level=LEVEL, release=RELEASES[-1]))
     hall.admit(job)
     hall.grant(job, ("gpu01", "g0"))
     hall.start(job)
     stop = Ladder(cause="preempted", callback_grace=0, term_grace=0, then="suspend")
-    hall.say("allocator", f.StopOrderedV1(job=job, attempt=1, ladder=stop))
-    hall.say("node.gpu01", f.LeaseSuspendedV1(job=job, attempt=1, at=0))
+    hall.append_facts("allocator", f.StopOrderedV1(job=job, attempt=1, ladder=stop))
+    hall.append_facts("node.gpu01", f.LeaseSuspendedV1(job=job, attempt=1, at=0))
     places = (Place(node="gpu01", amounts={"gpu": 126_000}),)
-    hall.say("allocator", f.MoveOrderedV1(job=job, attempt=1, pool="hall", places=places))
+    hall.append_facts("allocator", f.MoveOrderedV1(job=job, attempt=1, pool="hall", places=places))
     hall.stop(job, "moved")
-    assert told(heads, hall) == []
+    assert changed_heads(heads, hall) == []
     hall.end(job, exit_code=137, outcome="killed")
-    hall.say("allocator", f.JobRequeuedV1(job=job, attempt=1, cause="moved"))
-    assert [head.job for _, head in told(heads, hall)] == [job]
+    hall.append_facts("allocator", f.JobRequeuedV1(job=job, attempt=1, cause="moved"))
+    assert [head.job for _, head in changed_heads(heads, hall)] == [job]
 
 
 def test_a_reason_that_others_change_is_told_when_its_turn_comes(hall, heads):
     hall.admit(hall.job(1))
-    assert [head.reason for _, head in told(heads, hall)] == ["BEHIND_HIGHER_RANK"]
-    hall.say("governance", f.NodeCordonedV1(author="a.b", node="gpu01"))
-    assert [head.reason for _, head in told(heads, hall)] == ["NO_HEALTHY_NODE"]
+    assert [head.reason for _, head in changed_heads(heads, hall)] == ["BEHIND_HIGHER_RANK"]
+    hall.append_facts("governance", f.NodeCordonedV1(author="a.b", node="gpu01"))
+    assert [head.reason for _, head in changed_heads(heads, hall)] == ["NO_HEALTHY_NODE"]
 
 
 def test_queues_are_looked_at_a_few_at_a_time_those_that_moved_first(hall, heads):
     for number, (tenant, profile) in enumerate([("acme", "one"), ("acme", "pair"), ("rival", "one")]):
         hall.admit(hall.job(number, tenant=tenant), profile=profile, replicas=2 if profile == "pair" else 1)
-    assert [queue for queue, _ in told(heads, hall, at_once=2)] == [DEV_ONE, ("acme", "dev", "pair")]
-    hall.say("governance", f.NodeCordonedV1(author="a.b", node="gpu01"))
+    assert [queue for queue, _ in changed_heads(heads, hall, at_once=2)] == [DEV_ONE, ("acme", "dev", "pair")]
+    hall.append_facts("governance", f.NodeCordonedV1(author="a.b", node="gpu01"))
     hall.finish(hall.job(1), "cancelled", attempt=0)
-    assert [queue for queue, _ in told(heads, hall, at_once=2)] == [("rival", "dev", "one"), ("acme", "dev", "pair")]
-    assert [queue for queue, _ in told(heads, hall, at_once=2)] == [DEV_ONE]
-    assert told(heads, hall) == []
+    assert [queue for queue, _ in changed_heads(heads, hall, at_once=2)] == [("rival", "dev", "one"), ("acme", "dev", "pair")]
+    assert [queue for queue, _ in changed_heads(heads, hall, at_once=2)] == [DEV_ONE]
+    assert changed_heads(heads, hall) == []

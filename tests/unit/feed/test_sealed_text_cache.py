@@ -36,8 +36,8 @@ def admitted(key, text):
 def jobs(hall):
     """Three jobs: two admitted by one record, one by another."""
     keys = [hall.job(number) for number in range(3)]
-    hall.say("admission", admitted(keys[0], "sealed 0"), admitted(keys[1], "sealed 1"))
-    hall.say("admission", admitted(keys[2], "sealed 2"))
+    hall.append_facts("admission", admitted(keys[0], "sealed 0"), admitted(keys[1], "sealed 1"))
+    hall.append_facts("admission", admitted(keys[2], "sealed 2"))
     return [hall.state.jobs[key] for key in keys]
 
 

@@ -476,7 +476,7 @@ async def test_what_an_attempt_was_when_it_started_is_told_also_when_it_has_ende
     hall.start(job)
     await second.still()
     hall.end(job, exit_code=1)
-    hall.say("allocator", f.JobRequeuedV1(job=job, attempt=1, cause="failed"))
+    hall.append_facts("allocator", f.JobRequeuedV1(job=job, attempt=1, cause="failed"))
     hall.grant(job, ("gpu01", "g1"), attempt=2)
     await second.still()
     second.feed._turn.mine = True

@@ -46,7 +46,7 @@ class Installation:
         self.state = State()
         self.jobs = 0
 
-    def say(self, *facts: AnyFact, by: str = "governance") -> None:
+    def append_facts(self, *facts: AnyFact, by: str = "governance") -> None:
         """One record."""
         sequence = self.state.sequence + 1
         apply(self.state, Record(by=by, now=sequence * 1_000, engine="test", as_of=sequence - 1, facts=facts), sequence)
@@ -54,7 +54,7 @@ class Installation:
 
     def write(self, text: str) -> None:
         """Documents in force, without a look at them."""
-        self.say(*(applied(document, AUTHOR) for _, document, _ in placed(documents(text))))
+        self.append_facts(*(applied(document, AUTHOR) for _, document, _ in placed(documents(text))))
 
     def plan(self, text: str, **options: object) -> ApplyPlan:
         """The plan for documents."""
@@ -66,7 +66,7 @@ class Installation:
         registered = f.NodeRegisteredV1(
             node=name, labels=labels, devices=devices, cpu=64_000, memory=1_048_576, at=self.state.now
         )
-        self.say(registered, by=f"node.{name}")
+        self.append_facts(registered, by=f"node.{name}")
 
     def job(self, queue: str, gpus: int = 1, *, tenant: str = "default", user: str = "ann", on: str = "") -> str:
         """A pending job, or one that holds whole devices, the first free ones of the node `on`."""
@@ -74,7 +74,7 @@ class Installation:
         self.jobs += 1
         key = f"{tenant}.{user}.{make_job_id(self.jobs, bytes(10))}"
         amounts = {GPU: gpus * GPU_UNITS}
-        self.say(f.JobAdmittedV1(job=key, policy=policy, profile=profile, request=amounts), by="admission")
+        self.append_facts(f.JobAdmittedV1(job=key, policy=policy, profile=profile, request=amounts), by="admission")
         if on:
             node = self.state.nodes[on]
             free = [device.name for device in node.devices if device.free == GPU_UNITS][:gpus]
@@ -86,7 +86,7 @@ class Installation:
                 devices=tuple(DeviceShare(device=device, units=GPU_UNITS) for device in free),
                 amounts={**amounts, JOB: 1},
             )
-            self.say(granted, by="allocator")
+            self.append_facts(granted, by="allocator")
         return key
 
     def release(self, key: str) -> None:
@@ -94,8 +94,10 @@ class Installation:
         job = self.state.jobs[key]
         (lease,) = job.leases.values()
         told = {"outcome": "exited", "exit_code": 0, "exited_at": self.state.now, "at": self.state.now}
-        self.say(f.LeaseEndedV1(job=key, attempt=job.attempt, rank=0, **told), by=f"node.{lease.node}")
-        self.say(f.JobEndedV1(job=key, attempt=job.attempt, state="succeeded", cause="exited", exit_code=0), by="allocator")
+        self.append_facts(f.LeaseEndedV1(job=key, attempt=job.attempt, rank=0, **told), by=f"node.{lease.node}")
+        self.append_facts(
+            f.JobEndedV1(job=key, attempt=job.attempt, state="succeeded", cause="exited", exit_code=0), by="allocator"
+        )
 
 
 @pytest.fixture

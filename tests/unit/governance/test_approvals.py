@@ -17,21 +17,21 @@ LEVEL_2 = f.InstallationLevelV1(level=2, release="0.2.0")
 @pytest.fixture
 def raised(site):
     """An installation at level 2."""
-    site.say(LEVEL_2)
+    site.append_facts(LEVEL_2)
     return site
 
 
 def registered(hall, node, gpus=2, **labels):
     devices = tuple(Device(device=f"gpu{number}", model="H100-80GB", memory=81_920) for number in range(gpus))
     fact = f.NodeRegisteredV1(node=node, labels=labels, devices=devices, cpu=1, memory=1, isolation="driver", reads=2, at=1)
-    hall.say(fact, by=f"node.{node}")
+    hall.append_facts(fact, by=f"node.{node}")
 
 
 def decided(site, operation):
     """The decision; what was stated is law."""
     decision = operation(site.state, 0)
     if decision.facts:
-        site.say(*decision.facts)
+        site.append_facts(*decision.facts)
     return decision
 
 
@@ -165,7 +165,7 @@ def test_nodes_and_tokens_of_release_0_1_0_keep_what_they_had(site):
     token(site, "gpu01")
     token(site, "gpu02")
     registered(site, "gpu01", site="west")
-    site.say(LEVEL_2)
+    site.append_facts(LEVEL_2)
     assert stands(site, "gpu01") == ("west", 2, "driver")
     registered(site, "gpu01", gpus=1_000, site="west")
     registered(site, "gpu02", gpus=3, site="east")

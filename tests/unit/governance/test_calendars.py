@@ -24,7 +24,7 @@ def test_the_clocks_a_policy_needs_are_stated_with_it_once(site):
     plan = site.plan(policy("Europe/Berlin", budget="Europe/Berlin"), zones=ZONES, now=NOW)
     assert plan.facts[0] == berlin(NOW)
     assert len(plan.facts) == 2
-    site.say(*plan.facts)
+    site.append_facts(*plan.facts)
     assert len(site.plan(policy("Europe/Berlin"), zones=ZONES, now=NOW + 299 * DAY).facts) == 1
     assert len(site.plan(policy("Europe/Berlin"), zones=ZONES, now=NOW + 301 * DAY).facts) == 2
 
@@ -54,13 +54,13 @@ def test_a_machine_without_a_database_says_so(site):
 
 def test_what_is_in_use_is_stated_again_before_it_runs_out(site):
     assert next_renewal(site.state) is None
-    site.say(berlin(NOW), *(applied(document, "a.b") for _, document, _ in placed(documents(policy("Europe/Berlin")))))
+    site.append_facts(berlin(NOW), *(applied(document, "a.b") for _, document, _ in placed(documents(policy("Europe/Berlin")))))
     due = NOW + AHEAD - RENEWED
     assert next_renewal(site.state) == due
     assert renewed(site.state, ZONES, due - SECOND) == []
     (stated,) = renewed(site.state, ZONES, due)
     assert stated == berlin(due)
-    site.say(stated)
+    site.append_facts(stated)
     assert renewed(site.state, ZONES, due) == []
     site.write("policies: [{name: p, group: all, profiles: [one]}]")
     assert next_renewal(site.state) is None

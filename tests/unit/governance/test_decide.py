@@ -40,7 +40,7 @@ class Talk:
         """One round of the loop: decide, append, read back. The facts."""
         facts = self.governance.decide(0)
         if facts:
-            self.installation.say(*facts)
+            self.installation.append_facts(*facts)
         return facts
 
 

@@ -21,9 +21,9 @@ def test_a_suspended_job_that_moves_is_under_both_pools(site):
     """)
     job = site.job("p/one", on="w1")
     stop = Ladder(cause="preempted", callback_grace=0, term_grace=0, then="suspend")
-    site.say(f.StopOrderedV1(job=job, attempt=1, ladder=stop), by="allocator")
-    site.say(f.LeaseSuspendedV1(job=job, attempt=1, at=0), by="node.w1")
-    site.say(f.MoveOrderedV1(job=job, attempt=1, pool="east", places=()), by="allocator")
+    site.append_facts(f.StopOrderedV1(job=job, attempt=1, ladder=stop), by="allocator")
+    site.append_facts(f.LeaseSuspendedV1(job=job, attempt=1, at=0), by="node.w1")
+    site.append_facts(f.MoveOrderedV1(job=job, attempt=1, pool="east", places=()), by="allocator")
     assert [sum(jobs_under(site.state, ObjectName("pool", "", pool))) for pool in ("west", "east")] == [1, 1]
 
 

@@ -23,11 +23,11 @@ def old(site):
 
 
 def close(site, kind, name, mode, tenant=""):
-    site.say(f.ObjectClosedV1(author=ADMIN, kind=kind, tenant=tenant, name=name, mode=mode))
+    site.append_facts(f.ObjectClosedV1(author=ADMIN, kind=kind, tenant=tenant, name=name, mode=mode))
 
 
 def end(site, key, *, state="cancelled"):
-    site.say(f.JobEndedV1(job=key, attempt=0, state=state, cause=state), by="allocator")
+    site.append_facts(f.JobEndedV1(job=key, attempt=0, state=state, cause=state), by="allocator")
 
 
 def written(facts):
@@ -79,7 +79,7 @@ def test_what_is_written_anew_stays_closed_if_it_was(old):
     close(old, "policy", "web", "freeze", "acme")
     facts = cascade(old.state, ObjectName("profile", "", "both"), ADMIN).facts
     assert written(facts) == ["policy.applied.v1", "object.closed.v1"]
-    old.say(*facts)
+    old.append_facts(*facts)
     assert old.state.terms.closings["policy", "acme", "web"].mode == "freeze"
 
 

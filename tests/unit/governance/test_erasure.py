@@ -19,7 +19,7 @@ def test_a_tenant_without_jobs_is_erased_and_asked_again_once_more(busy):
     for _ in range(2):
         (fact,) = erasing(EraseRequest(tenant="gone", reason="r" * 900), "default.root")(busy.state, 0).facts
         assert fact == f.TenantErasedV1(author="default.root", reason="r" * 500, tenant="gone")
-        busy.say(fact)
+        busy.append_facts(fact)
 
 
 def test_jobs_that_have_not_ended_keep_their_texts(busy):
@@ -46,7 +46,7 @@ def test_a_person_without_jobs_and_rights_is_erased_under_the_first_name_in_the_
         (fact,) = decision.facts
         told = {"author": "default.root", "reason": "asked", "tenant": "default", "handle": "zoe"}
         assert fact == f.UserErasedV1(**told, pseudonym="erased-1")
-        busy.say(fact)
+        busy.append_facts(fact)
     assert ("default", "zoe") not in busy.state.users
     assert busy.state.tokens.erased == {("default", "zoe"): "erased-1"}
     assert busy.state.tokens.is_outdated(("default", "zoe"), 1, 0)
@@ -74,7 +74,7 @@ def test_who_has_no_key_is_erased_where_the_ledger_speaks_of_them(busy):
     key = busy.job("p/one", on="w1")
     busy.release(key)
     busy.write("groups: [{name: all, members: []}]")
-    busy.say(f.UserErasedV1(author="a.b", tenant="gone", handle="eve", pseudonym="x"))
+    busy.append_facts(f.UserErasedV1(author="a.b", tenant="gone", handle="eve", pseudonym="x"))
     known = [("default", ""), ("acme", ""), ("acme", "ann"), ("default", key.split(".")[1]), ("gone", "eve")]
     assert [code(*each) for each in known] == [""] * 5
     assert [code(*each) for each in (("acmee", ""), ("acme", "anne"), ("default", "eve"))] == ["NOT_FOUND"] * 3

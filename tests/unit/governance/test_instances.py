@@ -35,10 +35,10 @@ def test_the_login_of_an_instance_that_has_ended_is_revoked_once():
     site = Cloud()
     (name,) = site.joined()
     token = {"role": "node", "tenant": "", "handle": name, "expires_at": site.now + DAY}
-    site.say(f.TokenCreatedV1(author=AUTHOR, token="t1", **token))
+    site.append_facts(f.TokenCreatedV1(author=AUTHOR, token="t1", **token))
     assert list(logins_of_ended(site.state)) == []
-    site.say(f.InstanceEndedV1(instance=name, cause="idle", at=site.now), by="provisioner")
+    site.append_facts(f.InstanceEndedV1(instance=name, cause="idle", at=site.now), by="provisioner")
     revoked = [f.TokenRevokedV1(author=AUTHOR, reason="its instance has ended", token="t1")]
     assert list(logins_of_ended(site.state)) == revoked
-    site.say(*revoked)
+    site.append_facts(*revoked)
     assert list(logins_of_ended(site.state)) == []

@@ -23,7 +23,7 @@ class Bus:
     async def subscribe(self, subject, cb):
         self.hear[subject] = cb
 
-    async def say(self, service, reads, subject=""):
+    async def announce(self, service, reads, subject=""):
         said = encode(Presence(service=service, called=service, instance=service, reads=reads))
         await self.hear["hr.presence.*"](SimpleNamespace(subject=subject or f"hr.presence.{service}", data=said))
 
@@ -60,12 +60,12 @@ async def test_the_level_is_raised_when_all_services_are_there_and_read_it_and_t
     while not one.bus.hear:
         await asyncio.sleep(0)
     await one.bus.hear["hr.presence.*"](SimpleNamespace(subject="hr.presence.feed", data=b"nonsense"))
-    await one.bus.say("feed", 2, subject="hr.presence.audit")
+    await one.bus.announce("feed", 2, subject="hr.presence.audit")
     monkeypatch.setattr(levels, "PRESENT", 0.0)
     assert one.raising.held_back() == ("feed is not there",)
     monkeypatch.setattr(levels, "PRESENT", 60.0)
     one.raising._attendance._began -= 60.0  # a minute ago
-    await one.bus.say("feed", 2)
+    await one.bus.announce("feed", 2)
     await asyncio.wait_for(one.raised.wait(), 10)
     assert (one.state.terms.level, one.asked, one.raising.held_back()) == (2, 2, ())
     work.cancel()

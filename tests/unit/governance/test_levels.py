@@ -8,7 +8,7 @@ from headrace.governance.levels import PRESENT, REMEMBERED, ServicePresence, nod
 KEPT = Decision(ApplyAnswer(changes=(), applied=True))
 
 
-def heard(*spoken, began=0.0):
+def attendance_of(*spoken, began=0.0):
     """An attendance that expects feed and audit, and has heard (called, reads, when)."""
     attendance = ServicePresence(("feed", "audit"), began)
     for number, (called, reads, when) in enumerate(spoken):
@@ -18,15 +18,17 @@ def heard(*spoken, began=0.0):
 
 
 def test_nothing_objects_when_all_that_are_expected_read_it():
-    assert heard(("feed", 2, 9.5), ("audit", 3, 9.5)).objections(2, 10.0) == []
+    assert attendance_of(("feed", 2, 9.5), ("audit", 3, 9.5)).objections(2, 10.0) == []
 
 
 def test_at_first_it_is_not_known_who_is_there():
-    assert heard(("feed", 2, 1.0), ("audit", 2, 1.0)).objections(2, PRESENT - 0.1) == ["it is not known yet who is there"]
+    assert attendance_of(("feed", 2, 1.0), ("audit", 2, 1.0)).objections(2, PRESENT - 0.1) == [
+        "it is not known yet who is there"
+    ]
 
 
 def test_who_is_away_and_who_is_too_old_is_named():
-    attendance = heard(("feed", 1, 9.5), ("feed-standby", 1, 9.5), ("audit", 2, 10.0 - PRESENT))
+    attendance = attendance_of(("feed", 1, 9.5), ("feed-standby", 1, 9.5), ("audit", 2, 10.0 - PRESENT))
     assert attendance.objections(2, 10.0) == [
         "audit is not there",
         "feed reads level 1: it runs headrace 0.1.0",
@@ -35,13 +37,13 @@ def test_who_is_away_and_who_is_too_old_is_named():
 
 
 def test_an_old_instance_that_fell_silent_counts_for_a_minute():
-    attendance = heard(("feed", 1, 10.0), ("feed", 2, 10.0 + REMEMBERED), ("audit", 2, 10.0 + REMEMBERED))
+    attendance = attendance_of(("feed", 1, 10.0), ("feed", 2, 10.0 + REMEMBERED), ("audit", 2, 10.0 + REMEMBERED))
     assert attendance.objections(2, 9.9 + REMEMBERED) == ["feed reads level 1: it runs headrace 0.1.0"]
     assert attendance.objections(2, 10.0 + REMEMBERED) == []
 
 
 def test_who_has_said_goodbye_counts_no_more():
-    attendance = heard(("feed", 1, 9.0), ("feed", 2, 9.5), ("audit", 2, 9.5))
+    attendance = attendance_of(("feed", 1, 9.0), ("feed", 2, 9.5), ("audit", 2, 9.5))
     attendance.hear(Presence(service="feed", called="feed", instance="0", reads=1, leaves=True), 9.6)
     assert attendance.objections(2, 10.0) == []
 

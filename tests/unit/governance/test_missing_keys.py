@@ -31,7 +31,7 @@ class Installation:
         decision = operation(self.told.state, self.told.now)
         if decision.facts:
             self.said += decision.facts
-            self.told.say(*decision.facts)
+            self.told.append_facts(*decision.facts)
         return decision.answer
 
     def admit(self, user="ann"):
@@ -78,7 +78,7 @@ async def test_when_the_jobs_are_given_up_nothing_waits_any_more(installation):
 async def test_an_erasure_is_not_damage(installation):
     installation.admit()
     erased = f.UserErasedV1(author="default.admin", tenant="default", handle="ann", pseudonym="erased-1")
-    installation.told.say(erased)
+    installation.told.append_facts(erased)
     installation.keys.destroy("default.ann")
     await installation.missing_keys.check()
     assert installation.said == []
@@ -94,6 +94,6 @@ def test_of_very_many_the_first_are_named(installation):
     for number in range(7):
         user = f"u{number}"
         installation.told.admit("ml/one", user=user)
-        installation.told.say(f.TextsLockedV1(tenant="default", handle=user))
+        installation.told.append_facts(f.TextsLockedV1(tenant="default", handle=user))
     said = trouble(installation.told.state, "/keys")
     assert "default.u4.key (1 jobs wait), and 2 more; put them back" in said

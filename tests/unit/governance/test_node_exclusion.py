@@ -25,10 +25,10 @@ REASON = f"it wrote {VOIDS}; once its executor is in order, `headrace node uncor
 @pytest.fixture
 def hall(site):
     """An installation at level 2 with a node that has a token, and one, `w1`, that has none; both are approved."""
-    site.say(f.InstallationLevelV1(level=2, release="0.2.0"))
-    site.say(f.TokenCreatedV1(author="a.b", token="t1", role="node", tenant="", handle="gpu01", expires_at=2 * NOW))
+    site.append_facts(f.InstallationLevelV1(level=2, release="0.2.0"))
+    site.append_facts(f.TokenCreatedV1(author="a.b", token="t1", role="node", tenant="", handle="gpu01", expires_at=2 * NOW))
     for node in ("gpu01", "w1"):
-        site.say(f.NodeApprovedV1(author="a.b", node=node, labels={"site": "west"}, gpus=8, isolation="none"))
+        site.append_facts(f.NodeApprovedV1(author="a.b", node=node, labels={"site": "west"}, gpus=8, isolation="none"))
     site.node("gpu01", site="west")
     return site
 
@@ -58,7 +58,7 @@ async def play(hall, monkeypatch, node, answer=None):
     async def decided(operation):
         decision = operation(hall.state, 0)
         if decision.facts:
-            hall.say(*decision.facts)
+            hall.append_facts(*decision.facts)
         stated.set()
         return decision.answer
 

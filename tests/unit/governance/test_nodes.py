@@ -27,15 +27,15 @@ def carried_out(site, make, node, reason=""):
     """The facts, and what changes, or the code of the refusal; what was stated is law."""
     decision = make(NodeRequest(node=node, reason=reason), ADMIN)(site.state, 0)
     if decision.facts:
-        site.say(*decision.facts)
+        site.append_facts(*decision.facts)
     return decision.facts, decision.code or [line.fields or line.action for line in decision.answer.changes]
 
 
 def overdue(site, job):
     """Its ladder is over and it is still there."""
     ladder = Ladder(cause="cancelled", callback_grace=0, term_grace=SECOND)
-    site.say(f.StopOrderedV1(job=job, attempt=1, ladder=ladder), by="allocator")
-    site.say(f.LeaseOverdueV1(job=job, attempt=1, node="w1"), by="preemption")
+    site.append_facts(f.StopOrderedV1(job=job, attempt=1, ladder=ladder), by="allocator")
+    site.append_facts(f.LeaseOverdueV1(job=job, attempt=1, node="w1"), by="preemption")
 
 
 def test_a_node_is_set_aside_and_taken_back_each_once(hall):
@@ -82,7 +82,7 @@ def test_what_is_overdue_is_confirmed_to_be_gone_and_nothing_else(hall):
 
 def test_of_a_node_that_is_away_everything_is_confirmed_to_be_gone_once(hall):
     job = hall.job("q/one", on="w1")
-    hall.say(f.NodeLostV1(node="w1", silent_for=60 * SECOND), by="preemption")
+    hall.append_facts(f.NodeLostV1(node="w1", silent_for=60 * SECOND), by="preemption")
     assert carried_out(hall, confirming_empty, "w1")[1] == [("confirmed empty of 1 leases",)]
     assert hall.state.jobs[job].leases[0].empty
     assert carried_out(hall, confirming_empty, "w1") == ((), ["keep"])
@@ -100,10 +100,10 @@ def test_an_unknown_node_is_not_found(hall, make):
 def test_a_node_is_removed_when_it_is_away_and_empty_with_its_tokens(hall):
     hall.state.terms.level = 3
     token = {"role": "node", "tenant": "", "handle": "w2", "expires_at": 1 << 60}
-    hall.say(f.TokenCreatedV1(author=ADMIN, token="t1", **token))
+    hall.append_facts(f.TokenCreatedV1(author=ADMIN, token="t1", **token))
     refused = removing_node(NodeRequest(node="w2"), ADMIN)(hall.state, 0)
     assert (refused.code, refused.error) == ("REFUSED", "w2 is there; stop its executor first, and remove it then")
-    hall.say(f.NodeStoppedV1(node="w2", at=1), by="node.w2")
+    hall.append_facts(f.NodeStoppedV1(node="w2", at=1), by="node.w2")
     removed = f.NodeRemovedV1(author=ADMIN, reason="sold", node="w2")
     revoked = f.TokenRevokedV1(author=ADMIN, reason="sold", token="t1")
     assert carried_out(hall, removing_node, "w2", "sold") == ((removed, revoked), ["delete"])
@@ -114,13 +114,13 @@ def test_a_node_is_removed_when_it_is_away_and_empty_with_its_tokens(hall):
 def test_a_node_with_leases_an_instance_and_one_below_level_3_stay(hall):
     hall.state.terms.level = 3
     job = hall.job("q/one", on="w1")
-    hall.say(f.NodeLostV1(node="w1", silent_for=1), by="preemption")
+    hall.append_facts(f.NodeLostV1(node="w1", silent_for=1), by="preemption")
     assert removing_node(NodeRequest(node="w1"), ADMIN)(hall.state, 0).error == (
         "w1 holds 1 leases; `headrace node drain w1` empties it, or, if it is lost, `confirm-empty`"
     )
     assert job
     order = f.InstanceOrderedV1(instance="w2", pool="west", provider="local", offer=OfferTaken(name="o"), token="t", expires=1)
-    hall.say(order, by="provisioner")
+    hall.append_facts(order, by="provisioner")
     assert "`headrace burst end w2` ends it" in removing_node(NodeRequest(node="w2"), ADMIN)(hall.state, 0).error
     hall.state.terms.level = 2
     assert removing_node(NodeRequest(node="w2"), ADMIN)(hall.state, 0).error.startswith("nodes are removed from level 3")

@@ -29,10 +29,10 @@ def test_an_object_is_found_by_the_name_of_its_document_until_it_is_deleted(inst
     document, name = EVERYTHING[kind], NAMES[kind]
     assert name_of(document) == name
     assert current(installation.state, name) is None
-    installation.say(applied(document, "default.admin"))
+    installation.append_facts(applied(document, "default.admin"))
     assert current(installation.state, name) == (document, 1)
     assert list(names(installation.state, kind)) == [name]
-    installation.say(deleted(name, "default.admin"))
+    installation.append_facts(deleted(name, "default.admin"))
     assert current(installation.state, name) is None
 
 

@@ -209,7 +209,7 @@ def test_users_and_groups_alone_ask_no_question_about_hardware(site):
 
 
 def test_the_example_files_apply_without_a_complaint(installation, request):
-    installation.say(f.InstallationLevelV1(level=3, release="0.3.0"))
+    installation.append_facts(f.InstallationLevelV1(level=3, release="0.3.0"))
     installation.node("hq-1", 10, site="hq")
     examples = request.config.rootpath / "deploy" / "examples"
     further = {"overflow.yaml": "two-teams.yaml"}  # files that are applied to an installation that has another one

@@ -48,7 +48,7 @@ def ask(installation, kind, name, **fields):
 def test_what_is_neither_used_nor_named_can_go(old, kind, name, fact):
     change = Change(kind=kind, name=name, action="delete", revision=4)
     assert ask(old, kind, name, reason="gone") == Removal((change,), (fact,))
-    old.say(fact)
+    old.append_facts(fact)
     assert ask(old, kind, name).code == "NOT_FOUND"
 
 
@@ -122,7 +122,7 @@ def test_a_pool_in_which_something_runs_cannot_go_although_no_document_names_it_
 def test_ended_jobs_are_in_no_ones_way(site):
     site.write("policies: [{name: p, group: all, profiles: [one]}]")
     key = site.job("p/one")
-    site.say(f.JobEndedV1(job=key, attempt=0, state="cancelled", cause="cancelled"), by="allocator")
+    site.append_facts(f.JobEndedV1(job=key, attempt=0, state="cancelled", cause="cancelled"), by="allocator")
     assert ask(site, "policy", "p").error == ""
 
 
@@ -166,7 +166,7 @@ def test_by_a_mode_it_is_closed_now_whatever_is_under_it_or_names_it(old):
     change = Change(kind="profile", name="acme/own", action="update", fields=fields, revision=4)
     fact = closed("profile", "own", "freeze", "acme", reason="ticket")
     assert ask(old, "profile", "acme/own", mode="freeze", reason="ticket") == Removal((change,), (fact,), running=1, pending=1)
-    old.say(fact)
+    old.append_facts(fact)
     again = Change(kind="profile", name="acme/own", action="keep", revision=4)
     assert ask(old, "profile", "acme/own", mode="freeze") == Removal((again,), running=1, pending=1)
     drained = ask(old, "profile", "acme/own", mode="drain")

@@ -31,7 +31,7 @@ class FakeDeciding:
 
     def run(self):
         while facts := self.decider.decide(0):
-            self.installation.say(*facts)
+            self.installation.append_facts(*facts)
 
 
 @pytest.fixture

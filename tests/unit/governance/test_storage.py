@@ -28,13 +28,13 @@ def test_a_server_without_a_limit_is_never_scarce():
 
 
 def test_it_is_stated_when_it_becomes_scarce_and_when_it_is_not_any_more(site):
-    site.say(f.InstallationLevelV1(level=2, release="0.2.0"))
+    site.append_facts(f.InstallationLevelV1(level=2, release="0.2.0"))
     stated = []
     for used in (50, 90, 95, 86, 84, 86):
         facts = reporting(report(used))(site.state, 0).facts
         stated.append([(fact.scarce, fact.used // GIB, fact.limit // GIB) for fact in facts])
         if facts:
-            site.say(*facts)
+            site.append_facts(*facts)
     assert stated == [[], [(True, 90, 100)], [], [], [(False, 84, 100)], []]
 
 
@@ -44,7 +44,7 @@ def test_below_level_2_nothing_is_stated(site):
 
 def test_the_status_says_so_with_the_way_out(site):
     assert trouble(site.state, report(91)) == ""
-    site.say(f.StorageStatedV1(scarce=True, used=1, limit=1))
+    site.append_facts(f.StorageStatedV1(scarce=True, used=1, limit=1))
     assert trouble(site.state, report(91)) == (
         "the streams take 91.0 of 100.0 GiB of a NATS server's storage: no job is admitted until it is below 85 %; make room with "
         "`headrace audit export`, `headrace archive check` and `headrace archive purge --keep 30d`, or give the server a larger disk"

@@ -86,10 +86,10 @@ def test_a_token_is_given_to_whom_documents_speak_of(acme, role, handle, known):
 
 
 def test_a_token_is_revoked_once(acme):
-    acme.say(made())
+    acme.append_facts(made())
     (fact,) = revoking(RevokeRequest(token="t1", reason="lost"), "default.root")(acme.state, NOW).facts
     assert fact == f.TokenRevokedV1(author="default.root", reason="lost", token="t1")
-    acme.say(fact)
+    acme.append_facts(fact)
     again = revoking(RevokeRequest(token="t1"), "default.root")(acme.state, NOW)
     assert (again.facts, again.answer.changes[0].action) == ((), "keep")
 
@@ -111,7 +111,7 @@ def test_what_names_no_token_revokes_none(acme, request_):
 
 
 def test_a_tenants_administrator_revokes_the_tenants_tokens_only(acme):
-    acme.say(made("t1"), made("t2", tenant="other"))
+    acme.append_facts(made("t1"), made("t2", tenant="other"))
     for request, allowed in (
         (RevokeRequest(token="t1"), True),
         (RevokeRequest(token="t2"), False),
@@ -125,7 +125,7 @@ def test_a_tenants_administrator_revokes_the_tenants_tokens_only(acme):
 
 
 def test_tokens_are_listed_newest_first_by_tenant(acme):
-    acme.say(made("t1"), made("t2", tenant="other"), made("t3"))
+    acme.append_facts(made("t1"), made("t2", tenant="other"), made("t3"))
     assert [view.id for view in tokens_of(acme.state, TokensRequest()).tokens] == ["t3", "t2", "t1"]
     assert [view.id for view in tokens_of(acme.state, TokensRequest(tenant="other")).tokens] == ["t2"]
 
@@ -135,11 +135,11 @@ def test_only_the_provider_gives_a_tenants_people_the_handle_of_an_administrator
     acme.write("groups: [{name: all, members: [ops], service_accounts: [ops]}]")
     grant = grant_of(TokenRequest(role=role, tenant="default", handle="ops"), "t2", NOW)
     assert granting(grant, "default.lea", "", by_provider=False)(acme.state, NOW).code == ""
-    acme.say(made("t1", role="admin", tenant="default", handle="ops"))
+    acme.append_facts(made("t1", role="admin", tenant="default", handle="ops"))
     refused = granting(grant, "default.lea", "", by_provider=False)(acme.state, NOW)
     assert (refused.code, refused.facts) == ("NOT_ALLOWED", ())
     assert granting(grant, "default.root", "", by_provider=True)(acme.state, NOW).code == ""
-    acme.say(f.TokenRevokedV1(author="default.root", token="t1"))
+    acme.append_facts(f.TokenRevokedV1(author="default.root", token="t1"))
     assert granting(grant, "default.lea", "", by_provider=False)(acme.state, NOW).code == ""
 
 

@@ -25,7 +25,7 @@ async def opened(health):
     await made.close()
 
 
-async def said(opened, request, *headers):
+async def exchange(opened, request, *headers):
     """Status and body of what comes back to these bytes."""
     reader, writer = await asyncio.open_connection("127.0.0.1", opened.port)
     writer.write("\r\n".join((request, *headers, "", "")).encode())
@@ -36,23 +36,23 @@ async def said(opened, request, *headers):
 
 
 async def test_it_lives_and_is_ready_while_its_checks_hold(opened, health):
-    assert await said(opened, "GET /livez HTTP/1.1") == (200, b"ok\n")
+    assert await exchange(opened, "GET /livez HTTP/1.1") == (200, b"ok\n")
     health.check("nats", lambda: "away")
-    status, body = await said(opened, "GET /readyz?verbose HTTP/1.1")
+    status, body = await exchange(opened, "GET /readyz?verbose HTTP/1.1")
     assert (status, json.loads(body)) == (
         503,
         {"name": "allocator", "ready": False, "role": "active", "checks": {"nats": "away"}},
     )
     health.check("nats", lambda: "")
-    assert (await said(opened, "GET /readyz HTTP/1.1"))[0] == 200
-    assert await said(opened, "GET / HTTP/1.1") == (200, b"/livez\n/readyz\n/metrics\n")
+    assert (await exchange(opened, "GET /readyz HTTP/1.1"))[0] == 200
+    assert await exchange(opened, "GET / HTTP/1.1") == (200, b"/livez\n/readyz\n/metrics\n")
 
 
 async def test_figures_are_for_those_who_show_the_token(opened):
     for header in ("", "Authorization: Bearer wrong", "Authorization: Basic s3cret", "Authorization: s3cret"):
-        status, body = await said(opened, "GET /metrics HTTP/1.1", *filter(None, [header]))
+        status, body = await exchange(opened, "GET /metrics HTTP/1.1", *filter(None, [header]))
         assert (status, b"headrace_" in body) == (401, False)
-    status, body = await said(opened, "GET /metrics HTTP/1.1", "Host: x", "aUthorization: bearer s3cret")
+    status, body = await exchange(opened, "GET /metrics HTTP/1.1", "Host: x", "aUthorization: bearer s3cret")
     assert (status, b"headrace_loop_delay_seconds_count" in body, b"process_cpu_seconds_total" in body) == (200, True, True)
 
 
@@ -74,11 +74,11 @@ async def test_without_a_token_metrics_are_for_all(health):
     ],
 )
 async def test_everything_else_is_refused(opened, request_line, status):
-    assert (await said(opened, request_line))[0] == status
+    assert (await exchange(opened, request_line))[0] == status
 
 
 async def test_a_head_has_no_body(opened):
-    assert await said(opened, "HEAD /livez HTTP/1.1") == (200, b"")
+    assert await exchange(opened, "HEAD /livez HTTP/1.1") == (200, b"")
 
 
 async def test_what_is_too_long_gets_no_answer_and_ends_nothing(opened):
@@ -86,7 +86,7 @@ async def test_what_is_too_long_gets_no_answer_and_ends_nothing(opened):
     writer.write(b"GET /livez HTTP/1.1\r\n" + b"x: " + b"y" * (2 * http.REQUEST_MAX) + b"\r\n\r\n")
     assert await reader.read(-1) == b""
     writer.close()
-    assert await said(opened, "GET /livez HTTP/1.1") == (200, b"ok\n")
+    assert await exchange(opened, "GET /livez HTTP/1.1") == (200, b"ok\n")
 
 
 async def test_those_who_say_nothing_are_few_and_are_let_go(opened, monkeypatch):
@@ -96,7 +96,7 @@ async def test_those_who_say_nothing_are_few_and_are_let_go(opened, monkeypatch)
     assert answers == [b""] * len(silent)
     for _, writer in silent:
         writer.close()
-    assert await said(opened, "GET /livez HTTP/1.1") == (200, b"ok\n")
+    assert await exchange(opened, "GET /livez HTTP/1.1") == (200, b"ok\n")
 
 
 async def test_how_late_the_loop_is_is_seen(opened, health, monkeypatch):

@@ -74,7 +74,7 @@ class Ledger:
 
     def __init__(self) -> None:
         self.state = State()
-        self.say(
+        self.append_facts(
             f.TenantAppliedV1(author="a.b", tenant=Tenant(name="acme", admins=("lea",))),
             f.TenantAppliedV1(author="a.b", tenant=Tenant(name="other")),
             f.GroupAppliedV1(
@@ -87,7 +87,7 @@ class Ledger:
             f.UserAppliedV1(author="a.b", user=User(tenant="acme", handle="carla", subject="corp|0815")),
         )
 
-    def say(self, *facts) -> None:
+    def append_facts(self, *facts) -> None:
         """One record."""
         sequence = self.state.sequence + 1
         record = Record(by="governance", now=NOW * SECOND + sequence, engine="t", as_of=sequence - 1, facts=facts)
@@ -95,7 +95,7 @@ class Ledger:
 
     def give(self, grant: Grant) -> None:
         """The fact behind a token."""
-        self.say(
+        self.append_facts(
             f.TokenCreatedV1(
                 author="a.b",
                 token=grant.id,

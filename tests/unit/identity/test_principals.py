@@ -81,24 +81,24 @@ def test_a_token_that_was_signed_but_never_stated_is_good_for_nothing(ledger):
 )
 def test_a_revocation_holds_at_once(ledger, fact):
     given(ledger)
-    ledger.say(fact)
+    ledger.append_facts(fact)
     with pytest.raises(Unauthenticated):
         resolve(ledger.state, IssuedToken("t1", ENDS))
 
 
 def test_a_new_member_has_the_group_and_a_former_one_nothing_by_that_act_alone(ledger):
     given(ledger, handle="bob")
-    ledger.say(f.GroupAppliedV1(author="a.b", group=Group(tenant="acme", name="audio", members=("bob",))))
+    ledger.append_facts(f.GroupAppliedV1(author="a.b", group=Group(tenant="acme", name="audio", members=("bob",))))
     assert resolve(ledger.state, IssuedToken("t1", ENDS)).groups == ("audio", "vision")
     for name in ("audio", "vision"):
-        ledger.say(f.GroupAppliedV1(author="a.b", group=Group(tenant="acme", name=name)))
+        ledger.append_facts(f.GroupAppliedV1(author="a.b", group=Group(tenant="acme", name=name)))
     with pytest.raises(Unauthenticated):
         resolve(ledger.state, IssuedToken("t1", ENDS))
 
 
 def test_an_administrator_is_one_as_long_as_the_tenants_document_says_so(ledger):
     assert given(ledger, handle="lea").role is Role.TENANT_ADMIN
-    ledger.say(
+    ledger.append_facts(
         f.TenantAppliedV1(author="a.b", tenant=Tenant(name="acme")),
         f.UserAppliedV1(author="a.b", user=User(tenant="acme", handle="lea")),
     )
@@ -143,7 +143,7 @@ def test_a_providers_token_that_names_no_known_user_lets_no_caller_in(ledger, sa
 @pytest.mark.parametrize("revoked", [{"token": "theirs"}, {"tenant": "acme", "handle": "ann"}])
 def test_a_providers_token_can_be_revoked_here(ledger, revoked):
     assert resolve(ledger.state, theirs()).handle == "ann"
-    ledger.say(f.TokenRevokedV1(author="a.b", **revoked))
+    ledger.append_facts(f.TokenRevokedV1(author="a.b", **revoked))
     with pytest.raises(Unauthenticated, match=REVOKED[:20]):
         resolve(ledger.state, theirs())
     later = theirs(token="next", issued_at=(NOW + 60) * SECOND)
@@ -172,7 +172,7 @@ def test_only_trusted_accounts_act_for_others(ledger, role, handle, user):
 
 
 def claimed(ledger, *groups, issued_at=NOW * SECOND, until=ENDS):
-    ledger.say(f.MembershipClaimedV1(tenant="acme", handle="new", groups=groups, issued_at=issued_at, until=until))
+    ledger.append_facts(f.MembershipClaimedV1(tenant="acme", handle="new", groups=groups, issued_at=issued_at, until=until))
 
 
 def test_what_a_token_claims_is_to_be_stated_until_the_ledger_has_it(ledger):
@@ -181,7 +181,7 @@ def test_what_a_token_claims_is_to_be_stated_until_the_ledger_has_it(ledger):
     assert (caller.claimed_at, is_stated(ledger.state, caller)) == (said.issued_at, False)
     claimed(ledger, "vision", issued_at=said.issued_at, until=said.expires_at)
     assert is_stated(ledger.state, resolve(ledger.state, said))
-    ledger.say(f.GroupAppliedV1(author="a.b", group=Group(tenant="acme", name="vision-2")))
+    ledger.append_facts(f.GroupAppliedV1(author="a.b", group=Group(tenant="acme", name="vision-2")))
     wider = resolve(ledger.state, theirs(handle="new", groups=("vision", "vision-2")))
     assert not is_stated(ledger.state, wider)
 
@@ -205,12 +205,12 @@ def bound(tenant, handle, subject="corp|4711", **said):
 @pytest.fixture
 def raised(ledger):
     """The same from level 2 on."""
-    ledger.say(f.InstallationLevelV1(level=2, release="0.2.0"))
+    ledger.append_facts(f.InstallationLevelV1(level=2, release="0.2.0"))
     return ledger
 
 
 def test_a_tenant_that_binds_the_subject_of_another_changes_nothing_for_that_person(raised):
-    raised.say(f.TenantAppliedV1(author="a.b", tenant=Tenant(name="evil", admins=("eve",))), bound("evil", "puppet"))
+    raised.append_facts(f.TenantAppliedV1(author="a.b", tenant=Tenant(name="evil", admins=("eve",))), bound("evil", "puppet"))
     found = resolve(raised.state, theirs())
     assert (found.tenant, found.handle) == ("acme", "ann")
     with pytest.raises(Unauthenticated, match=UNVOUCHED[:40]):
@@ -218,36 +218,36 @@ def test_a_tenant_that_binds_the_subject_of_another_changes_nothing_for_that_per
 
 
 def test_a_subject_counts_where_the_token_names_the_tenant_or_the_provider_vouches_for_it(raised):
-    raised.say(bound("other", "anna"))
+    raised.append_facts(bound("other", "anna"))
     assert resolve(raised.state, theirs(tenant="other", handle="x")).handle == "anna"
-    raised.say(bound("other", "anna", vouched=True))
+    raised.append_facts(bound("other", "anna", vouched=True))
     found = resolve(raised.state, theirs())
     assert (found.tenant, found.handle) == ("other", "anna")
-    raised.say(f.UserDeletedV1(author="a.b", tenant="other", handle="anna"), bound("other", "anna"))
+    raised.append_facts(f.UserDeletedV1(author="a.b", tenant="other", handle="anna"), bound("other", "anna"))
     assert resolve(raised.state, theirs()).tenant == "acme"
 
 
 @pytest.mark.parametrize(("author", "tenant"), [("default.root", "other"), ("other.boss", "acme")])
 def test_what_release_0_1_0_wrote_is_vouched_for_where_the_author_can_only_be_the_provider(ledger, author, tenant):
-    ledger.say(f.UserAppliedV1(author=author, user=User(tenant="other", handle="anna", subject="corp|4711")))
+    ledger.append_facts(f.UserAppliedV1(author=author, user=User(tenant="other", handle="anna", subject="corp|4711")))
     assert resolve(ledger.state, theirs()).tenant == tenant
 
 
 def test_no_document_renames_an_administrator_of_the_provider(raised):
     admin = theirs(handle="root", role=Role.PROVIDER_ADMIN)
     for written in (bound("acme", "puppet"), bound("default", "puppet", vouched=True), bound("default", "root", "corp|other")):
-        raised.say(written)
+        raised.append_facts(written)
         found = resolve(raised.state, admin)
         assert (found.tenant, found.handle) == ("default", "root")
-    raised.say(bound("default", "root", "corp|other", vouched=True))
+    raised.append_facts(bound("default", "root", "corp|other", vouched=True))
     with pytest.raises(Unauthenticated):
         resolve(raised.state, admin)  # by the provider's own word that handle is another person's
 
 
 def test_an_administrator_of_whom_the_claims_give_no_name_is_called_as_the_provider_wrote(raised):
     nameless = theirs(handle="", role=Role.PROVIDER_ADMIN)
-    raised.say(bound("default", "root"))
+    raised.append_facts(bound("default", "root"))
     with pytest.raises(Unauthenticated):
         resolve(raised.state, nameless)
-    raised.say(bound("default", "root", vouched=True))
+    raised.append_facts(bound("default", "root", vouched=True))
     assert resolve(raised.state, nameless).handle == "root"

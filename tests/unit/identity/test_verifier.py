@@ -60,7 +60,7 @@ async def test_our_token_and_a_providers_are_both_let_in(door):
 async def test_a_revocation_is_not_hidden_by_what_is_remembered(door):
     token = door.give()
     await door.enter(token)
-    door.ledger.say(f.TokenRevokedV1(author="a.b", token="t1"))
+    door.ledger.append_facts(f.TokenRevokedV1(author="a.b", token="t1"))
     with pytest.raises(Unauthenticated, match="revoked"):
         await door.enter(token)
 

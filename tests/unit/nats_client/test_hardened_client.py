@@ -68,7 +68,7 @@ class Server:
                 writer.write(before + b"PONG\r\n")
                 before = b""
 
-    def say(self, what: bytes) -> None:
+    def send_bytes(self, what: bytes) -> None:
         self._writers[-1].write(what)
 
     def die(self) -> None:
@@ -199,7 +199,7 @@ async def test_a_reader_that_ends_by_an_error_of_its_own_is_an_end_of_the_connec
             raise ValueError("what is that?")
 
         here.client._process_msg = cannot  # type: ignore[method-assign]
-        here.server.say(b"MSG a 1 1\r\nx\r\n")
+        here.server.send_bytes(b"MSG a 1 1\r\nx\r\n")
         await here.until_back()
 
 
@@ -208,7 +208,7 @@ async def test_an_answer_without_a_waiter_ends_nothing():
         given_up: asyncio.Future[bool] = asyncio.Future()
         given_up.cancel()
         here.client._pongs.append(given_up)
-        here.server.say(b"PONG\r\n")
+        here.server.send_bytes(b"PONG\r\n")
         await here.client.flush(timeout=1)
         assert (here.client.is_connected, here.back.is_set()) == (True, False)
 

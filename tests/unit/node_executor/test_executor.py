@@ -144,7 +144,7 @@ class Stage:
             output_limit=1_000,
         )
         registration = NodeRegisteredV1(node="gpu01", devices=self.devices.inventory(), cpu=8000, memory=65536, at=0)
-        self.executor = Executor(Node(registration), equipment, self.say, self.now)
+        self.executor = Executor(Node(registration), equipment, self.record_fact, self.now)
         self.runtime.left.update(left)
         for one in list(self.journal.open.values()):
             self.executor.adopt(one)
@@ -153,9 +153,9 @@ class Stage:
         self.executor.handle(v.Answered(self.now(), NodeAnswer(node="gpu01", through=1, last_record=0)))
         self.facts.clear()
 
-    def say(self, fact: AnyFact) -> None:
+    def record_fact(self, fact: AnyFact) -> None:
         self.facts.append(fact)
-        self.journal.said(fact)
+        self.journal.note_fact(fact)
 
     def now(self) -> int:
         return int(self.at * 1_000_000)
@@ -176,11 +176,11 @@ class Stage:
             while not condition():
                 await asyncio.sleep(0.001)
 
-    def said(self, kind: type[AnyFact]) -> list[Any]:
+    def stated(self, kind: type[AnyFact]) -> list[Any]:
         return [fact for fact in self.facts if isinstance(fact, kind)]
 
     def rungs(self) -> list[tuple[str, str]]:
-        return [(fact.rung, fact.result) for fact in self.said(LeaseRungV1)]
+        return [(fact.rung, fact.result) for fact in self.stated(LeaseRungV1)]
 
     def journal_bytes(self) -> bytes:
         return self.path("journal").read_bytes()
@@ -223,15 +223,15 @@ async def test_a_job_stands_still_off_its_devices_and_goes_on_as_if_it_had_never
     running = await stage.start(order)
     stage.facts.clear()
     stage.push(stops=(StopOrder(lease=LEASE, ordered=7, ladder=SUSPEND),))
-    await stage.until(lambda: bool(stage.said(LeaseSuspendedV1)))
+    await stage.until(lambda: bool(stage.stated(LeaseSuspendedV1)))
     assert running.signals == ["stop"]
-    assert stage.said(LeaseSuspendedV1) == [LeaseSuspendedV1(job=JOB, attempt=1, at=stage.now(), how="sigstop")]
+    assert stage.stated(LeaseSuspendedV1) == [LeaseSuspendedV1(job=JOB, attempt=1, at=stage.now(), how="sigstop")]
     told = [path for path in stage.path("leases", NAME).rglob("*") if path.name.startswith("preempt")]
     assert len(told) == 1
     stage.push(order)
-    await stage.until(lambda: bool(stage.said(LeaseResumedV1)))
+    await stage.until(lambda: bool(stage.stated(LeaseResumedV1)))
     assert running.signals == ["stop", "cont"]
-    assert stage.said(LeaseResumedV1) == [LeaseResumedV1(job=JOB, attempt=1, at=stage.now())]
+    assert stage.stated(LeaseResumedV1) == [LeaseResumedV1(job=JOB, attempt=1, at=stage.now())]
     assert not told[0].exists()
 
 
@@ -241,7 +241,7 @@ async def test_on_devices_that_a_job_cannot_leave_it_is_not_suspended(stage, mak
     running = await stage.start(make_order())
     stage.push(stops=(StopOrder(lease=LEASE, ordered=7, ladder=SUSPEND),))
     await stage.until(lambda: running.signals == ["term"])
-    assert [fact.result for fact in stage.said(LeaseRungV1)] == ["told", "this node cannot suspend"]
+    assert [fact.result for fact in stage.stated(LeaseRungV1)] == ["told", "this node cannot suspend"]
 
 
 async def test_many_orders_at_once_are_started_in_order_over_several_turns(stage, make_order) -> None:
@@ -255,7 +255,7 @@ async def test_many_orders_at_once_are_started_in_order_over_several_turns(stage
 async def test_an_order_that_is_taken_back_in_time_never_starts(stage, make_order) -> None:
     stage.push(make_order())
     stage.stop()
-    assert [fact.outcome for fact in stage.said(LeaseEndedV1)] == ["never_started"]
+    assert [fact.outcome for fact in stage.stated(LeaseEndedV1)] == ["never_started"]
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert stage.runtime.started == []
@@ -272,7 +272,7 @@ async def test_what_cannot_be_started_ends_with_the_reason(stage, make_order, fa
     stage.runtime.refuses["nope"] = fault
     stage.push(make_order(command=("nope",)))
     await stage.until(lambda: bool(stage.facts))
-    assert [(fact.outcome, fact.exit_code, fact.message) for fact in stage.said(LeaseEndedV1)] == [
+    assert [(fact.outcome, fact.exit_code, fact.message) for fact in stage.stated(LeaseEndedV1)] == [
         (outcome, code, fault.message)
     ]
     assert stage.path("logs", f"{NAME}.log").read_text() == f"[headrace] {fault.message}\n"
@@ -281,7 +281,7 @@ async def test_what_cannot_be_started_ends_with_the_reason(stage, make_order, fa
 async def test_an_order_that_cannot_be_prepared_is_refused(stage, make_order) -> None:
     stage.push(make_order(secret_env=("../x",)))
     await stage.until(lambda: bool(stage.facts))
-    assert [(fact.outcome, fact.exit_code) for fact in stage.said(LeaseEndedV1)] == [("exited", 126)]
+    assert [(fact.outcome, fact.exit_code) for fact in stage.stated(LeaseEndedV1)] == [("exited", 126)]
 
 
 async def test_a_journal_that_cannot_be_written_refuses_the_start(stage, make_order, monkeypatch) -> None:
@@ -291,7 +291,7 @@ async def test_a_journal_that_cannot_be_written_refuses_the_start(stage, make_or
     monkeypatch.setattr(stage.journal, "began", full)
     stage.push(make_order())
     await stage.until(lambda: bool(stage.facts))
-    assert [(fact.outcome, fact.message) for fact in stage.said(LeaseEndedV1)] == [
+    assert [(fact.outcome, fact.message) for fact in stage.stated(LeaseEndedV1)] == [
         ("refused", "the node cannot write its journal: No space left on device")
     ]
     assert stage.runtime.started == []
@@ -314,7 +314,7 @@ async def test_a_job_that_has_to_yield_is_told_and_its_callback_runs_beside_it(s
     assert job.signals == ["term"]
     job.exit(143)
     assert stage.rungs() == [("told", "told"), ("callback", "exit 0"), ("term", "left"), ("verify", "free")]
-    assert [(fact.outcome, fact.exit_code, fact.stopping) for fact in stage.said(LeaseEndedV1)] == [("exited", 143, True)]
+    assert [(fact.outcome, fact.exit_code, fact.stopping) for fact in stage.stated(LeaseEndedV1)] == [("exited", 143, True)]
 
 
 async def test_a_callback_that_cannot_be_started_is_a_rung_like_any_other(stage, make_order) -> None:
@@ -351,7 +351,7 @@ async def test_a_job_that_polls_is_given_the_grace_and_told_so(stage, make_order
     stage.path("leases", NAME, "finished").touch()
     job.exit(0)
     assert stage.rungs() == [("told", "told"), ("callback", "hook: left"), ("verify", "free")]
-    assert [fact.finished for fact in stage.said(LeaseEndedV1)] == [True]
+    assert [fact.finished for fact in stage.stated(LeaseEndedV1)] == [True]
 
 
 async def test_a_job_that_only_sigterm_reaches_is_told_the_grace_of_sigterm(stage, make_order) -> None:
@@ -366,7 +366,7 @@ async def test_graces_end_by_the_clock_and_the_last_rung_kills(stage, make_order
     await stage.until(lambda: job.signals == ["term", "kill"])
     assert stage.runtime.started[1].signals == ["kill"]
     job.exit(137)
-    assert [fact.outcome for fact in stage.said(LeaseEndedV1)] == ["killed"]
+    assert [fact.outcome for fact in stage.stated(LeaseEndedV1)] == ["killed"]
 
 
 async def test_a_preempt_file_that_cannot_be_written_does_not_stop_the_ladder(stage, make_order) -> None:
@@ -381,9 +381,9 @@ async def test_a_lease_ends_only_when_its_devices_are_free(stage, make_order, mo
     job = await stage.start(make_order())
     stage.fences.held_by = "pid 77"
     job.exit(0)
-    assert stage.said(LeaseEndedV1) == []
+    assert stage.stated(LeaseEndedV1) == []
     stage.fences.held_by = ""
-    await stage.until(lambda: bool(stage.said(LeaseEndedV1)))
+    await stage.until(lambda: bool(stage.stated(LeaseEndedV1)))
 
 
 async def test_checkpoints_are_stated_while_it_runs_at_the_callbacks_end_and_at_its_own(stage, make_order) -> None:
@@ -391,7 +391,7 @@ async def test_checkpoints_are_stated_while_it_runs_at_the_callbacks_end_and_at_
     saved = stage.path("checkpoints", f"{JOB}.1")
 
     def steps() -> list[str]:
-        return [Path(fact.uri).name for fact in stage.said(CheckpointRegisteredV1)]
+        return [Path(fact.uri).name for fact in stage.stated(CheckpointRegisteredV1)]
 
     await stage.executor.look_for_checkpoints()
     assert steps() == []
@@ -416,9 +416,9 @@ async def test_a_registered_checkpoint_is_looked_for_in_a_thread_before_the_end_
     line = json.dumps({"uri": str(saved), "step": 7})
     stage.path("leases", NAME, "checkpoints").write_text(line + "\n")
     job.exit(0)
-    assert stage.said(LeaseEndedV1) == []
-    await stage.until(lambda: bool(stage.said(LeaseEndedV1)))
-    assert [(fact.uri, fact.step) for fact in stage.said(CheckpointRegisteredV1)] == [(str(saved), 7)]
+    assert stage.stated(LeaseEndedV1) == []
+    await stage.until(lambda: bool(stage.stated(LeaseEndedV1)))
+    assert [(fact.uri, fact.step) for fact in stage.stated(CheckpointRegisteredV1)] == [(str(saved), 7)]
 
 
 async def test_a_checkpoint_that_is_not_there_is_a_line_in_the_jobs_output(stage, make_order) -> None:
@@ -438,7 +438,7 @@ async def test_a_halt_ends_everything_and_says_when_it_is_done(stage, make_order
     assert not stage.executor.finished.is_set()
     job.exit(143)
     assert stage.executor.finished.is_set()
-    assert [fact.outcome for fact in stage.said(LeaseEndedV1)] == ["lost"]
+    assert [fact.outcome for fact in stage.stated(LeaseEndedV1)] == ["lost"]
 
 
 async def test_trouble_with_one_lease_does_not_reach_the_others(stage, make_order, monkeypatch) -> None:
@@ -446,18 +446,18 @@ async def test_trouble_with_one_lease_does_not_reach_the_others(stage, make_orde
     monkeypatch.setattr(stage.fences, "started", lambda *_: 1 / 0)
     stage.push(make_order(attempt=2))
     job.exit(0)
-    assert [fact.attempt for fact in stage.said(LeaseEndedV1)] == [1]
+    assert [fact.attempt for fact in stage.stated(LeaseEndedV1)] == [1]
 
 
 async def test_a_job_that_cannot_be_enclosed_is_refused_and_the_next_try_is_not(stage, make_order) -> None:  # R36
     stage.fences.refuses = "its slice cannot be made: Insufficient Resources"
     stage.push(make_order())
     await asyncio.sleep(0)
-    (ended,) = stage.said(LeaseEndedV1)
+    (ended,) = stage.stated(LeaseEndedV1)
     assert (ended.outcome, ended.message) == ("refused", stage.fences.refuses)
     stage.fences.refuses = ""
     await stage.start(make_order(attempt=2))
-    assert [fact.isolation for fact in stage.said(LeaseStartedV1)] == ["simulated"]
+    assert [fact.isolation for fact in stage.stated(LeaseStartedV1)] == ["simulated"]
 
 
 async def test_what_a_fence_says_goes_into_the_job_and_its_callback(stage, make_order, monkeypatch) -> None:
@@ -468,7 +468,7 @@ async def test_what_a_fence_says_goes_into_the_job_and_its_callback(stage, make_
     callback = stage.runtime.started[-1]
     for launch in (job.launch, callback.launch):
         assert (launch.env["LD_PRELOAD"], launch.within, launch.prefix) == ("cap.so", entered.group, entered.prefix)
-    assert [fact.isolation for fact in stage.said(LeaseStartedV1)] == ["kernel"]
+    assert [fact.isolation for fact in stage.stated(LeaseStartedV1)] == ["kernel"]
 
 
 async def test_a_stop_that_comes_while_a_job_is_being_enclosed_finds_it_never_started(stage, make_order, monkeypatch) -> None:
@@ -477,9 +477,9 @@ async def test_a_stop_that_comes_while_a_job_is_being_enclosed_finds_it_never_st
     stage.push(make_order())
     await asyncio.sleep(0)
     stage.stop()
-    assert (stage.runtime.started, stage.said(LeaseEndedV1)) == ([], [])
+    assert (stage.runtime.started, stage.stated(LeaseEndedV1)) == ([], [])
     waiting[0](Entered("hardware", {}))
-    assert [fact.outcome for fact in stage.said(LeaseEndedV1)] == ["never_started"]
+    assert [fact.outcome for fact in stage.stated(LeaseEndedV1)] == ["never_started"]
     assert stage.runtime.started == []
 
 
@@ -490,8 +490,8 @@ async def test_an_attempt_whose_checkpoint_is_on_another_node_starts_without_it_
     running = await stage.start(make_order(resume_from="/elsewhere/1.pt"))
     assert running.launch.env["HEADRACE_RESUME_FROM"] == ""
     why = "so the job starts without it: No such file or directory"
-    said = f"[headrace] the checkpoint /elsewhere/1.pt cannot be read on this node, {why}\n"
-    assert stage.path("logs", f"{NAME}.log").read_text() == said
+    stated = f"[headrace] the checkpoint /elsewhere/1.pt cannot be read on this node, {why}\n"
+    assert stage.path("logs", f"{NAME}.log").read_text() == stated
 
 
 async def test_an_attempt_whose_checkpoint_is_here_is_told_it(stage, make_order) -> None:
@@ -511,8 +511,8 @@ async def test_an_attempt_that_is_stopped_while_its_checkpoint_is_looked_for_is_
     await stage.until(begun.is_set)
     stage.stop()
     goes_on.set()
-    await stage.until(lambda: bool(stage.said(LeaseEndedV1)))
-    assert [fact.outcome for fact in stage.said(LeaseEndedV1)] == ["never_started"]
+    await stage.until(lambda: bool(stage.stated(LeaseEndedV1)))
+    assert [fact.outcome for fact in stage.stated(LeaseEndedV1)] == ["never_started"]
     assert stage.runtime.started == []
 
 
@@ -546,7 +546,7 @@ async def test_the_next_executor_goes_on_with_what_the_last_one_started(stage, m
     later = again(stage, NAME)
     assert (later.facts, later.executor.running) == ([], 1)
     later.runtime.started[0].exit(3, at=999)
-    assert [(fact.exit_code, fact.exited_at, fact.at) for fact in later.said(LeaseEndedV1)] == [(3, 999, later.now())]
+    assert [(fact.exit_code, fact.exited_at, fact.at) for fact in later.stated(LeaseEndedV1)] == [(3, 999, later.now())]
     later.journal.close()
 
 
@@ -565,7 +565,7 @@ async def test_a_node_that_was_down_when_its_job_was_given_up_forgets_what_it_ra
     later.executor.handle(v.Answered(later.now(), NodeAnswer(node="gpu01", through=9, last_record=0)))
     await later.until(lambda: "term" in later.runtime.started[0].signals)
     later.runtime.started[0].exit(143)
-    assert [fact.outcome for fact in later.said(LeaseEndedV1)] == ["exited"]
+    assert [fact.outcome for fact in later.stated(LeaseEndedV1)] == ["exited"]
     later.journal.clean()
     assert b"text-" not in later.journal_bytes()
     later.journal.close()
@@ -581,7 +581,7 @@ async def test_what_was_begun_and_never_started_is_left_to_the_next_order(stage,
 async def test_what_ran_and_left_no_trace_is_lost(stage, make_order) -> None:
     await stage.start(make_order())
     later = again(stage, "nothing")
-    assert [(fact.outcome, fact.exit_code) for fact in later.said(LeaseEndedV1)] == [("lost", None)]
+    assert [(fact.outcome, fact.exit_code) for fact in later.stated(LeaseEndedV1)] == [("lost", None)]
     later.journal.close()
 
 
@@ -603,10 +603,10 @@ async def test_a_suspended_job_is_suspended_for_the_next_executor_too(stage, mak
     order = make_order()
     await stage.start(order)
     stage.push(stops=(StopOrder(lease=LEASE, ordered=7, ladder=SUSPEND),))
-    await stage.until(lambda: bool(stage.said(LeaseSuspendedV1)))
+    await stage.until(lambda: bool(stage.stated(LeaseSuspendedV1)))
     later = again(stage, NAME)
     later.executor.handle(v.Answered(later.now(), NodeAnswer(node="gpu01", through=9, last_record=0, starts=(order,))))
-    await later.until(lambda: bool(later.said(LeaseResumedV1)))
+    await later.until(lambda: bool(later.stated(LeaseResumedV1)))
     assert later.runtime.started[0].signals == ["cont"]
     later.journal.close()
 
@@ -619,7 +619,7 @@ async def test_a_working_directory_that_has_grown_too_large_ends_the_job(stage, 
         await measuring.measure()
         assert job.signals == signals
     job.exit(137)
-    [ended] = stage.said(LeaseEndedV1)
+    [ended] = stage.stated(LeaseEndedV1)
     assert (ended.outcome, ended.exit_code, ended.message) == (
         "exited",
         137,

@@ -7,7 +7,7 @@ from headrace.node_executor.idleness import IDLE_BELOW, WINDOW, HeldDevice, Idle
 STEP = WINDOW // 10
 
 
-def look(busy: list[int | None]) -> HeldDevice:
+def idleness_after(busy: list[int | None]) -> HeldDevice:
     """What is said after these looks at a device that is held, one each tenth of the window."""
     one = Idleness()
     for number, percent in enumerate(busy):
@@ -28,7 +28,7 @@ def look(busy: list[int | None]) -> HeldDevice:
     ],
 )
 def test_a_device_is_idle_when_it_did_next_to_nothing_over_the_whole_window(busy, idle, average) -> None:
-    found = look(busy)
+    found = idleness_after(busy)
     assert (found.idle, found.average) == (idle, average)
 
 

@@ -45,7 +45,7 @@ def test_of_a_former_executors_leases_those_that_are_over_are_closed(tmp_path) -
     journal = Journal(str(tmp_path / "journal"))
     journal.began(order(granted=5))
     journal.began(order(attempt=2, granted=6))
-    journal.said(LeaseEndedV1(job=JOB, attempt=2, outcome="exited", exit_code=0, exited_at=1, at=2))
+    journal.note_fact(LeaseEndedV1(job=JOB, attempt=2, outcome="exited", exit_code=0, exited_at=1, at=2))
     assert closed(journal) == {f"{JOB}/2/0": 6}
     journal.close()
 

@@ -54,7 +54,7 @@ class Stage:
         """A checkpoint of an earlier attempt."""
         return put(Path(self.workspace.checkpoints, f"{JOB}.{attempt}", "1.pt"))
 
-    async def told(self, held: RunningLease) -> str:
+    async def complaint_after_check(self, held: RunningLease) -> str:
         over = asyncio.Event()
         self.resuming.look_then(held, over.set)
         async with asyncio.timeout(PATIENCE):
@@ -74,12 +74,12 @@ async def stage(tmp_path) -> Stage:
 async def test_a_checkpoint_that_is_here_is_told_as_it_is_named(stage, form) -> None:
     uri = form.format(stage.saved())
     held = stage.hold(uri)
-    assert (await stage.told(held), stage.output(held)) == (uri, "")
+    assert (await stage.complaint_after_check(held), stage.output(held)) == (uri, "")
 
 
 async def test_so_is_a_directory(stage) -> None:
     uri = os.path.dirname(stage.saved())
-    assert await stage.told(stage.hold(uri)) == uri
+    assert await stage.complaint_after_check(stage.hold(uri)) == uri
 
 
 @pytest.mark.parametrize("uri", ["s3://bucket/1.pt", "https://host/1.pt", ""])
@@ -96,7 +96,7 @@ async def test_a_checkpoint_that_is_not_here_is_not_told_and_the_output_says_so(
         os.mkfifo(uri)
     held = stage.hold(uri)
     why = "No such file or directory" if kind == "absent" else "it is neither a file nor a directory"
-    assert await stage.told(held) == ""
+    assert await stage.complaint_after_check(held) == ""
     assert stage.output(held) == (
         f"[headrace] the checkpoint {uri} cannot be read on this node, so the job starts without it: {why}\n"
     )
@@ -107,7 +107,7 @@ async def test_it_is_looked_at_with_the_rights_of_the_jobs_account(stage) -> Non
     uri = stage.saved()
     os.chmod(uri, 0o600)
     held = stage.hold(uri, account=UserAccount(FIRST + 1, FIRST + 1, "alice"))
-    assert await stage.told(held) == ""
+    assert await stage.complaint_after_check(held) == ""
     assert "Permission denied" in stage.output(held)
 
 
@@ -116,7 +116,7 @@ async def test_where_the_disk_does_not_answer_it_starts_without_it_when_the_time
     monkeypatch.setattr(resume_check, "read_as", lambda *_: answers.wait())
     held = stage.hold(stage.saved())
     try:
-        assert await stage.told(held) == ""
+        assert await stage.complaint_after_check(held) == ""
         assert "it could not be looked at within 0.5 s" in stage.output(held)
     finally:
         answers.set()
@@ -128,7 +128,7 @@ async def test_a_container_is_given_the_directory_of_the_earlier_attempt(stage, 
     uri = put(top / "below" / "1.pt")
     held = stage.hold(uri, image="trainer:1")
     before = held.prepared.container
-    assert await stage.told(held) == uri
+    assert await stage.complaint_after_check(held) == uri
     assert before is not None
     assert held.prepared.container == before._replace(binds=(*before.binds, str(top)))
 
@@ -139,13 +139,13 @@ async def test_a_container_finds_a_checkpoint_in_what_is_mounted_at_the_same_pat
         put(folder / "1.pt")
     mounts = (Mount(source=str(scratch), target=str(scratch)), Mount(source=str(other), target="/data"))
     held = stage.hold(f"{scratch}/1.pt", image="trainer:1", mounts=mounts)
-    assert await stage.told(held) == f"{scratch}/1.pt"
+    assert await stage.complaint_after_check(held) == f"{scratch}/1.pt"
     held = stage.hold(f"{other}/1.pt", image="trainer:1", mounts=mounts)
-    assert await stage.told(held) == ""
+    assert await stage.complaint_after_check(held) == ""
     assert "its container has no directory in which that is" in stage.output(held)
 
 
 async def test_nothing_of_another_job_is_given_to_a_container(stage) -> None:
     held = stage.hold(put(Path(stage.workspace.checkpoints, f"{JOB}x.1", "1.pt")), image="trainer:1")
     before = held.prepared.container
-    assert (await stage.told(held), held.prepared.container) == ("", before)
+    assert (await stage.complaint_after_check(held), held.prepared.container) == ("", before)

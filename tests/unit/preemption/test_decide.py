@@ -63,7 +63,7 @@ def searching(*, runs: int = 10 * SECOND, **more: object) -> tuple[History, JobR
 def ordered(**more: object) -> tuple[History, JobRecord, JobRecord]:
     """The same, after proposal and order."""
     told, victim, preemptor = searching(**more)
-    told.say(*stated(told), by="preemption")
+    told.append_facts(*stated(told), by="preemption")
     told.allocate()
     assert victim.state == "stopping"
     return told, victim, preemptor
@@ -115,7 +115,7 @@ def test_a_search_without_victims_says_who_is_protected_and_until_when():
 def test_an_answered_search_is_not_answered_again():
     told, _, _ = searching()
 
-    told.say(*stated(told), by="preemption")
+    told.append_facts(*stated(told), by="preemption")
 
     assert stated(told) == ()
 
@@ -123,7 +123,7 @@ def test_an_answered_search_is_not_answered_again():
 def test_a_search_for_a_job_that_waits_no_longer_is_left_to_the_allocator():
     told, _, preemptor = searching()
 
-    told.say(f.JobEndedV1(job=preemptor.key, attempt=0, state="cancelled", cause="cancelled"), by="allocator")
+    told.append_facts(f.JobEndedV1(job=preemptor.key, attempt=0, state="cancelled", cause="cancelled"), by="allocator")
 
     assert stated(told) == ()
 
@@ -148,7 +148,7 @@ def rung(job: JobRecord, at: int) -> f.LeaseRungV1:
     return f.LeaseRungV1(job=job.key, attempt=1, rung="told", at=at, took=0, result="ok")
 
 
-def settled(preemptor: JobRecord, preemption: str, **numbers: int) -> f.PreemptionSettledV1:
+def settled_fact(preemptor: JobRecord, preemption: str, **numbers: int) -> f.PreemptionSettledV1:
     return f.PreemptionSettledV1(preemption=preemption, job=preemptor.key, victims=1, **numbers)
 
 
@@ -158,28 +158,28 @@ def test_a_preemption_is_settled_once_when_all_victims_have_left_with_its_time_i
     assert stated(told) == ()
 
     told.wait(2 * SECOND)
-    told.say(rung(victim, told.now), by="node.n1")
+    told.append_facts(rung(victim, told.now), by="node.n1")
     told.wait(30 * SECOND)
     told.end(victim, 143, exited_at=told.now - 5 * SECOND, at=told.now)
 
-    answer = settled(preemptor, preemption, lost=10, to_signal=2 * SECOND, grace=25 * SECOND, to_release=5 * SECOND)
+    answer = settled_fact(preemptor, preemption, lost=10, to_signal=2 * SECOND, grace=25 * SECOND, to_release=5 * SECOND)
     assert stated(told) == (answer,)
-    told.say(answer, by="preemption")
+    told.append_facts(answer, by="preemption")
     assert stated(told) == ()
 
 
 def test_where_a_victim_left_late_it_is_settled_when_the_preemptor_has_had_its_time_or_has_started():  # R27
     told, victim, preemptor = ordered()
     nomination = preemptor.nomination.id
-    told.say(f.LeaseOverdueV1(job=victim.key, attempt=1, node="n1"), by="preemption")
-    told.say(f.NominationEndedV1(preemption=nomination, job=preemptor.key, why="w"), by="allocator")
+    told.append_facts(f.LeaseOverdueV1(job=victim.key, attempt=1, node="n1"), by="preemption")
+    told.append_facts(f.NominationEndedV1(preemption=nomination, job=preemptor.key, why="w"), by="allocator")
     told.wait(SECOND)
     told.end(victim, 143)
     until = told.now + told.state.pools["hall"].document.nomination_timeout
     assert (stated(told), wakeup(told)) == ((), until)
 
     told.wait(until - told.now)
-    answer = settled(preemptor, nomination, lost=10, to_signal=0, grace=SECOND, to_release=0)
+    answer = settled_fact(preemptor, nomination, lost=10, to_signal=0, grace=SECOND, to_release=0)
     assert stated(told) == (answer,)
     lift_bar(told.state, preemptor.key)
     told.wait(-SECOND)
@@ -189,23 +189,23 @@ def test_where_a_victim_left_late_it_is_settled_when_the_preemptor_has_had_its_t
 def test_a_checkpoint_registered_in_the_grace_means_that_nothing_was_lost():
     told, victim, preemptor = ordered()
     told.wait(SECOND)
-    told.say(f.CheckpointRegisteredV1(job=victim.key, attempt=1, uri="file:///c/1", at=told.now), by="node.n1")
+    told.append_facts(f.CheckpointRegisteredV1(job=victim.key, attempt=1, uri="file:///c/1", at=told.now), by="node.n1")
     told.end(victim, 143)
 
-    answer = settled(preemptor, preemptor.nomination.id, lost=0, to_signal=0, grace=SECOND, to_release=0)
+    answer = settled_fact(preemptor, preemptor.nomination.id, lost=0, to_signal=0, grace=SECOND, to_release=0)
     assert stated(told) == (answer,)
 
 
 def test_a_checkpoint_made_before_the_order_saves_only_what_came_before_it():
     told, victim, preemptor = searching()
-    told.say(f.CheckpointRegisteredV1(job=victim.key, attempt=1, uri="file:///c/1", at=told.now), by="node.n1")
+    told.append_facts(f.CheckpointRegisteredV1(job=victim.key, attempt=1, uri="file:///c/1", at=told.now), by="node.n1")
     told.wait(4 * SECOND)
-    told.say(*stated(told), by="preemption")
+    told.append_facts(*stated(told), by="preemption")
     told.allocate()
     assert preemptor.nomination.victims[0].lost == 4
     told.end(victim, 143)
 
-    assert stated(told) == (settled(preemptor, preemptor.nomination.id, lost=4, to_signal=0, grace=0, to_release=0),)
+    assert stated(told) == (settled_fact(preemptor, preemptor.nomination.id, lost=4, to_signal=0, grace=0, to_release=0),)
 
 
 def test_a_lease_is_overdue_thirty_seconds_after_the_end_of_its_ladder_and_only_once():
@@ -218,7 +218,7 @@ def test_a_lease_is_overdue_thirty_seconds_after_the_end_of_its_ladder_and_only_
     told.now = end
     overdue = f.LeaseOverdueV1(job=victim.key, attempt=1, rank=0, node="n1")
     assert stated(told) == (overdue,)
-    told.say(overdue, by="preemption")
+    told.append_facts(overdue, by="preemption")
 
     assert (stated(told), wakeup(told)) == ((), None)
 
@@ -236,7 +236,7 @@ def test_every_replica_that_is_still_there_is_overdue_by_itself():
 
 def test_a_ladder_whose_policy_was_deleted_is_watched_like_any_other():
     told, victim, _ = ordered()
-    told.say(f.PolicyDeletedV1(author="default.admin", tenant="default", name="other"))
+    told.append_facts(f.PolicyDeletedV1(author="default.admin", tenant="default", name="other"))
     told.wait(LADDER + OVERRUN_MAX)
 
     assert stated(told) == (f.LeaseOverdueV1(job=victim.key, attempt=1, rank=0, node="n1"),)
@@ -278,7 +278,7 @@ def test_a_node_that_was_heard_of_is_not_lost_and_the_next_look_is_when_it_would
 def test_a_node_that_is_gone_already_is_not_lost_again(gone):
     told = History()
     told.node()
-    told.say(gone, by="preemption")
+    told.append_facts(gone, by="preemption")
     told.wait(NODE_TIMEOUT)
 
     assert (stated(told, {}), wakeup(told, {})) == ((), None)
@@ -313,7 +313,7 @@ def test_a_node_that_stopped_and_does_not_come_for_what_it_was_granted_since_is_
     read = told.state.sequence
     told.admit("ml/one")
     told.allocate()
-    told.say(f.NodeStoppedV1(node="n1", through=read, at=told.now), by="node.n1")
+    told.append_facts(f.NodeStoppedV1(node="n1", through=read, at=told.now), by="node.n1")
     told.wait(NODE_TIMEOUT)
 
     assert stated(told, {}) == (f.NodeLostV1(node="n1", silent_for=NODE_TIMEOUT),)

@@ -41,13 +41,13 @@ class Cloud(Site):
 
     def grow(self, nodes: int = 1) -> int:
         """The pool is asked for nodes; the sequence of the request."""
-        return self.say(f.GrowthRequestedV1(pool="cloud", nodes=nodes), by="allocator")
+        return self.append_facts(f.GrowthRequestedV1(pool="cloud", nodes=nodes), by="allocator")
 
     def decide(self) -> tuple[f.AnyFact, ...]:
         """One round of the provisioner becomes law."""
         facts = self.provisioner.decide(self.now)
         if facts:
-            self.say(*facts, by="provisioner")
+            self.append_facts(*facts, by="provisioner")
         return facts
 
     def ordered(self, nodes: int = 1) -> list[str]:
@@ -57,16 +57,18 @@ class Cloud(Site):
 
     def made(self, *names: str) -> None:
         """The provider has made them."""
-        self.say(*(f.InstanceCreatedV1(instance=one, provider_id=f"p/{one}", at=self.now) for one in names), by="provisioner")
+        self.append_facts(
+            *(f.InstanceCreatedV1(instance=one, provider_id=f"p/{one}", at=self.now) for one in names), by="provisioner"
+        )
 
     def refused(self, name: str, code: str = "CAPACITY", for_: int = MINUTE) -> None:
-        self.say(f.InstanceRefusedV1(instance=name, code=code, closed_until=self.now + for_), by="provisioner")
+        self.append_facts(f.InstanceRefusedV1(instance=name, code=code, closed_until=self.now + for_), by="provisioner")
 
     def join(self, name: str, gpus: int = 2, model: str = "H100") -> None:
         """Its node registers."""
         devices = tuple(Device(device=f"gpu{number}", model=model, memory=80 * 1024) for number in range(gpus))
         told = {"cpu": 16 * CPU_UNITS, "memory": 1 << 20, "at": self.now}
-        self.say(f.NodeRegisteredV1(node=name, labels={"pool": "cloud"}, devices=devices, **told), by=f"node.{name}")
+        self.append_facts(f.NodeRegisteredV1(node=name, labels={"pool": "cloud"}, devices=devices, **told), by=f"node.{name}")
 
     def joined(self, nodes: int = 1) -> list[str]:
         """Nodes that the pool has created, and whose growth is over."""
@@ -74,7 +76,7 @@ class Cloud(Site):
         self.made(*names)
         for name in names:
             self.join(name)
-        self.say(f.GrowthEndedV1(pool="cloud", outcome="grown", nodes=nodes), by="allocator")
+        self.append_facts(f.GrowthEndedV1(pool="cloud", outcome="grown", nodes=nodes), by="allocator")
         return names
 
 

@@ -166,7 +166,7 @@ async def test_a_standby_asks_for_nothing() -> None:
 async def test_a_released_instance_is_ended_and_its_end_is_a_fact() -> None:
     scene = Scene(FakeProvider())
     (name,) = scene.site.joined()
-    scene.site.say(f.InstanceReleasedV1(instance=name, cause="operator"), by="provisioner")
+    scene.site.append_facts(f.InstanceReleasedV1(instance=name, cause="operator"), by="provisioner")
     await scene.until(lambda: not scene.site.state.instances[name].lives)
     assert (scene.provider.ended, scene.site.state.instances[name].ended) == ([name], "operator")
     assert name not in scene.site.state.nodes

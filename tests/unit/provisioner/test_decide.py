@@ -148,7 +148,7 @@ def test_other_hardware_than_promised_is_let_go_and_its_offer_closed(gpus, model
 def test_a_node_that_is_away_for_long_is_let_go():
     site = Cloud()
     (name,) = site.joined()
-    site.say(f.NodeLostV1(node=name, silent_for=1), by="preemption")
+    site.append_facts(f.NodeLostV1(node=name, silent_for=1), by="preemption")
     site.wait(2 * BOOT - 1)
     assert (site.decide(), site.provisioner.next_wakeup()) == ((), site.now + 1)
     site.wait(1)
@@ -159,14 +159,14 @@ def test_a_notice_lets_the_instance_go():
     site = Cloud()
     (name,) = site.joined()
     notice = f.InstanceInterruptedV1(node=name, kind="spot", deadline=site.now + MINUTE, at=site.now)
-    site.say(notice, by=f"node.{name}")
+    site.append_facts(notice, by=f"node.{name}")
     assert site.decide() == (released(name, "interrupted"),)
 
 
 def test_instances_of_a_pool_that_no_longer_creates_nodes_leave():
     site = Cloud()
     (name,) = site.joined()
-    site.say(f.PoolDeletedV1(author="a.b", name="cloud"))
+    site.append_facts(f.PoolDeletedV1(author="a.b", name="cloud"))
     assert site.decide() == (released(name, "pool_closed"),)
     assert (site.decide(), site.provisioner.calls) == ((), (Call("end", name),))
 
@@ -220,7 +220,7 @@ def test_at_the_cap_every_instance_leaves_and_the_next_month_begins_anew():
     assert site.provisioner.next_wakeup() <= site.now + HOUR // 2 + 1
     site.wait(HOUR // 2)
     assert site.decide() == (released(name, "cap"),)
-    site.say(f.InstanceEndedV1(instance=name, cause="cap", at=site.now), by="provisioner")
+    site.append_facts(f.InstanceEndedV1(instance=name, cause="cap", at=site.now), by="provisioner")
     site.grow()
     assert site.decide() == ()
     site.wait(31 * DAY)

@@ -81,7 +81,7 @@ def test_an_instance_that_should_have_ended_is_ended_again():
     site = Cloud()
     (name,) = site.ordered()
     site.made(name)
-    site.say(ended(name, "boot_failed", site.now), by="provisioner")
+    site.append_facts(ended(name, "boot_failed", site.now), by="provisioner")
     still = shown(name, 5)
     assert compare(site.state, "local", [still], {}, site.now + MINUTE).orphans == ()
     assert compare(site.state, "local", [still], {}, site.now + 5 * MINUTE).orphans == (still,)

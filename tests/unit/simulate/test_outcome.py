@@ -27,7 +27,7 @@ def ended(attempt=1, rank=0):
     return f.LeaseEndedV1(job=JOB, attempt=attempt, rank=rank, outcome="exited", exited_at=0, at=0)
 
 
-def told(*news, end=100, state=None):
+def outcome_after(*news, end=100, state=None):
     """The job_outcome of the one job after facts at seconds."""
     outcome = Outcome(state or State())
     outcome.begin(0)
@@ -38,7 +38,7 @@ def told(*news, end=100, state=None):
 
 
 def test_a_job_that_waits_starts_and_ends():
-    job_outcome = told(
+    job_outcome = outcome_after(
         (5, ADMITTED),
         (20, granted()),
         (21, started()),
@@ -55,13 +55,13 @@ def test_a_job_that_waits_starts_and_ends():
 
 
 def test_what_is_still_held_at_the_end_was_used_until_then():
-    assert told((0, ADMITTED), (10, granted(gpus=2)), (10, started()), end=40).used == 60 * GPU_SECOND
+    assert outcome_after((0, ADMITTED), (10, granted(gpus=2)), (10, started()), end=40).used == 60 * GPU_SECOND
 
 
 def test_a_gang_has_started_when_all_have():  # R35
     early = ((0, ADMITTED), (1, granted()), (1, granted(rank=1)), (2, started()))
-    assert told(*early).started_at is None
-    assert told(*early, (9, started(rank=1))).started_at == 9 * SECOND
+    assert outcome_after(*early).started_at is None
+    assert outcome_after(*early, (9, started(rank=1))).started_at == 9 * SECOND
 
 
 def test_work_that_was_not_saved_is_lost_when_the_job_is_to_start_again():  # R25
@@ -74,7 +74,7 @@ def test_work_that_was_not_saved_is_lost_when_the_job_is_to_start_again():  # R2
         places=(),
         rule="R25",
     )
-    job_outcome = told(
+    job_outcome = outcome_after(
         (0, ADMITTED),
         (0, granted()),
         (0, started()),
@@ -91,13 +91,16 @@ def test_work_that_was_not_saved_is_lost_when_the_job_is_to_start_again():  # R2
 
 def test_a_victim_that_is_cancelled_loses_what_it_had_not_saved():  # R29
     end = f.JobEndedV1(job=JOB, attempt=1, state="cancelled", cause="preempted")
-    assert told((0, ADMITTED), (0, granted()), (0, started()), (10, ended()), (10, end)).lost == 10 * GPU_SECOND
+    assert outcome_after((0, ADMITTED), (0, granted()), (0, started()), (10, ended()), (10, end)).lost == 10 * GPU_SECOND
 
 
 def test_refusals_are_kept_with_their_reason():
     rejected = f.JobRejectedV1(job=JOB, policy="dev", profile="one", reason="EXCEEDS_POLICY_LIMIT", message="", digest="")
-    assert told((3, rejected)).refused == "EXCEEDS_POLICY_LIMIT"
-    assert told((0, ADMITTED), (3, f.JobDismissedV1(job=JOB, reason="QUEUE_DELETED", message=""))).refused == "QUEUE_DELETED"
+    assert outcome_after((3, rejected)).refused == "EXCEEDS_POLICY_LIMIT"
+    assert (
+        outcome_after((0, ADMITTED), (3, f.JobDismissedV1(job=JOB, reason="QUEUE_DELETED", message=""))).refused
+        == "QUEUE_DELETED"
+    )
 
 
 def test_what_is_there_at_the_beginning_counts_from_then_on_and_loses_what_it_did_before():
@@ -134,8 +137,8 @@ def test_facts_about_unknown_jobs_change_nothing():
 def test_what_is_suspended_is_not_charged_and_loses_its_work_only_if_it_never_goes_on():  # R29
     stopped = f.LeaseSuspendedV1(job=JOB, attempt=1, at=0)
     begun = ((0, ADMITTED), (0, granted()), (0, started()), (10, stopped))
-    assert (told(*begun).used, told(*begun).lost) == (10 * GPU_SECOND, 0)
-    went_on = told(*begun, (40, f.ResumeOrderedV1(job=JOB, attempt=1)), (60, ended()))
+    assert (outcome_after(*begun).used, outcome_after(*begun).lost) == (10 * GPU_SECOND, 0)
+    went_on = outcome_after(*begun, (40, f.ResumeOrderedV1(job=JOB, attempt=1)), (60, ended()))
     assert (went_on.used, went_on.lost, went_on.starts) == (30 * GPU_SECOND, 0, 1)
-    lost = told(*begun, (50, ended()), (50, f.JobRequeuedV1(job=JOB, attempt=1, cause="suspend_max")))
+    lost = outcome_after(*begun, (50, ended()), (50, f.JobRequeuedV1(job=JOB, attempt=1, cause="suspend_max")))
     assert (lost.used, lost.lost) == (10 * GPU_SECOND, 10 * GPU_SECOND)

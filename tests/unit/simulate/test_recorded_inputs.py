@@ -23,16 +23,16 @@ class Seen:
         self.site.node()
         self.inputs = RecordedInputs(START, self.site.state)
 
-    def say(self, *facts, by="allocator", after=0):
+    def append_facts(self, *facts, by="allocator", after=0):
         """A fact is stated this number of seconds later."""
         self.site.now += after * SECOND
-        self.site.say(*facts, by=by)
+        self.site.append_facts(*facts, by=by)
         self.inputs.note(record(*facts, by=by), self.site.state)
 
     def leave(self, job, *, after, by="node.n1", **more):
         """Its only lease ends."""
         self.site.now += after * SECOND
-        self.say(
+        self.append_facts(
             f.LeaseEndedV1(job=job.key, attempt=job.attempt, **({"outcome": "exited", "exited_at": 0, "at": 0} | more)), by=by
         )
 
@@ -49,10 +49,10 @@ def test_what_people_and_nodes_said_is_kept_with_its_moment_and_writer():
     came = f.JobAdmittedV1(job="default.ann.a", policy="dev", profile="one", request={})
     cancelled = f.JobCancelRequestedV1(job="default.ann.a", by="ann")
     lost = f.NodeLostV1(node="n1", silent_for=0)
-    seen.say(came, f.WishesJudgedV1(through=1), by="admission", after=5)
-    seen.say(cancelled, by="admission", after=1)
-    seen.say(lost, by="preemption")
-    seen.say(f.LeaseRevokedV1(job=came.job, attempt=1, cause="node_lost"))
+    seen.append_facts(came, f.WishesJudgedV1(through=1), by="admission", after=5)
+    seen.append_facts(cancelled, by="admission", after=1)
+    seen.append_facts(lost, by="preemption")
+    seen.append_facts(f.LeaseRevokedV1(job=came.job, attempt=1, cause="node_lost"))
     assert seen.inputs.moments == [
         Moment(at=5 * SECOND, stated=(came,), by="admission"),
         Moment(at=6 * SECOND, stated=(cancelled,), by="admission"),
@@ -65,9 +65,9 @@ def test_how_a_drained_object_came_to_its_end_is_left_to_follow():  # R11
     seen = Seen(policy(), policy("ops"))
     closed = f.ObjectClosedV1(author=NO_AUTHOR, kind="policy", tenant="default", name="dev", mode="drain")
     gone = f.PolicyDeletedV1(author=NO_AUTHOR, tenant="default", name="ops")
-    seen.say(closed, by="governance")
-    seen.say(f.PolicyDeletedV1(author=NO_AUTHOR, tenant="default", name="dev"), by="governance")
-    seen.say(gone, by="governance")
+    seen.append_facts(closed, by="governance")
+    seen.append_facts(f.PolicyDeletedV1(author=NO_AUTHOR, tenant="default", name="dev"), by="governance")
+    seen.append_facts(gone, by="governance")
     assert [moment.stated for moment in seen.inputs.moments] == [(closed,), (gone,)]
 
 
@@ -75,7 +75,7 @@ def test_how_each_attempt_ended_by_itself_is_seen():
     seen = Seen(policy())
     job = seen.site.run("a", place("n1", 0))
     seen.leave(job, after=60, exit_code=3)
-    seen.say(f.JobRequeuedV1(job=job.key, attempt=1, cause="failed"))
+    seen.append_facts(f.JobRequeuedV1(job=job.key, attempt=1, cause="failed"))
     seen.site.grant(job, place("n1", 0))
     seen.site.now += 5 * SECOND
     seen.site.start(job)
@@ -91,12 +91,12 @@ def test_work_that_was_saved_counts_for_the_attempt_that_resumes_from_it():  # R
     seen = Seen(policy())
     job = seen.site.run("a", place("n1", 0))
     saved = f.CheckpointRegisteredV1(job=job.key, attempt=1, uri="x", at=0)
-    seen.say(saved, by="node.n1", after=30)
+    seen.append_facts(saved, by="node.n1", after=30)
     seen.site.stop(job, callback=20 * SECOND, term=10 * SECOND)
     seen.leave(job, after=12, stopping=True)
-    seen.say(f.JobRequeuedV1(job=job.key, attempt=1, cause="preempted"))
+    seen.append_facts(f.JobRequeuedV1(job=job.key, attempt=1, cause="preempted"))
     lease = f.LeaseGrantedV1(job=job.key, attempt=2, node="n1", pool="hall", amounts={}, resume_from="x")
-    seen.say(lease)
+    seen.append_facts(lease)
     seen.site.start(job)
     seen.leave(job, after=10, exit_code=0)
     behaviour = seen.behaviour(job)
@@ -108,7 +108,7 @@ def test_one_that_saves_when_it_is_told_to_stop_is_seen_to():
     seen = Seen(policy())
     job = seen.site.run("a", place("n1", 0))
     seen.site.stop(job, callback=20 * SECOND, term=10 * SECOND)
-    seen.say(f.CheckpointRegisteredV1(job=job.key, attempt=1, uri="x", at=0), by="node.n1", after=3)
+    seen.append_facts(f.CheckpointRegisteredV1(job=job.key, attempt=1, uri="x", at=0), by="node.n1", after=3)
     assert (seen.behaviour(job).saves_on_abort, seen.behaviour(job).checkpoint_every) == (True, None)
 
 
@@ -131,7 +131,7 @@ def test_what_was_stopped_or_still_ran_lasts_longer_than_that():
     waits = seen.site.admit("c", "dev/one")
     still = seen.site.run("d", place("n1", 0))
     seen.site.now += 20 * SECOND
-    seen.site.say(f.WishesJudgedV1(through=1), by="admission")
+    seen.site.append_facts(f.WishesJudgedV1(through=1), by="admission")
     seen.inputs.close(seen.site.state)
     assert [seen.inputs.usual(queue, job.key) for job in (waits, still, stopped)] == [30 * SECOND, 30 * SECOND, None]
 
@@ -139,7 +139,7 @@ def test_what_was_stopped_or_still_ran_lasts_longer_than_that():
 def test_a_node_that_suspended_something_can():  # R29
     seen = Seen(policy())
     job = seen.site.run("a", place("n1", 0))
-    seen.say(f.LeaseSuspendedV1(job=job.key, attempt=1, at=0), by="node.n1")
+    seen.append_facts(f.LeaseSuspendedV1(job=job.key, attempt=1, at=0), by="node.n1")
     assert seen.inputs.suspending == {"n1"}
 
 

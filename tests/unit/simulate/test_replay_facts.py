@@ -46,7 +46,7 @@ def admitted(name="a", request=HALF, policy="dev", profile="half"):
     return f.JobAdmittedV1(job=f"default.ann.{name}", policy=policy, profile=profile, request=request)
 
 
-def heard(world):
+def listen_to(world):
     """What is stated from now on."""
     said = []
     world.listeners.append(lambda fact, _: said.append(fact))
@@ -54,7 +54,7 @@ def heard(world):
 
 
 def test_a_job_comes_as_it_came(world):
-    said = heard(world)
+    said = listen_to(world)
     restate(world, (admitted(),), "")
     assert said == [admitted()]
 
@@ -77,7 +77,7 @@ def test_a_job_comes_as_it_came(world):
 def test_a_job_that_could_never_run_there_is_refused(world, changes, fact, reason):  # R13
     if changes:
         change(world, changes)
-    said = heard(world)
+    said = listen_to(world)
     restate(world, (fact,), "admission")
     assert [(type(one), one.reason) for one in said] == [(f.JobRejectedV1, reason)]
 
@@ -85,14 +85,14 @@ def test_a_job_that_could_never_run_there_is_refused(world, changes, fact, reaso
 def test_no_more_wait_than_may(world):  # R14
     for name in "abc":
         restate(world, (admitted(name),), "")
-    said = heard(world)
+    said = listen_to(world)
     restate(world, (admitted("d"),), "")
     assert [one.reason for one in said] == ["TOO_MANY_PENDING"]
 
 
 def test_a_job_that_asked_for_its_profile_asks_for_what_that_is_now(world):
     change(world, "profiles: [{name: half, request: {gpu: 0.25, cpu: 2}, pools: [hall]}]")
-    said = heard(world)
+    said = listen_to(world)
     restate(world, (admitted(), admitted("b", {GPU: GPU_UNITS // 8, CPU: CPU_UNITS})), "")
     assert [one.request for one in said] == [
         {GPU: GPU_UNITS // 4, CPU: 2 * CPU_UNITS},
@@ -104,7 +104,7 @@ def test_what_was_written_about_a_changed_object_is_passed_over(world):
     change(world, "policies: [{name: dev, group: all, profiles: [half], weight: 3}]")
     old = f.PolicyAppliedV1(author="a.b", policy=Policy(tenant="default", name="dev", group="all", profiles=()))
     other = f.PolicyAppliedV1(author="a.b", policy=Policy(tenant="default", name="ops", group="all", profiles=()))
-    said = heard(world)
+    said = listen_to(world)
     restate(world, (old, other), "governance")
     assert said == [other]
     assert world.state.policies["default", "dev"].document.weight == 3
@@ -112,7 +112,7 @@ def test_what_was_written_about_a_changed_object_is_passed_over(world):
 
 def test_a_request_about_an_attempt_is_about_the_one_that_is_under_way(world):
     running = world.names["first"]
-    said = heard(world)
+    said = listen_to(world)
     requeue = f.JobRequeueRequestedV1(job=running, attempt=7, by="ann")
     restate(world, (requeue, f.JobRequeueRequestedV1(job="default.ann.gone", attempt=1, by="ann")), "admission")
     assert [(one.job, one.attempt) for one in said] == [(running, 1)]
@@ -122,7 +122,7 @@ def test_what_ran_on_a_node_that_went_away_is_gone_when_it_comes_back(world):
     restate(world, (f.NodeLostV1(node="n", silent_for=0),), "preemption")
     assert (world.machines.runs, len(world.machines.lost["n"])) == ({}, 1)
     back = f.NodeRegisteredV1(node="n", labels={"site": "a"}, cpu=1, memory=1, at=0, holding=("x",))
-    said = heard(world)
+    said = listen_to(world)
     restate(world, (back,), "node.n")
     assert (said[0].holding, world.machines.lost) == ((), {})
 

@@ -16,7 +16,7 @@ def read(text):
     return read_scenario(read_tree(dedent(text)))
 
 
-def complaints(text):
+def errors_of(text):
     with pytest.raises(DocumentErrors) as refused:
         read(text)
     return list(map(str, refused.value.errors))
@@ -101,7 +101,7 @@ def test_a_scenario_without_a_timeline_lasts_a_second():
 
 
 def test_everything_that_is_wrong_is_told_once_with_its_line_in_the_order_of_the_lines():
-    assert complaints("""\
+    assert errors_of("""\
         nodes: [{name: n, gpuz: 2}]
         timeline:
           - {at: 5 minutes, submit: {name: j, queue: q}}
@@ -151,29 +151,29 @@ def test_everything_that_is_wrong_is_told_once_with_its_line_in_the_order_of_the
     ],
 )
 def test_one_thing_happens_in_each_entry_of_the_timeline(moment, complaint):
-    assert complaints(f"timeline: [{moment}]") == [f"line 1: timeline[0]: {complaint}"]
+    assert errors_of(f"timeline: [{moment}]") == [f"line 1: timeline[0]: {complaint}"]
 
 
 def test_only_what_governance_decides_can_be_expected_to_be_refused():
     told = "expect cannot be refused by governance; write it beside one of apply, delete, force, cordon, uncordon, drain, confirm_empty"
-    assert complaints("timeline: [{at: 0s, expect: {}, refused: no}]") == [f"line 1: timeline[0].refused: {told}"]
+    assert errors_of("timeline: [{at: 0s, expect: {}, refused: no}]") == [f"line 1: timeline[0].refused: {told}"]
 
 
 @pytest.mark.parametrize("queue", ["q", "q/one/two"])
 def test_a_queue_is_a_policy_and_a_profile(queue):
-    assert complaints(f"timeline: [{{at: 0s, submit: {{name: j, queue: {queue}}}}}]") == [
+    assert errors_of(f"timeline: [{{at: 0s, submit: {{name: j, queue: {queue}}}}}]") == [
         f"line 1: timeline[0].submit.queue: invalid queue '{queue}'; write <policy>/<profile>"
     ]
 
 
 def test_a_way_of_deleting_that_there_is_not_is_refused_and_not_ignored():
-    assert complaints("timeline: [{at: 0s, delete: {kind: policy, name: q, mode: dry}}]") == [
+    assert errors_of("timeline: [{at: 0s, delete: {kind: policy, name: q, mode: dry}}]") == [
         "line 1: timeline[0].delete.mode: 'dry' is not one of freeze, drain, cancel"
     ]
 
 
 def test_a_state_that_no_job_can_be_in_is_refused():
-    (complaint,) = complaints("timeline: [{at: 2s, expect: {jobs: {j: runing}}}]")
+    (complaint,) = errors_of("timeline: [{at: 2s, expect: {jobs: {j: runing}}}]")
     assert complaint == (
         "line 1: timeline[0].expect.jobs.j: 'runing' is not one of pending, running, preempting, suspended, succeeded, failed,"
         " cancelled, rejected; did you mean 'running'?"
@@ -182,7 +182,7 @@ def test_a_state_that_no_job_can_be_in_is_refused():
 
 class TestNames:
     def test_what_is_named_has_to_be_there(self):
-        assert complaints("""\
+        assert errors_of("""\
             nodes: [{name: n, count: 2}]
             timeline:
               - {at: 0s, submit: {name: j, queue: q/one, count: 2}}
@@ -204,7 +204,7 @@ class TestNames:
         ]
 
     def test_a_job_is_there_from_its_moment_on_wherever_it_stands_in_the_file(self):
-        assert complaints("""\
+        assert errors_of("""\
             timeline:
               - {at: 1s, cancel: late}
               - {at: 3s, cancel: early}
@@ -213,12 +213,12 @@ class TestNames:
             """) == ["line 2: timeline[0].cancel: no job late has been submitted by then; with a count they are NAME-1 ..."]
 
     def test_what_a_job_waits_for_is_there_before_it(self):
-        assert complaints("""\
+        assert errors_of("""\
             timeline: [{at: 1s, submit: {name: j, queue: q/one, after: [k]}}]
             """) == ["line 1: timeline[0].submit.after: no job k has been submitted by then; with a count they are NAME-1 ..."]
 
     def test_a_name_is_given_once(self):
-        assert complaints("""\
+        assert errors_of("""\
             nodes:
               - {name: n, count: 2}
               - {name: n-2}

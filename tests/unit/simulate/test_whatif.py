@@ -131,7 +131,7 @@ def test_where_jobs_of_the_queue_have_ended_the_rest_run_as_long_as_they_did():
     past = made.run("past", place("n1", 0))
     made.now += 4 * MINUTE
     made.leave(past)
-    made.say(f.JobEndedV1(job=past.key, attempt=1, state="succeeded", cause="exited"), by="allocator")
+    made.append_facts(f.JobEndedV1(job=past.key, attempt=1, state="succeeded", cause="exited"), by="allocator")
     made.run("now", place("n1", 0))
     made.run("other", place("n1", 1))
     waiting = made.admit("waits", "dev/one")
@@ -173,9 +173,9 @@ def test_one_that_is_suspended_and_told_to_stop_is_killed_and_starts_where_its_p
     def stop(cause: str, then: str) -> f.StopOrderedV1:
         return f.StopOrderedV1(job=job.key, attempt=1, ladder=Ladder(cause=cause, callback_grace=0, term_grace=0, then=then))
 
-    made.say(stop("preempted", "suspend"), by="allocator")
-    made.say(f.LeaseSuspendedV1(job=job.key, attempt=1, at=made.now), by="node.n1")
-    made.say(
+    made.append_facts(stop("preempted", "suspend"), by="allocator")
+    made.append_facts(f.LeaseSuspendedV1(job=job.key, attempt=1, at=made.now), by="node.n1")
+    made.append_facts(
         f.MoveOrderedV1(job=job.key, attempt=1, pool="hall", places=(place("n1", 0),)), stop("moved", "requeue"), by="allocator"
     )
     made.admit("waits", "dev/one", time_limit=HOUR)
@@ -185,7 +185,7 @@ def test_one_that_is_suspended_and_told_to_stop_is_killed_and_starts_where_its_p
 
 def test_leases_on_a_lost_node_are_left_to_the_deciders():
     made = installed()
-    made.say(f.NodeLostV1(node="n1", silent_for=0), by="preemption")
+    made.append_facts(f.NodeLostV1(node="n1", silent_for=0), by="preemption")
     found = compare_from(made.state, changes("nodes: [{name: n2, labels: {pool: hall}, gpus: 3}]"), made.now)
     assert found.total.after.starts >= 2
 
@@ -201,18 +201,18 @@ def test_what_really_came_is_played_again_under_other_circumstances():
         act()
         assert made.state.sequence > sequence
 
-    def said(*facts, by="admission"):
-        made.say(*facts, by=by)
+    def fold_and_note(*facts, by="admission"):
+        made.append_facts(*facts, by=by)
         inputs.note(Record(by=by, now=made.now, engine="test", as_of=0, facts=facts), made.state)
 
     limited = made.state.jobs["default.ann.limited"]
     late = f.JobAdmittedV1(job="default.ann.late", policy="ops", profile="one", request=gpus(1), time_limit=HOUR)
     gone = f.JobAdmittedV1(job="default.ann.gone", policy="ops", profile="two", request=gpus(2))
-    then(10, lambda: said(late, gone))
-    then(20, lambda: said(f.JobCancelRequestedV1(job=gone.job, by="ann")))
+    then(10, lambda: fold_and_note(late, gone))
+    then(20, lambda: fold_and_note(f.JobCancelRequestedV1(job=gone.job, by="ann")))
     left = f.LeaseEndedV1(job=limited.key, attempt=1, outcome="exited", exit_code=0, exited_at=0, at=0)
-    then(60, lambda: said(left, by="node.n1"))
-    then(60, lambda: said(f.JobEndedV1(job=limited.key, attempt=1, state="succeeded", cause="exited"), by="allocator"))
+    then(60, lambda: fold_and_note(left, by="node.n1"))
+    then(60, lambda: fold_and_note(f.JobEndedV1(job=limited.key, attempt=1, state="succeeded", cause="exited"), by="allocator"))
 
     inputs.close(made.state)
     more = changes("nodes: [{name: n2, labels: {pool: hall}, gpus: 1, gpu_model: H100}]")

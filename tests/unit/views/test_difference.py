@@ -24,8 +24,10 @@ def test_two_states_that_say_the_same_differ_in_nothing(hall):
 
 def test_a_document_that_was_changed_says_in_which_fields(hall, policy_of):
     before = copy_of(hall.state)
-    hall.say("governance", f.PolicyAppliedV1(author=AUTHOR, policy=policy_of("acme", limit={GPU: 3 * GPU_UNITS}, group="ops")))
-    hall.say("governance", f.PolicyDeletedV1(author=AUTHOR, tenant="rival", name="dev"))
+    hall.append_facts(
+        "governance", f.PolicyAppliedV1(author=AUTHOR, policy=policy_of("acme", limit={GPU: 3 * GPU_UNITS}, group="ops"))
+    )
+    hall.append_facts("governance", f.PolicyDeletedV1(author=AUTHOR, tenant="rival", name="dev"))
     found = changes(before, hall, ALL_TENANTS)
     assert found["policy", "acme/dev"] == StateChange(
         kind="policy", name="acme/dev", change="changed", fields={"group": ("dev", "ops"), "limit.gpu": ("", "3")}
@@ -66,9 +68,9 @@ def test_of_a_job_that_has_left_it_is_known_how_it_ended(hall):
     hall.end(hall.job(2))
     hall.finish(hall.job(2))
     before = copy_of(hall.state)
-    hall.say("allocator", f.JobEndedV1(job=hall.job(1), attempt=0, state="cancelled", cause="cancelled"))
+    hall.append_facts("allocator", f.JobEndedV1(job=hall.job(1), attempt=0, state="cancelled", cause="cancelled"))
     hall.pass_time(2 * HOUR // SECOND)
-    hall.say("node.gpu01", f.NodeStoppedV1(node="gpu01", at=hall.now))
+    hall.append_facts("node.gpu01", f.NodeStoppedV1(node="gpu01", at=hall.now))
     found = changes(before, hall)
     assert found["job", hall.job(1)].fields == {"state": ("pending", "cancelled")}
     assert ("job", hall.job(2)) not in found

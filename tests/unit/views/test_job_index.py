@@ -26,7 +26,7 @@ def rejected(key):
 
 def test_a_record_is_about_the_jobs_its_facts_are_about(hall):
     hall.admit(hall.job(1))
-    record = hall.say("allocator", *hall.grants(hall.job(1), ("gpu01", "g0")))
+    record = hall.append_facts("allocator", *hall.grants(hall.job(1), ("gpu01", "g0")))
     assert jobs_of(record) == {hall.job(1): None}
 
 
@@ -39,7 +39,7 @@ def test_a_job_is_counted_where_it_is(hall, index):
         lambda: hall.start(job),
         lambda: hall.stop(job, "preempted"),
         lambda: hall.end(job),
-        lambda: hall.say("allocator", f.JobRequeuedV1(job=job, attempt=1, cause="preempted")),
+        lambda: hall.append_facts("allocator", f.JobRequeuedV1(job=job, attempt=1, cause="preempted")),
         lambda: hall.grant(job, ("gpu01", "g0"), attempt=2),
         lambda: hall.end(job, attempt=2),
         lambda: hall.finish(job, attempt=2),
@@ -65,7 +65,7 @@ def test_an_end_is_told_once(hall, index):
     hall.admit(job)
     hall.finish(job, "cancelled", attempt=0)
     assert hall.changes[-1] == IndexChanges({DEV_ONE: None}, [], [job])
-    hall.say("admission", f.JobCancelRequestedV1(job=job, by="acme.alice"))
+    hall.append_facts("admission", f.JobCancelRequestedV1(job=job, by="acme.alice"))
     assert hall.changes[-1] == IndexChanges({DEV_ONE: None}, [], [])
 
 
@@ -85,7 +85,7 @@ def test_rejected_jobs_are_remembered_for_a_while(hall):
     index = JobIndex(hall.state, rejected_kept=2)
     facts = [rejected(hall.job(number)) for number in range(3)]
     for fact in facts:
-        record = hall.say("admission", fact)
+        record = hall.append_facts("admission", fact)
         index.note(record, jobs_of(record))
     assert index.newest("acme") == [Rejected(facts[2], hall.now), Rejected(facts[1], hall.now)]
     assert index.lines == {}
@@ -93,7 +93,7 @@ def test_rejected_jobs_are_remembered_for_a_while(hall):
 
 def test_a_job_that_is_there_is_not_hidden_by_a_later_rejection_of_its_id(hall, index):
     hall.admit(hall.job(1))
-    hall.say("admission", rejected(hall.job(1)))
+    hall.append_facts("admission", rejected(hall.job(1)))
     assert index.newest("acme") == [hall.state.jobs[hall.job(1)]]
 
 

@@ -28,7 +28,7 @@ def record(*facts):
     return Record(by="allocator", now=77, engine="test", as_of=0, facts=facts)
 
 
-def said(fact, job=ALICE):
+def texts_of(fact, job=ALICE):
     return [(line.text, line.rule) for line in lines_of(record(fact), 9, job, State())]
 
 
@@ -50,10 +50,12 @@ def test_the_example_follows_a_job_through_a_preemption(hall):
     hall.grant(job, ("gpu01", "g0"), inside=True)
     hall.start(job)
     hall.stop(job, "preempted", preemptor=rival)
-    hall.say("node.gpu01", f.LeaseRungV1(job=job, attempt=1, rung="callback", at=1, took=1_500 * MILLISECOND, result="exit 0"))
-    hall.say("node.gpu01", f.CheckpointRegisteredV1(job=job, attempt=1, uri="/ckpt/7", step=7, at=1))
+    hall.append_facts(
+        "node.gpu01", f.LeaseRungV1(job=job, attempt=1, rung="callback", at=1, took=1_500 * MILLISECOND, result="exit 0")
+    )
+    hall.append_facts("node.gpu01", f.CheckpointRegisteredV1(job=job, attempt=1, uri="/ckpt/7", step=7, at=1))
     hall.end(job, exit_code=143, stopping=True)
-    hall.say("allocator", f.JobRequeuedV1(job=job, attempt=1, cause="preempted", min_runtime=1))
+    hall.append_facts("allocator", f.JobRequeuedV1(job=job, attempt=1, cause="preempted", min_runtime=1))
     story = []
     for message in hall.log.messages_after(0):
         from headrace.contracts.transport.codec import decode_record
@@ -131,7 +133,7 @@ def test_the_example_follows_a_job_through_a_preemption(hall):
     ],
 )
 def test_each_fact_has_its_line(fact, line):
-    assert said(fact) == [line]
+    assert texts_of(fact) == [line]
 
 
 def plan(*victims):
@@ -146,7 +148,7 @@ def plan(*victims):
 
 def test_a_preemptor_reads_whom_it_takes_from_but_not_in_other_tenants():
     text = f"takes back from {ALICE_2[-26:]}, bob's {BOB[-26:]}, jobs of another tenant (reclaim), kept for it on gpu01, gpu02"
-    assert said(plan((ALICE_2, 1), (BOB, 2), (RIVAL, 3))) == [(text, "R26")]
+    assert texts_of(plan((ALICE_2, 1), (BOB, 2), (RIVAL, 3))) == [(text, "R26")]
 
 
 @pytest.mark.parametrize(
@@ -157,11 +159,11 @@ def test_a_preemptor_reads_whom_it_takes_from_but_not_in_other_tenants():
     ],
 )
 def test_a_victim_reads_for_whom_but_not_in_other_tenants(victim, line):
-    assert said(plan((victim, 7)), job=victim) == [(line, "R26")]
+    assert texts_of(plan((victim, 7)), job=victim) == [(line, "R26")]
 
 
 def test_a_victim_that_loses_nothing_reads_that():
-    assert said(plan((BOB, 0)), job=BOB)[0][0].endswith("; no work is lost")
+    assert texts_of(plan((BOB, 0)), job=BOB)[0][0].endswith("; no work is lost")
 
 
 def test_every_fact_about_a_job_has_a_line_but_a_mere_plan():

@@ -71,7 +71,9 @@ def ask(hall):
 
 
 def reject(hall):
-    hall.say("admission", f.JobRejectedV1(job=REJECTED, policy="dev", profile="one", reason="TOO_FAST", message="slow down"))
+    hall.append_facts(
+        "admission", f.JobRejectedV1(job=REJECTED, policy="dev", profile="one", reason="TOO_FAST", message="slow down")
+    )
 
 
 @pytest.mark.parametrize(("user", "owner"), [("alice", "alice"), ("bob", "bob"), ("carol", "alice")])
@@ -83,7 +85,7 @@ async def test_a_job_is_found_by_its_id_the_askers_own_first(hall, ask, user, ow
 
 async def test_an_id_of_another_job_is_told_to_its_owner_and_to_no_one_who_guesses(hall, ask):
     hall.admit(hall.job(1))
-    hall.say(
+    hall.append_facts(
         "admission", f.JobRejectedV1(job=REJECTED, policy="dev", profile="one", reason="TOO_FAST", message="slow", digest="r")
     )
     for key, digest in ((hall.job(1), ""), (REJECTED, "r")):
@@ -91,7 +93,7 @@ async def test_an_id_of_another_job_is_told_to_its_owner_and_to_no_one_who_guess
         with pytest.raises(Refused, match="already names a job with other content; make a new ULID") as caught:
             await ask("job", JobRequest(job=key, digest="x"))
         assert caught.value.code == "ID_REUSED"
-    hall.say("governance", f.GroupAppliedV1(author="a.b", group=Group(tenant="acme", name="all", members=("bob",))))
+    hall.append_facts("governance", f.GroupAppliedV1(author="a.b", group=Group(tenant="acme", name="all", members=("bob",))))
     for key in (hall.job(1), REJECTED):
         assert (await ask("job", JobRequest(job=key, digest="x"), user="bob")).job == key
 
@@ -221,7 +223,7 @@ async def two_attempts(hall):
     hall.admit(job)
     hall.grant(job, ("gpu01", "g0"))
     hall.end(job, exit_code=1)
-    hall.say("allocator", f.JobRequeuedV1(job=job, attempt=1, cause="failed"))
+    hall.append_facts("allocator", f.JobRequeuedV1(job=job, attempt=1, cause="failed"))
     hall.grant(job, ("gpu02", "g0"), attempt=2)
     return job
 
@@ -254,7 +256,7 @@ async def test_output_is_its_owners_and_of_who_runs_the_tenant_or_is_trusted_wit
     job = await two_attempts(hall)
     policy = hall.state.jobs[job].policy.document
     group = Group(tenant="acme", name="dev", members=("alice", "bob"), service_accounts=("ci", "cd"), on_behalf=("ci",))
-    hall.say(
+    hall.append_facts(
         "governance",
         f.GroupAppliedV1(author="a.b", group=group),
         f.TenantAppliedV1(author="a.b", tenant=Tenant(name="acme", admins=("lea",))),

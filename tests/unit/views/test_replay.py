@@ -55,7 +55,7 @@ def test_it_says_who_held_what_who_waited_and_why(busy):
 
 def test_a_tenant_sees_its_own_documents_and_jobs_and_the_provider_those_of_all(busy):
     closed = Pool(name="closed", selector={"site": "x"}, access=Access(allow=("rival",)))
-    busy.say(
+    busy.append_facts(
         "governance",
         f.PoolAppliedV1(author=AUTHOR, pool=closed),
         f.UserAppliedV1(author=AUTHOR, user=User(tenant="rival", handle="mallory")),
@@ -89,6 +89,6 @@ def test_jobs_come_a_page_at_a_time_and_everything_else_on_the_first(busy):
 
 
 def test_a_document_says_whether_it_is_closed_and_by_which_record_it_stands(busy):
-    busy.say("governance", f.ObjectClosedV1(author=AUTHOR, kind="policy", tenant="acme", name="dev", mode="freeze"))
+    busy.append_facts("governance", f.ObjectClosedV1(author=AUTHOR, kind="policy", tenant="acme", name="dev", mode="freeze"))
     (policy,) = (one for one in past_view(busy.state, "acme", 99, 0).documents if one.kind == "policy")
     assert (policy.revision, policy.closed, policy.document["reservation"]) == (1, "freeze", {"gpu": "2"})

@@ -63,12 +63,12 @@ def test_a_job_shows_its_attempts(hall):
     granted = hall.now
     hall.grant(job, ("gpu01", "g0"))
     hall.start(job)
-    hall.say("node.gpu01", f.CheckpointRegisteredV1(job=job, attempt=1, uri="/ckpt/1", at=1))
+    hall.append_facts("node.gpu01", f.CheckpointRegisteredV1(job=job, attempt=1, uri="/ckpt/1", at=1))
     hall.stop(job, "preempted")
     hall.pass_time()
     ended = hall.now
     hall.end(job, exit_code=143, stopping=True)
-    hall.say("allocator", f.JobRequeuedV1(job=job, attempt=1, cause="preempted"))
+    hall.append_facts("allocator", f.JobRequeuedV1(job=job, attempt=1, cause="preempted"))
     hall.grant(job, ("gpu01", "g3"), attempt=2, resume_from="/ckpt/1")
     first = AttemptView(
         attempt=1,
@@ -105,7 +105,7 @@ def test_a_job_shows_its_attempts(hall):
 
 def test_a_waiting_job_shows_why_and_an_ended_one_how(hall):
     waiting, ended = hall.job(1), hall.job(2)
-    hall.say("governance", f.NodeCordonedV1(author="a.b", node="gpu01"))
+    hall.append_facts("governance", f.NodeCordonedV1(author="a.b", node="gpu01"))
     hall.admit(waiting)
     hall.admit(ended)
     hall.finish(ended, "cancelled", attempt=0)
@@ -167,7 +167,7 @@ def test_why_names_no_user_of_another_tenant(hall):
     hall.grant(victim, ("gpu01", "g0"))
     hall.start(victim)
     hall.admit(preemptor)
-    hall.say(
+    hall.append_facts(
         "allocator",
         f.PreemptionOrderedV1(
             preemption=f"{preemptor}@{hall.state.sequence}",
@@ -193,7 +193,7 @@ def ladder(preemptor):
 
 def test_why_shows_the_blockers_of_the_own_tenant(hall, policy_of):
     holder, waiting = hall.job(1), hall.job(2)
-    hall.say("governance", f.PolicyAppliedV1(author="a.b", policy=policy_of("acme", limit={"gpu": GPU_UNITS})))
+    hall.append_facts("governance", f.PolicyAppliedV1(author="a.b", policy=policy_of("acme", limit={"gpu": GPU_UNITS})))
     hall.admit(holder)
     hall.grant(holder, ("gpu01", "g0"))
     hall.admit(waiting)
@@ -202,7 +202,7 @@ def test_why_shows_the_blockers_of_the_own_tenant(hall, policy_of):
 
 
 def test_queues_show_what_their_policy_holds(hall, index, policy_of):
-    hall.say("governance", f.PolicyAppliedV1(author="a.b", policy=policy_of("acme", limit={"gpu": 4 * GPU_UNITS})))
+    hall.append_facts("governance", f.PolicyAppliedV1(author="a.b", policy=policy_of("acme", limit={"gpu": 4 * GPU_UNITS})))
     for number in range(5):
         hall.admit(hall.job(number))
     for number in range(3):
@@ -236,7 +236,7 @@ def test_pools_show_all_use_in_total_and_own_jobs_only(hall, index):
 
 def test_what_is_kept_for_a_preemptor_is_free_for_no_job(hall, index):
     hall.admit(hall.job(1))
-    hall.say(
+    hall.append_facts(
         "allocator",
         f.PreemptionOrderedV1(
             preemption="p",
@@ -254,7 +254,7 @@ def test_what_is_kept_for_a_preemptor_is_free_for_no_job(hall, index):
 
 def test_a_pool_closed_to_the_tenant_and_its_nodes_are_not_there(hall, index):
     pool = Pool(name="hall", selector={"site": "hq"}, access=Access(allow=("rival",)))
-    hall.say("governance", f.PoolAppliedV1(author="a.b", pool=pool))
+    hall.append_facts("governance", f.PoolAppliedV1(author="a.b", pool=pool))
     assert list(pool_views(hall.state, index.lines, "acme")) == []
     assert list(node_views(hall.state, {}, "acme")) == []
     assert [node.name for node in node_views(hall.state, {}, "rival")] == ["gpu01"]
@@ -292,7 +292,7 @@ def test_a_node_is_ready_cordoned_stopped_or_lost(hall):
         ("governance", f.NodeUncordonedV1(author="a.b", node="gpu01")),
         ("node.gpu01", f.NodeStoppedV1(node="gpu01", at=1)),
     ):
-        hall.say(by, fact)
+        hall.append_facts(by, fact)
         states += [node.state for node in node_views(hall.state, {}, "acme")]
     assert states == ["cordoned", "lost", "lost", "stopped"]
 
@@ -301,9 +301,9 @@ def test_queues_show_what_closes_them_and_what_their_budgets_have_left(hall, ind
     budget = Budget(key="gpu", hours=3, per="day")
     window = Window(days=("mon", "tue", "wed", "thu", "fri", "sat", "sun"), opens=0, closes=1)
     policy = policy_of("acme", budgets=(budget,), windows=(window,))
-    hall.say("governance", f.PolicyAppliedV1(author="a.b", policy=policy))
-    hall.say("allocator", f.PolicyGatedV1(tenant="acme", policy="dev", shut=True, spent=("gpu per day",)))
-    hall.say("governance", f.ObjectClosedV1(author="a.b", kind="profile", name="one", mode="freeze"))
+    hall.append_facts("governance", f.PolicyAppliedV1(author="a.b", policy=policy))
+    hall.append_facts("allocator", f.PolicyGatedV1(tenant="acme", policy="dev", shut=True, spent=("gpu per day",)))
+    hall.append_facts("governance", f.ObjectClosedV1(author="a.b", kind="profile", name="one", mode="freeze"))
     one, pair = queue_views(hall.state, index.lines, "acme", hall.now)
     assert (one.closed, pair.closed, one.shut, one.opens_at > hall.now) == ("freeze", "", True, True)
     (view,) = one.budgets
@@ -315,7 +315,7 @@ def test_queues_show_what_closes_them_and_what_their_budgets_have_left(hall, ind
 def test_a_budget_that_is_nearly_used_up_is_said_in_time_of_its_queue_and_of_a_job_that_waits(hall, index, policy_of):
     """R33."""
     policy = policy_of("acme", budgets=(Budget(key="gpu", hours=0, per="day"),))
-    hall.say("governance", f.PolicyAppliedV1(author="a.b", policy=policy))
+    hall.append_facts("governance", f.PolicyAppliedV1(author="a.b", policy=policy))
     line = "0.000 of 0 hours of gpu are used this day: used up until"
     assert next(queue_views(hall.state, index.lines, "acme", hall.now)).budgets[0].warning.startswith(line)
     waiting = hall.job(1)

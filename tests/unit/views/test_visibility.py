@@ -32,7 +32,7 @@ def test_a_node_is_seen_by_who_sees_its_pool_and_without_a_pool_by_all(hall):
     node = hall.state.nodes["gpu01"]
     assert sees_node(hall.state, "acme", node)
     closed = Pool(name="hall", selector={"site": "hq"}, access=Access(allow=("rival",)))
-    hall.say("governance", f.PoolAppliedV1(author="a.b", pool=closed))
+    hall.append_facts("governance", f.PoolAppliedV1(author="a.b", pool=closed))
     assert (sees_node(hall.state, "acme", node), sees_node(hall.state, "rival", node)) == (False, True)
     node.pool = ""
     assert sees_node(hall.state, "acme", node)
@@ -54,7 +54,7 @@ def test_a_pool_is_shown_without_others_names(hall):
         ),
         price={"gpu": "2.50"},
     )
-    hall.say(
+    hall.append_facts(
         "governance",
         f.ProfileAppliedV1(author="a.b", profile=Profile(tenant="rival", name="secret", request={}, pools=("hall",))),
     )

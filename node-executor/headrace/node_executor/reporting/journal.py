@@ -114,7 +114,7 @@ class Journal:
         self._append(step)
         self._fold(step)
 
-    def told(self, lease: str, ladder: Ladder, at: int) -> None:
+    def note_stop_order(self, lease: str, ladder: Ladder, at: int) -> None:
         """Note a ladder before a job is told to stop. Never raises."""
         self._take(StopOrdered(lease, ladder, at))
 
@@ -122,7 +122,7 @@ class Journal:
         """Note that the lease was never started. Never raises."""
         self._take(Forgotten(lease))
 
-    def said(self, fact: AnyFact) -> None:
+    def note_fact(self, fact: AnyFact) -> None:
         """Note a fact before it is sent. Never raises: if the disk is full, the memory has it."""
         self._take(FactStated(fact))
 

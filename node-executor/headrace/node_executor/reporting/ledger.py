@@ -82,7 +82,7 @@ class FactWriter:
 
     def state(self, fact: AnyFact) -> None:
         """Append a fact to those that wait."""
-        self._journal.said(fact)
+        self._journal.note_fact(fact)
         self._wanted.set()
         self._empty.clear()
 

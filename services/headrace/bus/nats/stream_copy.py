@@ -29,8 +29,8 @@ LIST_WITHIN, LIST_AGAIN, LIST_PATIENCE = 5.0, 0.25, 60.0
 _OVER = ("", "204")
 """Status of the last piece of a complete copy."""
 
-Say = Callable[[int], None]
-"""`say(bytes)`: progress, the number of bytes so far."""
+Progress = Callable[[int], None]
+"""`progress(bytes)`: progress, the number of bytes so far."""
 
 
 class Copied(msgspec.Struct, frozen=True):
@@ -95,7 +95,7 @@ async def _listed(connection: Connection) -> tuple[str, ...]:
     return tuple(sorted(one.config["name"] for one in streams if one.config.get("storage") == "file"))
 
 
-async def save(connection: Connection, stream: str, file: BinaryIO, say: Say = lambda _: None) -> Copied:
+async def save(connection: Connection, stream: str, file: BinaryIO, progress: Progress = lambda _: None) -> Copied:
     """Write a stream into `file`, as it is at one time. Raises `LogBroken` if a message in it is damaged, and `LogUnavailable`."""
     pieces: asyncio.Queue[Msg] = asyncio.Queue()
     inbox = connection.new_inbox()
@@ -109,7 +109,7 @@ async def save(connection: Connection, stream: str, file: BinaryIO, say: Say = l
         async for piece in _pieces(connection, stream, pieces):
             file.write(piece)
             written += len(piece)
-            say(written)
+            progress(written)
         return Copied(answer.config, answer.state)
     finally:
         await subscription.unsubscribe()
@@ -132,7 +132,7 @@ async def _pieces(connection: Connection, stream: str, pieces: asyncio.Queue[Msg
             await connection.publish(piece.reply)
 
 
-async def load(connection: Connection, copied: Copied, file: BinaryIO, say: Say = lambda _: None) -> None:
+async def load(connection: Connection, copied: Copied, file: BinaryIO, progress: Progress = lambda _: None) -> None:
     """Make a stream of what `save` wrote; its name must not exist. Raises `LogRefused`, `LogUnavailable`."""
     stream = str(copied.config["name"])
     request = {"config": copied.config, "state": copied.state}
@@ -144,7 +144,7 @@ async def load(connection: Connection, copied: Copied, file: BinaryIO, say: Say 
         if reply:
             _see(msgspec.json.decode(reply, type=_Answer), stream)
         sent += len(chunk)
-        say(sent)
+        progress(sent)
     whole = msgspec.json.decode((await connection.ask(answer.deliver_subject, within=BEGINS_WITHIN)).data, type=_Answer)
     _see(whole, stream)
     if int(whole.state.get("last_seq", 0)) != copied.last or whole.state.get("messages") != copied.state.get("messages"):

@@ -91,7 +91,7 @@ def archive_directory(args: argparse.Namespace) -> Path:
     return Path(args.archive).expanduser().absolute() if args.archive else Installation(args.data).directory / ARCHIVE
 
 
-def say(what: str) -> Callable[[int, int], None]:
+def progress_of(what: str) -> Callable[[int, int], None]:
     """A function that shows progress on one line of standard error if that is a terminal."""
 
     def told(record: int, last: int) -> None:
@@ -110,7 +110,7 @@ async def export(args: argparse.Namespace) -> int:
     try:
         async with open_store(Installation(args.data)) as connection:
             before = manifests.read(directory).through
-            manifest = await bring_up_to_date(JetStreamLog(connection, LEDGER_STREAM), directory, say("archived"))
+            manifest = await bring_up_to_date(JetStreamLog(connection, LEDGER_STREAM), directory, progress_of("archived"))
     except (LogError, NotReady, AlreadyRunning) as error:
         raise Failed(str(error)) from None
     if args.json:
@@ -171,7 +171,7 @@ async def check(args: argparse.Namespace) -> int:
 
     directory = archive_directory(args)
     try:
-        manifest, troubles = await asyncio.to_thread(look, directory, say("read"))
+        manifest, troubles = await asyncio.to_thread(look, directory, progress_of("read"))
     except LogError as error:
         raise Failed(str(error)) from None
     if not manifest.pieces and not troubles:

@@ -83,16 +83,16 @@ async def _purge(args: argparse.Namespace, inspector: Inspector, archive: Path) 
     through = args.through or await last_before(log, time.time_ns() // 1_000 - args.keep)
     if through <= manifest.purged:
         why = f"nothing in it is older than {format_duration(args.keep)}" if not args.through else "they are gone already"
-        return _say(
+        return _progress(
             args, f"nothing to let go of: the stream begins behind record {manifest.purged}, and {why}", manifest.purged
         )
     against = objections(through, await _standing(inspector, log, manifest.through, archive))
     if against:
         raise Failed(f"records up to {through} stay: " + "; ".join(against))
     if args.dry_run:
-        return _say(args, f"records {manifest.purged + 1} to {through} would go from the stream", manifest.purged)
+        return _progress(args, f"records {manifest.purged + 1} to {through} would go from the stream", manifest.purged)
     await purge(inspector.core, LEDGER_STREAM, archive, through, lambda _record, _last: None)
-    return _say(args, f"records {manifest.purged + 1} to {through} are in the archive alone", through)
+    return _progress(args, f"records {manifest.purged + 1} to {through} are in the archive alone", through)
 
 
 async def _standing(inspector: Inspector, log: JetStreamLog, archived: int, archive: Path) -> RetentionStatus:
@@ -105,6 +105,6 @@ async def _standing(inspector: Inspector, log: JetStreamLog, archived: int, arch
     return RetentionStatus(await log.tip(), archived, found, None if covering is None else covering.sequence)
 
 
-def _say(args: argparse.Namespace, text: str, purged: int) -> int:
+def _progress(args: argparse.Namespace, text: str, purged: int) -> int:
     print(as_json({"purged": purged, "dry_run": args.dry_run}) if args.json else text)
     return 0

@@ -47,7 +47,7 @@ def add(nouns: Nouns) -> None:
     add_json(parser)
 
 
-def _say(args: argparse.Namespace, part: str, what: str) -> None:
+def _progress(args: argparse.Namespace, part: str, what: str) -> None:
     if not args.json:
         print(f"  {part:<14} {what}", flush=True)
 
@@ -61,18 +61,18 @@ async def backup(args: argparse.Namespace) -> int:
     if not installation.settings_kept():
         raise Failed(f"no installation in {installation.directory}: name it with --data")
 
-    def say(part: str, what: str) -> None:
-        _say(args, part, what)
+    def progress(part: str, what: str) -> None:
+        _progress(args, part, what)
 
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     try:
         if read_running(installation) is not None:
             dsn = address(installation.postgres, installation.postgres_password())
             async with open_store(installation) as bus:
-                contents = await back_up(installation, bus, dsn, file, say)
+                contents = await back_up(installation, bus, dsn, file, progress)
         else:
             async with Stores(installation) as stores:
-                contents = await back_up(installation, stores.bus, stores.dsn, file, say)
+                contents = await back_up(installation, stores.bus, stores.dsn, file, progress)
     except (LogError, NotReady, AlreadyRunning) as error:
         raise Failed(str(error)) from None
     troubles = damaged_members(contents, installation.directory)
@@ -106,7 +106,7 @@ async def restore(args: argparse.Namespace) -> int:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     installation, file = Installation(args.data), _source(args.file)
     try:
-        restored = await put_together(file, installation, lambda part, what: _say(args, part, what))
+        restored = await put_together(file, installation, lambda part, what: _progress(args, part, what))
     except (LogError, NotReady, AlreadyRunning) as error:
         raise Failed(str(error)) from None
     if args.json:

@@ -55,13 +55,13 @@ async def repair(args: argparse.Namespace) -> int:
     if not installation.settings_kept():
         raise Failed(f"no installation in {installation.directory}: name it with --data")
 
-    def say(part: str, what: str) -> None:
+    def progress(part: str, what: str) -> None:
         if not args.json:
             print(f"  {part:<14} {what}", flush=True)
 
     try:
         mended = await repair_streams(
-            installation, say, only_look=args.look, without_end=args.without_end, without_void=args.without_void
+            installation, progress, only_look=args.look, without_end=args.without_end, without_void=args.without_void
         )
     except (LogError, NotReady, AlreadyRunning, DatabaseUnavailable, DatabaseRefused) as error:
         raise Failed(str(error)) from None

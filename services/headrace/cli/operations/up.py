@@ -151,7 +151,7 @@ def changed_settings(last: Settings, args: argparse.Namespace) -> Settings:
 async def _keep_up(installation: Installation, settings: Settings, args: argparse.Namespace) -> int:
     began = time.monotonic()
     print(f"Headrace in {installation.directory}", flush=True)
-    whole = Up(installation, settings, nats_port=args.nats_port, api_port=args.api_port, say=_say)
+    whole = Up(installation, settings, nats_port=args.nats_port, api_port=args.api_port, progress=_progress)
     stopping = asyncio.Event()
     task = asyncio.current_task()
 
@@ -184,7 +184,7 @@ async def _keep_up(installation: Installation, settings: Settings, args: argpars
     return 0
 
 
-def _say(part: str, what: str) -> None:
+def _progress(part: str, what: str) -> None:
     print(f"  {part:<14} {what}", flush=True)
 
 

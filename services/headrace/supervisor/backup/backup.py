@@ -33,25 +33,25 @@ from headrace.supervisor.installation import Installation
 _MADE_AGAIN = frozenset({"nats", "postgres", "gateway", "nodes", "logs", "lock", "running.json", "endpoint.json"})
 """Entries of the data directory that are not files of a backup."""
 
-Say = Callable[[str, str], None]
-"""`say(part, what)`: one line of progress."""
+Progress = Callable[[str, str], None]
+"""`progress(part, what)`: one line of progress."""
 
 
-async def back_up(installation: Installation, bus: Connection, dsn: str, file: Path, say: Say) -> Contents:
+async def back_up(installation: Installation, bus: Connection, dsn: str, file: Path, progress: Progress) -> Contents:
     """Write the backup, verify it, and only then give it its name. Raises `InstallationError`, `LogError`."""
     _see_new(file)
     try:
         with ExitStack() as stack:
             staging = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=f".{file.name}.", dir=file.parent)))
             stack.enter_context(alone(installation.directory / ARCHIVE))
-            contents = await _gather(installation, bus, dsn, staging, say)
+            contents = await _gather(installation, bus, dsn, staging, progress)
             part = staging / "whole"
             await asyncio.to_thread(pack, staging, contents, installation.directory, part)
             await asyncio.to_thread(verify_file, part, contents)
             part.replace(file)
     except OSError as error:
         raise InstallationError(atomic_files.unwritten(file, error)) from None
-    say("backup", f"{contents.size} bytes, every part read back")
+    progress("backup", f"{contents.size} bytes, every part read back")
     return contents
 
 
@@ -74,10 +74,10 @@ def _see_new(file: Path) -> None:
         raise InstallationError(f"{file} is there already; name another file")
 
 
-async def _gather(installation: Installation, bus: Connection, dsn: str, staging: Path, say: Say) -> Contents:
+async def _gather(installation: Installation, bus: Connection, dsn: str, staging: Path, progress: Progress) -> Contents:
     at = time.time_ns() // 1_000
     await asyncio.to_thread(dump, dsn, staging / BOOKS)
-    say("books", f"{(staging / BOOKS).stat().st_size} bytes")
+    progress("books", f"{(staging / BOOKS).stat().st_size} bytes")
     (staging / STREAMS).mkdir()
     names = await durable_streams(bus)
     if LEDGER_STREAM not in names:
@@ -86,10 +86,10 @@ async def _gather(installation: Installation, bus: Connection, dsn: str, staging
     for name in sorted(names, key=lambda name: (name == LEDGER_STREAM, name)):
         with (staging / STREAMS / name).open("wb") as stream:
             copies.append(await save(bus, name, stream))
-        say(name, f"{copies[-1].state.get('messages', 0)} messages through {copies[-1].last}")
+        progress(name, f"{copies[-1].state.get('messages', 0)} messages through {copies[-1].last}")
     members = await asyncio.to_thread(lambda: tuple(_members(staging, installation.directory)))
     files = sum(member.name.startswith(f"{FILES}/") for member in members)
-    say("files", f"{files}: keys, logins, settings, archive")
+    progress("files", f"{files}: keys, logins, settings, archive")
     release = version("headrace")
     return Contents(release=release, at=at, through=copies[-1].last, streams=tuple(copies), members=members)
 

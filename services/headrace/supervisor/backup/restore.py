@@ -23,7 +23,7 @@ from headrace.contracts.facts.records import digest
 from headrace.contracts.transport.subjects import LEDGER_STREAM, SUBMIT_STREAM
 from headrace.domain.fold.ledger import FoldedLedger, LedgerBroken
 from headrace.nats_client.connection import Connection
-from headrace.supervisor.backup.backup import Say
+from headrace.supervisor.backup.backup import Progress
 from headrace.supervisor.backup.backup_file import BOOKS, FILES, STREAMS, Contents, move, open_backup, unpack
 from headrace.supervisor.backup.pg_dump import load as load_books
 from headrace.supervisor.backup.stores import Stores
@@ -44,7 +44,7 @@ class Restored(NamedTuple):
     jobs: int
 
 
-async def restore(file: Path, installation: Installation, say: Say) -> Restored:
+async def restore(file: Path, installation: Installation, progress: Progress) -> Restored:
     """Restore into a directory without an installation. Raises `InstallationError`, `LogError`, `NotReady`; nothing is left then."""
     contents = open_backup(file)
     there = installation.directory
@@ -53,7 +53,7 @@ async def restore(file: Path, installation: Installation, say: Say) -> Restored:
     made = not there.exists()
     try:
         installation.prepare()
-        return await _restore(file, contents, installation, say)
+        return await _restore(file, contents, installation, progress)
     except BaseException:
         shutil.rmtree(there, ignore_errors=True)
         if not made:
@@ -61,10 +61,10 @@ async def restore(file: Path, installation: Installation, say: Say) -> Restored:
         raise
 
 
-async def _restore(file: Path, contents: Contents, installation: Installation, say: Say) -> Restored:
+async def _restore(file: Path, contents: Contents, installation: Installation, progress: Progress) -> Restored:
     staging = installation.directory / STAGING
     await asyncio.to_thread(unpack, file, contents, staging)
-    say("files", "read, every part as it was written")
+    progress("files", "read, every part as it was written")
     for path in (staging / FILES).iterdir():
         if (installation.directory / path.name).is_dir():
             shutil.rmtree(installation.directory / path.name)
@@ -74,7 +74,7 @@ async def _restore(file: Path, contents: Contents, installation: Installation, s
             name = str(copied.config["name"])
             with (staging / STREAMS / name).open("rb") as stream:
                 await load(stores.bus, copied, stream)
-            say(name, f"{copied.state.get('messages', 0)} messages through {copied.last}")
+            progress(name, f"{copied.state.get('messages', 0)} messages through {copied.last}")
         await asyncio.to_thread(load_books, stores.dsn, staging / BOOKS)
         database = Database(stores.dsn)
         try:
@@ -83,19 +83,19 @@ async def _restore(file: Path, contents: Contents, installation: Installation, s
             raise InstallationError(f"the restored books cannot be read: {error}") from None
         finally:
             await database.close()
-        ledger, named = await fold(stores.bus, installation, booked.sequence, say)
+        ledger, named = await fold(stores.bus, installation, booked.sequence, progress)
         if booked.sequence and named != booked.digest:
             raise InstallationError(
                 f"{file}: the books stand on record {booked.sequence}, and that is not the one in the ledger"
             )
-        say("books", f"through record {booked.sequence}")
+        progress("books", f"through record {booked.sequence}")
         await _number_after_judged(stores.bus, contents, ledger)
     await asyncio.to_thread(shutil.rmtree, staging)
     jobs = sum(policy.pending + len(policy.jobs) for policy in ledger.state.policies.values())
     return Restored(ledger.sequence, booked.sequence, jobs)
 
 
-async def fold(bus: Connection, installation: Installation, at: int, say: Say) -> tuple[FoldedLedger, str]:
+async def fold(bus: Connection, installation: Installation, at: int, progress: Progress) -> tuple[FoldedLedger, str]:
     """Fold the whole ledger; returns it with the digest of the record `at`. Raises `LogBroken` at the first invalid record."""
     whole = WholeLedger(JetStreamLog(bus, LEDGER_STREAM), installation.directory / ARCHIVE)
     ledger, named, tip = FoldedLedger(), "", await whole.tip()
@@ -109,12 +109,12 @@ async def fold(bus: Connection, installation: Installation, at: int, say: Say) -
                 ledger.read(message)
                 named = digest(message.payload) if message.sequence == at else named
                 if message.sequence % TOLD_EVERY == 0:
-                    say("ledger", f"record {message.sequence} of {tip}")
+                    progress("ledger", f"record {message.sequence} of {tip}")
     except LedgerBroken as error:
         raise LogBroken(str(error)) from None
     finally:
         await reader.close()
-    say("ledger", f"records 1 to {tip} follow each other, and every chain of digests holds")
+    progress("ledger", f"records 1 to {tip} follow each other, and every chain of digests holds")
     return ledger, named
 
 

@@ -271,10 +271,10 @@ class Children:
         """Stop the child started last, and forget it."""
         await asyncio.gather(*(child.stop(at_once=True) for child in self._layers.pop()))
 
-    async def stop(self, say: Callable[[str], None] = lambda _: None, *, at_once: bool = False) -> None:
+    async def stop(self, progress: Callable[[str], None] = lambda _: None, *, at_once: bool = False) -> None:
         """Stop all, in reverse order of their start."""
         for layer in reversed(self._layers):
-            say(", ".join(child.program.name for child in layer))
+            progress(", ".join(child.program.name for child in layer))
             await asyncio.gather(*(child.stop(at_once=at_once) for child in layer))
 
 

@@ -40,14 +40,14 @@ HEALTH_PATH = "/healthz"
 GATEWAY_ATTEMPTS = 3
 ASKED_WITHIN = 5.0
 
-Say = Callable[[str, str], None]
-"""`say(part, what)`: one line of progress."""
+Progress = Callable[[str, str], None]
+"""`progress(part, what)`: one line of progress."""
 
 
 class Up:
     """The whole system on one data directory, from `async with` on, ready, until its end.
 
-    `nats_port`, `api_port`: that port and no other. `say` receives progress.
+    `nats_port`, `api_port`: that port and no other. `progress` receives progress.
 
     Raises `AlreadyRunning`, `PortTaken`, `InstallationError`, `NotReady`; everything started until then has been stopped again.
     """
@@ -59,7 +59,7 @@ class Up:
         *,
         nats_port: int | None = None,
         api_port: int | None = None,
-        say: Say | None = None,
+        progress: Progress | None = None,
     ) -> None:
         self.installation = installation
         self.settings = settings
@@ -67,7 +67,7 @@ class Up:
         self.api = ""
         self._wanted_port = nats_port
         self._wanted_api_port = api_port
-        self._say = say or (lambda _part, _what: None)
+        self._progress = progress or (lambda _part, _what: None)
         self._since = time.time_ns() // 1_000
         self.ready = False
         self._lock = Lock(installation)
@@ -101,7 +101,7 @@ class Up:
         for task in (self._mending, *self._vigils):
             if task is not None:
                 task.cancel()
-        stopping = asyncio.ensure_future(self.children.stop(lambda names: self._say("stopping", names)))
+        stopping = asyncio.ensure_future(self.children.stop(lambda names: self._progress("stopping", names)))
         hurry = asyncio.ensure_future(self._hurry.wait())
         instances = asyncio.ensure_future(asyncio.to_thread(end_all, self.installation.directory / DIRECTORY / LOCAL))
         try:
@@ -125,11 +125,11 @@ class Up:
             inspector = await self._start_nats()
             try:
                 if gone := await ledger_extent.snapshots_gone(inspector.core):
-                    self._say("snapshots", gone)
+                    self._progress("snapshots", gone)
                 await servers.until_streams(inspector.core, self.settings.nats_servers)
                 tip = await inspector.tip()
                 await asyncio.to_thread(ledger_extent.check_archive, self.installation, tip)
-                self._say("streams", f"ready    {', '.join(STREAMS)}")
+                self._progress("streams", f"ready    {', '.join(STREAMS)}")
                 database = await preparing
                 await self._start_postgres(database)
                 await ledger_extent.check_copy(database.dsn, tip)
@@ -137,7 +137,7 @@ class Up:
                 await self._start_gateway()
                 await self._start_nodes(inspector)
                 if trouble := await inspector.trouble(GOVERNANCE):
-                    self._say(GOVERNANCE, trouble)
+                    self._progress(GOVERNANCE, trouble)
             finally:
                 await inspector.close()
         finally:
@@ -169,7 +169,7 @@ class Up:
             self._vigils.append(asyncio.create_task(self._keep_feed()))
         self.installation.write_endpoint(self.url)
         for child, url in zip(self._nats, self.url.split(","), strict=True):
-            self._say(child.program.name, f"ready    {url}")
+            self._progress(child.program.name, f"ready    {url}")
         return await Inspector.open(self.url, self.installation.operator())
 
     def _supervision(self) -> Callable[[Child], ChildSupervision]:
@@ -199,7 +199,7 @@ class Up:
         operator = self.installation.operator()
         connection = await connect(self.url, operator.name, operator.password, name="supervisor")
         try:
-            await Leaderless(connection, len(self._nats), partial(self._say, "streams")).watch()
+            await Leaderless(connection, len(self._nats), partial(self._progress, "streams")).watch()
         finally:
             await connection.close()
 
@@ -209,7 +209,7 @@ class Up:
             await until_ready(server, lambda: accepts(database.dsn))
         except (NotReady, InstallationError) as error:
             raise NotReady(f"{error}; if it is damaged, {repair_command(self.installation.postgres)}") from None
-        self._say(process_specs.POSTGRES, "ready")
+        self._progress(process_specs.POSTGRES, "ready")
 
     async def _start_services(self, inspector: Inspector, dsn: str) -> None:
         tip = await inspector.tip()
@@ -221,7 +221,7 @@ class Up:
                 await until_ready(child, inspector.callout_answers)
             else:
                 await until_ready(child, lambda: inspector.caught_up(name, tip))
-            self._say(name, "ready")
+            self._progress(name, "ready")
 
         parts = [(child, part) for child in started for part in child.program.parts or (child.program.name,)]
         await _all(until_caught_up(child, part) for child, part in parts)
@@ -249,7 +249,7 @@ class Up:
         self.api = f"{scheme}://{self.settings.reached_as}:{port}"
         self.installation.keep_settings(self.settings)
         self.installation.write_endpoint(self.url, self.api, str(local))
-        self._say(process_specs.GATEWAY, f"ready    {self.api}")
+        self._progress(process_specs.GATEWAY, f"ready    {self.api}")
 
     async def _start_nodes(self, inspector: Inspector) -> None:
         names = process_specs.node_names(self.settings)
@@ -261,7 +261,7 @@ class Up:
 
         async def until_written(child: Child, name: str) -> None:
             await until_ready(child, lambda: inspector.has_written(name, since))
-            self._say(child.program.name, f"ready    {self.settings.gpus} x {self.settings.gpu_model}, simulated")
+            self._progress(child.program.name, f"ready    {self.settings.gpus} x {self.settings.gpu_model}, simulated")
 
         await _all(until_written(child, name) for child, name in zip(started, names, strict=True))
 

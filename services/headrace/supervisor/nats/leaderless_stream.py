@@ -34,18 +34,18 @@ MADE_ANEW = "FEED had no leader, and has been made anew: its news of the last mi
 
 
 class Leaderless:
-    """Supervises FEED on several servers, which is to have `replicas` copies. `bus`: an operator's. `say` receives what has been done."""
+    """Supervises FEED on several servers, which is to have `replicas` copies. `bus`: an operator's. `progress`: told of each step."""
 
     def __init__(
         self,
         bus: Connection,
         copies: int,
-        say: Callable[[str], None] = lambda _: None,
+        progress: Callable[[str], None] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._bus = bus
         self._copies = copies
-        self._say = say
+        self._progress = progress
         self._clock = clock
         self._since: float | None = None
         self._deleted = False
@@ -73,7 +73,7 @@ class Leaderless:
         ledger, feed = await described(self._bus, LEDGER_STREAM), await described(self._bus, FEED_STREAM)
         if feed.config is not None and feed.is_led:
             if self._deleted:
-                self._say(MADE_ANEW)
+                self._progress(MADE_ANEW)
             self._since, self._deleted = None, False
             if feed.config.num_replicas < self._copies:
                 await ensure_stream(self._bus, FEED_STREAM, self._copies)

@@ -44,7 +44,7 @@ BLOCK_BYTES = 4 * 1024 * 1024
 SILENCE = 5.0
 READ_TRIES = 3
 
-Say = Callable[[str, str], None]
+Progress = Callable[[str, str], None]
 
 
 class StreamDamage(NamedTuple):
@@ -77,7 +77,7 @@ class _Files(NamedTuple):
 
 
 async def repair_streams(
-    installation: Installation, say: Say, *, only_look: bool, without_end: bool = False, without_void: bool = False
+    installation: Installation, progress: Progress, *, only_look: bool, without_end: bool = False, without_void: bool = False
 ) -> RepairResult:
     """Find what is wrong with the ledger and SUBMIT, and repair it.
 
@@ -86,15 +86,19 @@ async def repair_streams(
     count = len(installation.servers())
     if count > 1:
         said = "lies on three servers, and one that is damaged is made whole by the others: stop Headrace, move that server's"
-        say("ledger", f"{said} nats/store-N in {installation.directory} away, and start it again")
-        tip, troubles = await _repair_submissions(installation, say, count, only_look=only_look)
+        progress("ledger", f"{said} nats/store-N in {installation.directory} away, and start it again")
+        tip, troubles = await _repair_submissions(installation, progress, count, only_look=only_look)
         return RepairResult(troubles, tip, None)
-    mended = await _repair_ledger(installation, say, only_look=only_look, without_end=without_end, without_void=without_void)
-    _, troubles = await _repair_submissions(installation, say, count, only_look=only_look)
+    mended = await _repair_ledger(
+        installation, progress, only_look=only_look, without_end=without_end, without_void=without_void
+    )
+    _, troubles = await _repair_submissions(installation, progress, count, only_look=only_look)
     return mended._replace(troubles=[*mended.troubles, *troubles])
 
 
-async def _repair_submissions(installation: Installation, say: Say, count: int, *, only_look: bool) -> tuple[int, list[str]]:
+async def _repair_submissions(
+    installation: Installation, progress: Progress, count: int, *, only_look: bool
+) -> tuple[int, list[str]]:
     """Return the ledger's end, and what was wrong with SUBMIT; new submissions are numbered behind those that were judged."""
     async with Stores(installation, books=False) as stores:
         try:
@@ -106,7 +110,7 @@ async def _repair_submissions(installation: Installation, say: Say, count: int, 
             return tip, []
         if not only_look:
             moved = await renumber_new(stores.bus, loss, count)
-            say(
+            progress(
                 "submissions",
                 f"new ones come behind submission {loss.judged}, which was judged last; {moved} that had come since were put there",
             )
@@ -114,15 +118,15 @@ async def _repair_submissions(installation: Installation, say: Say, count: int, 
 
 
 async def _repair_ledger(
-    installation: Installation, say: Say, *, only_look: bool, without_end: bool, without_void: bool
+    installation: Installation, progress: Progress, *, only_look: bool, without_end: bool, without_void: bool
 ) -> RepairResult:
     directory = _store(installation)
     if not directory.exists():
         async with Stores(installation, books=False) as stores:
             await ensure_stream(stores.bus, LEDGER_STREAM)
     files = await asyncio.to_thread(_look, directory)
-    found = await _find(installation, files, say, without_end=without_end)
-    found, void = await asyncio.to_thread(_fold, installation, files, found, say)
+    found = await _find(installation, files, progress, without_end=without_end)
+    found, void = await asyncio.to_thread(_fold, installation, files, found, progress)
     if void and not (only_look or without_void):
         raise LogBroken(f"{'; '.join(void)}; `headrace repair --without-void` takes {'it' if len(void) == 1 else 'them'} out")
     through = found.records[-1].sequence if found.records else found.purged
@@ -133,7 +137,7 @@ async def _repair_ledger(
     troubles = found.troubles or [
         "the server cannot read all of it, although every record is there: a check of its own is damaged"
     ]
-    return RepairResult(troubles, through, await _put_right(installation, directory, files, found, say))
+    return RepairResult(troubles, through, await _put_right(installation, directory, files, found, progress))
 
 
 def _store(installation: Installation) -> Path:
@@ -153,29 +157,34 @@ def _look(directory: Path) -> _Files:
     return files
 
 
-async def _find(installation: Installation, files: _Files, say: Say, *, without_end: bool) -> StreamDamage:
+async def _find(installation: Installation, files: _Files, progress: Progress, *, without_end: bool) -> StreamDamage:
     manifest = await asyncio.to_thread(manifests.read, installation.directory / ARCHIVE)
     try:
         async with Stores(installation, nats=False) as stores:
             database = Database(stores.dsn)
             try:
                 return await database.once(
-                    lambda connection: _choose_all(connection, installation, manifest, files, say, without_end)
+                    lambda connection: _choose_all(connection, installation, manifest, files, progress, without_end)
                 )
             finally:
                 await database.close()
     except (NotReady, DatabaseUnavailable, DatabaseRefused, asyncpg.PostgresError, InstallationError) as error:
-        say("copy", f"the books' database cannot be read, and is left out: {error}")
-        return await _choose_all(None, installation, manifest, files, say, without_end)
+        progress("copy", f"the books' database cannot be read, and is left out: {error}")
+        return await _choose_all(None, installation, manifest, files, progress, without_end)
 
 
 async def _choose_all(
-    connection: Connection | None, installation: Installation, manifest: Manifest, files: _Files, say: Say, without_end: bool
+    connection: Connection | None,
+    installation: Installation,
+    manifest: Manifest,
+    files: _Files,
+    progress: Progress,
+    without_end: bool,
 ) -> StreamDamage:
     copied = await ledger_copy.last(connection) if connection is not None else 0
     vouched = max(copied, manifest.through)
     last = max(vouched, *files.placed, 0)
-    say(
+    progress(
         "ledger",
         f"in the stream {len(files.placed)} records, in the copy through {copied}, in the archive through {manifest.through}",
     )
@@ -196,7 +205,7 @@ async def _choose_all(
             records.append(choice.record)
             if choice.trouble:
                 troubles[sequence] = choice.trouble
-        say("ledger", f"record {until} of {last}")
+        progress("ledger", f"record {until} of {last}")
     return _found(manifest.purged, records, vouched, troubles, files)
 
 
@@ -253,7 +262,7 @@ def _archived(directory: Path, manifest: Manifest, first: int, last: int) -> dic
     return found
 
 
-def _fold(installation: Installation, files: _Files, found: StreamDamage, say: Say) -> tuple[StreamDamage, list[str]]:
+def _fold(installation: Installation, files: _Files, found: StreamDamage, progress: Progress) -> tuple[StreamDamage, list[str]]:
     """Return sequences and chains of the ledger to be, and a line for each record of the stream alone that breaks the law.
 
     Those records are then left out. Raises `LogBroken`.
@@ -269,7 +278,7 @@ def _fold(installation: Installation, files: _Files, found: StreamDamage, say: S
         lawful, void = _lawful(ledger, found)
     except LedgerBroken as error:
         raise LogBroken(f"the records of the archive, the copy and the stream together are not a ledger: {error}") from None
-    say("ledger", f"records 1 to {ledger.sequence} follow each other, and every chain of digests holds")
+    progress("ledger", f"records 1 to {ledger.sequence} follow each other, and every chain of digests holds")
     if not void:
         return found, []
     whole = frozenset(number for number in found.whole if files.sequences[number][-1] < min(void))
@@ -295,7 +304,9 @@ def _lawful(ledger: FoldedLedger, found: StreamDamage) -> tuple[list[StoredMessa
     return lawful, void
 
 
-async def _put_right(installation: Installation, directory: Path, files: _Files, found: StreamDamage, say: Say) -> Path:
+async def _put_right(
+    installation: Installation, directory: Path, files: _Files, found: StreamDamage, progress: Progress
+) -> Path:
     """Exchange the files, and let the server read them; if it does not return what was chosen, the former files come back."""
     new, kept = (
         directory.with_name("msgs.new"),
@@ -305,7 +316,7 @@ async def _put_right(installation: Installation, directory: Path, files: _Files,
         shutil.rmtree(new, ignore_errors=True)
         written = await asyncio.to_thread(_write, new, files, found, whole)
         await asyncio.to_thread(_exchange, directory, new, kept)
-        say("store", f"{written} files written anew, {len(whole)} taken over; the server reads them")
+        progress("store", f"{written} files written anew, {len(whole)} taken over; the server reads them")
         if await _reads(installation, found):
             return kept
         await asyncio.to_thread(shutil.rmtree, directory)

@@ -14,7 +14,7 @@ def place(*gpus: int) -> Place:
     return Place(node="n1", devices=shares, amounts={"gpu": len(gpus) * GPU})
 
 
-def kept(tables: Tables) -> list[tuple[str, float, float | None, float]]:
+def idle_rows(tables: Tables) -> list[tuple[str, float, float | None, float]]:
     """(policy, since, until, GPUs), times in seconds."""
     rows = sorted(row for row in tables.kept.values() if row.key == "gpu")
     return [
@@ -51,7 +51,7 @@ def test_what_is_nominated_is_kept_as_soon_as_it_is_not_held_and_until_the_preem
     story.end(19, second, told=20)
     grant(story, 25, preemptor, 0, 1, 2, 3)
     tables.settle(story.books)
-    assert kept(tables) == [("high", 10, 14, 2), ("high", 14, 20, 3), ("high", 20, 25, 4)]
+    assert idle_rows(tables) == [("high", 10, 14, 2), ("high", 14, 20, 3), ("high", 20, 25, 4)]
     gpu_seconds = 2 * 4 + 3 * 6 + 4 * 5
     assert sum(sums[-2] for row, sums in tables.days.items() if row[8] == "gpu") == gpu_seconds * GPU * SECOND
 
@@ -60,7 +60,7 @@ def test_a_nomination_that_ends_keeps_nothing_more(story: Story, tables: Tables)
     _, _, preemptor = preempting(story)
     story.tell(30, "allocator", f.NominationEndedV1(preemption="p1", job=preemptor, why="it took too long"))
     tables.settle(story.books)
-    assert kept(tables) == [("high", 10, 30, 2)]
+    assert idle_rows(tables) == [("high", 10, 30, 2)]
 
 
 def test_the_new_place_of_a_suspended_job_is_kept_from_the_order_to_move_until_it_has_it(
@@ -84,7 +84,7 @@ def test_the_new_place_of_a_suspended_job_is_kept_from_the_order_to_move_until_i
     grant(amended, 24, job, 1, attempt=2)
     tables.settle(amended.books)
 
-    assert kept(tables) == [("low", 20, 24, 1)]
+    assert idle_rows(tables) == [("low", 20, 24, 1)]
     assert [(row.since, row.until) for row in tables.suspensions.values()] == [(10 * SECOND, 22 * SECOND)]
     used = [(since, use.until) for (_, key, since), use in tables.usage.items() if key == "gpu"]
     lost = [(row["lost_from"], row["lost_until"]) for row in tables.leases.values() if row["lost_from"] is not None]
@@ -99,27 +99,27 @@ def test_what_is_kept_for_one_that_has_waited_long_is_what_is_free_of_its_places
     story.end(8, holder)
     story.tell(12, "allocator", f.HoldLiftedV1(job=waiter, pool="hq", why="it is its turn"))
     tables.settle(story.books)
-    assert kept(tables) == [("low", 5, 8, 1), ("low", 8, 12, 2)]
+    assert idle_rows(tables) == [("low", 5, 8, 1), ("low", 8, 12, 2)]
 
 
 def test_on_a_node_that_is_lost_nothing_is_kept(story: Story, tables: Tables) -> None:
     preempting(story)
     story.tell(12, "preemption", f.NodeLostV1(node="n1", silent_for=SECOND))
     tables.settle(story.books)
-    assert kept(tables) == [("high", 10, 12, 2)]
+    assert idle_rows(tables) == [("high", 10, 12, 2)]
 
 
 def test_books_opened_again_go_on_with_what_is_kept(story: Story, tables: Tables) -> None:
     first, second, preemptor = preempting(story)
     tables.settle(story.books)
-    assert kept(tables) == [("high", 10, None, 2)]
+    assert idle_rows(tables) == [("high", 10, None, 2)]
     story.books = Books(story.ledger.state, tables.position)
     tables.restore(story.books, 0)
     story.end(14, first)
     story.end(14, second)
     grant(story, 15, preemptor, 0, 1, 2, 3)
     tables.settle(story.books)
-    assert kept(tables) == [("high", 10, 14, 2), ("high", 14, 15, 4)]
+    assert idle_rows(tables) == [("high", 10, 14, 2), ("high", 14, 15, 4)]
 
 
 def test_a_key_of_the_pool_is_kept_as_far_as_no_job_in_the_pool_holds_it(story: Story, tables: Tables) -> None:  # R5, R37

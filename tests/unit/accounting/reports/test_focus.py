@@ -52,7 +52,7 @@ ALLOWED = {
 }
 
 
-def complaints(text: str) -> list[str]:
+def violations_of(text: str) -> list[str]:
     """Everything in an export that is not as the specification says."""
     rows = list(csv.DictReader(io.StringIO(text)))
     header = next(csv.reader(io.StringIO(text)))
@@ -125,7 +125,7 @@ CHARGES = [
 
 
 def test_an_export_has_the_columns_and_values_that_focus_asks_for() -> None:
-    assert complaints(as_csv(HEADING, CHARGES)) == []
+    assert violations_of(as_csv(HEADING, CHARGES)) == []
 
 
 @pytest.mark.parametrize(
@@ -139,14 +139,14 @@ def test_an_export_has_the_columns_and_values_that_focus_asks_for() -> None:
     ],
 )
 def test_what_is_not_as_focus_asks_is_complained_of(old: str, new: str) -> None:
-    assert complaints(as_csv(HEADING, CHARGES).replace(old, new)) != []
+    assert violations_of(as_csv(HEADING, CHARGES).replace(old, new)) != []
 
 
 def test_what_the_provider_lost_is_shown_and_not_billed() -> None:  # R36
     account = ChargedAccount("acme", "rnd", "p", "any", "alice", "", "hq", "gpu", 0, inside=False)
     lost = Charge(DAY, 2 * DAY, account, PROVIDER_LOST, rate=0, own_rate=0, list_rate=0, units=3 * hour_of("gpu") // 2, cost=0)
     text = as_csv(HEADING, [lost])
-    assert complaints(text) == []
+    assert violations_of(text) == []
     (row,) = csv.DictReader(io.StringIO(text))
     assert {
         column: row[column] for column in ("BilledCost", "EffectiveCost", "ListCost", "ConsumedQuantity", "ConsumedUnit")

@@ -37,7 +37,7 @@ LEAF = Shape(
 BRANCH = Shape(Branch, {"leaves": Several(LEAF), "notes": Table(NUMBER, str.upper, "{a: 1}")})
 
 
-def complaints(value, form=BRANCH):
+def errors_of(value, form=BRANCH):
     with pytest.raises(DocumentErrors) as refused:
         read_as(form, tree_of(value))
     return [(error.path, error.message) for error in refused.value.errors]
@@ -59,7 +59,7 @@ def test_what_is_written_leaves_out_defaults_and_is_as_short_as_it_can_be():
 
 
 def test_everything_that_is_wrong_is_found_in_one_reading():
-    assert complaints(
+    assert errors_of(
         {"leaves": [{"nam": "a", "size": "x"}, [], {"size": 2}, {"name": "z", "size": 10}], "notes": {"k": "v"}, "odd": 1}
     ) == [
         ("leaves[0].nam", "unknown key 'nam'; did you mean 'name'?"),
@@ -75,15 +75,15 @@ def test_everything_that_is_wrong_is_found_in_one_reading():
 
 def test_what_could_not_be_read_is_not_complained_of_a_second_time():
     needed = Shape(Leaf, {"name": WORD, "size": NUMBER}, check=lambda leaf: [((), "size is one")] if leaf.size == 1 else [])
-    assert complaints({"name": "a", "size": "x"}, needed) == [("size", "'x' is no number")]
-    assert complaints({"name": "a", "sise": "2"}, needed) == [
+    assert errors_of({"name": "a", "size": "x"}, needed) == [("size", "'x' is no number")]
+    assert errors_of({"name": "a", "sise": "2"}, needed) == [
         ("sise", "unknown key 'sise'; did you mean 'size'?"),
         ("", "size is one"),
     ]
 
 
 def test_nothing_stands_twice_in_a_list_however_it_is_written():
-    assert complaints({"leaves": ["a", "b", {"name": "a", "size": "?"}]}) == [
+    assert errors_of({"leaves": ["a", "b", {"name": "a", "size": "?"}]}) == [
         ("leaves[2]", "a occurs twice in this list, first at [0]"),
         ("leaves[2].size", "'?' is no number"),
     ]
@@ -98,13 +98,11 @@ def test_nothing_stands_twice_in_a_list_however_it_is_written():
     ],
 )
 def test_another_sort_of_value_is_refused_with_an_example(form, complaint):
-    assert complaints({}, form) == [("", complaint)]
+    assert errors_of({}, form) == [("", complaint)]
 
 
 def test_a_list_may_ask_for_a_least_number():
-    assert complaints({"leaves": []}, Shape(Branch, {"leaves": Several(LEAF, least=1)})) == [
-        ("leaves", "write at least 1 here")
-    ]
+    assert errors_of({"leaves": []}, Shape(Branch, {"leaves": Several(LEAF, least=1)})) == [("leaves", "write at least 1 here")]
 
 
 def test_an_attribute_may_have_a_default_that_the_struct_has_not():

@@ -152,7 +152,7 @@ DOCUMENTS_OF_EXAMPLE = d.Documents(
 )
 
 
-def complaints(text):
+def errors_of(text):
     with pytest.raises(DocumentErrors) as refused:
         read_documents(read_tree(text))
     return str(refused.value).splitlines()
@@ -169,13 +169,13 @@ def test_the_tables_know_every_field_there_is():
 
 
 def test_a_key_that_names_no_kind_is_unknown():
-    assert complaints("nodes: []\n") == [
+    assert errors_of("nodes: []\n") == [
         "line 1: nodes: unknown key 'nodes'; the keys here are tenants, users, groups, pools, profiles, policies"
     ]
 
 
 def test_everything_that_is_wrong_in_a_file_is_told_at_once_in_the_order_of_its_lines():
-    assert complaints("""
+    assert errors_of("""
 policies:
   - name: Research
     profile: [half]
@@ -284,7 +284,7 @@ polices: []
     ],
 )
 def test_what_no_single_field_shows_is_refused_too(text, complaint):
-    assert complaints(text) == [f"line 1: {complaint}"]
+    assert errors_of(text) == [f"line 1: {complaint}"]
 
 
 def test_a_window_may_span_midnight():

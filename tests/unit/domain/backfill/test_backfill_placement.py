@@ -162,7 +162,7 @@ def test_the_places_are_those_of_a_look_at_every_node(running, wanted, capped): 
                 site.stop(job, "cancelled")
             if how == "overruns":
                 overdue = f.LeaseOverdueV1(job=job.key, attempt=job.attempt, rank=0, node=spot.node)
-                site.say(overdue, by="preemption")
+                site.append_facts(overdue, by="preemption")
     waiting, hall = site.admit("w", f"dev/{wanted}"), site.state.pools["hall"]
 
     assert awaited_places(site.state, waiting, hall) == by_looking_at_all(waiting, hall)

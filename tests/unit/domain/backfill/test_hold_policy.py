@@ -59,7 +59,7 @@ def half_held(*policies: d.Policy, pools: tuple[d.Pool, ...] = (), **running: ob
 
 
 def kept_for(site: Site, job) -> Hold:
-    site.say(f.HoldPlacedV1(job=job.key, pool="hall", places=(place("n1", 0, 1),)), by="allocator")
+    site.append_facts(f.HoldPlacedV1(job=job.key, pool="hall", places=(place("n1", 0, 1),)), by="allocator")
     return site.state.holds[job.key]
 
 

@@ -20,7 +20,7 @@ def crowded() -> tuple[Site, object]:
     site.node("n1", 2)
     site.run("r", place("n1", 0))
     holder = site.admit("h", "dev/two")
-    site.say(f.HoldPlacedV1(job=holder.key, pool="hall", places=(place("n1", 0, 1),)), by="allocator")
+    site.append_facts(f.HoldPlacedV1(job=holder.key, pool="hall", places=(place("n1", 0, 1),)), by="allocator")
     return site, holder
 
 
@@ -73,7 +73,9 @@ def test_a_kept_slice_counts_in_the_sums_once_nothing_lies_in_its_run_and_a_cut_
     holder = site.admit("h", "dev/cut", mig="3g.40gb")
     hall, seen = site.state.pools["hall"], []
     for start in (4, 0):
-        site.say(f.HoldPlacedV1(job=holder.key, pool="hall", places=(slice_at("n1", "3g.40gb", start, HALF),)), by="allocator")
+        site.append_facts(
+            f.HoldPlacedV1(job=holder.key, pool="hall", places=(slice_at("n1", "3g.40gb", start, HALF),)), by="allocator"
+        )
         out = withhold(Trial(site.state), hall, site.state.holds[holder.key])
         seen.append((hall.use[GPU], site.state.nodes["n1"].devices[0].layout))
         out.undo()
@@ -92,7 +94,9 @@ def test_what_is_granted_meanwhile_on_a_device_that_is_cut_stays_in_the_accounts
     for start in (0, 2):
         site.run(f"r{start}", slice_at("n1", "2g.20gb", start, 36_000), queue="dev/cut", mig="2g.20gb")
     holder = site.admit("h", "dev/cut", mig="2g.20gb")
-    site.say(f.HoldPlacedV1(job=holder.key, pool="hall", places=(slice_at("n1", "2g.20gb", 4, 36_000),)), by="allocator")
+    site.append_facts(
+        f.HoldPlacedV1(job=holder.key, pool="hall", places=(slice_at("n1", "2g.20gb", 4, 36_000),)), by="allocator"
+    )
     hall, other = site.state.pools["hall"], site.admit("o", "dev/cut", mig="1g.20gb")
     out, seen = withhold(Trial(site.state), hall, site.state.holds[holder.key]), []
     seen.append((hall.use[GPU], hall.leased[GPU], dict(hall.leased_minus_use)))

@@ -55,7 +55,7 @@ def test_what_is_idle_on_a_node_out_of_service_is_unusable_for_one_cause(by, fac
     site = Site()
     site.node("n1", 2)
     site.node("n2", 3)
-    site.say(*facts, by=by)
+    site.append_facts(*facts, by=by)
 
     stock = has(site)
 
@@ -69,22 +69,22 @@ def test_a_node_is_draining_while_jobs_are_on_it_and_what_they_hold_is_used():
     site = Site()
     site.node("n2", 2)
     site.run("a", place("n2", 0))
-    site.say(DRAINED)
+    site.append_facts(DRAINED)
     assert (whole(has(site)), has(site).causes) == ((1, 0, 0, 1, 2), (unusable("n2", "draining", by="default.olga"),))
 
 
 def test_an_uncordoned_node_is_free_again():
     site = Site()
     site.node("n2", 2)
-    site.say(CORDONED)
-    site.say(f.NodeUncordonedV1(author="default.olga", node="n2"))
+    site.append_facts(CORDONED)
+    site.append_facts(f.NodeUncordonedV1(author="default.olga", node="n2"))
     assert (whole(has(site)), has(site).causes) == ((0, 0, 2, 0, 2), ())
 
 
 def test_an_unfit_device_is_unusable_and_named():
     site = Site()
     site.node("n1", 2)
-    site.say(f.DeviceDrainedV1(node="n1", device="gpu1", cause="xid", message="Xid 79", at=START), by="node.n1")
+    site.append_facts(f.DeviceDrainedV1(node="n1", device="gpu1", cause="xid", message="Xid 79", at=START), by="node.n1")
     assert whole(has(site)) == (0, 0, 1, 1, 2)
     assert has(site).causes == (unusable("n1", "unfit", by="n1", detail="gpu1"),)
     assert free_on(site.state.nodes["n1"], GPU) == GPU_UNITS
@@ -106,7 +106,7 @@ def test_what_leases_on_a_lost_node_hold_is_used_and_as_much_is_out_of_reach_els
     site.node("n1", 2)
     site.node("n2", 2)
     site.run("a", place("n2", 0))
-    site.say(f.NodeLostV1(node="n2", silent_for=60 * SECOND), by="preemption")
+    site.append_facts(f.NodeLostV1(node="n2", silent_for=60 * SECOND), by="preemption")
     assert whole(has(site)) == (1, 0, 1, 2, 4)
     assert [(one.node, one.cause, one.amount // GPU_UNITS) for one in has(site).causes] == [
         ("n2", "lost", 1),
@@ -118,7 +118,7 @@ def test_under_a_ceiling_no_more_is_unusable_than_is_missing_from_it():
     site = Site(pools=(pool(capacity=gpus(3)),))
     site.node("n1", 2)
     site.node("n2", 2)
-    site.say(CORDONED)
+    site.append_facts(CORDONED)
     assert (whole(has(site)), has(site).causes) == ((0, 0, 2, 1, 3), (unusable("n2", "cordoned", by="default.olga"),))
 
 
@@ -151,7 +151,7 @@ def test_what_is_held_back_for_a_job_that_waited_long_is_kept():  # R16
     site = Site(policy("dev"), policy("ops"))
     site.node("n1", 3)
     waits = site.admit("b", queue="ops/two")
-    site.say(f.HoldPlacedV1(job=waits.key, pool="hall", places=(place("n1", 0, 1),)), by="allocator")
+    site.append_facts(f.HoldPlacedV1(job=waits.key, pool="hall", places=(place("n1", 0, 1),)), by="allocator")
     later = site.admit("c")
     assert whole(has(site)) == (0, 2, 1, 0, 3)
     hall = site.state.pools["hall"]
@@ -162,7 +162,7 @@ def test_slices_count_with_their_charge_and_a_key_of_no_node_is_never_unusable()
     site = Site(pools=(pool(capacity={"license/x": 3}),))
     site.law(profile("slice", {GPU: 0}, mig="3g.40gb"))
     site.node("n1", 1, model="H100-80GB", mig=True)
-    site.say(f.NodeCordonedV1(author="default.olga", node="n1"))
+    site.append_facts(f.NodeCordonedV1(author="default.olga", node="n1"))
     assert (whole(has(site)), has(site, "license/x")) == ((0, 0, 0, 1, 1), Stock(3, 0, 0, 3, 0))
 
 
@@ -223,7 +223,7 @@ def waiting_beside_a_cordoned_node() -> tuple[Site, object, object]:
     site.node("n1", 1)
     site.node("n2", 1)
     other = site.run("other", place("n1", 0))
-    site.say(CORDONED)
+    site.append_facts(CORDONED)
     return site, other, site.admit("j")
 
 
@@ -253,5 +253,5 @@ def test_who_holds_a_gpu_of_a_cordoned_node_is_in_no_ones_way():
     site.node("n2", 1)
     site.run("there", place("n2", 0))
     here = site.run("here", place("n1", 0))
-    site.say(CORDONED)
+    site.append_facts(CORDONED)
     assert explain(site.state, site.admit("j"), site.now).blockers == (here.key,)

@@ -123,7 +123,7 @@ def test_work_of_another_tenant_has_no_name():
 
 
 def told_to_keep(site, job, *places):
-    site.say(f.HoldPlacedV1(job=job.key, pool="hall", places=places), by="allocator")
+    site.append_facts(f.HoldPlacedV1(job=job.key, pool="hall", places=places), by="allocator")
 
 
 def test_what_is_kept_for_those_before_it_is_not_room_for_anything_smaller():  # R16
@@ -152,7 +152,7 @@ def test_nor_is_it_where_a_job_may_go_on_there():  # R29
     site.node(count=2)
     site.run("r", place("n1", 0), queue="dev/two", request=gpus(1))
     asleep = site.run("s", place("n1", 1), queue="dev/two", request=gpus(1))
-    site.say(f.LeaseSuspendedV1(job=asleep.key, attempt=1, rank=0, at=site.now), by="node.n1")
+    site.append_facts(f.LeaseSuspendedV1(job=asleep.key, attempt=1, rank=0, at=site.now), by="node.n1")
     job = site.admit("a", "dev/two")
     told_to_keep(site, job, place("n1", 0, 1))
     assert cheapest(site, job).kind == "wait"

@@ -13,7 +13,7 @@ def ended(hall, name, seconds, final="succeeded"):
     job = hall.run("p", name, ("n1", 0, 1))
     hall.later(seconds)
     hall.end(job)
-    hall.say("allocator", f.JobEndedV1(job=job.key, attempt=1, state=final, cause="exited", exit_code=0))
+    hall.append_facts("allocator", f.JobEndedV1(job=job.key, attempt=1, state=final, cause="exited", exit_code=0))
 
 
 def test_a_time_limit_counts_from_the_start_and_a_ladder_from_its_order():

@@ -78,7 +78,7 @@ def test_what_is_shown_is_out_of_reach_and_afterwards_everything_is_as_it_was():
 
 def test_what_is_kept_now_is_kept_until_something_that_stays_lies_there():
     site, waiting = crowded()
-    site.say(f.HoldPlacedV1(job=waiting["late"].key, pool="hall", places=(place("n1", 0, 1),)), by="allocator")
+    site.append_facts(f.HoldPlacedV1(job=waiting["late"].key, pool="hall", places=(place("n1", 0, 1),)), by="allocator")
     holds, _, requests = expected(site, waiting["low"])
     holds.look(requests, site.now)
     seen = [names(holds)]

@@ -52,9 +52,9 @@ def test_those_before_it_ask_too_and_what_the_pool_may_create_is_all_there_is():
 
 def test_what_grows_already_and_what_is_closed_for_growth_is_told():
     site, nodes = clouds()
-    site.say(f.GrowthRequestedV1(pool="near", nodes=2, jobs=("j",)), by="allocator")
-    site.say(f.GrowthRequestedV1(pool="far", nodes=1, jobs=("j",)), by="allocator")
-    site.say(f.GrowthEndedV1(pool="far", outcome="late", nodes=0, closed_until=START + 5 * BOOT), by="allocator")
+    site.append_facts(f.GrowthRequestedV1(pool="near", nodes=2, jobs=("j",)), by="allocator")
+    site.append_facts(f.GrowthRequestedV1(pool="far", nodes=1, jobs=("j",)), by="allocator")
+    site.append_facts(f.GrowthEndedV1(pool="far", outcome="late", nodes=0, closed_until=START + 5 * BOOT), by="allocator")
 
     assert list(nodes.on_the_way()) == [("near", START + BOOT), ("far", START + 5 * BOOT)]
     nodes.come("far", START + 5 * BOOT)

@@ -92,7 +92,7 @@ def test_one_that_is_being_stopped_ends_with_its_grace_whatever_its_limit(site):
 def test_the_end_of_an_overdue_job_is_unknown(site):  # R28
     job = site.run("a", place("n1", 0, 1))
     site.stop(job, "cancelled")
-    site.say(f.LeaseOverdueV1(job=job.key, attempt=1, node="n1"), by="preemption")
+    site.append_facts(f.LeaseOverdueV1(job=job.key, attempt=1, node="n1"), by="preemption")
     assert start_of(site, site.admit("b")) == (None, NO_LIMIT)
 
 
@@ -173,7 +173,7 @@ def test_a_preemptor_does_not_know_when_one_that_is_overdue_will_make_room(site)
     preemptor = site.admit("preemptor", "ops/one")
     site.order(preemptor, (victim,), place("n1", 0))
     site.stop(victim)
-    site.say(f.LeaseOverdueV1(job=victim.key, attempt=1, node="n1"), by="preemption")
+    site.append_facts(f.LeaseOverdueV1(job=victim.key, attempt=1, node="n1"), by="preemption")
     assert start_of(site, preemptor) == (None, OVERDUE)
 
 
@@ -206,7 +206,7 @@ def test_what_is_kept_for_others_is_kept_from_it_until_they_have_started(site): 
     small = site.admit("small")
     assert start_of(site, small) == (60, BY_LIMITS)
 
-    site.say(f.HoldPlacedV1(job=large.key, pool="hall", places=(place("n1", 0, 1),)), by="allocator")
+    site.append_facts(f.HoldPlacedV1(job=large.key, pool="hall", places=(place("n1", 0, 1),)), by="allocator")
     assert start_of(site, small) == (120, BEHIND_OTHERS)
 
 
@@ -214,7 +214,7 @@ def test_what_is_kept_for_one_that_can_never_start_there_any_more_is_kept_no_lon
     site.run("a", place("n1", 0), time_limit=60 * SECOND)
     site.run("b", place("n1", 1), preemptible=False)
     large, small = site.admit("large", "dev/two", priority=1), site.admit("small")
-    site.say(f.HoldPlacedV1(job=large.key, pool="hall", places=(place("n1", 0, 1),)), by="allocator")
+    site.append_facts(f.HoldPlacedV1(job=large.key, pool="hall", places=(place("n1", 0, 1),)), by="allocator")
     assert start_of(site, small) == (60, BY_LIMITS)
 
 
@@ -226,7 +226,7 @@ def clouds(*, max_nodes: int = 2, said: str = "one") -> tuple[Site, JobRecord]:
     site.node(count=1)
     site.run("a", place("n1", 0), time_limit=600 * SECOND)
     job = site.admit("first", f"dev/{said}", time_limit=100 * SECOND)
-    site.say(f.GrowthRequestedV1(pool="cloud", nodes=1, jobs=(job.key,)), by="allocator")
+    site.append_facts(f.GrowthRequestedV1(pool="cloud", nodes=1, jobs=(job.key,)), by="allocator")
     return site, job
 
 
@@ -251,13 +251,13 @@ def test_a_pool_that_has_grown_for_others_is_asked_again_when_those_have_started
 def test_a_pool_that_is_closed_for_growth_is_asked_when_it_is_opened():  # R38
     site, job = clouds()
     closed = site.now + 300 * SECOND
-    site.say(f.GrowthEndedV1(pool="cloud", outcome="late", nodes=0, closed_until=closed), by="allocator")
+    site.append_facts(f.GrowthEndedV1(pool="cloud", outcome="late", nodes=0, closed_until=closed), by="allocator")
     assert start_of(site, job) == (360, GROWN)
 
 
 def test_one_that_its_own_limit_keeps_out_asks_for_no_nodes():  # R38
     site, job = clouds()
-    site.say(f.GrowthEndedV1(pool="cloud", outcome="failed", nodes=0), by="allocator")
+    site.append_facts(f.GrowthEndedV1(pool="cloud", outcome="failed", nodes=0), by="allocator")
     site.law(policy("dev", limit=gpus(1), profiles=(d.PolicyProfile(name="one"),)))
     assert start_of(site, job) == (600, BY_LIMITS)
 
@@ -270,7 +270,7 @@ def test_those_of_another_policy_go_first_while_they_are_inside_their_reservatio
     for name in ("o1", "o2"):
         site.admit(name, "ops/one", time_limit=30 * SECOND)
     assert start_of(site, mine) == (120, BEHIND_OTHERS), "each of them is inside when it is its turn"
-    site.say(f.PolicyAppliedV1(author="a.b", policy=policy("ops")), by="governance")
+    site.append_facts(f.PolicyAppliedV1(author="a.b", policy=policy("ops")), by="governance")
     assert start_of(site, mine) == (60, BY_LIMITS)
 
 
@@ -289,7 +289,7 @@ def test_without_a_limit_the_runs_of_its_queue_tell_how_long_one_takes(site):
         run = site.run(f"past-{number}", place("n1", 0))
         site.now += seconds * SECOND
         site.leave(run)
-        site.say(f.JobEndedV1(job=run.key, attempt=1, state="succeeded", cause="exited", exit_code=0), by="allocator")
+        site.append_facts(f.JobEndedV1(job=run.key, attempt=1, state="succeeded", cause="exited", exit_code=0), by="allocator")
     began = (site.now - START) // SECOND
     site.run("a", place("n1", 0, 1))
     waiting = site.admit("b")
@@ -314,7 +314,7 @@ def gated_site(gate, **terms):
     site = Site(policy("dev", **terms), policy("ops"))
     site.node(count=2)
     site.run("a", place("n1", 0), queue="ops/one", time_limit=60 * SECOND)
-    site.say(f.PolicyGatedV1(tenant="default", policy="dev", **gate), by="allocator")
+    site.append_facts(f.PolicyGatedV1(tenant="default", policy="dev", **gate), by="allocator")
     return site
 
 

@@ -25,13 +25,13 @@ def waiting(*policies, keep_for: int = HOUR, **running: object) -> tuple[Site, o
     return site, job
 
 
-def keep(site: Site, job) -> None:
-    site.say(f.HoldPlacedV1(job=job.key, pool="hall", places=(place("n1", 0, 1),)), by="allocator")
+def place_hold(site: Site, job) -> None:
+    site.append_facts(f.HoldPlacedV1(job=job.key, pool="hall", places=(place("n1", 0, 1),)), by="allocator")
 
 
 def test_who_waits_is_told_until_when_units_are_kept_for_it_and_who_does_not_get_them_too():
     site, job = waiting(policy("dev"))
-    keep(site, job)
+    place_hold(site, job)
     other = site.admit("o", "busy/one")
 
     assert notes(site, job) == (f"units are kept for it in pool hall until 1970-01-12T14:56:40.000Z, {UNKNOWN}",)
@@ -41,7 +41,7 @@ def test_who_waits_is_told_until_when_units_are_kept_for_it_and_who_does_not_get
 
 def test_behind_a_time_limit_it_is_told_when_it_starts_at_the_latest():
     site, job = waiting(policy("dev"), time_limit=HOUR)
-    keep(site, job)
+    place_hold(site, job)
 
     until = "until it starts, at 1970-01-12T14:48:10.000Z at the latest by time limits"
     assert notes(site, job) == (f"units are kept for it in pool hall {until}; behind default.ann.r",)
@@ -49,7 +49,7 @@ def test_behind_a_time_limit_it_is_told_when_it_starts_at_the_latest():
 
 def test_behind_what_it_may_take_nothing_says_when():
     site, job = waiting(policy("dev", reservation={GPU: 2 * GPU_UNITS}))
-    keep(site, job)
+    place_hold(site, job)
 
     assert notes(site, job) == ("units are kept for it in pool hall until it starts; behind default.ann.r",)
 

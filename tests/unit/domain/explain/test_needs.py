@@ -120,5 +120,5 @@ def test_outside_its_window_no_job_holds_what_it_needs():  # R33
     site = Site()
     site.node(count=2)
     site.run("a", place("n1", 0))
-    site.say(f.PolicyGatedV1(tenant="default", policy="dev", shut=True), by="allocator")
+    site.append_facts(f.PolicyGatedV1(tenant="default", policy="dev", shut=True), by="allocator")
     assert who(site, site.admit("b")) == ((), 0)

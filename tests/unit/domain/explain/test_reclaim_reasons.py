@@ -83,5 +83,5 @@ def test_one_that_has_room_need_not_and_one_that_places_are_kept_for_has():
 
 def test_one_that_could_not_start_takes_nothing_back():  # R33
     site, _ = borrowed(reservation=gpus(1))
-    site.say(f.PolicyGatedV1(tenant="default", policy="ops", shut=True), by="allocator")
+    site.append_facts(f.PolicyGatedV1(tenant="default", policy="ops", shut=True), by="allocator")
     assert asked(site, site.admit("b", "ops/one")) == ReclaimView(could=False, why=NOT_YET)

@@ -24,9 +24,9 @@ class Suspended(Hall):
         self.policy("own", size=1, tenant=tenant)
         self.job = self.run("low", "v", ("n1", 0, 1))
         if saved:
-            self.say("node.n1", f.CheckpointRegisteredV1(job=self.job.key, attempt=1, uri="c", at=0))
+            self.append_facts("node.n1", f.CheckpointRegisteredV1(job=self.job.key, attempt=1, uri="c", at=0))
         self.stop(self.job, "preempted", "suspend")
-        self.say("node.n1", f.LeaseSuspendedV1(job=self.job.key, attempt=1, rank=0, at=0, how="sigstop"))
+        self.append_facts("node.n1", f.LeaseSuspendedV1(job=self.job.key, attempt=1, rank=0, at=0, how="sigstop"))
         self.latest = self.now + HOUR
         self.other = self.run("own", "o", ("n1", 0, 1), tenant=tenant, time_limit=None if span is None else span * SECOND)
 
@@ -96,7 +96,7 @@ def test_another_tenants_job_is_a_sum_and_never_a_name():
 def test_it_says_what_else_is_in_the_way(said, obstacle):
     hall = Suspended()
     hall.end(hall.other)
-    hall.say("node.n1" if isinstance(said, f.NodeStoppedV1) else "governance", said)
+    hall.append_facts("node.n1" if isinstance(said, f.NodeStoppedV1) else "governance", said)
 
     assert hall.why().message == message(hall, obstacle, OTHER_PLACES)
 
@@ -116,12 +116,12 @@ def test_one_that_moves_says_where_it_goes_on():
     hall = Suspended()
     hall.node("n2", devices=1)
     place = Place(node="n2", devices=(DeviceShare(device="g0", units=GPU_UNITS),), amounts=gpus(1) | {JOB: 1})
-    hall.say("allocator", f.MoveOrderedV1(job=hall.job.key, attempt=1, pool="hall", places=(place,)))
+    hall.append_facts("allocator", f.MoveOrderedV1(job=hall.job.key, attempt=1, pool="hall", places=(place,)))
     hall.stop(hall.job, "moved", "requeue")
 
     assert hall.why().message == "it is being stopped (moved) and goes on from its checkpoint on n2 of pool hall"
 
     hall.end(hall.job, outcome="killed", exit_code=137)
-    hall.say("allocator", f.JobRequeuedV1(job=hall.job.key, attempt=1, cause="moved"))
+    hall.append_facts("allocator", f.JobRequeuedV1(job=hall.job.key, attempt=1, cause="moved"))
     why = hall.why()
     assert (why.reason, why.reclaim.could, why.expected_start) == ("WAITING_FOR_PREEMPTION", False, hall.now)

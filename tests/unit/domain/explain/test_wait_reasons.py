@@ -44,7 +44,7 @@ def test_the_tenants_limit_is_another_reason():
     hall = Hall()
     hall.policy("p")
     tenant = Tenant(name="acme", shares=(Share(pool="hall", limit={"gpu": 126_000}),))
-    hall.say("governance", f.TenantAppliedV1(author="a.b", tenant=tenant))
+    hall.append_facts("governance", f.TenantAppliedV1(author="a.b", tenant=tenant))
     hall.run("p", "first", ("n1", 0, 1))
     assert reason(hall, hall.admit("p", "j")) is WaitReason.AT_TENANT_LIMIT
 
@@ -62,7 +62,7 @@ def test_a_queue_that_does_not_borrow_waits_for_the_reservation_too():
     document = policy.document.__class__(
         tenant="acme", name="p", profiles=(PolicyProfile(name="p", borrow=False),), reservation=policy.document.reservation
     )
-    hall.say("governance", f.PolicyAppliedV1(author="a.b", policy=document))
+    hall.append_facts("governance", f.PolicyAppliedV1(author="a.b", policy=document))
     hall.run("p", "first", ("n1", 0, 1))
     assert reason(hall, hall.admit("p", "j")) is WaitReason.RESERVED_SHARE_BUSY
 
@@ -77,7 +77,7 @@ def preempting():
 
 def test_while_victims_are_looked_for_or_leave_the_preemptor_waits_for_them():
     hall, victims, job = preempting()
-    hall.say("allocator", f.ReclaimOpenedV1(job=job.key, pool="hall", cause="reclaim"))
+    hall.append_facts("allocator", f.ReclaimOpenedV1(job=job.key, pool="hall", cause="reclaim"))
     assert reason(hall, job) is WaitReason.WAITING_FOR_PREEMPTION
     hall.order(job, victims, ("n1", 0, 2))
     wait = wait_of(hall.state, job, hall.now)
@@ -89,7 +89,7 @@ def test_a_victim_that_has_left_goes_behind_the_preemptor_and_others_behind_what
     hall.order(job, victims, ("n1", 0, 2))
     hall.stop(victims[0], "preempted", "requeue")
     hall.end(victims[0], stopping=True)
-    hall.say("allocator", f.JobRequeuedV1(job=victims[0].key, attempt=1, cause="preempted"))
+    hall.append_facts("allocator", f.JobRequeuedV1(job=victims[0].key, attempt=1, cause="preempted"))
     assert reason(hall, victims[0]) is WaitReason.BEHIND_HIGHER_RANK
     assert reason(hall, hall.admit("lender", "new")) is WaitReason.KEPT_FOR_LARGER_JOB
 
@@ -101,7 +101,7 @@ def test_what_is_free_is_kept_from_those_below_while_victims_are_looked_for_and_
     hall.policy("first", priority=9, reservation=1)
     hall.run("lender", "v", ("n1", 0, 1))
     job = hall.admit("owner", "o")
-    hall.say("allocator", f.ReclaimOpenedV1(job=job.key, pool="hall", cause="reclaim"))
+    hall.append_facts("allocator", f.ReclaimOpenedV1(job=job.key, pool="hall", cause="reclaim"))
     below, above = hall.admit("lender", "l"), hall.admit("first", "f")
     wait = wait_of(hall.state, below, hall.now)
     assert (wait.reason, wait.blockers) == (WaitReason.BEHIND_HIGHER_RANK, (job.key,))
@@ -134,11 +134,11 @@ def test_of_victims_of_another_tenant_neither_names_nor_number_are_told():
 
 def test_protected_victims_are_told_with_the_moment_when_the_first_is_free():
     hall, _, job = preempting()
-    hall.say("allocator", f.ReclaimOpenedV1(job=job.key, pool="hall", cause="reclaim"))
+    hall.append_facts("allocator", f.ReclaimOpenedV1(job=job.key, pool="hall", cause="reclaim"))
     none = f.PreemptionNoneV1(
         preemption=f"{job.key}@{hall.sequence}", job=job.key, pool="hall", why="w", protected=2, retry_at=hall.now + 1
     )
-    hall.say("preemption", none)
+    hall.append_facts("preemption", none)
     assert reason(hall, job) is WaitReason.VICTIMS_PROTECTED
 
 
@@ -146,7 +146,7 @@ def test_no_node_in_service_is_told_before_capacity():
     hall = Hall()
     hall.policy("p")
     job = hall.admit("p", "j")
-    hall.say("governance", f.NodeCordonedV1(author="a.b", node="n1"))
+    hall.append_facts("governance", f.NodeCordonedV1(author="a.b", node="n1"))
     assert reason(hall, job) is WaitReason.NO_HEALTHY_NODE
 
 
@@ -173,7 +173,7 @@ def test_a_full_pool_is_told_as_borrowers_or_as_no_free_capacity():
 
 
 def closed(hall, kind, name, tenant="", mode="freeze"):
-    hall.say("governance", f.ObjectClosedV1(author="acme.root", kind=kind, tenant=tenant, name=name, mode=mode))
+    hall.append_facts("governance", f.ObjectClosedV1(author="acme.root", kind=kind, tenant=tenant, name=name, mode=mode))
 
 
 def test_a_closed_queue_comes_before_everything():
@@ -203,8 +203,8 @@ def test_outside_its_window_a_job_waits_for_the_next_to_open():
     policy = hall.policy("p", limit=1)
     hall.run("p", "first", ("n1", 0, 1))
     windows = (Window(days=("mon", "tue", "wed", "thu", "fri", "sat", "sun"), opens=60, closes=120),)
-    hall.say("governance", f.PolicyAppliedV1(author="a.b", policy=replace(policy.document, windows=windows)))
-    hall.say("allocator", f.PolicyGatedV1(tenant="acme", policy="p", shut=True))
+    hall.append_facts("governance", f.PolicyAppliedV1(author="a.b", policy=replace(policy.document, windows=windows)))
+    hall.append_facts("allocator", f.PolicyGatedV1(tenant="acme", policy="p", shut=True))
     wait = wait_of(hall.state, hall.admit("p", "j"), hall.now)
     assert wait.reason is WaitReason.OUTSIDE_WINDOW
     assert wait.numbers.startswith("the next opens at ")
@@ -215,8 +215,8 @@ def test_a_budget_that_is_used_up_is_told_with_its_numbers():
     policy = hall.policy("p", limit=1)
     hall.run("p", "first", ("n1", 0, 1))
     budgets = (Budget(key="gpu", hours=0, per="day"),)
-    hall.say("governance", f.PolicyAppliedV1(author="a.b", policy=replace(policy.document, budgets=budgets)))
-    hall.say("allocator", f.PolicyGatedV1(tenant="acme", policy="p", spent=("gpu per day",)))
+    hall.append_facts("governance", f.PolicyAppliedV1(author="a.b", policy=replace(policy.document, budgets=budgets)))
+    hall.append_facts("allocator", f.PolicyGatedV1(tenant="acme", policy="p", spent=("gpu per day",)))
     wait = wait_of(hall.state, hall.admit("p", "j"), hall.now)
     assert wait.reason is WaitReason.BUDGET_EXHAUSTED
     assert wait.numbers.startswith("0.000 of 0 hours of gpu are used this day; the next begins at ")
@@ -226,12 +226,12 @@ def test_while_a_pool_grows_for_it_a_job_waits_for_capacity():
     hall = Hall()
     hall.policy("p")
     job = hall.admit("p", "j")
-    hall.say("governance", *(f.NodeCordonedV1(author="a.b", node=node) for node in hall.state.nodes))
+    hall.append_facts("governance", *(f.NodeCordonedV1(author="a.b", node=node) for node in hall.state.nodes))
     document = hall.state.pools["hall"].document
     burst = Burst(provider="local", node=BurstNode(gpus=1, gpu_model="any"), max_nodes=9)
-    hall.say("governance", f.PoolAppliedV1(author="a.b", pool=replace(document, burst=burst)))
+    hall.append_facts("governance", f.PoolAppliedV1(author="a.b", pool=replace(document, burst=burst)))
     before = reason(hall, job)
-    hall.say("allocator", f.GrowthRequestedV1(pool="hall", nodes=2))
+    hall.append_facts("allocator", f.GrowthRequestedV1(pool="hall", nodes=2))
     wait = wait_of(hall.state, job, hall.now)
     assert before is WaitReason.NO_HEALTHY_NODE
     assert (wait.reason, wait.numbers) == (WaitReason.WAITING_FOR_CAPACITY, "0 of 2 nodes have come to pool hall")

@@ -27,7 +27,7 @@ class Scene(Hall):
 
     def suspend(self, *ranks):
         for rank in ranks or (0,):
-            self.say(f"node.n{rank + 1}", suspended(self.job, rank))
+            self.append_facts(f"node.n{rank + 1}", suspended(self.job, rank))
 
     def free(self, node="n1"):
         return [device.free // GPU_UNITS for device in self.state.nodes[node].devices]

@@ -35,10 +35,10 @@ def test_any_fact_may_come_at_any_time_and_raises_nothing(path):
 def test_time_is_the_running_maximum():
     hall = Hall()
     hall.later(60)
-    hall.say("governance")
+    hall.append_facts("governance")
     late = hall.now
     hall.later(-30)
-    hall.say("governance")
+    hall.append_facts("governance")
     assert hall.state.now == late
 
 
@@ -49,14 +49,14 @@ def test_an_ended_job_leaves_after_an_hour_and_its_id_is_remembered_for_25():
     hall.end(job)
     from headrace.contracts.facts import JobEndedV1
 
-    hall.say("allocator", JobEndedV1(job=job.key, attempt=1, state="succeeded", cause="exited", exit_code=0))
+    hall.append_facts("allocator", JobEndedV1(job=job.key, attempt=1, state="succeeded", cause="exited", exit_code=0))
     hall.later(ENDED_KEPT // SECOND - 1)
-    hall.say("governance")
+    hall.append_facts("governance")
     assert job.key in hall.state.jobs
     hall.later(1)
-    hall.say("governance")
+    hall.append_facts("governance")
     assert (job.key in hall.state.jobs, hall.state.answered[job.key].state) == (False, JobState.SUCCEEDED)
     hall.later(IDS_REMEMBERED // SECOND)
-    hall.say("governance")
+    hall.append_facts("governance")
     assert hall.state.answered == {}
     assert 24 * HOUR < IDS_REMEMBERED

@@ -44,13 +44,13 @@ def test_a_node_that_is_back_may_still_tell_of_an_attempt_that_was_taken_from_it
     hall = Hall(nodes=3)
     hall.policy("p", replicas=2)
     job = hall.run("p", "j", ("n1", 0, 1), ("n2", 0, 1))
-    hall.say("node.n1", f.CheckpointRegisteredV1(job=job.key, attempt=1, uri="before", at=START))
-    hall.say("preemption", f.NodeLostV1(node="n2", silent_for=0))
-    hall.say("allocator", f.LeaseRevokedV1(job=job.key, attempt=1, rank=1, cause="node_lost"))
+    hall.append_facts("node.n1", f.CheckpointRegisteredV1(job=job.key, attempt=1, uri="before", at=START))
+    hall.append_facts("preemption", f.NodeLostV1(node="n2", silent_for=0))
+    hall.append_facts("allocator", f.LeaseRevokedV1(job=job.key, attempt=1, rank=1, cause="node_lost"))
     late = f.CheckpointRegisteredV1(job=job.key, attempt=1, uri="after", at=START)
     assert judged(hall, record("node.n2", late)) == ""
     assert judged(hall, record("node.n3", late)) == f"it speaks of attempt 1 of job {job.key}, which has no lease here"
-    hall.say("node.n2", late)
+    hall.append_facts("node.n2", late)
     assert job.checkpoint == "before"
 
 

@@ -27,10 +27,10 @@ def test_the_level_is_what_was_said_and_never_falls():
 def test_where_other_rules_hold_from_now_on_everything_is_looked_at_again():
     site = Site()
     site.state.terms.level, epoch = FIRST, site.state.pools["hall"].epoch
-    sequence = site.say(f.InstallationLevelV1(level=LEVEL, release=RELEASES[-1]))
+    sequence = site.append_facts(f.InstallationLevelV1(level=LEVEL, release=RELEASES[-1]))
     assert (site.state.documents_sequence, site.state.pools["hall"].epoch) == (sequence, epoch + 1)
 
-    site.say(f.InstallationLevelV1(level=LEVEL, release=RELEASES[-1]))
+    site.append_facts(f.InstallationLevelV1(level=LEVEL, release=RELEASES[-1]))
     assert (site.state.documents_sequence, site.state.pools["hall"].epoch) == (sequence, epoch + 1), "nothing has changed"
 
 
@@ -74,7 +74,7 @@ def test_until_the_rules_are_amended_slices_lie_and_count_as_before():  # R20
 def test_from_the_fact_on_that_amends_the_rules_slices_are_packed_and_counted():  # R20
     site = at_the_first_level()
     first = placed(site, "a")
-    site.say(f.InstallationLevelV1(level=AMENDED, release=RELEASES[AMENDED - 1]))
+    site.append_facts(f.InstallationLevelV1(level=AMENDED, release=RELEASES[AMENDED - 1]))
     job = site.admit("b", "dev/half-slice", request={GPU: HALF}, mig="3g.40gb")
     (place,) = find_places(site.state, job, site.state.pools["hall"])
     assert (first, place.devices[0].device, place.devices[0].start) == (("gpu0", 4), "gpu0", 0)

@@ -57,11 +57,11 @@ def test_facts_that_come_too_late_change_nothing():
     before = snapshot(site.state)["instances"]
     site.refused(name)
     site.made(name)
-    site.say(order_of(name), by="provisioner")
-    site.say(f.InstanceCreatedV1(instance="cloud-x", provider_id="x", at=1), by="provisioner")
-    site.say(f.InstanceEndedV1(instance="cloud-x", cause="idle", at=1), by="provisioner")
-    site.say(f.InstanceReleasedV1(instance="cloud-x", cause="idle"), by="provisioner")
-    site.say(f.NodeRemovedV1(author="a.b", node="cloud-x"))
+    site.append_facts(order_of(name), by="provisioner")
+    site.append_facts(f.InstanceCreatedV1(instance="cloud-x", provider_id="x", at=1), by="provisioner")
+    site.append_facts(f.InstanceEndedV1(instance="cloud-x", cause="idle", at=1), by="provisioner")
+    site.append_facts(f.InstanceReleasedV1(instance="cloud-x", cause="idle"), by="provisioner")
+    site.append_facts(f.NodeRemovedV1(author="a.b", node="cloud-x"))
     assert snapshot(site.state)["instances"] == before
 
 
@@ -69,9 +69,9 @@ def test_an_idle_node_leaves_and_is_forgotten_when_its_instance_has_ended():
     site = Cloud()
     (name,) = site.joined()
     capacity = dict(site.pool.known)
-    site.say(f.InstanceReleasedV1(instance=name, cause="idle"), by="provisioner")
+    site.append_facts(f.InstanceReleasedV1(instance=name, cause="idle"), by="provisioner")
     assert site.state.nodes[name].cordoned == "its instance is to end: idle"
-    site.say(f.InstanceEndedV1(instance=name, provider_id=f"p/{name}", cause="idle", at=site.now), by="provisioner")
+    site.append_facts(f.InstanceEndedV1(instance=name, provider_id=f"p/{name}", cause="idle", at=site.now), by="provisioner")
     assert (site.state.instances[name].stage, site.state.nodes, site.pool.nodes, site.state.leaving) == ("ended", {}, {}, {})
     assert site.pool.known == capacity, "what the pool may still create counts"
 
@@ -80,7 +80,7 @@ def test_a_job_that_came_first_keeps_an_idle_node():
     site = Cloud()
     (name,) = site.joined()
     site.run("a", place(name, 0), pool="cloud")
-    site.say(f.InstanceReleasedV1(instance=name, cause="idle"), by="provisioner")
+    site.append_facts(f.InstanceReleasedV1(instance=name, cause="idle"), by="provisioner")
     assert (site.state.instances[name].stage, site.state.nodes[name].cordoned) == ("joined", "")
 
 
@@ -88,7 +88,7 @@ def test_what_runs_on_a_node_that_has_to_go_is_drained():
     site = Cloud()
     (name,) = site.joined()
     site.run("a", place(name, 0), pool="cloud")
-    site.say(f.InstanceReleasedV1(instance=name, cause="operator", by="default.ann"), by="provisioner")
+    site.append_facts(f.InstanceReleasedV1(instance=name, cause="operator", by="default.ann"), by="provisioner")
     node = site.state.nodes[name]
     assert (node.draining, node.cordoned_by, list(site.state.draining)) == (True, "default.ann", [name])
 
@@ -97,11 +97,11 @@ def test_an_instance_that_ends_under_a_lease_is_forgotten_once_the_lease_is_revo
     site = Cloud()
     (name,) = site.joined()
     job = site.run("a", place(name, 0), pool="cloud")
-    site.say(f.InstanceEndedV1(instance=name, cause="vanished", at=site.now), by="provisioner")
+    site.append_facts(f.InstanceEndedV1(instance=name, cause="vanished", at=site.now), by="provisioner")
     node = site.state.nodes[name]
     assert (node.status, [lease.empty for lease in node.leases.values()]) == ("lost", [True])
 
-    site.say(f.LeaseRevokedV1(job=job.key, attempt=1, rank=0, cause="confirmed_empty"), by="allocator")
+    site.append_facts(f.LeaseRevokedV1(job=job.key, attempt=1, rank=0, cause="confirmed_empty"), by="allocator")
     assert (name in site.state.nodes, site.pool.nodes, site.pool.use.get(GPU, 0)) == (False, {}, 0)
 
 
@@ -109,7 +109,7 @@ def test_a_grant_that_was_on_its_way_to_a_node_that_is_gone_has_no_effect():
     site = Cloud()
     (name,) = site.joined()
     job = site.admit("a")
-    site.say(f.InstanceEndedV1(instance=name, cause="vanished", at=site.now), by="provisioner")
+    site.append_facts(f.InstanceEndedV1(instance=name, cause="vanished", at=site.now), by="provisioner")
     site.grant(job, place(name, 0), pool="cloud")
     assert (job.state, job.leases) == ("pending", {})
 
@@ -119,7 +119,7 @@ def test_an_offer_whose_instances_do_not_join_is_closed(cause):
     site = Cloud()
     (name,) = site.ordered()
     site.made(name)
-    site.say(f.InstanceReleasedV1(instance=name, cause=cause, closed_until=site.now + MINUTE), by="provisioner")
+    site.append_facts(f.InstanceReleasedV1(instance=name, cause=cause, closed_until=site.now + MINUTE), by="provisioner")
     offer = site.state.offers["cloud", "default"]
     assert (offer.failures, offer.closed_until, offer.code) == (1, site.now + MINUTE, cause.upper())
 
@@ -127,7 +127,7 @@ def test_an_offer_whose_instances_do_not_join_is_closed(cause):
 def test_a_node_that_never_ran_anything_closes_its_pool_for_growth():
     site = Cloud()
     (name,) = site.joined()
-    site.say(f.InstanceReleasedV1(instance=name, cause="unused", closed_until=site.now + HOUR), by="provisioner")
+    site.append_facts(f.InstanceReleasedV1(instance=name, cause="unused", closed_until=site.now + HOUR), by="provisioner")
     growth = site.state.terms.growths["cloud"]
     assert (growth.failures, growth.closed_until) == (1, site.now + HOUR)
 
@@ -135,8 +135,8 @@ def test_a_node_that_never_ran_anything_closes_its_pool_for_growth():
 def test_a_removed_node_is_forgotten_with_all_that_was_known_of_it():
     site = Cloud()
     site.node("n9")
-    site.say(f.NodeApprovedV1(author="a.b", node="n9", labels={"pool": "hall"}, gpus=2, isolation="hardware"))
-    site.say(f.NodeRemovedV1(author="a.b", node="n9"))
+    site.append_facts(f.NodeApprovedV1(author="a.b", node="n9", labels={"pool": "hall"}, gpus=2, isolation="hardware"))
+    site.append_facts(f.NodeRemovedV1(author="a.b", node="n9"))
     state = site.state
     assert ("n9" in state.nodes, "n9" in state.approvals, "n9" in state.terms.executors) == (False, False, False)
     assert state.pools["hall"].known.get(GPU, 0) == 0
@@ -146,15 +146,15 @@ def test_a_notice_is_kept_with_its_deadline():
     site = Cloud()
     (name,) = site.joined()
     notice = f.InstanceInterruptedV1(node=name, kind="spot", deadline=site.now + MINUTE, at=site.now)
-    site.say(notice, by=f"node.{name}")
+    site.append_facts(notice, by=f"node.{name}")
     one = site.state.instances[name]
     assert (one.interrupted, one.deadline) == ("spot", site.now + MINUTE)
 
 
 def test_an_observed_price_is_kept():
     site = Cloud()
-    site.say(f.PriceObservedV1(pool="cloud", offer="default", price=7, source="local"), by="provisioner")
-    site.say(f.InstanceOrphanEndedV1(provider="local", provider_id="p", instance="cloud-x"), by="provisioner")
+    site.append_facts(f.PriceObservedV1(pool="cloud", offer="default", price=7, source="local"), by="provisioner")
+    site.append_facts(f.InstanceOrphanEndedV1(provider="local", provider_id="p", instance="cloud-x"), by="provisioner")
     assert [(key, offer.price, offer.code) for key, offer in site.state.offers.items()] == [(("cloud", "default"), 7, "")]
 
 
@@ -165,5 +165,5 @@ def test_instances_survive_snapshots_and_are_forgotten_an_hour_after_their_end()
     for state in (copy_of(site.state), load(dump(site.state))):
         assert snapshot(state) == snapshot(site.state)
     site.wait(HOUR + 1)
-    site.say(order_of("cloud-next"), by="provisioner")
+    site.append_facts(order_of("cloud-next"), by="provisioner")
     assert list(site.state.instances) == ["cloud-next"]

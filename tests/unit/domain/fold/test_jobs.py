@@ -42,7 +42,7 @@ def test_a_requeued_job_keeps_its_admission_time_and_counts_why():
     admitted = job.admitted_at
     hall.later(10)
     hall.end(job, exit_code=1)
-    hall.say("allocator", f.JobRequeuedV1(job=job.key, attempt=1, cause="failed"))
+    hall.append_facts("allocator", f.JobRequeuedV1(job=job.key, attempt=1, cause="failed"))
     assert (job.state, job.admitted_at, job.pending_since, job.retries_used, job.preemptions) == (
         JobState.PENDING,
         admitted,
@@ -66,10 +66,10 @@ def test_a_job_that_is_held_back_joins_the_line_when_its_time_has_come():
     job = hall.run("p", "j", ("n1", 0, 1))
     hall.end(job)
     until = hall.now + 5_000_000
-    hall.say("allocator", f.JobRequeuedV1(job=job.key, attempt=1, cause="node_lost", not_before=until))
+    hall.append_facts("allocator", f.JobRequeuedV1(job=job.key, attempt=1, cause="node_lost", not_before=until))
     assert (hall.state.pending.group_of(job), hall.state.pending.next_due()) == (None, until)
     hall.later(5)
-    hall.say("governance")
+    hall.append_facts("governance")
     assert hall.state.pending.group_of(job) is not None
 
 
@@ -81,7 +81,7 @@ def test_a_dependant_waits_for_success_and_is_doomed_by_failure():
     whatever = hall.admit("p", "whatever", after=(Dependency(job=first.key, when="any"),))
     assert [hall.state.pending.group_of(job) for job in (good, whatever)] == [None, None]
     hall.end(first, exit_code=1)
-    hall.say("allocator", ended(first, "failed", exit_code=1))
+    hall.append_facts("allocator", ended(first, "failed", exit_code=1))
     assert (good.doomed_by, hall.state.doomed) == (first.key, {good.key: good})
     assert hall.state.pending.group_of(whatever) is not None
 
@@ -91,7 +91,7 @@ def test_a_dependency_that_has_ended_already_is_looked_up():
     hall.policy("p")
     first = hall.run("p", "first", ("n1", 0, 1))
     hall.end(first)
-    hall.say("allocator", ended(first, exit_code=0))
+    hall.append_facts("allocator", ended(first, exit_code=0))
     after = hall.admit("p", "after", after=(Dependency(job=first.key, when="ok"),))
     assert hall.state.pending.group_of(after) is not None
 
@@ -100,10 +100,10 @@ def test_an_end_is_final_and_frees_the_line():
     hall = Hall()
     policy = hall.policy("p")
     job = hall.admit("p", "j")
-    hall.say("admission", f.JobCancelRequestedV1(job=job.key, by="acme.u"))
+    hall.append_facts("admission", f.JobCancelRequestedV1(job=job.key, by="acme.u"))
     assert hall.state.cancels == {job.key: job}
-    hall.say("allocator", f.JobEndedV1(job=job.key, attempt=0, state="cancelled", cause="cancelled"))
-    hall.say("allocator", f.JobEndedV1(job=job.key, attempt=0, state="failed", cause="late"))
+    hall.append_facts("allocator", f.JobEndedV1(job=job.key, attempt=0, state="cancelled", cause="cancelled"))
+    hall.append_facts("allocator", f.JobEndedV1(job=job.key, attempt=0, state="failed", cause="late"))
     assert (job.state, policy.pending, hall.state.cancels, hall.state.pending.groups) == (JobState.CANCELLED, 0, {}, {})
 
 
@@ -112,11 +112,11 @@ def test_a_request_to_requeue_is_of_one_attempt_that_holds_leases():
     hall.policy("p")
     hall.node("n")
     job = hall.admit("p", "j")
-    hall.say("admission", f.JobRequeueRequestedV1(job=job.key, attempt=0, by="acme.u"))
+    hall.append_facts("admission", f.JobRequeueRequestedV1(job=job.key, attempt=0, by="acme.u"))
     assert hall.state.requeues == {}
     hall.grant(job, ("n", 0, 1))
     for attempt, asked in ((2, {}), (1, {job.key: job})):
-        hall.say("admission", f.JobRequeueRequestedV1(job=job.key, attempt=attempt, by="acme.u"))
+        hall.append_facts("admission", f.JobRequeueRequestedV1(job=job.key, attempt=attempt, by="acme.u"))
         assert hall.state.requeues == asked
     hall.stop(job, "requeued", "requeue")
     assert hall.state.requeues == {}
@@ -126,13 +126,13 @@ def test_a_dismissed_job_is_rejected_with_its_reason():
     hall = Hall()
     hall.policy("p")
     job = hall.admit("p", "j")
-    hall.say("allocator", f.JobDismissedV1(job=job.key, reason="QUEUE_DELETED", message="gone"))
+    hall.append_facts("allocator", f.JobDismissedV1(job=job.key, reason="QUEUE_DELETED", message="gone"))
     assert (job.state, job.reason, job.message) == (JobState.REJECTED, "QUEUE_DELETED", "gone")
 
 
 def test_a_rejected_id_is_remembered_with_the_digest_of_what_it_named():
     hall = Hall()
     rejected = f.JobRejectedV1(job="acme.u.j", policy="p", profile="p", reason="UNKNOWN_QUEUE", message="m", digest="d")
-    hall.say("admission", rejected)
+    hall.append_facts("admission", rejected)
     answered = hall.state.answered["acme.u.j"]
     assert (answered.digest, answered.state, answered.at) == ("d", JobState.REJECTED, hall.now)

@@ -48,7 +48,7 @@ class Tape:
     def state(self) -> State:
         return self.ledger.state
 
-    def hear(self, subject: str, payload: bytes, *, sequence: int | None = None, stamped: int = NOW) -> Record | None:
+    def read_message(self, subject: str, payload: bytes, *, sequence: int | None = None, stamped: int = NOW) -> Record | None:
         """The reader reads one message."""
         message = Stored(self.ledger.sequence + 1 if sequence is None else sequence, subject, stamped, payload)
         self.heard.append(message)
@@ -57,7 +57,7 @@ class Tape:
     def write(self, by: str, /, *facts: f.AnyFact, stamped: int = NOW, **said: object) -> Record | None:
         """A record as its writer would write it, `said` aside."""
         record = self.record(by, *facts, **said)
-        return self.hear(f"hr.ledger.{by}", encode(record), stamped=stamped)
+        return self.read_message(f"hr.ledger.{by}", encode(record), stamped=stamped)
 
     def record(self, by: str, /, *facts: f.AnyFact, **said: object) -> Record:
         chained = {} if by.startswith("node.") else {"prev": self.ledger.last_of(by)[1]}
@@ -90,7 +90,7 @@ def test_an_empty_ledger_is_at_the_beginning():
 def test_a_good_record_is_handed_out_and_made_true():
     tape = Tape()
     written = tape.record("governance", HALL)
-    assert tape.hear("hr.ledger.governance", encode(written)) == written
+    assert tape.read_message("hr.ledger.governance", encode(written)) == written
     assert (tape.ledger.sequence, tape.ledger.now, list(tape.state.pools), tape.state.voids) == (1, NOW, ["hall"], {})
     assert tape.ledger.last_of("governance") == (1, digest(encode(written)))
 
@@ -110,7 +110,7 @@ def test_a_reader_may_begin_with_a_state_that_another_has_read():
 def test_a_gap_or_a_message_read_again_stops_the_reader(tape, sequence):
     before = snapshot(tape.state)
     with pytest.raises(LedgerBroken, match=f"^after sequence 3 comes {sequence}: records are missing$"):
-        tape.hear("hr.ledger.node.n1", encode(tape.record("node.n1")), sequence=sequence)
+        tape.read_message("hr.ledger.node.n1", encode(tape.record("node.n1")), sequence=sequence)
     assert snapshot(tape.state) == before
 
 
@@ -199,7 +199,7 @@ VOID = {
 @pytest.mark.parametrize("payload", [pytest.param(payload, id=name) for name, payload in VOID.items()])
 def test_malformed_bytes_of_a_node_are_void_and_change_nothing_else(tape, payload):
     before = snapshot(tape.state)
-    assert tape.hear("hr.ledger.node.n1", payload) is None
+    assert tape.read_message("hr.ledger.node.n1", payload) is None
     after = snapshot(tape.state)
     assert tape.ledger.void_reason.startswith("record 4 on hr.ledger.node.n1 is void: ")
     assert (after.pop("sequence"), after.pop("voids"), after["writers"].pop("node.n1")) == (
@@ -221,7 +221,7 @@ def test_malformed_bytes_of_a_node_are_void_and_change_nothing_else(tape, payloa
 @given(payload=st.binary(max_size=200))
 def test_no_bytes_whatsoever_of_a_node_stop_the_reader(payload):
     tape = Tape()
-    assert tape.hear("hr.ledger.node.n1", payload) is None
+    assert tape.read_message("hr.ledger.node.n1", payload) is None
     assert (tape.ledger.sequence, tape.state.voids) == (1, {"node.n1": 1})
 
 
@@ -229,7 +229,7 @@ def test_no_bytes_whatsoever_of_a_node_stop_the_reader(payload):
 def test_malformed_bytes_of_a_service_stop_the_reader(tape, payload):
     before = snapshot(tape.state)
     with pytest.raises(LedgerBroken, match="^record 4 on hr.ledger.allocator is void: "):
-        tape.hear("hr.ledger.allocator", payload)
+        tape.read_message("hr.ledger.allocator", payload)
     assert snapshot(tape.state) == before
 
 
@@ -252,7 +252,7 @@ def test_a_void_record_of_a_service_stops_the_reader_before_anything_is_changed(
     before = snapshot(tape.state)
     payload = encode(tape.record(by, *facts, **said))
     with pytest.raises(LedgerBroken) as broken:
-        tape.hear(f"hr.ledger.{by}", payload)
+        tape.read_message(f"hr.ledger.{by}", payload)
     assert str(broken.value) == f"record 4 on hr.ledger.{by} is void: {why}"
     assert snapshot(tape.state) == before
 
@@ -261,21 +261,21 @@ def test_a_void_record_of_a_service_stops_the_reader_before_anything_is_changed(
 def test_a_message_on_no_ledger_subject_stops_the_reader_unless_it_claims_to_be_a_nodes(tape, subject):
     payload = encode(tape.record("node.n1"))
     if subject.startswith("hr.ledger.node."):
-        assert tape.hear(subject, payload) is None
+        assert tape.read_message(subject, payload) is None
     else:
         with pytest.raises(LedgerBroken, match="invalid ledger subject"):
-            tape.hear(subject, payload)
+            tape.read_message(subject, payload)
 
 
 def test_each_service_names_its_own_last_record_and_nodes_need_not():
     tape = Tape()
     first = encode(tape.record("governance", HALL))
-    tape.hear("hr.ledger.governance", first)
+    tape.read_message("hr.ledger.governance", first)
     tape.write("admission", prev="")
     tape.write("node.n1", registered("n1"))
     tape.write("node.n1", f.NodeStoppedV1(node="n1", at=NOW))
     second = encode(tape.record("governance", f.NodeCordonedV1(author="a.b", node="n1"), prev=digest(first)))
-    tape.hear("hr.ledger.governance", second)
+    tape.read_message("hr.ledger.governance", second)
     assert {writer: last[0] for writer, last in tape.state.writers.items()} == {"governance": 5, "admission": 2, "node.n1": 4}
     with pytest.raises(LedgerBroken, match="record 6 .* does not name its writer's last record"):
         tape.write("governance", prev=digest(first))

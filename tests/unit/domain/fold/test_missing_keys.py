@@ -8,7 +8,7 @@ from tests.unit.allocator.history import History, policy
 
 
 def locked(told: History, handle: str = "ann") -> None:
-    told.say(f.TextsLockedV1(tenant="default", handle=handle))
+    told.append_facts(f.TextsLockedV1(tenant="default", handle=handle))
 
 
 def test_jobs_whose_key_is_missing_wait_frozen_and_are_granted_nothing_until_it_is_back():
@@ -23,7 +23,7 @@ def test_jobs_whose_key_is_missing_wait_frozen_and_are_granted_nothing_until_it_
         "the key of default.ann is missing, so what it runs cannot be read; it starts when the key is put back from a backup"
     )
 
-    told.say(f.TextsUnlockedV1(tenant="default", handle="ann"))
+    told.append_facts(f.TextsUnlockedV1(tenant="default", handle="ann"))
     granted = [fact.job for fact in told.allocate() if isinstance(fact, f.LeaseGrantedV1)]
     assert (granted, told.state.locked) == ([job.key], {})
 

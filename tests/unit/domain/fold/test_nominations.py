@@ -65,7 +65,9 @@ def test_a_preemption_is_remembered_until_it_is_settled_and_kept_for_no_job_whic
                 end_nomination(taking.state, taking.preemptor)
             else:
                 told = {"victims": 1, "lost": 0, "to_signal": 0, "grace": 0, "to_release": 0}
-                taking.site.say(f.PreemptionSettledV1(preemption=taking.id, job=taking.preemptor.key, **told), by="preemption")
+                taking.site.append_facts(
+                    f.PreemptionSettledV1(preemption=taking.id, job=taking.preemptor.key, **told), by="preemption"
+                )
             seen.append(list(taking.state.preemptions) == [taking.id])
     assert seen == [True, False, True, False]
 
@@ -79,7 +81,7 @@ def test_of_a_pool_that_is_gone_nothing_is_kept():
 
 def ended(taking: Taking) -> None:
     told = {"preemption": taking.id, "job": taking.preemptor.key, "why": "timeout"}
-    taking.site.say(f.NominationEndedV1(**told), by="allocator")
+    taking.site.append_facts(f.NominationEndedV1(**told), by="allocator")
 
 
 def started(taking: Taking) -> None:
@@ -90,7 +92,7 @@ def started(taking: Taking) -> None:
 
 def dismissed(taking: Taking) -> None:
     told = {"job": taking.preemptor.key, "reason": "QUEUE_DELETED", "message": ""}
-    taking.site.say(f.JobDismissedV1(**told), by="allocator")
+    taking.site.append_facts(f.JobDismissedV1(**told), by="allocator")
 
 
 @pytest.mark.parametrize("over", [started, ended, dismissed])
@@ -110,12 +112,12 @@ def test_a_victim_that_has_not_left_yet_is_not_put_in_line():
     assert (taking.victim.barred_from, taking.state.pending.group_of(taking.victim), taking.state.barred) == ("", None, {})
 
 
-def settled(taking: Taking) -> None:
+def settle_preemption(taking: Taking) -> None:
     told = {"victims": 1, "lost": 0, "to_signal": 0, "grace": 0, "to_release": 0}
-    taking.site.say(f.PreemptionSettledV1(preemption=taking.id, job=taking.preemptor.key, **told), by="preemption")
+    taking.site.append_facts(f.PreemptionSettledV1(preemption=taking.id, job=taking.preemptor.key, **told), by="preemption")
 
 
-@pytest.mark.parametrize("over", [started, settled, dismissed])
+@pytest.mark.parametrize("over", [started, settle_preemption, dismissed])
 def test_one_that_leaves_after_the_nomination_has_ended_lets_the_preemptor_go_first(over: Callable[[Taking], None]):  # R27, R31
     taking = Taking()
     ended(taking)
@@ -133,7 +135,7 @@ def test_those_who_left_late_come_back_and_those_who_made_room_for_a_later_try_d
     taking.site.stop(taking.victim)
     taking.site.leave(taking.victim, requeue="preempted")
     taking.site.order(taking.preemptor, (taking.other,), place("n1", 1))
-    settled(taking)
+    settle_preemption(taking)
     assert (taking.victim.barred_from, taking.other.barred_from) == ("", "hall")
     assert taking.state.barred == {taking.preemptor.key: [taking.other]}
 
@@ -143,7 +145,7 @@ def test_a_victim_in_its_back_off_stands_aside_still():
     taking.site.leave(taking.victim)
     later = taking.site.now + 1
     requeued = f.JobRequeuedV1(job=taking.victim.key, attempt=1, cause="node_lost", not_before=later)
-    taking.site.say(requeued, by="allocator")
+    taking.site.append_facts(requeued, by="allocator")
     lift_bar(taking.state, taking.preemptor.key)
     pending = taking.state.pending
     assert (pending.group_of(taking.victim), taking.victim.key in pending.ineligible) == (None, True)

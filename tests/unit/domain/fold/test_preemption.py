@@ -16,7 +16,7 @@ def lent():
 
 
 def opened(hall, job):
-    hall.say("allocator", f.ReclaimOpenedV1(job=job.key, pool="hall", cause="reclaim"))
+    hall.append_facts("allocator", f.ReclaimOpenedV1(job=job.key, pool="hall", cause="reclaim"))
     return f"{job.key}@{hall.sequence}"
 
 
@@ -24,21 +24,21 @@ def test_a_search_is_open_until_it_is_answered_and_one_without_victims_is_rememb
     hall, _, job = lent()
     search = opened(hall, job)
     assert (hall.pool.search.id, hall.pool.search.job, hall.pool.search.opened_at) == (search, job, hall.now)
-    hall.say("preemption", f.PreemptionNoneV1(preemption=search, job=job.key, pool="hall", why="w"))
+    hall.append_facts("preemption", f.PreemptionNoneV1(preemption=search, job=job.key, pool="hall", why="w"))
     assert (hall.pool.search, is_worthwhile(hall.pool, job, hall.now)) == (None, False)
 
 
 def test_an_answer_to_another_search_changes_nothing():
     hall, _, job = lent()
     search = opened(hall, job)
-    hall.say("preemption", f.PreemptionNoneV1(preemption="other@1", job=job.key, pool="hall", why="w"))
+    hall.append_facts("preemption", f.PreemptionNoneV1(preemption="other@1", job=job.key, pool="hall", why="w"))
     assert hall.pool.search.id == search
 
 
 def test_a_dismissed_search_is_over():
     hall, _, job = lent()
     search = opened(hall, job)
-    hall.say("allocator", f.PreemptionDismissedV1(preemption=search, job=job.key, pool="hall", why="w"))
+    hall.append_facts("allocator", f.PreemptionDismissedV1(preemption=search, job=job.key, pool="hall", why="w"))
     assert hall.pool.search is None
 
 
@@ -57,7 +57,7 @@ def test_a_victim_may_come_back_only_when_the_preemptor_has_started():
     for victim in victims:
         hall.stop(victim, "preempted", "requeue")
         hall.end(victim, stopping=True)
-        hall.say("allocator", f.JobRequeuedV1(job=victim.key, attempt=1, cause="preempted"))
+        hall.append_facts("allocator", f.JobRequeuedV1(job=victim.key, attempt=1, cause="preempted"))
     assert [hall.state.pending.group_of(victim).barred_from for victim in victims] == ["hall", "hall"]
     hall.start(hall.grant(job, ("n1", 0, 4)))
     assert [hall.state.pending.group_of(victim).barred_from for victim in victims] == ["", ""]
@@ -67,7 +67,7 @@ def test_a_victim_may_come_back_only_when_the_preemptor_has_started():
 def test_a_nomination_that_ends_gives_the_places_free_and_the_preemptor_stands_in_line_again():
     hall, victims, job = lent()
     preemption = hall.order(job, victims, ("n1", 0, 4))
-    hall.say("allocator", f.NominationEndedV1(preemption=preemption, job=job.key, why="w"))
+    hall.append_facts("allocator", f.NominationEndedV1(preemption=preemption, job=job.key, why="w"))
     assert (job.nomination, hall.state.pending.group_of(job) is not None) == (None, True)
     assert [device.nominated for device in hall.state.nodes["n1"].devices] == [0] * 4
     assert victims[0].barred_from == "hall", "it has not left yet"
@@ -77,13 +77,15 @@ def test_a_settled_preemption_is_forgotten_once_nothing_is_kept_for_it():
     hall, victims, job = lent()
     preemption = hall.order(job, victims, ("n1", 0, 4))
     settled = f.PreemptionSettledV1(preemption=preemption, job=job.key, victims=2, lost=0, to_signal=1, grace=1, to_release=1)
-    hall.say("preemption", settled)
+    hall.append_facts("preemption", settled)
     assert preemption in hall.state.preemptions
-    hall.say("allocator", f.NominationEndedV1(preemption=preemption, job=job.key, why="w"))
+    hall.append_facts("allocator", f.NominationEndedV1(preemption=preemption, job=job.key, why="w"))
     assert hall.state.preemptions == {}
 
 
 def test_an_overdue_lease_and_a_lost_node_are_noted():
     hall, (victim, _), _ = lent()
-    hall.say("preemption", f.LeaseOverdueV1(job=victim.key, attempt=1, node="n1"), f.NodeLostV1(node="n1", silent_for=60))
+    hall.append_facts(
+        "preemption", f.LeaseOverdueV1(job=victim.key, attempt=1, node="n1"), f.NodeLostV1(node="n1", silent_for=60)
+    )
     assert (victim.leases[0].overdue, hall.state.nodes["n1"].status) == (True, "lost")

@@ -38,10 +38,10 @@ def test_its_devices_are_free_and_not_charged_and_the_rest_stays_held():
 def test_one_that_was_overdue_is_so_no_more():
     hall = Scene()
     hall.stop_it()
-    hall.say("preemption", f.LeaseOverdueV1(job=hall.job.key, attempt=1, node="n1"))
+    hall.append_facts("preemption", f.LeaseOverdueV1(job=hall.job.key, attempt=1, node="n1"))
     assert (walking(hall.job), hall.job.leases[0].overdue) == ([], True)
     hall.suspend()
-    hall.say("allocator", ordered(hall.job))
+    hall.append_facts("allocator", ordered(hall.job))
     hall.stop_it("drain", "requeue")
     assert walking(hall.job) == [hall.job.leases[0]]
 
@@ -92,13 +92,13 @@ def test_it_holds_its_devices_again_when_it_is_to_go_on_and_runs_when_its_node_s
     hall.stop_it()
     hall.suspend()
     hall.later(1_000)
-    hall.say("allocator", ordered(hall.job, min_runtime=2 * MINUTE))
+    hall.append_facts("allocator", ordered(hall.job, min_runtime=2 * MINUTE))
     job = hall.job
     assert (job.state, hall.free(), job.min_runtime, hall.state.suspended) == (JobState.STARTING, [0, 0], 2 * MINUTE, {})
     assert hall.state.deadlines.moments[job.key] == hall.now + START_TIMEOUT
     assert (protected_until(job), hall.adds_up()) == (None, [])
     hall.later(5)
-    hall.say("node.n1", resumed(job))
+    hall.append_facts("node.n1", resumed(job))
     assert (job.state, job.paused, protected_until(job)) == (JobState.RUNNING, 1_000 * SECOND, hall.now + 2 * MINUTE)
     assert hall.state.deadlines.moments[job.key] == limit_of(job) == began + HOUR + 1_000 * SECOND
 
@@ -109,11 +109,11 @@ def test_what_it_was_suspended_for_is_not_work_that_could_be_lost():
     hall.stop_it()
     hall.suspend()
     hall.later(1_000)
-    hall.say("allocator", ordered(hall.job))
-    hall.say("node.n1", resumed(hall.job))
+    hall.append_facts("allocator", ordered(hall.job))
+    hall.append_facts("node.n1", resumed(hall.job))
     hall.later(7)
     assert lost_work(hall.job, hall.now) == 2 * GPU_UNITS * 17
-    hall.say("node.n1", f.CheckpointRegisteredV1(job=hall.job.key, attempt=1, uri="c", at=0))
+    hall.append_facts("node.n1", f.CheckpointRegisteredV1(job=hall.job.key, attempt=1, uri="c", at=0))
     hall.later(3)
     assert lost_work(hall.job, hall.now) == 2 * GPU_UNITS * 3
 
@@ -125,7 +125,7 @@ def test_how_long_it_may_be_suspended_is_up_to_its_policy_as_it_is_now():
     assert hall.state.deadlines.moments[hall.job.key] == hall.now + 4 * HOUR
     terms = PreemptionTerms(on_preempt="suspend", suspend_max=HOUR)
     written = Policy(tenant="acme", name="low", profiles=(PolicyProfile(name="low"),), reservation=gpus(1), preemption=terms)
-    hall.say("governance", f.PolicyAppliedV1(author="a.b", policy=written))
+    hall.append_facts("governance", f.PolicyAppliedV1(author="a.b", policy=written))
     assert hall.state.deadlines.moments[hall.job.key] == hall.now + HOUR
 
 
@@ -135,11 +135,11 @@ def test_what_is_left_of_it_is_given_back_once(how):
     hall.stop_it()
     hall.suspend()
     if how == "revoked":
-        hall.say("allocator", f.LeaseRevokedV1(job=hall.job.key, attempt=1, cause="node_lost"))
+        hall.append_facts("allocator", f.LeaseRevokedV1(job=hall.job.key, attempt=1, cause="node_lost"))
     else:
         hall.end(hall.job, outcome="killed", exit_code=137)
     assert (hall.free(), hall.state.nodes["n1"].cpu_free, hall.state.suspended, hall.adds_up()) == ([1, 1], 64_000, {}, [])
-    hall.say("allocator", f.JobRequeuedV1(job=hall.job.key, attempt=1, cause="suspension_lost"))
+    hall.append_facts("allocator", f.JobRequeuedV1(job=hall.job.key, attempt=1, cause="suspension_lost"))
     assert (hall.job.state, hall.job.suspended_at, hall.adds_up()) == (JobState.PENDING, 0, [])
 
 
@@ -154,8 +154,8 @@ def test_a_node_that_registers_again_takes_nothing_from_what_is_free():
 
 def test_an_order_to_go_on_that_comes_too_late_changes_nothing():
     hall = Scene()
-    hall.say("allocator", ordered(hall.job))
-    hall.say("node.n1", resumed(hall.job))
+    hall.append_facts("allocator", ordered(hall.job))
+    hall.append_facts("node.n1", resumed(hall.job))
     assert (hall.job.state, hall.free(), hall.job.resumed_at) == (JobState.RUNNING, [0, 0], 0)
 
 
@@ -167,7 +167,7 @@ def test_the_accounts_add_up_if_one_is_told_to_yield_though_it_is_suspended(then
     hall.order(hall.admit("high", "p"), [hall.job], ("n2", 0, 2))
     found = [hall.adds_up()]
     if then != "leaves":
-        hall.say("allocator", ordered(hall.job))
+        hall.append_facts("allocator", ordered(hall.job))
         found.append(hall.adds_up())
     if then == "goes on and is suspended":
         hall.suspend()
@@ -179,7 +179,7 @@ def test_the_accounts_add_up_if_one_is_told_to_yield_though_it_is_suspended(then
 
 
 def moves(hall, *places, attempt=1):
-    hall.say("allocator", f.MoveOrderedV1(job=hall.job.key, attempt=attempt, pool="hall", places=places))
+    hall.append_facts("allocator", f.MoveOrderedV1(job=hall.job.key, attempt=attempt, pool="hall", places=places))
 
 
 def place(node, *devices):
@@ -211,7 +211,7 @@ def test_one_that_moves_waits_aside_when_it_has_left_and_starts_where_its_place_
     hall.later(2)
     hall.end(hall.job, outcome="killed", exit_code=137)
     assert (hall.move.leaving, hall.move.all_left_at, hall.adds_up()) == (set(), hall.now, [])
-    hall.say("allocator", f.JobRequeuedV1(job=hall.job.key, attempt=1, cause="moved"))
+    hall.append_facts("allocator", f.JobRequeuedV1(job=hall.job.key, attempt=1, cause="moved"))
     assert (hall.job.state, hall.state.pending.ineligible, hall.adds_up()) == (JobState.PENDING, {hall.job.key: hall.job}, [])
     hall.grant(hall.job, ("n2", 0, 2))
     assert (hall.job.nomination, hall.state.preemptions, hall.pool.nominated, hall.adds_up()) == (None, {}, {}, [])
@@ -223,25 +223,25 @@ def test_when_its_new_place_is_given_up_what_it_still_holds_counts_again(left):
     hall = Moving()
     if left:
         hall.end(hall.job, outcome="killed", exit_code=137)
-    hall.say("allocator", f.NominationEndedV1(preemption=hall.move.id, job=hall.job.key, why="gone"))
+    hall.append_facts("allocator", f.NominationEndedV1(preemption=hall.move.id, job=hall.job.key, why="gone"))
     assert (hall.job.nomination, hall.job.yields_to, hall.state.preemptions, hall.adds_up()) == (None, "", {}, [])
     assert (hall.job.policy.wide.use, hall.state.pending.ineligible) == ({} if left else {JOB: 1}, {})
     if not left:
         hall.end(hall.job, outcome="killed", exit_code=137)
-    hall.say("allocator", f.JobRequeuedV1(job=hall.job.key, attempt=1, cause="moved"))
+    hall.append_facts("allocator", f.JobRequeuedV1(job=hall.job.key, attempt=1, cause="moved"))
     assert (hall.state.pending.group_of(hall.job).head(), hall.adds_up()) == (hall.job, [])
 
 
 def test_nothing_is_kept_for_one_that_ends_on_its_way():
     hall = Moving()
     hall.end(hall.job, outcome="killed", exit_code=137)
-    hall.say("allocator", f.JobEndedV1(job=hall.job.key, attempt=1, state="cancelled", cause="cancelled"))
+    hall.append_facts("allocator", f.JobEndedV1(job=hall.job.key, attempt=1, state="cancelled", cause="cancelled"))
     assert (hall.state.preemptions, hall.pool.nominated, hall.adds_up()) == ({}, {}, [])
 
 
 def test_what_a_node_says_late_of_one_that_moves_leaves_the_accounts_right():
     hall = Moving()
-    hall.say("preemption", f.LeaseOverdueV1(job=hall.job.key, attempt=1, node="n1"))
+    hall.append_facts("preemption", f.LeaseOverdueV1(job=hall.job.key, attempt=1, node="n1"))
     hall.node("n1", devices=2)
     hall.suspend()
     assert (hall.move.overdue_at, hall.adds_up()) == (hall.now, [])

@@ -189,7 +189,7 @@ def test_who_waits_for_another_job_stands_aside_until_that_has_ended():
     first = site.admit("first")
     site.admit("second", after=(f.admission.Dependency(job=first.key),))
     seen = [(groups(site.state.pending), aside(site.state.pending))]
-    site.say(f.JobEndedV1(job=first.key, attempt=0, state="succeeded", cause="exited"), by="allocator")
+    site.append_facts(f.JobEndedV1(job=first.key, attempt=0, state="succeeded", cause="exited"), by="allocator")
     seen.append((groups(site.state.pending), aside(site.state.pending)))
     assert seen == [([["first"]], ["second"]), ([["second"]], [])]
 
@@ -198,7 +198,7 @@ def test_a_job_whose_dependency_failed_stands_aside_for_ever():
     site = Site()
     first = site.admit("first")
     job = site.admit("second", after=(f.admission.Dependency(job=first.key),))
-    site.say(f.JobEndedV1(job=first.key, attempt=0, state="cancelled", cause="cancelled"), by="allocator")
+    site.append_facts(f.JobEndedV1(job=first.key, attempt=0, state="cancelled", cause="cancelled"), by="allocator")
     site.state.pending.add(job, site.now)
     assert (groups(site.state.pending), aside(site.state.pending), job.doomed_by) == ([], ["second"], first.key)
 
@@ -207,7 +207,7 @@ def held_back(site: Site, name: str, until: int) -> JobRecord:
     """A job whose back-off ends then (R32)."""
     job = site.run(name, place("n1"))
     site.leave(job)
-    site.say(
+    site.append_facts(
         f.JobRequeuedV1(job=job.key, attempt=job.attempt, cause="node_lost", not_before=until),
         by="allocator",
     )
@@ -237,7 +237,7 @@ def test_a_job_that_ended_during_its_back_off_does_not_come_back():
     site = Site()
     site.node()
     job = held_back(site, "a", site.now + SECOND)
-    site.say(f.JobEndedV1(job=job.key, attempt=1, state="cancelled", cause="cancelled"), by="allocator")
+    site.append_facts(f.JobEndedV1(job=job.key, attempt=1, state="cancelled", cause="cancelled"), by="allocator")
     site.state.pending.follow_time(site.now + SECOND)
     assert (groups(site.state.pending), aside(site.state.pending), site.state.pending.next_due()) == ([], [], None)
 

@@ -53,7 +53,7 @@ def test_what_is_kept_is_what_would_be_made_anew():
     hall, policy, (first, saved, ended, stopped) = lending()
     assert standing(hall, policy) == anew(policy)
     hall.later(5)
-    hall.say("node.n1", f.CheckpointRegisteredV1(job=saved.key, attempt=1, uri="u", at=hall.now))
+    hall.append_facts("node.n1", f.CheckpointRegisteredV1(job=saved.key, attempt=1, uri="u", at=hall.now))
     hall.end(ended)
     assert standing(hall, policy) == anew(policy)
     (rows,) = standing(hall, policy).values()

@@ -10,7 +10,7 @@ from tests.unit.domain.site import Site, policy
 
 def test_what_was_found_of_a_policy_survives_snapshots():  # R33
     site = Site(policy())
-    site.say(f.PolicyGatedV1(tenant="default", policy="dev", shut=True, stops=False, spent=("gpu per month",)))
+    site.append_facts(f.PolicyGatedV1(tenant="default", policy="dev", shut=True, stops=False, spent=("gpu per month",)))
     for state in (site.state, load(dump(site.state)), copy_of(site.state)):
         gate = state.policies["default", "dev"].gate
         assert isinstance(gate, PolicyGate)

@@ -9,7 +9,7 @@ from tests.unit.domain.snapshot import differences, snapshot
 
 def test_what_is_closed_survives_snapshots():
     site = Site()
-    site.say(f.ObjectClosedV1(author="a.b", kind="policy", tenant="default", name="dev", mode="drain"))
+    site.append_facts(f.ObjectClosedV1(author="a.b", kind="policy", tenant="default", name="dev", mode="drain"))
 
     (closing,) = load(dump(site.state)).terms.closings.values()
 

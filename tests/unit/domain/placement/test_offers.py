@@ -40,7 +40,7 @@ def test_an_observed_price_counts_and_above_its_highest_price_an_offer_is_closed
     offer = d.Offer(name="spot", price="1", max_price="1.50")
     site = Cloud(offers=(offer,))
     assert (price_of(site.state, "cloud", offer), closed(site.state, "cloud", offer, site.now)) == (MILLION, "")
-    site.say(f.PriceObservedV1(pool="cloud", offer="spot", price=2 * MILLION, source="x"), by="provisioner")
+    site.append_facts(f.PriceObservedV1(pool="cloud", offer="spot", price=2 * MILLION, source="x"), by="provisioner")
     assert (price_of(site.state, "cloud", offer), closed(site.state, "cloud", offer, site.now)) == (2 * MILLION, "PRICE")
     assert (names(site), reopens_at(site.state, site.pool, site.now)) == ([], None)
 

@@ -210,14 +210,14 @@ def test_a_gang_is_placed_exactly_if_the_nodes_can_hold_all_replicas(taken, aske
                 site.run(f"{name}-{device}", place(name, device, units=units), request={GPU: units})
     request = {GPU: asked.whole * GPU_UNITS + asked.fraction} | ({CPU: asked.cpu * CPU_UNITS} if asked.cpu else {})
     places = found(site, "dev/one", request=request, replicas=replicas)
-    assert (places is not None) == (room(taken, asked) >= replicas)
+    assert (places is not None) == (replicas_that_fit(taken, asked) >= replicas)
     if places is not None:
         assert [at.amounts for at in places] == [{**request, JOB: 1}, *[request] * (replicas - 1)]
         site.grant(site.admit("real", request=request, replicas=replicas), *places)
         assert all(0 <= device.free <= GPU_UNITS for one in site.state.nodes.values() for device in one.devices)
 
 
-def room(taken: list[list[int]], asked: Shape) -> int:
+def replicas_that_fit(taken: list[list[int]], asked: Shape) -> int:
     """How many replicas all nodes can hold, counted device by device; a node has 16 cpus."""
     total = 0
     for devices in taken:
@@ -242,7 +242,7 @@ def test_a_place_leaves_the_usual_requests_room(asked_before, single, pairs):  #
     for queue, count in asked_before.items():
         for number in range(count):
             site.admit(f"before-{number}", queue)
-    site.say(*learning.news(site.state), by="allocator")
+    site.append_facts(*learning.news(site.state), by="allocator")
     (one,) = found(site, "dev/one")
     site.run("single", one)
     placed = 0
@@ -258,10 +258,10 @@ def test_a_fraction_takes_the_device_that_leaves_most_to_the_usual_requests():  
     site.run("a", place("n1", 0, units=SEVENTH))
     site.run("b", place("n1", 1, units=2 * SEVENTH))
     most = {"fraction": 6 * SEVENTH, "weight": 1}
-    site.say(f.MixLearnedV1(pool="hall", requests=(UsualRequest(**most),)), by="allocator")
+    site.append_facts(f.MixLearnedV1(pool="hall", requests=(UsualRequest(**most),)), by="allocator")
     assert found(site, "dev/one", request={GPU: SEVENTH}) == (place("n1", 1, units=SEVENTH),)
     few = {"fraction": 5 * SEVENTH, "weight": 1}
-    site.say(f.MixLearnedV1(pool="hall", requests=(UsualRequest(**few),)), by="allocator")
+    site.append_facts(f.MixLearnedV1(pool="hall", requests=(UsualRequest(**few),)), by="allocator")
     assert found(site, "dev/one", request={GPU: SEVENTH}) == (place("n1", 0, units=SEVENTH),)
 
 

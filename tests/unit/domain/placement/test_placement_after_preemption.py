@@ -120,8 +120,8 @@ def test_a_tenants_limit_is_made_room_under_by_its_own_jobs_only():
 def test_victims_that_are_overdue_are_unused_and_yet_in_the_way():  # R6, R17, R28
     hall, (first, second, third, _), job = full(capacity=gpus(8))
     ordered = hall.order(hall.admit("owner", "other"), [first, second], ("n1", 0, 4))
-    hall.say("preemption", f.LeaseOverdueV1(job=first.key, attempt=1, rank=0, node="n1"))
-    hall.say("allocator", f.NominationEndedV1(preemption=ordered, job="acme.u.other", why="too late"))
+    hall.append_facts("preemption", f.LeaseOverdueV1(job=first.key, attempt=1, rank=0, node="n1"))
+    hall.append_facts("allocator", f.NominationEndedV1(preemption=ordered, job="acme.u.other", why="too late"))
 
     assert (hall.pool.use[GPU], hall.pool.leased[GPU]) == (4 * GPU_UNITS, 8 * GPU_UNITS)
     (account,) = accounts_of(hall.state, job, hall.pool, second.leases.values())

@@ -77,7 +77,7 @@ def test_the_fewest_nodes_hold_who_asks_up_to_the_most_there_may_be(asks, nodes)
 def growing(**more: object) -> Site:
     site = Site(pools=(pool(burst=BURST), pool("still")))
     if more:
-        site.say(f.GrowthRequestedV1(pool="hall", **more), by="allocator")
+        site.append_facts(f.GrowthRequestedV1(pool="hall", **more), by="allocator")
     return site
 
 
@@ -87,7 +87,7 @@ def test_a_pool_grows_up_to_its_limit_one_growth_at_a_time():
     assert (room_to_grow(state, hall, site.now), room_to_grow(state, still, site.now)) == (3, 0)
     site.node("n1")
     assert room_to_grow(state, hall, site.now) == 2
-    site.say(f.GrowthRequestedV1(pool="hall", nodes=2), by="allocator")
+    site.append_facts(f.GrowthRequestedV1(pool="hall", nodes=2), by="allocator")
     assert (room_to_grow(state, hall, site.now), open_growth(state, "hall").nodes) == (0, 2)
     assert due_at(hall, open_growth(state, "hall")) == site.now + 4 * MINUTE
 
@@ -98,7 +98,7 @@ def test_nodes_that_come_for_the_first_time_are_counted():
     site.node("n1")
     site.node("m1", pool="still")
     assert open_growth(site.state, "hall").joined == 1
-    site.say(f.GrowthEndedV1(pool="hall", outcome="grown", nodes=1), by="allocator")
+    site.append_facts(f.GrowthEndedV1(pool="hall", outcome="grown", nodes=1), by="allocator")
     site.node("n2")
     assert (open_growth(site.state, "hall"), site.state.terms.growths["hall"].joined) == (None, 1)
 
@@ -107,14 +107,16 @@ def test_growth_that_fails_closes_the_pool_for_longer_each_time_until_it_succeed
     site = growing()
     hall = site.state.pools["hall"]
     for minutes in (10, 20, 40):
-        site.say(f.GrowthRequestedV1(pool="hall", nodes=1), by="allocator")
+        site.append_facts(f.GrowthRequestedV1(pool="hall", nodes=1), by="allocator")
         growth = open_growth(site.state, "hall")
         assert closed_for(growth) == minutes * MINUTE
         until = site.now + closed_for(growth)
-        site.say(f.GrowthEndedV1(pool="hall", outcome="late", closed_until=until), by="allocator")
+        site.append_facts(f.GrowthEndedV1(pool="hall", outcome="late", closed_until=until), by="allocator")
         assert (room_to_grow(site.state, hall, until - 1), room_to_grow(site.state, hall, until)) == (0, 3)
-    site.say(f.GrowthRequestedV1(pool="hall", nodes=1), f.GrowthEndedV1(pool="hall", outcome="grown", nodes=1), by="allocator")
-    site.say(f.GrowthRequestedV1(pool="hall", nodes=1), by="allocator")
+    site.append_facts(
+        f.GrowthRequestedV1(pool="hall", nodes=1), f.GrowthEndedV1(pool="hall", outcome="grown", nodes=1), by="allocator"
+    )
+    site.append_facts(f.GrowthRequestedV1(pool="hall", nodes=1), by="allocator")
     assert closed_for(open_growth(site.state, "hall")) == 10 * MINUTE
 
 
@@ -122,8 +124,8 @@ def test_growth_survives_snapshots_and_goes_with_its_pool():
     site = growing(nodes=2)
     for state in (load(dump(site.state)), copy_of(site.state)):
         assert (open_growth(state, "hall").nodes, open_growth(state, "hall").asked_at) == (2, site.now)
-    site.say(f.PoolDeletedV1(author="a.b", name="hall"))
-    site.say(f.GrowthRequestedV1(pool="gone", nodes=1), f.GrowthEndedV1(pool="gone", outcome="late"), by="allocator")
+    site.append_facts(f.PoolDeletedV1(author="a.b", name="hall"))
+    site.append_facts(f.GrowthRequestedV1(pool="gone", nodes=1), f.GrowthEndedV1(pool="gone", outcome="late"), by="allocator")
     assert site.state.terms.growths == {}
 
 
@@ -157,12 +159,12 @@ def test_isolation_and_images_count_as_the_document_promises_them():  # R38
 
 def test_instances_that_live_count_for_the_most_there_may_be():
     site = growing(nodes=2)
-    site.say(f.GrowthEndedV1(pool="hall", outcome="late", nodes=0), by="allocator")
+    site.append_facts(f.GrowthEndedV1(pool="hall", outcome="late", nodes=0), by="allocator")
     order = {"pool": "hall", "provider": "local", "offer": OfferTaken(name="default"), "token": "t", "expires": 1}
-    site.say(f.InstanceOrderedV1(instance="hall-1", **order), by="provisioner")
+    site.append_facts(f.InstanceOrderedV1(instance="hall-1", **order), by="provisioner")
     hall = site.state.pools["hall"]
     assert room_to_grow(site.state, hall, site.now) == 2
-    site.say(f.InstanceRefusedV1(instance="hall-1", code="CAPACITY", closed_until=site.now + 5), by="provisioner")
+    site.append_facts(f.InstanceRefusedV1(instance="hall-1", code="CAPACITY", closed_until=site.now + 5), by="provisioner")
     assert (room_to_grow(site.state, hall, site.now), room_to_grow(site.state, hall, site.now + 5)) == (0, 3)
 
 
@@ -171,9 +173,9 @@ def test_how_far_growth_is_says_who_brings_the_nodes():
     hall = site.state.pools["hall"]
     sequence = open_growth(site.state, "hall").sequence
     order = {"pool": "hall", "provider": "local", "offer": OfferTaken(name="default"), "token": "t", "expires": 1}
-    site.say(f.InstanceOrderedV1(instance="hall-1", growth=sequence, **order), by="provisioner")
-    site.say(f.InstanceOrderedV1(instance="hall-2", growth=sequence, **order), by="provisioner")
-    site.say(f.InstanceCreatedV1(instance="hall-2", provider_id="p", at=1), by="provisioner")
+    site.append_facts(f.InstanceOrderedV1(instance="hall-1", growth=sequence, **order), by="provisioner")
+    site.append_facts(f.InstanceOrderedV1(instance="hall-2", growth=sequence, **order), by="provisioner")
+    site.append_facts(f.InstanceCreatedV1(instance="hall-2", provider_id="p", at=1), by="provisioner")
     shape = request(1).shape
     assert growing_for(site.state, [hall], shape) == "0 of 2 nodes have come to pool hall (1 ordered, 1 booting)"
     site.law(pool(burst=d.Burst(provider="none", node=NODE, max_nodes=3)))

@@ -66,7 +66,7 @@ def test_lost_work_counts_from_the_last_checkpoint_of_this_attempt_else_from_the
     hall, (victim, other, *_), _ = lending()
     hall.later(100)
     assert e.lost_work(victim, hall.now) == 100 * GPU_UNITS
-    hall.say("node.n1", f.CheckpointRegisteredV1(job=victim.key, attempt=1, uri="u", at=hall.now))
+    hall.append_facts("node.n1", f.CheckpointRegisteredV1(job=victim.key, attempt=1, uri="u", at=hall.now))
     hall.later(7)
     assert (e.lost_work(victim, hall.now), e.lost_work(other, hall.now)) == (7 * GPU_UNITS, 107 * GPU_UNITS)
 
@@ -94,7 +94,7 @@ def test_within_a_tenant_the_sides_are_policies_between_tenants_with_shares_the_
     hall = Hall(devices=8)
     for name in ("acme", "rival"):
         share = Share(pool="hall", reservation=gpus(4))
-        hall.say("governance", f.TenantAppliedV1(author="a.b", tenant=Tenant(name=name, shares=(share,))))
+        hall.append_facts("governance", f.TenantAppliedV1(author="a.b", tenant=Tenant(name=name, shares=(share,))))
     hall.policy("p")
     hall.policy("q")
     hall.policy("r", tenant="rival")
@@ -116,5 +116,5 @@ def test_no_job_is_told_to_stop_on_a_node_that_is_away():
     hall.policy("lender", size=1)
     hall.policy("owner", reservation=4, size=1)
     here, there = (hall.run("lender", name, (name, 0, 1)) for name in ("n1", "n2"))
-    hall.say("preemption", f.NodeLostV1(node="n2", silent_for=0))
+    hall.append_facts("preemption", f.NodeLostV1(node="n2", silent_for=0))
     assert [e.can_leave(job, {"n2"}) for job in (here, there)] == [True, False]

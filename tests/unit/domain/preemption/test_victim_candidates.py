@@ -61,7 +61,7 @@ def test_whom_its_own_reservation_shelters_comes_last_whatever_its_priority():
     hall = Hall(devices=4)
     for name, reserved in (("acme", 4), ("rival", 0)):
         share = Share(pool="hall", reservation=gpus(reserved))
-        hall.say("governance", f.TenantAppliedV1(author="a.b", tenant=Tenant(name=name, shares=(share,))))
+        hall.append_facts("governance", f.TenantAppliedV1(author="a.b", tenant=Tenant(name=name, shares=(share,))))
     hall.policy("sheltered", tenant="rival", reservation=2, priority=0)
     hall.policy("open", tenant="rival", priority=9)
     hall.policy("owner", reservation=4)
@@ -74,7 +74,7 @@ def test_whom_its_own_reservation_shelters_comes_last_whatever_its_priority():
 def test_what_the_loop_over_all_says_is_what_the_rules_say_of_each():
     hall, (saved, started, *_), owner = lending(assume_checkpoint_every=90 * SECOND)
     hall.later(40)
-    hall.say("node.n1", f.CheckpointRegisteredV1(job=saved.key, attempt=1, uri="u", at=hall.now))
+    hall.append_facts("node.n1", f.CheckpointRegisteredV1(job=saved.key, attempt=1, uri="u", at=hall.now))
     waiting = hall.admit("lender", "w")
     hall.end(started)
     hall.grant(waiting, ("n1", 1, 1))
@@ -99,7 +99,7 @@ def test_no_job_is_told_to_stop_on_a_node_that_is_away():
     hall.policy("lender", size=1)
     hall.policy("owner", reservation=4, size=1)
     here, there = (hall.run("lender", name, (name, 0, 1)) for name in ("n1", "n2"))
-    hall.say("preemption", f.NodeLostV1(node="n2", silent_for=0))
+    hall.append_facts("preemption", f.NodeLostV1(node="n2", silent_for=0))
     found = eligible(hall, hall.admit("owner", "o"))
     assert (jobs(found), found.of(there)) == ([here], None)
 

@@ -107,7 +107,7 @@ def test_what_its_policy_holds_and_is_overdue_counts_under_its_own_limit_until_i
     job = hall.admit("owner", "again")
     assert taken(search(hall.state, job, hall.pool, hall.now)) == ["acme.u.v6"]
 
-    hall.say("preemption", f.LeaseOverdueV1(job=late.key, attempt=1, rank=0, node="n1"))
+    hall.append_facts("preemption", f.LeaseOverdueV1(job=late.key, attempt=1, rank=0, node="n1"))
     assert search(hall.state, job, hall.pool, hall.now) == NoPlan("its own limit is in the way")
 
 
@@ -126,7 +126,7 @@ def test_by_priority_only_lower_ones_of_the_same_tenant_yield_and_none_that_coul
 def test_where_what_is_leaving_makes_room_that_is_the_answer_by_whichever_cause_others_could_be_taken():
     hall = Hall(devices=2)
     share = Share(pool="hall", reservation=gpus(4))
-    hall.say("governance", f.TenantAppliedV1(author="a.b", tenant=Tenant(name="acme", shares=(share,))))
+    hall.append_facts("governance", f.TenantAppliedV1(author="a.b", tenant=Tenant(name="acme", shares=(share,))))
     hall.policy("low", size=1, priority=1)
     hall.policy("high", reservation=0, size=1, priority=2, terms=PreemptionTerms(preempt_lower_priority=True))
     leaves, job = hall.run("low", "leaves", ("n1", 0, 1)), hall.admit("high", "h")
@@ -142,7 +142,7 @@ def test_what_stands_on_a_node_that_is_away_makes_others_yield_wherever_they_are
     hall.policy("owner", reservation=2)
     hall.run("lender", "away", ("n1", 0, 1))
     victims = [hall.run("lender", f"v{number}", (f"n{number}", 0, 1)) for number in (2, 3)]
-    hall.say("preemption", f.NodeLostV1(node="n1", silent_for=60 * SECOND))
+    hall.append_facts("preemption", f.NodeLostV1(node="n1", silent_for=60 * SECOND))
     job = hall.admit("owner", "o")
     assert sorted(taken(search(hall.state, job, hall.pool, hall.now))) == [victim.key for victim in victims]
 

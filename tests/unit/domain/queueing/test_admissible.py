@@ -68,7 +68,7 @@ def test_no_policy_is_beyond_the_tenants_limit():
     hall = Hall()
     policy = hall.policy("p")
     tenant = Tenant(name="acme", shares=(Share(pool="hall", limit=gpus(3)),))
-    hall.say("governance", f.TenantAppliedV1(author="a.b", tenant=tenant))
+    hall.append_facts("governance", f.TenantAppliedV1(author="a.b", tenant=tenant))
     assert judge(hall, policy, gpus(4), beyond=True).reason is RejectReason.EXCEEDS_TENANT_LIMIT
 
 
@@ -89,7 +89,7 @@ def test_before_the_first_node_has_registered_nothing_is_known_about_hardware():
 def test_a_profile_whose_pools_are_all_gone_can_run_nowhere():
     hall = Hall()
     policy = hall.policy("p")
-    hall.say("governance", f.PoolDeletedV1(author="a.b", name="hall"))
+    hall.append_facts("governance", f.PoolDeletedV1(author="a.b", name="hall"))
     assert judge(hall, policy, gpus(1)).reason is RejectReason.NO_SUITABLE_NODE
 
 
@@ -127,7 +127,7 @@ def test_a_job_with_an_image_is_told_where_no_node_runs_containers(amounts, what
         at=1,
         labels={"site": "hq"},
     )
-    hall.say("node.n1", said)
+    hall.append_facts("node.n1", said)
     request = make_request(amounts, 1, None, contained=True)
     rejection = never_fits(hall.state, policy, hall.state.profile("acme", "p"), request, preemptible=True, beyond=False)
     assert rejection == (

@@ -27,7 +27,7 @@ def site():
 
 
 def close(site, kind, name, mode="freeze", tenant="default"):
-    site.say(f.ObjectClosedV1(author="default.root", kind=kind, tenant=tenant, name=name, mode=mode))
+    site.append_facts(f.ObjectClosedV1(author="default.root", kind=kind, tenant=tenant, name=name, mode=mode))
     return site.state.terms.closings[kind, tenant, name]
 
 
@@ -67,7 +67,7 @@ def test_applied_again_it_is_open_and_gone_it_is_forgotten(site):
     close(site, "group", "web")
     site.law(policy("dev", group="web"), d.Group(name="web"))
     assert list(site.state.terms.closings) == [("profile", "", "one")]
-    site.say(f.ProfileDeletedV1(author="a.b", name="one"))
+    site.append_facts(f.ProfileDeletedV1(author="a.b", name="one"))
     assert site.state.terms.closings == {}
 
 
@@ -107,7 +107,7 @@ def test_who_waits_under_it_is_named_as_it_was_submitted_regardless_of_returns(s
 
 def test_a_policy_on_its_way_out_is_still_under_its_tenant(site):
     job = site.run("a", place("n1", 0))
-    site.say(f.PolicyDeletedV1(author="a.b", tenant="default", name="dev"))
+    site.append_facts(f.PolicyDeletedV1(author="a.b", tenant="default", name="dev"))
     assert holding_under(site.state, close(site, "tenant", "default", tenant="")) == [job]
-    site.say(applied(policy("dev")))
+    site.append_facts(applied(policy("dev")))
     assert holding_under(site.state, site.state.terms.closings["tenant", "", "default"]) == [job]

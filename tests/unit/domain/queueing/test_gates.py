@@ -29,32 +29,35 @@ def dev(site):
     return site.state.policies["default", "dev"]
 
 
-def look(site):
+def gate_values(site):
     gate = gate_at(site.state, dev(site), site.now)
     return gate.shut, gate.stops, gate.spent
 
 
 def state_gate(site, **said):
-    site.say(f.PolicyGatedV1(tenant="default", policy="dev", **said), by="allocator")
+    site.append_facts(f.PolicyGatedV1(tenant="default", policy="dev", **said), by="allocator")
 
 
 def test_without_windows_and_budgets_there_is_nothing_to_look_at():
     site = site_with()
-    assert (look(site), next_look(site.state, dev(site), NOON), site.state.terms.timed) == ((False, False, ()), None, {})
+    assert (gate_values(site), next_look(site.state, dev(site), NOON), site.state.terms.timed) == ((False, False, ()), None, {})
 
 
 def test_a_gate_is_shut_while_no_window_is_open_and_stops_what_runs_if_the_last_to_close_says_so():
     site = site_with(windows=(MORNING, EVENING))
-    assert (look(site), opens_at(site.state, dev(site), NOON)) == ((True, True, ()), NOON + 6 * HOUR)
+    assert (gate_values(site), opens_at(site.state, dev(site), NOON)) == ((True, True, ()), NOON + 6 * HOUR)
     site.now += 6 * HOUR
-    assert look(site) == (False, False, ())
+    assert gate_values(site) == (False, False, ())
     site.now += HOUR
-    assert (look(site), next_look(site.state, dev(site), site.now)) == ((True, False, ()), parse_time("2026-11-23T08:00Z"))
+    assert (gate_values(site), next_look(site.state, dev(site), site.now)) == (
+        (True, False, ()),
+        parse_time("2026-11-23T08:00Z"),
+    )
 
 
 def test_of_windows_that_close_together_the_stricter_one_stops():
     both = (MORNING, Window(days=("fri",), opens=0, closes=11 * 60))
-    assert look(site_with(windows=both)) == (True, True, ())
+    assert gate_values(site_with(windows=both)) == (True, True, ())
 
 
 def test_a_budget_is_spent_when_its_hours_are_used_up_and_the_moment_is_known_before():
@@ -62,13 +65,16 @@ def test_a_budget_is_spent_when_its_hours_are_used_up_and_the_moment_is_known_be
     site.run("a", place("n1", 0))
     site.run("b", place("n1", 1))
     site.now += 10 * MINUTE
-    assert (look(site), next_look(site.state, dev(site), site.now)) == ((False, False, ()), NOON + 30 * MINUTE)
+    assert (gate_values(site), next_look(site.state, dev(site), site.now)) == ((False, False, ()), NOON + 30 * MINUTE)
     site.now += 20 * MINUTE - 1
-    assert look(site) == (False, False, ())
+    assert gate_values(site) == (False, False, ())
     site.now += 1
-    assert (look(site), next_look(site.state, dev(site), site.now)) == ((False, False, ("gpu per day",)), NOON + 12 * HOUR)
+    assert (gate_values(site), next_look(site.state, dev(site), site.now)) == (
+        (False, False, ("gpu per day",)),
+        NOON + 12 * HOUR,
+    )
     site.now = NOON + 12 * HOUR
-    assert look(site) == (False, False, ())
+    assert gate_values(site) == (False, False, ())
 
 
 def test_what_the_fold_says_of_a_gate_keeps_jobs_from_starting():
@@ -108,20 +114,20 @@ def test_a_policy_that_is_written_anew_is_looked_at_anew():
 def test_what_is_closed_may_not_start_either():
     site = site_with()
     job = site.admit("a")
-    site.say(f.ObjectClosedV1(author="a.b", kind="pool", name="hall", mode="freeze"))
+    site.append_facts(f.ObjectClosedV1(author="a.b", kind="pool", name="hall", mode="freeze"))
     assert not may_start(site.state, job, "hall")
 
 
 def test_windows_follow_the_calendar_of_their_zone():
     berlin = d.Window(days=("fri",), opens=13 * 60, closes=14 * 60, timezone="Europe/Berlin")
     site = site_with(windows=(berlin,))
-    assert look(site) == (True, False, ())
-    site.say(f.CalendarStatedV1(zone="Europe/Berlin", offsets=((0, 3_600),), until=2 * NOON))
-    assert look(site) == (False, False, ())
+    assert gate_values(site) == (True, False, ())
+    site.append_facts(f.CalendarStatedV1(zone="Europe/Berlin", offsets=((0, 3_600),), until=2 * NOON))
+    assert gate_values(site) == (False, False, ())
 
 
 def test_the_gate_of_a_policy_that_is_gone_has_no_owner():
     site = site_with(windows=(MORNING,))
-    site.say(f.PolicyDeletedV1(author="a.b", tenant="default", name="dev"))
+    site.append_facts(f.PolicyDeletedV1(author="a.b", tenant="default", name="dev"))
     state_gate(site, shut=True)
     assert site.state.terms.timed == {}

@@ -61,7 +61,7 @@ def test_a_queue_that_does_not_borrow_is_closed_beyond_its_reservation():  # R12
     document = policy.document.__class__(
         tenant="acme", name="p", profiles=(PolicyProfile(name="p", borrow=False),), reservation=policy.document.reservation
     )
-    hall.say("governance", f.PolicyAppliedV1(author="a.b", policy=document))
+    hall.append_facts("governance", f.PolicyAppliedV1(author="a.b", policy=document))
     job = hall.admit("p", "a")
     assert GroupRanks(hall.state, hall.pool).of(hall.state.pending.group_for(job)) == (0, 0, 0, 0, 0)
     hall.run("p", "b", ("n1", 0, 1))
@@ -75,5 +75,5 @@ def test_those_outside_their_window_are_before_no_other():  # R33
     hall.admit("p", "a")
     job = hall.admit("q", "b")
     assert before(hall, job) == [["a"]]
-    hall.say("allocator", f.PolicyGatedV1(tenant="acme", policy="p", shut=True))
+    hall.append_facts("allocator", f.PolicyGatedV1(tenant="acme", policy="p", shut=True))
     assert before(hall, job) == []

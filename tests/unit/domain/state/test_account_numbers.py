@@ -32,19 +32,19 @@ def test_the_next_number_is_one_that_no_user_has_or_had():
 
 def test_a_number_is_a_users_from_the_fact_on_and_no_later_fact_changes_it():
     hall = Hall()
-    hall.say("admission", numbered("acme", "ann", FIRST))
-    hall.say("admission", numbered("acme", "ann", FIRST + 1))
+    hall.append_facts("admission", numbered("acme", "ann", FIRST))
+    hall.append_facts("admission", numbered("acme", "ann", FIRST + 1))
     assert hall.state.accounts == {("acme", "ann"): FIRST}
 
 
 def test_after_an_erasure_or_with_a_new_tenant_of_the_same_name_a_handle_is_given_another_number():
     hall = Hall()
-    hall.say(
+    hall.append_facts(
         "admission", numbered("acme", "ann", FIRST), numbered("acme", "bob", FIRST + 1), numbered("other", "ann", FIRST + 2)
     )
-    hall.say("governance", f.UserErasedV1(author="a.b", tenant="acme", handle="ann", pseudonym="erased-1"))
+    hall.append_facts("governance", f.UserErasedV1(author="a.b", tenant="acme", handle="ann", pseudonym="erased-1"))
     assert (hall.state.accounts.get(("acme", "ann")), hall.state.retired_accounts) == (None, {FIRST})
-    hall.say("governance", f.TenantDeletedV1(author="a.b", name="acme"))
+    hall.append_facts("governance", f.TenantDeletedV1(author="a.b", name="acme"))
     assert hall.state.accounts == {("other", "ann"): FIRST + 2}
     assert next_number(hall.state) == FIRST + 3
 
@@ -53,7 +53,7 @@ def test_whose_jobs_have_not_ended_keeps_the_number():
     hall = Hall()
     hall.policy("p")
     job = hall.admit("p", "j")
-    hall.say("admission", numbered(job.tenant, job.user, FIRST))
+    hall.append_facts("admission", numbered(job.tenant, job.user, FIRST))
     retire(hall.state, job.tenant)
     assert hall.state.accounts == {(job.tenant, job.user): FIRST}
 
@@ -62,17 +62,17 @@ def test_who_was_here_before_the_level_was_raised_keeps_the_number_of_the_files_
     hall = below_level_2()
     hall.policy("p")
     job = hall.admit("p", "j")
-    hall.say(
+    hall.append_facts(
         "governance",
         f.TenantAppliedV1(author="a.b", tenant=Tenant(name="acme", admins=("lea",))),
         f.UserAppliedV1(author="a.b", user=User(tenant="acme", handle="carla")),
         f.GroupAppliedV1(author="a.b", group=Group(tenant="acme", name="all", members=("ann",), service_accounts=("ci",))),
     )
     assert hall.state.accounts == {}
-    hall.say("governance", RAISED)
+    hall.append_facts("governance", RAISED)
     users = {(job.tenant, job.user), *(("acme", handle) for handle in ("lea", "carla", "ann", "ci"))}
     assert hall.state.accounts == {user: former_number(*user) for user in users}
-    hall.say("governance", f.UserAppliedV1(author="a.b", user=User(tenant="acme", handle="late")), RAISED)
+    hall.append_facts("governance", f.UserAppliedV1(author="a.b", user=User(tenant="acme", handle="late")), RAISED)
     assert ("acme", "late") not in hall.state.accounts
 
 
@@ -80,8 +80,8 @@ def test_of_two_who_had_the_same_number_neither_keeps_it():
     hall = below_level_2()
     assert former_number("acme", ALIKE[0]) == former_number("acme", ALIKE[1])
     for handle in ALIKE:
-        hall.say("governance", f.UserAppliedV1(author="a.b", user=User(tenant="acme", handle=handle)))
-    hall.say("governance", RAISED)
+        hall.append_facts("governance", f.UserAppliedV1(author="a.b", user=User(tenant="acme", handle=handle)))
+    hall.append_facts("governance", RAISED)
     first, second = (hall.state.accounts["acme", handle] for handle in ALIKE)
     shared = former_number("acme", ALIKE[0])
     assert len({first, second, shared}) == 3

@@ -40,7 +40,7 @@ def test_a_ladder_is_watched_until_its_last_lease_has_left_or_is_overdue():
     assert watched(hall, job) == (None, end)
     hall.end(job, 1)
     assert watched(hall, job) == (None, end)
-    hall.say("preemption", f.LeaseOverdueV1(job=job.key, attempt=1, rank=0, node="n1"))
+    hall.append_facts("preemption", f.LeaseOverdueV1(job=job.key, attempt=1, rank=0, node="n1"))
     assert (watched(hall, job), walking(job)) == ((None, None), [])
 
 
@@ -54,5 +54,5 @@ def test_nothing_is_watched_of_a_job_that_has_ended_or_waits_again():
         job = hall.run("p", f"j{hall.sequence}", ("n1", 0, 1))
         hall.stop(job)
         hall.end(job)
-        hall.say("allocator", fact(job))
+        hall.append_facts("allocator", fact(job))
         assert watched(hall, job) == (None, None)

@@ -31,7 +31,7 @@ def spent(site, name="gpu per day"):
 
 
 def started(site, job, rank):
-    site.say(f.LeaseStartedV1(job=job.key, attempt=job.attempt, rank=rank, at=site.now), by="node.n1")
+    site.append_facts(f.LeaseStartedV1(job=job.key, attempt=job.attempt, rank=rank, at=site.now), by="node.n1")
 
 
 def test_use_is_what_is_held_times_how_long_to_the_microsecond(site):
@@ -67,19 +67,19 @@ def test_a_start_that_never_came_is_not_charged(site):
         site.grant(job, place("n1", 0))
         site.now += HOUR
         told = {"outcome": outcome, "exited_at": site.now, "at": site.now}
-        site.say(f.LeaseEndedV1(job=job.key, attempt=1, **told), by="node.n1")
+        site.append_facts(f.LeaseEndedV1(job=job.key, attempt=1, **told), by="node.n1")
     assert spent(site) == "0.000"
 
 
 def test_a_resumption_is_charged_from_when_the_node_says_that_it_runs(site):
     job = site.run("a", place("n1", 0))
     site.now += HOUR
-    site.say(f.LeaseSuspendedV1(job=job.key, attempt=1, at=site.now), by="node.n1")
+    site.append_facts(f.LeaseSuspendedV1(job=job.key, attempt=1, at=site.now), by="node.n1")
     site.now += HOUR
-    site.say(f.ResumeOrderedV1(job=job.key, attempt=1), by="allocator")
+    site.append_facts(f.ResumeOrderedV1(job=job.key, attempt=1), by="allocator")
     site.now += HOUR
     assert spent(site) == "1.000"
-    site.say(f.LeaseResumedV1(job=job.key, attempt=1, at=site.now), by="node.n1")
+    site.append_facts(f.LeaseResumedV1(job=job.key, attempt=1, at=site.now), by="node.n1")
     site.now += HOUR
     assert spent(site) == "2.000"
 
@@ -89,7 +89,7 @@ def test_what_was_granted_before_rules_were_amended_is_charged_from_its_grant(si
     early = site.admit("early")
     site.grant(early, place("n1", 0))
     site.now += HOUR
-    site.say(f.InstallationLevelV1(level=LEVEL, release=RELEASES[-1]))
+    site.append_facts(f.InstallationLevelV1(level=LEVEL, release=RELEASES[-1]))
     late = site.admit("late")
     site.grant(late, place("n1", 1))
     site.now += HOUR
@@ -123,7 +123,7 @@ def test_a_budget_counts_from_when_it_is_written_and_goes_on_when_it_is_written_
 def test_what_was_counted_before_a_policy_was_deleted_belongs_to_its_period(site):
     site.run("a", place("n1", 0))
     site.now += HOUR
-    site.say(f.PolicyDeletedV1(author="a.b", tenant="default", name="dev"))
+    site.append_facts(f.PolicyDeletedV1(author="a.b", tenant="default", name="dev"))
     site.now = parse_time("2026-11-22T03:00Z")
     site.law(policy(budgets=(DAILY,)))
     assert spent(site) == "3.000"

@@ -13,7 +13,7 @@ def test_people_with_jobs_that_have_not_ended_need_their_keys_unless_they_were_e
     told.allocate()
     for user in ("ann", "ann", "bob", "dan"):
         told.admit("ml/one", user=user)
-    told.say(f.UserErasedV1(author="default.admin", tenant="default", handle="dan", pseudonym="erased-1"))
+    told.append_facts(f.UserErasedV1(author="default.admin", tenant="default", handle="dan", pseudonym="erased-1"))
     assert ended.state == "succeeded"
     assert who_needs_keys(told.state) == {("default", "ann"): 2, ("default", "bob"): 1}
     assert [needs_key(told.state, f"default.{user}") for user in ("ann", "bob", "cleo", "dan")] == [True, True, False, False]
@@ -22,7 +22,7 @@ def test_people_with_jobs_that_have_not_ended_need_their_keys_unless_they_were_e
 def test_those_that_were_there_when_it_was_found_missing_wait_for_it():
     told = History(policy("ml", 2))
     told.admit("ml/one")
-    told.say(f.TextsLockedV1(tenant="default", handle="ann"))
+    told.append_facts(f.TextsLockedV1(tenant="default", handle="ann"))
     told.admit("ml/one")
     assert (waiting_for_key(told.state, "default", "ann"), waiting_for_key(told.state, "default", "bob")) == (1, 0)
     assert needs_key(told.state, "default.ann")

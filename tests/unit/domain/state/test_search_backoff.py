@@ -84,7 +84,7 @@ def test_who_is_overdue_is_no_longer_counted_on_so_others_are_looked_for(site):
     victim, hall, job = site.run("v", place("n1", 0)), site.state.pools["hall"], site.admit("a", "ops/one")
     site.stop(victim)
     search_backoff.note_failed_search(hall, job, site.now)
-    site.say(LeaseOverdueV1(job=victim.key, attempt=1, node="n1"), by="preemption")
+    site.append_facts(LeaseOverdueV1(job=victim.key, attempt=1, node="n1"), by="preemption")
     assert search_backoff.is_worthwhile(hall, job, site.now + SECOND)
 
 

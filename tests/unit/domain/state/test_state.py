@@ -19,7 +19,7 @@ def test_a_node_knows_the_name_of_its_pool_and_the_state_has_the_pool():
     site.node("n1", 1)
     node = site.state.nodes["n1"]
     there = [(node.pool, site.state.pool_of(node) is site.state.pools["hall"])]
-    site.say(f.PoolDeletedV1(author="a.b", name="hall"))
+    site.append_facts(f.PoolDeletedV1(author="a.b", name="hall"))
     assert [*there, (node.pool, site.state.pool_of(node))] == [("hall", True), ("", None)]
 
 
@@ -33,7 +33,7 @@ def test_a_tenants_own_profile_hides_the_providers_of_the_same_name():
     own = profile("one", gpus(2), tenant="acme")
     site.law(own)
     assert (site.state.profile("acme", "one"), site.state.profile("default", "one")) == (own, profile("one"))
-    site.say(f.ProfileDeletedV1(author="a.b", tenant="acme", name="one"))
+    site.append_facts(f.ProfileDeletedV1(author="a.b", tenant="acme", name="one"))
     assert [site.state.profile("acme", name) for name in ("one", "none")] == [profile("one"), None]
 
 
@@ -48,7 +48,7 @@ def test_the_default_tenant_always_exists_and_others_once_they_are_written():
     assert [site.state.has_tenant(name) for name in ("default", "acme", "nobody")] == [True, True, False]
 
 
-def told(site: Site) -> tuple[list[str], list[str]]:
+def changed_names(site: Site) -> tuple[list[str], list[str]]:
     """Names of the groups' profiles and of the policies that have changed since the last look."""
     changes = site.state.pending.changes
     site.state.pending.watch()
@@ -59,13 +59,13 @@ def test_a_reader_is_told_each_change_once():
     site = Site(policy("dev"), policy("ops"))
     site.node()
     site.state.pending.watch()
-    seen = [told(site)]
+    seen = [changed_names(site)]
     job = site.admit("a")
     site.admit("b", "ops/two")
-    seen.append(told(site))
+    seen.append(changed_names(site))
     site.grant(job, place("n1", 0))
-    seen.append(told(site))
-    seen.append(told(site))
+    seen.append(changed_names(site))
+    seen.append(changed_names(site))
     assert seen == [([], []), (["one", "two"], []), (["one"], ["dev"]), ([], [])]
 
 

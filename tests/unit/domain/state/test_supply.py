@@ -38,7 +38,7 @@ def test_sums_bind_before_nodes_do_under_a_ceiling_and_while_leases_stand_on_nod
         if held:
             hall.run("dev", "a", ("n1", 0, 1))
         before = sums_bind(hall.pool)
-        hall.say("preemption", f.NodeLostV1(node="n1", silent_for=60 * SECOND))
+        hall.append_facts("preemption", f.NodeLostV1(node="n1", silent_for=60 * SECOND))
         return before, sums_bind(hall.pool)
 
     assert (sums_bind(Hall(capacity=gpus(9)).pool), lost(held=False), lost(held=True)) == (True, (False, False), (False, True))
@@ -105,7 +105,7 @@ def left(hall, key, party) -> int:
 
 def test_what_is_idle_on_a_cordoned_node_is_left_for_no_policy():  # R6, R24
     hall = Hall(nodes=2, devices=2)
-    hall.say("governance", f.NodeCordonedV1(author="a.b", node="n2"))
+    hall.append_facts("governance", f.NodeCordonedV1(author="a.b", node="n2"))
     found = [left_for(hall.pool, GPU, DEV, in_service=in_service) // GPU_UNITS for in_service in (False, True)]
     assert found == [4, 2], "before the amendment it counted while the node was healthy"
 

@@ -12,12 +12,14 @@ def test_an_id_is_known_by_what_was_first_submitted_under_it_admitted_or_not():
     hall.policy("p")
     job = hall.admit("p", "j")
     job.digest = "a"
-    hall.say("admission", f.JobRejectedV1(job="acme.u.k", policy="p", profile="p", reason="TOO_FAST", message="m", digest="b"))
+    hall.append_facts(
+        "admission", f.JobRejectedV1(job="acme.u.k", policy="p", profile="p", reason="TOO_FAST", message="m", digest="b")
+    )
     assert [known_digest(hall.state, key) for key in (job.key, "acme.u.k", "acme.u.l")] == ["a", "b", None]
 
 
 def rejected(hall, key):
-    hall.say("admission", f.JobRejectedV1(job=key, policy="p", profile="any", reason="NOT_ALLOWED", message="no"))
+    hall.append_facts("admission", f.JobRejectedV1(job=key, policy="p", profile="any", reason="NOT_ALLOWED", message="no"))
 
 
 def test_an_id_is_found_in_any_order_before_or_after_the_job_came():

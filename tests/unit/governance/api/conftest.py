@@ -34,7 +34,7 @@ class Backend(SimpleNamespace):
         if decision.code:
             raise Refused(decision.code, decision.error, decision.answer)
         if decision.facts:
-            self._site.say(*decision.facts)
+            self._site.append_facts(*decision.facts)
         return decision.answer
 
 

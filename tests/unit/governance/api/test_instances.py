@@ -42,7 +42,7 @@ def call_at(site: Cloud, connection: FakeConnection | None = None) -> CallContex
     return CallContext(ROOT, "Method", 5.0, backend)
 
 
-def said(message) -> dict:
+def as_json(message) -> dict:
     """The JSON of a message, as the gateway writes it."""
     return MessageToDict(message, preserving_proto_field_name=True)
 
@@ -54,7 +54,7 @@ async def test_a_client_reads_the_instances_as_they_are_shown() -> None:
     site.join(first)
     site.refused(second, "QUOTA")
     site.wait(HOUR)
-    shown = said(await list_instances(pb.ListInstancesRequest(), call_at(site)))
+    shown = as_json(await list_instances(pb.ListInstancesRequest(), call_at(site)))
     assert tuple(map(answers.instance, shown["instances"])) == tuple(instances_of(site.state, site.now))
 
 
@@ -62,13 +62,13 @@ async def test_a_client_reads_the_offers_as_they_are_shown() -> None:
     site = Cloud(offers=OFFERS)
     (name,) = site.ordered()
     site.refused(name, "CAPACITY", MINUTE)
-    shown = said(await list_offers(pb.ListOffersRequest(), call_at(site)))
+    shown = as_json(await list_offers(pb.ListOffersRequest(), call_at(site)))
     assert tuple(map(answers.offer, shown["offers"])) == tuple(offers_shown(site.state, site.now))
 
 
 async def test_a_client_reads_a_plan_as_it_is_shown_and_a_pool_without_one_is_refused() -> None:
     site = Cloud(offers=OFFERS, cap="5")
-    shown = said(await plan_growth(pb.PlanGrowthRequest(name="pools/cloud", nodes=9), call_at(site)))
+    shown = as_json(await plan_growth(pb.PlanGrowthRequest(name="pools/cloud", nodes=9), call_at(site)))
     assert answers.growth_plan(shown) == plan_of(site.state, PlanRequest(pool="cloud", nodes=9), site.now)
     with pytest.raises(Refused, match="is not one that creates nodes"):
         await plan_growth(pb.PlanGrowthRequest(name="pools/hall"), call_at(site))
@@ -78,7 +78,7 @@ async def test_the_provisioner_is_asked_to_end_an_instance_in_the_name_of_the_ca
     plan = ApplyAnswer(changes=(Change(kind="instance", name="cloud-1", action="delete"),), applied=True, running=2)
     connection = FakeConnection(Answer(sequence=1, body=msgspec.Raw(encode(plan))))
     site = Cloud()
-    shown = said(await end_instance(pb.EndInstanceRequest(name="instances/cloud-1"), call_at(site, connection)))
+    shown = as_json(await end_instance(pb.EndInstanceRequest(name="instances/cloud-1"), call_at(site, connection)))
     ((subject, payload),) = connection.asked
     assert (subject, decode(payload, EndInstanceRequest).instance) == ("hr.query.provisioner.end.default.root", "cloud-1")
     assert answers.plan(shown) == plan

@@ -26,7 +26,7 @@ def logins(clock) -> Logins:
     return Logins(lambda: clock[0])
 
 
-def kept(token: str = TOKEN) -> pb.CreateLoginCodeRequest:
+def login_code_request(token: str = TOKEN) -> pb.CreateLoginCodeRequest:
     return pb.CreateLoginCodeRequest(token=token)
 
 
@@ -35,14 +35,14 @@ async def redeemed(logins: Logins, code: str) -> str:
 
 
 async def test_a_code_gives_its_token_once(logins) -> None:
-    code = (await logins.create_login_code(kept(), None)).code
+    code = (await logins.create_login_code(login_code_request(), None)).code
     assert await redeemed(logins, code) == TOKEN
     with pytest.raises(ConnectionAbortedError, match="it was used already or has expired"):
         await redeemed(logins, code)
 
 
 async def test_a_code_expires(logins, clock) -> None:
-    answer = await logins.create_login_code(kept(), None)
+    answer = await logins.create_login_code(login_code_request(), None)
     assert answer.expire_time.ToMicroseconds() == clock[0] + GOOD_FOR
     clock[0] += GOOD_FOR
     with pytest.raises(ConnectionAbortedError, match="it was used already or has expired"):
@@ -52,13 +52,13 @@ async def test_a_code_expires(logins, clock) -> None:
 @pytest.mark.parametrize("token", ["a", "a.b", "a.b.c d", "a.b.c\n", "a." + "b" * 8_192 + ".c"])
 async def test_what_is_not_a_token_is_not_kept(logins, token) -> None:
     with pytest.raises(ApiError, match="token: it is malformed"):
-        await logins.create_login_code(kept(token), None)
+        await logins.create_login_code(login_code_request(token), None)
 
 
 async def test_codes_that_have_expired_make_place_for_others(logins, clock) -> None:
     for _ in range(CODES_MAX):
-        await logins.create_login_code(kept(), None)
+        await logins.create_login_code(login_code_request(), None)
     with pytest.raises(ApiError, match="too many codes wait to be redeemed; try again later"):
-        await logins.create_login_code(kept(), None)
+        await logins.create_login_code(login_code_request(), None)
     clock[0] += GOOD_FOR
-    assert (await logins.create_login_code(kept(), None)).code
+    assert (await logins.create_login_code(login_code_request(), None)).code

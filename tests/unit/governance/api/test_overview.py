@@ -120,65 +120,65 @@ def happen(site, backend, *keys: str) -> None:
 
 
 @pytest.fixture
-def kept(shared):
+def recorded(shared):
     """`shared`, which remembers the facts of each record."""
     shared.facts = {}
-    say = shared.say
+    append_facts = shared.append_facts
 
     def remember(*facts, by="governance"):
-        say(*facts, by=by)
+        append_facts(*facts, by=by)
         shared.facts[shared.state.sequence] = facts
 
-    shared.say = remember
+    shared.append_facts = remember
     return shared
 
 
-async def test_a_watch_begins_with_everything_and_goes_on_with_what_changes(kept) -> None:
-    backend = Backend(kept)
+async def test_a_watch_begins_with_everything_and_goes_on_with_what_changes(recorded) -> None:
+    backend = Backend(recorded)
     watch = Overviews().watch_overview(pb.WatchOverviewRequest(), called(backend))
     first = await anext(watch)
-    assert first.overview.sequence == str(kept.state.sequence)
+    assert first.overview.sequence == str(recorded.state.sequence)
     assert list(first.events) == []
-    happen(kept, backend, kept.own)
+    happen(recorded, backend, recorded.own)
     second = await anext(watch)
     assert second.overview.devices.used[4] == 0
     assert [event.type for event in second.events] == ["lease.ended.v1", "job.ended.v1"]
-    assert second.sequence == str(kept.state.sequence)
+    assert second.sequence == str(recorded.state.sequence)
     await watch.aclose()
 
 
-async def test_a_quiet_watch_shows_that_it_is_alive(kept) -> None:
-    watch = Overviews(alive_every=0.01).watch_overview(pb.WatchOverviewRequest(), called(Backend(kept)))
+async def test_a_quiet_watch_shows_that_it_is_alive(recorded) -> None:
+    watch = Overviews(alive_every=0.01).watch_overview(pb.WatchOverviewRequest(), called(Backend(recorded)))
     await anext(watch)
     alive = await anext(watch)
     assert not alive.HasField("overview")
-    assert alive.sequence == str(kept.state.sequence)
+    assert alive.sequence == str(recorded.state.sequence)
     await watch.aclose()
 
 
-async def test_a_watch_goes_on_after_the_record_that_its_reader_saw_last(kept) -> None:
-    backend = Backend(kept)
-    seen = kept.state.sequence
-    happen(kept, backend, kept.own, kept.strange)
+async def test_a_watch_goes_on_after_the_record_that_its_reader_saw_last(recorded) -> None:
+    backend = Backend(recorded)
+    seen = recorded.state.sequence
+    happen(recorded, backend, recorded.own, recorded.strange)
     watch = Overviews().watch_overview(pb.WatchOverviewRequest(since=str(seen + 2)), called(backend))
     first = await anext(watch)
     assert [int(event.sequence) for event in first.events] == [seen + 3, seen + 4]
     await watch.aclose()
 
 
-async def test_a_tenant_hears_nothing_of_the_jobs_of_others(kept) -> None:
-    backend = Backend(kept)
-    happen(kept, backend, kept.strange)
+async def test_a_tenant_hears_nothing_of_the_jobs_of_others(recorded) -> None:
+    backend = Backend(recorded)
+    happen(recorded, backend, recorded.strange)
     watch = Overviews().watch_overview(pb.WatchOverviewRequest(), called(backend, Role.TENANT_ADMIN, "acme"))
     assert list((await anext(watch)).events) == []
     await watch.aclose()
 
 
-async def test_of_too_many_events_the_latest_are_sent_and_the_others_are_counted(kept) -> None:
-    backend = Backend(kept)
-    before = kept.state.sequence
-    happen(kept, backend, kept.own)
-    ended = kept.facts[before + 2]
+async def test_of_too_many_events_the_latest_are_sent_and_the_others_are_counted(recorded) -> None:
+    backend = Backend(recorded)
+    before = recorded.state.sequence
+    happen(recorded, backend, recorded.own)
+    ended = recorded.facts[before + 2]
     for sequence in range(before + 3, before + 303):
         backend.recent.note(Record(by="allocator", now=sequence, engine="test", as_of=0, facts=ended), sequence)
     watch = Overviews().watch_overview(pb.WatchOverviewRequest(since=str(before)), called(backend))
@@ -187,12 +187,12 @@ async def test_of_too_many_events_the_latest_are_sent_and_the_others_are_counted
     await watch.aclose()
 
 
-async def test_a_record_that_does_not_exist_yet_is_refused_as_a_beginning(kept) -> None:
-    watch = Overviews().watch_overview(pb.WatchOverviewRequest(since="999"), called(Backend(kept)))
-    with pytest.raises(ApiError, match=f"since: the ledger ends with record {kept.state.sequence}"):
+async def test_a_record_that_does_not_exist_yet_is_refused_as_a_beginning(recorded) -> None:
+    watch = Overviews().watch_overview(pb.WatchOverviewRequest(since="999"), called(Backend(recorded)))
+    with pytest.raises(ApiError, match=f"since: the ledger ends with record {recorded.state.sequence}"):
         await anext(watch)
 
 
-async def test_the_overview_of_now_names_the_record_that_it_reflects(kept) -> None:
-    found = await Overviews().get_overview(pb.GetOverviewRequest(), called(Backend(kept)))
-    assert (found.sequence, found.tip) == (str(kept.state.sequence),) * 2
+async def test_the_overview_of_now_names_the_record_that_it_reflects(recorded) -> None:
+    found = await Overviews().get_overview(pb.GetOverviewRequest(), called(Backend(recorded)))
+    assert (found.sequence, found.tip) == (str(recorded.state.sequence),) * 2

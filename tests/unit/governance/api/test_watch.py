@@ -23,7 +23,7 @@ def message(number):
     )
 
 
-async def told(heard, facts):
+async def queue_length_after(heard, facts):
     for number in range(facts):
         await heard.hear(message(number))
     return heard._facts.qsize()
@@ -32,7 +32,7 @@ async def told(heard, facts):
 async def test_a_reader_who_does_not_read_keeps_so_much_and_is_told_to_begin_again(monkeypatch):
     monkeypatch.setattr(watch, "UNSENT_MAX", 4)
     heard = _Heard("acme", "", Watches())
-    assert await told(heard, 9) == 4
+    assert await queue_length_after(heard, 9) == 4
     assert [(await heard.next()).sequence for _ in range(3)] == [0, 1, 2]
     with pytest.raises(ApiError, match="^more than 4 facts wait to be read; read faster, or watch less; begin again$"):
         await heard.next()
@@ -43,7 +43,7 @@ async def test_many_readers_together_keep_no_more_than_all_may(monkeypatch):
     watches = Watches()
     readers = [_Heard("acme", "", watches) for _ in range(4)]
     watches._hearing.update(readers)
-    assert [await told(reader, 9) for reader in readers] == [2, 2, 2, 2]
+    assert [await queue_length_after(reader, 9) for reader in readers] == [2, 2, 2, 2]
     watches._hearing.difference_update(readers[1:])
     assert watches.allowed() == 8
 

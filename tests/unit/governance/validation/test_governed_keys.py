@@ -7,7 +7,7 @@ pools: [{name: west, selector: {site: west}, capacity: {cpu: 64}}, {name: east, 
 """
 
 
-def said(plan):
+def messages_of(plan):
     return plan.errors, plan.warnings
 
 
@@ -24,7 +24,7 @@ def said(plan):
 )
 def test_an_amount_of_a_key_that_no_pool_in_reach_governs_is_refused_with_the_way_out(site, policy, where, what):
     plan = site.plan(f"policies: [{{name: p, group: all, {policy}}}]")
-    assert said(plan) == (
+    assert messages_of(plan) == (
         (
             (
                 f"policies[0].{where}: pool west does not govern cpu, so this {what} has no effect; "
@@ -48,14 +48,14 @@ def test_of_several_pools_in_reach_all_are_named(site):
 
 def test_where_only_some_pools_govern_the_key_a_warning_says_where_it_holds(site):
     plan = site.plan(GOVERNS + "policies: [{name: p, group: all, profiles: [both], limit: {cpu: 4}}]")
-    assert said(plan) == (
+    assert messages_of(plan) == (
         (),
         ("policies[0].limit.cpu: NOT_GOVERNED: cpu is governed in pool west, so this limit holds there and not in east (R5)",),
     )
 
 
 def test_a_limit_on_the_number_of_jobs_always_holds_and_a_reservation_of_jobs_needs_a_pool_that_governs_them(site):
-    assert said(site.plan("policies: [{name: p, group: all, profiles: [one], limit: {job: 3}}]")) == ((), ())
+    assert messages_of(site.plan("policies: [{name: p, group: all, profiles: [one], limit: {job: 3}}]")) == ((), ())
     refused = site.plan("policies: [{name: p, group: all, profiles: [one], reservation: {job: 1}}]")
     assert [error.partition(":")[0] for error in refused.errors] == ["policies[0].reservation.job"]
 
@@ -73,7 +73,7 @@ def test_a_share_of_a_tenant_is_held_to_the_same(site):
 def test_what_was_stored_without_effect_is_not_refused_again(site):
     stored = "policies: [{name: p, group: all, profiles: [one], limit: {cpu: 4}}]"
     site.write(stored)
-    assert said(site.plan(stored)) == ((), ())
+    assert messages_of(site.plan(stored)) == ((), ())
     changed = site.plan(stored.replace("limit", "priority: 3, limit"))
     assert (changed.errors, [line.partition(": ")[2].partition(":")[0] for line in changed.warnings]) == ((), ["NOT_GOVERNED"])
     other_key = site.plan(stored.replace("cpu: 4", "cpu: 4, memory: 8GiB"))
@@ -96,7 +96,7 @@ def test_a_key_is_not_taken_from_a_pool_while_documents_speak_of_it(site):
         ),
     )
     together = without + "policies: [{name: p, group: all, profiles: [one]}]\ntenants: [{name: acme}]\n"
-    assert said(site.plan(together)) == ((), ())
+    assert messages_of(site.plan(together)) == ((), ())
 
 
 def test_a_profile_is_not_led_elsewhere_while_a_limit_holds_only_where_it_leads_now(site):
@@ -112,7 +112,7 @@ def test_a_profile_is_not_led_elsewhere_while_a_limit_holds_only_where_it_leads_
 
 def test_a_policy_that_reaches_no_pool_yet_is_only_warned(site):
     plan = site.plan("policies: [{name: p, group: all, profiles: [], limit: {cpu: 4}}]")
-    assert said(plan) == (
+    assert messages_of(plan) == (
         (),
         ("policies[0].limit.cpu: NO_POOL_YET: no profile leads to a pool that exists, so this limit holds nowhere yet",),
     )

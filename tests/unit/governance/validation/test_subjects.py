@@ -9,7 +9,7 @@ ANN = "users: [{tenant: acme, handle: ann, subject: corp|1}]"
 
 
 def raised(installation):
-    installation.say(f.InstallationLevelV1(level=2, release="0.2.0"))
+    installation.append_facts(f.InstallationLevelV1(level=2, release="0.2.0"))
     installation.write(TENANTS)
     return installation
 
@@ -40,7 +40,7 @@ def test_what_was_written_earlier_is_not_refused_again(installation):
 
 def vouched(installation, text, **options):
     plan = installation.plan(text, **options)
-    installation.say(*plan.facts)
+    installation.append_facts(*plan.facts)
     return [fact.vouched for fact in plan.facts]
 
 

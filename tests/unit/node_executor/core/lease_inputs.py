@@ -26,7 +26,7 @@ def started(seconds: float) -> v.Started:
     return v.Started(s(seconds), LEASE, "simulated")
 
 
-def told(seconds: float, *, hooked: bool = False) -> v.Told:
+def ladder_begun(seconds: float, *, hooked: bool = False) -> v.Told:
     return v.Told(s(seconds), LEASE, hooked)
 
 

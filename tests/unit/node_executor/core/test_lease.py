@@ -18,12 +18,12 @@ from tests.unit.node_executor.core.lease_inputs import (
     ended,
     exited,
     free,
+    ladder_begun,
     rung,
     running,
     s,
     set_timer,
     started,
-    told,
 )
 
 
@@ -41,7 +41,7 @@ def test_a_job_that_ends_by_itself_is_verified_and_released() -> None:
 def test_a_job_with_an_abort_command_climbs_every_rung_if_it_ignores_all_of_them() -> None:
     talk = running(on_abort=("save",))
     assert talk.is_stopped(10) == [v.Tell(LEASE, "preempted", "acme.bob.x", s(70), s(70))]
-    assert talk.hears(told(10.1)) == [rung("told", 10.1, 0.1, "told"), v.RunCallback(LEASE, s(70)), set_timer(70)]
+    assert talk.hears(ladder_begun(10.1)) == [rung("told", 10.1, 0.1, "told"), v.RunCallback(LEASE, s(70)), set_timer(70)]
     assert talk.hears(timer(70)) == [
         v.StopCallback(LEASE),
         rung("callback", 70, 59.9, "timed out, killed"),
@@ -61,7 +61,7 @@ def test_a_job_with_an_abort_command_climbs_every_rung_if_it_ignores_all_of_them
 def test_sigterm_follows_the_callback_however_it_ended(result: str) -> None:
     talk = running(on_abort=("save",))
     talk.is_stopped(10)
-    talk.hears(told(10))
+    talk.hears(ladder_begun(10))
     assert talk.hears(v.CallbackEnded(s(12), LEASE, result)) == [
         rung("callback", 12, 2, result),
         v.Terminate(LEASE),
@@ -74,7 +74,7 @@ def test_sigterm_follows_the_callback_however_it_ended(result: str) -> None:
 def test_a_job_that_exits_while_its_callback_runs_lets_it_finish_and_skips_the_other_rungs() -> None:
     talk = running(on_abort=("save",))
     talk.is_stopped(10)
-    talk.hears(told(10))
+    talk.hears(ladder_begun(10))
     assert talk.hears(exited(11)) == []
     assert talk.hears(v.CallbackEnded(s(12), LEASE, "exit 0")) == [rung("callback", 12, 2, "exit 0"), v.Verify(LEASE)]
     assert talk.hears(free(12)) == [rung("verify", 12, 0, "free"), *ended("exited", 11, 12, exit_code=0, stopping=True)]
@@ -83,7 +83,7 @@ def test_a_job_that_exits_while_its_callback_runs_lets_it_finish_and_skips_the_o
 def test_a_callback_that_outlives_its_job_is_killed_at_the_end_of_its_grace() -> None:
     talk = running(on_abort=("save",))
     talk.is_stopped(10)
-    talk.hears(told(10))
+    talk.hears(ladder_begun(10))
     talk.hears(exited(11))
     assert talk.hears(timer(70)) == [
         v.StopCallback(LEASE),
@@ -95,27 +95,27 @@ def test_a_callback_that_outlives_its_job_is_killed_at_the_end_of_its_grace() ->
 def test_a_job_with_neither_callback_nor_hook_gets_sigterm_at_once() -> None:
     talk = running()
     assert talk.is_stopped(10) == [v.Tell(LEASE, "preempted", "acme.bob.x", s(70), s(40))]
-    assert talk.hears(told(10)) == [rung("told", 10, 0, "told"), v.Terminate(LEASE), set_timer(40)]
+    assert talk.hears(ladder_begun(10)) == [rung("told", 10, 0, "told"), v.Terminate(LEASE), set_timer(40)]
 
 
 def test_a_job_with_a_hook_is_given_the_grace_of_the_callback() -> None:
     talk = running()
     talk.is_stopped(10)
-    assert talk.hears(told(10, hooked=True)) == [rung("told", 10, 0, "told"), set_timer(70)]
+    assert talk.hears(ladder_begun(10, hooked=True)) == [rung("told", 10, 0, "told"), set_timer(70)]
     assert talk.hears(exited(25)) == [rung("callback", 25, 15, "hook: left"), v.Verify(LEASE)]
 
 
 def test_a_hook_that_takes_too_long_is_followed_by_sigterm() -> None:
     talk = running()
     talk.is_stopped(10)
-    talk.hears(told(10, hooked=True))
+    talk.hears(ladder_begun(10, hooked=True))
     assert talk.hears(timer(70)) == [rung("callback", 70, 60, "hook: timed out"), v.Terminate(LEASE), set_timer(100)]
 
 
 def test_a_hook_has_what_the_callback_left_of_the_grace() -> None:
     talk = running(on_abort=("save",))
     talk.is_stopped(10)
-    talk.hears(told(10, hooked=True))
+    talk.hears(ladder_begun(10, hooked=True))
     assert talk.hears(v.CallbackEnded(s(20), LEASE, "exit 0")) == [rung("callback", 20, 10, "exit 0")]
     assert talk.hears(timer(70)) == [rung("callback", 70, 50, "hook: timed out"), v.Terminate(LEASE), set_timer(100)]
 
@@ -124,13 +124,13 @@ def test_without_any_grace_the_job_is_killed_at_once() -> None:
     talk = running(on_abort=("save",))
     ladder = Ladder(cause="cancelled", callback_grace=0, term_grace=0)
     assert talk.is_stopped(10, ladder) == [v.Tell(LEASE, "cancelled", "", s(10), s(10))]
-    assert talk.hears(told(10)) == [rung("told", 10, 0, "told"), v.Kill(LEASE)]
+    assert talk.hears(ladder_begun(10)) == [rung("told", 10, 0, "told"), v.Kill(LEASE)]
 
 
 def test_a_node_that_cannot_suspend_says_so_and_goes_on() -> None:
     talk = running()
     talk.is_stopped(10, Ladder(cause="preempted", callback_grace=0, term_grace=s(5), then="suspend"))
-    assert talk.hears(told(10)) == [rung("told", 10, 0, "told"), v.Suspend(LEASE)]
+    assert talk.hears(ladder_begun(10)) == [rung("told", 10, 0, "told"), v.Suspend(LEASE)]
     assert talk.hears(v.CannotSuspend(s(11), LEASE, "this node cannot suspend")) == [
         rung("suspend", 11, 1, "this node cannot suspend"),
         v.Terminate(LEASE),
@@ -154,7 +154,7 @@ def test_a_job_that_ended_before_it_was_told_has_ended_by_itself() -> None:
 def test_a_job_that_declared_itself_finished_is_said_to_be() -> None:
     talk = running()
     talk.is_stopped(10)
-    talk.hears(told(10, hooked=True))
+    talk.hears(ladder_begun(10, hooked=True))
     talk.hears(exited(11, finished=True))
     assert talk.hears(free(11))[1:] == ended("exited", 11, 11, exit_code=0, finished=True, stopping=True)
 
@@ -199,7 +199,7 @@ def test_a_checkpoint_is_stated_in_every_phase_between_the_start_and_the_end() -
     talk.hears(started(1))
     assert talk.hears(seen) == stated
     talk.is_stopped(10)
-    talk.hears(told(10))
+    talk.hears(ladder_begun(10))
     assert talk.hears(seen) == stated
     talk.hears(exited(11))
     assert talk.hears(seen) == stated
@@ -210,7 +210,7 @@ def test_a_checkpoint_is_stated_in_every_phase_between_the_start_and_the_end() -
 def test_a_timer_that_was_replaced_does_nothing() -> None:
     talk = running(on_abort=("save",))
     talk.is_stopped(10)
-    talk.hears(told(10))
+    talk.hears(ladder_begun(10))
     talk.hears(v.CallbackEnded(s(20), LEASE, "exit 0"))
     assert talk.hears(timer(70)) == []
     assert talk.lease.phase is Phase.TERM
@@ -223,7 +223,7 @@ def test_when_the_executor_stops_the_job_gets_sigterm_and_is_lost() -> None:
         v.Terminate(LEASE),
         set_timer(20),
     ]
-    assert talk.hears(told(10)) == []
+    assert talk.hears(ladder_begun(10)) == []
     assert talk.hears(timer(20)) == [v.Kill(LEASE)]
     assert talk.hears(exited(21, 137)) == [v.Verify(LEASE)]
     assert talk.hears(free(21)) == ended("lost", 21, 21, exit_code=137, message="executor stopped")
@@ -232,7 +232,7 @@ def test_when_the_executor_stops_the_job_gets_sigterm_and_is_lost() -> None:
 def test_when_the_executor_stops_a_ladder_under_way_is_cut_short_but_still_told() -> None:
     talk = running(on_abort=("save",))
     talk.is_stopped(10)
-    talk.hears(told(10))
+    talk.hears(ladder_begun(10))
     assert talk.is_halted(15, 25) == [set_timer(25)]
     assert talk.hears(timer(25)) == [v.StopCallback(LEASE), rung("callback", 25, 15, "timed out, killed"), v.Kill(LEASE)]
     talk.hears(exited(25, 137))
@@ -321,7 +321,7 @@ def test_a_job_that_takes_too_much_while_its_ladder_runs_was_preempted() -> None
     talk = Conversation(on_abort=("save",))
     talk.hears(started(0))
     talk.is_stopped(1)
-    talk.hears(told(1))
+    talk.hears(ladder_begun(1))
     assert talk.hears(v.Overran(s(5), LEASE, "it took too much")) == [v.Kill(LEASE)]
     talk.hears(exited(6, 137))
     assert talk.hears(free(7))[-2:] == ended("exited", 6, 7, exit_code=137, stopping=True, message="it took too much")

@@ -13,7 +13,18 @@ from headrace.node_executor.core import vocabulary as v
 from headrace.node_executor.core.node import Node
 from headrace.node_executor.core.phases import Phase
 from headrace.node_executor.core.suspension import resume
-from tests.unit.node_executor.core.lease_inputs import JOB, LEASE, ended, exited, free, rung, running, s, set_timer, told
+from tests.unit.node_executor.core.lease_inputs import (
+    JOB,
+    LEASE,
+    ended,
+    exited,
+    free,
+    ladder_begun,
+    rung,
+    running,
+    s,
+    set_timer,
+)
 
 SUSPEND = Ladder(cause="preempted", callback_grace=0, term_grace=s(30), then="suspend")
 CANCEL = Ladder(cause="cancelled", callback_grace=s(60), term_grace=s(30), then="cancel")
@@ -27,7 +38,7 @@ def stands_still(at: float = 10):
     """A lease that has been suspended."""
     talk = running()
     talk.is_stopped(at, SUSPEND)
-    assert talk.hears(told(at)) == [rung("told", at, 0, "told"), v.Suspend(LEASE)]
+    assert talk.hears(ladder_begun(at)) == [rung("told", at, 0, "told"), v.Suspend(LEASE)]
     still = v.Suspended(s(at), LEASE, "sigstop")
     assert talk.hears(still) == [rung("suspend", at, 0, "sigstop"), suspended(at)]
     assert (talk.lease.phase, talk.lease.parked, talk.lease.ladder) == (Phase.SUSPENDED, True, None)
@@ -60,13 +71,13 @@ def test_a_cancel_that_comes_while_it_is_told_keeps_it_from_being_suspended() ->
     talk = running()
     talk.is_stopped(10, SUSPEND)
     assert talk.is_stopped(10, CANCEL) == []
-    assert talk.hears(told(10)) == [rung("told", 10, 0, "told"), v.Terminate(LEASE), set_timer(40)]
+    assert talk.hears(ladder_begun(10)) == [rung("told", 10, 0, "told"), v.Terminate(LEASE), set_timer(40)]
 
 
 def test_a_cancel_that_comes_while_it_is_being_suspended_kills_it_then() -> None:
     talk = running()
     talk.is_stopped(10, SUSPEND)
-    talk.hears(told(10))
+    talk.hears(ladder_begun(10))
     assert talk.is_stopped(10, CANCEL) == []
     still = v.Suspended(s(11), LEASE, "sigstop")
     assert talk.hears(still) == [rung("suspend", 11, 1, "sigstop"), suspended(11), v.Kill(LEASE)]
@@ -75,7 +86,7 @@ def test_a_cancel_that_comes_while_it_is_being_suspended_kills_it_then() -> None
 def test_an_end_that_comes_first_is_one_like_any_other() -> None:
     talk = running()
     talk.is_stopped(10, SUSPEND)
-    talk.hears(told(10))
+    talk.hears(ladder_begun(10))
     assert talk.hears(exited(11, 0)) == [v.Verify(LEASE)]
     assert talk.hears(v.Suspended(s(11), LEASE, "sigstop")) == []
     assert talk.hears(free(12))[-2:] == ended("exited", 11, 12, exit_code=0, stopping=True)

@@ -24,7 +24,7 @@ def fence(devices: NvmlDevices, machine: Machine, tmp_path: Path) -> MpsFence:
     return MpsFence(devices, str(tmp_path / "mps"), machine.mps_control)
 
 
-def told(tmp_path: Path) -> list[str]:
+def daemon_commands(tmp_path: Path) -> list[str]:
     """What the daemon of the first device was told, in its life that lasts, or its last."""
     pipe = tmp_path / "mps" / FIRST
     return (pipe / ("daemon" if (pipe / "daemon").exists() else "was")).read_text().splitlines()
@@ -33,7 +33,7 @@ def told(tmp_path: Path) -> list[str]:
 def test_it_proves_itself_with_a_daemon_of_its_own(fence: MpsFence, case, tmp_path: Path) -> None:
     fence.enclose(case(HALF))
     assert fence.prove() == "cooperative"
-    assert told(tmp_path)[-1] == f"set_default_device_pinned_mem_limit 0 {HALF_MIB}M"
+    assert daemon_commands(tmp_path)[-1] == f"set_default_device_pinned_mem_limit 0 {HALF_MIB}M"
     assert [name for name in os.listdir(tmp_path) if "probe" in name] == []
 
 
@@ -66,7 +66,7 @@ def test_leases_share_a_daemon_that_allows_what_the_largest_may_have(fence: MpsF
     assert fence.open("a.b.h/1/0") == ""
     assert fence.open("a.b.q/1/0") == fence.open("a.b.q/1/0") == ""
     limits = [f"set_default_device_pinned_mem_limit 0 {mib}M" for mib in (QUARTER_MIB, HALF_MIB, QUARTER_MIB)]
-    assert told(tmp_path) == [*limits, "quit"]
+    assert daemon_commands(tmp_path) == [*limits, "quit"]
 
 
 def test_a_job_gets_its_part_and_no_more(fence: MpsFence, case) -> None:
@@ -86,7 +86,7 @@ def test_a_daemon_that_a_former_executor_started_is_told_to_end_with_the_last_le
     heir = MpsFence(devices, str(tmp_path / "mps"), machine.mps_control)
     heir.adopt(case(HALF))
     heir.open("acme.alice.j/1/0")
-    assert told(tmp_path)[-1] == "quit"
+    assert daemon_commands(tmp_path)[-1] == "quit"
 
 
 def test_a_daemon_that_runs_already_will_do(
@@ -95,7 +95,7 @@ def test_a_daemon_that_runs_already_will_do(
     fence.enclose(case(HALF))
     heir = MpsFence(devices, str(tmp_path / "mps"), machine.mps_control)
     heir.enclose(case(QUARTER, lease="a.b.q/1/0"))
-    assert told(tmp_path)[-2:] == ["get_server_list", f"set_default_device_pinned_mem_limit 0 {QUARTER_MIB}M"]
+    assert daemon_commands(tmp_path)[-2:] == ["get_server_list", f"set_default_device_pinned_mem_limit 0 {QUARTER_MIB}M"]
 
 
 def test_a_daemon_that_neither_starts_nor_answers_is_told(devices: NvmlDevices, case, tmp_path: Path) -> None:

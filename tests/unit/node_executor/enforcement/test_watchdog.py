@@ -29,7 +29,7 @@ def test_who_is_over_twice_on_end_is_told_of_once() -> None:
 def test_who_gives_it_back_in_between_is_let_be() -> None:
     watch = OverrunDetector()
     looks = [{("a", "g0"): memory} for memory in (1_300, 1_000, 1_300, 1_256)]
-    assert [watch.judge(look, LIMITS) for look in looks] == [[], [], [], []]
+    assert [watch.judge(failing_usage, LIMITS) for failing_usage in looks] == [[], [], [], []]
 
 
 @pytest.mark.parametrize(("used", "told"), [(STRAY, []), (STRAY + 1, [Overrun("a", "g7", 0, STRAY + 1)])])
@@ -58,11 +58,11 @@ def test_it_looks_by_itself_and_tells_within_a_second(devices: NvmlDevices, mach
 def test_a_look_that_fails_is_not_the_last() -> None:
     looks: queue.Queue[int] = queue.Queue()
 
-    def look() -> dict[str, list[OnDevice]]:
+    def failing_usage() -> dict[str, list[OnDevice]]:
         looks.put(1)
         raise RuntimeError("the driver is gone")
 
-    dog = Watchdog(look, lambda _: "", lambda _: None)
+    dog = Watchdog(failing_usage, lambda _: "", lambda _: None)
     dog.start()
     assert [looks.get(timeout=5) for _ in range(2)] == [1, 1]
     dog.stop()

@@ -35,7 +35,7 @@ class Stage:
         self.held.append(held)
         return control / "work"
 
-    def told(self) -> list[tuple[str, str]]:
+    def overruns(self) -> list[tuple[str, str]]:
         return [(event.lease, event.message) for event in self.events if isinstance(event, v.Overran)]
 
 
@@ -91,7 +91,7 @@ async def test_a_job_with_too_many_empty_files_is_told_and_its_neighbour_is_not(
     fill(stage.hold(2), 60)
     await stage.measuring.measure()
     message = "its working directory has more than 50 files, which is the most"
-    assert stage.told() == [(order(attempt=2).lease, message)]
+    assert stage.overruns() == [(order(attempt=2).lease, message)]
     assert (tmp_path / "2.log").read_text() == f"[headrace] {message}\n"
 
 
@@ -99,7 +99,7 @@ async def test_files_beside_the_working_directory_count_as_well(tmp_path) -> Non
     stage = Stage(tmp_path, Size(10**12, 50))
     fill(stage.hold(1).parent, 60)
     await stage.measuring.measure()
-    assert [lease for lease, _ in stage.told()] == [order(attempt=1).lease]
+    assert [lease for lease, _ in stage.overruns()] == [order(attempt=1).lease]
 
 
 async def test_a_count_that_is_partial_is_reported_once(tmp_path, monkeypatch) -> None:
@@ -108,7 +108,7 @@ async def test_a_count_that_is_partial_is_reported_once(tmp_path, monkeypatch) -
     stage.hold(1)
     await stage.measuring.measure()
     await stage.measuring.measure()
-    assert (stage.told(), (tmp_path / "1.log").read_text()) == (
+    assert (stage.overruns(), (tmp_path / "1.log").read_text()) == (
         [],
         "[headrace] its working directory was counted in part only: at least 3 MiB in 7 files\n",
     )
@@ -131,7 +131,7 @@ async def test_a_directory_that_does_not_answer_holds_up_no_other_and_the_round_
         await stage.measuring.measure()
         await stage.measuring.measure()
         assert sorted(counted) == ["1", "2", "2", "3", "3"]
-        assert [lease for lease, _ in stage.told()] == [order(attempt=2).lease] * 2
+        assert [lease for lease, _ in stage.overruns()] == [order(attempt=2).lease] * 2
         assert (tmp_path / "1.log").read_text() == (
             "[headrace] its working directory could not be counted: it could not be looked at within 1 s\n"
         )

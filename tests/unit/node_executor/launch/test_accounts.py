@@ -41,12 +41,12 @@ def test_each_user_of_each_tenant_has_an_account_that_is_the_same_everywhere(roo
 def test_who_was_given_devices_is_in_the_groups_that_they_take(monkeypatch, mode, owner, groups) -> None:
     there = {"/dev/kfd": os.stat_result((mode, 0, 0, 1, 0, owner, 0, 0, 0, 0))}
 
-    def look(path: str) -> os.stat_result:
+    def stat_of(path: str) -> os.stat_result:
         if path not in there:
             raise FileNotFoundError(path)
         return there[path]
 
-    monkeypatch.setattr("headrace.node_executor.launch.accounts.os.stat", look)
+    monkeypatch.setattr("headrace.node_executor.launch.accounts.os.stat", stat_of)
     alice = UserAccount(77, 78, "alice")
     assert alice.with_devices(("/dev/kfd", "/dev/kfd", "/dev/dri/renderD128")) == alice._replace(groups=groups)
 

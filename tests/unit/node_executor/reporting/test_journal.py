@@ -85,10 +85,10 @@ def test_it_remembers_what_was_begun_how_far_it_came_and_what_was_not_stored(tmp
     journal = Journal(str(path))
     for attempt in (1, 2, 3, 4):
         journal.began(order(attempt=attempt))
-    journal.said(STARTED)
-    journal.told(LEASE, LADDER, 77)
-    journal.said(msgspec.structs.replace(ENDED, attempt=2))
-    journal.said(msgspec.structs.replace(ENDED, attempt=3))
+    journal.note_fact(STARTED)
+    journal.note_stop_order(LEASE, LADDER, 77)
+    journal.note_fact(msgspec.structs.replace(ENDED, attempt=2))
+    journal.note_fact(msgspec.structs.replace(ENDED, attempt=3))
     journal.forgotten(f"{JOB}/4/0")
     journal.stored(2, 19)
     journal.close()
@@ -107,11 +107,11 @@ def test_a_lease_is_suspended_until_it_goes_on_and_then_it_was_never_told(tmp_pa
     path = tmp_path / "journal"
     journal = Journal(str(path))
     journal.began(order())
-    journal.told(LEASE, LADDER, 7)
-    journal.said(LeaseSuspendedV1(job=JOB, attempt=1, at=8))
+    journal.note_stop_order(LEASE, LADDER, 7)
+    journal.note_fact(LeaseSuspendedV1(job=JOB, attempt=1, at=8))
     assert journal.open[LEASE] == Open(order(), suspended=True, told_at=7)
-    journal.said(LeaseResumedV1(job=JOB, attempt=1, at=9))
-    journal.told(LEASE, LADDER, 10)
+    journal.note_fact(LeaseResumedV1(job=JOB, attempt=1, at=9))
+    journal.note_stop_order(LEASE, LADDER, 10)
     journal.close()
     assert reopened(path).open[LEASE] == Open(order(), ladder=LADDER, told_at=10)
 
@@ -119,7 +119,7 @@ def test_a_lease_is_suspended_until_it_goes_on_and_then_it_was_never_told(tmp_pa
 def test_a_record_that_was_perhaps_sent_can_be_made_again(tmp_path) -> None:
     path = tmp_path / "journal"
     journal = Journal(str(path))
-    journal.said(STARTED)
+    journal.note_fact(STARTED)
     sending = Sending(1, last=5, now=42, as_of=3, engine="test/1")
     journal.sends(sending)
     size = path.stat().st_size
@@ -146,7 +146,7 @@ def test_it_is_rewritten_when_it_has_grown(tmp_path) -> None:
     journal.began(order(attempt=500))
     for attempt in range(1, 100):
         journal.began(order(attempt=attempt))
-        journal.said(msgspec.structs.replace(ENDED, attempt=attempt))
+        journal.note_fact(msgspec.structs.replace(ENDED, attempt=attempt))
         journal.stored(1, attempt)
     journal.close()
     assert path.stat().st_size < 5_000
@@ -173,7 +173,7 @@ def test_a_full_disk_refuses_a_beginning_and_costs_no_fact(tmp_path, monkeypatch
 
     monkeypatch.setattr(os, "write", write)
     monkeypatch.setattr(os, "rename", rename)
-    journal.said(STARTED)
+    journal.note_fact(STARTED)
     with pytest.raises(OSError, match="No space left"):
         journal.began(order(attempt=2))
     full = False
@@ -188,9 +188,9 @@ def test_what_a_lease_ran_leaves_the_file_when_it_is_over_though_the_ledger_has_
     journal = Journal(str(tmp_path / "journal"))
     journal.began(order(**TEXTS))
     journal.began(order(attempt=2, env={"KEY": "value"}))
-    journal.said(STARTED)
+    journal.note_fact(STARTED)
     assert (journal.clean(), texts(tmp_path) > 0) == (False, True)
-    journal.said(ENDED)
+    journal.note_fact(ENDED)
     assert (journal.clean(), texts(tmp_path), journal.clean()) == (True, 0, False)
     journal.close()
     found = reopened(tmp_path / "journal")
@@ -218,7 +218,7 @@ def test_the_next_start_removes_what_a_crash_left_and_so_does_an_orderly_end(tmp
     for crashes in (True, False):
         journal = Journal(str(tmp_path / "journal"))
         journal.began(order(**TEXTS))
-        journal.said(ENDED)
+        journal.note_fact(ENDED)
         if crashes:
             assert texts(tmp_path) > 0
         else:
@@ -233,8 +233,8 @@ def test_a_crash_while_the_file_is_written_anew_loses_nothing(tmp_path, monkeypa
     journal = Journal(str(tmp_path / "journal"))
     journal.began(order(**TEXTS))
     journal.began(order(attempt=2))
-    journal.told(f"{JOB}/2/0", LADDER, 77)
-    journal.said(ENDED)
+    journal.note_stop_order(f"{JOB}/2/0", LADDER, 77)
+    journal.note_fact(ENDED)
     if at == "write":  # half of the new file was written
         half = (tmp_path / "journal").read_bytes()[:40]
         (tmp_path / "journal.new").write_bytes(half)
@@ -255,7 +255,7 @@ def test_a_crash_while_the_file_is_written_anew_loses_nothing(tmp_path, monkeypa
 def test_a_file_that_could_not_be_written_anew_is_tried_again(tmp_path, monkeypatch) -> None:
     journal = Journal(str(tmp_path / "journal"))
     journal.began(order(**TEXTS))
-    journal.said(ENDED)
+    journal.note_fact(ENDED)
 
     def full(*_: object) -> NoReturn:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -264,7 +264,7 @@ def test_a_file_that_could_not_be_written_anew_is_tried_again(tmp_path, monkeypa
         patch.setattr(os, "rename", full)
         assert not journal.clean()
     assert (journal.clean(), texts(tmp_path)) == (True, 0)
-    journal.said(STARTED)
+    journal.note_fact(STARTED)
     journal.close()
     assert list(reopened(tmp_path / "journal").unsent) == [ENDED, STARTED]
 
@@ -273,8 +273,8 @@ def test_a_file_that_could_not_be_written_anew_is_tried_again(tmp_path, monkeypa
 def test_facts_that_wait_are_on_the_disk_before_the_new_file_takes_the_place_of_the_old(tmp_path, monkeypatch, way) -> None:
     done: list[str] = []
     journal = Journal(str(tmp_path / "journal"), rewrite_at=1)
-    journal.said(STARTED)
-    journal.said(ENDED)
+    journal.note_fact(STARTED)
+    journal.note_fact(ENDED)
     for name in ("fsync", "rename"):
         real = getattr(os, name)
         monkeypatch.setattr(os, name, lambda *words, name=name, real=real: (done.append(name), real(*words)))
@@ -283,8 +283,8 @@ def test_facts_that_wait_are_on_the_disk_before_the_new_file_takes_the_place_of_
     elif way == "damaged":
         with monkeypatch.context() as patch:
             patch.setattr(os, "write", lambda *_: 0)
-            journal.said(STARTED)
-        journal.said(STARTED)
+            journal.note_fact(STARTED)
+        journal.note_fact(STARTED)
     else:
         Journal(str(tmp_path / "journal")).close()
     assert done == ["fsync", "rename"]

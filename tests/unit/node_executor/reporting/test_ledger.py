@@ -242,8 +242,8 @@ async def test_a_node_states_what_the_installation_reads_and_newer_facts_once_it
 async def test_what_an_earlier_life_stated_is_stored_before_any_answer_is_believed(spool) -> None:
     """R36: until then no other service knows what has ended here."""
     journal = Journal(spool)
-    journal.said(fact(1))
-    journal.said(fact(2))
+    journal.note_fact(fact(1))
+    journal.note_fact(fact(2))
     journal.close()
     bus = Bus()
     bus.gate.clear()

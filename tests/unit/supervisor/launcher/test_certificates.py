@@ -71,14 +71,14 @@ async def test_a_client_believes_it_by_name_and_no_other_client_does(tmp_path):
     port = server.sockets[0].getsockname()[1]
     believing, doubting = ssl.create_default_context(cafile=files.ca), ssl.create_default_context()
 
-    async def said(context, name):
+    async def served_text(context, name):
         reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname=name)
         heard = await reader.read()
         writer.close()
         return heard
 
     async with server:
-        assert [await said(believing, name) for name in NAMES] == [b"hello"] * 3
+        assert [await served_text(believing, name) for name in NAMES] == [b"hello"] * 3
         for context, name in ((believing, "evil.example"), (doubting, "localhost")):
             with pytest.raises(ssl.SSLCertVerificationError):
-                await said(context, name)
+                await served_text(context, name)

@@ -117,12 +117,12 @@ async def test_a_port_has_a_listener_or_not():
     ],
 )
 async def test_a_server_is_well_when_it_says_so_and_is_the_one_that_is_meant(answer, well):
-    async def say(reader, writer):
+    async def respond(reader, writer):
         await reader.readline()
         writer.write(answer)
         writer.close()
 
-    server = await asyncio.start_server(say, "127.0.0.1", 0)
+    server = await asyncio.start_server(respond, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     assert await is_well(port, "/healthz", ("x-who", "a")) is well
     server.close()
