@@ -42,7 +42,7 @@ def faults(place: Path, **said: object) -> None:
 
 
 def arguments_of(pid: int) -> bytes:
-    """The command of a process; empty if it is gone."""
+    """The command of a process; empty if it is gone, and for a moment while it becomes another program."""
     path = Path(f"/proc/{pid}/cmdline")
     return path.read_bytes() if path.exists() else b""
 
@@ -62,7 +62,7 @@ async def test_an_order_makes_one_process_however_often_it_is_repeated(provider:
     assert await provider.create(order()) == made
     assert pid_of(place) == pid
     assert await provider.list() == [Listed("cloud-1", "local/cloud-1", made.at, runs=True)]
-    assert b"--devices\0sim:2xH100-80GB\0" in arguments_of(pid)
+    await until(lambda: b"--devices\0sim:2xH100-80GB\0" in arguments_of(pid))
 
 
 async def test_an_instance_is_ended_once_and_does_not_come_back(provider: LocalProvider, tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ async def test_without_a_login_nothing_is_begun(provider: LocalProvider, tmp_pat
 async def test_other_devices_and_instances_that_die_at_once(provider: LocalProvider, tmp_path: Path) -> None:
     faults(tmp_path, devices="1xA100-40GB")
     await provider.create(order())
-    assert b"sim:1xA100-40GB" in arguments_of(pid_of(tmp_path / "local/cloud-1"))
+    await until(lambda: b"sim:1xA100-40GB" in arguments_of(pid_of(tmp_path / "local/cloud-1")))
     faults(tmp_path, dead=True)
     await provider.create(order("cloud-2"))
     await until(lambda: not pid_of(tmp_path / "local/cloud-2"))
