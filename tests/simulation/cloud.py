@@ -88,7 +88,7 @@ class SimulatedCloud:
             self._world.add_machine(name, row)
             self._world.launch(name)
 
-    async def end(self, instance: str, provider_id: str) -> int:
+    async def end(self, instance: str, provider_id: str, region: str) -> int:
         await self._pass()
         self._kill()
         world = self._world
@@ -106,13 +106,13 @@ class SimulatedCloud:
             raise ProviderAway("the answer was lost")
         return world.network.clock()
 
-    async def list(self) -> list[Listed]:
+    async def list(self, regions: object) -> list[Listed]:
         await self._pass()
         if self._fails(0.1):
             return []
         return [Listed(name, f"sim/{name}", self.made_at[name], name in self.there) for name in sorted(self.made)]
 
-    async def prices(self) -> dict[str, int]:
+    async def prices(self, offers: object) -> dict[str, int]:
         return {}
 
     def at_rest(self) -> None:

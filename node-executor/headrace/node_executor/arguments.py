@@ -25,6 +25,8 @@ USER = "HEADRACE_NATS_USER"
 PASSWORD = "HEADRACE_NATS_PASSWORD"  # noqa: S105 - the name of the variable
 
 LEAVE, END = "leave", "end"
+EC2 = "ec2"
+"""Notices come from the metadata service of EC2."""
 MIB = 1024 * 1024
 _LABEL = re.compile(r"([A-Za-z0-9][A-Za-z0-9._/-]{0,127})=([A-Za-z0-9._-]{0,127})")
 _ADDRESS = re.compile(r"[A-Za-z0-9._-]{1,127}")
@@ -210,7 +212,7 @@ def _add_how_it_runs(run: argparse.ArgumentParser) -> None:
     _add(run, "--join-within", _seconds, 0.0, "SPAN", "end if the node has not joined by then (default: never)")
     _add(run, "--orphan-after", _seconds, 0.0, "SPAN", "end after so long without the bus and without a job (default: never)")
     _add(run, "--max-life", _seconds, 0.0, "SPAN", "end at this age, whatever runs (default: never)")
-    _add(run, "--notice", str, "", "FILE", "where the provider says that it takes the machine back (default: nowhere)")
+    _add(run, "--notice", str, "", "FILE", "where the provider says that it takes the machine back, or ec2 (default: nowhere)")
     _add(run, "--power-off", str, "", "COMMAND", "what to run when it has ended by itself, as in 'systemctl poweroff'")
     _add(run, "--heartbeat", _seconds, 5.0, "SPAN", "between signs of life (default: 5s)")
     _add(run, "--ask-every", _seconds, 15.0, "SPAN", "between questions what should run (default: 15s)")

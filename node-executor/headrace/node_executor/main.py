@@ -12,7 +12,8 @@ import shlex
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 
 import structlog
@@ -23,12 +24,13 @@ from headrace.contracts.transport.subjects import node_writer
 from headrace.health.config import BadAddress, read_config, serving
 from headrace.health.health import Health
 from headrace.node_executor import c_programs, native
-from headrace.node_executor.arguments import END, Settings, parse
+from headrace.node_executor.arguments import EC2, END, Settings, parse
 from headrace.node_executor.clock import clock
 from headrace.node_executor.containers import containers_of, find_engine, keep_reconciling
 from headrace.node_executor.core import vocabulary as v
 from headrace.node_executor.core.node import Node
 from headrace.node_executor.dependencies import ExecutorDependencies
+from headrace.node_executor.ec2_notice import notice_of_ec2
 from headrace.node_executor.enforcement.discovery import kit_for
 from headrace.node_executor.enforcement.enforcement_worker import EnforcementWorker
 from headrace.node_executor.enforcement.fences import Fences
@@ -57,7 +59,7 @@ from headrace.node_executor.runtimes.either import Either
 from headrace.node_executor.runtimes.keeper_client import Spawner
 from headrace.node_executor.runtimes.process import ProcessRuntime
 from headrace.node_executor.self_check import SelfCheck
-from headrace.node_executor.self_end import keep_to_limits
+from headrace.node_executor.self_end import Limits, Notice, keep_to_limits, notice_in
 
 STOPPED, FAILED = 0, 1
 LAST_FACTS = 5.0
@@ -150,7 +152,7 @@ class Stop:
 async def _serve(
     settings: Settings, dependencies: ExecutorDependencies, monitors: DeviceMonitors, stop: Stop, health: Health
 ) -> None:
-    worker = dependencies.enclosing
+    worker, limits = dependencies.enclosing, settings.limits_of_instance
     await worker.prove()
     link = Link(settings.name, settings.address, LinkTimings(settings.heartbeat, settings.ask_every), clock)
     journal = dependencies.journal
@@ -184,7 +186,7 @@ async def _serve(
         asyncio.ensure_future(keep_reconciling(dependencies)),
         asyncio.ensure_future(_keep_pruning(executor, RetentionPolicy(settings.keep, settings.keep_logs))),
         asyncio.ensure_future(_keep_clean(journal)),
-        asyncio.ensure_future(keep_to_limits(settings.limits_of_instance, settings.name, link, ledger, executor, stop)),
+        asyncio.ensure_future(keep_to_limits(limits, settings.name, link, ledger, executor, stop, notice_reader(limits))),
     ]
     stopping = asyncio.ensure_future(_wait(stop.wanted))
     try:
@@ -200,6 +202,13 @@ async def _serve(
         for task in (stopping, *work):
             task.cancel()
         await asyncio.gather(stopping, *work, return_exceptions=True)
+
+
+def notice_reader(limits: Limits) -> Callable[[], Notice | None] | None:
+    """What reads the provider's notice that it takes this instance back; None if none can come."""
+    if limits.notice == EC2:
+        return notice_of_ec2
+    return partial(notice_in, limits.notice) if limits.notice else None
 
 
 async def _wait(event: asyncio.Event) -> None:

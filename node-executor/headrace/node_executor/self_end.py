@@ -17,17 +17,20 @@ from headrace.contracts.facts.levels import PROVISIONING
 from headrace.node_executor.clock import clock
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from headrace.node_executor.executor import Executor
     from headrace.node_executor.reporting.ledger import FactWriter
     from headrace.node_executor.reporting.link import Link
 
 LOOK_EVERY = 1.0
+NOTICE_EVERY = 3.0
 
 _log = structlog.get_logger("headrace.node_executor")
 
 
 class Limits(NamedTuple):
-    """Durations in seconds; 0: no limit. `notice`: a file that says when the provider takes the instance back; empty: none."""
+    """Durations in seconds; 0: no limit. `notice`: what says when the provider takes the instance back: a file, `ec2`, or nothing."""
 
     join_within: float = 0.0
     orphan_after: float = 0.0
@@ -81,9 +84,20 @@ class Stopping(Protocol):
         """End the jobs and stop, for a reason of its own."""
 
 
-async def keep_to_limits(limits: Limits, node: str, link: Link, ledger: FactWriter, executor: Executor, stop: Stopping) -> None:
-    """End by itself when a limit is reached, and tell of a notice by the provider, until cancelled."""
-    ends, told, ended = SelfEnd(limits, time.monotonic()), False, False
+async def keep_to_limits(
+    limits: Limits,
+    node: str,
+    link: Link,
+    ledger: FactWriter,
+    executor: Executor,
+    stop: Stopping,
+    read_notice: Callable[[], Notice | None] | None = None,
+) -> None:
+    """End by itself when a limit is reached, and tell of a notice by the provider, until cancelled.
+
+    `read_notice`: reads the notice; None if the provider gives none.
+    """
+    ends, told, ended, looked_at = SelfEnd(limits, time.monotonic()), False, False, 0.0
     while True:
         state = {"answered": link.was_answered, "connected": link.is_connected}
         why = ends.due(time.monotonic(), **state, running=executor.running)
@@ -91,8 +105,10 @@ async def keep_to_limits(limits: Limits, node: str, link: Link, ledger: FactWrit
             ended = True
             _log.warning("ends_by_itself", reason=why)
             stop.end_by_itself(why)
-        if limits.notice and not told and ledger.level >= PROVISIONING:
-            notice = await asyncio.to_thread(notice_in, limits.notice)
+        due = time.monotonic() - looked_at >= NOTICE_EVERY
+        if read_notice is not None and not told and due and ledger.level >= PROVISIONING:
+            looked_at = time.monotonic()
+            notice = await asyncio.to_thread(read_notice)
             if notice is not None:
                 told = True
                 _log.warning("taken_back", kind=notice.kind, deadline=notice.deadline)

@@ -15,12 +15,13 @@ from headrace.contracts import facts as f
 from headrace.contracts.facts.levels import PROVISIONING
 from headrace.contracts.values.durations import SECOND
 from headrace.domain.placement.offers import closed_for, offers_of
-from headrace.provisioner.providers import NotAuthorized, Order, ProviderAway, Refusal
+from headrace.provisioner.providers import NotAuthorized, Order, ProviderAway, Refusal, machine_of
 from headrace.provisioner.reconcile import compare
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+    from headrace.contracts.documents.model import Burst
     from headrace.domain.model.instances import Instance
     from headrace.domain.state.state import State
     from headrace.provisioner.decide import Call, Provisioner
@@ -156,6 +157,8 @@ class Acting:
             burst.node,
             environment,
             tuple(arguments),
+            machine_of(burst, offer),
+            2 * boot,
         )
         answer = await self._providers[instance.provider].create(order)
         if isinstance(answer, Refusal):
@@ -170,7 +173,7 @@ class Acting:
         self._tell(f.InstanceRefusedV1(instance=instance.name, code=why.code, message=why.message[:500], closed_until=until))
 
     async def _end(self, instance: Instance) -> None:
-        at = await self._providers[instance.provider].end(instance.name, instance.provider_id)
+        at = await self._providers[instance.provider].end(instance.name, instance.provider_id, instance.region)
         cause = instance.released if instance.created_at else "never_made"
         self._tell(f.InstanceEndedV1(instance=instance.name, provider_id=instance.provider_id, cause=cause, at=at))
 
@@ -179,11 +182,15 @@ class Acting:
         if self._state.terms.level < PROVISIONING:
             return
         for name, provider in self._providers.items():
+            if not (regions := regions_of(self._state, name)):  # no pool uses it
+                self.trouble.pop(name, None)
+                continue
             try:
                 async with asyncio.timeout(WITHIN):
-                    listed, prices = await provider.list(), await provider.prices()
+                    listed = await provider.list(regions)
+                    observed = await self._observed(name, provider)
                 self.trouble.pop(name, None)
-                await self._compare(name, provider, listed, prices)
+                await self._compare(name, provider, listed, observed)
             except (ProviderAway, TimeoutError) as error:
                 self.trouble[name] = f"{name} does not list its instances: {error}"
                 _log.warning("list_failed", provider=name, reason=str(error))
@@ -191,13 +198,15 @@ class Acting:
                 self.trouble[name] = f"{name} cannot be compared with the ledger: {error}"
                 _log.exception("comparison_failed", provider=name)
 
-    async def _compare(self, name: str, provider: Provider, listed: Sequence[Listed], prices: Mapping[str, int]) -> None:
+    async def _compare(
+        self, name: str, provider: Provider, listed: Sequence[Listed], observed: Sequence[f.PriceObservedV1]
+    ) -> None:
         found = compare(self._state, name, listed, self._absent.get(name, {}), self._clock())
         self._absent[name] = found.absent
-        self._tell(*found.facts, *self._observed(name, prices))
+        self._tell(*found.facts, *observed)
         for orphan in found.orphans:
             try:
-                await provider.end(orphan.instance, orphan.provider_id)
+                await provider.end(orphan.instance, orphan.provider_id, orphan.region)
             except ProviderAway as error:
                 _log.warning("orphan_left", instance=orphan.instance, reason=str(error))
                 continue
@@ -205,16 +214,28 @@ class Acting:
             _log.warning("orphan_ended", instance=orphan.instance, provider_id=orphan.provider_id)
             self._tell(f.InstanceOrphanEndedV1(provider=name, provider_id=orphan.provider_id, instance=orphan.instance))
 
-    def _observed(self, provider: str, prices: Mapping[str, int]) -> list[f.PriceObservedV1]:
-        return [
-            f.PriceObservedV1(pool=name, offer=offer.name, price=prices[offer.name], source=provider)
-            for name, pool in sorted(self._state.pools.items())
-            if pool.document.burst is not None and pool.document.burst.provider == provider
-            for offer in offers_of(pool.document.burst)
-            if offer.name in prices
-        ]
+    async def _observed(self, name: str, provider: Provider) -> list[f.PriceObservedV1]:
+        found = []
+        for pool, burst in bursts_of(self._state, name):
+            offers = offers_of(burst)
+            prices = await provider.prices(offers)
+            said = (offer.name for offer in offers if offer.name in prices)
+            found += [f.PriceObservedV1(pool=pool, offer=offer, price=prices[offer], source=name) for offer in said]
+        return found
 
     def _tell(self, *facts: f.AnyFact) -> None:
         if facts:
             self._decider.tell(*facts)
             self._told()
+
+
+def bursts_of(state: State, provider: str) -> list[tuple[str, Burst]]:
+    """The pools whose nodes this provider creates, with how they grow, by name."""
+    pools = ((name, pool.document.burst) for name, pool in sorted(state.pools.items()))
+    return [(name, burst) for name, burst in pools if burst is not None and burst.provider == provider]
+
+
+def regions_of(state: State, provider: str) -> list[str]:
+    """The regions in which a provider may have instances of ours, sorted; empty if it is not used."""
+    offered = {offer.region for _, burst in bursts_of(state, provider) for offer in offers_of(burst)}
+    return sorted(offered | {one.region for one in state.instances.values() if one.provider == provider})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from headrace.archive import atomic_files
 from headrace.bus.log import LogUnavailable
 from headrace.bus.process import Service
-from headrace.bus.variables import LOCAL_JOBS, PASSWORD, URL, USER
+from headrace.bus.variables import INSTALLATION, LOCAL_JOBS, NODES_URL, PASSWORD, URL, USER
 from headrace.contracts.facts import InstanceReleasedV1
 from headrace.contracts.facts.writers import GOVERNANCE, PROVISIONER
 from headrace.contracts.messages.burst import EndInstanceRequest, InstanceTokenRequest
@@ -22,7 +22,7 @@ from headrace.contracts.values.money import millionths
 from headrace.domain.placement.offers import spent
 from headrace.provisioner.acting import Acting
 from headrace.provisioner.decide import Provisioner
-from headrace.provisioner.providers import Provider, ProviderAway
+from headrace.provisioner.providers import Provider, ProviderAway, ec2
 from headrace.provisioner.providers.local import DIRECTORY, NODES, LocalProvider
 from headrace.provisioner.providers.local import NAME as LOCAL
 from headrace.service.answering import Handler, Refused
@@ -78,9 +78,12 @@ class Providers(NamedTuple):
 async def providers_of(service: Service) -> Providers:
     """The providers that there are."""
     directory, jobs = service.data / DIRECTORY, service.environment.get(LOCAL_JOBS, "")
-    installation = await asyncio.to_thread(installation_id, directory)
-    local = LocalProvider(directory / LOCAL, service.data / NODES, installation, why_not_local(jobs))
-    return Providers(installation, {LOCAL: local}, {LOCAL: ("--run-as", jobs or "self", "--limits", "off")})
+    installation = service.environment.get(INSTALLATION, "") or await asyncio.to_thread(installation_id, directory)
+    by_name: dict[str, Provider] = {
+        LOCAL: LocalProvider(directory / LOCAL, service.data / NODES, installation, why_not_local(jobs)),
+        ec2.NAME: ec2.Ec2Provider(installation),
+    }
+    return Providers(installation, by_name, {LOCAL: ("--run-as", jobs or "self", "--limits", "off"), ec2.NAME: ec2.ARGUMENTS})
 
 
 def installation_id(directory: Path) -> str:
@@ -105,6 +108,7 @@ class Logins:
     def __init__(self, service: Service) -> None:
         self._connection = service.connection
         self._url = service.environment.get(URL, "")
+        self._url_of_nodes = service.environment.get(NODES_URL, "") or self._url
 
     async def environment(self, instance: Instance) -> dict[str, str]:
         """Variables of the instance's executor. Raises ProviderAway while governance does not answer."""
@@ -119,7 +123,8 @@ class Logins:
             token = decode(bytes(answer.body), TokenAnswer).token
         except (LogUnavailable, Malformed) as error:
             raise ProviderAway(f"its login: {error}") from None
-        return {URL: self._url, USER: f"node_{instance.name}", PASSWORD: token}
+        url = self._url if instance.provider == LOCAL else self._url_of_nodes
+        return {URL: url, USER: f"node_{instance.name}", PASSWORD: token}
 
 
 class Requests:

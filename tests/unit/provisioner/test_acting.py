@@ -32,18 +32,18 @@ class FakeProvider:
             raise self.answer
         return self.answer or Created(f"p/{order.instance}", 7)
 
-    async def end(self, instance: str, provider_id: str) -> int:
+    async def end(self, instance: str, provider_id: str, region: str) -> int:
         self.ended.append(instance)
         if isinstance(self.answer, Exception):
             raise self.answer
         return 9
 
-    async def list(self) -> list[Listed]:
+    async def list(self, regions: object) -> list[Listed]:
         if isinstance(self.listed, Exception):
             raise self.listed
         return self.listed
 
-    async def prices(self) -> dict[str, int]:
+    async def prices(self, offers: object) -> dict[str, int]:
         return self.known_prices
 
 
@@ -141,7 +141,7 @@ async def test_a_list_that_takes_long_delays_no_call() -> None:
     provider = FakeProvider()
     scene = Scene(provider)
 
-    async def endless() -> list[Listed]:
+    async def endless(regions: object) -> list[Listed]:
         await asyncio.Event().wait()
         return []
 

@@ -122,7 +122,7 @@ class Dedication(_message.Message):
     def __init__(self, selector: _Optional[_Mapping[str, str]] = ..., to: _Optional[_Union[Owner, _Mapping]] = ...) -> None: ...
 
 class Burst(_message.Message):
-    __slots__ = ("provider", "node", "min_nodes", "max_nodes", "boot", "idle", "spot", "offers", "order", "min_life", "max_life", "orphan_after", "cap")
+    __slots__ = ("provider", "node", "min_nodes", "max_nodes", "boot", "idle", "spot", "offers", "order", "min_life", "max_life", "orphan_after", "cap", "image", "template", "network", "firewalls", "disk")
     PROVIDER_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
     MIN_NODES_FIELD_NUMBER: _ClassVar[int]
@@ -136,6 +136,11 @@ class Burst(_message.Message):
     MAX_LIFE_FIELD_NUMBER: _ClassVar[int]
     ORPHAN_AFTER_FIELD_NUMBER: _ClassVar[int]
     CAP_FIELD_NUMBER: _ClassVar[int]
+    IMAGE_FIELD_NUMBER: _ClassVar[int]
+    TEMPLATE_FIELD_NUMBER: _ClassVar[int]
+    NETWORK_FIELD_NUMBER: _ClassVar[int]
+    FIREWALLS_FIELD_NUMBER: _ClassVar[int]
+    DISK_FIELD_NUMBER: _ClassVar[int]
     provider: str
     node: BurstNode
     min_nodes: int
@@ -149,10 +154,15 @@ class Burst(_message.Message):
     max_life: str
     orphan_after: str
     cap: str
-    def __init__(self, provider: _Optional[str] = ..., node: _Optional[_Union[BurstNode, _Mapping]] = ..., min_nodes: _Optional[int] = ..., max_nodes: _Optional[int] = ..., boot: _Optional[str] = ..., idle: _Optional[str] = ..., spot: _Optional[bool] = ..., offers: _Optional[_Iterable[_Union[Offer, _Mapping]]] = ..., order: _Optional[str] = ..., min_life: _Optional[str] = ..., max_life: _Optional[str] = ..., orphan_after: _Optional[str] = ..., cap: _Optional[str] = ...) -> None: ...
+    image: str
+    template: str
+    network: str
+    firewalls: _containers.RepeatedScalarFieldContainer[str]
+    disk: str
+    def __init__(self, provider: _Optional[str] = ..., node: _Optional[_Union[BurstNode, _Mapping]] = ..., min_nodes: _Optional[int] = ..., max_nodes: _Optional[int] = ..., boot: _Optional[str] = ..., idle: _Optional[str] = ..., spot: _Optional[bool] = ..., offers: _Optional[_Iterable[_Union[Offer, _Mapping]]] = ..., order: _Optional[str] = ..., min_life: _Optional[str] = ..., max_life: _Optional[str] = ..., orphan_after: _Optional[str] = ..., cap: _Optional[str] = ..., image: _Optional[str] = ..., template: _Optional[str] = ..., network: _Optional[str] = ..., firewalls: _Optional[_Iterable[str]] = ..., disk: _Optional[str] = ...) -> None: ...
 
 class Offer(_message.Message):
-    __slots__ = ("name", "type", "region", "zone", "market", "price", "max_price")
+    __slots__ = ("name", "type", "region", "zone", "market", "price", "max_price", "image", "template", "network")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     REGION_FIELD_NUMBER: _ClassVar[int]
@@ -160,6 +170,9 @@ class Offer(_message.Message):
     MARKET_FIELD_NUMBER: _ClassVar[int]
     PRICE_FIELD_NUMBER: _ClassVar[int]
     MAX_PRICE_FIELD_NUMBER: _ClassVar[int]
+    IMAGE_FIELD_NUMBER: _ClassVar[int]
+    TEMPLATE_FIELD_NUMBER: _ClassVar[int]
+    NETWORK_FIELD_NUMBER: _ClassVar[int]
     name: str
     type: str
     region: str
@@ -167,7 +180,10 @@ class Offer(_message.Message):
     market: str
     price: str
     max_price: str
-    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., region: _Optional[str] = ..., zone: _Optional[str] = ..., market: _Optional[str] = ..., price: _Optional[str] = ..., max_price: _Optional[str] = ...) -> None: ...
+    image: str
+    template: str
+    network: str
+    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., region: _Optional[str] = ..., zone: _Optional[str] = ..., market: _Optional[str] = ..., price: _Optional[str] = ..., max_price: _Optional[str] = ..., image: _Optional[str] = ..., template: _Optional[str] = ..., network: _Optional[str] = ...) -> None: ...
 
 class BurstNode(_message.Message):
     __slots__ = ("gpus", "gpu_model", "cpus", "memory", "mig", "isolation", "containers")

@@ -125,7 +125,7 @@ class Dedication(Document, frozen=True, kw_only=True):
     to: Owner
 
 
-PROVIDERS = ("none", "local")
+PROVIDERS = ("none", "local", "ec2")
 """Providers of instances. `none`: an operator adds nodes. `local`: node executors as processes of this machine."""
 
 
@@ -148,7 +148,8 @@ class BurstNode(Document, frozen=True, kw_only=True):
 class Offer(Document, frozen=True, kw_only=True):
     """One way to get an instance: type, region and zone in the provider's words, `market` (`on_demand` or `spot`).
 
-    `price` of an hour in the installation's currency; above `max_price` the offer is not used.
+    `price` of an hour in the installation's currency; above `max_price` the offer is not used. `image`, `template` and `network` are those
+    of the pool, unless they are given here.
     """
 
     name: str
@@ -158,6 +159,9 @@ class Offer(Document, frozen=True, kw_only=True):
     market: str = "on_demand"
     price: str = ""
     max_price: str = ""
+    image: str = ""
+    template: str = ""
+    network: str = ""
 
 
 class Burst(Document, frozen=True, kw_only=True):
@@ -166,7 +170,8 @@ class Burst(Document, frozen=True, kw_only=True):
     `offers` are asked in order of their price (`order: cheapest`) or as written; without any there is one, on demand, or spot if `spot`.
     An idle node leaves after `idle`, when it is older than `min_life`; every node leaves at `max_life` (0: never). An instance that hears
     nothing of the installation and runs no job ends itself after `orphan_after`. `cap`: what the pool's instances may cost in a calendar
-    month, in the installation's currency (empty: no cap).
+    month, in the installation's currency (empty: no cap). `image`, `template`, `network` and `firewalls` are what instances are made with,
+    in the provider's words; `disk` in MiB (0: as the image has it).
     """
 
     provider: str
@@ -182,6 +187,11 @@ class Burst(Document, frozen=True, kw_only=True):
     orphan_after: int = 30 * MINUTE
     spot: bool = False
     cap: str = ""
+    image: str = ""
+    template: str = ""
+    network: str = ""
+    firewalls: tuple[str, ...] = ()
+    disk: int = 0
 
 
 KEEP_FOR = HOUR

@@ -91,6 +91,19 @@ def _check_burst(burst: d.Burst) -> Iterator[Complaint]:
         yield ("spot",), "the offers say which of them are spot (market: spot); leave spot out"
     if burst.cap and not (burst.offers and all(offer.price for offer in burst.offers)):
         yield ("cap",), "a cap needs the price of every offer; write offers: [{name: NAME, price: 2.50}]"
+    if burst.provider == "ec2":
+        yield from _check_ec2(burst)
+
+
+def _check_ec2(burst: d.Burst) -> Iterator[Complaint]:
+    if not burst.offers:
+        yield ("offers",), "provider ec2 needs types; write offers: [{name: NAME, type: p5.48xlarge, region: eu-central-1}]"
+    for index, offer in enumerate(burst.offers):
+        if not (offer.type or offer.template or burst.template):
+            yield ("offers", index, "type"), "provider ec2 needs a type, such as p5.48xlarge, or a template that has one"
+        if not (offer.image or burst.image or offer.template or burst.template):
+            yield ("image",), "provider ec2 needs an image, such as ami-0abc, or a template that has one"
+            return
 
 
 def _check_burst_node(node: d.BurstNode) -> Iterator[Complaint]:
@@ -170,6 +183,7 @@ OFFER = Shape(
         "market": w.choice("on_demand", "spot"),
         "price": w.PRICE,
         "max_price": w.PRICE,
+        **dict.fromkeys(("image", "template", "network"), w.LINE),
     },
     key=("name",),
 )
@@ -189,6 +203,9 @@ BURST = Shape(
         "orphan_after": w.DURATION,
         "spot": w.FLAG,
         "cap": w.PRICE,
+        **dict.fromkeys(("image", "template", "network"), w.LINE),
+        "firewalls": Several(w.LINE),
+        "disk": w.MEMORY_AMOUNT,
     },
     check=_check_burst,
 )

@@ -39,6 +39,7 @@ def _ordered(state: State, fact: f.InstanceOrderedV1, _sequence: int, _place: in
         token=fact.token,
         ordered_at=state.now,
         expires=fact.expires,
+        region=fact.offer.region,
     )
 
 

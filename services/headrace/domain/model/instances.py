@@ -29,6 +29,7 @@ class Instance:
     token: str
     ordered_at: int
     expires: int
+    region: str = ""
     provider_id: str = ""
     created_at: int = 0
     joined_at: int = 0

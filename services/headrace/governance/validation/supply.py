@@ -88,7 +88,19 @@ def check_level(state: State, changed: Iterable[PlacedDocument], findings: Diagn
 def _newer_keys(burst: Burst) -> Iterator[str]:
     """Keys that are written down and that releases below the level of provisioning cannot read."""
     known = Burst(provider=burst.provider, node=burst.node)
-    newer = ("offers", "order", "min_life", "max_life", "orphan_after", "cap")
+    newer = (
+        "offers",
+        "order",
+        "min_life",
+        "max_life",
+        "orphan_after",
+        "cap",
+        "image",
+        "template",
+        "network",
+        "firewalls",
+        "disk",
+    )
     yield from (key for key in newer if getattr(burst, key) != getattr(known, key))
     node = BurstNode(gpus=burst.node.gpus, gpu_model=burst.node.gpu_model)
     yield from (f"node.{key}" for key in ("mig", "isolation", "containers") if getattr(burst.node, key) != getattr(node, key))

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from headrace.contracts.documents.model import BurstNode, Offer
+from headrace.contracts.documents.model import Burst, BurstNode, Offer
 
 
 class Order(NamedTuple):
     """All that a provider is told to make one instance. `token` makes repeated calls one; `installation` and `instance` are its tags.
 
+    `machine`: what it is made with. `ends_within`: seconds until the instance has to end if its executor does not run.
     `environment`: variables of the node executor there, with its login; empty if the login could not be had. `arguments`: of the executor.
     """
 
@@ -22,6 +23,29 @@ class Order(NamedTuple):
     node: BurstNode
     environment: dict[str, str]
     arguments: tuple[str, ...]
+    machine: Machine
+    ends_within: int = 0
+
+
+class Machine(NamedTuple):
+    """What an instance is made with, in the provider's words; `disk` in MiB, 0: as the image has it."""
+
+    image: str = ""
+    template: str = ""
+    network: str = ""
+    firewalls: tuple[str, ...] = ()
+    disk: int = 0
+
+
+def machine_of(burst: Burst, offer: Offer) -> Machine:
+    """What instances of an offer are made with: as the offer says, else as the pool does."""
+    return Machine(
+        offer.image or burst.image,
+        offer.template or burst.template,
+        offer.network or burst.network,
+        burst.firewalls,
+        burst.disk,
+    )
 
 
 class Created(NamedTuple):
@@ -45,6 +69,7 @@ class Listed(NamedTuple):
     provider_id: str
     created_at: int
     runs: bool = True
+    region: str = ""
 
 
 class ProviderAway(Exception):
@@ -61,11 +86,14 @@ class Provider(Protocol):
     async def create(self, order: Order) -> Created | Refusal:
         """Make an instance, or find the one that this token made."""
 
-    async def end(self, instance: str, provider_id: str) -> int:
-        """End an instance for good; returns when it was gone, in microseconds since 1970. One that is not there has gone already."""
+    async def end(self, instance: str, provider_id: str, region: str) -> int:
+        """End an instance for good; returns when it was gone, in microseconds since 1970. One that is not there has gone already.
 
-    async def list(self) -> Sequence[Listed]:
-        """All instances with the tag of this installation, running or ended."""
+        `provider_id` is empty if the answer to its order was lost.
+        """
 
-    async def prices(self) -> dict[str, int]:
-        """Prices of an hour by the name of an offer, in millionths, as far as the provider says them."""
+    async def list(self, regions: Sequence[str]) -> Sequence[Listed]:
+        """All instances in these regions with the tag of this installation, running or ended."""
+
+    async def prices(self, offers: Sequence[Offer]) -> dict[str, int]:
+        """Prices of an hour by the name of an offer of one pool, in millionths, as far as the provider says them."""

@@ -30,6 +30,7 @@ from headrace.provisioner.providers import Created, Listed, NotAuthorized, Provi
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from headrace.contracts.documents.model import Offer
     from headrace.provisioner.providers import Order
 
 NAME = "local"
@@ -95,15 +96,15 @@ class LocalProvider:
         """Start the process, or find the one that was started."""
         return await asyncio.to_thread(self._create, order)
 
-    async def end(self, instance: str, provider_id: str) -> int:  # noqa: ARG002 - an instance is found by its name
+    async def end(self, instance: str, provider_id: str, region: str) -> int:  # noqa: ARG002 - an instance is found by its name
         """Stop the process: first in order, then by killing it."""
         return await asyncio.to_thread(self._end, instance)
 
-    async def list(self) -> Sequence[Listed]:
+    async def list(self, regions: Sequence[str]) -> Sequence[Listed]:  # noqa: ARG002 - there is only this machine
         """The instances of this installation."""
         return await asyncio.to_thread(self._list)
 
-    async def prices(self) -> dict[str, int]:
+    async def prices(self, offers: Sequence[Offer]) -> dict[str, int]:  # noqa: ARG002 - the switchboard names offers
         """The prices of the switchboard."""
         return (await asyncio.to_thread(self._faults)).prices
 

@@ -21,9 +21,10 @@ import msgspec
 from headrace.bus.nats.cluster_routes import Routes
 from headrace.bus.nats.nkeys import AccountKey
 from headrace.bus.nats.permissions import SERVICES, Credential, server_config
-from headrace.bus.variables import API, DATA, INSTANCE, PASSWORD, SYSTEM_PASSWORD, SYSTEM_USER, TURN, URL, USER
+from headrace.bus.variables import API, DATA, INSTALLATION, INSTANCE, PASSWORD, SYSTEM_PASSWORD, SYSTEM_USER, TURN, URL, USER
 from headrace.client.endpoint import read_login
 from headrace.contracts.transport.tls import CA, SECURE
+from headrace.contracts.values.digests import text_digest
 from headrace.health.config import LISTEN, TOKEN
 from headrace.identity.signing import IDENTITY, ISSUER_KEY
 from headrace.supervisor.errors import InstallationError
@@ -39,6 +40,8 @@ NATS_PORT, ROUTE_PORT = 4222, 6222
 FIRST_PORT = 9101
 NODE_PORT = 9100
 COPIES = 10
+TAG = 16
+"""Characters of the tag of instances."""
 """Added to the port of a process for its second instance."""
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - where others have to reach it
@@ -153,6 +156,7 @@ def environments(installation: Installation, said: ClusterConfig) -> dict[str, d
     more: dict[str, dict[str, str]] = {
         "accounting": {POSTGRES_DSN: said.postgres, CURRENCY: said.currency},
         "governance": {API: f"unix:{socket_of(installation, said)}"},
+        "provisioner": {INSTALLATION: text_digest(f"instances {installation.service('provisioner').password}")[:TAG]},
     }
     found: dict[str, dict[str, str]] = {}
     for number, name in enumerate(sorted(SERVICES)):

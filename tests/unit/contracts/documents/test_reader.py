@@ -256,7 +256,7 @@ polices: []
         ),
         (
             "pools: [{name: a, selector: {}, burst: {provider: loca, node: {gpus: 8, gpu_model: A}}}]",
-            "pools[0].burst.provider: 'loca' is not one of none, local; did you mean 'local'?",
+            "pools[0].burst.provider: 'loca' is not one of none, local, ec2; did you mean 'local'?",
         ),
         (
             "pools: [{name: a, selector: {}, burst: {provider: local, node: {gpus: 8, gpu_model: A, mig: true}}}]",
@@ -273,6 +273,18 @@ polices: []
         (
             "pools: [{name: a, selector: {}, burst: {provider: local, cap: 9, offers: [{name: o}], node: {gpus: 8, gpu_model: A}}}]",
             "pools[0].burst.cap: a cap needs the price of every offer; write offers: [{name: NAME, price: 2.50}]",
+        ),
+        (
+            "pools: [{name: a, selector: {}, burst: {provider: ec2, node: {gpus: 8, gpu_model: A}}}]",
+            "pools[0].burst.offers: provider ec2 needs types; write offers: [{name: NAME, type: p5.48xlarge, region: eu-central-1}]",
+        ),
+        (
+            "pools: [{name: a, selector: {}, burst: {provider: ec2, image: ami-1, offers: [{name: o}], node: {gpus: 8, gpu_model: A}}}]",
+            "pools[0].burst.offers[0].type: provider ec2 needs a type, such as p5.48xlarge, or a template that has one",
+        ),
+        (
+            "pools: [{name: a, selector: {}, burst: {provider: ec2, offers: [{name: o, type: t}], node: {gpus: 8, gpu_model: A}}}]",
+            "pools[0].burst.image: provider ec2 needs an image, such as ami-0abc, or a template that has one",
         ),
         (
             'policies: [{name: p, profiles: [], windows: [{days: [mon], from: "08:00", to: "08:00"}]}]',

@@ -69,9 +69,10 @@ OFFERS = st.builds(
     market=st.sampled_from(["on_demand", "spot"]),
     price=st.sampled_from(["2.50", "4"]),
     max_price=st.sampled_from(["", "5"]),
+    **dict.fromkeys(("image", "template", "network"), LINES),
 )
 BURST = {
-    "provider": st.sampled_from(d.PROVIDERS),
+    "provider": st.sampled_from([name for name in d.PROVIDERS if name != "ec2"]),
     "node": st.builds(
         d.BurstNode,
         gpus=st.integers(1, 16),
@@ -87,6 +88,9 @@ BURST = {
     "boot": SPANS,
     "idle": SPANS,
     "orphan_after": SPANS,
+    "firewalls": st.lists(LINES.filter(bool), max_size=2).map(tuple),
+    "disk": COUNTS,
+    **dict.fromkeys(("image", "template", "network"), LINES),
 }
 BURSTS = st.builds(d.Burst, **BURST, spot=st.booleans(), max_life=SPANS) | st.builds(
     d.Burst,

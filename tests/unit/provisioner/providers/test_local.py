@@ -2,38 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
-import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from headrace.contracts.documents.model import BurstNode, Offer
-from headrace.provisioner.providers import Created, Listed, NotAuthorized, Order, ProviderAway, Refusal, local
-from headrace.provisioner.providers.local import LocalProvider, end_all, end_process, pid_of
-
-ENDURING = (
-    "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: sys.exit(0)); open(sys.argv[-1], 'w'); time.sleep(600)"
-)
+from headrace.provisioner.providers import Created, Listed, NotAuthorized, ProviderAway, Refusal, local
+from headrace.provisioner.providers.local import LocalProvider, end_process, pid_of
+from tests.unit.provisioner.providers.clouds import INSTALLATION, LocalScene, order_of, until
 
 
 @pytest.fixture
 async def provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[LocalProvider]:
-    script = tmp_path / "bin"
-    script.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{ENDURING}" "$@" {tmp_path}/ready\n')
-    script.chmod(0o700)
-    monkeypatch.setattr(local.sys, "executable", str(script))
-    yield LocalProvider(tmp_path / "local", tmp_path / "nodes", "inst-1")
-    await asyncio.to_thread(end_all, tmp_path / "local")
-
-
-def order(name: str = "cloud-1", **said: object) -> Order:
-    told = {"token": "t1", "installation": "inst-1", "pool": "cloud", "offer": Offer(name="east"), "environment": {"A": "b"}}
-    node = BurstNode(gpus=2, gpu_model="H100-80GB")
-    return Order(**{"instance": name, "node": node, "arguments": ("run", "--name", name), **told, **said})
+    scene = LocalScene(tmp_path)
+    monkeypatch.setattr(local.sys, "executable", scene.executable)
+    yield scene.provider
+    await scene.close()
 
 
 def faults(place: Path, **said: object) -> None:
@@ -47,98 +33,81 @@ def arguments_of(pid: int) -> bytes:
     return path.read_bytes() if path.exists() else b""
 
 
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(30):
-        while not condition():
-            await asyncio.sleep(0.02)
-
-
 async def test_an_order_makes_one_process_however_often_it_is_repeated(provider: LocalProvider, tmp_path: Path) -> None:
-    made = await provider.create(order())
+    made = await provider.create(order_of())
     place = tmp_path / "local/cloud-1"
     pid = pid_of(place)
     assert isinstance(made, Created)
     assert (made.provider_id, pid > 1) == ("local/cloud-1", True)
-    assert await provider.create(order()) == made
+    assert await provider.create(order_of()) == made
     assert pid_of(place) == pid
-    assert await provider.list() == [Listed("cloud-1", "local/cloud-1", made.at, runs=True)]
+    assert await provider.list([""]) == [Listed("cloud-1", "local/cloud-1", made.at, runs=True)]
     await until(lambda: b"--devices\0sim:2xH100-80GB\0" in arguments_of(pid))
 
 
 async def test_an_instance_is_ended_once_and_does_not_come_back(provider: LocalProvider, tmp_path: Path) -> None:
-    made = await provider.create(order())
+    made = await provider.create(order_of())
     await until((tmp_path / "ready").exists)
-    pid, at = pid_of(tmp_path / "local/cloud-1"), await provider.end("cloud-1", "local/cloud-1")
-    assert (await provider.end("cloud-1", ""), pid_of(tmp_path / "local/cloud-1")) == (at, 0)
+    pid, at = pid_of(tmp_path / "local/cloud-1"), await provider.end("cloud-1", "local/cloud-1", "")
+    assert (await provider.end("cloud-1", "", ""), pid_of(tmp_path / "local/cloud-1")) == (at, 0)
     assert arguments_of(pid) == b""
-    assert await provider.create(order()) == made
-    assert [(one.instance, one.runs) for one in await provider.list()] == [("cloud-1", False)]
+    assert await provider.create(order_of()) == made
+    assert [(one.instance, one.runs) for one in await provider.list([""])] == [("cloud-1", False)]
 
 
 async def test_an_order_that_was_ended_before_it_was_made_makes_nothing(provider: LocalProvider, tmp_path: Path) -> None:
-    await provider.end("cloud-1", "")
-    await provider.create(order())
+    await provider.end("cloud-1", "", "")
+    await provider.create(order_of())
     assert pid_of(tmp_path / "local/cloud-1") == 0
 
 
 async def test_the_same_name_by_another_order_is_refused(provider: LocalProvider) -> None:
-    await provider.create(order())
-    assert await provider.create(order(token="t2")) == Refusal("INVALID", "instance cloud-1 was made by another order")
-
-
-async def test_instances_of_another_installation_are_not_listed(provider: LocalProvider, tmp_path: Path) -> None:
-    await provider.create(order())
-    assert await LocalProvider(tmp_path / "local", tmp_path / "nodes", "inst-2").list() == []
+    await provider.create(order_of())
+    assert await provider.create(order_of(token="t2")) == Refusal("INVALID", "instance cloud-1 was made by another order")
 
 
 async def test_a_process_that_died_is_listed_as_ended(provider: LocalProvider, tmp_path: Path) -> None:
-    await provider.create(order())
+    await provider.create(order_of())
     place = tmp_path / "local/cloud-1"
     os.kill(pid_of(place), 9)
     await until(lambda: not pid_of(place))
-    assert [one.runs for one in await provider.list()] == [False]
+    assert [one.runs for one in await provider.list([""])] == [False]
     end_process(place)
 
 
 async def test_a_machine_that_does_not_keep_jobs_apart_runs_none(tmp_path: Path) -> None:
-    refusing = LocalProvider(tmp_path / "local", tmp_path / "nodes", "inst-1", "not here")
-    assert await refusing.create(order()) == Refusal("INVALID", "not here")
+    refusing = LocalProvider(tmp_path / "local", tmp_path / "nodes", INSTALLATION, "not here")
+    assert await refusing.create(order_of()) == Refusal("INVALID", "not here")
 
 
 async def test_the_switchboard_plays_faults(provider: LocalProvider, tmp_path: Path) -> None:
     faults(tmp_path, refuse={"east": "CAPACITY"}, prices={"east": 7})
-    answer = await provider.create(order())
+    answer = await provider.create(order_of())
     assert isinstance(answer, Refusal)
-    assert (answer.code, await provider.prices()) == ("CAPACITY", {"east": 7})
+    assert (answer.code, await provider.prices([])) == ("CAPACITY", {"east": 7})
     faults(tmp_path, lose_answers=True)
     with pytest.raises(ProviderAway):
-        await provider.create(order())
+        await provider.create(order_of())
     faults(tmp_path, empty_list=True)
-    assert await provider.list() == []
+    assert await provider.list([""]) == []
     faults(tmp_path, away=True)
     with pytest.raises(ProviderAway):
-        await provider.list()
+        await provider.list([""])
     faults(tmp_path, unauthorized=True)
     with pytest.raises(NotAuthorized):
-        await provider.end("cloud-1", "")
+        await provider.end("cloud-1", "", "")
     faults(tmp_path, unheard_of=True)
     with pytest.raises(ProviderAway, match=r"faults\.json"):
-        await provider.list()
+        await provider.list([""])
     (tmp_path / "local/faults.json").unlink()
-    assert [(one.instance, one.runs) for one in await provider.list()] == [("cloud-1", True)]
-
-
-async def test_without_a_login_nothing_is_begun(provider: LocalProvider, tmp_path: Path) -> None:
-    with pytest.raises(ProviderAway, match="no login"):
-        await provider.create(order(environment={}))
-    assert pid_of(tmp_path / "local/cloud-1") == 0
+    assert [(one.instance, one.runs) for one in await provider.list([""])] == [("cloud-1", True)]
 
 
 async def test_other_devices_and_instances_that_die_at_once(provider: LocalProvider, tmp_path: Path) -> None:
     faults(tmp_path, devices="1xA100-40GB")
-    await provider.create(order())
+    await provider.create(order_of())
     await until(lambda: b"sim:1xA100-40GB" in arguments_of(pid_of(tmp_path / "local/cloud-1")))
     faults(tmp_path, dead=True)
-    await provider.create(order("cloud-2"))
+    await provider.create(order_of("cloud-2"))
     await until(lambda: not pid_of(tmp_path / "local/cloud-2"))
-    assert [one.runs for one in await provider.list() if one.instance == "cloud-2"] == [False]
+    assert [one.runs for one in await provider.list([""]) if one.instance == "cloud-2"] == [False]

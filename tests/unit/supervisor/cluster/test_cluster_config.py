@@ -50,6 +50,7 @@ def test_each_process_has_an_environment_of_its_own_that_no_other_may_read(insta
     assert found["allocator@1"]["HEADRACE_NATS_PASSWORD"] == second["HEADRACE_NATS_PASSWORD"]
     assert [name for name, one in found.items() if "HEADRACE_POSTGRES_DSN" in one] == ["accounting"]
     assert found["governance"]["HEADRACE_API"] == f"unix:{installation.directory}/gateway/api.sock"
+    assert len({one["HEADRACE_INSTALLATION"] for name, one in found.items() if name.startswith("provisioner@")}) == 1
     places = [one["HEADRACE_METRICS"] for one in found.values()]
     assert len(set(places)) == len(places) == 14
     assert found["allocator@1"]["HEADRACE_METRICS"] == "127.0.0.1:9103"

@@ -1,0 +1,138 @@
+"""What every provider does (docs/providers.md): the same tests over processes of this machine, EC2, and the cloud of the simulation."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from headrace.provisioner.providers import Created, NotAuthorized, ProviderAway, Refusal, local
+from tests.unit.provisioner.providers.clouds import REGION, Ec2Scene, LocalScene, SimulatedScene, order_of
+
+WITH_FAULTS = (LocalScene, Ec2Scene)
+Scene = LocalScene | Ec2Scene | SimulatedScene
+
+
+@contextlib.asynccontextmanager
+async def opened(kind: type[Scene], place: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
+    made = kind(place)
+    if isinstance(made, LocalScene):
+        monkeypatch.setattr(local.sys, "executable", made.executable)
+    yield made
+    await made.close()
+
+
+@pytest.fixture(params=[*WITH_FAULTS, SimulatedScene], ids=["local", "ec2", "simulated"])
+async def scene(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
+    async with opened(request.param, tmp_path, monkeypatch) as made:
+        yield made
+
+
+@pytest.fixture(params=WITH_FAULTS, ids=["local", "ec2"])
+async def faulty(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
+    """Those whose faults are switched on; the faults of the simulation come by chance (tests/simulation)."""
+    async with opened(request.param, tmp_path, monkeypatch) as made:
+        yield made
+
+
+async def shown(scene: Scene) -> dict[str, bool]:
+    return {one.instance: one.runs for one in await scene.provider.list([REGION])}
+
+
+async def test_an_order_makes_one_instance_however_often_it_is_repeated(scene: Scene) -> None:
+    made = await scene.provider.create(order_of())
+    assert isinstance(made, Created)
+    assert await scene.provider.create(order_of()) == made
+    (one,) = await scene.provider.list([REGION])
+    assert (one.instance, one.provider_id, one.created_at, one.runs) == ("cloud-1", made.provider_id, made.at, True)
+    assert await scene.running() == ["cloud-1"]
+
+
+async def test_an_instance_that_was_ended_does_not_come_back(scene: Scene) -> None:
+    made = await scene.provider.create(order_of())
+    assert isinstance(made, Created)
+    await scene.provider.create(order_of("cloud-2"))
+    assert await scene.provider.end("cloud-1", made.provider_id, REGION) >= made.at
+    assert await scene.provider.end("cloud-1", made.provider_id, REGION) >= made.at
+    assert await scene.provider.create(order_of()) == made
+    assert (await scene.running(), (await shown(scene)).get("cloud-1", False)) == (["cloud-2"], False)
+
+
+async def test_an_instance_that_died_is_not_shown_as_running(scene: Scene) -> None:
+    await scene.provider.create(order_of())
+    await scene.die("cloud-1")
+    assert (await shown(scene)).get("cloud-1", False) is False
+
+
+async def test_an_instance_that_is_not_there_has_ended(scene: Scene) -> None:
+    assert await scene.provider.end("cloud-2", "", REGION) > 0
+
+
+async def test_instances_of_another_installation_are_not_shown(scene: Scene) -> None:
+    await scene.provider.create(order_of())
+    assert list(await scene.of("inst-2").list([REGION])) == []
+
+
+async def test_an_order_whose_answer_was_lost_is_found_by_its_token(faulty: LocalScene | Ec2Scene) -> None:
+    faulty.lose_answers()
+    with pytest.raises(ProviderAway):
+        await faulty.provider.create(order_of())
+    faulty.mend()
+    assert await faulty.running() == ["cloud-1"]
+    made = await faulty.provider.create(order_of())
+    assert isinstance(made, Created)
+    assert await faulty.running() == ["cloud-1"]
+
+
+async def test_an_order_whose_answer_was_lost_is_ended_by_its_name(faulty: LocalScene | Ec2Scene) -> None:
+    faulty.lose_answers()
+    with pytest.raises(ProviderAway):
+        await faulty.provider.create(order_of())
+    faulty.mend()
+    await faulty.provider.end("cloud-1", "", REGION)
+    assert await faulty.running() == []
+
+
+async def test_what_is_sold_out_is_refused_and_not_made(faulty: LocalScene | Ec2Scene) -> None:
+    faulty.refuse()
+    refused = await faulty.provider.create(order_of())
+    assert isinstance(refused, Refusal)
+    assert (refused.code, await faulty.running()) == ("CAPACITY", [])
+    faulty.mend()
+    assert isinstance(await faulty.provider.create(order_of()), Created)
+
+
+async def test_without_an_answer_nothing_is_concluded(faulty: LocalScene | Ec2Scene) -> None:
+    made = await faulty.provider.create(order_of())
+    assert isinstance(made, Created)
+    faulty.be_away()
+    for call in (
+        faulty.provider.create(order_of("cloud-2")),
+        faulty.provider.end("cloud-1", made.provider_id, REGION),
+        faulty.provider.list([REGION]),
+    ):
+        with pytest.raises(ProviderAway):
+            await call
+    faulty.mend()
+    assert await faulty.running() == ["cloud-1"]
+
+
+async def test_credentials_that_are_refused_are_said_so(faulty: LocalScene | Ec2Scene) -> None:
+    faulty.take_no_credentials()
+    for call in (
+        faulty.provider.create(order_of()),
+        faulty.provider.end("cloud-1", "", REGION),
+        faulty.provider.list([REGION]),
+    ):
+        with pytest.raises(NotAuthorized):
+            await call
+    faulty.mend()
+    assert await faulty.running() == []
+
+
+async def test_without_a_login_nothing_is_made(faulty: LocalScene | Ec2Scene) -> None:
+    with pytest.raises(ProviderAway, match="no login"):
+        await faulty.provider.create(order_of(environment={}))
+    assert await faulty.running() == []
