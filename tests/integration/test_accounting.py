@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from decimal import Decimal
@@ -28,11 +29,13 @@ from structlog.testing import capture_logs
 
 from headrace.accounting.books.charges import days
 from headrace.accounting.books.periods import month, periods, zone
+from headrace.accounting.books.utilization import LoadRow
 from headrace.accounting.reports import history as history_of
 from headrace.accounting.reports import invoice_query, usage
 from headrace.accounting.reports.costs import decimal
+from headrace.accounting.sampling import Sampling
 from headrace.accounting.service import Accounting
-from headrace.accounting.storage import batching
+from headrace.accounting.storage import batching, load_store
 from headrace.accounting.storage.database import Database, DatabaseRefused
 from headrace.accounting.storage.schema import SchemaError, migrate
 from headrace.bus.log import LogBroken, LogRefused
@@ -40,9 +43,13 @@ from headrace.bus.loop import Fenced
 from headrace.bus.memory import MemoryLog
 from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.bus.nats.streams import ensure_streams
+from headrace.contracts import facts as f
+from headrace.contracts.documents.model import Pool
 from headrace.contracts.documents.yaml_text import read_tree
+from headrace.contracts.facts.fact import DeviceShare
 from headrace.contracts.facts.records import Record
 from headrace.contracts.messages.audit import AuditLine, AuditRequest
+from headrace.contracts.messages.orders import DeviceSample, Samples
 from headrace.contracts.messages.queries import Answer
 from headrace.contracts.messages.usage import StatementRequest, UsageAnswer, UsageRequest, UsageRow
 from headrace.contracts.transport.codec import decode, decode_record, encode
@@ -671,6 +678,108 @@ async def test_waits_are_found_by_both_of_their_ends(postgres: Postgres) -> None
         plan = await connection.fetch(f"EXPLAIN SELECT FROM headrace.attempts WHERE {column} < now()")
         assert f"Bitmap Index Scan on {index}" in str(plan)
     await connection.close()
+
+
+class Moment:
+    """A clock that is set."""
+
+    def __init__(self, now: int) -> None:
+        self.now = now
+
+
+async def test_how_much_gpus_computed_is_what_the_samples_add_up_to_by_whatever_it_is_asked_for(postgres: Postgres) -> None:
+    """Samples of two nodes over three hours, and a restart between them; the recount adds up what was said of each job."""
+    history = History()
+    history.begin("rnd", "ops")
+    jobs = [history.admit(number, policy, 2, user=user) for number, policy, user in ((1, "rnd", "alice"), (2, "ops", "bob"))]
+    for number, (key, node) in enumerate(zip(jobs, ("n1", "n2"), strict=True)):
+        shares = tuple(DeviceShare(device=f"gpu{2 * number + place}", units=GPU_UNITS) for place in (0, 1))
+        amounts = {"gpu": 2 * GPU_UNITS, "job": 1}
+        history.tell("allocator", f.LeaseGrantedV1(job=key, attempt=1, node=node, pool="hq", amounts=amounts, devices=shares))
+        history.tell(f"node.{node}", f.LeaseStartedV1(job=key, attempt=1, rank=0, at=history.now))
+    log = memory_log(history)
+    clock, chance, database = Moment(4 * SECOND), random.Random(1), Database(postgres.dsn)
+    measured: dict[tuple[str, int], list[int]] = defaultdict(lambda: [0, 0, 0])
+    for _ in range(2):
+        async with keeping(log, postgres.dsn) as accounting:
+            await accounting.reaches(log.last_sequence)
+            sampling = Sampling(lambda service=accounting: service._fold.state, database, lambda: clock.now)  # type: ignore[misc]
+            heard = None
+            for _ in range(1_200):
+                for number, key in enumerate(jobs):
+                    devices = [
+                        (f"gpu{2 * number + place}", chance.choice((None, 0, 40, 100)), chance.random() < 0.3)
+                        for place in (0, 1)
+                    ]
+                    told = tuple(DeviceSample(device=name, busy=busy, idle=idle) for name, busy, idle in devices)
+                    sampling.enter(Samples(node=f"n{number + 1}", at=0, window=1, devices=told))
+                    for _, busy, idle in devices:
+                        if heard is not None and busy is not None:
+                            for second in range(heard // SECOND, clock.now // SECOND):
+                                sums = measured[key, second // 3_600]
+                                for place, amount in enumerate((100, busy, 100 * idle)):
+                                    sums[place] += GPU_UNITS // 100 * SECOND * amount
+                heard = clock.now
+                clock.now += chance.choice((4, 5, 6)) * SECOND
+                await sampling.write()
+            clock.now += 120 * SECOND
+            await sampling.write()
+    await database.close()
+    history.now = clock.now
+    history.tell("governance", f.PoolAppliedV1(author="a.b", pool=Pool(name="hq", selector={"site": "hq"})))
+    append(log, history, log.last_sequence, len(history.records))
+    async with keeping(log, postgres.dsn) as accounting:
+        await accounting.reaches(log.last_sequence)
+        for by, per in (
+            (("job",), "hour"),
+            (("policy",), "hour"),
+            (("user", "node"), ""),
+            (("tenant",), ""),
+            (("policy", "label:x"), ""),
+        ):
+            answer = await accounting.usage("acme", "alice", encode(UsageRequest(by=by, per=per)))
+            found = {
+                tuple(row.group.values()): (row.measured, row.busy, row.idle_held)
+                for row in answer.rows
+                if row.key == "gpu" and row.total != "0"
+            }
+            names = {
+                "job": jobs,
+                "policy": ("rnd", "ops"),
+                "user": ("alice", "bob"),
+                "node": ("n1", "n2"),
+                "tenant": ("acme",) * 2,
+            }
+            expected: dict[tuple[str, ...], list[int]] = defaultdict(lambda: [0, 0, 0])
+            for (key, hour), sums in measured.items():
+                place = tuple(names[name][jobs.index(key)] if name in names else "" for name in by)
+                label = (f"1970-01-01T{hour:02}:00+00:00",) if per else ()
+                expected[(*label, *place)] = [a + b for a, b in zip(expected[(*label, *place)], sums, strict=True)]
+            assert found == {key: tuple(map(str, sums)) for key, sums in expected.items()}, by
+
+
+async def test_minutes_are_kept_for_two_days_and_hours_for_thirteen_months(postgres: Postgres) -> None:
+    database = Database(postgres.dsn)
+    await database.run(migrate)
+    account = ("acme", "rnd", "rnd", "any", "alice", False, "hq")
+    months = 396 * 24 * 60
+    for minute in (60, months - 2 * 24 * 60, months):
+        row = LoadRow(minute, "n1", "gpu0", 1_000, 10, 10, 5, 0, 7, *account)
+        for _ in range(2):  # the second time is after an answer that was lost
+            await database.run(partial(load_store.add, minute=minute, rows=[row]))
+    assert [tuple(row) for row in await postgres.fetch("SELECT hour, measured, busy FROM headrace.load_hours ORDER BY 1")] == [
+        (1, 10, 5),
+        ((months - 2 * 24 * 60) // 60, 10, 5),
+        (months // 60, 10, 5),
+    ]
+    await database.run(partial(load_store.forget, now=(months + 120) * 60 * SECOND))
+    await database.close()
+    kept = {
+        table: [row[0] for row in await postgres.fetch(f"SELECT {column} FROM headrace.{table} ORDER BY 1")]
+        for table, column in (("load_minutes", "minute"), ("load_device_hours", "hour"), ("load_hours", "hour"))
+    }
+    hours = [(months - 2 * 24 * 60) // 60, months // 60]
+    assert kept == {"load_minutes": [months], "load_device_hours": hours, "load_hours": hours}
 
 
 async def ask(connection: Any, tenant: str, question: UsageRequest) -> Answer:

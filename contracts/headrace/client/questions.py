@@ -7,7 +7,7 @@ from base64 import b64decode
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from headrace.client import answers, past_answers
+from headrace.client import answers, past_answers, utilization
 from headrace.client.api import Api, part
 from headrace.client.errors import Refused, Unreachable
 from headrace.client.feed import FeedFact
@@ -20,6 +20,7 @@ from headrace.contracts.values.durations import SECOND
 from headrace.contracts.values.ids import IdError, is_job_id, split_job_key
 
 if TYPE_CHECKING:
+    from headrace.client.utilization import Utilization
     from headrace.contracts.messages.burst import InstanceView, OfferView, PlanAnswer
     from headrace.contracts.messages.explanation import WhyView
     from headrace.contracts.messages.queries import FactView, JobView, NodeView, PoolView, QueueView
@@ -160,6 +161,10 @@ class Questions:
             query["page_token"] = said.get("next_page_token", "")
             if not query["page_token"]:
                 return
+
+    async def utilization(self) -> Utilization:
+        """How much each GPU that the caller may see computes now, who holds GPUs without using them, and which nodes nobody uses."""
+        return utilization.utilization(await self.called.get("/v1/utilization", {}))
 
     async def statement(self, request: StatementRequest) -> tuple[str, bool]:
         """The text of the tenant's statement of a month, and whether it is final."""

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from headrace.accounting.books.books import MEMORY, Books
 from headrace.accounting.books.rows import NOWHERE, RowChanges
 from headrace.accounting.reports import history, invoice_query, usage
+from headrace.accounting.sampling import Sampling
 from headrace.accounting.storage import store
 from headrace.accounting.storage.batching import READ_AT_ONCE, gather
 from headrace.accounting.storage.database import Connection, Database, DatabaseRefused, DatabaseUnavailable, T
@@ -32,8 +33,9 @@ from headrace.contracts.facts.records import digest
 from headrace.contracts.messages.audit import AuditAnswer, AuditRequest
 from headrace.contracts.messages.queries import ServiceView
 from headrace.contracts.messages.usage import StatementAnswer, StatementRequest, UsageAnswer, UsageRequest
+from headrace.contracts.messages.utilization import UtilizationAnswer
 from headrace.contracts.transport.codec import decode
-from headrace.contracts.transport.subjects import LEDGER_STREAM
+from headrace.contracts.transport.subjects import LEDGER_STREAM, telemetry
 from headrace.contracts.values.durations import SECOND
 from headrace.domain.explain.budget_forecast import warnings
 from headrace.health.health import Health
@@ -91,6 +93,7 @@ async def main(service: Service) -> None:
     await serve(service.connection, service.name, fold, accounting.handlers())
     await serve(service.connection, PROVIDER, fold, accounting.provider_handlers())
     accounting.show(service.health)
+    await service.connection.subscribe(telemetry("*", "samples"), cb=accounting.sampling.hear)
     await accounting.run()
 
 
@@ -152,13 +155,17 @@ class Accounting:
         self._currency = currency
         self._statements: dict[tuple[str, str], PendingStatement] = {}
         self._survey_at = SURVEYED_FIRST
+        self._loads = Database(dsn)
+        self.sampling = Sampling(lambda: self._fold.state, self._loads, wall_clock)
         self.pace = CatchUpRate()
 
     async def run(self) -> None:
         """Work until cancelled. Raises `LogBroken`, `Fenced`, and what `Database.once` and `migrate` refuse."""
         watching = asyncio.ensure_future(self._watch())
+        sampling: asyncio.Future[None] | None = None
         try:
             await self._writing.run(migrate)
+            sampling = asyncio.ensure_future(self.sampling.run())
             self._written = await self._writing.run(store.position)
             if self._snapshots is not None:  # the record at the books' position is read, and compared with theirs
                 self._fold.state = await beginning(self._snapshots, self._written.sequence - 1)
@@ -170,8 +177,11 @@ class Accounting:
                 await reader.close()
         finally:
             watching.cancel()
+            if sampling is not None:
+                sampling.cancel()
             await self._writing.close()
             await self._asking.close()
+            await self._loads.close()
 
     async def _watch(self) -> None:
         loop = asyncio.get_running_loop()
@@ -198,14 +208,22 @@ class Accounting:
         metrics.gauge("headrace_postgres_connected", "1 while connected to PostgreSQL", lambda: int(self._writing.is_there))
         metrics.counter("headrace_postgres_outages_total", "times PostgreSQL was unreachable", lambda: self._writing.outages)
         metrics.counter("headrace_books_facts_total", "number of facts entered into the books", lambda: pace.taken)
+        metrics.counter("headrace_samples_total", "number of samples of nodes that were heard", lambda: self.sampling.heard)
 
     def handlers(self) -> dict[str, Handler]:
-        return {"usage": self.usage, "statement": self.statement, "audit": self.audit, "status": self.status}
+        return {
+            "usage": self.usage,
+            "utilization": self.utilization,
+            "statement": self.statement,
+            "audit": self.audit,
+            "status": self.status,
+        }
 
     def provider_handlers(self) -> dict[str, Handler]:
         """Handlers of queries about all tenants by name; only a provider's admin may send these (`bus.nats.permissions`)."""
         return {
             "usage": lambda _tenant, user, payload: self.usage(ALL_TENANTS, user, payload),
+            "utilization": lambda _tenant, user, payload: self.utilization(ALL_TENANTS, user, payload),
             "audit": lambda _tenant, user, payload: self.audit(ALL_TENANTS, user, payload),
             "status": self.status,
         }
@@ -219,6 +237,10 @@ class Accounting:
         alarms = tuple(line for policy in policies for line in warnings(policy, max(state.now, wall_clock())))
         rows = tuple(replace(row, group=shown(state, row.group, tenant)) for row in answer.rows)
         return replace(answer, rows=rows, currency=self._currency, warnings=alarms)
+
+    def utilization(self, tenant: str, _user: str, _payload: bytes) -> UtilizationAnswer:
+        """How much the GPUs compute on which the tenant's jobs run, and who holds GPUs without using them."""
+        return self.sampling.view(tenant)
 
     async def audit(self, tenant: str, user: str, payload: bytes) -> AuditAnswer:
         """A page of the history, as the user's tenant may read it (see `AuditRequest`)."""

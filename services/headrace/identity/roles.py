@@ -102,6 +102,7 @@ TABLE: dict[str, RoleRow] = {
     "RequeueJob": _WORK,
     "PreemptJob": _PROVIDE,
     "GetUsage": _READ,
+    "GetUtilization": _READ,
     "GetStatement": _READ,
     "ListAuditLines": _READ,
     "ListRecords": _INSPECT,

@@ -28,7 +28,7 @@ from google.api import resource_pb2 as google_dot_api_dot_resource__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17headrace/v1/usage.proto\x12\x0bheadrace.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/resource.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf8\x01\n\x0fGetUsageRequest\x12,\n\x06parent\x18\x01 \x01(\tB\x1c\xe2\x41\x01\x01\xfa\x41\x15\n\x13headrace.dev/Tenant\x12/\n\x05since\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x04\xe2\x41\x01\x01\x12/\n\x05until\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x04\xe2\x41\x01\x01\x12\x10\n\x02\x62y\x18\x04 \x03(\tB\x04\xe2\x41\x01\x01\x12\x11\n\x03per\x18\x05 \x01(\tB\x04\xe2\x41\x01\x01\x12\x16\n\x08timezone\x18\x06 \x01(\tB\x04\xe2\x41\x01\x01\x12\x18\n\npage_token\x18\x07 \x01(\tB\x04\xe2\x41\x01\x01\"\xad\x01\n\x0bUsageReport\x12%\n\x05lines\x18\x01 \x03(\x0b\x32\x16.headrace.v1.UsageLine\x12\x10\n\x08sequence\x18\x02 \x01(\t\x12\x17\n\x0fnext_page_token\x18\x03 \x01(\t\x12(\n\x04time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x10\n\x08\x63urrency\x18\x05 \x01(\t\x12\x10\n\x08warnings\x18\x06 \x03(\t\"\x9e\x01\n\x13GetStatementRequest\x12,\n\x06parent\x18\x01 \x01(\tB\x1c\xe2\x41\x01\x02\xfa\x41\x15\n\x13headrace.dev/Tenant\x12\x13\n\x05month\x18\x02 \x01(\tB\x04\xe2\x41\x01\x02\x12\x16\n\x08timezone\x18\x03 \x01(\tB\x04\xe2\x41\x01\x01\x12\x12\n\x04\x66orm\x18\x04 \x01(\tB\x04\xe2\x41\x01\x01\x12\x18\n\npage_token\x18\x05 \x01(\tB\x04\xe2\x41\x01\x01\"S\n\tStatement\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\r\n\x05\x66inal\x18\x02 \x01(\x08\x12\x17\n\x0fnext_page_token\x18\x03 \x01(\t\x12\x10\n\x08sequence\x18\x04 \x01(\t\"\xf4\x03\n\tUsageLine\x12\x30\n\x05group\x18\x01 \x03(\x0b\x32!.headrace.v1.UsageLine.GroupEntry\x12\x0b\n\x03key\x18\x02 \x01(\t\x12\r\n\x05hours\x18\x03 \x01(\t\x12\x16\n\x0ereserved_hours\x18\x04 \x01(\t\x12\x16\n\x0e\x62orrowed_hours\x18\x05 \x01(\t\x12\x12\n\nlost_hours\x18\x06 \x01(\t\x12\x0c\n\x04jobs\x18\x07 \x01(\x03\x12\r\n\x05\x65xact\x18\x08 \x01(\t\x12\x12\n\nidle_hours\x18\t \x01(\t\x12\x17\n\x0fsuspended_hours\x18\n \x01(\t\x12\x15\n\rwaiting_hours\x18\x0b \x01(\t\x12\x0c\n\x04\x63ost\x18\x0c \x01(\t\x12\x11\n\tlost_cost\x18\r \x01(\t\x12\x12\n\nkept_hours\x18\x0e \x01(\t\x12\x1b\n\x13provider_lost_hours\x18\x0f \x01(\t\x12?\n\rexact_amounts\x18\x10 \x03(\x0b\x32(.headrace.v1.UsageLine.ExactAmountsEntry\x1a,\n\nGroupEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x33\n\x11\x45xactAmountsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x32\xf2\x01\n\x05Usage\x12u\n\x08GetUsage\x12\x1c.headrace.v1.GetUsageRequest\x1a\x18.headrace.v1.UsageReport\"1\x82\xd3\xe4\x93\x02+\x12\t/v1/usageZ\x1e\x12\x1c/v1/{parent=tenants/*}/usage\x12r\n\x0cGetStatement\x12 .headrace.v1.GetStatementRequest\x1a\x16.headrace.v1.Statement\"(\x82\xd3\xe4\x93\x02\"\x12 /v1/{parent=tenants/*}/statementb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17headrace/v1/usage.proto\x12\x0bheadrace.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/resource.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf8\x01\n\x0fGetUsageRequest\x12,\n\x06parent\x18\x01 \x01(\tB\x1c\xe2\x41\x01\x01\xfa\x41\x15\n\x13headrace.dev/Tenant\x12/\n\x05since\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x04\xe2\x41\x01\x01\x12/\n\x05until\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x04\xe2\x41\x01\x01\x12\x10\n\x02\x62y\x18\x04 \x03(\tB\x04\xe2\x41\x01\x01\x12\x11\n\x03per\x18\x05 \x01(\tB\x04\xe2\x41\x01\x01\x12\x16\n\x08timezone\x18\x06 \x01(\tB\x04\xe2\x41\x01\x01\x12\x18\n\npage_token\x18\x07 \x01(\tB\x04\xe2\x41\x01\x01\"\xad\x01\n\x0bUsageReport\x12%\n\x05lines\x18\x01 \x03(\x0b\x32\x16.headrace.v1.UsageLine\x12\x10\n\x08sequence\x18\x02 \x01(\t\x12\x17\n\x0fnext_page_token\x18\x03 \x01(\t\x12(\n\x04time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x10\n\x08\x63urrency\x18\x05 \x01(\t\x12\x10\n\x08warnings\x18\x06 \x03(\t\"\x17\n\x15GetUtilizationRequest\"\xc8\x01\n\x0bUtilization\x12(\n\x04time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12)\n\x07\x64\x65vices\x18\x02 \x01(\x0b\x32\x18.headrace.v1.LoadColumns\x12(\n\x07holders\x18\x03 \x03(\x0b\x32\x17.headrace.v1.IdleHolder\x12)\n\nidle_nodes\x18\x04 \x03(\x0b\x32\x15.headrace.v1.IdleNode\x12\x0f\n\x07unknown\x18\x05 \x01(\x05\"t\n\x0bLoadColumns\x12\x0c\n\x04node\x18\x01 \x03(\t\x12\x0c\n\x04name\x18\x02 \x03(\t\x12\x0c\n\x04\x62usy\x18\x03 \x03(\x05\x12\x0f\n\x07\x61verage\x18\x04 \x03(\x05\x12\x0e\n\x06memory\x18\x05 \x03(\x05\x12\x0c\n\x04held\x18\x06 \x03(\x05\x12\x0c\n\x04idle\x18\x07 \x03(\x05\"\xa6\x01\n\nIdleHolder\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x14\n\x0c\x64isplay_name\x18\x02 \x01(\t\x12\x0c\n\x04user\x18\x03 \x01(\t\x12\r\n\x05queue\x18\x04 \x01(\t\x12\x0c\n\x04pool\x18\x05 \x01(\t\x12\x0c\n\x04node\x18\x06 \x01(\t\x12\x0f\n\x07\x64\x65vices\x18\x07 \x03(\t\x12\x0c\n\x04gpus\x18\x08 \x01(\t\x12\x0c\n\x04held\x18\t \x01(\x03\x12\x0f\n\x07\x61verage\x18\n \x01(\x05\"4\n\x08IdleNode\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x0c\n\x04pool\x18\x02 \x01(\t\x12\x0c\n\x04gpus\x18\x03 \x01(\t\"\x9e\x01\n\x13GetStatementRequest\x12,\n\x06parent\x18\x01 \x01(\tB\x1c\xe2\x41\x01\x02\xfa\x41\x15\n\x13headrace.dev/Tenant\x12\x13\n\x05month\x18\x02 \x01(\tB\x04\xe2\x41\x01\x02\x12\x16\n\x08timezone\x18\x03 \x01(\tB\x04\xe2\x41\x01\x01\x12\x12\n\x04\x66orm\x18\x04 \x01(\tB\x04\xe2\x41\x01\x01\x12\x18\n\npage_token\x18\x05 \x01(\tB\x04\xe2\x41\x01\x01\"S\n\tStatement\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\r\n\x05\x66inal\x18\x02 \x01(\x08\x12\x17\n\x0fnext_page_token\x18\x03 \x01(\t\x12\x10\n\x08sequence\x18\x04 \x01(\t\"\xb9\x04\n\tUsageLine\x12\x30\n\x05group\x18\x01 \x03(\x0b\x32!.headrace.v1.UsageLine.GroupEntry\x12\x0b\n\x03key\x18\x02 \x01(\t\x12\r\n\x05hours\x18\x03 \x01(\t\x12\x16\n\x0ereserved_hours\x18\x04 \x01(\t\x12\x16\n\x0e\x62orrowed_hours\x18\x05 \x01(\t\x12\x12\n\nlost_hours\x18\x06 \x01(\t\x12\x0c\n\x04jobs\x18\x07 \x01(\x03\x12\r\n\x05\x65xact\x18\x08 \x01(\t\x12\x12\n\nidle_hours\x18\t \x01(\t\x12\x17\n\x0fsuspended_hours\x18\n \x01(\t\x12\x15\n\rwaiting_hours\x18\x0b \x01(\t\x12\x0c\n\x04\x63ost\x18\x0c \x01(\t\x12\x11\n\tlost_cost\x18\r \x01(\t\x12\x12\n\nkept_hours\x18\x0e \x01(\t\x12\x1b\n\x13provider_lost_hours\x18\x0f \x01(\t\x12?\n\rexact_amounts\x18\x10 \x03(\x0b\x32(.headrace.v1.UsageLine.ExactAmountsEntry\x12\x16\n\x0emeasured_hours\x18\x11 \x01(\t\x12\x12\n\nbusy_hours\x18\x12 \x01(\t\x12\x17\n\x0fidle_held_hours\x18\x13 \x01(\t\x1a,\n\nGroupEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x33\n\x11\x45xactAmountsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x32\xdb\x02\n\x05Usage\x12u\n\x08GetUsage\x12\x1c.headrace.v1.GetUsageRequest\x1a\x18.headrace.v1.UsageReport\"1\x82\xd3\xe4\x93\x02+\x12\t/v1/usageZ\x1e\x12\x1c/v1/{parent=tenants/*}/usage\x12g\n\x0eGetUtilization\x12\".headrace.v1.GetUtilizationRequest\x1a\x18.headrace.v1.Utilization\"\x17\x82\xd3\xe4\x93\x02\x11\x12\x0f/v1/utilization\x12r\n\x0cGetStatement\x12 .headrace.v1.GetStatementRequest\x1a\x16.headrace.v1.Statement\"(\x82\xd3\xe4\x93\x02\"\x12 /v1/{parent=tenants/*}/statementb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -65,22 +65,34 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_USAGELINE_EXACTAMOUNTSENTRY']._serialized_options = b'8\001'
   _globals['_USAGE'].methods_by_name['GetUsage']._loaded_options = None
   _globals['_USAGE'].methods_by_name['GetUsage']._serialized_options = b'\202\323\344\223\002+\022\t/v1/usageZ\036\022\034/v1/{parent=tenants/*}/usage'
+  _globals['_USAGE'].methods_by_name['GetUtilization']._loaded_options = None
+  _globals['_USAGE'].methods_by_name['GetUtilization']._serialized_options = b'\202\323\344\223\002\021\022\017/v1/utilization'
   _globals['_USAGE'].methods_by_name['GetStatement']._loaded_options = None
   _globals['_USAGE'].methods_by_name['GetStatement']._serialized_options = b'\202\323\344\223\002\"\022 /v1/{parent=tenants/*}/statement'
   _globals['_GETUSAGEREQUEST']._serialized_start=164
   _globals['_GETUSAGEREQUEST']._serialized_end=412
   _globals['_USAGEREPORT']._serialized_start=415
   _globals['_USAGEREPORT']._serialized_end=588
-  _globals['_GETSTATEMENTREQUEST']._serialized_start=591
-  _globals['_GETSTATEMENTREQUEST']._serialized_end=749
-  _globals['_STATEMENT']._serialized_start=751
-  _globals['_STATEMENT']._serialized_end=834
-  _globals['_USAGELINE']._serialized_start=837
-  _globals['_USAGELINE']._serialized_end=1337
-  _globals['_USAGELINE_GROUPENTRY']._serialized_start=1240
-  _globals['_USAGELINE_GROUPENTRY']._serialized_end=1284
-  _globals['_USAGELINE_EXACTAMOUNTSENTRY']._serialized_start=1286
-  _globals['_USAGELINE_EXACTAMOUNTSENTRY']._serialized_end=1337
-  _globals['_USAGE']._serialized_start=1340
-  _globals['_USAGE']._serialized_end=1582
+  _globals['_GETUTILIZATIONREQUEST']._serialized_start=590
+  _globals['_GETUTILIZATIONREQUEST']._serialized_end=613
+  _globals['_UTILIZATION']._serialized_start=616
+  _globals['_UTILIZATION']._serialized_end=816
+  _globals['_LOADCOLUMNS']._serialized_start=818
+  _globals['_LOADCOLUMNS']._serialized_end=934
+  _globals['_IDLEHOLDER']._serialized_start=937
+  _globals['_IDLEHOLDER']._serialized_end=1103
+  _globals['_IDLENODE']._serialized_start=1105
+  _globals['_IDLENODE']._serialized_end=1157
+  _globals['_GETSTATEMENTREQUEST']._serialized_start=1160
+  _globals['_GETSTATEMENTREQUEST']._serialized_end=1318
+  _globals['_STATEMENT']._serialized_start=1320
+  _globals['_STATEMENT']._serialized_end=1403
+  _globals['_USAGELINE']._serialized_start=1406
+  _globals['_USAGELINE']._serialized_end=1975
+  _globals['_USAGELINE_GROUPENTRY']._serialized_start=1878
+  _globals['_USAGELINE_GROUPENTRY']._serialized_end=1922
+  _globals['_USAGELINE_EXACTAMOUNTSENTRY']._serialized_start=1924
+  _globals['_USAGELINE_EXACTAMOUNTSENTRY']._serialized_end=1975
+  _globals['_USAGE']._serialized_start=1978
+  _globals['_USAGE']._serialized_end=2325
 # @@protoc_insertion_point(module_scope)

@@ -46,6 +46,76 @@ class UsageReport(_message.Message):
     warnings: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, lines: _Optional[_Iterable[_Union[UsageLine, _Mapping]]] = ..., sequence: _Optional[str] = ..., next_page_token: _Optional[str] = ..., time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., currency: _Optional[str] = ..., warnings: _Optional[_Iterable[str]] = ...) -> None: ...
 
+class GetUtilizationRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Utilization(_message.Message):
+    __slots__ = ("time", "devices", "holders", "idle_nodes", "unknown")
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    DEVICES_FIELD_NUMBER: _ClassVar[int]
+    HOLDERS_FIELD_NUMBER: _ClassVar[int]
+    IDLE_NODES_FIELD_NUMBER: _ClassVar[int]
+    UNKNOWN_FIELD_NUMBER: _ClassVar[int]
+    time: _timestamp_pb2.Timestamp
+    devices: LoadColumns
+    holders: _containers.RepeatedCompositeFieldContainer[IdleHolder]
+    idle_nodes: _containers.RepeatedCompositeFieldContainer[IdleNode]
+    unknown: int
+    def __init__(self, time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., devices: _Optional[_Union[LoadColumns, _Mapping]] = ..., holders: _Optional[_Iterable[_Union[IdleHolder, _Mapping]]] = ..., idle_nodes: _Optional[_Iterable[_Union[IdleNode, _Mapping]]] = ..., unknown: _Optional[int] = ...) -> None: ...
+
+class LoadColumns(_message.Message):
+    __slots__ = ("node", "name", "busy", "average", "memory", "held", "idle")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    BUSY_FIELD_NUMBER: _ClassVar[int]
+    AVERAGE_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
+    IDLE_FIELD_NUMBER: _ClassVar[int]
+    node: _containers.RepeatedScalarFieldContainer[str]
+    name: _containers.RepeatedScalarFieldContainer[str]
+    busy: _containers.RepeatedScalarFieldContainer[int]
+    average: _containers.RepeatedScalarFieldContainer[int]
+    memory: _containers.RepeatedScalarFieldContainer[int]
+    held: _containers.RepeatedScalarFieldContainer[int]
+    idle: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, node: _Optional[_Iterable[str]] = ..., name: _Optional[_Iterable[str]] = ..., busy: _Optional[_Iterable[int]] = ..., average: _Optional[_Iterable[int]] = ..., memory: _Optional[_Iterable[int]] = ..., held: _Optional[_Iterable[int]] = ..., idle: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class IdleHolder(_message.Message):
+    __slots__ = ("job", "display_name", "user", "queue", "pool", "node", "devices", "gpus", "held", "average")
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    DISPLAY_NAME_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    POOL_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    DEVICES_FIELD_NUMBER: _ClassVar[int]
+    GPUS_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
+    AVERAGE_FIELD_NUMBER: _ClassVar[int]
+    job: str
+    display_name: str
+    user: str
+    queue: str
+    pool: str
+    node: str
+    devices: _containers.RepeatedScalarFieldContainer[str]
+    gpus: str
+    held: int
+    average: int
+    def __init__(self, job: _Optional[str] = ..., display_name: _Optional[str] = ..., user: _Optional[str] = ..., queue: _Optional[str] = ..., pool: _Optional[str] = ..., node: _Optional[str] = ..., devices: _Optional[_Iterable[str]] = ..., gpus: _Optional[str] = ..., held: _Optional[int] = ..., average: _Optional[int] = ...) -> None: ...
+
+class IdleNode(_message.Message):
+    __slots__ = ("node", "pool", "gpus")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    POOL_FIELD_NUMBER: _ClassVar[int]
+    GPUS_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    pool: str
+    gpus: str
+    def __init__(self, node: _Optional[str] = ..., pool: _Optional[str] = ..., gpus: _Optional[str] = ...) -> None: ...
+
 class GetStatementRequest(_message.Message):
     __slots__ = ("parent", "month", "timezone", "form", "page_token")
     PARENT_FIELD_NUMBER: _ClassVar[int]
@@ -73,7 +143,7 @@ class Statement(_message.Message):
     def __init__(self, text: _Optional[str] = ..., final: _Optional[bool] = ..., next_page_token: _Optional[str] = ..., sequence: _Optional[str] = ...) -> None: ...
 
 class UsageLine(_message.Message):
-    __slots__ = ("group", "key", "hours", "reserved_hours", "borrowed_hours", "lost_hours", "jobs", "exact", "idle_hours", "suspended_hours", "waiting_hours", "cost", "lost_cost", "kept_hours", "provider_lost_hours", "exact_amounts")
+    __slots__ = ("group", "key", "hours", "reserved_hours", "borrowed_hours", "lost_hours", "jobs", "exact", "idle_hours", "suspended_hours", "waiting_hours", "cost", "lost_cost", "kept_hours", "provider_lost_hours", "exact_amounts", "measured_hours", "busy_hours", "idle_held_hours")
     class GroupEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -104,6 +174,9 @@ class UsageLine(_message.Message):
     KEPT_HOURS_FIELD_NUMBER: _ClassVar[int]
     PROVIDER_LOST_HOURS_FIELD_NUMBER: _ClassVar[int]
     EXACT_AMOUNTS_FIELD_NUMBER: _ClassVar[int]
+    MEASURED_HOURS_FIELD_NUMBER: _ClassVar[int]
+    BUSY_HOURS_FIELD_NUMBER: _ClassVar[int]
+    IDLE_HELD_HOURS_FIELD_NUMBER: _ClassVar[int]
     group: _containers.ScalarMap[str, str]
     key: str
     hours: str
@@ -120,4 +193,7 @@ class UsageLine(_message.Message):
     kept_hours: str
     provider_lost_hours: str
     exact_amounts: _containers.ScalarMap[str, str]
-    def __init__(self, group: _Optional[_Mapping[str, str]] = ..., key: _Optional[str] = ..., hours: _Optional[str] = ..., reserved_hours: _Optional[str] = ..., borrowed_hours: _Optional[str] = ..., lost_hours: _Optional[str] = ..., jobs: _Optional[int] = ..., exact: _Optional[str] = ..., idle_hours: _Optional[str] = ..., suspended_hours: _Optional[str] = ..., waiting_hours: _Optional[str] = ..., cost: _Optional[str] = ..., lost_cost: _Optional[str] = ..., kept_hours: _Optional[str] = ..., provider_lost_hours: _Optional[str] = ..., exact_amounts: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    measured_hours: str
+    busy_hours: str
+    idle_held_hours: str
+    def __init__(self, group: _Optional[_Mapping[str, str]] = ..., key: _Optional[str] = ..., hours: _Optional[str] = ..., reserved_hours: _Optional[str] = ..., borrowed_hours: _Optional[str] = ..., lost_hours: _Optional[str] = ..., jobs: _Optional[int] = ..., exact: _Optional[str] = ..., idle_hours: _Optional[str] = ..., suspended_hours: _Optional[str] = ..., waiting_hours: _Optional[str] = ..., cost: _Optional[str] = ..., lost_cost: _Optional[str] = ..., kept_hours: _Optional[str] = ..., provider_lost_hours: _Optional[str] = ..., exact_amounts: _Optional[_Mapping[str, str]] = ..., measured_hours: _Optional[str] = ..., busy_hours: _Optional[str] = ..., idle_held_hours: _Optional[str] = ...) -> None: ...

@@ -30,7 +30,9 @@ class UsageRow(Value, frozen=True, kw_only=True):
     reserved and not used by the policy; with `reserved` it is the whole reservation. `suspended`, `waiting` and `kept` (free
     units that were kept for a job that waited, R16, R27) are not charged, and neither is `provider_lost`: what was held from a grant
     until the job ran, or until a start that never came was given up (R36, R37). `cost` and `lost_cost` are decimals with six places, in
-    the installation's currency. `jobs`: number of jobs that held something.
+    the installation's currency. `jobs`: number of jobs that held something. Of GPUs, by the nodes' samples: `measured` is the part of the
+    total in which it is known how much they computed, `busy` the part of that in which they did, and `idle_held` the part in which they
+    were nearly unused for ten minutes and longer.
     """
 
     group: dict[str, str]
@@ -47,6 +49,9 @@ class UsageRow(Value, frozen=True, kw_only=True):
     lost_cost: str = "0.000000"
     kept: str = "0"
     provider_lost: str = "0"
+    measured: str = "0"
+    busy: str = "0"
+    idle_held: str = "0"
 
 
 class UsageAnswer(Value, frozen=True, kw_only=True):

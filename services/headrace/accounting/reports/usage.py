@@ -8,11 +8,13 @@ from headrace.accounting.books.periods import BadPeriod, Period, periods, zone
 from headrace.accounting.books.rows import Position, ReservationRow
 from headrace.accounting.reports.aggregate import AggregateKey, AggregateLine, lines
 from headrace.accounting.reports.costs import decimal
+from headrace.accounting.reports.load_reader import Load, loads
 from headrace.accounting.reports.usage_reader import FIELDS, LABEL, TooManyLines, UsageReader
 from headrace.accounting.storage.database import Connection
 from headrace.accounting.storage.sql_statements import statements
 from headrace.accounting.storage.store import position
 from headrace.contracts.messages.usage import UsageAnswer, UsageRequest, UsageRow
+from headrace.contracts.values.amounts import GPU
 
 ROWS_MAX = 5_000
 """Maximum number of lines of one answer; `skip` gets the others."""
@@ -64,13 +66,22 @@ async def answer(connection: Connection, tenant: str, question: UsageRequest) ->
         try:
             entries = await reader.entries(prices)
             jobs = await reader.jobs()
+            load = await loads(connection, tenant, question.by, bounds, only)
         except TooManyLines as error:
             raise InvalidQuery(f"by: {error}") from None
         cover = None if reader.covers or not reservations else await UsageReader(connection, tenant, (), bounds).entries(prices)
         found = lines(entries, prices, [ReservationRow(*row) for row in reservations], question.by, bounds, cover)
     page = list(found.items())[question.skip : question.skip + ROWS_MAX]
     rows = tuple(
-        _row(place, line, question, wanted, jobs.get((place.period, place.names, place.key), 0)) for place, line in page
+        _row(
+            place,
+            line,
+            question,
+            wanted,
+            jobs.get((place.period, place.names, place.key), 0),
+            load.get(place[:2], Load()) if place.key == GPU else Load(),
+        )
+        for place, line in page
     )
     return UsageAnswer(through=at.sequence, rows=rows, now=at.now, lines=len(found), more=more)
 
@@ -105,7 +116,9 @@ async def _periods(connection: Connection, question: UsageRequest, at: Position)
         raise InvalidQuery(str(error)) from None
 
 
-def _row(place: AggregateKey, line: AggregateLine, question: UsageRequest, wanted: Sequence[Period], jobs: int) -> UsageRow:
+def _row(
+    place: AggregateKey, line: AggregateLine, question: UsageRequest, wanted: Sequence[Period], jobs: int, load: Load
+) -> UsageRow:
     cost, lost_cost = line.priced(place.key)
     label = {question.per: wanted[place.period].label} if question.per else {}
     return UsageRow(
@@ -123,4 +136,7 @@ def _row(place: AggregateKey, line: AggregateLine, question: UsageRequest, wante
         provider_lost=str(line.provider_lost),
         cost=decimal(cost),
         lost_cost=decimal(lost_cost),
+        measured=str(load.measured),
+        busy=str(load.busy),
+        idle_held=str(load.idle_held),
     )

@@ -32,7 +32,7 @@ LABEL = "label:"
 SUMS_MAX = 400_000
 """Maximum number of sums of one query, because of memory."""
 
-_COLUMNS = {
+COLUMNS = {
     "tenant": "{}.tenant",
     "group": "{}.group_name",
     "user": "{}.user_name",
@@ -44,6 +44,8 @@ _COLUMNS = {
     "node": "{}.node",
     "job": "{}.job",
 }
+"""SQL of each field, with the name of the table."""
+
 _NOWHERE = ("pool", "node")
 """Fields that a waiting job does not have."""
 
@@ -243,7 +245,7 @@ class UsageReader:
             return f"coalesce(jobs.labels ->> ($3::text[])[{self._labels.index(field.removeprefix(LABEL)) + 1}], '')"
         if (waits or table == "jobs") and field in _NOWHERE:
             return "''"
-        return _COLUMNS[field].format(table)
+        return COLUMNS[field].format(table)
 
 
 def _cut(pieces: Sequence[tuple[int, int]], moments: Sequence[int]) -> Iterator[list[int]]:

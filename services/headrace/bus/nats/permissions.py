@@ -116,6 +116,7 @@ _FOLDS = (*_reads(LEDGER_STREAM), *_reads(SNAPSHOT_STREAM))
 
 _ASKED_BY_GOVERNANCE = (
     *("accounting.usage", "accounting.statement", "accounting.audit", "provider.usage", "provider.audit"),
+    *("accounting.utilization", "provider.utilization"),
     *("admission.judge", "admission.status", "callout.pause", "provisioner.end"),
 )
 
@@ -152,7 +153,10 @@ SERVICES: dict[str, Rights] = {
         ("hr.feed.>", "hr.orders.*", "hr.logs.*", turn("feed"), *_FOLDS, *_reads(FEED_STREAM), *_ANSWERS),
         ("hr.query.feed.>", "hr.query.feed-standby.>", "hr.query.orders.node.*", "hr.telemetry.>", turn("feed")),
     ),
-    "accounting": Rights((*_FOLDS, *_TO_OPERATOR, "_INBOX_governance.>"), ("hr.query.accounting.>", "hr.query.provider.>")),
+    "accounting": Rights(
+        (*_FOLDS, *_TO_OPERATOR, "_INBOX_governance.>"),
+        ("hr.query.accounting.>", "hr.query.provider.>", "hr.telemetry.*.samples"),
+    ),
     "audit": Rights(
         ("hr.ledger.audit", *SNAPSHOT_SUBJECTS, f"$JS.API.STREAM.PURGE.{SNAPSHOT_STREAM}", *_FOLDS, *_TO_OPERATOR),
         ("hr.query.audit.>",),

@@ -22,10 +22,20 @@ from headrace.client import Client
 from headrace.contracts.messages.usage import UsageAnswer, UsageRequest, UsageRow
 from headrace.contracts.spreadsheets import cell
 from headrace.contracts.values.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, MEMORY
-from headrace.contracts.values.durations import HOUR, DurationError, format_time, parse_duration, parse_time
+from headrace.contracts.values.durations import (
+    HOUR,
+    SECOND,
+    DurationError,
+    format_duration,
+    format_time,
+    parse_duration,
+    parse_time,
+)
 
 KEYS = ("tenant", "group", "user", "service_account", "pool", "policy", "profile", "queue", "node", "job", "label:KEY")
 MEASURES = ("total", "reserved", "borrowed", "idle", "suspended", "lost", "waiting", "kept", "provider_lost")
+LOADS = ("busy", "idle_held", "unknown")
+"""Of GPUs, by the samples of nodes."""
 _UNITS = {GPU: GPU_UNITS, CPU: CPU_UNITS, MEMORY: 1024}
 _NAMES = {GPU: "GPU-hours", CPU: "CPU-hours", MEMORY: "GiB-hours"}
 DIGITS = Decimal("0.0001")
@@ -41,6 +51,9 @@ what the columns mean, in hours of the unit (a GPU, a core, a GiB):
   waiting    what pending jobs asked for; not charged
   kept       what was free and kept for a job that waited: a preemptor's, or one overtaken for long; not charged
   provider_lost  held from a grant until the job ran, or until a start that never came was given up; lost by the provider, not charged
+  busy       of the total, GPU-hours in which the GPUs computed, by the samples of their nodes
+  idle_held  of the total, GPU-hours in which the GPUs had been nearly unused for ten minutes and longer
+  unknown    of the total, GPU-hours in which it is not known how much they computed: they cannot tell, or were not heard
   cost       at the pool's prices of its time
 """
 
@@ -55,7 +68,8 @@ def add(nouns: Nouns) -> None:
         headrace usage --by group,user --from 2026-11 --to 2026-12 --csv
         headrace usage --by policy --from 2026-11-01 --per day --timezone Europe/Berlin
         headrace usage --by job,label:project --from 24h --json
-        headrace usage --by tenant --all-tenants --from 2026-11""",
+        headrace usage --by tenant --all-tenants --from 2026-11
+        headrace usage --idle""",
     )
     parser.epilog = f"{parser.epilog}{MEANINGS}"
     add_times(parser)
@@ -64,6 +78,9 @@ def add(nouns: Nouns) -> None:
     )
     parser.add_argument("--per", choices=KINDS, default="", help="a line for each hour, day or month")
     parser.add_argument("--csv", action="store_true", help="print CSV")
+    parser.add_argument(
+        "--idle", action="store_true", help="who holds GPUs now that compute nearly nothing, and which nodes nobody uses"
+    )
     add_all_tenants(parser)
     add_login_options(parser)
 
@@ -85,7 +102,9 @@ def add_all_tenants(parser: Parser) -> None:
 
 
 async def usage(args: argparse.Namespace) -> int:
-    """Print the usage of the period."""
+    """Print the usage of the period, or with `--idle` what is idle now."""
+    if args.idle:
+        return await _idle(args)
     if args.json and args.csv:
         raise Failed("--json: the books come in one form; write --json or --csv")
     since, until = times(args)
@@ -93,7 +112,7 @@ async def usage(args: argparse.Namespace) -> int:
     async with client(args) as hr:
         answer = await _whole(hr, request, all_tenants=args.all_tenants)
     groups = [*([args.per] if args.per else []), *args.by]
-    heads = [*groups, "unit", *MEASURES, "cost", "jobs"]
+    heads = [*groups, "unit", *MEASURES, *LOADS, "cost", "jobs"]
     rows = [_row(row, groups) for row in answer.rows]
     for warning in answer.warnings:
         print(f"headrace: {warning}", file=sys.stderr)
@@ -112,6 +131,43 @@ async def usage(args: argparse.Namespace) -> int:
         print("Nothing was used.")
     if until > answer.now:
         print(f"headrace: the books reach to {format_time(answer.now)}, so far that is all", file=sys.stderr)
+    return 0
+
+
+async def _idle(args: argparse.Namespace) -> int:
+    """Print who holds GPUs without using them, and which nodes nobody uses."""
+    given = {"--csv": args.csv, "--from": args.since, "--to": args.until, "--per": args.per, "--all-tenants": args.all_tenants}
+    for flag in (flag for flag, value in given.items() if value):
+        raise Failed(f"--idle: it is about now and about all that you may see, so it does not go with {flag}")
+    async with client(args) as hr:
+        answer = await hr.utilization()
+    if args.json:
+        print(as_json(answer.idle()))
+        return 0
+    if answer.holders:
+        heads = ["JOB", "NAME", "USER", "QUEUE", "NODE", "GPUS", "HELD", "BUSY"]
+        rows = [
+            [
+                one.job,
+                one.display_name,
+                one.user,
+                one.queue,
+                one.node,
+                one.gpus,
+                format_duration(one.held * SECOND),
+                f"{one.average} %",
+            ]
+            for one in answer.holders
+        ]
+        print("These jobs hold GPUs that computed nearly nothing in the last ten minutes:")
+        print(table(heads, rows))
+    else:
+        print("No job holds GPUs that are known to be idle.")
+    if answer.unknown:
+        print(f"Of {answer.unknown} held GPUs it is unknown how much they compute.")
+    if answer.idle_nodes:
+        print("No job runs on these nodes:")
+        print(table(["NODE", "POOL", "GPUS"], [[one.node, one.pool, one.gpus] for one in answer.idle_nodes]))
     return 0
 
 
@@ -175,13 +231,22 @@ def hours(key: str, unit_microseconds: str) -> str:
 
 def exact(row: UsageRow) -> dict[str, str]:
     """The integers behind the hours, in units (1/126,000 GPU, a millicore, a MiB) times microseconds."""
-    return {measure: getattr(row, measure) for measure in MEASURES}
+    return {measure: getattr(row, measure) for measure in MEASURES} | loads(row)
+
+
+def loads(row: UsageRow) -> dict[str, str]:
+    """How much the GPUs of a row computed, exactly; empty for other keys."""
+    if row.key != GPU:
+        return {}
+    unknown = max(0, int(row.total) - int(row.measured))
+    return {"busy": row.busy, "idle_held": row.idle_held, "unknown": str(unknown)}
 
 
 def _row(row: UsageRow, groups: Sequence[str]) -> list[object]:
     amounts = (hours(row.key, getattr(row, measure)) for measure in MEASURES)
-    unit = _NAMES.get(row.key, f"{row.key}-hours")
-    return [*(row.group.get(name, "") for name in groups), unit, *amounts, row.cost, row.jobs]
+    unit, known = _NAMES.get(row.key, f"{row.key}-hours"), loads(row)
+    computed = (hours(row.key, known[name]) if name in known else "" for name in LOADS)
+    return [*(row.group.get(name, "") for name in groups), unit, *amounts, *computed, row.cost, row.jobs]
 
 
 def _short(row: Sequence[object]) -> list[object]:

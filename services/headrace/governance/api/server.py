@@ -26,6 +26,7 @@ from headrace.governance.api import (
     system,
     tokens,
     usage,
+    utilization,
 )
 from headrace.governance.api.interceptor import CALLS_MAX, OPEN, AuthInterceptor
 from headrace.governance.api.logins import Logins
@@ -100,6 +101,7 @@ def handlers() -> dict[str, Callable[..., Any]]:
         "RevokeToken": tokens.revoke_token,
         "RevokeBearer": tokens.revoke_bearer,
         "GetUsage": usage.get_usage,
+        "GetUtilization": utilization.get_utilization,
         "GetStatement": usage.get_statement,
         "ListAuditLines": audit_lines.list_audit_lines,
         "ListRecords": history.list_records,

@@ -33,6 +33,7 @@ PROVIDER, ACCOUNTING = "provider", "accounting"
 _UNITS = {GPU: GPU_UNITS, CPU: CPU_UNITS, MEMORY: 1024}
 _DIGITS = Decimal("0.0001")
 _MEASURES = ("total", "reserved", "borrowed", "lost", "idle", "suspended", "waiting", "kept", "provider_lost")
+_LOADS = ("measured", "busy", "idle_held")
 
 T = TypeVar("T")
 
@@ -132,9 +133,12 @@ def _line(row: UsageRow) -> pb.UsageLine:
         waiting_hours=hours(row.key, row.waiting),
         kept_hours=hours(row.key, row.kept),
         provider_lost_hours=hours(row.key, row.provider_lost),
-        exact_amounts={name: getattr(row, name) for name in _MEASURES},
+        exact_amounts={name: getattr(row, name) for name in (*_MEASURES, *(_LOADS if row.key == GPU else ()))},
         cost=row.cost,
         lost_cost=row.lost_cost,
+        measured_hours=hours(row.key, row.measured),
+        busy_hours=hours(row.key, row.busy),
+        idle_held_hours=hours(row.key, row.idle_held),
     )
 
 

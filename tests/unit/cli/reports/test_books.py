@@ -9,6 +9,7 @@ from msgspec import structs
 
 from headrace.cli.reports.books import hours
 from headrace.client import Refused
+from headrace.client.utilization import DeviceLoad, utilization
 from headrace.contracts.messages.usage import UsageAnswer, UsageRequest, UsageRow
 from headrace.contracts.values.durations import HOUR, parse_time
 
@@ -23,6 +24,9 @@ ROW = UsageRow(
     jobs=2,
     idle=str(GPU_HOUR // 4),
     cost="3.125000",
+    measured=str(GPU_HOUR),
+    busy=str(GPU_HOUR // 2),
+    idle_held=str(GPU_HOUR // 8),
 )
 NOW = parse_time("2026-11-21")
 
@@ -50,8 +54,8 @@ def test_the_books_are_asked_for_as_typed_and_shown_by_their_groups(headrace):
     request = UsageRequest(since=since, until=until, by=("group", "user"))
     assert ran.said == [("usage", (request,), {"all_tenants": False})]
     assert ran.out.splitlines() == [
-        "GROUP  USER   UNIT        TOTAL  RESERVED  BORROWED    IDLE  COST EUR  JOBS",
-        "rnd    alice  GPU-hours  1.5000    1.0000    0.5000  0.2500      3.12     2",
+        "GROUP  USER   UNIT        TOTAL  RESERVED  BORROWED    IDLE    BUSY  IDLE_HELD  UNKNOWN  COST EUR  JOBS",
+        "rnd    alice  GPU-hours  1.5000    1.0000    0.5000  0.2500  0.5000     0.1250   0.5000      3.12     2",
     ]
     assert ran.err == "headrace: the books reach to 2026-11-21T00:00:00.000Z, so far that is all\n"
 
@@ -105,8 +109,8 @@ def test_a_name_that_a_spreadsheet_would_calculate_is_not_a_formula(headrace):
 def test_programs_get_csv_or_json(headrace):
     answer = UsageAnswer(through=9, rows=(ROW,))
     assert headrace("usage --by user --csv", usage=answer).out.splitlines() == [
-        "user,unit,total,reserved,borrowed,idle,suspended,lost,waiting,kept,provider_lost,cost,jobs",
-        "alice,GPU-hours,1.5000,1.0000,0.5000,0.2500,0.0000,0.0000,0.0000,0.0000,0.0000,3.125000,2",
+        "user,unit,total,reserved,borrowed,idle,suspended,lost,waiting,kept,provider_lost,busy,idle_held,unknown,cost,jobs",
+        "alice,GPU-hours,1.5000,1.0000,0.5000,0.2500,0.0000,0.0000,0.0000,0.0000,0.0000,0.5000,0.1250,0.5000,3.125000,2",
     ]
     told = json.loads(headrace("usage --by user --json", usage=answer).out)
     assert (told["through"], told["rows"][0]["user"], told["rows"][0]["total"]) == (9, "alice", "1.5000")
@@ -119,3 +123,68 @@ def test_empty_books_say_so(headrace):
 
 def test_the_books_come_in_one_form(headrace):
     assert headrace("usage --json --csv").err == "headrace: --json: the books come in one form; write --json or --csv\n"
+
+
+IDLE = utilization(
+    {
+        "holders": [
+            {
+                "job": "tenants/acme/jobs/x",
+                "display_name": "notebook",
+                "user": "alice",
+                "queue": "rnd/any",
+                "node": "n1",
+                "gpus": "2",
+                "held": "5400",
+                "average": 1,
+            }
+        ],
+        "idle_nodes": [{"node": "n2", "pool": "hq", "gpus": "8"}],
+        "unknown": 3,
+    }
+)
+
+
+def test_what_is_idle_now_is_listed_by_job_and_node(headrace):
+    ran = headrace("usage --idle", utilization=IDLE)
+    assert ran.out.splitlines() == [
+        "These jobs hold GPUs that computed nearly nothing in the last ten minutes:",
+        "JOB                  NAME      USER   QUEUE    NODE  GPUS  HELD   BUSY",
+        "tenants/acme/jobs/x  notebook  alice  rnd/any  n1       2  1h30m  1 %",
+        "Of 3 held GPUs it is unknown how much they compute.",
+        "No job runs on these nodes:",
+        "NODE  POOL  GPUS",
+        "n2    hq       8",
+    ]
+    told = json.loads(headrace("usage --idle --json", utilization=IDLE).out)
+    assert (told["holders"][0]["held"], told["idle_nodes"], told["unknown"]) == (
+        5_400,
+        [{"node": "n2", "pool": "hq", "gpus": "8"}],
+        3,
+    )
+
+
+def test_without_idle_jobs_that_is_said(headrace):
+    assert headrace("usage --idle", utilization=utilization({})).out == "No job holds GPUs that are known to be idle.\n"
+
+
+@pytest.mark.parametrize("flag", ["--csv", "--from 24h", "--per day", "--all-tenants"])
+def test_what_is_idle_is_about_now_and_takes_no_period(headrace, flag):
+    complaint = f"headrace: --idle: it is about now and about all that you may see, so it does not go with {flag.split()[0]}\n"
+    assert headrace(f"usage --idle {flag}").err == complaint
+
+
+def test_the_load_of_devices_is_unknown_where_they_cannot_tell():
+    columns = {
+        "node": ["n1", "n1"],
+        "name": ["gpu0", "gpu1"],
+        "busy": [-1, 7],
+        "average": [-1, 5],
+        "memory": [0, 9],
+        "held": [0, 8],
+        "idle": [0, 1],
+    }
+    assert utilization({"devices": columns}).devices == (
+        DeviceLoad(node="n1", device="gpu0", busy=None, average=None, memory=0, held=0, idle=False),
+        DeviceLoad(node="n1", device="gpu1", busy=7, average=5, memory=9, held=8, idle=True),
+    )
