@@ -92,7 +92,7 @@ def adding_up(nodes: int, minutes: int) -> float:
 
 
 async def asking(accounts: int) -> tuple[float, float]:
-    """Seconds until a minute of 8,000 GPUs is written, and until use of a month by group is answered, with so many users in each hour."""
+    """Seconds until a minute of 8,000 GPUs is written, and until use of a month by group is answered."""
     database = Database(os.environ["HEADRACE_POSTGRES_DSN"])
 
     async def work(connection: Connection) -> tuple[float, float]:

@@ -56,6 +56,9 @@ SHELLS = (
     "headrace.accounting.books.periods",  # reads the time zone database
     "headrace.accounting.reports.usage_reader",  # reads the books
     "headrace.accounting.storage.batching",  # reads the log
+    "headrace.accounting.sampling",  # hears the samples of nodes
+    "headrace.accounting.storage.load_store",  # writes their sums
+    "headrace.accounting.reports.load_reader",  # reads them
     "headrace.accounting.reports.invoice_query",  # reads a month of them
     "headrace.accounting.reports.usage",  # answers from them
     "headrace.identity.owner",  # reads the login of the installation's owner

@@ -38,7 +38,7 @@ from headrace.accounting.service import Accounting
 from headrace.accounting.storage import batching, load_store
 from headrace.accounting.storage.database import Database, DatabaseRefused
 from headrace.accounting.storage.schema import SchemaError, migrate
-from headrace.bus.log import LogBroken, LogRefused
+from headrace.bus.log import LogBroken, LogRefused, Message
 from headrace.bus.loop import Fenced
 from headrace.bus.memory import MemoryLog
 from headrace.bus.nats.jetstream import JetStreamLog
@@ -57,6 +57,7 @@ from headrace.contracts.transport.subjects import LEDGER_STREAM, query
 from headrace.contracts.values.amounts import GPU_UNITS
 from headrace.contracts.values.durations import HOUR, SECOND
 from headrace.contracts.values.money import MILLION
+from headrace.domain.fold.ledger import FoldedLedger
 from headrace.domain.state.state import State
 from headrace.service.answering import Refused, serve
 from headrace.service.fold import LedgerFold
@@ -697,13 +698,15 @@ async def test_how_much_gpus_computed_is_what_the_samples_add_up_to_by_whatever_
         amounts = {"gpu": 2 * GPU_UNITS, "job": 1}
         history.tell("allocator", f.LeaseGrantedV1(job=key, attempt=1, node=node, pool="hq", amounts=amounts, devices=shares))
         history.tell(f"node.{node}", f.LeaseStartedV1(job=key, attempt=1, rank=0, at=history.now))
-    log = memory_log(history)
+    log, fold = memory_log(history), FoldedLedger()
+    for sequence, (subject, payload) in enumerate(history.records, 1):
+        fold.read(Message(sequence, subject, history.now, payload))
     clock, chance, database = Moment(4 * SECOND), random.Random(1), Database(postgres.dsn)
     measured: dict[tuple[str, int], list[int]] = defaultdict(lambda: [0, 0, 0])
     for _ in range(2):
         async with keeping(log, postgres.dsn) as accounting:
             await accounting.reaches(log.last_sequence)
-            sampling = Sampling(lambda service=accounting: service._fold.state, database, lambda: clock.now)  # type: ignore[misc]
+            sampling = Sampling(lambda: fold.state, database, lambda: clock.now)
             heard = None
             for _ in range(1_200):
                 for number, key in enumerate(jobs):

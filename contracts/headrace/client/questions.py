@@ -163,7 +163,7 @@ class Questions:
                 return
 
     async def utilization(self) -> Utilization:
-        """How much each GPU that the caller may see computes now, who holds GPUs without using them, and which nodes nobody uses."""
+        """How much each GPU that the caller may see computes now, who holds GPUs without using them, and unused nodes."""
         return utilization.utilization(await self.called.get("/v1/utilization", {}))
 
     async def statement(self, request: StatementRequest) -> tuple[str, bool]:

@@ -9,7 +9,8 @@ The question it answers: *what was used, by whom, reserved or borrowed, and what
   `batching` forms transactions.
 - `reports` answers queries: `usage_reader` reads any `periods`, `aggregate` adds up, `costs` is the only place where money is rounded;
   `usage`, `invoice`, `focus` and `history` are the answers.
-- `sampling` hears the samples of nodes, `books/utilization` adds them up, `storage/load_store` writes the sums, `reports/load_reader` reads them.
+- `sampling` hears the samples of nodes, `books/utilization` adds them up, `storage/load_store` writes the sums, `reports/load_reader`
+  reads them.
 - `service` follows the ledger, a batch of messages at a time, and never loses its position.
 
 Facts read: all, through the shared fold. Facts written: none. It never decides, and stores no second truth about who holds what: of a

@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
@@ -16,6 +15,7 @@ from msgspec.structs import replace
 
 from headrace.accounting.books.books import MEMORY, Books
 from headrace.accounting.books.rows import NOWHERE, RowChanges
+from headrace.accounting.catch_up_rate import CatchUpRate
 from headrace.accounting.reports import history, invoice_query, usage
 from headrace.accounting.sampling import Sampling
 from headrace.accounting.storage import store
@@ -103,28 +103,6 @@ class PendingStatement(NamedTuple):
     digest: str
     text: str
     final: bool
-
-
-@dataclass(slots=True)
-class CatchUpRate:
-    """The lag of the books in records, and their speed; updated every `LOOK_EVERY` seconds."""
-
-    behind: int = 0
-    facts_per_s: int = 0
-    facts: int = 0
-    """Facts entered since the last update."""
-    taken: int = 0
-    """Facts entered until the last update."""
-
-    @property
-    def so_far(self) -> int:
-        """Facts entered since the start."""
-        return self.taken + self.facts
-
-    def look(self, behind: int, seconds: float) -> None:
-        """Update with the lag in records and the seconds since the last update."""
-        self.taken += self.facts
-        self.behind, self.facts_per_s, self.facts = behind, round(self.facts / seconds), 0
 
 
 class Accounting:

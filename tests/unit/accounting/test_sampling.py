@@ -78,7 +78,7 @@ SAMPLES = Samples(
 )
 
 
-def test_the_provider_sees_every_device_who_holds_without_use_and_what_nobody_uses(story: Story) -> None:
+def test_the_provider_sees_every_device_who_holds_idle_ones_and_unused_nodes(story: Story) -> None:
     hears = sampling(story, Clock())
     hears.enter(SAMPLES)
     load = NodeLoad(

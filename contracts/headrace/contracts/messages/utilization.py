@@ -53,7 +53,7 @@ class IdleNode(Value, frozen=True, kw_only=True):
 
 
 class UtilizationAnswer(Value, frozen=True, kw_only=True):
-    """`nodes`: those heard in the last minute. `holders` and `idle_nodes`: who holds devices without use, and what nobody holds.
+    """`nodes`: those heard in the last minute. `holders` and `idle_nodes`: who holds devices without use, and unused nodes.
 
     `unknown`: number of held devices that cannot tell how much they compute.
     """

@@ -78,9 +78,7 @@ def add(nouns: Nouns) -> None:
     )
     parser.add_argument("--per", choices=KINDS, default="", help="a line for each hour, day or month")
     parser.add_argument("--csv", action="store_true", help="print CSV")
-    parser.add_argument(
-        "--idle", action="store_true", help="who holds GPUs now that compute nearly nothing, and which nodes nobody uses"
-    )
+    parser.add_argument("--idle", action="store_true", help="who holds GPUs now that compute nearly nothing, and unused nodes")
     add_all_tenants(parser)
     add_login_options(parser)
 
@@ -135,7 +133,7 @@ async def usage(args: argparse.Namespace) -> int:
 
 
 async def _idle(args: argparse.Namespace) -> int:
-    """Print who holds GPUs without using them, and which nodes nobody uses."""
+    """Print who holds GPUs without using them, and unused nodes."""
     given = {"--csv": args.csv, "--from": args.since, "--to": args.until, "--per": args.per, "--all-tenants": args.all_tenants}
     for flag in (flag for flag, value in given.items() if value):
         raise Failed(f"--idle: it is about now and about all that you may see, so it does not go with {flag}")
