@@ -79,7 +79,8 @@ def make_submission(command: Sequence[str], **options: Unpack[SubmissionOptions]
     try:
         submission = msgspec.convert(msgspec.to_builtins(fields), JobSubmission)
     except (msgspec.ValidationError, TypeError) as error:
-        raise _invalid("", str(error)) from None
+        problem, _, place = str(error).partition(" - at `$.")
+        raise _invalid(place.rstrip("`"), problem[:1].lower() + problem[1:]) from None
     _check(submission)
     return submission
 

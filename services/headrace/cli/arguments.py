@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import re
+import sys
 import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, NoReturn
@@ -20,6 +22,8 @@ Nouns = Any
 COMMAND = "command"
 """Name of the argument that holds the words of a command with options of its own."""
 CHOICES_SHOWN = 12
+NUMBER_MAX = 2**63 - 1
+_WHOLE = re.compile(r"-?[0-9]{1,20}")
 
 
 class Failed(Exception):
@@ -35,6 +39,11 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Print one line and exit with code 2."""
         self.exit(2, f"{self.prog}: {message}; `{self.prog} --help` shows how\n")
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Write a help or an error; the base ignores that it cannot be written."""
+        if message:
+            (file or sys.stderr).write(message)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As the base; an unknown option is reported before what is missing, which may be what was misspelt."""
@@ -196,13 +205,20 @@ def currency(text: str) -> str:
 
 def positive(text: str) -> int:
     """Whole number from 1 on, for argparse."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"invalid number {text!r}: write a whole number from 1 on")
-    return int(text)
+    return _whole(text, 1, NUMBER_MAX, "a whole number from 1 on")
 
 
 def natural(text: str) -> int:
     """Whole number from 0 on, for argparse."""
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"invalid number {text!r}: write a whole number from 0 on")
-    return int(text)
+    return _whole(text, 0, NUMBER_MAX, "a whole number from 0 on")
+
+
+def between(least: int, most: int) -> Callable[[str], int]:
+    """Type of whole numbers from `least` to `most`, for argparse."""
+    return lambda text: _whole(text, least, most, f"a whole number from {least} to {most}")
+
+
+def _whole(text: str, least: int, most: int, what: str) -> int:
+    if _WHOLE.fullmatch(text) and least <= int(text) <= most:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"invalid number {text[:40]!r}: write {what}")

@@ -7,12 +7,12 @@ import asyncio
 import importlib
 import inspect
 import logging
-import os
 import platform
 import sys
 from collections.abc import Sequence
 
 from headrace.cli.arguments import Failed, Parser
+from headrace.cli.output.streams import complain, not_written, open_streams, written
 from headrace.cli.output.terminal import made_visible
 from headrace.client import HeadraceError
 from headrace.supervisor.errors import InstallationError
@@ -66,14 +66,20 @@ Every command has --help with examples, every reading command --json. Exit codes
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     logging.getLogger("asyncio").setLevel(logging.ERROR)  # its messages about TLS do not help a person
+    open_streams()
     words = sys.argv[1:] if argv is None else argv
     whole = parser(words[0] if words else "")
-    args, more = whole.parse_known_args(words)
-    if more and not hasattr(args, "takes_more"):
-        whole.error(f"unrecognized arguments: {' '.join(more)}")
-    args.more = more
-    with made_visible(raw=getattr(args, "raw", False)):
-        return _run(args)
+    try:
+        args, more = whole.parse_known_args(words)
+        if more and not hasattr(args, "takes_more"):
+            whole.error(f"unrecognized arguments: {' '.join(more)}")
+        args.more = more
+        with made_visible(raw=getattr(args, "raw", False)):
+            return _run(args)
+    except SystemExit as exit_:  # after the help, and after what was not understood
+        return written(exit_.code if isinstance(exit_.code, int) else DONE)
+    except OSError as error:
+        return not_written(error)
 
 
 class _Version(argparse.Action):
@@ -91,20 +97,16 @@ def _run(args: argparse.Namespace) -> int:
     try:
         outcome = args.run(args)
         code: int = asyncio.run(outcome) if inspect.iscoroutine(outcome) else outcome
-        sys.stdout.flush()
     except (HeadraceError, InstallationError, Failed) as error:
         if str(error):
-            print(f"headrace: {error}", file=sys.stderr)
-        return FAILED
+            complain(str(error))
+        code = FAILED
     except UnicodeEncodeError as error:
-        print(f"headrace: {error.object[:80]!r} is not UTF-8; names and texts are written in UTF-8", file=sys.stderr)
-        return FAILED
+        complain(f"{error.object[:80]!r} is not UTF-8; names and texts are written in UTF-8")
+        code = FAILED
     except KeyboardInterrupt:
-        return INTERRUPTED
-    except BrokenPipeError:  # the reader has closed the pipe
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return DONE
-    return code
+        code = INTERRUPTED
+    return written(code)
 
 
 def parser(command: str = "") -> Parser:

@@ -77,15 +77,15 @@ def test_everything_that_is_said_stands_in_the_submission():
         ([], {}, "command: write what is to run"),
         ([""], {}, "command: write what is to run"),
         (["x"] * 257, {}, "command: at most 256 words, this has 257"),
-        (["x", 1], {}, r"Expected `str`, got `int` - at `\$.command\[1\]`"),
+        (["x", 1], {}, r"command\[1\]: expected `str`, got `int`"),
         (["x"], {"on_abort": ["x"] * 257}, "on_abort: at most 256 words"),
         (["x"], {"id": "nonsense"}, "id: invalid job id 'nonsense'"),
         (["x"], {"time_limit": "5x"}, "time_limit: invalid duration '5x'"),
         (["x"], {"after": ["yesterday"]}, "after: invalid dependency 'yesterday'"),
         (["x"], {"after": [f"{ID}:maybe"]}, "after: invalid dependency .*: use <job id>, <job id>:ok or <job id>:any"),
         (["x"], {"request": {"gpu": 0.3333}}, "request.gpu: 0.3333 gpu is not exact"),
-        (["x"], {"priority": 10_000_000}, "`int` <= 1000000 - at `.*priority"),
-        (["x"], {"retries": -1}, "`int` >= 0 - at `.*retries"),
+        (["x"], {"priority": 10_000_000}, "priority: expected `int` <= 1000000"),
+        (["x"], {"retries": -1}, "retries: expected `int` >= 0"),
     ],
 )
 def test_what_cannot_be_is_refused_before_it_travels(command, said, message):

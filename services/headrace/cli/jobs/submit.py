@@ -11,21 +11,28 @@ import re
 import shlex
 import stat
 import sys
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
-from headrace.cli.arguments import Failed, Nouns, add_command, add_login_options, client, key_value, natural, positive
+from headrace.cli.arguments import Failed, Nouns, add_command, add_login_options, between, client, key_value
 from headrace.cli.jobs.follow import follow
 from headrace.cli.jobs.names import ANY, find_job
 from headrace.cli.output.endings import ending
 from headrace.cli.output.formatting import plain
+from headrace.cli.output.streams import complain
+from headrace.cli.output.terminal import progress
 from headrace.client import Client, Refused, SubmittedJob, Unreachable
 from headrace.client.contexts import only_here
 from headrace.client.submissions import SubmissionOptions, make_submission
 from headrace.contracts.messages.queries import JobView
-from headrace.contracts.messages.submissions import JobSubmission
+from headrace.contracts.messages.submissions import PRIORITY_MAX, RETRIES_MAX, JobSubmission
 
 WAITS_AT_ONCE = 50
 SAID_MAX = 10
+COUNT_MAX = 1_000_000
+AT_ONCE = 5_000
+"""Number of jobs that are made and sent before the next ones are made."""
 
 WORKDIR = """where it starts; a relative one is taken from here (default: this directory, if the installation is on this machine only and
 there is no --image; else, and with --workdir '', a directory of its own)"""
@@ -53,7 +60,7 @@ def add(nouns: Nouns) -> None:
         metavar="ULID",
         help="the job's id; the same one again is the same job, so that a submit may be repeated",
     )
-    parser.add_argument("--count", type=positive, default=1, metavar="N", help="number of equal jobs (default: 1)")
+    parser.add_argument("--count", type=between(1, COUNT_MAX), default=1, metavar="N", help="number of equal jobs (default: 1)")
     parser.add_argument(
         "--env", action="append", default=[], metavar="K=V", help="a variable; K alone takes the value it has here"
     )
@@ -64,7 +71,13 @@ def add(nouns: Nouns) -> None:
     parser.add_argument("--image", default="", help="a container image")
     parser.add_argument("--workdir", metavar="DIR", help=WORKDIR)
     parser.add_argument("--non-preemptible", action="store_true", help="never yields; has to fit inside the reservation")
-    parser.add_argument("--priority", type=int, default=0, metavar="N", help="among the jobs of its queue, higher first")
+    parser.add_argument(
+        "--priority",
+        type=between(-PRIORITY_MAX, PRIORITY_MAX),
+        default=0,
+        metavar="N",
+        help="among the jobs of its queue, higher first",
+    )
     parser.add_argument("--time-limit", default="", metavar="SPAN", help="such as 90m or 8h; then it is stopped")
     parser.add_argument(
         "--after",
@@ -80,7 +93,9 @@ def add(nouns: Nouns) -> None:
         metavar="CMD",
         help="runs beside the job when it has to yield, before SIGTERM; by `sh -c` if it has shell syntax in it",
     )
-    parser.add_argument("--retries", type=natural, default=0, metavar="N", help="number of further attempts if it fails")
+    parser.add_argument(
+        "--retries", type=between(0, RETRIES_MAX), default=0, metavar="N", help="number of further attempts if it fails"
+    )
     parser.add_argument(
         "--request", type=key_value, action="append", default=[], metavar="KEY=AMOUNT", help="less than the profile's: gpu=0.25"
     )
@@ -111,10 +126,7 @@ async def submit(args: argparse.Namespace) -> int:
     """Print ids at once; then the last job's rejection, if any, and with --wait the end of all."""
     async with client(args) as hr:
         args.after = [await _dependency(hr, text) for text in args.after]
-        submissions = _submissions(args)
-        submitted = await hr.submit_many(args.queue, submissions)
-        if not args.json:
-            print("\n".join(job.id for job in submitted), flush=True)
+        submitted = await _submitted(hr, args)
         if args.wait:
             views = await _ends(hr, submitted, shown=len(submitted) == 1 and not args.json)
         else:
@@ -122,8 +134,8 @@ async def submit(args: argparse.Namespace) -> int:
         if args.json:
             _print_json(submitted, views)
     code = _verdict(views, waited=args.wait)
-    if code and len(submitted) > len(views):
-        print(f"headrace: that is the last of {len(submitted)}; `headrace jobs` shows the others", file=sys.stderr)
+    if code and args.count > len(views):
+        print(f"headrace: that is the last of {args.count}; `headrace jobs` shows the others", file=sys.stderr)
     return code
 
 
@@ -135,7 +147,35 @@ async def _dependency(hr: Client, text: str) -> str:
     return ":".join(filter(None, (await find_job(hr, name), when)))
 
 
-def _submissions(args: argparse.Namespace) -> list[JobSubmission]:
+async def _submitted(hr: Client, args: argparse.Namespace) -> list[SubmittedJob]:
+    """What was submitted: all of it if it is needed later, else the last job. Prints the ids as they are stored."""
+    kept: list[SubmittedJob] = []
+    done, shows = 0, args.count > AT_ONCE and sys.stderr.isatty()
+    making = _submissions(args)
+    try:
+        while some := list(islice(making, AT_ONCE)):
+            submitted = await hr.submit_many(args.queue, some)
+            done += len(submitted)
+            kept = [*kept, *submitted] if args.wait or args.json else [submitted[-1]]
+            if not args.json:
+                print("\n".join(job.id for job in submitted), flush=True)
+            if shows:
+                progress(f"{done} of {args.count} submitted")
+    except asyncio.CancelledError:
+        named = f"; `headrace cancel --name '{args.name}-*'` ends them" if args.name and args.count > 1 else ""
+        complain(f"interrupted: {done} of {args.count} jobs are known to be submitted, and up to {AT_ONCE} more may be{named}")
+        raise
+    except (Refused, Unreachable) as error:
+        if not done:
+            raise
+        raise Failed(f"{error}; {done} of {args.count} jobs are submitted") from None
+    if shows:
+        progress("")
+    return kept
+
+
+def _submissions(args: argparse.Namespace) -> Iterator[JobSubmission]:
+    """The jobs, made one by one, because there may be very many."""
     if args.id and args.count > 1:
         raise Failed("--id names one job: leave out --count, or submit them one by one")
     said: SubmissionOptions = {
@@ -154,14 +194,9 @@ def _submissions(args: argparse.Namespace) -> list[JobSubmission]:
         "request": dict(args.request),
         "labels": dict(args.label),
     }
-    names = (
-        [args.name] if args.count == 1 or not args.name else [f"{args.name}-{number}" for number in range(1, args.count + 1)]
-    )
-    submissions: list[JobSubmission] = []
-    for number in range(args.count):
-        said["name"] = names[number % len(names)]
-        submissions.append(make_submission(args.command, **said))
-    return submissions
+    for number in range(1, args.count + 1):
+        said["name"] = f"{args.name}-{number}" if args.name and args.count > 1 else args.name
+        yield make_submission(args.command, **said)
 
 
 def _workdir(args: argparse.Namespace) -> str:
@@ -195,7 +230,7 @@ def _variable(text: str) -> tuple[str, str]:
         raise Failed(f"--env {key}: the variable is not set here; write {key}=VALUE") from None
 
 
-async def _ends(hr: Client, submitted: tuple[SubmittedJob, ...], *, shown: bool) -> list[JobView]:
+async def _ends(hr: Client, submitted: Sequence[SubmittedJob], *, shown: bool) -> list[JobView]:
     """The jobs, all ended; `shown`: print what they write meanwhile."""
     gate = asyncio.Semaphore(WAITS_AT_ONCE)
 
@@ -216,7 +251,7 @@ async def _ends(hr: Client, submitted: tuple[SubmittedJob, ...], *, shown: bool)
         raise
 
 
-def _print_json(submitted: tuple[SubmittedJob, ...], views: list[JobView]) -> None:
+def _print_json(submitted: Sequence[SubmittedJob], views: list[JobView]) -> None:
     by_key = {view.job: plain(view) for view in views}
     print(json.dumps([{"id": job.id, "job": job.key, "view": by_key.get(job.key)} for job in submitted], indent=2))
 

@@ -21,10 +21,10 @@ from headrace.cli.arguments import (
     Nouns,
     add_command,
     add_data_option,
+    between,
     currency,
     key_value,
     natural,
-    positive,
 )
 from headrace.cli.operations.page import STAYS_FOR
 from headrace.cli.operations.tls_options import add_listening, listening
@@ -43,6 +43,9 @@ LOOK_EVERY = 0.05
 PLAIN_RULES = (
     "rules  plain Python; the wheel for Linux x86-64, or COMPILED=1 behind make in a checkout, has them compiled: twice as fast"
 )
+
+NODES_MAX, GPUS_MAX = 256, 1_024
+"""Limits of what one machine can simulate."""
 
 
 def add(nouns: Nouns) -> None:
@@ -66,13 +69,16 @@ The user who starts it gets a login (credentials/owner.json in the data director
         others cannot log in (--listen, tokens, an OpenID provider) unless you add --jobs-are-trusted; `headrace status` shows it.""",
     )
     add_data_option(parser)
-    parser.add_argument("--nodes", type=natural, metavar="N", help="number of simulated nodes (default: 1)")
-    parser.add_argument("--gpus", type=positive, metavar="G", help="GPUs of each (default: 8)")
+    parser.add_argument("--nodes", type=between(0, NODES_MAX), metavar="N", help="number of simulated nodes (default: 1)")
+    parser.add_argument("--gpus", type=between(1, GPUS_MAX), metavar="G", help="GPUs of each (default: 8)")
     parser.add_argument("--currency", type=currency, metavar="ISO", help="what prices are in: EUR (default: USD)")
     parser.add_argument("--gpu-model", metavar="M", help="what they are (default: H100-80GB)")
     parser.add_argument("--labels", type=key_value, action="append", metavar="K=V", help="labels of each (default: site=hq)")
     parser.add_argument(
-        "--nats-port", type=positive, metavar="P", help="where NATS listens (default: as the last time, else any free one)"
+        "--nats-port",
+        type=between(1, 65_535),
+        metavar="P",
+        help="where NATS listens (default: as the last time, else any free one)",
     )
     parser.add_argument(
         "--nats-servers",
@@ -83,7 +89,7 @@ The user who starts it gets a login (credentials/owner.json in the data director
     )
     parser.add_argument(
         "--api-port",
-        type=positive,
+        type=between(1, 65_535),
         metavar="P",
         help="where the HTTP API listens (default: as the last time, else 8080, else any free one)",
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 
 import pytest
 
@@ -131,6 +132,64 @@ def test_a_callback_with_shell_syntax_in_it_is_run_by_a_shell(headrace, command,
     assert submission.on_abort == words
 
 
+@pytest.mark.parametrize(
+    ("option", "complaint"),
+    [
+        ("--count 100000000", "argument --count: invalid number '100000000': write a whole number from 1 to 1000000"),
+        (
+            "--priority 99999999999999999999999",
+            "argument --priority: invalid number '99999999999999999999999': write a whole number",
+        ),
+        (
+            "--priority=-1000001",
+            "argument --priority: invalid number '-1000001': write a whole number from -1000000 to 1000000",
+        ),
+        ("--retries 1001", "argument --retries: invalid number '1001': write a whole number from 0 to 1000"),
+    ],
+)
+def test_numbers_out_of_bounds_are_one_line(headrace, option, complaint):
+    ran = headrace(f"submit --queue a/b {option} -- true")
+    assert (ran.code, ran.out, ran.said, ran.err.count("\n")) == (2, "", [], 1)
+    assert ran.err.startswith(f"headrace submit: {complaint}")
+
+
+def submit_some(monkeypatch, at_once):
+    """What each request holds, and an answer to it."""
+    monkeypatch.setattr(submit_module, "AT_ONCE", at_once)
+    sizes = []
+
+    def answer(_, submissions):
+        sizes.append(len(submissions))
+        return tuple(SubmittedJob(job.id, f"acme.alice.{job.id}") for job in submissions)
+
+    return sizes, answer
+
+
+def test_many_jobs_are_made_and_sent_a_part_at_a_time(headrace, monkeypatch):
+    sizes, answer = submit_some(monkeypatch, 2)
+    ran = headrace("submit --queue a/b --name r --count 5 -- true", submit_many=answer, judged=None)
+    assert (ran.code, ran.err, sizes, len(set(ran.out.split()))) == (0, "", [2, 2, 1], 5)
+    assert [job.name for call in ran.said if call[0] == "submit_many" for job in call[1][1]] == [f"r-{n}" for n in range(1, 6)]
+
+
+def test_an_error_in_the_middle_says_how_many_are_submitted(headrace, monkeypatch):
+    submit_some(monkeypatch, 2)
+    ran = headrace("submit --queue a/b --count 4 -- true", submit_many=[TWO, Refused("DISK_FULL", "no room")])
+    assert ran[:3] == (1, f"{ID}\n{OTHER}\n", "headrace: no room; 2 of 4 jobs are submitted\n")
+
+
+def test_an_interrupt_in_the_middle_says_how_many_are_submitted_and_how_to_end_them(headrace, monkeypatch):
+    submit_some(monkeypatch, 2)
+
+    def interrupted(*_):
+        signal.raise_signal(signal.SIGINT)
+        return TWO
+
+    ran = headrace("submit --queue a/b --name r --count 6 -- true", submit_many=[interrupted, TWO])
+    said = "headrace: interrupted: 2 of 6 jobs are known to be submitted, and up to 2 more may be; `headrace cancel --name 'r-*'` ends them"
+    assert (ran.code, ran.out, ran.err) == (130, f"{ID}\n{OTHER}\n", f"{said}\n")
+
+
 def test_a_dependency_may_be_named(headrace):
     train = view("running", job=JOB)
     ran = headrace("submit --queue a/b --after train:any --after last -- true", jobs=(train,), submit_many=(JOB,), judged=None)
@@ -161,6 +220,7 @@ def test_several_of_the_same_are_numbered(headrace):
         ("submit --queue a/b --time-limit 5x -- true", "time_limit: invalid duration '5x': use 90s, 10m, 1h30m or 2d"),
         ("submit --queue a/b --env NOT_SET_ANYWHERE -- true", "--env NOT_SET_ANYWHERE: the variable is not set here"),
         ("submit --queue a/b --on-behalf-of \0 -- true", "on_behalf_of: a NUL character is not allowed"),
+        ("submit --queue a/b --time-limit=-5s -- true", "time_limit: invalid duration '-5s': use 90s, 10m, 1h30m or 2d"),
         ("submit --queue a/b --request gpu=1.23456 -- true", "request.gpu: 1.23456 gpu is not exact"),
     ],
 )

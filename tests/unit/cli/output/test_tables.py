@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from headrace.cli.output.tables import pairs, table
+import sys
+
+import pytest
+
+from headrace.cli.output.tables import columns_of, pairs, table
 
 
 def test_words_stand_to_the_left_and_numbers_to_the_right():
@@ -31,3 +35,36 @@ def test_pairs_line_up_and_say_nothing_of_what_is_not_there():
         "job        x",
         "exit code  0",
     ]
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """Lets standard output be a terminal with this many columns."""
+
+    def of(columns):
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+        monkeypatch.setenv("COLUMNS", str(columns))
+
+    return of
+
+
+def test_wide_characters_take_two_columns_and_combining_ones_none():
+    assert [columns_of(text) for text in ("job", "漢字", "e\u0301", "가a")] == [3, 4, 1, 3]
+    assert table(("NAME", "N"), [("漢字", 1), ("abcd", 2)]).splitlines() == ["NAME  N", "漢字  1", "abcd  2"]
+
+
+def test_a_line_fits_a_narrow_terminal_by_cutting_the_widest_cells_but_the_first(terminal):
+    terminal(40)
+    job = "01jd3v8k5w2m4x6z8b0c2e4g6h"
+    rows = [(job, "n" * 256, "a long note about it"), (job, "漢" * 20, "x")]
+    assert table(("JOB", "NAME", "NOTE"), rows).splitlines() == [
+        "JOB                         NAME      NOTE",
+        f"{job}  nnnnnnn…  a long …",
+        f"{job}  漢漢漢…   x",
+    ]
+
+
+def test_where_it_is_no_terminal_only_names_of_extreme_length_are_cut():
+    first, _ = table(("JOB", "NAME", "NOTE"), [("1", "n" * 256, "m" * 300)]).splitlines()[1].rsplit("  ", 1)
+    assert first == f"  1  {'n' * 119}…"
+    assert table(("NAME",), [("n" * 256,)]).splitlines() == ["NAME", "n" * 256]

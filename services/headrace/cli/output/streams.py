@@ -1,0 +1,43 @@
+"""Standard output and error that are closed, full, or read by somebody who stops reading: one line at most, never a traceback."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+
+DONE, FAILED = 0, 1
+
+
+def open_streams() -> None:
+    """Let what is written to a stream that was closed at the start (`>&-`) go nowhere."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - for as long as the process runs
+
+
+def written(code: int) -> int:
+    """The exit code of a command, once all that it has printed is written; another one if it cannot be."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        return not_written(error)
+    with suppress(OSError):
+        sys.stderr.flush()
+    return code
+
+
+def not_written(error: OSError) -> int:
+    """The exit code for output that cannot be written: none is wanted any more, or there is no room for it."""
+    with suppress(OSError, ValueError):  # what is left must not be written at the exit, which would fail again
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if isinstance(error, BrokenPipeError):  # the reader has closed the pipe
+        return DONE
+    complain(f"the output cannot be written: {error.strerror or error}")
+    return FAILED
+
+
+def complain(text: str) -> None:
+    """Print a line to standard error, if it can be written."""
+    with suppress(OSError):
+        print(f"headrace: {text}", file=sys.stderr, flush=True)
