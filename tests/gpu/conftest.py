@@ -14,7 +14,7 @@ from headrace.node_executor import native
 from headrace.node_executor.c_programs import LIBRARY, MEMORY_CAP
 from headrace.node_executor.devices.nvml import NvmlDevices
 from headrace.node_executor.devices.nvml_library import Nvml, NvmlError
-from headrace.node_executor.enforcement.preload import PreloadFence
+from headrace.node_executor.enforcement.preload import PreloadMechanism
 
 
 @pytest.fixture(scope="session")
@@ -48,13 +48,13 @@ def gpu(devices: NvmlDevices) -> str:
 
 
 @pytest.fixture(scope="session")
-def cap(devices: NvmlDevices, tmp_path_factory: pytest.TempPathFactory) -> PreloadFence:
+def cap(devices: NvmlDevices, tmp_path_factory: pytest.TempPathFactory) -> PreloadMechanism:
     """The cap from within, built here."""
     place = tmp_path_factory.mktemp("native")
     library = native.built(MEMORY_CAP, str(place), LIBRARY)
     if not library:
         pytest.skip("there is no C compiler")
-    return PreloadFence(devices, library, str(place))
+    return PreloadMechanism(devices, library, str(place))
 
 
 @pytest.fixture

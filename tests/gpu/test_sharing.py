@@ -18,11 +18,11 @@ from headrace.node_executor.devices.nvml import NvmlDevices
 from headrace.node_executor.enforcement import EnforcementRequest
 from headrace.node_executor.enforcement.device_isolation import CgroupDeviceList
 from headrace.node_executor.enforcement.discovery import unified_base
-from headrace.node_executor.enforcement.fences import Fences, Kit
-from headrace.node_executor.enforcement.mps import CONTROL, MpsFence
+from headrace.node_executor.enforcement.enforcement import Enforcement, Mechanisms
+from headrace.node_executor.enforcement.mps import CONTROL, MpsMechanism
 from headrace.node_executor.enforcement.owners import LeaseOwners
 from headrace.node_executor.enforcement.parts import CONTEXT, from_within, overrun_at, part_of
-from headrace.node_executor.enforcement.preload import PreloadFence
+from headrace.node_executor.enforcement.preload import PreloadMechanism
 from headrace.node_executor.enforcement.probe_run import ProbeRun
 from headrace.node_executor.enforcement.watchdog import Overrun
 from tests.gpu.programs import FILL, TAKE, TORCH
@@ -37,9 +37,9 @@ def half(gpu: str) -> DeviceShare:
 
 
 @pytest.fixture
-def fences(devices: NvmlDevices, cap: PreloadFence, tmp_path):
+def enforcement(devices: NvmlDevices, cap: PreloadMechanism, tmp_path):
     heard: queue.Queue[Overrun] = queue.Queue()
-    found = Fences(devices, Kit(parts=(cap,)), LeaseOwners(str(tmp_path)), heard.put)
+    found = Enforcement(devices, Mechanisms(parts=(cap,)), LeaseOwners(str(tmp_path)), heard.put)
     found.heard = heard
     found.prove()
     yield found
@@ -62,13 +62,15 @@ def run():
         process.communicate()
 
 
-def test_the_cap_from_within_proves_itself(cap: PreloadFence, gpu: str) -> None:
+def test_the_cap_from_within_proves_itself(cap: PreloadMechanism, gpu: str) -> None:
     assert cap.prove() == "cooperative"
 
 
-def test_a_job_is_shown_its_half_and_can_fill_it(devices: NvmlDevices, fences: Fences, half, control, run, figure) -> None:
+def test_a_job_is_shown_its_half_and_can_fill_it(
+    devices: NvmlDevices, enforcement: Enforcement, half, control, run, figure
+) -> None:
     part = part_of(devices.gpu(half.device).memory, half.units)
-    env = fences.enter(EnforcementRequest("a.b.c/1/0", (half,), control("a.b.c/1/0"))).env
+    env = enforcement.enter(EnforcementRequest("a.b.c/1/0", (half,), control("a.b.c/1/0"))).env
     shown = run(env, TAKE, "1024").stdout.readline().split()
     assert shown == ["0", str(from_within(part))]
     filled = int(run(env, FILL).stdout.readline())
@@ -79,9 +81,11 @@ def test_a_job_is_shown_its_half_and_can_fill_it(devices: NvmlDevices, fences: F
 
 @pytest.mark.skipif(not WITH_GPUS, reason="PyTorch is not installed, or only the one without CUDA")
 @pytest.mark.parametrize("allocator", ["", "expandable_segments:True", "backend:cudaMallocAsync"])
-def test_pytorch_stops_at_its_half_whatever_its_allocator(devices, fences, half, control, run, figure, allocator: str) -> None:
+def test_pytorch_stops_at_its_half_whatever_its_allocator(
+    devices, enforcement, half, control, run, figure, allocator: str
+) -> None:
     part = part_of(devices.gpu(half.device).memory, half.units)
-    env = fences.enter(EnforcementRequest("a.b.c/1/0", (half,), control("a.b.c/1/0"))).env
+    env = enforcement.enter(EnforcementRequest("a.b.c/1/0", (half,), control("a.b.c/1/0"))).env
     shown, got = map(int, run(env | {"PYTORCH_CUDA_ALLOC_CONF": allocator}, TORCH).stdout.readline().split())
     figure("MiB: given, shown, got", (part, shown, got))
     assert shown == from_within(part)
@@ -89,22 +93,22 @@ def test_pytorch_stops_at_its_half_whatever_its_allocator(devices, fences, half,
 
 
 def test_who_gets_around_the_cap_is_seen_within_a_second_and_its_neighbour_is_left_alone(
-    devices: NvmlDevices, fences: Fences, half, control, run, figure
+    devices: NvmlDevices, enforcement: Enforcement, half, control, run, figure
 ) -> None:
     part = part_of(devices.gpu(half.device).memory, half.units)
     quarter = DeviceShare(device=half.device, units=half.units // 2)
     good, bad = (
         EnforcementRequest(f"a.b.{name}/1/0", (share,), control(name)) for name, share in (("good", quarter), ("bad", half))
     )
-    neighbour = run(fences.enter(good).env, FILL)
-    fences.started(good.lease, good.control, neighbour.pid)
+    neighbour = run(enforcement.enter(good).env, FILL)
+    enforcement.started(good.lease, good.control, neighbour.pid)
     assert int(neighbour.stdout.readline()) > part // 4
-    env = {name: value for name, value in fences.enter(bad).env.items() if name != "LD_PRELOAD"}
+    env = {name: value for name, value in enforcement.enter(bad).env.items() if name != "LD_PRELOAD"}
     escaped = run(env, TAKE, str(overrun_at(part)))
-    fences.started(bad.lease, bad.control, escaped.pid)
+    enforcement.started(bad.lease, bad.control, escaped.pid)
     assert escaped.stdout.readline().split()[0] == "0"
     began = time.monotonic()
-    overrun = fences.heard.get(timeout=1.0)
+    overrun = enforcement.heard.get(timeout=1.0)
     figure("seconds until the overrun was seen", round(time.monotonic() - began, 3))
     assert (overrun.lease, overrun.limit) == (bad.lease, part)
     assert neighbour.poll() is None
@@ -139,9 +143,9 @@ def test_without_its_nodes_a_gpu_cannot_be_used_and_with_them_it_can(devices: Nv
 
 
 def test_mps_holds_what_it_is_said_to_hold(devices: NvmlDevices, gpu: str, tmp_path, figure) -> None:
-    fence = MpsFence(devices, str(tmp_path / "mps"))
-    if not fence._program:
+    mechanism = MpsMechanism(devices, str(tmp_path / "mps"))
+    if not mechanism._program:
         pytest.skip(f"{CONTROL} is not installed")
-    level = fence.prove()
+    level = mechanism.prove()
     figure("level of MPS", level or "none")
     assert level in {"", "driver", "cooperative"}

@@ -23,7 +23,7 @@ from tests.integration.nodes import Executor, Feed, until
 from tests.mock_nvml import STATE, XID, Machine
 
 FIRST, SECOND = "GPU-a1b2c300", "GPU-a1b2c301"
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="fences that the kernel enforces take root")
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="mechanisms that the kernel enforces take root")
 
 TAKE = """
 import ctypes, sys, time

@@ -15,6 +15,6 @@ def play(world: World) -> World:
 class Checked(World):
     """A world whose every number is counted again whenever it comes to rest."""
 
-    def settle(self) -> None:
-        super().settle()
+    def run_until_stable(self) -> None:
+        super().run_until_stable()
         assert differences(kept(self.state), naive(self.state)) == []

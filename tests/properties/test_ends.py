@@ -35,7 +35,7 @@ def mend(world: World) -> None:
         happen(world, Moment(at=0, uncordon=name))
         if not node.healthy:
             happen(world, Moment(at=0, node_back=name))
-    world.settle()
+    world.run_until_stable()
 
 
 def run_out(world: World) -> None:
@@ -78,7 +78,7 @@ def test_every_admitted_job_ends_once_and_nothing_is_left_over(scenario) -> None
 
     for job in left:
         world.publish(cancel(*job.key.split(".")), b"{}")
-    world.settle()
+    world.run_until_stable()
     facts = [fact for stated in world.history for fact in stated.facts]
     ends = Counter(fact.job for fact in facts if isinstance(fact, JobEndedV1 | JobDismissedV1))
     assert ends == Counter(fact.job for fact in facts if isinstance(fact, JobAdmittedV1))

@@ -39,8 +39,8 @@ class Watched(World):
 
     looked_at = 0
 
-    def settle(self) -> None:
-        super().settle()
+    def run_until_stable(self) -> None:
+        super().run_until_stable()
         wakeup = self.deciders[ALLOCATOR].next_wakeup()
         if self.looked_at != self.state.sequence and (wakeup is None or wakeup > self.now + BACKOFF_MAX):
             self.looked_at = self.state.sequence

@@ -61,8 +61,8 @@ class Watched(World):
 
     judged_holds = loans = 0
 
-    def settle(self) -> None:
-        super().settle()
+    def run_until_stable(self) -> None:
+        super().run_until_stable()
         for hold in self.state.holds.values():
             self.judged_holds += 1
             until = turn(self.state.pools[hold.pool].document, hold.job.pending_since, self.now)

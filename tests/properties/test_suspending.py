@@ -44,8 +44,8 @@ def places_if_requeued(state: State, key: str, now: int) -> set[str]:
 class Looked(Checked):
     """A world in which every suspended job is looked at whenever everything has come to rest."""
 
-    def settle(self) -> None:
-        super().settle()
+    def run_until_stable(self) -> None:
+        super().run_until_stable()
         for job in self.state.suspended.values():
             if job.checkpoint and all(self.state.nodes[lease.node].healthy for lease in job.leases.values()):
                 places = places_if_requeued(self.state, job.key, self.now)

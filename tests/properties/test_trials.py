@@ -56,8 +56,8 @@ class Cleared(World):
         self.random = random
         self.compared = 0
 
-    def settle(self) -> None:
-        super().settle()
+    def run_until_stable(self) -> None:
+        super().run_until_stable()
         for group in self.state.pending.groups.values():
             job = group.head()
             for pool in self.state.pools.values():

@@ -118,5 +118,5 @@ def test_to_be_asked_changes_nothing_names_no_other_tenant_and_the_advised_chang
     )
     world.publish(cancel(*job.key.split(".")), b"{}")
     world.publish(submit(job.tenant, job.user, policy, profile), encode(submission))
-    world.settle()
+    world.run_until_stable()
     assert world.state.jobs[key].state is not JobState.PENDING, (job.key, change)

@@ -57,12 +57,12 @@ class SecondMachine:
         self._library.second_nvml_boot((ctypes.c_int * len(numbers))(*numbers))
 
     def set(self, name: str, value: int, gpu: int = 0) -> None:
-        """Set one value of a GPU, or of the machine. Raises KeyError if there is none of this name."""
+        """Set one value of a GPU, or of the machine. Raises KeyError if the name is unknown."""
         if not self._library.second_nvml_set(name.encode(), value, gpu):
             raise KeyError(name)
 
     def get(self, name: str, gpu: int = 0) -> int:
-        """Read one value. Raises KeyError if there is none of this name."""
+        """Read one value. Raises KeyError if the name is unknown."""
         value = ctypes.c_int()
         if not self._library.second_nvml_get(name.encode(), gpu, ctypes.byref(value)):
             raise KeyError(name)

@@ -19,7 +19,7 @@ from headrace.node_executor.devices.health import QUIET, Trouble
 from headrace.node_executor.devices.nvml import NvmlDevices
 from headrace.node_executor.devices.nvml_library import Happened, Nvml, NvmlError, OnGpu
 from headrace.node_executor.enforcement import EnforcementRequest
-from headrace.node_executor.enforcement.mig import MigFence, MigJournal, Reconciled
+from headrace.node_executor.enforcement.mig import MigJournal, MigMechanism, Reconciled
 from tests.mock_nvml import XID
 from tests.second_nvml import UUID, SecondMachine
 
@@ -101,7 +101,7 @@ def test_a_report_that_only_a_reset_mends_keeps_the_gpu_drained_until_one_is_see
     assert (devices.look(25 * HOUR + 1), devices.look(25 * HOUR + QUIET)) == ({}, {SECOND: None})
 
 
-def test_a_gpu_of_which_every_call_fails_is_not_taken_for_one_in_order(devices: NvmlDevices, second: SecondMachine) -> None:
+def test_a_gpu_whose_every_call_fails_is_reported_as_unfit(devices: NvmlDevices, second: SecondMachine) -> None:
     second.set("unanswered", 1, gpu=1)
     assert devices.look(1) == {}
     assert (list(devices.on_devices()), list(devices.samples())) == ([FIRST], [FIRST])
@@ -119,16 +119,16 @@ def test_slices_do_not_outlive_a_boot_and_those_of_the_journal_are_forgotten(sec
     second.set("mig", 1)
     path = str(tmp_path / "slices")
     before = NvmlDevices(Nvml(), lambda: 0)
-    fence = MigFence(before, MigJournal(path), lambda device, trouble: None)
+    mechanism = MigMechanism(before, MigJournal(path), lambda device, trouble: None)
     share = DeviceShare(device=FIRST, units=GPU_UNITS // 2, mig="3g.40gb", start=4)
-    fence.enclose(EnforcementRequest("acme.alice.j/1/0", (share,), str(tmp_path), ""))
+    mechanism.enclose(EnforcementRequest("acme.alice.j/1/0", (share,), str(tmp_path), ""))
     assert [one.start for one in before.nvml.instances(UUID.format(0))] == [4]
     second.reboot((1, 0))
     after = NvmlDevices(Nvml(), lambda: 0)
     journal = MigJournal(path)
-    fence = MigFence(after, journal, lambda device, trouble: None)
-    assert (fence.reconcile([]), journal.ours) == (Reconciled(0, {}), {})
-    assert fence.prove() == "hardware"
+    mechanism = MigMechanism(after, journal, lambda device, trouble: None)
+    assert (mechanism.reconcile([]), journal.ours) == (Reconciled(0, {}), {})
+    assert mechanism.prove() == "hardware"
     after.close()
 
 

@@ -98,7 +98,7 @@ class Executor:
         order = left.order
         held = self._hold(order, self._with.preparation.recall(order))
         self._node.adopt(order, started=left.started, suspended=left.suspended, ladder=left.ladder, told_at=left.told_at)
-        held.entered = self._with.enclosing.fences.adopt(held.case)
+        held.entered = self._with.enclosing.enforcement.adopt(held.case)
         if self._with.runtime.adopt(held.launch(order.command, held.prepared.env), self._listener(held)):
             if left.started and left.ladder is not None and not left.suspended:
                 self.handle(v.Told(self._now(), order.lease, held.prepared.paths.polls, "the executor was restarted"))
@@ -200,7 +200,7 @@ class Executor:
 
         def started(running: Running, at: int) -> None:
             held.running = running
-            self._with.enclosing.fences.started(order.lease, held.prepared.paths.control, running.pid)
+            self._with.enclosing.enforcement.started(order.lease, held.prepared.paths.control, running.pid)
             self._with.tracing.started(order.lease, at)
             self.handle(v.Started(at, order.lease, held.isolation))
 

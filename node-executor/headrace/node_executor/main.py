@@ -31,9 +31,9 @@ from headrace.node_executor.core import vocabulary as v
 from headrace.node_executor.core.node import Node
 from headrace.node_executor.dependencies import ExecutorDependencies
 from headrace.node_executor.ec2_notice import notice_of_ec2
-from headrace.node_executor.enforcement.discovery import kit_for
+from headrace.node_executor.enforcement.discovery import mechanisms_for
+from headrace.node_executor.enforcement.enforcement import Enforcement
 from headrace.node_executor.enforcement.enforcement_worker import EnforcementWorker
-from headrace.node_executor.enforcement.fences import Fences
 from headrace.node_executor.enforcement.in_containers import levels_inside
 from headrace.node_executor.enforcement.owners import LeaseOwners
 from headrace.node_executor.executor import Executor
@@ -157,17 +157,19 @@ async def _serve(
     link = Link(settings.name, settings.address, LinkTimings(settings.heartbeat, settings.ask_every), clock)
     journal = dependencies.journal
     ledger = FactWriter(link, node_writer(settings.name), _engine(), clock, journal)
-    fences = worker.fences
-    inside = levels_inside(fences.levels, engine=dependencies.contains, shared=fences.shared)
-    node = Node(registration(settings, fences.overall, fences.levels, inside), closed(journal), journal.last)
+    enforcement = worker.enforcement
+    inside = levels_inside(enforcement.levels, engine=dependencies.contains, shared=enforcement.shared)
+    node = Node(registration(settings, enforcement.overall, enforcement.levels, inside), closed(journal), journal.last)
     checks = SelfCheck(dependencies, lambda complaint: executor.handle(v.Checked(clock(), complaint)))
     dependencies = dependencies._replace(others={v.Ask: link.ask_now, v.Check: checks.begin})
     executor = Executor(node, dependencies, ledger.state)
     show(health, link, executor, journal, len(settings.devices.inventory()), _engine())
     monitors.set_listeners(
-        MonitorListeners(executor.handle, lambda: executor.held, link.publish, lambda: worker.fences.watchdog.used)
+        MonitorListeners(executor.handle, lambda: executor.held, link.publish, lambda: worker.enforcement.watchdog.used)
     )
-    await worker.in_turn(lambda: worker.fences.reconcile(left.order.lease for left in journal.open.values() if not left.ended))
+    await worker.in_turn(
+        lambda: worker.enforcement.reconcile(left.order.lease for left in journal.open.values() if not left.ended)
+    )
     for left in [left for left in journal.open.values() if not left.ended]:
         executor.adopt(left)
     measuring = DiskUsageMonitor(executor.handle, lambda: executor.held, clock, Size(settings.work_limit, settings.work_files))
@@ -182,7 +184,7 @@ async def _serve(
         asyncio.ensure_future(_keep_looking(executor, settings.heartbeat)),
         asyncio.ensure_future(_keep_measuring(measuring)),
         asyncio.ensure_future(monitors.run(settings.heartbeat)),
-        *([] if worker.fences.quick else [asyncio.ensure_future(_keep_looking_at_slices(worker))]),
+        *([] if worker.enforcement.quick else [asyncio.ensure_future(_keep_looking_at_slices(worker))]),
         asyncio.ensure_future(keep_reconciling(dependencies)),
         asyncio.ensure_future(_keep_pruning(executor, RetentionPolicy(settings.keep, settings.keep_logs))),
         asyncio.ensure_future(_keep_clean(journal)),
@@ -255,7 +257,7 @@ async def _keep_looking_at_slices(worker: EnforcementWorker) -> None:
     while True:
         await asyncio.sleep(LOOK_AT_SLICES_EVERY)
         try:
-            await worker.in_turn(worker.fences.look)
+            await worker.in_turn(worker.enforcement.look)
         except Exception:  # noqa: BLE001 - whatever a driver says, it is looked at again
             _log.exception("slices_unseen")
 
@@ -300,15 +302,15 @@ def _dependencies(settings: Settings, lock: int, monitors: DeviceMonitors) -> Ex
     abandoned = runtime.abandon(known | {f"{name}.{CALLBACK}" for name in known})
     if abandoned:
         _log.warning("abandoned_killed", names=abandoned)
-    kit = kit_for(
+    mechanisms = mechanisms_for(
         settings.name, settings.data, settings.devices, os.environ, monitors.slices_changed, bounds.accounts.of_trials()
     )
-    fences = Fences(settings.devices, kit, LeaseOwners(workspace.leases), monitors.overran)
+    enforcement = Enforcement(settings.devices, mechanisms, LeaseOwners(workspace.leases), monitors.overran)
     return ExecutorDependencies(
         workspace=workspace,
         preparation=Preparation(workspace, settings.devices, base, references(settings.secrets, os.environ), bounds),
         devices=settings.devices,
-        enclosing=EnforcementWorker(fences),
+        enclosing=EnforcementWorker(enforcement),
         runtime=Either(runtime, containers),
         journal=journal,
         tracing=tracing(settings.name),

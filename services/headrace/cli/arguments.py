@@ -89,7 +89,7 @@ def subcommands(parser: Parser) -> dict[str, Parser]:
 
 
 def positional_actions(parser: Parser) -> list[argparse.Action]:
-    """The arguments of a parser that are no options, in order."""
+    """The positional arguments of a parser, in order."""
     return [action for action in parser._actions if not action.option_strings]
 
 

@@ -137,7 +137,7 @@ class VirtualSystem:
     def pass_to(self, target: int) -> None:
         """Advance time to `target`, with all reactions that are due by then."""
         self._jump_to(target)
-        self.settle()
+        self.run_until_stable()
 
     def play_out(self, until: int) -> None:
         """Go on, with no timeline, until only checkpoints can happen, at most up to `until`."""
@@ -164,11 +164,11 @@ class VirtualSystem:
                 break
             self.now = moment
             self.machines.pass_time(self.now)
-            self.settle()
+            self.run_until_stable()
         self.now = target
         self.machines.pass_time(self.now)
 
-    def settle(self) -> None:
+    def run_until_stable(self) -> None:
         """Let all take turns until none has anything to state.
 
         A decider that had nothing to state is asked again when something is new: a decision is a function of state and time.

@@ -90,7 +90,7 @@ class _Player:
         """Run to the end of the timeline, and on until nothing more can happen; returns the log time there."""
         step = max(1, (until - self._began) // 1_000)
         self._progress, self._step, self._due = progress, step, self._began + step
-        self.world.settle()
+        self.world.run_until_stable()
         for _ in self.world.play(until - self.world.start):
             pass
         self.world.play_out(until)

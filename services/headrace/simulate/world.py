@@ -86,7 +86,7 @@ class World(VirtualSystem):
                 else:
                     happen(self, moment)
                 self._position += 1
-            self.settle()
+            self.run_until_stable()
             for expect in expected:
                 yield at, expect
 

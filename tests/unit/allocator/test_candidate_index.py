@@ -104,8 +104,8 @@ def test_requests_without_a_waiter_are_forgotten_in_time():
 class Doubted(World):
     """A world in which, after each settling, what is kept is compared with what would be worked out from nothing."""
 
-    def settle(self) -> None:
-        super().settle()
+    def run_until_stable(self) -> None:
+        super().run_until_stable()
         allocator = self.deciders[ALLOCATOR]
         assert isinstance(allocator, Allocator)
         kept = allocator.index

@@ -29,8 +29,8 @@ from headrace.node_executor.dependencies import ExecutorDependencies
 from headrace.node_executor.devices import Devices
 from headrace.node_executor.devices.simulated import simulated
 from headrace.node_executor.enforcement import CannotEnclose, EnforcementRequest, Entered
+from headrace.node_executor.enforcement.enforcement import Enforcement, Mechanisms
 from headrace.node_executor.enforcement.enforcement_worker import EnforcementWorker
-from headrace.node_executor.enforcement.fences import Fences, Kit
 from headrace.node_executor.enforcement.owners import LeaseOwners
 from headrace.node_executor.executor import Executor
 from headrace.node_executor.files.disk_usage import DiskUsageMonitor, Size
@@ -102,11 +102,11 @@ class FakeRuntime:
         self.forgotten.append(name)
 
 
-class BusyFences(Fences):
-    """Fences of simulated devices, which are in use until the test lets go, and which may refuse."""
+class BusyFences(Enforcement):
+    """Mechanisms of simulated devices, which are in use until the test lets go, and which may refuse."""
 
     def __init__(self, devices: Devices, leases: str) -> None:
-        super().__init__(devices, Kit(), LeaseOwners(leases), lambda _: None)
+        super().__init__(devices, Mechanisms(), LeaseOwners(leases), lambda _: None)
         self.held_by = ""
         self.refuses = ""
 
@@ -128,7 +128,7 @@ class Stage:
         self.facts: list[AnyFact] = []
         self.runtime = FakeRuntime(self.now)
         self.devices = simulated("2xH100-80GB")
-        self.fences = BusyFences(self.devices, f"{directory}/leases")
+        self.enforcement = BusyFences(self.devices, f"{directory}/leases")
         self.journal = Journal(str(directory / "journal"))
         workspace = Workspace(str(directory))
         equipment = ExecutorDependencies(
@@ -137,7 +137,7 @@ class Stage:
                 workspace, self.devices, {}, references(str(directory / "secrets"), {}), Bounds(Accounts("self"))
             ),
             devices=self.devices,
-            enclosing=EnforcementWorker(self.fences),
+            enclosing=EnforcementWorker(self.enforcement),
             runtime=self.runtime,
             journal=self.journal,
             tracing=Silent(),
@@ -379,10 +379,10 @@ async def test_a_preempt_file_that_cannot_be_written_does_not_stop_the_ladder(st
 
 async def test_a_lease_ends_only_when_its_devices_are_free(stage, make_order, monkeypatch) -> None:
     job = await stage.start(make_order())
-    stage.fences.held_by = "pid 77"
+    stage.enforcement.held_by = "pid 77"
     job.exit(0)
     assert stage.stated(LeaseEndedV1) == []
-    stage.fences.held_by = ""
+    stage.enforcement.held_by = ""
     await stage.until(lambda: bool(stage.stated(LeaseEndedV1)))
 
 
@@ -443,26 +443,26 @@ async def test_a_halt_ends_everything_and_says_when_it_is_done(stage, make_order
 
 async def test_trouble_with_one_lease_does_not_reach_the_others(stage, make_order, monkeypatch) -> None:
     job = await stage.start(make_order(devices=()))
-    monkeypatch.setattr(stage.fences, "started", lambda *_: 1 / 0)
+    monkeypatch.setattr(stage.enforcement, "started", lambda *_: 1 / 0)
     stage.push(make_order(attempt=2))
     job.exit(0)
     assert [fact.attempt for fact in stage.stated(LeaseEndedV1)] == [1]
 
 
 async def test_a_job_that_cannot_be_enclosed_is_refused_and_the_next_try_is_not(stage, make_order) -> None:  # R36
-    stage.fences.refuses = "its slice cannot be made: Insufficient Resources"
+    stage.enforcement.refuses = "its slice cannot be made: Insufficient Resources"
     stage.push(make_order())
     await asyncio.sleep(0)
     (ended,) = stage.stated(LeaseEndedV1)
-    assert (ended.outcome, ended.message) == ("refused", stage.fences.refuses)
-    stage.fences.refuses = ""
+    assert (ended.outcome, ended.message) == ("refused", stage.enforcement.refuses)
+    stage.enforcement.refuses = ""
     await stage.start(make_order(attempt=2))
     assert [fact.isolation for fact in stage.stated(LeaseStartedV1)] == ["simulated"]
 
 
 async def test_what_a_fence_says_goes_into_the_job_and_its_callback(stage, make_order, monkeypatch) -> None:
     entered = Entered("kernel", {"LD_PRELOAD": "cap.so"}, "/sys/fs/cgroup/x", ("/bin/wall", "--"))
-    monkeypatch.setattr(stage.fences, "enter", lambda _: entered)
+    monkeypatch.setattr(stage.enforcement, "enter", lambda _: entered)
     job = await stage.start(make_order(on_abort=("save",)))
     stage.stop()
     callback = stage.runtime.started[-1]

@@ -406,6 +406,6 @@ class Nvml:
     def is_exclusive(self, uuid: str) -> bool:
         """Return whether only one process may use it at a time, which may be a server of many (compute mode EXCLUSIVE_PROCESS).
 
-        False for a GPU in MIG mode, of which only its slices have a compute mode.
+        False for a GPU in MIG mode: only its slices have a compute mode.
         """
         return bool(_maybe(pynvml.nvmlDeviceGetComputeMode, self._handles[uuid]) == EXCLUSIVE_PROCESS)

@@ -2,7 +2,7 @@
 
 It answers the question: *what keeps this job from devices and memory that are not its own, and does it really work here?*
 
-- `Fence` is the interface of a mechanism, `Enclosure` what it gives a job, `EnforcementRequest` its input. `fences` ranks the
+- `Mechanism` is the interface of a mechanism, `Enclosure` what it gives a job, `EnforcementRequest` its input. `enforcement` ranks the
   mechanisms, has each prove itself (`probe_run` runs the `probe`), and combines what a lease gets; `parts` has the numbers;
   `discovery` lists the mechanisms that the node may have; `enforcement_worker` calls them in a thread of their own.
 - `device_isolation` keeps jobs from opening other devices (`bpf`: a list that the kernel enforces; `private_dev.c`: a /dev of its own).
@@ -60,7 +60,7 @@ class Entered(NamedTuple):
     nodes: tuple[str, ...] = ()
 
 
-class Fence(Protocol):
+class Mechanism(Protocol):
     """One mechanism that keeps a job to its part of a device. All calls may wait for drivers and daemons, and are made in one thread."""
 
     @property
@@ -80,7 +80,7 @@ class Fence(Protocol):
         """Remove what was set up for a lease whose processes are gone; returns why that is not possible yet, or "". May be repeated."""
 
 
-class SliceFence(Fence, Protocol):
+class SliceMechanism(Mechanism, Protocol):
     """A mechanism that also creates what it gives: slices of a device."""
 
     def reconcile(self, alive: Iterable[str]) -> object:

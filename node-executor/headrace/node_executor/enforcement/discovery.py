@@ -13,11 +13,11 @@ from headrace.node_executor.devices import Devices
 from headrace.node_executor.devices.health import Trouble
 from headrace.node_executor.devices.nvml import NvmlDevices
 from headrace.node_executor.enforcement.device_isolation import CgroupDeviceList, DeviceNodeIsolation, PrivateDev
-from headrace.node_executor.enforcement.fences import Kit
+from headrace.node_executor.enforcement.enforcement import Mechanisms
 from headrace.node_executor.enforcement.group_limits import GroupLimits
-from headrace.node_executor.enforcement.mig import MigFence, MigJournal
-from headrace.node_executor.enforcement.mps import MpsFence
-from headrace.node_executor.enforcement.preload import PreloadFence
+from headrace.node_executor.enforcement.mig import MigJournal, MigMechanism
+from headrace.node_executor.enforcement.mps import MpsMechanism
+from headrace.node_executor.enforcement.preload import PreloadMechanism
 from headrace.node_executor.enforcement.probe_run import ProbeRun
 from headrace.node_executor.launch.accounts import UserAccount
 
@@ -27,20 +27,20 @@ PLACE = "HEADRACE_NATIVE_DIR"
 PIPES = "/run/headrace"
 
 
-def kit_for(
+def mechanisms_for(
     node: str,
     data: str,
     devices: Devices,
     environ: Mapping[str, str],
     report: Callable[[str, Trouble | None], None],
     account: UserAccount | None = None,
-) -> Kit:
+) -> Mechanisms:
     """Return the mechanisms for these devices; none for simulated ones, which need no enforcement. `data`: the executor's directory.
 
     `account`: one like those of jobs, as which every mechanism is tested; None if jobs run as the executor.
     """
     if devices.quick:
-        return Kit()
+        return Mechanisms()
     base, place = unified_base(node), native_place(data, environ)
     if account is not None:
         everything = [DeviceShare(device=device.device, units=GPU_UNITS) for device in devices.inventory()]
@@ -50,14 +50,14 @@ def kit_for(
     private_dev = native.built(PRIVATE_DEV, place)
     mechanisms += [PrivateDev(private_dev, trial)] if private_dev else []
     if not isinstance(devices, NvmlDevices):
-        return Kit(tuple(mechanisms))
+        return Mechanisms(tuple(mechanisms))
     pipes = f"{PIPES}/{node}/mps" if os.geteuid() == 0 else f"{data}/mps"
     parts = (
         GroupLimits(devices, base if os.geteuid() == 0 else "", trial),
-        MpsFence(devices, pipes, trial=trial),
-        PreloadFence(devices, native.built(MEMORY_CAP, place, LIBRARY), data, trial),
+        MpsMechanism(devices, pipes, trial=trial),
+        PreloadMechanism(devices, native.built(MEMORY_CAP, place, LIBRARY), data, trial),
     )
-    return Kit(tuple(mechanisms), MigFence(devices, MigJournal(f"{data}/slices"), report), parts)
+    return Mechanisms(tuple(mechanisms), MigMechanism(devices, MigJournal(f"{data}/slices"), report), parts)
 
 
 def native_place(data: str, environ: Mapping[str, str]) -> str:

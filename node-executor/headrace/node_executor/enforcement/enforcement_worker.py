@@ -14,7 +14,7 @@ from typing import TypeVar
 import structlog
 
 from headrace.node_executor.enforcement import CannotEnclose, EnforcementRequest, Entered
-from headrace.node_executor.enforcement.fences import Fences
+from headrace.node_executor.enforcement.enforcement import Enforcement
 from headrace.node_executor.runtimes import CannotStart
 
 T = TypeVar("T")
@@ -23,10 +23,10 @@ _log = structlog.get_logger("headrace.node_executor")
 
 
 class EnforcementWorker:
-    """Encloses leases with `fences`. Created in the loop; `close` lets the thread end."""
+    """Encloses leases with `enforcement`. Created in the loop; `close` lets the thread end."""
 
-    def __init__(self, fences: Fences) -> None:
-        self.fences = fences
+    def __init__(self, enforcement: Enforcement) -> None:
+        self.enforcement = enforcement
         self._loop = asyncio.get_running_loop()
         self._worker = ThreadPoolExecutor(1, "enclosing")
 
@@ -46,7 +46,7 @@ class EnforcementWorker:
             else:
                 entered(got)
 
-        self._do(lambda: self.fences.enter(case), outcome)
+        self._do(lambda: self.enforcement.enter(case), outcome)
 
     def leave(self, lease: str, left: Callable[[str], None]) -> None:
         """Release a lease whose processes are gone. `left` is called in the loop with what or who is in the way; empty: nothing."""
@@ -59,22 +59,22 @@ class EnforcementWorker:
                 why = str(error)
             left(why)
 
-        self._do(lambda: self.fences.leave(lease), outcome)
+        self._do(lambda: self.enforcement.leave(lease), outcome)
 
     def forget(self, lease: str) -> None:
         """Remove what is left of a lease that is over."""
-        self._do(lambda: self.fences.forget(lease), lambda done: done())
+        self._do(lambda: self.enforcement.forget(lease), lambda done: done())
 
     async def prove(self) -> None:
         """Have every mechanism prove itself."""
-        await self._loop.run_in_executor(self._worker, self.fences.prove)
+        await self._loop.run_in_executor(self._worker, self.enforcement.prove)
 
     async def in_turn(self, work: Callable[[], T]) -> T:
         """Run other work in the same thread."""
         return await self._loop.run_in_executor(self._worker, work)
 
     def _do(self, work: Callable[[], T], outcome: Callable[[Callable[[], T]], None]) -> None:
-        if self.fences.quick:
+        if self.enforcement.quick:
             outcome(work)
             return
         future = self._loop.run_in_executor(self._worker, work)
@@ -83,4 +83,4 @@ class EnforcementWorker:
     def close(self) -> None:
         """Accept no more work, and wait for what is under way."""
         self._worker.shutdown()
-        self.fences.close()
+        self.enforcement.close()

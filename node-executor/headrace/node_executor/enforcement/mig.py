@@ -113,7 +113,7 @@ class Reconciled(NamedTuple):
     foreign: dict[str, tuple[str, ...]]
 
 
-class MigFence:
+class MigMechanism:
     """Slices of the GPUs of `devices`. `report`: called with a device that is unusable because of a slice, or usable again (None)."""
 
     name = "MIG"

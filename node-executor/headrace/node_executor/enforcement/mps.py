@@ -32,7 +32,7 @@ ESCAPE = "0={lower}M,1={more}M"
 _log = structlog.get_logger("headrace.node_executor")
 
 
-class MpsFence:
+class MpsMechanism:
     """Daemons for the GPUs of `devices`, with their pipes below `directory`, on a local file system; `trial` runs the probe."""
 
     name = "MPS"
@@ -56,7 +56,7 @@ class MpsFence:
             return ""
         if not self._trial.is_roomy(TRIED, {"CUDA_VISIBLE_DEVICES": self._devices.gpu(name).uuid}):
             return ""  # tested first: a device in exclusive mode belongs to its server afterwards
-        trial = MpsFence(self._devices, f"{self._directory}.probe-{os.getpid()}", self._program, self._trial)
+        trial = MpsMechanism(self._devices, f"{self._directory}.probe-{os.getpid()}", self._program, self._trial)
         try:
             env = trial._begin(name, "probe", TRIED, 100)
         except CannotEnclose as error:

@@ -30,7 +30,7 @@ TRIED = 2_048
 _log = structlog.get_logger("headrace.node_executor")
 
 
-class PreloadFence:
+class PreloadMechanism:
     """The library at `library`, for the GPUs of `devices`. `control`: a directory in which the probe has its own; `trial` runs it."""
 
     name = "preloaded cap"
@@ -115,6 +115,6 @@ class PreloadFence:
         """Does nothing: nothing has to be taken down."""
         return self._around(case)
 
-    def open(self, lease: str) -> str:  # noqa: ARG002 - the face of all fences
+    def open(self, lease: str) -> str:  # noqa: ARG002 - the face of all mechanisms
         """Does nothing: it ended with the processes; the file is removed with the control directory."""
         return ""

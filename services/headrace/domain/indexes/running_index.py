@@ -127,7 +127,7 @@ class RequestBucket:
 class RunningIndex:
     """The running jobs of one policy, by pool and request; a job is in it while it starts or runs and is preemptible.
 
-    A job that is put is placed when the jobs are asked for: most readers of the ledger never ask, and most jobs end before anybody does.
+    A job that is added gets its place when the jobs are first read: most readers of the ledger never do, and most jobs end earlier.
     """
 
     __slots__ = ("_buckets", "_places", "_put")

@@ -103,7 +103,7 @@ def test_a_watched_list_is_printed_again_until_it_is_interrupted(headrace, monke
     assert headrace("jobs --watch --json")[:3] == (1, "", "headrace: --watch and --json: say one of them\n")
 
 
-def test_jobs_of_a_queue_that_does_not_exist_are_none_and_the_right_name_is_told(headrace):
+def test_for_a_queue_that_does_not_exist_the_right_name_is_suggested(headrace):
     queues = (QueueView(name="ai-dev/half", tenant="acme", policy="ai-dev", profile="half", pending=0, running=0),)
     ran = headrace("jobs --queue ai-dev/hlaf", jobs=(), queues=queues)
     assert ran[:3] == (0, "No jobs.\n", "headrace: there is no queue ai-dev/hlaf; did you mean ai-dev/half?\n")

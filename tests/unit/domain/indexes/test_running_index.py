@@ -119,7 +119,7 @@ def test_blocks_stay_short_in_order_and_are_never_empty(monkeypatch):
     assert bucket.blocks == []
 
 
-def test_a_job_that_nobody_has_asked_for_costs_no_place_and_leaves_none():
+def test_a_job_that_was_never_read_has_no_place_in_the_index():
     hall, policy, (first, *others) = lending(3)
     for job in others:
         hall.end(job)

@@ -1,4 +1,4 @@
-"""A machine with mock GPUs as fences meet it, and what they are built of."""
+"""A machine with mock GPUs as the mechanisms meet it, and what they are built of."""
 
 from __future__ import annotations
 

@@ -7,37 +7,39 @@ import pytest
 
 from headrace.node_executor.devices.nvml import NvmlDevices
 from headrace.node_executor.devices.simulated import simulated
-from headrace.node_executor.enforcement.discovery import PLACE, kit_for, native_place, unified_base
-from headrace.node_executor.enforcement.fences import Kit
+from headrace.node_executor.enforcement.discovery import PLACE, mechanisms_for, native_place, unified_base
+from headrace.node_executor.enforcement.enforcement import Mechanisms
 from headrace.node_executor.enforcement.probe_run import ProbeRun
 from tests.mock_nvml import compiler
 
 
 def test_around_simulated_devices_there_is_nothing_to_be_fenced(tmp_path: Path) -> None:
-    assert kit_for("n", str(tmp_path), simulated("1xL4"), {}, lambda *_: None) == Kit()
+    assert mechanisms_for("n", str(tmp_path), simulated("1xL4"), {}, lambda *_: None) == Mechanisms()
 
 
 @pytest.mark.skipif(compiler() is None, reason="parts of the kit are built by a C compiler, and there is none")
 def test_nvidias_gpus_get_all_there_is_each_still_to_be_proved(devices: NvmlDevices, tmp_path: Path) -> None:
-    kit = kit_for("n", str(tmp_path), devices, {PLACE: str(tmp_path / "native")}, lambda *_: None)
-    mechanisms = ["cgroup device list", "private /dev"][os.geteuid() != 0 :]
-    assert [mechanism.name for mechanism in kit.mechanisms if mechanism.name in mechanisms] == mechanisms
-    assert kit.slices is not None
-    assert (kit.slices.name, [fence.name for fence in kit.parts]) == (
+    mechanisms = mechanisms_for("n", str(tmp_path), devices, {PLACE: str(tmp_path / "native")}, lambda *_: None)
+    expected = ["cgroup device list", "private /dev"][os.geteuid() != 0 :]
+    assert [mechanism.name for mechanism in mechanisms.device_isolation if mechanism.name in expected] == expected
+    assert mechanisms.slices is not None
+    assert (mechanisms.slices.name, [mechanism.name for mechanism in mechanisms.parts]) == (
         "MIG",
         ["memory limits of cgroups", "MPS", "preloaded cap"],
     )
     assert {name.rpartition("-")[0] for name in os.listdir(tmp_path / "native")} == {"memory_cap", "private_dev"}
-    assert kit.parts[2].prove() == "cooperative"
+    assert mechanisms.parts[2].prove() == "cooperative"
 
 
 def test_as_root_every_fence_and_wall_is_proved_as_an_account_of_jobs_with_what_is_built_below_the_data_directory(
     devices: NvmlDevices, as_a_job: ProbeRun, tmp_path: Path
 ) -> None:
-    kit = kit_for("n", str(tmp_path), devices, {}, lambda *_: None, as_a_job.account)
+    mechanisms = mechanisms_for("n", str(tmp_path), devices, {}, lambda *_: None, as_a_job.account)
     assert {name.rpartition("-")[0] for name in os.listdir(tmp_path / "native")} == {"memory_cap", "private_dev"}
-    assert kit.parts[2].prove() == "cooperative"
-    assert as_a_job.send(("open", "/dev/null", "/dev/full"), {}, prefix=kit.mechanisms[-1].build("", (), "").prefix) in (
+    assert mechanisms.parts[2].prove() == "cooperative"
+    assert as_a_job.send(
+        ("open", "/dev/null", "/dev/full"), {}, prefix=mechanisms.device_isolation[-1].build("", (), "").prefix
+    ) in (
         [1, 0],
         [],
     )

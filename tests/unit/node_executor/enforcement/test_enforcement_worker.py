@@ -1,4 +1,4 @@
-"""Between the loop and the fences: at once where nothing is waited for, else in one thread."""
+"""Between the loop and the mechanisms: at once where nothing is waited for, else in one thread."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CASE = EnforcementRequest("a.b.c/1/0", (), "/control")
 
 
 class SlowFences:
-    """Fences that take what time they take; `threads` are those in which they were asked."""
+    """Mechanisms that take what time they take; `threads` are those in which they were asked."""
 
     quick = False
 
@@ -39,16 +39,16 @@ class SlowFences:
 
 
 @pytest.fixture
-def fences() -> SlowFences:
+def enforcement() -> SlowFences:
     return SlowFences()
 
 
 @pytest.fixture
-async def enclosing(fences: SlowFences) -> Iterator[EnforcementWorker]:  # type: ignore[misc]
-    one = EnforcementWorker(fences)  # type: ignore[arg-type]
+async def enclosing(enforcement: SlowFences) -> Iterator[EnforcementWorker]:  # type: ignore[misc]
+    one = EnforcementWorker(enforcement)  # type: ignore[arg-type]
     yield one
     one.close()
-    assert fences.closed
+    assert enforcement.closed
 
 
 async def entered(enclosing: EnforcementWorker) -> Entered | CannotStart:
@@ -57,38 +57,38 @@ async def entered(enclosing: EnforcementWorker) -> Entered | CannotStart:
     return await done
 
 
-async def test_what_waits_for_a_driver_is_done_in_one_thread_and_told_in_the_loop(enclosing, fences) -> None:
+async def test_what_waits_for_a_driver_is_done_in_one_thread_and_told_in_the_loop(enclosing, enforcement) -> None:
     assert await asyncio.gather(*(entered(enclosing) for _ in range(4))) == [Entered("hardware", {"A": "b"})] * 4
     await enclosing.prove()
-    assert await enclosing.in_turn(lambda: threading.current_thread().name) == fences.threads[0]
-    assert len(set(fences.threads)) == 1
-    assert fences.threads[0] != threading.current_thread().name
+    assert await enclosing.in_turn(lambda: threading.current_thread().name) == enforcement.threads[0]
+    assert len(set(enforcement.threads)) == 1
+    assert enforcement.threads[0] != threading.current_thread().name
 
 
 @pytest.mark.parametrize("error", [CannotEnclose("no room"), RuntimeError("no room")])
-async def test_who_cannot_be_enclosed_is_refused_for_the_nodes_fault(enclosing, fences, error: Exception) -> None:
-    fences.outcome = error
+async def test_who_cannot_be_enclosed_is_refused_for_the_nodes_fault(enclosing, enforcement, error: Exception) -> None:
+    enforcement.outcome = error
     refused = await entered(enclosing)
     assert isinstance(refused, CannotStart)
     assert (refused.exit_code, "no room" in refused.message) == (None, True)
 
 
 @pytest.mark.parametrize(("outcome", "why"), [("", ""), ("in use", "in use"), (RuntimeError("gone"), "gone")])
-async def test_leaving_tells_what_is_in_the_way(enclosing, fences, outcome: Any, why: str) -> None:
-    fences.outcome = outcome
+async def test_leaving_tells_what_is_in_the_way(enclosing, enforcement, outcome: Any, why: str) -> None:
+    enforcement.outcome = outcome
     done: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     enclosing.leave(CASE.lease, done.set_result)
     assert await done == why
 
 
-async def test_where_nothing_is_waited_for_it_is_told_before_the_call_returns(fences) -> None:
-    fences.quick = True
-    enclosing, told = EnforcementWorker(fences), []
+async def test_where_nothing_is_waited_for_it_is_told_before_the_call_returns(enforcement) -> None:
+    enforcement.quick = True
+    enclosing, told = EnforcementWorker(enforcement), []
     enclosing.enter(CASE, told.append, told.append)
-    fences.outcome = ""
+    enforcement.outcome = ""
     enclosing.leave(CASE.lease, told.append)
     enclosing.forget(CASE.lease)
     assert told == [Entered("hardware", {"A": "b"}), ""]
-    assert len(fences.threads) == 3
-    assert set(fences.threads) == {threading.current_thread().name}
+    assert len(enforcement.threads) == 3
+    assert set(enforcement.threads) == {threading.current_thread().name}
     enclosing.close()

@@ -61,23 +61,23 @@ def test_limits_that_do_not_reach_the_subgroup_of_a_job_are_not_claimed(
 def test_a_job_in_its_cgroup_gets_its_part_and_no_more(newer: NvmlDevices, unified: str, case) -> None:
     group = f"{unified}/job"
     os.mkdir(group)
-    fence = GroupLimits(newer, unified)
+    mechanism = GroupLimits(newer, unified)
     part = part_of(81_559, HALF.units)
-    assert fence.enclose(case(HALF, group=group)).level == "kernel"
+    assert mechanism.enclose(case(HALF, group=group)).level == "kernel"
     assert ProbeRun().refuses_beyond(part, {"CUDA_VISIBLE_DEVICES": "0"}, group)
     assert send(("take", "16", "1000"), {"CUDA_VISIBLE_DEVICES": "0"}, group) == [0, 0, part]
-    assert fence.open(LEASE) == ""
+    assert mechanism.open(LEASE) == ""
     assert send(("take", "60000"), {"CUDA_VISIBLE_DEVICES": "0"}, group)[0] == 0
     os.rmdir(group)
 
 
 def test_whole_gpus_need_none_and_without_a_cgroup_none_is_given(newer: NvmlDevices, unified: str, case) -> None:
-    fence = GroupLimits(newer, unified)
-    fence.enclose(case(WHOLE, group="/nowhere"))
+    mechanism = GroupLimits(newer, unified)
+    mechanism.enclose(case(WHOLE, group="/nowhere"))
     with pytest.raises(CannotEnclose, match="no cgroup"):
-        fence.enclose(case(HALF))
+        mechanism.enclose(case(HALF))
     with pytest.raises(CannotEnclose, match="its memory cannot be limited: Invalid"):
-        fence.enclose(case(HALF, group="/nowhere"))
+        mechanism.enclose(case(HALF, group="/nowhere"))
 
 
 def test_what_a_former_executor_set_is_lifted_too(newer: NvmlDevices, unified: str, case) -> None:

@@ -15,7 +15,7 @@ from headrace.node_executor.c_programs import LIBRARY, MEMORY_CAP
 from headrace.node_executor.devices.nvml import NvmlDevices
 from headrace.node_executor.enforcement import CannotEnclose
 from headrace.node_executor.enforcement.parts import CONTEXT, from_within, part_of
-from headrace.node_executor.enforcement.preload import PreloadFence
+from headrace.node_executor.enforcement.preload import PreloadMechanism
 from headrace.node_executor.enforcement.probe_run import ProbeRun
 from tests.mock_nvml import Machine
 from tests.unit.node_executor.enforcement.conftest import HALF
@@ -59,25 +59,25 @@ def run(fence_env: dict[str, str], machine: Machine, script: str) -> list[str]:
 
 
 @pytest.fixture
-def fence(devices: NvmlDevices, cap_library: str, tmp_path: Path) -> PreloadFence:
-    return PreloadFence(devices, cap_library, str(tmp_path))
+def mechanism(devices: NvmlDevices, cap_library: str, tmp_path: Path) -> PreloadMechanism:
+    return PreloadMechanism(devices, cap_library, str(tmp_path))
 
 
-def test_it_proves_itself_and_leaves_nothing(fence: PreloadFence, tmp_path: Path) -> None:
-    assert (fence.prove(), os.listdir(tmp_path)) == ("cooperative", [])
+def test_it_proves_itself_and_leaves_nothing(mechanism: PreloadMechanism, tmp_path: Path) -> None:
+    assert (mechanism.prove(), os.listdir(tmp_path)) == ("cooperative", [])
 
 
 def test_without_the_library_or_where_that_does_nothing_it_does_not(devices: NvmlDevices, tmp_path: Path) -> None:
-    assert PreloadFence(devices, "", str(tmp_path)).prove() == ""
-    assert PreloadFence(devices, "/no/such/library.so", str(tmp_path)).prove() == ""
+    assert PreloadMechanism(devices, "", str(tmp_path)).prove() == ""
+    assert PreloadMechanism(devices, "/no/such/library.so", str(tmp_path)).prove() == ""
 
 
 @pytest.mark.parametrize("way", ["symbol", "managed", "async", "pool", "pitch", "virtual", "table", "per-thread"])
 def test_every_way_to_take_memory_ends_at_the_cap_and_giving_back_counts(
-    fence: PreloadFence, case, machine: Machine, way: str
+    mechanism: PreloadMechanism, case, machine: Machine, way: str
 ) -> None:
     cap = from_within(part_of(81_559, HALF.units))
-    got = fence.enclose(case(HALF))
+    got = mechanism.enclose(case(HALF))
     free = "cuMemRelease" if way == "virtual" else "cuMemFree_v2"
     script = f"""
 print(take({cap} - 100, {way!r}), take(200, {way!r}))
@@ -86,24 +86,24 @@ print(cuda.{free}(at), take({cap} - 100, {way!r}))
     assert (got.level, run(got.env, machine, script)) == ("cooperative", ["0", "2", "0", "0"])
 
 
-def test_a_program_is_shown_its_part_as_if_it_were_the_whole(fence: PreloadFence, case, machine: Machine) -> None:
+def test_a_program_is_shown_its_part_as_if_it_were_the_whole(mechanism: PreloadMechanism, case, machine: Machine) -> None:
     cap = from_within(part_of(81_559, HALF.units))
     script = """
 print(*told()); take(1000, 'symbol'); print(*told())
 cuda.cuDeviceTotalMem_v2(ctypes.byref(total), 0); print(total.value >> 20)
 """
-    shown = run(fence.enclose(case(HALF)).env, machine, script)
+    shown = run(mechanism.enclose(case(HALF)).env, machine, script)
     assert shown == [str(number) for number in (cap, cap, cap - 1000, cap, cap)]
 
 
-def test_memory_of_the_host_is_not_counted(fence: PreloadFence, case, machine: Machine) -> None:
-    assert run(fence.enclose(case(HALF)).env, machine, "print(take(70_000, 'host'), take(30_000, 'symbol'))") == ["0", "0"]
+def test_memory_of_the_host_is_not_counted(mechanism: PreloadMechanism, case, machine: Machine) -> None:
+    assert run(mechanism.enclose(case(HALF)).env, machine, "print(take(70_000, 'host'), take(30_000, 'symbol'))") == ["0", "0"]
 
 
 def test_all_processes_of_a_job_count_together_and_those_that_have_died_do_not(
-    fence: PreloadFence, case, machine: Machine
+    mechanism: PreloadMechanism, case, machine: Machine
 ) -> None:
-    env = fence.enclose(case(HALF)).env
+    env = mechanism.enclose(case(HALF)).env
     script = """
 import subprocess, os
 print(take(30_000, 'symbol'), flush=True)
@@ -116,7 +116,7 @@ if os.environ.pop("AGAIN", ""):
 
 
 def test_every_process_that_takes_memory_leaves_room_for_what_it_needs_itself(
-    fence: PreloadFence, case, machine: Machine
+    mechanism: PreloadMechanism, case, machine: Machine
 ) -> None:
     cap = from_within(part_of(81_559, HALF.units))
     script = f"""
@@ -128,19 +128,19 @@ if os.environ.pop("AGAIN", ""):
 else:
     print(take({cap} - 10_000, 'symbol'), take({cap} - 10_000 - {CONTEXT}, 'symbol'))
 """
-    assert run(fence.enclose(case(HALF)).env | {"AGAIN": "1"}, machine, script) == ["0", "2", "0"]
+    assert run(mechanism.enclose(case(HALF)).env | {"AGAIN": "1"}, machine, script) == ["0", "2", "0"]
 
 
 def test_a_library_that_has_gone_is_noticed_before_it_is_ignored(devices: NvmlDevices, case, tmp_path: Path) -> None:
     with pytest.raises(CannotEnclose, match="is gone"):
-        PreloadFence(devices, "/no/such/library.so", str(tmp_path)).enclose(case(HALF))
+        PreloadMechanism(devices, "/no/such/library.so", str(tmp_path)).enclose(case(HALF))
 
 
 def test_it_is_proved_as_an_account_of_jobs_with_the_library_as_this_node_builds_it(
     devices: NvmlDevices, as_a_job: ProbeRun, cap_library: str, tmp_path: Path
 ) -> None:
     library = native.built(MEMORY_CAP, f"{tmp_path}/native", LIBRARY)
-    assert PreloadFence(devices, library, str(tmp_path), as_a_job).prove() == "cooperative"
+    assert PreloadMechanism(devices, library, str(tmp_path), as_a_job).prove() == "cooperative"
     assert os.listdir(tmp_path) == ["native"]
 
 
@@ -150,12 +150,12 @@ def test_a_library_that_accounts_of_jobs_cannot_load_proves_nothing_and_no_job_i
 ) -> None:
     library = Path(native.built(MEMORY_CAP, f"{tmp_path}/native", LIBRARY))
     (library if closed == "library" else library.parent).chmod(0o700)
-    fence = PreloadFence(devices, str(library), str(tmp_path), as_a_job)
+    mechanism = PreloadMechanism(devices, str(library), str(tmp_path), as_a_job)
     with capture_logs() as logs:
-        assert fence.prove() == ""
+        assert mechanism.prove() == ""
     [said] = [entry["reason"] for entry in logs if entry["event"] == "no_preloaded_cap"]
     with pytest.raises(CannotEnclose) as error:
-        fence.enclose(case(HALF))
+        mechanism.enclose(case(HALF))
     assert said == error.value.args[0]
     means = {"library": f"read by accounts of jobs: {library}"}
     means["directory"] = f"reached by accounts of jobs: others cannot pass through {library.parent}"
@@ -169,6 +169,6 @@ def test_a_library_that_the_loader_ignores_proves_nothing_and_what_the_loader_sa
     library.write_text("no library")
     library.chmod(0o755)
     with capture_logs() as logs:
-        assert PreloadFence(devices, str(library), str(tmp_path), as_a_job).prove() == ""
+        assert PreloadMechanism(devices, str(library), str(tmp_path), as_a_job).prove() == ""
     [said] = [entry["reason"] for entry in logs if entry["event"] == "no_preloaded_cap"]
     assert "cannot be preloaded" in said

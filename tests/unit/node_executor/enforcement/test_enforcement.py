@@ -1,4 +1,4 @@
-"""All fences together, as a lease meets them: on the mock's GPUs, in real cgroups."""
+"""All mechanisms together, as a lease meets them: on the mock's GPUs, in real cgroups."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from headrace.node_executor.devices.nvml import NvmlDevices
 from headrace.node_executor.devices.simulated import simulated
 from headrace.node_executor.enforcement import CannotEnclose, Enclosure, EnforcementRequest, Entered, mig
 from headrace.node_executor.enforcement.device_isolation import CgroupDeviceList
-from headrace.node_executor.enforcement.fences import Fences, Kit, kind_of
-from headrace.node_executor.enforcement.mig import MigFence, MigJournal
+from headrace.node_executor.enforcement.enforcement import Enforcement, Mechanisms, kind_of
+from headrace.node_executor.enforcement.mig import MigJournal, MigMechanism
 from headrace.node_executor.enforcement.owners import LeaseOwners
 from headrace.node_executor.enforcement.parts import part_of
-from headrace.node_executor.enforcement.preload import PreloadFence
+from headrace.node_executor.enforcement.preload import PreloadMechanism
 from headrace.node_executor.enforcement.probe_run import ProbeRun
 from headrace.node_executor.enforcement.watchdog import Overrun
 from tests.mock_nvml import Machine
@@ -31,7 +31,7 @@ send = ProbeRun().send
 
 
 class Fake:
-    """A fence that proves what it is told to, and remembers what it was asked."""
+    """A mechanism that proves what it is told to, and remembers what it was asked."""
 
     def __init__(self, name: str, level: str, stuck: str = "") -> None:
         self.name, self.level, self.stuck = name, level, stuck
@@ -55,18 +55,18 @@ class Fake:
 
 @pytest.fixture
 def make(tmp_path: Path):
-    """Fences for devices, proved; they are closed at the end. What they report is in `heard`."""
-    made: list[Fences] = []
+    """Mechanisms for devices, proved; they are closed at the end. What they report is in `heard`."""
+    made: list[Enforcement] = []
 
-    def fences(devices, *mechanisms, slices=None, parts=()) -> Fences:
+    def enforcement(devices, *mechanisms, slices=None, parts=()) -> Enforcement:
         heard: queue.Queue[Overrun] = queue.Queue()
-        found = Fences(devices, Kit(mechanisms, slices, parts), LeaseOwners(str(tmp_path)), heard.put)
+        found = Enforcement(devices, Mechanisms(mechanisms, slices, parts), LeaseOwners(str(tmp_path)), heard.put)
         found.prove()
         found.heard = heard
         made.append(found)
         return found
 
-    yield fences
+    yield enforcement
     for one in made:
         one.close()
 
@@ -77,11 +77,11 @@ def test_what_is_taken_of_a_gpu_is_of_one_kind(shares, kind: str) -> None:
 
 
 def test_simulated_devices_are_what_they_are(make, case) -> None:
-    fences = make(simulated("1xH100-80GB"))
+    enforcement = make(simulated("1xH100-80GB"))
     share = DeviceShare(device="gpu0", units=GPU_UNITS // 2)
-    assert (fences.quick, fences.overall) == (True, "simulated")
-    assert fences.enter(case(share)) == Entered("simulated", {"CUDA_VISIBLE_DEVICES": "0"})
-    assert (fences.enter(case()).level, fences.leave(LEASE)) == ("none", "")
+    assert (enforcement.quick, enforcement.overall) == (True, "simulated")
+    assert enforcement.enter(case(share)) == Entered("simulated", {"CUDA_VISIBLE_DEVICES": "0"})
+    assert (enforcement.enter(case()).level, enforcement.leave(LEASE)) == ("none", "")
     assert make(simulated("1xL4")).levels == dict.fromkeys(("whole", "fraction", "slice"), "simulated")
 
 
@@ -89,77 +89,77 @@ def test_the_best_that_proves_itself_is_used_and_of_equal_ones_the_first(
     make, devices: NvmlDevices, case, unified: str, as_a_job: ProbeRun
 ) -> None:
     parts = (Fake("none", ""), Fake("weak", "cooperative"), Fake("good", "driver"), Fake("late", "driver"))
-    fences = make(devices, CgroupDeviceList(unified, as_a_job), parts=parts)
-    assert fences.levels == {"whole": "hardware", "fraction": "driver", "slice": "none"}
-    entered = fences.enter(case(HALF))
+    enforcement = make(devices, CgroupDeviceList(unified, as_a_job), parts=parts)
+    assert enforcement.levels == {"whole": "hardware", "fraction": "driver", "slice": "none"}
+    entered = enforcement.enter(case(HALF))
     assert (entered.level, entered.env["good"], "late" in entered.env) == ("driver", LEASE, False)
-    assert (fences.leave(LEASE), parts[2].asked) == ("", [("enclose", LEASE), ("open", LEASE)])
+    assert (enforcement.leave(LEASE), parts[2].asked) == ("", [("enclose", LEASE), ("open", LEASE)])
 
 
 def test_mps_has_a_cap_from_within_beside_it(make, devices: NvmlDevices, case, unified: str, as_a_job: ProbeRun) -> None:
-    fences = make(
+    enforcement = make(
         devices, CgroupDeviceList(unified, as_a_job), parts=(Fake("MPS", "driver"), Fake("preloaded cap", "cooperative"))
     )
-    entered = fences.enter(case(HALF))
+    entered = enforcement.enter(case(HALF))
     assert (entered.level, {"MPS", "preloaded cap"} <= entered.env.keys()) == ("driver", True)
-    fences.leave(LEASE)
+    enforcement.leave(LEASE)
 
 
 def test_without_a_wall_good_manners_are_all_there_is(make, devices: NvmlDevices, case) -> None:
-    fences = make(devices, parts=(Fake("good", "kernel"),))
-    assert fences.levels == {"whole": "cooperative", "fraction": "cooperative", "slice": "none"}
-    assert [fences.enter(case(share)).level for share in (WHOLE, HALF)] == ["cooperative", "cooperative"]
-    assert fences.overall == "none"
+    enforcement = make(devices, parts=(Fake("good", "kernel"),))
+    assert enforcement.levels == {"whole": "cooperative", "fraction": "cooperative", "slice": "none"}
+    assert [enforcement.enter(case(share)).level for share in (WHOLE, HALF)] == ["cooperative", "cooperative"]
+    assert enforcement.overall == "none"
 
 
 def test_without_any_fence_there_is_the_watchdog(make, devices: NvmlDevices, case, unified: str, as_a_job: ProbeRun) -> None:
-    fences = make(devices, CgroupDeviceList(unified, as_a_job))
-    assert (fences.levels["fraction"], fences.enter(case(HALF)).level) == ("watchdog", "watchdog")
-    fences.leave(LEASE)
+    enforcement = make(devices, CgroupDeviceList(unified, as_a_job))
+    assert (enforcement.levels["fraction"], enforcement.enter(case(HALF)).level) == ("watchdog", "watchdog")
+    enforcement.leave(LEASE)
 
 
 def test_of_a_part_in_a_container_there_is_the_watchdog_whatever_holds_for_processes(
     make, devices: NvmlDevices, case, unified: str, as_a_job: ProbeRun
 ) -> None:
     good = Fake("good", "kernel")
-    fences = make(devices, CgroupDeviceList(unified, as_a_job), parts=(good,))
-    entered = fences.enter(case(HALF)._replace(contained=True))
+    enforcement = make(devices, CgroupDeviceList(unified, as_a_job), parts=(good,))
+    entered = enforcement.enter(case(HALF)._replace(contained=True))
     assert (entered.level, entered.group, entered.prefix, good.asked) == ("watchdog", "", (), [])
     assert not any(name.startswith("acme") for name in os.listdir(unified))
-    assert (fences.shared, fences.leave(LEASE)) == (True, "")
+    assert (enforcement.shared, enforcement.leave(LEASE)) == (True, "")
 
 
 def test_where_only_clients_of_mps_can_use_a_gpu_containers_get_no_part_of_it(
     make, devices: NvmlDevices, case, unified: str, as_a_job: ProbeRun
 ) -> None:
-    fences = make(devices, CgroupDeviceList(unified, as_a_job), parts=(Fake("MPS", "driver"),))
-    assert not fences.shared
+    enforcement = make(devices, CgroupDeviceList(unified, as_a_job), parts=(Fake("MPS", "driver"),))
+    assert not enforcement.shared
     with pytest.raises(CannotEnclose, match="in exclusive mode and shared by MPS, and containers are not clients of MPS"):
-        fences.enter(case(HALF)._replace(contained=True))
-    assert fences.enter(case(WHOLE)._replace(contained=True)).level == "hardware"
-    fences.leave(LEASE)
+        enforcement.enter(case(HALF)._replace(contained=True))
+    assert enforcement.enter(case(WHOLE)._replace(contained=True)).level == "hardware"
+    enforcement.leave(LEASE)
 
 
 def test_the_device_nodes_of_a_slice_are_told_to_its_container(
     make, cut: NvmlDevices, case, unified: str, as_a_job: ProbeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mig, "capability_nodes", lambda gpu, instance: [f"/dev/nvidia-caps/nvidia-cap{gpu}"])
-    slices = MigFence(cut, MigJournal(str(tmp_path / "journal")), lambda *_: None)
-    fences = make(cut, CgroupDeviceList(unified, as_a_job), slices=slices)
-    assert fences.enter(case(SLICE)._replace(contained=True)).nodes == ("/dev/nvidia-caps/nvidia-cap0",)
-    fences.leave(LEASE)
+    slices = MigMechanism(cut, MigJournal(str(tmp_path / "journal")), lambda *_: None)
+    enforcement = make(cut, CgroupDeviceList(unified, as_a_job), slices=slices)
+    assert enforcement.enter(case(SLICE)._replace(contained=True)).nodes == ("/dev/nvidia-caps/nvidia-cap0",)
+    enforcement.leave(LEASE)
 
 
 def test_a_job_opens_the_nodes_of_its_devices_only_and_one_without_any_none(
     make, devices: NvmlDevices, case, unified: str, as_a_job: ProbeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(devices, "nodes", lambda shares: ("/dev/full",) if shares else ())
-    fences = make(devices, CgroupDeviceList(unified, as_a_job))
+    enforcement = make(devices, CgroupDeviceList(unified, as_a_job))
     seen = []
     for shares in ((WHOLE,), ()):
-        entered = fences.enter(case(*shares))
+        entered = enforcement.enter(case(*shares))
         seen.append((entered.level, send(("open", "/dev/null", "/dev/full"), {}, entered.group)))
-        assert fences.leave(LEASE) == ""
+        assert enforcement.leave(LEASE) == ""
     assert seen == [("hardware", [1, 1]), ("none", [1, 0])]
     assert os.path.basename(entered.group) not in os.listdir(unified)
 
@@ -167,11 +167,11 @@ def test_a_job_opens_the_nodes_of_its_devices_only_and_one_without_any_none(
 def test_a_slice_is_made_before_and_destroyed_after(
     make, cut: NvmlDevices, case, unified: str, as_a_job: ProbeRun, tmp_path: Path
 ) -> None:
-    slices = MigFence(cut, MigJournal(str(tmp_path / "journal")), lambda *_: None)
-    fences = make(cut, CgroupDeviceList(unified, as_a_job), slices=slices)
-    entered = fences.enter(case(SLICE))
+    slices = MigMechanism(cut, MigJournal(str(tmp_path / "journal")), lambda *_: None)
+    enforcement = make(cut, CgroupDeviceList(unified, as_a_job), slices=slices)
+    entered = enforcement.enter(case(SLICE))
     assert (entered.level, entered.env["CUDA_VISIBLE_DEVICES"].startswith("MIG-")) == ("hardware", True)
-    assert (fences.leave(LEASE), cut.nvml.instances(cut.gpu(FIRST).uuid)) == ("", [])
+    assert (enforcement.leave(LEASE), cut.nvml.instances(cut.gpu(FIRST).uuid)) == ("", [])
 
 
 def test_where_slices_cannot_be_made_a_lease_of_one_is_refused(make, devices: NvmlDevices, case) -> None:
@@ -182,53 +182,53 @@ def test_where_slices_cannot_be_made_a_lease_of_one_is_refused(make, devices: Nv
 def test_a_device_is_free_when_no_process_of_the_lease_is_on_it(
     make, devices: NvmlDevices, case, machine: Machine, sleeper: int
 ) -> None:
-    fences = make(devices)
+    enforcement = make(devices)
     one, other = case(HALF), case(HALF, lease="acme.bob.k/1/0")
-    fences.enter(one)
-    fences.enter(other)
-    fences.started(other.lease, other.control, sleeper)
+    enforcement.enter(one)
+    enforcement.enter(other)
+    enforcement.started(other.lease, other.control, sleeper)
     machine.process(sleeper, 700)
-    assert fences.leave(one.lease) == ""
-    assert fences.leave(other.lease) == f"process {sleeper} on {FIRST}: 700 MiB"
+    assert enforcement.leave(one.lease) == ""
+    assert enforcement.leave(other.lease) == f"process {sleeper} on {FIRST}: 700 MiB"
     machine.gone(sleeper)
-    assert [fences.leave(other.lease) for _ in range(2)] == ["", ""]
+    assert [enforcement.leave(other.lease) for _ in range(2)] == ["", ""]
 
 
 def test_a_whole_gpu_is_free_when_no_process_at_all_is_on_it(
     make, devices: NvmlDevices, case, machine: Machine, sleeper: int
 ) -> None:
-    fences = make(devices)
-    fences.enter(case(WHOLE))
+    enforcement = make(devices)
+    enforcement.enter(case(WHOLE))
     machine.process(sleeper, 50, gpu=1)
-    assert fences.leave(LEASE) == f"process {sleeper} on {SECOND}: 50 MiB"
+    assert enforcement.leave(LEASE) == f"process {sleeper} on {SECOND}: 50 MiB"
 
 
 def test_what_is_in_the_way_of_a_fence_is_told(make, devices: NvmlDevices, case) -> None:
     stuck = Fake("stuck", "driver", stuck="it does not let go")
-    fences = make(devices, parts=(stuck,))
-    fences.enter(case(HALF))
-    assert fences.leave(LEASE) == "it does not let go"
+    enforcement = make(devices, parts=(stuck,))
+    enforcement.enter(case(HALF))
+    assert enforcement.leave(LEASE) == "it does not let go"
     stuck.stuck = ""
-    assert fences.leave(LEASE) == ""
+    assert enforcement.leave(LEASE) == ""
 
 
 def test_a_lease_that_was_adopted_is_watched_and_taken_down(
     make, devices: NvmlDevices, case, machine: Machine, sleeper: int
 ) -> None:
     fake = Fake("good", "driver")
-    fences = make(devices, parts=(fake,))
-    assert fences.adopt(case(HALF)).env["good"] == LEASE
-    fences.started(LEASE, case(HALF).control, sleeper)
+    enforcement = make(devices, parts=(fake,))
+    assert enforcement.adopt(case(HALF)).env["good"] == LEASE
+    enforcement.started(LEASE, case(HALF).control, sleeper)
     machine.process(sleeper, 60_000)
-    assert fences.heard.get(timeout=2).used == 60_000
+    assert enforcement.heard.get(timeout=2).used == 60_000
     machine.gone(sleeper)
-    assert (fences.leave(LEASE), fake.asked) == ("", [("adopt", LEASE), ("open", LEASE)])
+    assert (enforcement.leave(LEASE), fake.asked) == ("", [("adopt", LEASE), ("open", LEASE)])
 
 
 def test_two_halves_side_by_side_who_overruns_is_told_of_and_its_neighbour_is_not(
     make, devices: NvmlDevices, case, machine: Machine, cap_library: str, tmp_path: Path
 ) -> None:
-    fences = make(devices, parts=(PreloadFence(devices, cap_library, str(tmp_path)),))
+    enforcement = make(devices, parts=(PreloadMechanism(devices, cap_library, str(tmp_path)),))
     script = """
 import ctypes, os, sys, time
 cuda = ctypes.CDLL("libcuda.so.1")
@@ -240,17 +240,17 @@ time.sleep(600)
     running = []
     for lease, mib, stripped in (("a.b.good/1/0", 39_000, False), ("a.b.bad/1/0", 41_500, True)):
         mine = case(HALF, lease=lease)
-        env = machine.environment | fences.enter(mine).env
+        env = machine.environment | enforcement.enter(mine).env
         if stripped:
             del env["LD_PRELOAD"]  # as a program could that wants to be rid of it
         process = subprocess.Popen([sys.executable, "-c", script, str(mib)], env=env, stdout=subprocess.PIPE, text=True)
-        fences.started(lease, mine.control, process.pid)
+        enforcement.started(lease, mine.control, process.pid)
         running.append(process)
         assert process.stdout is not None
         assert process.stdout.readline() == "0\n"
     part = part_of(81_559, HALF.units)
-    assert fences.heard.get(timeout=2) == Overrun("a.b.bad/1/0", FIRST, part, 42_000)
-    assert fences.heard.empty()
+    assert enforcement.heard.get(timeout=2) == Overrun("a.b.bad/1/0", FIRST, part, 42_000)
+    assert enforcement.heard.empty()
     assert running[0].poll() is None
     for process in running:
         process.kill()
@@ -260,11 +260,13 @@ time.sleep(600)
 def test_after_a_restart_a_job_and_what_goes_with_it_are_enclosed_as_before(
     make, cut: NvmlDevices, case, unified: str, as_a_job: ProbeRun, tmp_path: Path
 ) -> None:
-    slices = MigFence(cut, MigJournal(str(tmp_path / "journal")), lambda *_: None)
+    slices = MigMechanism(cut, MigJournal(str(tmp_path / "journal")), lambda *_: None)
     mine = case(SLICE)
     entered = make(cut, CgroupDeviceList(unified, as_a_job), slices=slices).enter(mine)
     heir = make(
-        cut, CgroupDeviceList(unified, as_a_job), slices=MigFence(cut, MigJournal(str(tmp_path / "journal")), lambda *_: None)
+        cut,
+        CgroupDeviceList(unified, as_a_job),
+        slices=MigMechanism(cut, MigJournal(str(tmp_path / "journal")), lambda *_: None),
     )
     heir.reconcile([mine.lease])
     again = heir.adopt(mine)
@@ -276,18 +278,18 @@ def test_after_a_restart_a_job_and_what_goes_with_it_are_enclosed_as_before(
 def test_a_lease_of_a_former_executor_on_a_device_that_is_gone_is_adopted_and_ends(
     make, devices: NvmlDevices, case, cap_library: str, tmp_path: Path
 ) -> None:
-    fences = make(devices, parts=(PreloadFence(devices, cap_library, str(tmp_path)),))
+    enforcement = make(devices, parts=(PreloadMechanism(devices, cap_library, str(tmp_path)),))
     gone = DeviceShare(device="GPU-ffffffff", units=GPU_UNITS // 2)
-    assert fences.adopt(case(gone)).env["CUDA_VISIBLE_DEVICES"] == ""
-    assert fences.leave(LEASE) == ""
+    assert enforcement.adopt(case(gone)).env["CUDA_VISIBLE_DEVICES"] == ""
+    assert enforcement.leave(LEASE) == ""
 
 
 def test_a_lease_that_is_over_is_forgotten_even_with_others_on_its_devices(
     make, devices: NvmlDevices, case, machine: Machine, sleeper: int, unified: str, as_a_job: ProbeRun
 ) -> None:
-    fences = make(devices, CgroupDeviceList(unified, as_a_job))
-    group = fences.enter(case(WHOLE)).group
+    enforcement = make(devices, CgroupDeviceList(unified, as_a_job))
+    group = enforcement.enter(case(WHOLE)).group
     machine.process(sleeper, 50, gpu=1)
-    fences.forget(LEASE)
-    fences.forget(LEASE)
-    assert (fences.leave(LEASE), os.path.exists(group)) == ("", False)
+    enforcement.forget(LEASE)
+    enforcement.forget(LEASE)
+    assert (enforcement.leave(LEASE), os.path.exists(group)) == ("", False)

@@ -16,7 +16,7 @@ from headrace.contracts.facts.fact import DeviceShare
 from headrace.contracts.values.amounts import GPU_UNITS
 from headrace.contracts.values.isolation import FRACTION, KINDS, SLICE, WHOLE, rank, weakest
 from headrace.node_executor.devices import Devices, OnDevice, held_by
-from headrace.node_executor.enforcement import CannotEnclose, Enclosure, EnforcementRequest, Entered, Fence, SliceFence
+from headrace.node_executor.enforcement import CannotEnclose, Enclosure, EnforcementRequest, Entered, Mechanism, SliceMechanism
 from headrace.node_executor.enforcement.device_isolation import (
     DeviceNodeIsolation,
     IsolatedLaunch,
@@ -36,23 +36,25 @@ MPS, EXCLUSIVE = "MPS", "driver"
 _log = structlog.get_logger("headrace.node_executor")
 
 
-class Kit(NamedTuple):
+class Mechanisms(NamedTuple):
     """Mechanisms that may work here, best first: for device isolation, for slices, and for parts of a GPU."""
 
-    mechanisms: tuple[DeviceNodeIsolation, ...] = ()
-    slices: SliceFence | None = None
-    parts: tuple[Fence, ...] = ()
+    device_isolation: tuple[DeviceNodeIsolation, ...] = ()
+    slices: SliceMechanism | None = None
+    parts: tuple[Mechanism, ...] = ()
 
 
-class Fences:
+class Enforcement:
     """Enforcement on `devices`. `report` is called for overruns, in the watchdog's thread."""
 
-    def __init__(self, devices: Devices, kit: Kit, owners: LeaseOwners, report: Callable[[Overrun], None]) -> None:
+    def __init__(
+        self, devices: Devices, mechanisms: Mechanisms, owners: LeaseOwners, report: Callable[[Overrun], None]
+    ) -> None:
         self._devices = devices
-        self._kit = kit
+        self._mechanisms = mechanisms
         self._owners = owners
         self._device_isolation: DeviceNodeIsolation = NoDeviceNodeIsolation()
-        self._parts: tuple[Fence, ...] = ()
+        self._parts: tuple[Mechanism, ...] = ()
         self._memory = {device.device: device.memory for device in devices.inventory()}
         self._entered: dict[str, EnforcementRequest] = {}
         self.watchdog = Watchdog(devices.on_devices, owners.of, report)
@@ -77,25 +79,25 @@ class Fences:
         """Test every mechanism, once, before any level is offered."""
         if self._devices.quick:
             return
-        self._device_isolation = strongest(self._kit.mechanisms)
-        proved = [(fence, level) for fence in self._kit.parts if (level := fence.prove())]
+        self._device_isolation = strongest(self._mechanisms.device_isolation)
+        proved = [(mechanism, level) for mechanism in self._mechanisms.parts if (level := mechanism.prove())]
         proved.sort(key=lambda one: -rank(one[1]))
         best = proved[0][1] if proved else WATCHED
-        self._parts = self._of_one_level([fence for fence, _ in proved])
-        sliced = self._kit.slices.prove() if self._kit.slices is not None else ""
+        self._parts = self._of_one_level([mechanism for mechanism, _ in proved])
+        sliced = self._mechanisms.slices.prove() if self._mechanisms.slices is not None else ""
         self.levels = {
             WHOLE: self._behind(HARDWARE),
             FRACTION: self._behind(best),
             SLICE: self._behind(sliced) if sliced else "none",
         }
-        names = [fence.name for fence in self._parts]
+        names = [mechanism.name for mechanism in self._parts]
         _log.info("isolation_proved", mechanism=self._device_isolation.name, parts=names, **self.levels)
         self.watchdog.start()
 
-    def _of_one_level(self, proved: Sequence[Fence]) -> tuple[Fence, ...]:
+    def _of_one_level(self, proved: Sequence[Mechanism]) -> tuple[Mechanism, ...]:
         """Return the best, and with MPS also a limit inside the processes: MPS alone shows programs the whole GPU as if it were theirs."""
         if proved and proved[0].name == MPS:
-            return tuple(fence for fence in proved if fence.name in {MPS, "preloaded cap"})
+            return tuple(mechanism for mechanism in proved if mechanism.name in {MPS, "preloaded cap"})
         return tuple(proved[:1])
 
     def _behind(self, level: str) -> str:
@@ -125,16 +127,16 @@ class Fences:
     def _enclose(self, case: EnforcementRequest) -> Enclosure:
         kind = kind_of(case.shares)
         if kind == SLICE:
-            if self._kit.slices is None or self.levels[SLICE] == "none":
+            if self._mechanisms.slices is None or self.levels[SLICE] == "none":
                 raise CannotEnclose("this node cannot make slices")
-            return self._kit.slices.enclose(case)
+            return self._mechanisms.slices.enclose(case)
         if kind != FRACTION:
             return Enclosure(HARDWARE)
         if case.contained:
             if not self.shared:
                 raise CannotEnclose("its GPU is in exclusive mode and shared by MPS, and containers are not clients of MPS")
             return Enclosure(WATCHED)
-        found = [fence.enclose(case) for fence in self._parts]
+        found = [mechanism.enclose(case) for mechanism in self._parts]
         env = {name: value for one in found for name, value in one.env.items()}
         return Enclosure(found[0].level if found else WATCHED, env)
 
@@ -157,10 +159,10 @@ class Fences:
         self._entered[case.lease] = case
         kind = kind_of(case.shares)
         here = case._replace(shares=tuple(share for share in case.shares if share.device in self._memory))
-        fences = (self._kit.slices,) if kind == SLICE else self._parts if kind == FRACTION and not case.contained else ()
-        for fence in fences:
-            if fence is not None:
-                env |= fence.adopt(here).env
+        used = (self._mechanisms.slices,) if kind == SLICE else self._parts if kind == FRACTION and not case.contained else ()
+        for mechanism in used:
+            if mechanism is not None:
+                env |= mechanism.adopt(here).env
         self._watch(case)
         if case.contained:
             return Entered(self.levels.get(kind, "none"), env)
@@ -173,13 +175,13 @@ class Fences:
 
     def reconcile(self, alive: Iterable[str]) -> None:
         """After a start: remove what former executors left on the devices; `alive` are the leases that run."""
-        if self._kit.slices is not None:
-            self._kit.slices.reconcile(alive)
+        if self._mechanisms.slices is not None:
+            self._mechanisms.slices.reconcile(alive)
 
     def look(self) -> None:
         """Look for slices that others have made or removed meanwhile. Called regularly."""
-        if self._kit.slices is not None:
-            self._kit.slices.look()
+        if self._mechanisms.slices is not None:
+            self._mechanisms.slices.look()
 
     def started(self, lease: str, control: str, pid: int) -> None:
         """Note the first process of a lease."""
@@ -215,8 +217,8 @@ class Fences:
 
     def _open(self, lease: str) -> str:
         """Remove its mechanisms; returns what is in the way."""
-        for fence in (*self._parts, *((self._kit.slices,) if self._kit.slices is not None else ())):
-            why: str = fence.open(lease)
+        for mechanism in (*self._parts, *((self._mechanisms.slices,) if self._mechanisms.slices is not None else ())):
+            why: str = mechanism.open(lease)
             if why:
                 return why
         return ""
