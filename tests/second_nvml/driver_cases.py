@@ -101,7 +101,7 @@ def test_a_report_that_only_a_reset_mends_keeps_the_gpu_drained_until_one_is_see
     assert (devices.look(25 * HOUR + 1), devices.look(25 * HOUR + QUIET)) == ({}, {SECOND: None})
 
 
-def test_a_gpu_whose_every_call_fails_is_reported_as_unfit(devices: NvmlDevices, second: SecondMachine) -> None:
+def test_the_health_report_of_a_gpu_whose_every_call_fails_raises(devices: NvmlDevices, second: SecondMachine) -> None:
     second.set("unanswered", 1, gpu=1)
     assert devices.look(1) == {}
     assert (list(devices.on_devices()), list(devices.samples())) == ([FIRST], [FIRST])

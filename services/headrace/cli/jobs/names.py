@@ -21,7 +21,7 @@ SHOWN_MAX = 5
 
 
 async def find_job(hr: Client, text: str) -> str:
-    """Id or key of the job to look at: of several with the name the newest. Raises Failed if no job or more than one has the beginning of an id."""
+    """Id or key of the job to look at, the newest if several have the name. Raises Failed if no job, or several, match."""
     if _is_exact(text):
         return text
     found = await _found(hr, text, ())
