@@ -1,4 +1,4 @@
-"""Heartbeats: every process of a service announces once a second that it runs and which level of facts it reads (`contracts.facts.levels`).
+"""Heartbeats: every process of a service announces every two seconds that it runs and which level of facts it reads (`contracts.facts.levels`).
 
 *governance* listens: it raises the installation's level when all instances read it. Instances announce themselves, so the number of
 instances and their machines need not be configured.
@@ -22,7 +22,7 @@ from headrace.contracts.transport.subjects import presence
 if TYPE_CHECKING:
     from headrace.nats_client.connection import Connection
 
-EVERY = 1.0
+EVERY = 2.0
 """Interval of heartbeats in seconds."""
 
 

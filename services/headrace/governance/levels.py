@@ -1,6 +1,6 @@
 """Condition for raising the installation's level of facts: every present service and node has stated that it reads the next one. Pure.
 
-Services announce once a second what they read, nodes when they register. A node that is away and holds nothing does not hold the level
+Services announce every two seconds (every second before release 0.3.0) what they read, nodes when they register. A node that is away and holds nothing does not hold the level
 back: when it returns with an executor that is too old, its registration is void, and it is unusable until it is updated.
 """
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from headrace.domain.state.state import State
     from headrace.governance.decide import Operation
 
-PRESENT = 3.0
+PRESENT = 5.0
 """Seconds of silence after which a service counts as away; one instance of it has to be present."""
 REMEMBERED = 60.0
 """Seconds for which a silent instance still counts: it may be suspended, and return with the release that it had."""

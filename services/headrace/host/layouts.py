@@ -10,7 +10,7 @@ ALONE = ("accounting", "audit")
 DEFAULT, TOGETHER, APART = "default", "together", "apart"
 
 LAYOUTS: dict[str, tuple[tuple[str, ...], ...]] = {
-    DEFAULT: (("admission",), ("allocator",), ("preemption",), ("provisioner",), ("governance", "feed")),
+    DEFAULT: (("admission",), ("allocator",), ("preemption",), ("governance", "feed", "provisioner")),
     TOGETHER: (SHARING,),
     APART: tuple((name,) for name in SHARING),
 }

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 BUFFER_MESSAGES = 65_536
 """Messages buffered for a slow reader before the rest is requested again; many small ones fit into the server's window."""
 
-HEARTBEAT = 0.5
-SILENCE = 1.5
+HEARTBEAT = 1.0
+SILENCE = 2.5
 """Seconds between heartbeats of an idle consumer, and seconds without one after which it counts as gone."""
 
 RETRY_FIRST, RETRY_MOST = 0.05, 0.25

@@ -29,6 +29,8 @@ CONNECTIONS_MAX = 4_096
 IDLE = "30s"
 """Maximum time of a connection without a request or a completed handshake: idle ones must not exhaust the limit of connections."""
 HANDSHAKE_WITHIN = "10s"
+WATCHDOG = {"miss_timeout": "5s", "megamiss_timeout": "10s"}
+"""After how long a stuck thread is counted. Each thread wakes twice in `miss_timeout`, which Envoy sets to 0.2 s unless told otherwise."""
 STREAMS_MAX = 128
 
 ANSWER_WITHIN = "65s"
@@ -116,6 +118,7 @@ def gateway_config(
             "resource_monitors": [_named(_CONNECTIONS, _connections()), _named(_HEAP, _heap())],
             "actions": [{"name": _REFUSE, "triggers": [{"name": _HEAP, "threshold": {"value": HEAP_FULL}}]}],
         },
+        "watchdogs": {"main_thread_watchdog": WATCHDOG, "worker_watchdog": WATCHDOG},
         # what /healthz reads is a statistic; no other one is used
         "stats_config": {"stats_matcher": {"inclusion_list": {"patterns": [{"prefix": f"cluster.{CLUSTER}.membership"}]}}},
     }

@@ -30,6 +30,12 @@ def test_it_listens_where_it_is_told_and_nowhere_else():
     assert endpoint == {"address": {"pipe": {"path": "/data/api.sock"}}}
 
 
+def test_its_threads_wake_seldom_for_their_watchdog():
+    watchdogs = made()["watchdogs"]
+    assert sorted(watchdogs) == ["main_thread_watchdog", "worker_watchdog"]
+    assert {one["miss_timeout"] for one in watchdogs.values()} == {"5s"}
+
+
 def test_every_service_is_transcoded_and_what_is_unknown_is_refused():
     transcoder = next(one for one in manager(made())["http_filters"] if one["name"].endswith("transcoder"))["typed_config"]
     assert transcoder["services"] == [service.full_name for service in protocol.services()]

@@ -109,21 +109,23 @@ def parts_of(installation, **settings):
 
 def test_a_layout_says_which_services_share_a_process(installation):
     alone = {"accounting": (), "audit": ()}
-    deciding = {"admission": (), "allocator": (), "preemption": (), "provisioner": ()}
+    deciding = {"admission": (), "allocator": (), "preemption": ()}
+    shared = ("governance", "feed", "provisioner")
     together = ("admission", "allocator", "preemption", "provisioner", "governance", "feed")
-    assert parts_of(installation) == deciding | {"governance+feed": ("governance", "feed")} | alone
+    assert parts_of(installation) == deciding | {"+".join(shared): shared} | alone
     assert parts_of(installation, layout="together") == {"+".join(together): together} | alone
-    assert parts_of(installation, layout="apart") == deciding | {"governance": (), "feed": ()} | alone
+    assert parts_of(installation, layout="apart") == deciding | dict.fromkeys(shared, ()) | alone
+    second = {"allocator-standby", "preemption-standby", "feed-standby+provisioner-standby"}
+    assert set(parts_of(installation, standby=True)) - set(parts_of(installation)) == second
     second = ("allocator-standby", "preemption-standby", "provisioner-standby", "feed-standby")
-    assert set(parts_of(installation, standby=True)) - set(parts_of(installation)) == set(second)
     assert parts_of(installation, standby=True, layout="together")["+".join(second)] == second
 
 
 def test_services_that_share_a_process_have_a_login_and_a_turn_each(installation):
     installation.keep_settings(Settings(host="gpu01", standby=True))
     programs = {program.name: program for program in process_specs.services(installation, URL, "postgresql://secret")}
-    shared = programs["governance+feed"]
-    assert shared.argv == (sys.executable, "-P", "-m", "headrace.host", "governance", "feed")
+    shared = programs["governance+feed+provisioner"]
+    assert shared.argv == (sys.executable, "-P", "-m", "headrace.host", "governance", "feed", "provisioner")
     own = {key.removeprefix("HEADRACE_"): value for key, value in shared.env.items() if "__" in key}
     assert own == {
         "NATS_URL__GOVERNANCE": URL,
