@@ -139,7 +139,12 @@ def test_services_that_share_a_process_have_a_login_and_a_turn_each(installation
         "NATS_PASSWORD__FEED": installation.service("feed").password,
         "DATA__FEED": str(installation.directory),
         "TURN__FEED": "first",
-    } | {key: value for key, value in own.items() if key.startswith("JOBS_TOGETHER")}
+        "NATS_URL__PROVISIONER": URL,
+        "NATS_USER__PROVISIONER": "provisioner",
+        "NATS_PASSWORD__PROVISIONER": installation.service("provisioner").password,
+        "DATA__PROVISIONER": str(installation.directory),
+        "TURN__PROVISIONER": "first",
+    } | {key: value for key, value in own.items() if key.startswith(("JOBS_TOGETHER", "LOCAL_JOBS"))}
     assert [key for key in shared.env if key in ("HEADRACE_NATS_PASSWORD", "HEADRACE_TURN")] == []
 
 
