@@ -1,7 +1,8 @@
 """Condition for raising the installation's level of facts: every present service and node has stated that it reads the next one. Pure.
 
-Services announce every two seconds (every second before release 0.3.0) what they read, nodes when they register. A node that is away and holds nothing does not hold the level
-back: when it returns with an executor that is too old, its registration is void, and it is unusable until it is updated.
+Services announce every two seconds what they read (those before release 0.3.0 every second), nodes when they register. A node that is
+away and holds nothing does not hold the level back: when it returns with an executor that is too old, its registration is void, and it is
+unusable until it is updated.
 """
 
 from __future__ import annotations
