@@ -1,4 +1,4 @@
-"""Heartbeats: every process of a service announces every two seconds that it runs and which level of facts it reads (`contracts.facts.levels`).
+"""Heartbeats: every process of a service announces every two seconds that it runs and which level of facts it reads.
 
 *governance* listens: it raises the installation's level when all instances read it. Instances announce themselves, so the number of
 instances and their machines need not be configured.
