@@ -109,15 +109,37 @@ def test_every_unit_is_active_and_never_had_to_be_started_again(machine: Booted)
     assert machine.type("systemctl --failed --no-legend").strip() == ""
 
 
+def test_every_service_runs_with_what_its_unit_takes_away(machine: Booted) -> None:
+    def held(name: str) -> dict[str, str]:
+        status = machine.type(f"cat /proc/{machine.show(f'headrace-{name}', 'MainPID')}/status")
+        return {key: value.strip() for key, _, value in (line.partition(":") for line in status.splitlines()) if key in nothing}
+
+    nothing = {"CapEff": "0" * 16, "CapBnd": "0" * 16, "NoNewPrivs": "1", "Seccomp": "2"}
+    assert {name: held(name) for name in SERVICES} == dict.fromkeys(SERVICES, nothing)
+    reach = "for path in /var/lib/nats /etc/nats/headrace-1.conf; do runuser -u headrace -- ls $path && echo reached; done"
+    assert "reached" not in machine.type(reach, check=False)
+
+
 def test_the_gateway_is_healthy(machine: Booted) -> None:
     ask = "python -c \"import urllib.request as r; print(r.urlopen('http://127.0.0.1:8080/healthz', timeout=5).status)\""
     assert machine.type(ask) == "200\n"
 
 
-def test_the_archive_is_made_and_checked_by_its_unit_and_its_timer_waits_for_the_night(machine: Booted) -> None:
+def test_the_timer_waits_for_the_night_and_when_its_hour_comes_the_archive_is_made_and_checked(machine: Booted) -> None:
     assert machine.show("headrace-archive.timer", "ActiveState") == "active"
-    machine.type("systemctl start headrace-archive.service")
-    assert machine.show("headrace-archive.service", "Result") == "success"
+    assert machine.show("headrace-archive.timer", "NextElapseUSecRealtime") != ""
+    assert machine.show("headrace-archive.service", "ExecMainStartTimestamp") == ""
+    now = "[Timer]\nOnCalendar=\nOnActiveSec=1s\nRandomizedDelaySec=0\n"
+    change = "/run/systemd/system/headrace-archive.timer.d"
+    machine.type(f"mkdir -p {change}; printf '{now}' > {change}/now.conf; systemctl daemon-reload")
+    machine.type("systemctl restart headrace-archive.timer")
+    ended = ("inactive", "success", "0")
+    machine.until("the timer has run its unit", lambda: machine.show("headrace-archive.service", "ExecMainExitTimestamp") != "")
+    machine.until("it has ended", lambda: machine.show("headrace-archive.service", "ActiveState") != "activating")
+    assert (
+        tuple(machine.show("headrace-archive.service", what) for what in ("ActiveState", "Result", "ExecMainStatus")) == ended
+    )
+    assert machine.type("ls /var/lib/headrace/archive").strip() != ""
 
 
 def test_a_job_survives_the_restart_of_the_executor(machine: Booted) -> None:
