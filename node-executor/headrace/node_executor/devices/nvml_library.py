@@ -18,11 +18,8 @@ import pynvml
 from headrace.node_executor.devices.exclusive_lock import ExclusiveLock, together
 
 MIB = 1024 * 1024
-NOT_SUPPORTED, NO_PERMISSION, NOT_FOUND = (
-    pynvml.NVML_ERROR_NOT_SUPPORTED,
-    pynvml.NVML_ERROR_NO_PERMISSION,
-    pynvml.NVML_ERROR_NOT_FOUND,
-)
+NOT_SUPPORTED, NO_PERMISSION = pynvml.NVML_ERROR_NOT_SUPPORTED, pynvml.NVML_ERROR_NO_PERMISSION
+NOT_FOUND = pynvml.NVML_ERROR_NOT_FOUND
 LOST, IN_USE, TIMEOUT = pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_IN_USE, pynvml.NVML_ERROR_TIMEOUT
 UNINITIALIZED = pynvml.NVML_ERROR_UNINITIALIZED
 INSUFFICIENT_RESOURCES, INVALID = pynvml.NVML_ERROR_INSUFFICIENT_RESOURCES, pynvml.NVML_ERROR_INVALID_ARGUMENT
@@ -117,10 +114,6 @@ def _maybe(call: Callable[..., T], *arguments: Any, otherwise: Any = None) -> An
         if error.code in _UNKNOWN_HERE:
             return otherwise
         raise
-
-
-def _address(handle: Any) -> int | None:
-    return cast(handle, c_void_p).value
 
 
 def _text(value: str | bytes) -> str:
@@ -285,12 +278,9 @@ class Nvml:
             if error.code == LOST:
                 return Happened("", 0, 0)
             raise
-        try:
-            uuid = _text(_said(pynvml.nvmlDeviceGetUUID, found.device))
-        except NvmlError as error:  # it was lost since, and an event must still name it
-            if error.code != LOST:
-                raise
-            uuid = next((uuid for uuid, handle in self._handles.items() if _address(handle) == _address(found.device)), "")
+        # A GPU that is lost by now does not say its UUID any more.
+        names = {cast(handle, c_void_p).value: uuid for uuid, handle in self._handles.items()}
+        uuid = names.get(cast(found.device, c_void_p).value) or _text(_said(pynvml.nvmlDeviceGetUUID, found.device))
         return Happened(uuid, found.eventType, found.eventData)
 
     # Slices
@@ -404,8 +394,5 @@ class Nvml:
 
     @together
     def is_exclusive(self, uuid: str) -> bool:
-        """Return whether only one process may use it at a time, which may be a server of many (compute mode EXCLUSIVE_PROCESS).
-
-        False for a GPU in MIG mode: only its slices have a compute mode.
-        """
+        """Return whether only one process may use it at a time (compute mode EXCLUSIVE_PROCESS); False in MIG mode."""
         return bool(_maybe(pynvml.nvmlDeviceGetComputeMode, self._handles[uuid]) == EXCLUSIVE_PROCESS)
