@@ -54,12 +54,12 @@ class Composed:
         self.compose(whole, "up", "--detach")
 
     def end(self) -> None:
-        """Nothing of it is left."""
+        """Remove all of it, also what an interrupted test left: a ledger of today beside seals of yesterday looks forged."""
         for kind in ("container", "volume", "network"):
             listed = ("ls", "--quiet", *(("--all",) if kind == "container" else ()), "--filter", f"name={PROJECT}_")
             names = self.engine.call(kind, *listed).split()
             forced = ("--force", "--time=0") if kind == "container" else ("--force",)
-            _ = names and self.engine.call(kind, "rm", *forced, *names, check=False)
+            _ = names and self.engine.call(kind, "rm", *forced, *names)
 
     def headrace(self, *words: str, stdin: str | None = None, check: bool = True) -> str:
         """As the README says: the command line, in the container of *governance*."""
@@ -104,6 +104,7 @@ def composed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Composed]:
         pip = [str(STORE / "compose/bin/python"), "-m", "pip", "install", "--quiet", "--require-hashes", "--requirement"]
         subprocess.run([*pip, str(ROOT / "tests/deploy/compose.lock")], check=True, capture_output=True)
     made = Composed(engine, tmp_path_factory.mktemp("compose"))
+    made.end()
     try:
         made.up()
         yield made
