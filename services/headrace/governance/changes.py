@@ -14,9 +14,12 @@ VALUE_MAX = 120
 
 NOTHING = "none"
 
+PRICES = frozenset({"price", "reserved_price", "max_price"})
+"""Keys whose values are prices, which are texts."""
+
 
 def changed_fields(kind: str, was: Document, will_be: Document) -> tuple[str, ...]:
-    """`limit.gpu: 9 -> 10` for each field that differs, defaults written out."""
+    """`limit.gpu: 9 -> 10` for each field that differs, defaults written out; equal amounts (`0.80`, `0.8`) do not differ."""
     lines: list[str] = []
     _compare(SHAPES[kind], was, will_be, (), lines)
     return tuple(lines)
@@ -41,8 +44,20 @@ def _compare_written(was: object, will_be: object, at: tuple[str, ...], lines: l
     if isinstance(was, dict) and isinstance(will_be, dict):
         for key in dict.fromkeys((*was, *will_be)):
             _compare_written(was.get(key), will_be.get(key), (*at, key), lines)
-    elif was != will_be:
+    elif _plain(was, is_price=not PRICES.isdisjoint(at)) != _plain(will_be, is_price=not PRICES.isdisjoint(at)):
         lines.append(f"{path_text(at)}: {_shown(was)} -> {_shown(will_be)}")
+
+
+def _plain(written: object, *, is_price: bool) -> object:
+    """A value in which equal prices are equal texts: documents keep them as they were written, such as `0.80`."""
+    match written:
+        case dict():
+            return {key: _plain(value, is_price=is_price or key in PRICES) for key, value in written.items()}
+        case list() | tuple():
+            return [_plain(value, is_price=is_price) for value in written]
+        case str() if is_price and "." in written:
+            return written.rstrip("0").rstrip(".")
+    return written
 
 
 def _shown(written: object) -> str:

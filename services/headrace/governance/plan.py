@@ -18,6 +18,7 @@ from headrace.governance.affected_jobs import AffectedJobs, affected_jobs
 from headrace.governance.calendars import TimeZones, calendars_for
 from headrace.governance.changes import changed_fields
 from headrace.governance.objects import ObjectName, PlacedDocument, applied, current, name_of, placed
+from headrace.governance.over_limits import warn_over_limits
 from headrace.governance.preview import preview
 from headrace.governance.validation.diagnostics import Diagnostics, shown
 from headrace.governance.validation.governed_keys import check_governed
@@ -84,7 +85,9 @@ def make_plan(
         after = preview(state, facts)
         _judge(state, after, changed, findings, groups=groups, vouches=vouches)
         if not findings.errors:
-            affected = affected_jobs(state, after, [name for name, _, _ in changed], findings)
+            names = [name for name, _, _ in changed]
+            affected = affected_jobs(state, after, names, findings)
+            warn_over_limits(state, after, names, findings)
     return plan._replace(
         facts=() if findings.errors else facts,
         warnings=tuple(findings.warnings),
@@ -120,8 +123,8 @@ def _changes(state: State, documents: Iterable[PlacedDocument], *, vouches: bool
         there = current(state, one.name)
         was, revision = (None, 0) if there is None else there
         closing = state.terms.closings.get((one.name.kind, one.name.tenant, one.name.name))
-        action = "create" if was is None else "keep" if was == one.document and closing is None else "update"
         fields = changed_fields(one.name.kind, was, one.document) if was is not None else ()
+        action = "create" if was is None else "update" if fields or closing is not None else "keep"
         if closing is not None:  # what is applied again is open again (R11)
             fields = (f"closed: {closing.mode} -> no", *fields)
         if action == "keep" and _to_vouch(state, one.document, vouches=vouches):

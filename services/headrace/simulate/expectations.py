@@ -47,11 +47,11 @@ def state_of(world: World, name: str) -> str:
 
 
 def _shown(job: JobRecord) -> str:
-    """Show starting as running, and stopping because of a preemption as preempting."""
+    """Show starting as running, and stopping because of a preemption as preempting, as `views` does."""
     if job.state is JobState.STARTING:
         return "running"
     if job.state is JobState.STOPPING:
-        return "preempting" if job.stop is not None and job.stop.cause == "preempted" else "running"
+        return "preempting" if job.stop is not None and job.stop.cause == "preempted" else "stopping"
     return job.state.value
 
 

@@ -30,7 +30,7 @@ NODES_MAX = 100_000
 AT_MAX = 36_500 * DAY
 """Latest moment: moments of the ledger have to be numbers that every reader of JSON represents exactly."""
 NOT_YET = "no job {} has been submitted by then; with a count they are NAME-1 ..."
-JOB_STATES = ("pending", "running", "preempting", "suspended", "succeeded", "failed", "cancelled", "rejected")
+JOB_STATES = ("pending", "running", "preempting", "stopping", "suspended", "succeeded", "failed", "cancelled", "rejected")
 
 
 ON_A_NODE = (

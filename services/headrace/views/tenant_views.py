@@ -51,11 +51,10 @@ LOOKS_MAX = 100
 
 
 def state_of(job: JobRecord) -> str:
-    """Name of the job's state for people: a job that holds leases runs, unless it is being preempted."""
-    if job.state not in HOLDING or job.state is JobState.SUSPENDED:
-        return job.state.value
-    preempted = job.state is JobState.STOPPING and job.stop is not None and job.stop.cause == "preempted"
-    return "preempting" if preempted else "running"
+    """Name of the job's state for people: a job that holds leases runs, unless it was told to stop, for a preemption or otherwise."""
+    if job.state is JobState.STOPPING:
+        return "preempting" if job.stop is not None and job.stop.cause == "preempted" else "stopping"
+    return "running" if job.state in HOLDING and job.state is not JobState.SUSPENDED else job.state.value
 
 
 class WaitReasons:

@@ -80,3 +80,17 @@ def test_long_values_are_cut():
     assert line.startswith("members: [] -> [person-0, person-1, ")
     assert line.endswith("…")
     assert len(line) == len("members: [] -> ") + VALUE_MAX
+
+
+@pytest.mark.parametrize(
+    ("was", "will_be", "lines"),
+    [
+        ({"price": {"gpu": "0.80"}}, {"price": {"gpu": "0.8"}}, ()),
+        ({"price": {"gpu": "4.00"}, "reserved_price": {"gpu": 3}}, {"price": {"gpu": 4}, "reserved_price": {"gpu": "3.0"}}, ()),
+        ({"price": {"gpu": "40"}}, {"price": {"gpu": "4"}}, ("price.gpu: 40 -> 4",)),
+        ({"selector": {"v": "1.0"}}, {"selector": {"v": "1"}}, ("selector.v: 1.0 -> 1",)),
+    ],
+)
+def test_equal_prices_are_no_change_and_texts_are_compared_as_texts(was, will_be, lines):
+    before, after = (document("pool", POOL | fields) for fields in (was, will_be))
+    assert changed_fields("pool", before, after) == lines

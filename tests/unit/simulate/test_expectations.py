@@ -98,7 +98,7 @@ def test_how_a_job_ended_is_known_long_after_the_fold_has_forgotten_it(play, at)
     assert played.failed == [[]]
 
 
-def test_a_job_that_yields_is_preempting_and_one_that_is_cancelled_runs_until_it_has_left(play):
+def test_a_job_that_yields_is_preempting_and_one_that_is_cancelled_is_stopping_until_it_has_left(play):
     played = play(
         """
       - {at: 0s, submit: {name: borrower, queue: q/two, abort_takes: 20s}}
@@ -106,7 +106,7 @@ def test_a_job_that_yields_is_preempting_and_one_that_is_cancelled_runs_until_it
       - {at: 70s, expect: {jobs: {borrower: preempting, owner: pending}, preemptions: 1}}
       - {at: 90s, expect: {jobs: {borrower: pending, owner: running}}}
       - {at: 100s, cancel: owner}
-      - {at: 110s, expect: {jobs: {owner: running}}}
+      - {at: 110s, expect: {jobs: {owner: stopping}}}
       - {at: 120s, expect: {jobs: {owner: cancelled, borrower: running}}}
     """,
         policies="""\

@@ -175,8 +175,8 @@ def test_a_way_of_deleting_that_there_is_not_is_refused_and_not_ignored():
 def test_a_state_that_no_job_can_be_in_is_refused():
     (complaint,) = errors_of("timeline: [{at: 2s, expect: {jobs: {j: runing}}}]")
     assert complaint == (
-        "line 1: timeline[0].expect.jobs.j: 'runing' is not one of pending, running, preempting, suspended, succeeded, failed,"
-        " cancelled, rejected; did you mean 'running'?"
+        "line 1: timeline[0].expect.jobs.j: 'runing' is not one of pending, running, preempting, stopping, suspended, succeeded,"
+        " failed, cancelled, rejected; did you mean 'running'?"
     )
 
 

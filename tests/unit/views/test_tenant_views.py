@@ -52,7 +52,7 @@ def test_a_job_is_called_what_the_interfaces_page_calls_it(hall):
     ):
         happen()
         states.append(state_of(hall.state.jobs[job]))
-    assert states == ["pending", "running", "running", "preempting", "running", "running", "cancelled"]
+    assert states == ["pending", "running", "running", "preempting", "stopping", "stopping", "cancelled"]
 
 
 def test_a_job_shows_its_attempts(hall):

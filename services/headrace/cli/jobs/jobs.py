@@ -34,7 +34,7 @@ from headrace.client import Client, Refused
 from headrace.client.client import FINAL
 from headrace.contracts.messages.queries import AttemptView, FactView, ForceRequest, JobView
 
-STATES = ("pending", "running", "preempting", "suspended", "succeeded", "failed", "cancelled", "rejected")
+STATES = ("pending", "running", "preempting", "stopping", "suspended", "succeeded", "failed", "cancelled", "rejected")
 REQUEUED = ("running", "preempting", "suspended")
 """States of jobs that can be requeued."""
 WATCH_EVERY = 2.0

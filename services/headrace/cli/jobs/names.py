@@ -13,7 +13,7 @@ from headrace.contracts.values.ids import IdError, is_job_id, split_job_key
 
 LAST = "last"
 ANY = "an id, its beginning, a name, or `last`"
-UNENDED = ("pending", "running", "preempting", "suspended")
+UNENDED = ("pending", "running", "preempting", "stopping", "suspended")
 
 _BEGINNING = re.compile(r"[0-7][0-9a-z]{3,24}")
 """A ULID begins with 0 to 7; fewer than four characters would say hardly more than the year."""

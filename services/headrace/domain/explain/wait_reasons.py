@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from headrace.domain.model.jobs import Preemption
 
 BLOCKERS_SHOWN = 10
-NEXT_LOOK = "nothing is in its way now: the allocator has yet to look at it"
+NEXT_LOOK = "the allocator looks at it next"
 """Of a job just admitted, or freed by what has just happened; no job goes before it, so the reason's own sentence would be untrue."""
 KEY_MISSING = "the key of {owner} is missing, so what it runs cannot be read; it starts when the key is put back from a backup"
 """Of a job that is frozen by itself: its queue is not."""

@@ -75,7 +75,7 @@ def test_jobs_are_selected_by_what_they_were_submitted_with_and_counted_before_t
         "jobs",
         (),
         {
-            "states": ("pending", "running", "preempting", "suspended"),
+            "states": ("pending", "running", "preempting", "stopping", "suspended"),
             "queue": "ai-dev/half",
             "user": "alice",
             "limit": 10_000,

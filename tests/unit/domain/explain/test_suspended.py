@@ -108,7 +108,7 @@ def test_it_says_when_the_preemptor_goes_first_and_when_nothing_is_in_the_way():
     hall.job.barred_from = "hall"
     hall.state.barred = {hall.other.key: [hall.job]}
 
-    assert free.message == message(hall, "nothing is in its way now: the allocator has yet to look at it", OTHER_PLACES)
+    assert free.message == message(hall, "the allocator looks at it next", OTHER_PLACES)
     assert hall.why().message == message(hall, f"it made room for {hall.other.key}, which goes first", OTHER_PLACES)
 
 

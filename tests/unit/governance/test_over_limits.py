@@ -1,0 +1,47 @@
+"""A change that leaves somebody above a limit says who, before it is applied."""
+
+from __future__ import annotations
+
+import pytest
+
+HOLDS = "nothing is stopped, and nothing more starts until it holds less"
+
+
+@pytest.fixture
+def busy(site):
+    """rnd holds 3 GPUs in west, acme's web 1 in west and 1 in east."""
+    site.write(
+        """
+        tenants: [{name: acme, shares: [{pool: west, limit: {gpu: 4}}]}]
+        groups: [{tenant: acme, name: all, members: [ann]}]
+        policies:
+          - {name: rnd, group: all, profiles: [three, one], limit: {gpu: 9}}
+          - {tenant: acme, name: web, group: all, profiles: [both]}
+        """
+    )
+    site.job("rnd/three", 3, on="w1")
+    site.job("web/both", tenant="acme", on="w1")
+    site.job("web/both", tenant="acme", on="w1")
+    return site
+
+
+@pytest.mark.parametrize(
+    ("text", "warnings"),
+    [
+        (
+            "policies: [{name: rnd, group: all, profiles: [three, one], limit: {gpu: 2}}]",
+            [f"policies[0]: OVER_LIMIT: it holds gpu 3, and the limit becomes 2: {HOLDS}"],
+        ),
+        ("policies: [{name: rnd, group: all, profiles: [three, one], limit: {gpu: 3}}]", []),
+        (
+            "policies: [{name: rnd, group: all, profiles: [three, one], per_pool: {west: {limit: {gpu: 2}}}}]",
+            [f"policies[0] in pool west: OVER_LIMIT: it holds gpu 3, and the limit becomes 2: {HOLDS}"],
+        ),
+        (
+            "tenants: [{name: acme, shares: [{pool: west, limit: {gpu: 1}}]}]",
+            [f"tenants[0] in pool west: OVER_LIMIT: it holds gpu 2, and the limit becomes 1: {HOLDS}"],
+        ),
+    ],
+)
+def test_who_will_be_above_a_limit_is_told(busy, text, warnings):
+    assert [line for line in busy.plan(text).warnings if "OVER_LIMIT" in line] == warnings
