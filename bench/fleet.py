@@ -33,7 +33,8 @@ from headrace.client.endpoint import read_login
 from headrace.contracts.facts import AnyFact, NodeRegisteredV1
 from headrace.contracts.facts.levels import LEVEL
 from headrace.contracts.facts.nodes import Device
-from headrace.contracts.messages.orders import LogsAnswer, StartOrder
+from headrace.contracts.messages.orders import StartOrder
+from headrace.contracts.messages.queries import LogsAnswer
 from headrace.contracts.transport.subjects import node_writer
 from headrace.contracts.values.amounts import CPU_UNITS
 from headrace.nats_client.connection import Address

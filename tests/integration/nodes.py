@@ -17,7 +17,8 @@ from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.contracts.facts import AnyFact, LeaseEndedV1, LeaseRungV1, LeaseStartedV1
 from headrace.contracts.facts.fact import DeviceShare, Ladder
 from headrace.contracts.facts.records import digest
-from headrace.contracts.messages.orders import Heartbeat, LogsAnswer, LogsRequest, NodeAnswer, Orders, StartOrder, StopOrder
+from headrace.contracts.messages.orders import Heartbeat, LogsRequest, NodeAnswer, Orders, StartOrder, StopOrder
+from headrace.contracts.messages.queries import LogsAnswer
 from headrace.contracts.transport.codec import decode, decode_record, encode
 from headrace.nats_client.connection import Connection
 from headrace.node_executor import orphans

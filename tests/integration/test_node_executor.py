@@ -21,7 +21,7 @@ from headrace.contracts.facts import (
 from headrace.contracts.facts.fact import Ladder
 from headrace.contracts.facts.levels import LEVEL
 from headrace.contracts.facts.nodes import Device
-from headrace.contracts.messages.orders import LogsAnswer
+from headrace.contracts.messages.queries import LogsAnswer
 from headrace.contracts.values.isolation import CONTAINED, UNABLE
 from tests.integration.nodes import NODE, until, until_printed
 

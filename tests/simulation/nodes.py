@@ -13,7 +13,8 @@ from typing import Any
 from headrace.contracts.facts import AnyFact, NodeRegisteredV1
 from headrace.contracts.facts.fact import Ladder
 from headrace.contracts.facts.levels import LEVEL
-from headrace.contracts.messages.orders import LogsAnswer, StartOrder
+from headrace.contracts.messages.orders import StartOrder
+from headrace.contracts.messages.queries import LogsAnswer
 from headrace.contracts.transport.subjects import node_writer
 from headrace.nats_client.connection import Address
 from headrace.node_executor.core import vocabulary as v

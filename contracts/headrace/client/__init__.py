@@ -18,8 +18,25 @@ It never decides anything, keeps no state, and has no rights beyond its login's.
 
 from __future__ import annotations
 
-from headrace.client.client import Client, SubmittedJob, connect
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from headrace.client.errors import HeadraceError, Refused, Unreachable
-from headrace.client.feed import FeedFact
+
+if TYPE_CHECKING:
+    from headrace.client.client import Client, connect
+    from headrace.client.feed import FeedFact
+    from headrace.client.submitted_job import SubmittedJob
 
 __all__ = ["Client", "FeedFact", "HeadraceError", "Refused", "SubmittedJob", "Unreachable", "connect"]
+
+_MODULES = {"Client": "client", "SubmittedJob": "submitted_job", "connect": "client", "FeedFact": "feed"}
+"""Names that are imported when they are used first: the errors alone are used by programs that start fast."""
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value

@@ -1,13 +1,12 @@
 """Calls of the API as JSON over HTTP: to the local socket of an installation, or to an address with https.
 
-Strategy: HTTP/1.1 on asyncio's streams, a pool of connections. gRPC and an HTTP library would each take longer to import than a call takes.
+Strategy: HTTP/1.1 on `streams`, a pool of connections. gRPC and an HTTP library would each take longer to import than a call takes.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import ssl
+import math
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
@@ -16,16 +15,14 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 
+from headrace.client.connecting import connected
 from headrace.client.errors import HeadraceError, Refused, Unreachable
-from headrace.contracts.transport.tls import CA, CertificateError, trust_file
+from headrace.client.streams import Address, Ended, Stream, TooLong
 
 ANSWER_WITHIN = 65.0
 """Timeout of a call in seconds: a little more than the API's own."""
-CONNECT_WITHIN = 5.0
 IDLE = 20.0
 """Seconds for which a connection is used again; the gateway closes it after 30."""
-LINE_MAX = 1024 * 1024
-"""Maximum bytes of a line of a stream, and of the head of an answer."""
 LOOPBACKS = frozenset({"localhost", "127.0.0.1", "::1"})
 HTTP, HTTPS = "http", "https"
 LOOK = "`headrace status` tells what is away"
@@ -55,12 +52,6 @@ class ApiTarget(NamedTuple):
         return self.server or self.socket
 
 
-class _Address(NamedTuple):
-    host: str
-    port: int
-    context: ssl.SSLContext | None
-
-
 class _Head(NamedTuple):
     status: int
     headers: Mapping[str, str]
@@ -69,8 +60,7 @@ class _Head(NamedTuple):
 class _Open(NamedTuple):
     """An open connection, and when it was used last (seconds, monotonic)."""
 
-    reader: asyncio.StreamReader
-    writer: asyncio.StreamWriter
+    stream: Stream
     used_at: float
     is_new: bool = True
 
@@ -80,14 +70,13 @@ class Api:
 
     def __init__(self, target: ApiTarget) -> None:
         self.target = target
-        self._address = None if target.socket else _address(target)
+        self._address = Address(socket=target.socket) if target.socket else _address(target)
         self._idle: list[_Open] = []
 
     async def close(self) -> None:
         """Close all connections; closing twice is harmless."""
         while self._idle:
-            self._idle.pop().writer.close()
-        await asyncio.sleep(0)
+            self._idle.pop().stream.close()
 
     async def get(self, path: str, query: Query | None = None, within: float = ANSWER_WITHIN) -> dict[str, Any]:
         """The answer to a GET."""
@@ -103,8 +92,7 @@ class Api:
         """The answer as JSON with the names of the protos. `path`: from `/v1/` on, with its variables encoded (`part`)."""
         async with self._asked(verb, path, query, body, within) as (opened, head):
             with self._broken(opened):
-                async with asyncio.timeout(within):
-                    payload = await _body(opened.reader, head)
+                payload = await _body(opened.stream, head)
         if head.status >= 300:
             _raise(head.status, payload, self.target)
         try:
@@ -120,9 +108,10 @@ class Api:
         async with self._asked("GET", path, query, None, ANSWER_WITHIN) as (opened, head):
             with self._broken(opened):
                 if head.status >= 300:
-                    _raise(head.status, await _body(opened.reader, head), self.target)
+                    _raise(head.status, await _body(opened.stream, head), self.target)
                 rest = b""
-                async for piece in _pieces(opened.reader, head):
+                opened.stream.begin(math.inf)
+                async for piece in _pieces(opened.stream, head):
                     *whole, rest = (rest + piece).split(b"\n")
                     for line in filter(None, whole):
                         yield msgspec.json.decode(line)
@@ -142,9 +131,9 @@ class Api:
         done = False
         try:
             with self._broken(opened):
-                async with asyncio.timeout(within):
-                    opened.writer.write(request)
-                    head = await _head(opened.reader)
+                opened.stream.begin(within)
+                await opened.stream.send(request)
+                head = await _head(opened.stream)
             yield opened, head
             done = head.headers.get("connection", "").lower() != "close"
         except TimeoutError:
@@ -153,31 +142,31 @@ class Api:
             if done:
                 self._idle.append(opened._replace(used_at=time.monotonic(), is_new=False))
             else:
-                opened.writer.close()
+                opened.stream.close()
 
     def _head_of(self, verb: str, where: str, length: int, *, has_body: bool) -> str:
-        host = "localhost" if self._address is None else urlsplit(self.target.server).netloc
+        host = "localhost" if self._address.socket else urlsplit(self.target.server).netloc
         token = f"authorization: Bearer {self.target.token}\r\n" if self.target.token else ""
         about = f"content-type: application/json\r\ncontent-length: {length}\r\n" if has_body else ""
         return f"{verb} {where} HTTP/1.1\r\nhost: {host}\r\naccept: application/json\r\n{token}{about}\r\n"
 
     async def _connection(self) -> _Open:
         while self._idle:
-            opened = self._idle.pop()
-            if time.monotonic() - opened.used_at < IDLE and not opened.reader.at_eof() and not opened.writer.is_closing():
-                return opened
-            opened.writer.close()
+            kept = self._idle.pop()
+            if time.monotonic() - kept.used_at < IDLE and not kept.stream.is_over:
+                return kept
+            kept.stream.close()
         try:
-            async with asyncio.timeout(CONNECT_WITHIN):
-                if self._address is None:
-                    return _Open(*await asyncio.open_unix_connection(self.target.socket, limit=LINE_MAX), 0.0)
-                host, port, context = self._address
-                return _Open(*await asyncio.open_connection(host, port, ssl=context, limit=LINE_MAX), 0.0)
+            return _Open(await connected(self._address), 0.0)
         except (OSError, TimeoutError) as error:
             raise Unreachable(self._why_closed(error)) from None
 
     def _why_closed(self, error: OSError | TimeoutError) -> str:
         """Why no connection was made, with the way out."""
+        import ssl  # noqa: PLC0415 - a call over the local socket needs it only here
+
+        from headrace.contracts.transport.tls import CA  # noqa: PLC0415
+
         called = self.target.called
         match error:
             case ssl.SSLCertVerificationError():
@@ -202,8 +191,8 @@ class Api:
             raise
         except _NotHttp:
             raise Unreachable(f"{called} does not speak HTTP{self._perhaps_tls()}; look at the address") from None
-        except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
-            nothing = isinstance(error, asyncio.IncompleteReadError) and not error.partial and opened.is_new
+        except (OSError, Ended, TooLong) as error:
+            nothing = isinstance(error, Ended) and not error.partial and opened.is_new
             hint = self._perhaps_tls() if nothing or isinstance(error, ConnectionResetError) else ""
             raise Unreachable(f"{called} closed the connection before it had answered{hint}; {LOOK}") from None
 
@@ -225,7 +214,7 @@ def _pairs(query: Query) -> list[tuple[str, str]]:
     return [(name, "true" if one is True else str(one)) for name, one in each if one]
 
 
-def _address(target: ApiTarget) -> _Address:
+def _address(target: ApiTarget) -> Address:
     """Host, port and TLS of an address. Raises Refused for a malformed one, and for http beyond this machine."""
     server = target.server
     try:
@@ -238,18 +227,20 @@ def _address(target: ApiTarget) -> _Address:
     if parts.scheme == HTTP:
         if host not in LOOPBACKS:
             raise Refused("INVALID", f"server: {server}: over http:// others on the network can read the token; write https://")
-        return _Address(host, port or 80, None)
+        return Address(host, port or 80)
+    from headrace.contracts.transport.tls import CertificateError, trust_file  # noqa: PLC0415 - a local socket needs no TLS
+
     try:
-        return _Address(host, port or 443, trust_file(target.ca))
+        return Address(host, port or 443, trust_file(target.ca))
     except CertificateError as error:
         raise Unreachable(str(error)) from None
 
 
-async def _head(reader: asyncio.StreamReader) -> _Head:
-    first = await reader.readexactly(5)
+async def _head(stream: Stream) -> _Head:
+    first = await stream.exactly(5)
     if first != b"HTTP/":
         raise _NotHttp
-    text = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+    text = (await stream.until(b"\r\n\r\n")).decode("latin-1")
     status, *lines = text.split("\r\n")
     words = status.split(" ", 2)
     if len(words) < 2 or not words[1].isdecimal():
@@ -258,20 +249,20 @@ async def _head(reader: asyncio.StreamReader) -> _Head:
     return _Head(int(words[1]), headers)
 
 
-async def _body(reader: asyncio.StreamReader, head: _Head) -> bytes:
-    return b"".join([piece async for piece in _pieces(reader, head)])
+async def _body(stream: Stream, head: _Head) -> bytes:
+    return b"".join([piece async for piece in _pieces(stream, head)])
 
 
-async def _pieces(reader: asyncio.StreamReader, head: _Head) -> AsyncIterator[bytes]:
+async def _pieces(stream: Stream, head: _Head) -> AsyncIterator[bytes]:
     """The body as it comes, to its end."""
     if head.headers.get("transfer-encoding", "").lower() == "chunked":
-        while size := int((await reader.readuntil(b"\r\n")).partition(b";")[0], 16):
-            yield await reader.readexactly(size)
-            await reader.readexactly(2)
-        while await reader.readuntil(b"\r\n") != b"\r\n":
+        while size := int((await stream.until(b"\r\n")).partition(b";")[0], 16):
+            yield await stream.exactly(size)
+            await stream.exactly(2)
+        while await stream.until(b"\r\n") != b"\r\n":
             pass
     elif length := int(head.headers.get("content-length", "0") or 0):
-        yield await reader.readexactly(length)
+        yield await stream.exactly(length)
 
 
 def _raise(status: int, payload: bytes, target: ApiTarget) -> NoReturn:

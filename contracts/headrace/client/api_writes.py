@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -20,7 +20,6 @@ from headrace.contracts.messages.queries import (
     ForceRequest,
     NodeRequest,
 )
-from headrace.contracts.messages.submissions import JobSubmission
 from headrace.contracts.messages.tokens import (
     ApproveNodeRequest,
     NodeClaims,
@@ -30,8 +29,13 @@ from headrace.contracts.messages.tokens import (
     TokenRole,
     TokensAnswer,
 )
-from headrace.contracts.transport.codec import encode
+from headrace.contracts.transport.encoding import encode
 from headrace.contracts.values.durations import SECOND
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from headrace.contracts.messages.submissions import JobSubmission
 
 TENANTS_OWN = frozenset({TokenRole.USER, TokenRole.SERVICE_ACCOUNT})
 _MORE = re.compile(r"\(and ([0-9]+) more\)$")

@@ -10,7 +10,6 @@ with mode 0600, and not read if others can read it.
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -32,9 +31,8 @@ from headrace.client.endpoint import (
     read_endpoint,
 )
 from headrace.client.errors import Refused, Unreachable
-from headrace.contracts.documents.model import DEFAULT_TENANT
 from headrace.contracts.messages.tokens import read_bearer
-from headrace.contracts.values.ids import is_token
+from headrace.contracts.values.ids import DEFAULT_TENANT, is_token
 
 SERVER = "HEADRACE_SERVER"
 CONTEXT = "HEADRACE_CONTEXT"
@@ -111,6 +109,8 @@ def read_contexts(path: Path) -> Contexts:
 
 def write_contexts(path: Path, contexts: Contexts) -> None:
     """Replace the file, with mode 0600. Raises Unreachable if it cannot be written."""
+    import tempfile  # noqa: PLC0415 - it takes long to import, and reading needs it not
+
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".contexts-")

@@ -15,9 +15,8 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from headrace.client.errors import Unreachable
-from headrace.contracts.documents.model import DEFAULT_TENANT
 from headrace.contracts.messages.tokens import read_bearer
-from headrace.contracts.values.ids import is_token
+from headrace.contracts.values.ids import DEFAULT_TENANT, is_token
 
 URL = "HEADRACE_URL"
 CREDENTIALS = "HEADRACE_CREDENTIALS"

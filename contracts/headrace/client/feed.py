@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from headrace.contracts.transport.codec import Malformed, decode
+from headrace.contracts.transport.encoding import Malformed, decode
 from headrace.contracts.values.ids import is_token
 
 ENDS = frozenset({"job.ended.v1", "job.rejected.v1", "job.dismissed.v1"})

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import time
-from base64 import b64decode
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from headrace.client import answers, past_answers, utilization
+from headrace.client import answers
 from headrace.client.api import Api, part
 from headrace.client.errors import Refused, Unreachable
-from headrace.client.feed import FeedFact
-from headrace.contracts.messages.audit import AuditAnswer, AuditRequest
-from headrace.contracts.messages.history import DiffRequest, DiffView, LedgerPoint, PastView
-from headrace.contracts.messages.orders import LogsAnswer
-from headrace.contracts.messages.queries import GetAnswer, RecordsAnswer, StoredRecord
-from headrace.contracts.messages.usage import StatementRequest, UsageAnswer, UsageRequest
+from headrace.contracts.messages.queries import GetAnswer, LogsAnswer, RecordsAnswer, StoredRecord
 from headrace.contracts.values.durations import SECOND
 from headrace.contracts.values.ids import IdError, is_job_id, split_job_key
 
 if TYPE_CHECKING:
+    from headrace.client.feed import FeedFact
     from headrace.client.utilization import Utilization
+    from headrace.contracts.messages.audit import AuditAnswer, AuditRequest
     from headrace.contracts.messages.burst import InstanceView, OfferView, PlanAnswer
     from headrace.contracts.messages.explanation import WhyView
+    from headrace.contracts.messages.history import DiffRequest, DiffView, LedgerPoint, PastView
+    from headrace.contracts.messages.installation import InstallationView
     from headrace.contracts.messages.queries import FactView, JobView, NodeView, PoolView, QueueView
+    from headrace.contracts.messages.usage import StatementRequest, UsageAnswer, UsageRequest
 
 PAGE = 1_000
+STATUS_WITHIN = 5.0
 LONG = 130.0
 """Timeout in seconds of questions about the past and about the books."""
 
@@ -141,6 +141,9 @@ class Questions:
 
     async def usage(self, request: UsageRequest, *, all_tenants: bool = False) -> AsyncIterator[UsageAnswer]:
         """The books, page by page; later pages are as of the time of the first."""
+        from headrace.client import past_answers  # noqa: PLC0415 - what only some questions need takes time to import
+        from headrace.contracts.messages.usage import UsageAnswer  # noqa: PLC0415
+
         query: dict[str, object] = {
             "since": moment_text(request.since),
             "until": moment_text(request.until),
@@ -164,6 +167,8 @@ class Questions:
 
     async def utilization(self) -> Utilization:
         """How much each GPU that the caller may see computes now, who holds GPUs without using them, and unused nodes."""
+        from headrace.client import utilization  # noqa: PLC0415 - as in `usage`
+
         return utilization.utilization(await self.called.get("/v1/utilization", {}))
 
     async def statement(self, request: StatementRequest) -> tuple[str, bool]:
@@ -179,6 +184,9 @@ class Questions:
 
     async def audit_lines(self, request: AuditRequest, *, all_tenants: bool = False) -> AsyncIterator[AuditAnswer]:
         """The facts that the caller may read, page by page; `next` is not 0 if another page follows."""
+        from headrace.client import past_answers  # noqa: PLC0415 - as in `usage`
+        from headrace.contracts.messages.audit import AuditAnswer  # noqa: PLC0415
+
         query: dict[str, object] = {
             "since": moment_text(request.since),
             "until": moment_text(request.until),
@@ -200,6 +208,8 @@ class Questions:
 
     async def state(self, at: LedgerPoint, *, all_tenants: bool = False) -> AsyncIterator[PastView]:
         """The state at a position, page by page; those after the first have jobs only."""
+        from headrace.client import past_answers  # noqa: PLC0415 - as in `usage`
+
         query = {"at": _point_text(at), "page_size": PAGE, "parent": "" if all_tenants else f"tenants/{self.tenant}"}
         while True:
             page = past_answers.past(await self.called.get("/v1/audit/state", query, LONG))
@@ -210,6 +220,8 @@ class Questions:
 
     async def diff(self, request: DiffRequest, *, all_tenants: bool = False) -> DiffView:
         """The differences between two positions."""
+        from headrace.client import past_answers  # noqa: PLC0415 - as in `usage`
+
         query = {
             "before": _point_text(request.before),
             "after": _point_text(request.after),
@@ -219,6 +231,8 @@ class Questions:
 
     async def records(self, after: int) -> RecordsAnswer:
         """A page of the ledger as it was written, from the record after `after` on; for the provider."""
+        from base64 import b64decode  # noqa: PLC0415 - as in `usage`
+
         said = await self.called.get("/v1/audit/records", {"after": after, "page_size": PAGE, "exact": True})
         return RecordsAnswer(
             tip=int(said.get("sequence") or 0),
@@ -235,6 +249,8 @@ class Questions:
 
     async def watched(self, job: str) -> AsyncIterator[FeedFact]:
         """The facts about a job from now on, as the API streams them; the stream may end before the job does."""
+        from headrace.client.feed import FeedFact  # noqa: PLC0415 - as in `usage`
+
         tenant, _, job_id = self.owner_of(job)
         async for event in self.called.lines(f"/v1/tenants/{part(tenant)}/jobs:watch", {"job": job_id}):
             said = event.get("result", event)
@@ -246,6 +262,12 @@ class Questions:
                     int(said.get("number", 0)),
                     answers.plain(said.get("fact", {})),
                 )
+
+    async def status(self) -> InstallationView:
+        """The services as they report themselves; for the provider."""
+        from headrace.client import status_answers  # noqa: PLC0415 - as in `usage`
+
+        return status_answers.installation(await self.called.get("/v1/status", within=STATUS_WITHIN))
 
     async def identify(self) -> None:
         """Learn from the API whom the token speaks for, if it does not say it itself."""

@@ -11,8 +11,15 @@ from typing import TypedDict, Unpack
 import msgspec
 
 from headrace.client.errors import Refused
-from headrace.contracts.messages.submissions import COMMAND_MAX, JOBS_MAX, After, JobSubmission, JobSubmissions
-from headrace.contracts.transport.codec import SUBMISSION_BYTES_MAX, encode
+from headrace.contracts.messages.submissions import (
+    COMMAND_MAX,
+    JOBS_MAX,
+    SUBMISSION_BYTES_MAX,
+    After,
+    JobSubmission,
+    JobSubmissions,
+)
+from headrace.contracts.transport.encoding import encode
 from headrace.contracts.values.amounts import AmountError, parse_amount
 from headrace.contracts.values.durations import DurationError, parse_duration
 from headrace.contracts.values.ids import ENTROPY_BYTES, JobId, is_job_id, is_token, make_job_id

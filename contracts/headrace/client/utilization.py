@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import convert
 
 from headrace.client.answers import Json, number
-from headrace.contracts.facts.fact import Value
+from headrace.contracts.values.value import Value
 
 
 class IdleJob(Value, frozen=True, kw_only=True):

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
 import structlog
 
+from headrace.health.addresses import write_target
 from headrace.health.health import Health
 from headrace.health.http import HealthServer
 
@@ -86,26 +85,3 @@ async def _open(page: HealthServer, health: Health, config: HealthConfig) -> Non
             write_target(config.targets, health.name, f"{config.host}:{page.port}")
         except OSError as error:
             _log.error("target_not_noted", directory=str(config.targets), reason=error.strerror or str(error))
-
-
-def write_target(directory: Path, name: str, address: str) -> None:
-    """Write the target file atomically. Raises OSError."""
-    target = {"targets": [address], "labels": {"job": "headrace", "instance": name}}
-    draft = directory / f".{name}.{os.getpid()}"
-    draft.write_bytes(msgspec.json.encode([target]) + b"\n")
-    draft.replace(directory / f"{name}.json")
-
-
-class _Target(msgspec.Struct):
-    targets: list[str]
-    labels: dict[str, str] = {}
-
-
-def read_targets(directory: Path) -> dict[str, str]:
-    """Addresses by name from all target files in a directory; unreadable files are skipped."""
-    found: dict[str, str] = {}
-    for path in sorted(directory.glob("*.json")):
-        with contextlib.suppress(OSError, msgspec.DecodeError):
-            for target in msgspec.json.decode(path.read_bytes(), type=list[_Target]):
-                found |= {target.labels.get("instance", path.stem): address for address in target.targets}
-    return found

@@ -15,10 +15,10 @@ from typing import NamedTuple
 import msgspec
 import structlog
 
+from headrace.health.addresses import FIGURES, LIVE, READY
 from headrace.health.health import Health
 from headrace.health.metrics import QUICK
 
-LIVE, READY, FIGURES = "/livez", "/readyz", "/metrics"
 CONNECTIONS_MAX = 16
 REQUEST_MAX = 8 * 1024
 REQUEST_WITHIN = 5.0

@@ -1,17 +1,18 @@
-"""Requests to the health server of another process, for the command line."""
+"""Requests to the health servers of other processes, for the command line: all at once, without an event loop."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
+import selectors
+import socket
+import time
 from collections.abc import Mapping
 
 import msgspec
 
-from headrace.health.http import READY
+from headrace.health.addresses import READY
 
 WITHIN = 1.5
-"""Maximum duration of a request, in seconds."""
+"""Maximum duration of all requests, in seconds."""
 READ_MAX = 64 * 1024
 
 
@@ -29,33 +30,70 @@ class Readiness(msgspec.Struct):
         return "; ".join(f"{check}: {what}" for check, what in self.checks.items() if what)
 
 
-async def ask(address: str, within: float = WITHIN) -> Readiness | None:
-    """The readiness of the process at an address such as `127.0.0.1:9101`; None if it does not answer in time."""
+def ask(addresses: set[str], within: float = WITHIN) -> dict[str, Readiness]:
+    """The readiness of the process at each address such as `127.0.0.1:9101`; those that do not answer in time are left out."""
+    waiting = selectors.DefaultSelector()
+    for address in addresses:
+        connecting = _connecting(address)
+        if connecting is not None:
+            waiting.register(connecting, selectors.EVENT_WRITE, (address, bytearray()))
+    found: dict[str, Readiness] = {}
+    deadline = time.monotonic() + within
+    while waiting.get_map() and (left := deadline - time.monotonic()) > 0:
+        for key, _ in waiting.select(left):
+            address, answer = key.data
+            connection: socket.socket = key.fileobj  # type: ignore[assignment]
+            try:
+                if key.events == selectors.EVENT_WRITE:
+                    connection.sendall(f"GET {READY} HTTP/1.1\r\nhost: {address}\r\n\r\n".encode())
+                    waiting.modify(connection, selectors.EVENT_READ, key.data)
+                    continue
+                piece = connection.recv(READ_MAX)
+            except OSError:
+                piece, answer[:] = b"", b""
+            answer += piece
+            if piece and len(answer) < READ_MAX:
+                continue
+            waiting.unregister(connection)
+            connection.close()
+            readiness = _read(bytes(answer))
+            if readiness is not None:
+                found[address] = readiness
+    for key in list(waiting.get_map().values()):
+        key.fileobj.close()  # type: ignore[union-attr]
+    waiting.close()
+    return found
+
+
+def _connecting(address: str) -> socket.socket | None:
+    """A connection that is being opened; None if it cannot be."""
     host, _, port = address.rpartition(":")
-    writer = None
+    host = host.strip("[]")
+    opening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    opening.setblocking(False)
     try:
-        async with asyncio.timeout(within):
-            reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
-            writer.write(f"GET {READY} HTTP/1.1\r\nhost: {address}\r\n\r\n".encode())
-            answer = await reader.read(-1)
-        return msgspec.json.decode(answer[:READ_MAX].partition(b"\r\n\r\n")[2], type=Readiness)
-    except (OSError, TimeoutError, ValueError):
+        opening.connect_ex((host, int(port)))
+    except (OSError, ValueError):
+        opening.close()
         return None
-    finally:
-        if writer is not None:
-            writer.close()
-            with contextlib.suppress(OSError):
-                await writer.wait_closed()
+    return opening
 
 
-async def ask_all(pages: Mapping[str, str]) -> dict[str, dict[str, object]]:
+def _read(answer: bytes) -> Readiness | None:
+    try:
+        return msgspec.json.decode(answer.partition(b"\r\n\r\n")[2], type=Readiness)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def ask_all(pages: Mapping[str, str]) -> dict[str, dict[str, object]]:
     """Address of the metrics and health of each process, by the keys of `pages`."""
-    answers = await asyncio.gather(*(ask(address) for address in pages.values()))
+    answers = ask(set(pages.values()))
+    return {name: {"metrics": address, **_said(answers.get(address))} for name, address in pages.items()}
+
+
+def _said(readiness: Readiness | None) -> dict[str, object]:
     return {
-        name: {
-            "metrics": address,
-            "ready": said is not None and said.ready,
-            "health": "no answer" if said is None else said.wrong,
-        }
-        for (name, address), said in zip(pages.items(), answers, strict=True)
+        "ready": readiness is not None and readiness.ready,
+        "health": "no answer" if readiness is None else readiness.wrong,
     }

@@ -18,7 +18,8 @@ from typing import Any, ClassVar
 import structlog
 
 from headrace.contracts.facts import AnyFact, LeaseEndedV1
-from headrace.contracts.messages.orders import LogsAnswer, LogsRequest, StartOrder
+from headrace.contracts.messages.orders import LogsRequest, StartOrder
+from headrace.contracts.messages.queries import LogsAnswer
 from headrace.contracts.values.ids import lease_id
 from headrace.node_executor.clock import clock
 from headrace.node_executor.core import vocabulary as v

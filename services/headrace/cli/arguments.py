@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from typing import Any, NoReturn
+from functools import cache, wraps
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from headrace.client import Client, connect
 from headrace.contracts.values.durations import DurationError, parse_duration, parse_time
+
+if TYPE_CHECKING:
+    from headrace.client import Client
 
 Command = Callable[[argparse.Namespace], "int | Coroutine[Any, Any, int]"]
 """Body of a command; returns its exit code."""
@@ -30,11 +34,29 @@ class Failed(Exception):
     """A command failed. The text is one line that names the field and the way out; it is empty if the reason was printed already."""
 
 
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """Help as wide as the terminal. argparse makes a formatter for each option, and would import an archiver to learn the width."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=_columns() - 2)
+
+
+@cache
+def _columns() -> int:
+    """Columns of the terminal: `COLUMNS`, else its own, else 80."""
+    if (said := os.environ.get("COLUMNS", "")).isdecimal() and int(said):
+        return int(said)
+    try:
+        return os.get_terminal_size(1).columns or 80
+    except OSError:
+        return 80
+
+
 class Parser(argparse.ArgumentParser):
     """Argument parser that reports errors in one line, names the word that was probably meant, and prints examples as they are written."""
 
     def __init__(self, **settings: Any) -> None:
-        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **settings)
+        super().__init__(formatter_class=_Formatter, allow_abbrev=False, **settings)
 
     def error(self, message: str) -> NoReturn:
         """Print one line and exit with code 2."""
@@ -148,7 +170,23 @@ def add_json(parser: Parser) -> None:
 
 def client(args: argparse.Namespace) -> Client:
     """Client for the options of `add_login_options`."""
-    return connect(data=args.data, tenant=args.tenant, user=args.user, server=args.server, context=args.context)
+    from headrace.client import connect  # noqa: PLC0415 - it takes longer to import than the rest, and `--help` does without
+
+    return connect(
+        data=args.data, tenant=args.tenant, user=args.user, server=args.server, context=args.context, prefers_api=True
+    )
+
+
+def asking(command: Callable[[argparse.Namespace], Coroutine[Any, Any, int]]) -> Callable[[argparse.Namespace], int]:
+    """A command that waits for answers of the API and for nothing else: it runs without an event loop (`client.streams`)."""
+
+    @wraps(command)
+    def run(args: argparse.Namespace) -> int:
+        from headrace.client.streams import answered  # noqa: PLC0415 - as in `client`
+
+        return answered(command(args))
+
+    return run
 
 
 def key_value(text: str) -> tuple[str, str]:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import importlib
-import inspect
-import logging
-import platform
 import sys
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from typing import Any
 
 from headrace.cli.arguments import Failed, Parser
 from headrace.cli.output.streams import complain, not_written, open_streams, written
@@ -50,6 +47,9 @@ COMMANDS = {
 """The modules of this package and the commands that each adds, in the order of the list. A command imports its own module only: all of
 them together take half a second of CPU time."""
 
+FAMILIES = frozenset({"history.audit"})
+"""Modules that add only the verb that was typed, because others of their verbs are slow to import."""
+
 EXAMPLES = """\
 a first round:
   headrace up                                                 everything on this machine; Ctrl-C or `headrace down` stops it
@@ -65,10 +65,9 @@ Every command has --help with examples, every reading command --json. Exit codes
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    logging.getLogger("asyncio").setLevel(logging.ERROR)  # its messages about TLS do not help a person
     open_streams()
     words = sys.argv[1:] if argv is None else argv
-    whole = parser(words[0] if words else "")
+    whole = parser(*words[:2])
     try:
         args, more = whole.parse_known_args(words)
         if more and not hasattr(args, "takes_more"):
@@ -86,6 +85,8 @@ class _Version(argparse.Action):
     """Prints the release and how its rules run, and exits."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        import platform  # noqa: PLC0415 - other commands need not load it
+
         from headrace.service.engine_version import RELEASE, has_compiled_rules  # noqa: PLC0415 - other commands need not load it
 
         rules = "compiled" if has_compiled_rules() else "plain Python"
@@ -93,10 +94,18 @@ class _Version(argparse.Action):
         parser.exit(DONE)
 
 
+def _awaited(outcome: Coroutine[Any, Any, int]) -> int:
+    import asyncio  # noqa: PLC0415 - some commands need none of this
+    import logging  # noqa: PLC0415
+
+    logging.getLogger("asyncio").setLevel(logging.ERROR)  # its messages about TLS do not help a person
+    return asyncio.run(outcome)
+
+
 def _run(args: argparse.Namespace) -> int:
     try:
         outcome = args.run(args)
-        code: int = asyncio.run(outcome) if inspect.iscoroutine(outcome) else outcome
+        code = _awaited(outcome) if isinstance(outcome, Coroutine) else outcome
     except (HeadraceError, InstallationError, Failed) as error:
         if str(error):
             complain(str(error))
@@ -109,14 +118,15 @@ def _run(args: argparse.Namespace) -> int:
     return written(code)
 
 
-def parser(command: str = "") -> Parser:
-    """Parser of the module that adds this command; of all modules if the command is unknown."""
+def parser(command: str = "", verb: str = "") -> Parser:
+    """Parser of the module that adds this command, for a family of modules with this verb only; of all if the command is unknown."""
     whole = Parser(prog="headrace", description="Headrace shares GPUs between teams.", epilog=EXAMPLES)
     whole.add_argument("--version", action=_Version, nargs=0, help="print the release, and whether its rules are compiled")
     nouns = whole.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=Parser)
     its = [module for module, commands in COMMANDS.items() if command in commands]
     for module in its or COMMANDS:
-        importlib.import_module(f"headrace.cli.{module}").add(nouns)
+        adding = importlib.import_module(f"headrace.cli.{module}").add
+        adding(nouns, verb) if module in FAMILIES else adding(nouns)
     return whole
 
 

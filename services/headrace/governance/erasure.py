@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from headrace.contracts import facts as f
-from headrace.contracts.documents.model import DEFAULT_TENANT
 from headrace.contracts.messages.queries import ApplyAnswer, Change, EraseRequest
-from headrace.contracts.values.ids import is_token
+from headrace.contracts.values.ids import DEFAULT_TENANT, is_token
 from headrace.domain.model.job_states import FINAL
 from headrace.domain.state.state import State
 from headrace.governance.decide import Decision, Operation

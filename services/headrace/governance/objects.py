@@ -6,19 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from headrace.contracts import facts as f
-from headrace.contracts.documents.model import (
-    DEFAULT_TENANT,
-    KINDS,
-    Document,
-    Documents,
-    Group,
-    Policy,
-    Pool,
-    Profile,
-    Tenant,
-    User,
-)
+from headrace.contracts.documents.model import KINDS, Document, Documents, Group, Policy, Pool, Profile, Tenant, User
 from headrace.contracts.facts import AnyFact
+from headrace.contracts.values.ids import DEFAULT_TENANT
 from headrace.domain.model.jobs import PolicyState
 from headrace.domain.state.pools import PoolState
 from headrace.domain.state.state import GovernanceObject, State

@@ -117,6 +117,7 @@ TABLE: dict[str, RoleRow] = {
     "RevokeBearer": _RUN,
     "GetOpenApi": _READ,
     "GetCaller": _READ,
+    "GetStatus": _INSPECT,
     "GetOverview": _READ,
     "WatchOverview": _READ,
     "GetPage": _READ,

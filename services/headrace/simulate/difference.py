@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.accounting.reports.costs import decimal
-from headrace.contracts.documents.model import DEFAULT_TENANT
 from headrace.contracts.messages.whatif import Difference, Moved, OutcomeNumbers, PoolNumbers, PoolSides, Sides
 from headrace.contracts.values.amounts import GPU_UNITS
 from headrace.contracts.values.durations import HOUR, SECOND, format_duration
+from headrace.contracts.values.ids import DEFAULT_TENANT
 from headrace.simulate.usage_cost import Tally
 
 if TYPE_CHECKING:

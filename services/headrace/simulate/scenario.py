@@ -8,11 +8,12 @@ import msgspec
 
 from headrace.contracts.documents import fields as w
 from headrace.contracts.documents.forms import Form, FormError, Reading, Several, Shape, Table, read_as
-from headrace.contracts.documents.model import DEFAULT_TENANT, Documents
+from headrace.contracts.documents.model import Documents
 from headrace.contracts.documents.reader import DOCUMENTS
 from headrace.contracts.documents.tree import Path, Tree
 from headrace.contracts.facts import AnyFact
 from headrace.contracts.values.durations import DAY, SECOND
+from headrace.contracts.values.ids import DEFAULT_TENANT
 from headrace.contracts.values.isolation import LEVELS, UNABLE
 from headrace.contracts.values.mig import family_of
 from headrace.simulate.names import numbered

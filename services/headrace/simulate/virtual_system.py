@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from headrace.admission.decide import Admission
 from headrace.allocator.decide import Allocator
 from headrace.bus.memory import MemoryLog
-from headrace.contracts.documents.model import DEFAULT_TENANT
 from headrace.contracts.documents.tree import path_of
 from headrace.contracts.facts.derived_facts import with_implied_facts
 from headrace.contracts.facts.levels import LEVEL
@@ -23,7 +22,7 @@ from headrace.contracts.messages.submissions import After, JobSubmission
 from headrace.contracts.transport.codec import encode
 from headrace.contracts.transport.subjects import ledger, submit
 from headrace.contracts.values.durations import format_duration
-from headrace.contracts.values.ids import job_key, make_job_id
+from headrace.contracts.values.ids import DEFAULT_TENANT, job_key, make_job_id
 from headrace.domain.fold.apply import make_true
 from headrace.domain.fold.ledger import FoldedLedger
 from headrace.domain.model.time_rules import TimeRules

@@ -26,14 +26,15 @@ from headrace.bus.nats.nkeys import AccountKey
 from headrace.bus.nats.permissions import SERVICES, Credential, server_config
 from headrace.client.endpoint import ENDPOINT_FILE, Endpoint, Login, data_directory, read_login
 from headrace.client.errors import Unreachable
-from headrace.contracts.documents.model import DEFAULT_TENANT
-from headrace.contracts.values.ids import is_token
+from headrace.contracts.values.ids import DEFAULT_TENANT, is_token
 from headrace.host.layouts import DEFAULT
 from headrace.identity.signing import IDENTITY, ISSUER_KEY
+from headrace.supervisor.directories import CREDENTIALS, LOGS, METRICS, METRICS_TOKEN
 from headrace.supervisor.errors import InstallationError
 from headrace.supervisor.launcher.certificates import Certificates, development
 from headrace.supervisor.launcher.ports import LOOPBACK, WILDCARDS
 from headrace.supervisor.launcher.sockets import NoSocketDirectory, short_enough
+from headrace.supervisor.nats.ledger_roles import NATS
 
 OPERATOR = "operator"
 OWNER = "owner"
@@ -41,11 +42,9 @@ CALLOUT = "callout"
 API_SOCKET, LOCAL_SOCKET = "api.sock", "local.sock"
 """The sockets of *governance*, for the gateway, and of the gateway, for the owner."""
 NODE_LOGIN = "node-"
-METRICS, METRICS_TOKEN = "metrics", "metrics.token"
 ROUTES = "routes"
 NO_LOGINS_OF_NATS = frozenset({"database", METRICS, ROUTES})
 """Names of credentials that are not logins of the bus."""
-NATS = "nats-server"
 PASSWORD_BYTES = 24
 CLUSTER_OF = 3
 """Number of NATS servers in a cluster: one of them may be lost."""
@@ -99,15 +98,15 @@ class Installation:
 
     def __init__(self, directory: str | Path | None = None) -> None:
         self.directory = data_directory(directory)
-        self.logs = self.directory / "logs"
-        self.credentials = self.directory / "credentials"
+        self.logs = self.directory / LOGS
+        self.credentials = self.directory / CREDENTIALS
         self._nats = self.directory / "nats"
         self.nats_store = self._nats / "store"
         self.postgres = self.directory / "postgres"
         self.endpoint = self.directory / ENDPOINT_FILE
         self.gateway_config = self.directory / "gateway" / "envoy.json"
         self.descriptors = self.directory / "gateway" / "api.pb"
-        self.metrics = self.directory / "metrics"
+        self.metrics = self.directory / METRICS
         self.nodes = self.directory / "nodes"
         self._settings = self.directory / "installation.json"
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from headrace.client import Client, HeadraceError, connect
-from headrace.contracts.documents.model import DEFAULT_TENANT
 from headrace.contracts.messages.queries import Answer, ServiceView
 from headrace.contracts.transport import subjects
 from headrace.contracts.transport.codec import Malformed, decode
+from headrace.contracts.values.ids import DEFAULT_TENANT
 from headrace.supervisor.installation import OPERATOR, Installation
 
 ANSWER_WITHIN = 2.0

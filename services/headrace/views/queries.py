@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 import msgspec
 
 from headrace.bus.log import LogError, LogUnavailable
-from headrace.contracts.messages.orders import LogsAnswer, LogsRequest
-from headrace.contracts.messages.queries import Answer, FactView, JobRequest
+from headrace.contracts.messages.orders import LogsRequest
+from headrace.contracts.messages.queries import Answer, FactView, JobRequest, LogsAnswer
 from headrace.contracts.transport.codec import Malformed, decode, decode_record, encode
 from headrace.contracts.transport.subjects import node_logs
 from headrace.contracts.values.ids import IdError, is_job_id, job_key, split_job_key

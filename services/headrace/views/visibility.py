@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from headrace.contracts.documents.model import DEFAULT_TENANT, Access, Document, Group, Owner, Pool, Profile, Tenant
+from headrace.contracts.documents.model import Access, Document, Group, Owner, Pool, Profile, Tenant
+from headrace.contracts.values.ids import DEFAULT_TENANT
 from headrace.domain.queueing.access import may_act
 
 if TYPE_CHECKING:

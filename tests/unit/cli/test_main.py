@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import platform
-import subprocess
-import sys
 from importlib.metadata import version
 
 import pytest
@@ -48,29 +46,6 @@ def test_the_version_says_which_release_is_installed_and_how_its_rules_run(capsy
 @pytest.mark.parametrize("word", ["", "--help", "--json", "unknown"])
 def test_what_is_not_a_command_is_looked_at_with_all_commands_in_their_order(word):
     assert commands_of(parser(word)) == tuple(command for commands in COMMANDS.values() for command in commands)
-
-
-@pytest.mark.parametrize("command", ["submit", "jobs", "job", "why", "logs", "cancel", "usage", "statement", "token"])
-def test_a_command_that_asks_the_services_starts_without_what_only_they_need(command):
-    """Each of these packages takes 20 to 500 ms of CPU time; the command itself takes 150."""
-    program = f"import sys; from headrace.cli.main import parser; parser({command!r}); print(*sys.modules)"
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    packages = {name.partition(".")[0] for name in ran.stdout.split()}
-    heavy = {
-        "asyncpg",
-        "cryptography",
-        "grpc",
-        "jwt",
-        "nats",
-        "numpy",
-        "opentelemetry",
-        "psutil",
-        "pyarrow",
-        "structlog",
-        "uvloop",
-        "yaml",
-    }
-    assert packages & heavy == set()
 
 
 @pytest.mark.parametrize("line", ["jobs", "job X", "why X", "queues", "pools", "nodes", "usage", "get pool", "status"])

@@ -8,8 +8,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from headrace.client import Refused, SubmittedJob, Unreachable
+from headrace.client import Refused, SubmittedJob, Unreachable, following
 from headrace.client import client as client_module
+from headrace.client.api import ApiTarget
 from headrace.client.client import Client
 from headrace.client.contexts import Targets
 from headrace.client.endpoint import ConnectionTarget, Login
@@ -94,14 +95,16 @@ def make(monkeypatch):
     """A client of alice over a fake link with these answers, and an API with those of `asks`; without answers it knows the API only."""
     login = Login(name="acme-alice", password="p", tenant="acme", user="alice")
     nats = ConnectionTarget("nats://x", login)
-    monkeypatch.setattr(client_module, "LOOK_AGAIN_OVER_API", 0.001)
-    monkeypatch.setattr(client_module, "LOOK_AGAIN", 0.01)
-    monkeypatch.setattr(client_module, "LAST_LOOK", 0.001)
-    monkeypatch.setattr(client_module, "TRY_AGAIN", 0.001)
-    monkeypatch.setattr(client_module, "STORED_WITHIN", 0.05)
+    monkeypatch.setattr(following, "LOOK_AGAIN_OVER_API", 0.001)
+    monkeypatch.setattr(following, "LOOK_AGAIN", 0.01)
+    monkeypatch.setattr(following, "LAST_LOOK", 0.001)
+    monkeypatch.setattr(following, "TRY_AGAIN", 0.001)
+    monkeypatch.setattr(following, "STORED_WITHIN", 0.05)
 
     def make(*answers, asks=(), **options):
-        targets = Targets(None, nats if answers or not asks else None, "acme", "alice")
+        targets = Targets(
+            ApiTarget(socket="/x", token="p") if asks else None, nats if answers or not asks else None, "acme", "alice"
+        )
         monkeypatch.setattr(client_module, "find_targets", lambda _: targets)
         make.link = FakeLink(*answers)
         hr = Client(**options)
@@ -298,6 +301,35 @@ async def test_who_knows_the_api_only_submits_cancels_and_requeues_over_it(make)
     ]
 
 
+async def test_who_prefers_the_api_submits_cancels_and_requeues_over_it_although_nats_is_known(make):
+    hr = make(ACK, asks=[{}], prefers_api=True)
+    await hr.submit("ai-dev/half", ["true"], id=ID, trace="")
+    await hr.cancel(ID)
+    await hr.requeue(ID)
+    assert [path for path, _ in hr.api.asked] == [
+        "/v1/tenants/acme/jobs:submit",
+        "/v1/tenants/acme/jobs:cancel",
+        f"/v1/tenants/acme/jobs/{ID}:requeue",
+    ]
+    assert make.link.asked == []
+
+
+async def test_while_the_preferred_api_is_away_nats_gets_it(make):
+    hr = make(ACK, ACK, ACK, asks=[Unreachable("away")], prefers_api=True)
+    await hr.submit("ai-dev/half", ["true"], id=ID, trace="")
+    await hr.cancel(ID)
+    await hr.requeue(ID)
+    subjects = ["hr.submit.acme.alice.ai-dev.half", "hr.cancel.acme.alice.many", f"hr.requeue.acme.alice.{ID}"]
+    assert [subject for subject, *_ in make.link.asked] == subjects
+
+
+async def test_what_the_preferred_api_refuses_is_not_tried_again(make):
+    hr = make(ACK, asks=[Refused("NOT_ALLOWED", "no")], prefers_api=True)
+    with pytest.raises(Refused, match="no"):
+        await hr.submit("ai-dev/half", ["true"], id=ID, trace="")
+    assert make.link.asked == []
+
+
 async def test_a_submit_over_the_api_is_repeated_while_it_is_away(make):
     hr = make(asks=[Unreachable("away"), {}])
     await hr.submit("ai-dev/half", ["true"], id=ID)
@@ -321,7 +353,7 @@ async def test_waiting_survives_a_job_that_is_not_known_yet_and_an_api_that_is_a
 
 
 async def test_waiting_for_a_job_that_stays_unknown_ends(make, monkeypatch):
-    monkeypatch.setattr(client_module, "UNKNOWN_FOR", 0.0)
+    monkeypatch.setattr(following, "UNKNOWN_FOR", 0.0)
     with pytest.raises(Refused, match="unknown"):
         await make(ACK, asks=[Refused("NOT_FOUND", "unknown")]).wait(ID)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from headrace.health import config
+from headrace.health.addresses import read_targets, write_target
 from headrace.health.config import (
     LISTEN,
     TARGETS,
@@ -16,9 +17,7 @@ from headrace.health.config import (
     BadAddress,
     HealthConfig,
     read_config,
-    read_targets,
     serving,
-    write_target,
 )
 from headrace.health.health import Health
 from headrace.health.query import ask
@@ -48,13 +47,13 @@ async def test_it_is_shown_for_as_long_as_the_work_lasts_and_prometheus_finds_it
     health = Health("feed")
     async with serving(health, HealthConfig("127.0.0.1", 0, "", tmp_path)):
         address = await until_noted(tmp_path, "feed")
-        answer = await ask(address)
+        answer = (await asyncio.to_thread(ask, {address})).get(address)
         assert answer is not None
         assert (answer.name, answer.ready, answer.wrong) == ("feed", True, "")
         assert json.loads((tmp_path / "feed.json").read_bytes()) == [
             {"targets": [address], "labels": {"job": "headrace", "instance": "feed"}}
         ]
-    assert await ask(address) is None
+    assert await asyncio.to_thread(ask, {address}) == {}
 
 
 async def test_a_port_that_is_taken_keeps_no_work_from_being_done_and_is_tried_again(tmp_path, monkeypatch):

@@ -9,7 +9,12 @@ import pytest
 
 from headrace.health.health import Health
 from headrace.health.http import HealthServer
-from headrace.health.query import ask, ask_all
+from headrace.health.query import WITHIN, ask, ask_all
+
+
+async def answer_of(address, within=WITHIN):
+    """What the process at an address says, which runs in the loop of this test."""
+    return (await asyncio.to_thread(ask, {address}, within)).get(address)
 
 
 async def test_what_is_wrong_is_told_on_one_line():
@@ -19,7 +24,7 @@ async def test_what_is_wrong_is_told_on_one_line():
     health.check("ledger", lambda: "7 records behind")
     page = HealthServer(health, "token")
     await page.open("127.0.0.1", 0)
-    said = await ask(f"127.0.0.1:{page.port}")
+    said = await answer_of(f"127.0.0.1:{page.port}")
     await page.close()
     assert said is not None
     assert (said.name, said.ready, said.role, said.wrong) == (
@@ -43,12 +48,12 @@ async def test_who_says_something_else_or_nothing_has_not_answered(answer):
         over.set()
 
     async with await asyncio.start_server(speak, "127.0.0.1", 0) as server:
-        assert await ask(f"127.0.0.1:{server.sockets[0].getsockname()[1]}", 0.1) is None
+        assert await answer_of(f"127.0.0.1:{server.sockets[0].getsockname()[1]}", 0.1) is None
         await over.wait()
 
 
 async def test_without_a_listener_there_is_no_answer():
-    assert await ask("127.0.0.1:1") is None
+    assert await answer_of("127.0.0.1:1") is None
 
 
 async def test_all_are_asked_at_once_and_each_is_told_by_its_name():
@@ -58,7 +63,7 @@ async def test_all_are_asked_at_once_and_each_is_told_by_its_name():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         nobody = f"127.0.0.1:{taken.getsockname()[1]}"
     there = f"127.0.0.1:{page.port}"
-    said = await ask_all({"feed": there, "audit": nobody})
+    said = await asyncio.to_thread(ask_all, {"feed": there, "audit": nobody})
     assert said == {
         "feed": {"metrics": there, "ready": True, "health": ""},
         "audit": {"metrics": nobody, "ready": False, "health": "no answer"},

@@ -49,7 +49,7 @@ SORTS: dict[str, set[str]] = {
             "PreemptJob",
         ),
     },
-    "inspect": {"ListRecords", "ListInstances", "ListOffers", "PlanGrowth"},
+    "inspect": {"ListRecords", "GetStatus", "ListInstances", "ListOffers", "PlanGrowth"},
     "oversee": {"ListTokens", "GetToken", "WhatIf", "GetWhatIfQueue"},
     "work": {"GetJobLogs", "CancelJob", "CancelJobs", "RequeueJob"},
     "submit": {"SubmitJobs"},

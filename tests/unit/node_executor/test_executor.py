@@ -22,7 +22,8 @@ from headrace.contracts.facts import (
     NodeRegisteredV1,
 )
 from headrace.contracts.facts.fact import Ladder
-from headrace.contracts.messages.orders import LogsAnswer, LogsRequest, NodeAnswer, Orders, StartOrder, StopOrder
+from headrace.contracts.messages.orders import LogsRequest, NodeAnswer, Orders, StartOrder, StopOrder
+from headrace.contracts.messages.queries import LogsAnswer
 from headrace.node_executor.core import vocabulary as v
 from headrace.node_executor.core.node import Node
 from headrace.node_executor.dependencies import ExecutorDependencies

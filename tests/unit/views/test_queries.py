@@ -11,8 +11,8 @@ from headrace.bus.log import LogRefused, LogUnavailable
 from headrace.contracts import facts as f
 from headrace.contracts.documents.model import Group, Tenant
 from headrace.contracts.messages.explanation import WhyView
-from headrace.contracts.messages.orders import LogsAnswer, LogsRequest
-from headrace.contracts.messages.queries import JobRequest
+from headrace.contracts.messages.orders import LogsRequest
+from headrace.contracts.messages.queries import JobRequest, LogsAnswer
 from headrace.contracts.transport.codec import Malformed, decode, encode
 from headrace.contracts.transport.subjects import node_logs
 from headrace.contracts.values.durations import HOUR, SECOND

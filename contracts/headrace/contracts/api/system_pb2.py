@@ -24,25 +24,40 @@ _sym_db = _symbol_database.Default()
 
 from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
 from google.api import httpbody_pb2 as google_dot_api_dot_httpbody__pb2
+from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18headrace/v1/system.proto\x12\x0bheadrace.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x19google/api/httpbody.proto\"\x13\n\x11GetOpenApiRequest\"\x12\n\x10GetCallerRequest\"\\\n\nCallerView\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x0e\n\x06tenant\x18\x02 \x01(\t\x12\x0e\n\x06handle\x18\x03 \x01(\t\x12\x0e\n\x06groups\x18\x04 \x03(\t\x12\x10\n\x08sequence\x18\x05 \x01(\t2\xb8\x01\n\x06System\x12Y\n\nGetOpenApi\x12\x1e.headrace.v1.GetOpenApiRequest\x1a\x14.google.api.HttpBody\"\x15\x82\xd3\xe4\x93\x02\x0f\x12\r/openapi.json\x12S\n\tGetCaller\x12\x1d.headrace.v1.GetCallerRequest\x1a\x17.headrace.v1.CallerView\"\x0e\x82\xd3\xe4\x93\x02\x08\x12\x06/v1/meb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18headrace/v1/system.proto\x12\x0bheadrace.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x19google/api/httpbody.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x13\n\x11GetOpenApiRequest\"\x12\n\x10GetCallerRequest\"\\\n\nCallerView\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x0e\n\x06tenant\x18\x02 \x01(\t\x12\x0e\n\x06handle\x18\x03 \x01(\t\x12\x0e\n\x06groups\x18\x04 \x03(\t\x12\x10\n\x08sequence\x18\x05 \x01(\t\"\x12\n\x10GetStatusRequest\"\xa2\x01\n\x12InstallationStatus\x12\x0b\n\x03tip\x18\x01 \x01(\t\x12,\n\x08services\x18\x02 \x03(\x0b\x32\x1a.headrace.v1.ServiceStatus\x12\x0e\n\x06leader\x18\x03 \x01(\t\x12.\n\tfollowers\x18\x04 \x03(\x0b\x32\x1b.headrace.v1.LedgerFollower\x12\x11\n\tclustered\x18\x05 \x01(\x08\"\xb4\x02\n\rServiceStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08\x61nswered\x18\x02 \x01(\x08\x12\x10\n\x08sequence\x18\x03 \x01(\t\x12(\n\x04time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06\x65ngine\x18\x05 \x01(\t\x12\r\n\x05reads\x18\x06 \x01(\x05\x12\r\n\x05level\x18\x07 \x01(\x05\x12\x0e\n\x06newest\x18\x08 \x01(\x05\x12\x11\n\theld_back\x18\t \x03(\t\x12\x0f\n\x07trouble\x18\n \x01(\t\x12\x36\n\x06\x64\x65tail\x18\x0b \x03(\x0b\x32&.headrace.v1.ServiceStatus.DetailEntry\x1a-\n\x0b\x44\x65tailEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"M\n\x0eLedgerFollower\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x63urrent\x18\x02 \x01(\x08\x12\x0f\n\x07offline\x18\x03 \x01(\x08\x12\x0b\n\x03lag\x18\x04 \x01(\x03\x32\x99\x02\n\x06System\x12Y\n\nGetOpenApi\x12\x1e.headrace.v1.GetOpenApiRequest\x1a\x14.google.api.HttpBody\"\x15\x82\xd3\xe4\x93\x02\x0f\x12\r/openapi.json\x12S\n\tGetCaller\x12\x1d.headrace.v1.GetCallerRequest\x1a\x17.headrace.v1.CallerView\"\x0e\x82\xd3\xe4\x93\x02\x08\x12\x06/v1/me\x12_\n\tGetStatus\x12\x1d.headrace.v1.GetStatusRequest\x1a\x1f.headrace.v1.InstallationStatus\"\x12\x82\xd3\xe4\x93\x02\x0c\x12\n/v1/statusb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'headrace.v1.system_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_SERVICESTATUS_DETAILENTRY']._loaded_options = None
+  _globals['_SERVICESTATUS_DETAILENTRY']._serialized_options = b'8\001'
   _globals['_SYSTEM'].methods_by_name['GetOpenApi']._loaded_options = None
   _globals['_SYSTEM'].methods_by_name['GetOpenApi']._serialized_options = b'\202\323\344\223\002\017\022\r/openapi.json'
   _globals['_SYSTEM'].methods_by_name['GetCaller']._loaded_options = None
   _globals['_SYSTEM'].methods_by_name['GetCaller']._serialized_options = b'\202\323\344\223\002\010\022\006/v1/me'
-  _globals['_GETOPENAPIREQUEST']._serialized_start=98
-  _globals['_GETOPENAPIREQUEST']._serialized_end=117
-  _globals['_GETCALLERREQUEST']._serialized_start=119
-  _globals['_GETCALLERREQUEST']._serialized_end=137
-  _globals['_CALLERVIEW']._serialized_start=139
-  _globals['_CALLERVIEW']._serialized_end=231
-  _globals['_SYSTEM']._serialized_start=234
-  _globals['_SYSTEM']._serialized_end=418
+  _globals['_SYSTEM'].methods_by_name['GetStatus']._loaded_options = None
+  _globals['_SYSTEM'].methods_by_name['GetStatus']._serialized_options = b'\202\323\344\223\002\014\022\n/v1/status'
+  _globals['_GETOPENAPIREQUEST']._serialized_start=131
+  _globals['_GETOPENAPIREQUEST']._serialized_end=150
+  _globals['_GETCALLERREQUEST']._serialized_start=152
+  _globals['_GETCALLERREQUEST']._serialized_end=170
+  _globals['_CALLERVIEW']._serialized_start=172
+  _globals['_CALLERVIEW']._serialized_end=264
+  _globals['_GETSTATUSREQUEST']._serialized_start=266
+  _globals['_GETSTATUSREQUEST']._serialized_end=284
+  _globals['_INSTALLATIONSTATUS']._serialized_start=287
+  _globals['_INSTALLATIONSTATUS']._serialized_end=449
+  _globals['_SERVICESTATUS']._serialized_start=452
+  _globals['_SERVICESTATUS']._serialized_end=760
+  _globals['_SERVICESTATUS_DETAILENTRY']._serialized_start=715
+  _globals['_SERVICESTATUS_DETAILENTRY']._serialized_end=760
+  _globals['_LEDGERFOLLOWER']._serialized_start=762
+  _globals['_LEDGERFOLLOWER']._serialized_end=839
+  _globals['_SYSTEM']._serialized_start=842
+  _globals['_SYSTEM']._serialized_end=1123
 # @@protoc_insertion_point(module_scope)

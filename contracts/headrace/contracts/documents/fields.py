@@ -8,11 +8,10 @@ from difflib import get_close_matches
 from typing import TypeVar
 
 from headrace.contracts.documents.forms import Form, FormError, Reading, Scalar, Several, Table
-from headrace.contracts.documents.model import DEFAULT_TENANT
 from headrace.contracts.documents.tree import Path
 from headrace.contracts.values.amounts import JOB, MEMORY, Amounts, format_amount, is_key, parse_amount
 from headrace.contracts.values.durations import format_duration, parse_duration
-from headrace.contracts.values.ids import is_token
+from headrace.contracts.values.ids import DEFAULT_TENANT, is_token
 
 T = TypeVar("T")
 

@@ -10,8 +10,7 @@ import msgspec
 
 from headrace.contracts.values.amounts import Amounts
 from headrace.contracts.values.durations import HOUR, MINUTE, SECOND
-
-DEFAULT_TENANT = "default"
+from headrace.contracts.values.ids import DEFAULT_TENANT
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, forbid_unknown_fields=True):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from headrace.contracts.facts.fact import Fact, Value
+from headrace.contracts.facts.fact import Fact
+from headrace.contracts.values.value import Value
 
 
 class Dependency(Value, frozen=True, kw_only=True):

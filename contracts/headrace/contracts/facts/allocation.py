@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from headrace.contracts.facts.fact import DeviceShare, Fact, Ladder, Place, Value
+from headrace.contracts.facts.fact import DeviceShare, Fact, Ladder, Place
+from headrace.contracts.values.value import Value
 
 
 class LeaseGrantedV1(Fact, frozen=True, kw_only=True, tag="lease.granted.v1"):

@@ -7,12 +7,10 @@ from typing import Annotated
 
 import msgspec
 
+from headrace.contracts.values.value import Value
+
 Whole = Annotated[int, msgspec.Meta(ge=-(2**53) + 1, le=2**53 - 1)]
 """An integer from outside of our services: within the range of every JSON reader and every database."""
-
-
-class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """A part of a fact. Unknown fields are tolerated: a newer writer may add one with a default."""
 
 
 class Fact(Value, frozen=True, tag_field="type"):

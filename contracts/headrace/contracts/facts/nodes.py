@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from headrace.contracts.facts.fact import Fact, Value, Whole
+from headrace.contracts.facts.fact import Fact, Whole
+from headrace.contracts.values.value import Value
 
 
 class Device(Value, frozen=True, kw_only=True):

@@ -5,7 +5,8 @@ A preemption's id is `<job key of the preemptor>@<sequence of reclaim.opened>`.
 
 from __future__ import annotations
 
-from headrace.contracts.facts.fact import Fact, Ladder, Place, Value
+from headrace.contracts.facts.fact import Fact, Ladder, Place
+from headrace.contracts.values.value import Value
 
 
 class Victim(Value, frozen=True, kw_only=True):

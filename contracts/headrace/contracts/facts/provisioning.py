@@ -6,7 +6,8 @@ hour. All of these may be stated from level 3 on.
 
 from __future__ import annotations
 
-from headrace.contracts.facts.fact import Fact, Value, Whole
+from headrace.contracts.facts.fact import Fact, Whole
+from headrace.contracts.values.value import Value
 
 
 class OfferTaken(Value, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from headrace.contracts.facts.fact import Value
+from headrace.contracts.values.value import Value
 
 
 class AuditRequest(Value, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.contracts.facts.fact import Value
+from headrace.contracts.values.value import Value
 
 
 class UnusableView(Value, frozen=True, kw_only=True):

@@ -5,8 +5,8 @@ Users of a tenant see what belongs to their tenant, and the pools and nodes visi
 
 from __future__ import annotations
 
-from headrace.contracts.facts.fact import Value
 from headrace.contracts.messages.queries import DocumentView, NodeView, PoolView, QueueView
+from headrace.contracts.values.value import Value
 
 
 class LedgerPoint(Value, frozen=True, kw_only=True):

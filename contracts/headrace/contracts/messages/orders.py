@@ -8,7 +8,8 @@ a lease only on a stop order, or on the lease's absence from an answer whose `th
 from __future__ import annotations
 
 from headrace.contracts.documents.model import Mount
-from headrace.contracts.facts.fact import DeviceShare, Ladder, Value
+from headrace.contracts.facts.fact import DeviceShare, Ladder
+from headrace.contracts.values.value import Value
 
 ADDRESS = "address"
 """Label with the address of a node; without it, the node's name has to resolve."""
@@ -153,12 +154,3 @@ class LogsRequest(Value, frozen=True, kw_only=True):
     rank: int = 0
     offset: int = 0
     limit: int = 256 * 1024
-
-
-class LogsAnswer(Value, frozen=True, kw_only=True):
-    """`data` is UTF-8 with undecodable bytes replaced; `next_offset` is the next offset to ask for; `ended`: the output is complete."""
-
-    data: str = ""
-    next_offset: int = 0
-    ended: bool = False
-    error: str = ""

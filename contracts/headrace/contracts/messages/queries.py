@@ -11,8 +11,11 @@ from __future__ import annotations
 
 import msgspec
 
-from headrace.contracts.facts.fact import Value
 from headrace.contracts.messages.explanation import UnusableView
+from headrace.contracts.values.value import Value
+
+FINAL = frozenset({"succeeded", "failed", "cancelled", "rejected"})
+"""The final states of a job."""
 
 
 class Answer(Value, frozen=True, kw_only=True):
@@ -118,6 +121,15 @@ class EraseRequest(Value, frozen=True, kw_only=True):
     tenant: str
     user: str = ""
     reason: str = ""
+
+
+class LogsAnswer(Value, frozen=True, kw_only=True):
+    """`data` is UTF-8 with undecodable bytes replaced; `next_offset` is the next offset to ask for; `ended`: the output is complete."""
+
+    data: str = ""
+    next_offset: int = 0
+    ended: bool = False
+    error: str = ""
 
 
 class StoredRecord(Value, frozen=True, kw_only=True):

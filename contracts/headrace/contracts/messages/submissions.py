@@ -14,6 +14,8 @@ import msgspec
 
 from headrace.contracts.documents.model import Mount
 
+SUBMISSION_BYTES_MAX = 1024 * 1024
+"""Maximum bytes of a message on `hr.submit.…`."""
 JOBS_MAX = 1_000
 CANCELS_MAX = 900
 """Maximum number of jobs that one message may cancel: their facts fit in one record, so that the allocator decides nothing in between."""

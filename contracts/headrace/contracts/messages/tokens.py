@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64decode
 from enum import StrEnum
-from hashlib import blake2b
 from typing import NamedTuple
 
 import msgspec
 
-from headrace.contracts.facts.fact import Value
 from headrace.contracts.values.durations import DAY
+from headrace.contracts.values.value import Value
 
 ISSUER = "headrace"
 """The embedded issuer, in claim `iss`."""
@@ -165,6 +164,8 @@ def inbox_prefix(login: str, shown: str) -> str:
     be received, even one of the same handle with another role. (A token has three parts, and the first begins as JSON in base64.)
     """
     if shown.startswith("e") and shown.count(".") == 2:
+        from hashlib import blake2b  # noqa: PLC0415 - it loads OpenSSL, which a call over a local socket does without
+
         return f"_INBOX_t_{blake2b(shown.encode(), digest_size=16).hexdigest()}"
     return f"_INBOX_{login}" if login else "_INBOX"
 

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from headrace.contracts.facts.fact import Value
 from headrace.contracts.values.amounts import MEMORY as MEMORY_KEY
 from headrace.contracts.values.amounts import AmountError, parse_amount
+from headrace.contracts.values.value import Value
 
 TOO_LARGE = "TOO_LARGE"
 """The code of an answer that would have exceeded its memory limit."""

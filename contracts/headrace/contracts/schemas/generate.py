@@ -104,7 +104,7 @@ def _plain_channels() -> Schema:
         "requeue": _channel(subjects.requeue("{tenant}", "{user}", "{job}"), [submissions.RequeueRequest]),
         "feed": _channel(subjects.feed("{tenant}", "{noun}", "{verb}", "{id}"), FACT_TYPES),
         "orders": _channel(subjects.orders("{node}"), [orders.Orders]),
-        "node-logs": _channel(subjects.node_logs("{node}"), [orders.LogsRequest, orders.LogsAnswer]),
+        "node-logs": _channel(subjects.node_logs("{node}"), [orders.LogsRequest, queries.LogsAnswer]),
         "heartbeat": _channel(subjects.telemetry("{node}", "heartbeat"), [orders.Heartbeat]),
         "samples": _channel(subjects.telemetry("{node}", "samples"), [orders.Samples]),
         "query": _channel(subjects.query("{service}", "{what}", "{tenant}", "{user}"), [*requests, queries.Answer]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from headrace.contracts.transport.codec import encode
+from headrace.contracts.transport.encoding import encode
 
 if TYPE_CHECKING:
     from headrace.contracts.messages.submissions import JobSubmission

@@ -14,6 +14,9 @@ JobId = NewType("JobId", str)
 JobKey = NewType("JobKey", str)
 LeaseId = NewType("LeaseId", str)
 
+DEFAULT_TENANT = "default"
+"""The tenant that is meant where a request or a document does not name one."""
+
 TOKEN = re.compile(r"[a-z0-9-]{1,63}")
 _CROCKFORD = "0123456789abcdefghjkmnpqrstvwxyz"
 _ULID = re.compile(r"[0-7][0-9a-hjkmnp-tv-z]{25}")

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import structlog
 from nats import errors
 
-from headrace.contracts.messages.orders import Heartbeat, LogsAnswer, LogsRequest, NodeAnswer, Orders
+from headrace.contracts.messages.orders import Heartbeat, LogsRequest, NodeAnswer, Orders
+from headrace.contracts.messages.queries import LogsAnswer
 from headrace.contracts.transport import subjects
 from headrace.contracts.transport.codec import Malformed, decode, encode
 from headrace.nats_client.append import append

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-from headrace.contracts.messages.orders import LogsAnswer, LogsRequest
+from headrace.contracts.messages.orders import LogsRequest
+from headrace.contracts.messages.queries import LogsAnswer
 from headrace.contracts.values.ids import IdError, split_job_key
 from headrace.node_executor.files.workspace import Workspace
 from headrace.node_executor.runtimes.job_log import MARK, pieces

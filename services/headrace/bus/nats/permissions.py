@@ -29,7 +29,7 @@ from typing import Literal, NamedTuple
 
 from headrace.bus.nats.cluster_routes import CLUSTER, Routes, clustered
 from headrace.contracts.messages.tokens import FEED_SUBSCRIPTIONS, FEED_SUFFIX, inbox_prefix
-from headrace.contracts.transport.codec import MESSAGE_BYTES_MAX
+from headrace.contracts.transport.encoding import MESSAGE_BYTES_MAX
 from headrace.contracts.transport.subjects import (
     FEED_STREAM,
     LEDGER_STREAM,
@@ -104,9 +104,9 @@ def _reads(stream: str) -> tuple[str, ...]:
 
 _TO_OTHER_ACCOUNTS = "_R_.>"
 """Subjects of answers to other accounts; the server creates one for each answer."""
-_TO_OPERATOR = ("_INBOX_operator.>",)
-"""Subjects of answers to the operator, who is in the account of the services."""
-_ANSWERS = (_TO_OTHER_ACCOUNTS, *_TO_OPERATOR)
+_STATUS = ("_INBOX_operator.>", "_INBOX_governance.>")
+"""Subjects of answers to who asks each service for its status: the operator, who is in their account, and *governance*."""
+_ANSWERS = (_TO_OTHER_ACCOUNTS, *_STATUS)
 """Subjects of answers of services that users or nodes speak to."""
 
 _INTAKE = intake("hr.>")
@@ -117,7 +117,7 @@ _FOLDS = (*_reads(LEDGER_STREAM), *_reads(SNAPSHOT_STREAM))
 _ASKED_BY_GOVERNANCE = (
     *("accounting.usage", "accounting.statement", "accounting.audit", "provider.usage", "provider.audit"),
     *("accounting.utilization", "provider.utilization"),
-    *("admission.judge", "admission.status", "callout.pause", "provisioner.end"),
+    *("admission.judge", "callout.pause", "provisioner.end", "*.status"),
 )
 
 SERVICES: dict[str, Rights] = {
@@ -127,16 +127,16 @@ SERVICES: dict[str, Rights] = {
             *_FOLDS,
             *_reads(SUBMIT_STREAM),
             f"$JS.API.STREAM.PURGE.{SUBMIT_STREAM}",
-            *(*REQUEST_SUBJECTS, *_ANSWERS, "_INBOX_governance.>"),
+            *(*REQUEST_SUBJECTS, *_ANSWERS),
         ),
         ("hr.query.admission.>", _INTAKE),
     ),
     "allocator": Rights(
-        ("hr.ledger.allocator", turn("allocator"), *_FOLDS, *_TO_OPERATOR),
+        ("hr.ledger.allocator", turn("allocator"), *_FOLDS, *_STATUS),
         ("hr.query.allocator.>", "hr.query.allocator-standby.>", turn("allocator")),
     ),
     "preemption": Rights(
-        ("hr.ledger.preemption", turn("preemption"), *_FOLDS, *_TO_OPERATOR),
+        ("hr.ledger.preemption", turn("preemption"), *_FOLDS, *_STATUS),
         ("hr.query.preemption.>", "hr.query.preemption-standby.>", "hr.telemetry.>", turn("preemption")),
     ),
     "governance": Rights(
@@ -154,11 +154,11 @@ SERVICES: dict[str, Rights] = {
         ("hr.query.feed.>", "hr.query.feed-standby.>", "hr.query.orders.node.*", "hr.telemetry.>", turn("feed")),
     ),
     "accounting": Rights(
-        (*_FOLDS, *_TO_OPERATOR, "_INBOX_governance.>"),
+        (*_FOLDS, *_STATUS),
         ("hr.query.accounting.>", "hr.query.provider.>", "hr.telemetry.*.samples"),
     ),
     "audit": Rights(
-        ("hr.ledger.audit", *SNAPSHOT_SUBJECTS, f"$JS.API.STREAM.PURGE.{SNAPSHOT_STREAM}", *_FOLDS, *_TO_OPERATOR),
+        ("hr.ledger.audit", *SNAPSHOT_SUBJECTS, f"$JS.API.STREAM.PURGE.{SNAPSHOT_STREAM}", *_FOLDS, *_STATUS),
         ("hr.query.audit.>",),
     ),
     "provisioner": Rights(
@@ -168,12 +168,15 @@ SERVICES: dict[str, Rights] = {
             turn("provisioner"),
             *_FOLDS,
             *_ANSWERS,
-            "_INBOX_governance.>",
         ),
         ("hr.query.provisioner.>", "hr.query.provisioner-standby.>", turn("provisioner")),
     ),
 }
 """The services of `CORE`: each writes the ledger in its own name only, and reads the streams it folds."""
+
+STANDBYS = ("allocator", "preemption", "feed", "provisioner")
+STANDBY = "-standby"
+"""Services that may have a second instance, which waits, and the end of its name."""
 
 CALLOUT_USER = "callout"
 """The login of the auth callout."""

@@ -12,7 +12,7 @@ import msgspec
 
 from headrace.bus.log import LogError, LogRefused, LogUnavailable
 from headrace.contracts.facts.records import RECORD_BYTES_MAX
-from headrace.contracts.transport.codec import SUBMISSION_BYTES_MAX
+from headrace.contracts.messages.submissions import SUBMISSION_BYTES_MAX
 from headrace.contracts.transport.subjects import (
     FEED_STREAM,
     FEED_SUBJECTS,

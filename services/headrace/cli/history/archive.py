@@ -26,7 +26,7 @@ from headrace.client import HeadraceError
 from headrace.contracts.messages.queries import ServiceView
 from headrace.contracts.transport.subjects import LEDGER_STREAM
 from headrace.contracts.values.durations import format_duration
-from headrace.supervisor.cluster.cluster_config import FILE
+from headrace.supervisor.directories import CLUSTER_FILE
 from headrace.supervisor.installation import Installation
 from headrace.supervisor.launcher.pidfile import AlreadyRunning, read_running
 from headrace.supervisor.launcher.readiness import NotReady
@@ -147,7 +147,7 @@ async def status(args: argparse.Namespace) -> int:
 
 async def _asked(installation: Installation) -> ServiceView | None:
     """Status of *audit*; None if it does not answer."""
-    if read_running(installation) is None and not (installation.directory / FILE).exists():
+    if read_running(installation) is None and not (installation.directory / CLUSTER_FILE).exists():
         return None
     try:
         async with operator_client(installation) as asking:

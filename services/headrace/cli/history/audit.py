@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import sys
 import time
 
 import msgspec
 
-from headrace.cli.arguments import Failed, Nouns, Parser, add_command, add_login_options, client, names, positive
-from headrace.cli.history import archive
-from headrace.cli.history.replay import add_diff, add_replay
-from headrace.cli.history.seals import add_seals
-from headrace.cli.history.verify import add_verify
+from headrace.cli.arguments import Failed, Nouns, Parser, add_command, add_login_options, asking, client, names, positive
 from headrace.cli.jobs.names import ANY, find_job
 from headrace.cli.output.formatting import local
 from headrace.cli.output.terminal import progress
@@ -31,18 +28,28 @@ VERBS = (
 )
 
 
-def add(nouns: Nouns) -> None:
+ADDED_BY = {
+    "log": ("audit", "add_log"),
+    "export": ("archive", "add_export"),
+    "verify": ("verify", "add_verify"),
+    "replay": ("replay", "add_replay"),
+    "diff": ("replay", "add_diff"),
+    "seals": ("seals", "add_seals"),
+}
+"""The module of each verb, and its function that adds the verb."""
+
+
+def add(nouns: Nouns, verb: str = "") -> None:
+    """Add the family with this verb; with all of them if it is not one."""
     family = nouns.add_parser("audit", help="read the history", description=f"Read the history. {VERBS}.")
     verbs = family.add_subparsers(title="verbs", metavar="VERB", required=True, parser_class=Parser)
-    _add_log(verbs)
-    archive.add_export(verbs)
-    add_verify(verbs)
-    add_replay(verbs)
-    add_diff(verbs)
-    add_seals(verbs)
+    for name, (module, adding) in ADDED_BY.items():
+        if verb == name or verb not in ADDED_BY:
+            getattr(importlib.import_module(f"headrace.cli.history.{module}"), adding)(verbs)
 
 
-def _add_log(verbs: Nouns) -> None:
+def add_log(verbs: Nouns) -> None:
+    """Add `headrace audit log`."""
     parser = add_command(
         verbs,
         "log",
@@ -73,6 +80,7 @@ def _add_log(verbs: Nouns) -> None:
     add_login_options(parser)
 
 
+@asking
 async def log(args: argparse.Namespace) -> int:
     """Print the audit log page by page, without storing it."""
     since, until = times(args)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from headrace.cli.arguments import Nouns, add_command, add_login_options, client, moment
+from headrace.cli.arguments import Nouns, add_command, add_login_options, asking, client, moment
 from headrace.cli.output.formatting import amounts, as_json, local
 from headrace.cli.output.tables import table
 from headrace.cli.output.terminal import progress
@@ -83,6 +83,7 @@ def point(text: str) -> LedgerPoint:
     return LedgerPoint(at=moment(text))
 
 
+@asking
 async def replay_state(args: argparse.Namespace) -> int:
     """Print the state, read page by page."""
     async with client(args) as hr:
@@ -141,6 +142,7 @@ def _waiting_row(job: PastJob) -> tuple[object, ...]:
     return job.job, job.name, job.queue, job.state, asks, local(job.since), job.reason, job.message
 
 
+@asking
 async def diff(args: argparse.Namespace) -> int:
     """Print the differences between two points."""
     async with client(args) as hr:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from headrace.cli.arguments import Failed, Nouns, Parser, add_command, add_login_options, client
+from headrace.cli.arguments import Failed, Nouns, Parser, add_command, add_login_options, asking, client
 from headrace.cli.output.formatting import as_json
 from headrace.contracts.messages.queries import EraseRequest
 
@@ -29,6 +29,7 @@ def _nothing(args: argparse.Namespace) -> int:
     raise AssertionError(args)
 
 
+@asking
 async def erase(args: argparse.Namespace) -> int:
     """Erase the tenant's key; returns when that is recorded and done."""
     if not args.yes:

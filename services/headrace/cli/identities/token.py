@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from headrace.cli.arguments import Failed, Nouns, Parser, add_command, add_json, add_where_options, client, span
+from headrace.cli.arguments import Failed, Nouns, Parser, add_command, add_json, add_where_options, asking, client, span
 from headrace.cli.away import ordered
 from headrace.cli.output.formatting import ago, as_json
 from headrace.cli.output.tables import table
@@ -89,6 +89,7 @@ def _nothing(args: argparse.Namespace) -> int:
     raise AssertionError(args)
 
 
+@asking
 async def create(args: argparse.Namespace) -> int:
     """Print the token alone on standard output, so that it can be assigned to a variable."""
     role = next(role for role in TokenRole if getattr(args, role.replace("-", "_")) is not None)
@@ -110,6 +111,7 @@ async def create(args: argparse.Namespace) -> int:
     return 0
 
 
+@asking
 async def list_tokens(args: argparse.Namespace) -> int:
     """Print the tokens that have not expired."""
     async with client(_as_itself(args)) as hr:
@@ -132,7 +134,7 @@ async def list_tokens(args: argparse.Namespace) -> int:
     return 0
 
 
-async def revoke(args: argparse.Namespace) -> int:
+def revoke(args: argparse.Namespace) -> int:
     """Revoke one token, or all of a bearer."""
     if not (args.token or args.bearer or args.node):
         raise Failed(
@@ -144,7 +146,7 @@ async def revoke(args: argparse.Namespace) -> int:
         method, said = "RevokeToken", {"name": f"tokens/{args.token}"}
     else:
         method, said = "RevokeBearer", {"handle": request.handle} | ({"parent": f"tenants/{tenant}"} if tenant else {})
-    answer = await ordered(_as_itself(args), lambda hr: hr.revoke(request), method, said | {"reason": args.reason})
+    answer = ordered(_as_itself(args), lambda hr: hr.revoke(request), method, said | {"reason": args.reason})
     (change,) = answer.changes
     print(f"{change.name} was revoked before" if change.action == "keep" else f"{change.name} is revoked")
     return 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from headrace.cli.arguments import Failed, Nouns, Parser, add_command, add_login_options, client
+from headrace.cli.arguments import Failed, Nouns, Parser, add_command, add_login_options, asking, client
 from headrace.cli.output.formatting import as_json
 from headrace.contracts.messages.queries import EraseRequest
 
@@ -36,6 +36,7 @@ def _nothing(args: argparse.Namespace) -> int:
     raise AssertionError(args)
 
 
+@asking
 async def erase(args: argparse.Namespace) -> int:
     """Erase the person's key; returns when that is recorded and done."""
     tenant, _, user = args.name.rpartition("/")

@@ -12,8 +12,7 @@ from headrace.cli.jobs.follow import known
 from headrace.cli.jobs.names import UNENDED, find_unended_job
 from headrace.cli.jobs.selection import add_selection, agreed, is_by_filters, select
 from headrace.client import Client, Refused
-from headrace.client.client import FINAL
-from headrace.contracts.messages.queries import JobView
+from headrace.contracts.messages.queries import FINAL, JobView
 from headrace.contracts.messages.submissions import CANCELS_MAX
 
 LOOKUPS_MAX = 50

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from headrace.cli.arguments import did_you_mean
 from headrace.cli.output.endings import ending
 from headrace.cli.output.formatting import amounts, gpus, local, rough
-from headrace.client.client import FINAL
-from headrace.contracts.messages.queries import AttemptView, JobView
+from headrace.contracts.messages.queries import FINAL, AttemptView, JobView
 
 USUAL = ("job", "name", "queue", "user", "state", "gpu", "node", "wait", "run", "note")
 FURTHER = (

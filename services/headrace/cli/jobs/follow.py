@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 
 from headrace.client import Client, Refused, Unreachable
-from headrace.client.client import FINAL
-from headrace.contracts.messages.queries import JobView
+from headrace.contracts.messages.queries import FINAL, JobView
 
 LOOK_EVERY = 0.3
 KNOWN_WITHIN = 2.0
@@ -43,7 +41,7 @@ async def _next_attempt(hr: Client, name: str, after: int) -> int:
         if view.state == "pending" and view.reason not in ("", told):
             told = view.reason
             print(f"-- waits: {view.reason}: {view.message} --", file=sys.stderr)
-        await asyncio.sleep(LOOK_EVERY)
+        await _pause()
 
 
 async def print_attempt(hr: Client, name: str, number: int, rank: int, *, following: bool = False) -> None:
@@ -58,7 +56,7 @@ async def print_attempt(hr: Client, name: str, number: int, rank: int, *, follow
             if str(error) != away:
                 away = str(error)
                 print(f"-- {away} --", file=sys.stderr)
-            await asyncio.sleep(LOOK_EVERY)
+            await _pause()
             continue
         sys.stdout.write(piece.data)
         sys.stdout.flush()
@@ -66,4 +64,10 @@ async def print_attempt(hr: Client, name: str, number: int, rank: int, *, follow
         if not moved:
             if piece.ended or not following:
                 return
-            await asyncio.sleep(LOOK_EVERY)
+            await _pause()
+
+
+async def _pause() -> None:
+    import asyncio  # noqa: PLC0415 - who does not follow needs no event loop
+
+    await asyncio.sleep(LOOK_EVERY)

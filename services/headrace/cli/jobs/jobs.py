@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from typing import Any
 
 from headrace.cli.arguments import (
     Failed,
@@ -14,6 +14,7 @@ from headrace.cli.arguments import (
     Parser,
     add_command,
     add_login_options,
+    asking,
     client,
     did_you_mean,
     instant,
@@ -31,8 +32,7 @@ from headrace.cli.output.formatting import amounts, as_json, local
 from headrace.cli.output.tables import pairs, table
 from headrace.cli.output.terminal import clear
 from headrace.client import Client, Refused
-from headrace.client.client import FINAL
-from headrace.contracts.messages.queries import AttemptView, FactView, ForceRequest, JobView
+from headrace.contracts.messages.queries import FINAL, AttemptView, FactView, ForceRequest, JobView
 
 STATES = ("pending", "running", "preempting", "stopping", "suspended", "succeeded", "failed", "cancelled", "rejected")
 REQUEUED = ("running", "preempting", "suspended")
@@ -143,6 +143,7 @@ def _job_command(nouns: Nouns, name: str, run: object, says: str, examples: str,
     return parser
 
 
+@asking
 async def preempt(args: argparse.Namespace) -> int:
     """Order the preemption of a job."""
     async with client(args) as hr:
@@ -152,10 +153,14 @@ async def preempt(args: argparse.Namespace) -> int:
     return 0
 
 
-async def jobs(args: argparse.Namespace) -> int:
+def jobs(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
     """Print the list; with `--watch` again and again."""
     if args.watch and args.json:
         raise Failed("--watch and --json: say one of them")
+    return _jobs(args) if args.watch else asking(_jobs)(args)
+
+
+async def _jobs(args: argparse.Namespace) -> int:
     async with client(args) as hr:
         while True:
             found = await hr.jobs(
@@ -172,6 +177,8 @@ async def jobs(args: argparse.Namespace) -> int:
             await _print_list(hr, args, found)
             if not args.watch:
                 return 0
+            import asyncio  # noqa: PLC0415 - one list needs no event loop
+
             await asyncio.sleep(WATCH_EVERY)
 
 
@@ -189,6 +196,7 @@ async def _print_list(hr: Client, args: argparse.Namespace, found: Sequence[JobV
             print(f"The newest {args.limit}; --limit shows more.", file=sys.stderr)
 
 
+@asking
 async def job(args: argparse.Namespace) -> int:
     """Print one job, its attempts and its history."""
     async with client(args) as hr:
@@ -254,6 +262,7 @@ def _story(story: tuple[FactView, ...]) -> str:
     return table(("TIME", "BY", "WHAT", "RULE"), rows)
 
 
+@asking
 async def why(args: argparse.Namespace) -> int:
     """Print why a job waits."""
     sequence, at = args.at
@@ -298,12 +307,19 @@ async def _requeue(hr: Client, name: str, reason: str) -> str:
     return f"{view.id} will leave by its ladder and wait again"
 
 
-async def logs(args: argparse.Namespace) -> int:
+def logs(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
     """Print the output so far, or with `-f` until the job has ended."""
+    return _follow(args) if args.follow else _print_logs(args)
+
+
+async def _follow(args: argparse.Namespace) -> int:
     async with client(args) as hr:
-        name = await find_job(hr, args.job)
-        if args.follow:
-            await follow(hr, name, args.attempt, args.rank)
-        else:
-            await print_attempt(hr, name, args.attempt, args.rank)
+        await follow(hr, await find_job(hr, args.job), args.attempt, args.rank)
+    return 0
+
+
+@asking
+async def _print_logs(args: argparse.Namespace) -> int:
+    async with client(args) as hr:
+        await print_attempt(hr, await find_job(hr, args.job), args.attempt, args.rank)
     return 0

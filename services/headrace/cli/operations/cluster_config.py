@@ -15,6 +15,7 @@ from headrace.cli.arguments import Failed, Nouns, Parser, add_command, add_data_
 from headrace.supervisor.cluster import cluster_config
 from headrace.supervisor.cluster.cluster_config import ClusterConfig
 from headrace.supervisor.cluster.secret import secret
+from headrace.supervisor.directories import CLUSTER_FILE
 from headrace.supervisor.installation import Installation
 from headrace.supervisor.launcher.readiness import PATIENCE
 from headrace.supervisor.nats.leaderless_stream import Leaderless
@@ -152,7 +153,7 @@ def write_all(args: argparse.Namespace) -> int:
     said = {name: getattr(args, name) for name in SAID if getattr(args, name) is not None}
     if args.nats is not None:
         said["nats"] = tuple(url for url in args.nats.split(",") if url)
-    if (installation.directory / cluster_config.FILE).exists():
+    if (installation.directory / CLUSTER_FILE).exists():
         whole = msgspec.structs.replace(cluster_config.kept(installation), **said)
     elif missing := [f"--{name}" for name in ("nats", "postgres") if name not in said]:
         raise Failed(f"{' and '.join(missing)}: say where it is; `headrace config write --help` shows how")

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import structlog
 
 from headrace.bus.log import LogError
+from headrace.bus.nats.permissions import STANDBY, STANDBYS
 from headrace.cli.arguments import Failed, add_command, add_data_option
 from headrace.supervisor.cluster.rolling_restart import Rolling, Unknown, chosen, ours
 from headrace.supervisor.installation import Installation
-from headrace.supervisor.launcher import process_specs
 from headrace.supervisor.launcher.pidfile import RunningInstallation, read_running
 from headrace.supervisor.launcher.readiness import Inspector, NotReady
 from headrace.supervisor.service_query import ask_service, operator_client
@@ -67,9 +67,7 @@ async def _ours(installation: Installation, running: RunningInstallation) -> lis
     """All parts of Headrace; of a leader and its standby the standby comes first."""
     deciding: dict[str, bool] = {}
     async with operator_client(installation) as asking:
-        for name in (
-            child.name for child in running.children if child.name.removesuffix(process_specs.STANDBY) in process_specs.STANDBYS
-        ):
+        for name in (child.name for child in running.children if child.name.removesuffix(STANDBY) in STANDBYS):
             view = await ask_service(asking, name)
             if view is not None:
                 deciding[name] = view.detail.get("decides") == 1

@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
-import json
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
-from headrace.bus.nats.permissions import SERVICES
-from headrace.cli.arguments import Failed, Nouns, add_command, add_data_option, add_json
+from headrace.cli.arguments import Failed, Nouns, add_command, add_json, add_where_options, client
 from headrace.cli.output.formatting import ago, as_json
-from headrace.cli.output.service_status import count_in, found, show_cluster, tells, troubles
+from headrace.cli.output.service_status import count_in, found, show_services, tells, troubles
 from headrace.cli.output.tables import table
-from headrace.client import HeadraceError
+from headrace.client import HeadraceError, Refused
+from headrace.client.api import Api, ApiTarget
+from headrace.client.contexts import Chosen, chosen_context
+from headrace.client.endpoint import data_directory, read_endpoint, read_login
+from headrace.client.status_answers import installation as installation_view
+from headrace.client.streams import answered
+from headrace.contracts.messages.installation import InstallationView
 from headrace.contracts.messages.queries import ServiceView
-from headrace.contracts.transport.subjects import LEDGER_STREAM
-from headrace.health.config import read_targets
+from headrace.health.addresses import read_targets
 from headrace.health.query import ask_all
-from headrace.supervisor.cluster.cluster_config import FILE
-from headrace.supervisor.installation import CALLOUT, METRICS_TOKEN, Installation
-from headrace.supervisor.launcher import process_specs
-from headrace.supervisor.launcher.pidfile import RunningInstallation, read_running
-from headrace.supervisor.nats.servers import StreamStatus, roles, standing, summary
-from headrace.supervisor.service_query import ask_service, operator_client
+from headrace.supervisor.directories import CLUSTER_FILE, CREDENTIALS, LOGS, METRICS, METRICS_TOKEN
+from headrace.supervisor.launcher.pidfile import RunningInstallation, read_running_in
+from headrace.supervisor.nats.ledger_roles import roles, summary
 
-STATUS_WITHIN = 2.0
+STATUS_WITHIN = 5.0
 WELL = ("running", "standby")
 LAG_SHOWN = 1_000
 """Lag in records from which on it is printed as a sentence."""
@@ -51,12 +51,10 @@ Row = dict[str, object]
 
 
 class Answers(NamedTuple):
-    """Answers of the services (None: no answer), the end of the ledger, its leader, and a problem of all together."""
+    """What the services report, and a problem of all together."""
 
-    views: dict[str, ServiceView | None]
-    tip: int
-    led: StreamStatus | None
-    trouble: str
+    view: InstallationView
+    trouble: str = ""
 
 
 def add(nouns: Nouns) -> None:
@@ -65,32 +63,33 @@ def add(nouns: Nouns) -> None:
         "status",
         status,
         "every part: whether it runs, how often it was restarted, how far it has read",
-        "headrace status\nheadrace status --json",
+        "headrace status\nheadrace status --json\nheadrace status --server https://headrace.example:8080",
     )
-    add_data_option(parser)
+    add_where_options(parser)
     add_json(parser)
 
 
-async def status(args: argparse.Namespace) -> int:
+def status(args: argparse.Namespace) -> int:
     """Print the status of every part. Raises `Failed` if one of them is not well."""
-    installation = Installation(args.data)
-    running = read_running(installation)
-    if running is None and (installation.directory / FILE).exists():
-        all_parts = (*SERVICES, CALLOUT, *(f"{name}{process_specs.STANDBY}" for name in process_specs.STANDBYS))
-        said = await _ask_services(installation, all_parts)
-        return show_cluster(installation, said.views, said.tip, said.trouble, json=args.json)
+    remote = chosen_context(Chosen(args.server, args.context, args.data))
+    if remote is not None:
+        return show_services({"server": remote.server}, answered(_remote_view(args)), "", json=args.json)
+    directory = data_directory(args.data)
+    running = read_running_in(directory)
+    if running is None and (directory / CLUSTER_FILE).exists():
+        said = _ask_over_nats(directory)
+        return show_services({"directory": str(directory)}, said.view, said.trouble, json=args.json)
     if running is None:
-        raise Failed(f"Headrace is not up in {installation.directory}; `headrace up` starts it")
-    second = [child.name for child in running.children if child.name.endswith(process_specs.STANDBY)]
-    said = await _ask_services(installation, (*SERVICES, *second))
-    pages = await ask_all(read_targets(installation.metrics))
-    followers = roles(said.led)
+        raise Failed(f"Headrace is not up in {directory}; `headrace up` starts it")
+    said = _ask(directory)
+    pages = ask_all(read_targets(directory / METRICS))
+    followers = roles(said.view.ledger)
     names = [child.name for child in running.children]
     rows = [_part(name, running, said) | followers.get(name, {}) | pages.get(name, {}) for name in names]
     if args.json:
-        print(as_json(_whole(installation, running, said) | {"parts": rows}))
+        print(as_json(_whole(directory, running, said) | {"parts": rows}))
     else:
-        print(f"Headrace in {installation.directory}, up since {ago(running.since)} (pid {running.pid})")
+        print(f"Headrace in {directory}, up since {ago(running.since)} (pid {running.pid})")
         print(f"API {running.api}/v1, NATS {running.url}")
         print(f"jobs: {running.jobs}\n" if running.jobs else "")
         shown = [row | {"since": ago(count_in(row["since"])).removesuffix(" ago"), "pid": row["pid"] or None} for row in rows]
@@ -98,28 +97,68 @@ async def status(args: argparse.Namespace) -> int:
         if followers:
             print(f"\n{summary(followers)}")
         if pages:
-            token = installation.credentials / METRICS_TOKEN
+            token = directory / CREDENTIALS / METRICS_TOKEN
             print(f"\nMETRICS are http://ADDRESS/metrics (token: {token}), /livez and /readyz beside them.")
-        for line in (*_level_lines(said.views.get("governance")), *_behind(rows, followers)):
+        for line in (*_level_lines(said.view.services.get("governance")), *_behind(rows, followers)):
             print(line)
-    if wrong := _wrong(installation, rows, said):
+    if wrong := _wrong(directory, rows, said):
         raise Failed("; ".join(wrong))
     return 0
 
 
-def _whole(installation: Installation, running: RunningInstallation, said: Answers) -> Row:
+async def _remote_view(args: argparse.Namespace) -> InstallationView:
+    try:
+        async with client(args) as hr:
+            return await hr.status()
+    except Refused as refusal:
+        if refusal.code != "NOT_ALLOWED":
+            raise
+        raise Failed("the status is for who runs the installation: take a token of an admin or a viewer of it") from None
+
+
+def _ask(directory: Path) -> Answers:
+    """By one question to the API as the owner; if that does not answer, or has no NATS, by a question to each service."""
+    try:
+        view = answered(_ask_api(directory))
+    except HeadraceError:
+        view = None
+    return Answers(view) if view is not None and view.tip else _ask_over_nats(directory)
+
+
+async def _ask_api(directory: Path) -> InstallationView | None:
+    endpoint = read_endpoint(directory)
+    if endpoint is None or not endpoint.local:
+        return None
+    owner = read_login(directory / endpoint.credentials)
+    api = Api(ApiTarget(socket=endpoint.local, token=owner.password))
+    try:
+        return installation_view(await api.get("/v1/status", within=STATUS_WITHIN))
+    finally:
+        await api.close()
+
+
+def _ask_over_nats(directory: Path) -> Answers:
+    import asyncio  # noqa: PLC0415 - NATS and what it needs take half a second to import
+
+    from headrace.cli.operations import status_over_nats  # noqa: PLC0415
+    from headrace.supervisor.installation import Installation  # noqa: PLC0415
+
+    return Answers(*asyncio.run(status_over_nats.ask(Installation(directory))))
+
+
+def _whole(directory: Path, running: RunningInstallation, said: Answers) -> Row:
     """Status of the installation, with the level of facts in use and what holds newer levels back (`contracts.facts.levels`)."""
-    view = said.views.get("governance")
+    view = said.view.services.get("governance")
     level = {} if view is None else {"level": {"stated": view.level, "newest": view.newest, "held_back": view.held_back}}
     return {
-        "directory": str(installation.directory),
+        "directory": str(directory),
         "pid": running.pid,
         "since": running.since,
         "url": running.url,
         "api": running.api,
         "ready": running.ready,
         "jobs": running.jobs,
-        "tip": said.tip,
+        "tip": said.view.tip,
         **level,
     }
 
@@ -140,14 +179,14 @@ def _behind(rows: list[Row], followers: Mapping[str, object]) -> Iterator[str]:
             yield f"{row['name']} is {row['lag']} records behind the ledger{pace}."
 
 
-def _wrong(installation: Installation, rows: list[Row], said: Answers) -> list[str]:
+def _wrong(directory: Path, rows: list[Row], said: Answers) -> list[str]:
     """Problems that an operator has to solve."""
     silent = [str(row["name"]) for row in rows if row["state"] not in WELL]
     wrong = (
-        [said.trouble] if said.trouble else [f"{', '.join(silent)}: not well; look into {installation.logs}"] if silent else []
+        [said.trouble] if said.trouble else [f"{', '.join(silent)}: not well; look into {directory / LOGS}"] if silent else []
     )
     wrong += [*troubles(rows), *found(rows)]
-    if said.led is not None and not said.led.leader and not said.trouble:
+    if said.view.ledger is not None and not said.view.ledger.leader and not said.trouble:
         wrong.append("the ledger has no leader among the NATS servers: most of them have to be up")
     return wrong
 
@@ -155,21 +194,10 @@ def _wrong(installation: Installation, rows: list[Row], said: Answers) -> list[s
 def _part(name: str, running: RunningInstallation, said: Answers) -> Row:
     child = running.child(name)
     row: Row = {} if child is None else msgspec.structs.asdict(child)
-    view = said.views.get(name)
-    if name in said.views and view is None and row.get("state") == "running":
+    view = said.view.services.get(name)
+    if name in said.view.services and view is None and row.get("state") == "running":
         row["state"] = "silent"
     if view is not None:
-        told = tells(name, view, said.tip)
+        told = tells(name, view, said.view.tip)
         row |= told | {"state": told["state"] if row.get("state") == "running" else row.get("state")}
     return row
-
-
-async def _ask_services(installation: Installation, names: tuple[str, ...]) -> Answers:
-    try:
-        async with operator_client(installation) as asking:
-            stream = await asking.ask(f"$JS.API.STREAM.INFO.{LEDGER_STREAM}", within=STATUS_WITHIN)
-            tip = int(json.loads(stream).get("state", {}).get("last_seq", 0))
-            answers = await asyncio.gather(*(ask_service(asking, name) for name in names))
-            return Answers(dict(zip(names, answers, strict=True)), tip, standing(stream), "")
-    except HeadraceError as error:
-        return Answers(dict.fromkeys(names), 0, None, str(error))

@@ -4,28 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from headrace.bus.nats.permissions import CALLOUT_USER, STANDBY
 from headrace.cli.arguments import Failed
 from headrace.cli.output.formatting import as_json
 from headrace.cli.output.tables import table
+from headrace.contracts.messages.installation import InstallationView
 from headrace.contracts.messages.queries import ServiceView
-from headrace.supervisor.installation import CALLOUT, Installation
-from headrace.supervisor.launcher.process_specs import STANDBY
 
 TOLD = ("jobs", "pending", "running", "facts_per_s", "verified", "sealed", "findings")
 
 
-def show_cluster(
-    installation: Installation, views: Mapping[str, ServiceView | None], tip: int, trouble: str, *, json: bool
-) -> int:
-    """Print the status of each service of a cluster; a standby that does not answer is left out.
+def show_services(title: Mapping[str, str], view: InstallationView, trouble: str, *, json: bool) -> int:
+    """Print the status of each service of an installation that is not run by an `up` of this machine.
 
-    Raises `Failed` if a service is missing.
+    `title`: where it is said to be, `directory` or `server`. A standby that does not answer is left out. Raises `Failed` if a service is
+    missing.
     """
-    rows = [tells(name, view, tip) for name, view in views.items() if view is not None or not name.endswith(STANDBY)]
+    tip = view.tip
+    rows = [tells(name, one, tip) for name, one in view.services.items() if one is not None or not name.endswith(STANDBY)]
     if json:
-        print(as_json({"directory": str(installation.directory), "tip": tip, "parts": rows}))
+        print(as_json({**title, "tip": tip, "parts": rows}))
     else:
-        print(f"Headrace as {installation.directory} says where it is; the ledger ends at {tip}\n")
+        where = title["server"] if "server" in title else f"as {title['directory']} says where it is"
+        print(f"Headrace {where}; the ledger ends at {tip}\n")
         keys = ("name", "state", "folded", "lag", "jobs", "pending", "running", "engine")
         print(table([key.upper() for key in ("part", *keys[1:])], ([row.get(key) for key in keys] for row in rows)))
     silent = [str(row["name"]) for row in rows if row["state"] == "silent"]
@@ -40,7 +41,7 @@ def tells(name: str, view: ServiceView | None, tip: int) -> dict[str, object]:
     if view is None:
         return {"name": name, "state": "silent"}
     row: dict[str, object] = {"name": name, "state": "standby" if view.detail.get("decides") == 0 else "running"}
-    if name != CALLOUT:  # it reads one subject, not the whole ledger
+    if name != CALLOUT_USER:  # it reads one subject, not the whole ledger
         row |= {"folded": view.folded, "lag": max(0, tip - view.folded)}
     row |= {"trouble": view.trouble} if view.trouble else {}
     return row | {"engine": view.engine, "reads": view.reads} | {key: view.detail[key] for key in TOLD if key in view.detail}

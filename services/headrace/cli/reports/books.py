@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 from msgspec.structs import replace
 
 from headrace.accounting.books.periods import KINDS, BadPeriod, month, zone
-from headrace.cli.arguments import Failed, Nouns, Parser, add_command, add_login_options, client, names
+from headrace.cli.arguments import Failed, Nouns, Parser, add_command, add_login_options, asking, client, names
 from headrace.cli.output.formatting import as_json
 from headrace.cli.output.tables import table
 from headrace.client import Client
@@ -99,6 +99,7 @@ def add_all_tenants(parser: Parser) -> None:
     parser.add_argument("--all-tenants", action="store_true", help="of all tenants; only an admin of the installation may ask")
 
 
+@asking
 async def usage(args: argparse.Namespace) -> int:
     """Print the usage of the period, or with `--idle` what is idle now."""
     if args.idle:

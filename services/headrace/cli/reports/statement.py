@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.accounting.books.periods import BadPeriod, zone
-from headrace.cli.arguments import Failed, Nouns, add_command, add_login_options, client
+from headrace.cli.arguments import Failed, Nouns, add_command, add_login_options, asking, client
 from headrace.cli.output.output_file import write_out
 from headrace.cli.output.tables import pairs, table
 from headrace.contracts.messages.usage import StatementRequest
@@ -41,6 +41,7 @@ def add(nouns: Nouns) -> None:
     add_login_options(parser)
 
 
+@asking
 async def statement(args: argparse.Namespace) -> int:
     """Print or write the statement."""
     try:

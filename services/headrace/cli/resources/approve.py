@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from headrace.cli.arguments import Nouns, Parser, add_command, add_login_options, client, key_value, natural
+from headrace.cli.arguments import Nouns, Parser, add_command, add_login_options, asking, client, key_value, natural
 from headrace.cli.output.formatting import as_json
 from headrace.contracts.messages.tokens import ApproveNodeRequest, NodeClaims
 from headrace.contracts.values.isolation import LEVELS
@@ -47,6 +47,7 @@ def claims_of(args: argparse.Namespace) -> NodeClaims:
     return NodeClaims(labels=args.labels, gpus=args.gpus, isolation=args.isolation)
 
 
+@asking
 async def approve(args: argparse.Namespace) -> int:
     """Approve claims of a node and print a line for each that was not approved before."""
     request = ApproveNodeRequest(node=args.node, claims=claims_of(args), reason=args.reason)

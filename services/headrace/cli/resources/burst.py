@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable
 
-from headrace.cli.arguments import Nouns, Parser, add_command, add_login_options, client, natural
+from headrace.cli.arguments import Nouns, Parser, add_command, add_login_options, asking, client, natural
 from headrace.cli.output.formatting import ago, as_json, local
 from headrace.cli.output.tables import table
 from headrace.contracts.messages.burst import InstanceView, OfferView, PlanAnswer
@@ -59,6 +59,7 @@ def _nothing(args: argparse.Namespace) -> int:
     raise AssertionError(args)
 
 
+@asking
 async def instances(args: argparse.Namespace) -> int:
     """Print the instances, the newest first."""
     async with client(args) as hr:
@@ -84,6 +85,7 @@ def instance_table(found: Iterable[InstanceView]) -> str:
     )
 
 
+@asking
 async def offers(args: argparse.Namespace) -> int:
     """Print the offers of every pool."""
     async with client(args) as hr:
@@ -107,6 +109,7 @@ def offer_table(found: Iterable[OfferView]) -> str:
     )
 
 
+@asking
 async def show_plan(args: argparse.Namespace) -> int:
     """Print what would be ordered."""
     async with client(args) as hr:
@@ -128,6 +131,7 @@ def plan_lines(plan: PlanAnswer) -> list[str]:
     return lines + ([f"together at least {plan.estimate}"] if plan.estimate else []) + list(plan.notes)
 
 
+@asking
 async def end_instance(args: argparse.Namespace) -> int:
     """Release an instance, and say how many jobs have to leave first."""
     async with client(args) as hr:

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable
 
-from headrace.cli.arguments import Failed, Nouns, add_command, add_login_options, client, did_you_mean
+from headrace.cli.arguments import Failed, Nouns, add_command, add_login_options, asking, client, did_you_mean
 from headrace.cli.output.formatting import as_json
 from headrace.client import Refused
 from headrace.contracts.documents.file import read_file
@@ -15,7 +15,7 @@ from headrace.contracts.documents.reader import read_documents
 from headrace.contracts.documents.tree import DocumentErrors, Tree, join_trees
 from headrace.contracts.documents.yaml_text import write_yaml
 from headrace.contracts.messages.queries import ApplyAnswer, ApplyRequest, Change, DeleteRequest
-from headrace.contracts.transport.codec import Malformed, decode
+from headrace.contracts.transport.encoding import Malformed, decode
 
 PLURALS = {"policy": "policies"} | {kind: f"{kind}s" for kind in KINDS if kind != "policy"}
 _SIGNS = {"create": "+", "update": "~", "delete": "-", "keep": "="}
@@ -78,6 +78,7 @@ def _kind(text: str) -> str:
     return kind
 
 
+@asking
 async def apply(args: argparse.Namespace) -> int:
     """Read the files, check them, send them, and print the plan."""
     tree = read_files(args.file)
@@ -95,6 +96,7 @@ async def apply(args: argparse.Namespace) -> int:
     return 0
 
 
+@asking
 async def get(args: argparse.Namespace) -> int:
     """Print documents as YAML under the plural of their kind."""
     async with client(args) as hr:
@@ -106,6 +108,7 @@ async def get(args: argparse.Namespace) -> int:
     return 0
 
 
+@asking
 async def delete(args: argparse.Namespace) -> int:
     """Delete or close one object."""
     request = DeleteRequest(kind=args.kind, name=args.name, tenant=args.tenant, mode=args.mode, reason=args.reason)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import os
 import signal
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
-from headrace.bus.variables import PASSWORD, URL, USER
-from headrace.cli.arguments import Command, Nouns, Parser, add_command, add_login_options, client, key_value
+from headrace.cli.arguments import Command, Nouns, Parser, add_command, add_login_options, asking, client, key_value
 from headrace.cli.away import ordered
 from headrace.cli.output.explain_view import UNUSABLE_HEADS, unusable_row
 from headrace.cli.output.formatting import ago, as_json
@@ -21,10 +19,9 @@ from headrace.cli.resources import approve
 from headrace.contracts.messages.queries import BudgetView, NodeRequest, NodeView, PoolView, QueueView
 from headrace.contracts.values.amounts import CPU, GPU, MEMORY, format_amount
 from headrace.contracts.values.isolation import KINDS
-from headrace.supervisor.errors import InstallationError
-from headrace.supervisor.installation import Installation, Settings
-from headrace.supervisor.launcher import process_specs
-from headrace.supervisor.launcher.pidfile import read_running
+
+if TYPE_CHECKING:
+    from headrace.supervisor.installation import Installation, Settings
 
 LOOK_EVERY = 0.5
 """Interval in seconds at which a node that is drained is polled."""
@@ -117,6 +114,7 @@ def _nothing(args: argparse.Namespace) -> int:
     raise AssertionError(args)
 
 
+@asking
 async def queues(args: argparse.Namespace) -> int:
     """Print the queues (policy x profile) and the use of their policies."""
     async with client(args) as hr:
@@ -150,6 +148,7 @@ def _alarm(budget: BudgetView) -> str:
     return ", used up" if budget.spent else ", nearly used up" if budget.warning else ""
 
 
+@asking
 async def pools(args: argparse.Namespace) -> int:
     """Print the pools, a row for each key."""
     async with client(args) as hr:
@@ -177,6 +176,7 @@ def _pool_rows(pool: PoolView) -> Iterator[tuple[object, ...]]:
         yield (*first, "", "", "", "", "", "", "")
 
 
+@asking
 async def nodes(args: argparse.Namespace) -> int:
     """Print the nodes and what is free on each."""
     async with client(args) as hr:
@@ -234,18 +234,20 @@ def _node_row(node: NodeView) -> tuple[object, ...]:
     )
 
 
-async def cordon(args: argparse.Namespace) -> int:
+def cordon(args: argparse.Namespace) -> int:
     """Cordon or uncordon a node."""
     order = NodeRequest(node=args.node, reason=args.reason)
     said = {"name": f"nodes/{args.node}", "reason": args.reason}
     method = f"{args.verb.capitalize()}Node"
-    answer = await ordered(args, lambda hr: hr.node_order(args.verb, order), method, said)
+    answer = ordered(args, lambda hr: hr.node_order(args.verb, order), method, said)
     print(as_json(answer) if args.json else f"{args.node} is {args.verb}ed")
     return 0
 
 
 async def drain(args: argparse.Namespace) -> int:
     """Drain a node; prints on standard error how many jobs are left whenever that changes."""
+    import asyncio  # noqa: PLC0415 - the other commands do not need it
+
     request, told = NodeRequest(node=args.node, reason=args.reason), -1
     async with client(args) as hr:
         while True:
@@ -261,6 +263,7 @@ async def drain(args: argparse.Namespace) -> int:
     return 0
 
 
+@asking
 async def remove(args: argparse.Namespace) -> int:
     """Remove a node from the installation."""
     async with client(args) as hr:
@@ -269,6 +272,7 @@ async def remove(args: argparse.Namespace) -> int:
     return 0
 
 
+@asking
 async def confirm_empty(args: argparse.Namespace) -> int:
     """State that a person has checked that the node runs nothing."""
     async with client(args) as hr:
@@ -282,6 +286,10 @@ async def confirm_empty(args: argparse.Namespace) -> int:
 
 def run(args: argparse.Namespace) -> NoReturn:
     """Become the node executor, with a login made here, or with the one that the environment names for a Headrace on another machine."""
+    from headrace.bus.variables import PASSWORD, URL, USER  # noqa: PLC0415 - the other commands do not need these
+    from headrace.supervisor.installation import Installation  # noqa: PLC0415
+    from headrace.supervisor.launcher import process_specs  # noqa: PLC0415
+
     installation = Installation()
     name = args.name or installation.settings().host
     data = Path(args.data) if args.data else installation.node_directory(name)
@@ -296,6 +304,11 @@ def run(args: argparse.Namespace) -> NoReturn:
 
 def _login(installation: Installation, name: str, data: Path) -> Mapping[str, str]:
     """Login of the node at the installation on this machine; a new one is made and the NATS servers reload."""
+    from headrace.bus.variables import PASSWORD, URL, USER  # noqa: PLC0415 - as in `run`
+    from headrace.supervisor.errors import InstallationError  # noqa: PLC0415
+    from headrace.supervisor.launcher import process_specs  # noqa: PLC0415
+    from headrace.supervisor.launcher.pidfile import read_running  # noqa: PLC0415
+
     running = read_running(installation)
     names = {place.name for place in installation.servers()}
     servers = [child.pid for child in running.children if child.name in names and child.pid] if running else []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from headrace.contracts import facts as f
-from headrace.contracts.documents.model import DEFAULT_TENANT
+from headrace.contracts.values.ids import DEFAULT_TENANT
 from headrace.domain.fold.tokens import outdate
 from headrace.domain.model.jobs import PolicyState, Scope
 from headrace.domain.model.nodes import SELF

@@ -10,8 +10,9 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from headrace.contracts.documents.model import DEFAULT_TENANT, Group, Profile, Tenant, User
+from headrace.contracts.documents.model import Group, Profile, Tenant, User
 from headrace.contracts.values.durations import HOUR
+from headrace.contracts.values.ids import DEFAULT_TENANT
 from headrace.domain.indexes.pending import Pending
 from headrace.domain.model.deadlines import Deadlines
 from headrace.domain.model.derived import AID

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.contracts.api import groups_pb2, policies_pb2, pools_pb2, profiles_pb2, tenants_pb2, users_pb2
-from headrace.contracts.documents.model import DEFAULT_TENANT, Document, Tenant
+from headrace.contracts.documents.model import Document, Tenant
 from headrace.contracts.documents.writer import write_document
 from headrace.contracts.values.amounts import format_amount
+from headrace.contracts.values.ids import DEFAULT_TENANT
 from headrace.governance.api.messages import fill, unusable
 from headrace.governance.api.names import parts_of
 from headrace.governance.objects import ObjectName, name_of, objects_of

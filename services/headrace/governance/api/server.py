@@ -23,6 +23,7 @@ from headrace.governance.api import (
     nodes,
     pages,
     queues,
+    status,
     system,
     tokens,
     usage,
@@ -111,6 +112,7 @@ def handlers() -> dict[str, Callable[..., Any]]:
         "GetWhatIfQueue": supposing.get_what_if_queue,
         "GetOpenApi": system.get_open_api,
         "GetCaller": system.get_caller,
+        "GetStatus": status.get_status,
     }
     return own | _page_handlers() | document_service.handlers()
 

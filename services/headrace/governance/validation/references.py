@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from headrace.contracts.documents.model import DEFAULT_TENANT, Group, Owner, Policy, Pool, Profile, Tenant, User
+from headrace.contracts.documents.model import Group, Owner, Policy, Pool, Profile, Tenant, User
+from headrace.contracts.values.ids import DEFAULT_TENANT
 from headrace.domain.queueing.access import may_enter
 from headrace.domain.state.state import State
 from headrace.governance.objects import ObjectName, PlacedDocument, name_of, names

@@ -20,20 +20,20 @@ import msgspec
 
 from headrace.bus.nats.cluster_routes import Routes
 from headrace.bus.nats.nkeys import AccountKey
-from headrace.bus.nats.permissions import SERVICES, Credential, server_config
+from headrace.bus.nats.permissions import SERVICES, STANDBY, STANDBYS, Credential, server_config
 from headrace.bus.variables import API, DATA, INSTALLATION, INSTANCE, PASSWORD, SYSTEM_PASSWORD, SYSTEM_USER, TURN, URL, USER
 from headrace.client.endpoint import read_login
 from headrace.contracts.transport.tls import CA, SECURE
 from headrace.contracts.values.digests import text_digest
 from headrace.health.config import LISTEN, TOKEN
 from headrace.identity.signing import IDENTITY, ISSUER_KEY
+from headrace.supervisor.directories import CLUSTER_FILE
 from headrace.supervisor.errors import InstallationError
 from headrace.supervisor.installation import CALLOUT, LOCAL_SOCKET, NO_LOGINS_OF_NATS, ROUTES, Installation, write_whole
 from headrace.supervisor.launcher.certificates import Certificates, development
 from headrace.supervisor.launcher.ports import LOOPBACK
-from headrace.supervisor.launcher.process_specs import CURRENCY, POSTGRES_DSN, STANDBY, STANDBYS
+from headrace.supervisor.launcher.process_specs import CURRENCY, POSTGRES_DSN
 
-FILE = "elsewhere.json"
 TLS = "tls"
 NODE = "node-"
 NATS_PORT, ROUTE_PORT = 4222, 6222
@@ -133,12 +133,12 @@ def check(said: ClusterConfig) -> None:
 
 def keep(installation: Installation, said: ClusterConfig) -> None:
     """Store the settings in the installation."""
-    write_whole(installation.directory / FILE, msgspec.json.format(msgspec.json.encode(said)), 0o600)
+    write_whole(installation.directory / CLUSTER_FILE, msgspec.json.format(msgspec.json.encode(said)), 0o600)
 
 
 def kept(installation: Installation) -> ClusterConfig:
     """Return the stored settings. Raises `InstallationError` if missing."""
-    path = installation.directory / FILE
+    path = installation.directory / CLUSTER_FILE
     try:
         return msgspec.json.decode(path.read_bytes(), type=ClusterConfig)
     except FileNotFoundError:

@@ -18,13 +18,14 @@ from contextlib import suppress
 from pathlib import Path
 
 from headrace.bus.log import LogError
-from headrace.bus.nats.permissions import SERVICES
-from headrace.supervisor.installation import CALLOUT, NATS, Installation
+from headrace.bus.nats.permissions import SERVICES, STANDBY
+from headrace.supervisor.installation import CALLOUT, Installation
 from headrace.supervisor.launcher import process_specs
 from headrace.supervisor.launcher.pidfile import ChildView, RunningInstallation, read_running
 from headrace.supervisor.launcher.readiness import LOOK_EVERY, Inspector, NotReady, is_well, listens
 from headrace.supervisor.launcher.up import HEALTH_PATH
-from headrace.supervisor.nats.servers import roles, standing
+from headrace.supervisor.nats.ledger_roles import NATS, roles
+from headrace.supervisor.nats.servers import standing
 
 AWAY_WITHIN = 45.0
 BACK_WITHIN = 120.0
@@ -40,7 +41,7 @@ class Unknown(Exception):
 def ours(running: RunningInstallation, deciding: Callable[[str], bool]) -> list[str]:
     """Return Headrace's own parts in the order of their restart, one for each process; `deciding`: whether an instance leads."""
     names = [child.name for child in running.children if not child.name.startswith((NATS, process_specs.POSTGRES))]
-    ordered = sorted(names, key=lambda name: (_layer(name), name.removesuffix(process_specs.STANDBY), deciding(name)))
+    ordered = sorted(names, key=lambda name: (_layer(name), name.removesuffix(STANDBY), deciding(name)))
     return _one_each(running, ordered)
 
 
@@ -63,7 +64,7 @@ def _one_each(running: RunningInstallation, names: Iterable[str]) -> list[str]:
 
 def _layer(name: str) -> int:
     """Return the part's layer: services first, then the callout, the gateway, and nodes."""
-    if name.removesuffix(process_specs.STANDBY) in SERVICES:
+    if name.removesuffix(STANDBY) in SERVICES:
         return 0
     return 1 if name.startswith(CALLOUT) else 2 if name == process_specs.GATEWAY else 3
 

@@ -9,13 +9,13 @@ import base64
 import re
 from typing import Any
 
-from headrace.supervisor.cluster.cluster_config import FILE
+from headrace.supervisor.directories import CLUSTER_FILE
 from headrace.supervisor.errors import InstallationError
 from headrace.supervisor.installation import Installation
 
 PARTS = (
     *("env/*.env", "nats/*.conf", "gateway/envoy.json", "gateway/api.pb", "identity/callout.key"),
-    *("credentials/*", "tls/ca.pem", "tls/server.pem", "tls/server.key", "endpoint.json", FILE),
+    *("credentials/*", "tls/ca.pem", "tls/server.pem", "tls/server.key", "endpoint.json", CLUSTER_FILE),
 )
 BYTES_MAX = 1 << 20
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")

@@ -8,11 +8,12 @@ import os
 import signal
 import time
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import msgspec
 
-from headrace.supervisor.installation import Installation, write_whole
+if TYPE_CHECKING:
+    from headrace.supervisor.installation import Installation
 
 LOOK_EVERY = 0.05
 PATIENCE = 0.3
@@ -69,7 +70,7 @@ class Lock:
     """Held for as long as an `up` runs: the system releases it when the process ends, however it ends."""
 
     def __init__(self, installation: Installation) -> None:
-        self._installation = installation
+        self._directory = installation.directory
         self._path = installation.directory / "lock"
         self._handle = -1
 
@@ -77,10 +78,10 @@ class Lock:
         self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         if not self._taken():
             os.close(self._handle)
-            running = read_running(self._installation)
+            running = read_running_in(self._directory)
             who = f" (pid {running.pid})" if running else ""
             raise AlreadyRunning(
-                f"Headrace runs already on {self._installation.directory}{who}: "
+                f"Headrace runs already on {self._directory}{who}: "
                 "`headrace status` looks at it, `headrace down` stops it, --data names another"
             )
         return self
@@ -99,23 +100,30 @@ class Lock:
                 return True
 
     def __exit__(self, *_: object) -> None:
-        _path(self._installation).unlink(missing_ok=True)
+        _path(self._directory).unlink(missing_ok=True)
         os.close(self._handle)
 
 
 def write_running(installation: Installation, running: RunningInstallation) -> None:
     """Write the state of the running `up`."""
-    write_whole(_path(installation), msgspec.json.encode(running), 0o600)
+    from headrace.supervisor.installation import write_whole  # noqa: PLC0415 - who only reads starts faster without it
+
+    write_whole(_path(installation.directory), msgspec.json.encode(running), 0o600)
 
 
 def read_running(installation: Installation) -> RunningInstallation | None:
+    """Return the `up` that runs on this installation's data directory, or None."""
+    return read_running_in(installation.directory)
+
+
+def read_running_in(directory: Path) -> RunningInstallation | None:
     """Return the `up` that runs on this data directory, or None."""
-    if not _is_locked(installation):
+    if not _is_locked(directory):
         return None
     deadline = time.monotonic() + 1.0
     while time.monotonic() < deadline:  # it takes the lock before it has written its state
         with contextlib.suppress(OSError, msgspec.DecodeError):
-            return msgspec.json.decode(_path(installation).read_bytes(), type=RunningInstallation)
+            return msgspec.json.decode(_path(directory).read_bytes(), type=RunningInstallation)
         time.sleep(LOOK_EVERY)
     return None
 
@@ -134,15 +142,15 @@ def stop_running(installation: Installation, within: float, *, at_once: bool = F
         time.sleep(LOOK_EVERY)
     deadline = time.monotonic() + within
     while time.monotonic() < deadline:
-        if not _is_locked(installation):
+        if not _is_locked(installation.directory):
             return True
         time.sleep(LOOK_EVERY)
     return False
 
 
-def _is_locked(installation: Installation) -> bool:
+def _is_locked(directory: Path) -> bool:
     try:
-        handle = os.open(installation.directory / "lock", os.O_RDWR | os.O_CLOEXEC)
+        handle = os.open(directory / "lock", os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
     try:
@@ -154,5 +162,5 @@ def _is_locked(installation: Installation) -> bool:
     return False
 
 
-def _path(installation: Installation) -> Path:
-    return installation.directory / "running.json"
+def _path(directory: Path) -> Path:
+    return directory / "running.json"

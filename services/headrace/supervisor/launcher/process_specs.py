@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from headrace.bus.nats.permissions import STANDBY, STANDBYS
 from headrace.bus.niceness import BOOKS_NICE
 from headrace.bus.variables import (
     API,
@@ -32,10 +33,11 @@ from headrace.contracts.facts.writers import GOVERNANCE, PROVISIONER
 from headrace.health.config import LISTEN, TARGETS, TOKEN
 from headrace.host.layouts import ALONE, LAYOUTS, process_name
 from headrace.supervisor.errors import InstallationError
-from headrace.supervisor.installation import CALLOUT, NATS, Installation, Settings
+from headrace.supervisor.installation import CALLOUT, Installation, Settings
 from headrace.supervisor.launcher.child_processes import ProcessAccount, Program
 from headrace.supervisor.launcher.job_isolation import local_jobs, why_not_isolated, why_owner_only
 from headrace.supervisor.launcher.ports import LOOPBACK
+from headrace.supervisor.nats.ledger_roles import NATS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,10 +57,6 @@ SERVICE_STOPS_WITHIN = 10.0
 POSTGRES_STOPS_WITHIN = 30.0
 NODE_STOPS_WITHIN = 30.0
 """Seconds until an executor is killed: it gives its jobs 10 s to save their work, and needs a little more itself."""
-
-STANDBYS = ("allocator", "preemption", "feed", "provisioner")
-STANDBY = "-standby"
-"""Suffix of a service's second instance."""
 
 GATEWAY_THREADS = 2
 NATS_MEMORY = {"GOGC": "400", "GOMEMLIMIT": "2GiB"}

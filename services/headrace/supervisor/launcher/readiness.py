@@ -13,10 +13,10 @@ from headrace.bus.log import LogError
 from headrace.bus.nats.connection import connect
 from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.client.endpoint import Login
-from headrace.contracts.documents.model import DEFAULT_TENANT
 from headrace.contracts.messages.queries import Answer, ServiceView
 from headrace.contracts.transport.codec import Malformed, decode
 from headrace.contracts.transport.subjects import LEDGER_STREAM, ledger, node_writer, query
+from headrace.contracts.values.ids import DEFAULT_TENANT
 from headrace.nats_client.connection import Connection
 from headrace.supervisor.installation import CALLOUT, OPERATOR
 from headrace.supervisor.launcher.child_processes import Child, reason

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
@@ -12,15 +12,16 @@ from typing import NamedTuple
 import msgspec
 
 from headrace.bus.log import LogError, LogUnavailable
-from headrace.bus.nats.cluster_routes import CLUSTER
 from headrace.bus.nats.streams import STREAMS, ensure_streams
+from headrace.contracts.messages.installation import StreamStatus
 from headrace.contracts.transport.subjects import LEDGER_STREAM
 from headrace.nats_client.connection import Connection
-from headrace.supervisor.installation import CLUSTER_OF, NATS, Installation, Settings
+from headrace.supervisor.installation import CLUSTER_OF, Installation, Settings
 from headrace.supervisor.launcher import process_specs
 from headrace.supervisor.launcher.child_processes import Child, Children, ChildSupervision
 from headrace.supervisor.launcher.ports import LOOPBACK, choose_ports
 from headrace.supervisor.launcher.readiness import PATIENCE, listens, until_ready
+from headrace.supervisor.nats.ledger_roles import part_of
 from headrace.supervisor.repair.submissions import SubmissionsLost, check_none_lost
 
 AGAIN = 0.1
@@ -41,22 +42,6 @@ class Ports(NamedTuple):
     def url(self, scheme: str = "nats", host: str = LOOPBACK) -> str:
         """The address of all servers."""
         return ",".join(f"{scheme}://{host}:{port}" for port in self.clients)
-
-
-class FollowerStatus(msgspec.Struct, frozen=True):
-    """A follower's copy of a stream. `lag`: messages it is behind; `offline`: it is not heard."""
-
-    name: str
-    current: bool = False
-    offline: bool = False
-    lag: int = 0
-
-
-class StreamStatus(msgspec.Struct, frozen=True):
-    """The leader of a stream (empty: none), and its followers; a single server has neither."""
-
-    leader: str = ""
-    replicas: tuple[FollowerStatus, ...] | None = ()
 
 
 class _Fault(msgspec.Struct):
@@ -124,26 +109,6 @@ def _read(info: bytes) -> Described:
         return Described()
 
 
-def roles(led: StreamStatus | None) -> dict[str, dict[str, object]]:
-    """Return each server's role for the ledger (`leads`, `follows`, `away`) and its lag, by its part's name."""
-    if led is None or not (led.leader or led.replicas):
-        return {}
-    found = {replica.name: ("away" if replica.offline else "follows", replica.lag) for replica in led.replicas or ()}
-    if led.leader:
-        found[led.leader] = ("leads", 0)
-    return {_part(name): {"ledger": role, "lag": lag} for name, (role, lag) in sorted(found.items())}
-
-
-def summary(roles: Mapping[str, Mapping[str, object]]) -> str:
-    """Format the roles for people in one line."""
-    said = {"leads": "leads", "follows": "follows", "away": "is away"}
-    each = (
-        f"{name} {said[str(row['ledger'])]}" + ("" if row["ledger"] == "leads" else f" ({row['lag']} behind)")
-        for name, row in roles.items()
-    )
-    return f"The ledger: {', '.join(each)}."
-
-
 def choose(settings: Settings, first: int | None = None) -> Ports:
     """Choose ports for the servers, from `first` on if given, else the last ones if still free."""
     clients = choose_ports(settings.nats_servers, first, settings.client_ports)
@@ -196,7 +161,7 @@ async def have_all(bus: Connection, away: str, distrusted: Collection[str] = ())
     for stream in streams:
         if stream.config.num_replicas > 1 and stream.config.storage == "file":
             led = stream.cluster or StreamStatus()
-            if led.leader and _part(led.leader) in {away, *distrusted}:
+            if led.leader and part_of(led.leader) in {away, *distrusted}:
                 with suppress(LogError):
                     await bus.ask(f"$JS.API.STREAM.LEADER.STEPDOWN.{stream.config.name}")
                 complete = False
@@ -207,12 +172,7 @@ async def have_all(bus: Connection, away: str, distrusted: Collection[str] = ())
 def _complete(led: StreamStatus, away: str) -> int:
     """Count the followers that have everything; an absent one has no name if not seen since the start."""
     complete = [replica for replica in led.replicas or () if replica.current and not replica.offline and not replica.lag]
-    return sum(_part(replica.name) != away for replica in complete)
-
-
-def _part(name: str) -> str:
-    """Return the name of the process of the server with this name."""
-    return f"{NATS}{name.removeprefix(CLUSTER)}"
+    return sum(part_of(replica.name) != away for replica in complete)
 
 
 async def until_led(bus: Connection, patience: float = PATIENCE) -> None:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from headrace.bus.nats.connection import connect
 from headrace.client.endpoint import find
 from headrace.contracts.transport.tls import CA
-from headrace.supervisor.cluster.cluster_config import FILE, kept, trust_authority
+from headrace.supervisor.cluster.cluster_config import kept, trust_authority
+from headrace.supervisor.directories import CLUSTER_FILE
 from headrace.supervisor.errors import InstallationError
 from headrace.supervisor.launcher.child_processes import Children
 from headrace.supervisor.launcher.pidfile import Lock, read_running
@@ -33,7 +34,7 @@ ANSWER_WITHIN = 10.0
 @asynccontextmanager
 async def open_store(installation: Installation) -> AsyncIterator[Connection]:
     """Yield a connection of the operator. Raises `InstallationError`, `AlreadyRunning`, `NotReady`, `LogError`."""
-    if (installation.directory / FILE).exists():
+    if (installation.directory / CLUSTER_FILE).exists():
         said = kept(installation)
         trust_authority(installation, said)
         async with _operator(installation, ",".join(said.nats)) as connection:

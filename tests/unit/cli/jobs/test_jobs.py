@@ -10,8 +10,15 @@ from headrace.cli.jobs import follow
 from headrace.cli.jobs import jobs as jobs_module
 from headrace.client import Refused, Unreachable
 from headrace.contracts.messages.explanation import WhyView
-from headrace.contracts.messages.orders import LogsAnswer
-from headrace.contracts.messages.queries import ApplyAnswer, AttemptView, FactView, ForceRequest, JobView, QueueView
+from headrace.contracts.messages.queries import (
+    ApplyAnswer,
+    AttemptView,
+    FactView,
+    ForceRequest,
+    JobView,
+    LogsAnswer,
+    QueueView,
+)
 
 ID = "01jd3v8k5w2m4x6z8b0c2e4g6h"
 KEY = f"acme.alice.{ID}"

@@ -10,8 +10,7 @@ import pytest
 from headrace.cli.jobs import follow
 from headrace.cli.jobs import submit as submit_module
 from headrace.client import Refused, SubmittedJob, Unreachable
-from headrace.contracts.messages.orders import LogsAnswer
-from headrace.contracts.messages.queries import AttemptView, JobView
+from headrace.contracts.messages.queries import AttemptView, JobView, LogsAnswer
 from headrace.contracts.messages.submissions import After
 
 ID, OTHER = "01jd3v8k5w2m4x6z8b0c2e4g6h", "01jd3v8k5w2m4x6z8b0c2e4g6j"

@@ -11,15 +11,16 @@ from msgspec import Raw
 
 from headrace.cli.main import main
 from headrace.cli.operations import status as status_module
+from headrace.cli.operations import status_over_nats
 from headrace.client import HeadraceError, Unreachable
+from headrace.contracts.messages.installation import FollowerStatus, StreamStatus
 from headrace.contracts.messages.queries import Answer, ServiceView
 from headrace.contracts.transport.codec import encode
 from headrace.health import query as asking
-from headrace.health.config import write_target
+from headrace.health.addresses import write_target
 from headrace.health.query import Readiness
 from headrace.supervisor.installation import Installation
 from headrace.supervisor.launcher.pidfile import ChildView, Lock, RunningInstallation, write_running
-from headrace.supervisor.nats.servers import FollowerStatus, StreamStatus
 
 
 @pytest.fixture
@@ -62,7 +63,7 @@ def status(monkeypatch, capsys, installation):
     """`headrace status` of two parts that run, where services answer so."""
 
     def run(answers, *flags):
-        monkeypatch.setattr(status_module, "operator_client", lambda _: FakeClient(answers))
+        monkeypatch.setattr(status_over_nats, "operator_client", lambda _: FakeClient(answers))
         children = (
             ChildView(name="nats-server", state="running", pid=7),
             ChildView(name="feed", state="running", pid=8, restarts=2, exit_code=-9),
@@ -91,10 +92,11 @@ def test_status_tells_who_runs_how_often_restarted_and_how_far_behind(status):
 
 
 def test_status_says_where_figures_are_and_who_is_not_ready(status, installation, monkeypatch):
-    async def ask(address):
+    def ask(addresses):
+        assert addresses == {"127.0.0.1:9101"}
         return {
             "127.0.0.1:9101": Readiness("feed", ready=False, checks={"nats": "", "ledger": "still reading: 3 records to go"})
-        }[address]
+        }
 
     monkeypatch.setattr(asking, "ask", ask)
     write_target(installation.metrics, "feed", "127.0.0.1:9101")
@@ -112,14 +114,14 @@ def test_of_several_servers_status_tells_who_leads_the_ledger_and_how_far_behind
         leader="headrace-1",
         replicas=(FollowerStatus(name="headrace-2", lag=3), FollowerStatus(name="headrace-3", offline=True)),
     )
-    monkeypatch.setattr(status_module, "standing", lambda _: led)
+    monkeypatch.setattr(status_over_nats, "standing", lambda _: led)
     code, out, _ = status({"feed": VIEW})
     said = "The ledger: nats-server-1 leads, nats-server-2 follows (3 behind), nats-server-3 is away (0 behind)."
     assert (code, out.splitlines()[-1]) == (0, said)
 
 
 def test_a_ledger_without_a_leader_is_a_failure(status, monkeypatch):
-    monkeypatch.setattr(status_module, "standing", lambda _: StreamStatus(replicas=(FollowerStatus(name="headrace-2"),)))
+    monkeypatch.setattr(status_over_nats, "standing", lambda _: StreamStatus(replicas=(FollowerStatus(name="headrace-2"),)))
     code, _, err = status({"feed": VIEW})
     assert (code, err) == (1, "headrace: the ledger has no leader among the NATS servers: most of them have to be up\n")
 
@@ -170,7 +172,7 @@ def test_a_ledger_that_is_not_as_it_was_is_told_loudly(status, count, told):
 
 
 def test_what_is_wrong_with_a_part_is_told_with_the_way_out(capsys, installation, monkeypatch):
-    monkeypatch.setattr(status_module, "operator_client", lambda _: FakeClient({}))
+    monkeypatch.setattr(status_over_nats, "operator_client", lambda _: FakeClient({}))
     full = ChildView(name="nats-server", state="running", pid=7, trouble="the disk of /x is full (0 MiB free)")
     void = [ChildView(name=name, state="given-up", trouble="record 4 is void") for name in ("callout-1", "callout-2")]
     with Lock(installation):

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from headrace.cli.arguments import Failed
-from headrace.cli.output.service_status import count_in, found, show_cluster, tells, troubles
+from headrace.cli.output.service_status import count_in, found, show_services, tells, troubles
+from headrace.contracts.messages.installation import InstallationView
 from headrace.contracts.messages.queries import ServiceView
-from headrace.supervisor.installation import Installation
 
 
 def view(**detail):
@@ -45,17 +45,17 @@ def test_findings_are_loud():
     assert (count_in("x"), count_in(3)) == (0, 3)
 
 
-def test_a_standby_that_does_not_answer_is_ignored_and_any_other_is_missing(capsys, tmp_path):
-    installation = Installation(tmp_path)
+def test_a_standby_that_does_not_answer_is_ignored_and_any_other_is_missing(capsys):
+    here = {"directory": "/d"}
     views = {"feed": view(jobs=3), "allocator": view(decides=1), "allocator-standby": None}
-    assert show_cluster(installation, views, 17, "", json=False) == 0
+    assert show_services(here, InstallationView(tip=17, services=views), "", json=False) == 0
     out = capsys.readouterr().out
     assert [line.split()[:4] for line in out.splitlines()[3:]] == [
         ["feed", "running", "17", "0"],
         ["allocator", "running", "17", "0"],
     ]
     with pytest.raises(Failed, match="^feed: no answer$"):
-        show_cluster(installation, {"feed": None}, 17, "", json=True)
+        show_services(here, InstallationView(tip=17, services={"feed": None}), "", json=True)
     assert json.loads(capsys.readouterr().out)["parts"] == [{"name": "feed", "state": "silent"}]
     with pytest.raises(Failed, match="^NATS is away$"):
-        show_cluster(installation, {"feed": None}, 0, "NATS is away", json=False)
+        show_services(here, InstallationView(tip=0, services={"feed": None}), "NATS is away", json=False)

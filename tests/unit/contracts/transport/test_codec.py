@@ -11,7 +11,7 @@ from headrace.contracts.facts import NodeCordonedV1, WishesJudgedV1
 from headrace.contracts.facts.records import RECORD_BYTES_MAX, RECORD_FACTS_MAX, Record
 from headrace.contracts.messages.orders import Heartbeat
 from headrace.contracts.messages.submissions import CANCELS_MAX, CancelManyRequest, CancelRequest, JobSubmission, RequeueRequest
-from headrace.contracts.transport import codec
+from headrace.contracts.transport import codec, encoding
 from headrace.contracts.transport.codec import Malformed
 
 JOB = "01kgz5v0q8x4m2c7b9n3d6f1ha"
@@ -50,7 +50,7 @@ def test_hostile_bytes_are_refused_in_one_line(name, decode):
     with pytest.raises(Malformed) as refused:
         decode(HOSTILE[name])
     assert str(refused.value).isprintable()
-    assert len(str(refused.value)) <= codec.REASON_MAX + 1
+    assert len(str(refused.value)) <= encoding.REASON_MAX + 1
 
 
 @given(st.binary(max_size=200))
@@ -143,7 +143,7 @@ def test_a_complaint_neither_grows_with_what_it_quotes_nor_breaks_the_line():
     with pytest.raises(Malformed) as refused:
         codec.decode_submit(msgspec.json.encode({"id": "x", "command": [], "a\nb" + "c" * 100_000: 1}))
     assert "a b" in str(refused.value)
-    assert len(str(refused.value)) == codec.REASON_MAX + 1
+    assert len(str(refused.value)) == encoding.REASON_MAX + 1
 
 
 @pytest.mark.parametrize("payload", [b"", b"{}", b" "])

@@ -12,7 +12,8 @@ import pytest
 from nats import errors
 from structlog.testing import capture_logs
 
-from headrace.contracts.messages.orders import LogsAnswer, LogsRequest, NodeAnswer, Orders
+from headrace.contracts.messages.orders import LogsRequest, NodeAnswer, Orders
+from headrace.contracts.messages.queries import LogsAnswer
 from headrace.contracts.transport.codec import encode
 from headrace.nats_client.connection import Address, Observer
 from headrace.nats_client.errors import LogUnavailable, WrongLast

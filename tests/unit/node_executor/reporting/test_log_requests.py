@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.contracts.messages.orders import LogsAnswer, LogsRequest
+from headrace.contracts.messages.orders import LogsRequest
+from headrace.contracts.messages.queries import LogsAnswer
 from headrace.node_executor.files.workspace import Workspace
 from headrace.node_executor.reporting.log_requests import read_log
 

@@ -11,17 +11,7 @@ from headrace.bus.log import LogUnavailable
 from headrace.bus.nats.streams import STREAMS
 from headrace.supervisor.installation import Settings
 from headrace.supervisor.nats import servers
-from headrace.supervisor.nats.servers import (
-    FollowerStatus,
-    Ports,
-    StreamStatus,
-    choose,
-    have_all,
-    roles,
-    standing,
-    summary,
-    until_led,
-)
+from headrace.supervisor.nats.servers import Ports, choose, have_all, until_led
 
 LED = {"error": None, "cluster": {"leader": "headrace-2", "replicas": [{"name": "headrace-1", "current": True}]}}
 
@@ -65,23 +55,6 @@ async def test_servers_are_there_when_the_ledger_has_a_leader_or_does_not_exist_
     await until_led(Bus({"error": {"err_code": 10059}}))
     with pytest.raises(LogUnavailable, match="elected no leader within 0 s: check that most of them run"):
         await until_led(Bus(nobody), patience=0)
-
-
-def test_who_leads_is_told_with_how_far_the_others_are():
-    led = standing(json.dumps(LED).encode())
-    assert led == StreamStatus(leader="headrace-2", replicas=(FollowerStatus(name="headrace-1", current=True),))
-    away = FollowerStatus(name="headrace-3", offline=True, lag=12)
-    found = roles(StreamStatus(leader="headrace-2", replicas=(away, *(led.replicas or ()))))
-    assert found == {
-        "nats-server-1": {"ledger": "follows", "lag": 0},
-        "nats-server-2": {"ledger": "leads", "lag": 0},
-        "nats-server-3": {"ledger": "away", "lag": 12},
-    }
-    assert (
-        summary(found)
-        == "The ledger: nats-server-1 follows (0 behind), nats-server-2 leads, nats-server-3 is away (12 behind)."
-    )
-    assert (roles(StreamStatus(replicas=None)), roles(standing(b"no")), roles(standing(b"{}"))) == ({}, {}, {})
 
 
 def listed(leader="headrace-1", **replica):
