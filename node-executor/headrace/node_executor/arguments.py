@@ -32,10 +32,18 @@ _LABEL = re.compile(r"([A-Za-z0-9][A-Za-z0-9._/-]{0,127})=([A-Za-z0-9._-]{0,127}
 _ADDRESS = re.compile(r"[A-Za-z0-9._-]{1,127}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
+_LOGIN = f"""\
+On the machine of an installation the node gets a login by itself. Elsewhere set
+  {URL}       to the address of NATS,
+  {USER}      to node_NAME, and
+  {PASSWORD}  to a token, as `headrace token create --node NAME` prints it there.
+"""
 _EXAMPLES = """\
 examples:
   headrace node run --labels site=hq --devices sim:8xH100-80GB
-  headrace node run --name gpu01-hq --labels site=hq,rack=r7 --data /var/lib/headrace-node --cpus 96 --memory 1TiB
+  headrace node run --name slices --labels site=mig --devices sim:2xH100-80GB+mig
+  headrace node run --name big --labels site=hq,rack=r7 --data /var/lib/headrace-node --cpus 96 --memory 1TiB
+  HEADRACE_NATS_URL=... HEADRACE_NATS_USER=... HEADRACE_NATS_PASSWORD=... headrace node run      for a Headrace elsewhere
 """
 
 T = TypeVar("T")
@@ -149,16 +157,17 @@ def _parser() -> argparse.ArgumentParser:
     run = commands.add_parser(
         "run",
         help="run the executor until it is told to stop",
-        description="Run the executor until SIGTERM or Ctrl-C.",
-        epilog=_EXAMPLES,
+        description="Run the node executor here, until SIGTERM or Ctrl-C.",
+        epilog=f"{_LOGIN}\n{_EXAMPLES}",
         formatter_class=raw,
     )
-    _add_what_it_offers(run)
-    _add_how_it_runs(run)
+    for add in (_add_what_it_offers, _add_files, _add_jobs, _add_its_end, _add_intervals):
+        add(run)
     return parser
 
 
-def _add_what_it_offers(run: argparse.ArgumentParser) -> None:
+def _add_what_it_offers(parser: argparse.ArgumentParser) -> None:
+    run = parser.add_argument_group("the node, and what it offers")
     host = node_name(socket.gethostname())
     _add(run, "--name", _name, host, "NAME", "the node's name (default: from the hostname)")
     address = socket.gethostname() if _ADDRESS.fullmatch(socket.gethostname()) else host
@@ -169,39 +178,33 @@ def _add_what_it_offers(run: argparse.ArgumentParser) -> None:
     _add(run, "--memory", _mebibytes, _memory(), "SIZE", "memory to offer, as in 256GiB (default: all)")
 
 
-def _add_how_it_runs(run: argparse.ArgumentParser) -> None:
-    _add(run, "--data", str, "headrace-node", "DIR", "where everything of this node lies (default: ./headrace-node)")
+def _add_files(parser: argparse.ArgumentParser) -> None:
+    run = parser.add_argument_group("its files")
+    where = "where everything of this node lies (default: in the installation's data directory if it is on this machine, else "
+    _add(run, "--data", str, "headrace-node", "DIR", f"{where}./headrace-node)")
     _add(run, "--checkpoints", str, "", "DIR", "a directory for checkpoints that all nodes share (default: in --data)")
     _add(run, "--secrets", str, "", "DIR", "files DIR/TENANT/NAME with the values of --secret-env (default: in --data)")
-    _add(run, "--pass-env", _variable, [], "NAME", "a variable that every job gets; may be repeated", action="append")
     _add(run, "--output-limit", _mebibytes, 64, "SIZE", "output kept of each attempt (default: 64MiB)")
     _add(run, "--keep", _seconds, 7 * 86400.0, "SPAN", "how long logs and files are kept (default: 7d)")
-    _add(
-        run,
-        "--keep-logs",
-        _mebibytes,
-        4096,
-        "SIZE",
-        "all logs together, divided equally among the tenants that have some (default: 4GiB)",
-    )
-    _add(
-        run,
-        "--run-as",
-        str,
-        AUTO,
-        "WHO",
-        "own (an account for each user), self, or a name (default: own for root, if it can)",
-    )
+    logs = "all logs together, divided equally among the tenants that have some (default: 4GiB)"
+    _add(run, "--keep-logs", _mebibytes, 4096, "SIZE", logs)
+    _add(run, "--work-limit", _mebibytes, 100 * 1024, "SIZE", "what a private working directory may take (default: 100GiB)")
+    _add(run, "--work-files", int, 2_000_000, "N", "how many files that may have in it (default: 2000000)")
+
+
+def _add_jobs(parser: argparse.ArgumentParser) -> None:
+    run = parser.add_argument_group("its jobs")
+    who = "own (an account for each user), self, or a name (default: own for root, if it can)"
+    _add(run, "--run-as", str, AUTO, "WHO", who)
     run.add_argument(
         "--limits",
         choices=("auto", "off", "required"),
         default="auto",
         help="hold jobs to their CPU, memory and processes by control groups: where that can be done (default), never, or always",
     )
-    _add(run, "--containers", str, "auto", "SOCKET", "of Docker or Podman, for jobs with an image; auto or off (default: auto)")
     _add(run, "--pids", int, 16_384, "N", "processes and threads that a replica may have (default: 16384)")
-    _add(run, "--work-limit", _mebibytes, 100 * 1024, "SIZE", "what a private working directory may take (default: 100GiB)")
-    _add(run, "--work-files", int, 2_000_000, "N", "how many files that may have in it (default: 2000000)")
+    _add(run, "--containers", str, "auto", "SOCKET", "of Docker or Podman, for jobs with an image; auto or off (default: auto)")
+    _add(run, "--pass-env", _variable, [], "NAME", "a variable that every job gets; may be repeated", action="append")
     run.add_argument(
         "--on-stop",
         choices=(LEAVE, END),
@@ -209,17 +212,25 @@ def _add_how_it_runs(run: argparse.ArgumentParser) -> None:
         help="what becomes of jobs when the executor stops: leave them running for the next one, as for an upgrade (default), or end them",
     )
     _add(run, "--stop-grace", _seconds, 10.0, "SPAN", "what jobs get with --on-stop end (default: 10s)")
+
+
+def _add_its_end(parser: argparse.ArgumentParser) -> None:
+    run = parser.add_argument_group("when it ends by itself, as an instance of a cloud")
     _add(run, "--join-within", _seconds, 0.0, "SPAN", "end if the node has not joined by then (default: never)")
     _add(run, "--orphan-after", _seconds, 0.0, "SPAN", "end after so long without the bus and without a job (default: never)")
     _add(run, "--max-life", _seconds, 0.0, "SPAN", "end at this age, whatever runs (default: never)")
     _add(run, "--notice", str, "", "FILE", "where the provider says that it takes the machine back, or ec2 (default: nowhere)")
     _add(run, "--power-off", str, "", "COMMAND", "what to run when it has ended by itself, as in 'systemctl poweroff'")
+
+
+def _add_intervals(parser: argparse.ArgumentParser) -> None:
+    run = parser.add_argument_group("how often it speaks")
     _add(run, "--heartbeat", _seconds, 5.0, "SPAN", "between signs of life (default: 5s)")
     _add(run, "--ask-every", _seconds, 15.0, "SPAN", "between questions what should run (default: 15s)")
 
 
 def _add(
-    run: argparse.ArgumentParser,
+    run: argparse._ArgumentGroup,
     name: str,
     read: Callable[[str], object],
     default: object,

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 CLOSE_WITHIN = 2.0
 CONNECT_AGAIN = 0.2
+REFUSED_AGAIN_MAX = 5.0
+"""Seconds after which a connection is tried again while the bus is away, and at most while the bus refuses the login: the pause doubles."""
 ASK_AGAIN, ASK_AGAIN_SOON = 1.0, 0.1
 """Seconds until the feed is asked again if it did not answer, and if it has not read yet what ended here."""
 
@@ -148,7 +150,7 @@ class Link:
     # Connecting
 
     async def _connect(self, listener: BusListener, ledger: FactWriter) -> None:
-        waiting = ""
+        waiting, pause = "", CONNECT_AGAIN
         while True:
             connection = self._dial(_Logged(self._address.url))
             try:
@@ -158,8 +160,8 @@ class Link:
                 reason = str(error) or type(error).__name__
                 if reason != waiting:
                     _log.warning("bus_awaited", url=self._address.url, reason=reason, **self._way_out(reason))
-                waiting = reason
-                await asyncio.sleep(CONNECT_AGAIN)
+                waiting, pause = reason, min(2 * pause, REFUSED_AGAIN_MAX) if is_refused(error) else CONNECT_AGAIN
+                await asyncio.sleep(pause)
         self._connection = connection
         connection.watch(self._ask_now.set)
         await connection.listen(subjects.orders(self._node), self._orders_to(listener, ledger))

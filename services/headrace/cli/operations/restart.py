@@ -10,6 +10,7 @@ import structlog
 from headrace.bus.log import LogError
 from headrace.bus.nats.permissions import STANDBY, STANDBYS
 from headrace.cli.arguments import Failed, add_command, add_data_option
+from headrace.supervisor.cluster.file_checks import broken_files
 from headrace.supervisor.cluster.rolling_restart import Rolling, Unknown, chosen, ours
 from headrace.supervisor.installation import Installation
 from headrace.supervisor.launcher.pidfile import RunningInstallation, read_running
@@ -47,6 +48,9 @@ async def restart(args: argparse.Namespace) -> int:
     running = read_running(installation)
     if running is None:
         raise Failed(f"Headrace is not up in {installation.directory}; `headrace up` starts it")
+    broken = broken_files(installation)
+    if broken:
+        raise Failed(f"nothing is restarted: {'; '.join(broken)}")
     try:
         names = chosen(running, args.parts) or await _ours(installation, running)
         inspector = await Inspector.open(running.url, installation.operator())

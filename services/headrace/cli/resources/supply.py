@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import signal
+import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -86,28 +88,22 @@ def _add_emptying(verbs: Nouns) -> None:
 
 
 def _add_run(verbs: Nouns) -> None:
-    verb = add_command(
-        verbs,
-        "run",
-        run,
-        "run the node executor here, until Ctrl-C",
-        """headrace node run --labels site=hq --devices sim:8xH100-80GB
-        headrace node run --name slices --labels site=mig --devices sim:2xH100-80GB+mig
-        headrace node run --name big --labels site=hq,rack=r7 --data /var/lib/headrace-node --cpus 96 --memory 1TiB
-        HEADRACE_NATS_URL=... HEADRACE_NATS_USER=... HEADRACE_NATS_PASSWORD=... headrace node run      for a Headrace elsewhere""",
-    )
-    verb.add_argument("--name", default="", help="what it is called (default: after this machine)")
-    verb.add_argument("--labels", action="append", default=[], metavar="K=V,...", help="by which pools select it")
-    verb.add_argument(
-        "--devices",
-        default="auto",
-        metavar="KIND",
-        help="where its GPUs come from: sim:8xH100-80GB, sim:8xH100-80GB+mig (devices in MIG mode), none or auto (default: auto)",
-    )
-    verb.add_argument(
-        "--data", metavar="DIR", help="where everything of this node lies (default: in the installation's data directory)"
-    )
+    verb = add_command(verbs, "run", run, "run the node executor here, until Ctrl-C")
+    verb.add_argument("--name", default="")
+    verb.add_argument("--labels", action="append", default=[])
+    verb.add_argument("--devices", default="auto")
+    verb.add_argument("--data")
+    verb.format_help = _executors_help  # type: ignore[method-assign]  # its options are the executor's, which has a parser of its own
     verb.set_defaults(takes_more=True)
+
+
+def _executors_help() -> str:
+    """The help of the executor, as wide as this terminal."""
+    from headrace.supervisor.launcher import process_specs  # noqa: PLC0415 - other commands need not load it
+
+    command = process_specs.python(process_specs.EXECUTOR, "run", "--help")
+    environment = {**os.environ, "COLUMNS": str(shutil.get_terminal_size().columns)}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout  # noqa: S603 - our own program
 
 
 def _nothing(args: argparse.Namespace) -> int:

@@ -97,6 +97,22 @@ def test_a_part_that_there_is_not_is_refused_before_anything_is_done(run):
     )
 
 
+@pytest.mark.parametrize(
+    ("file", "text", "complaint"),
+    [
+        ("issuers.yaml", "issuers: [{nam: x}]", "issuers.yaml: Object contains unknown field `nam`"),
+        ("installation.json", "{", "installation.json is damaged"),
+        ("endpoint.json", "{}", "endpoint.json is damaged"),
+        ("credentials/operator.json", "", "credentials/operator.json is damaged"),
+    ],
+)
+def test_with_a_file_that_cannot_be_read_nothing_is_restarted(run, installation, file, text, complaint):
+    (installation.directory / file).write_text(text)
+    code, out, err = run("gateway")
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert err.startswith(f"headrace: nothing is restarted: {installation.directory}/{complaint}")
+
+
 def test_where_nothing_is_up_nothing_can_be_restarted(capsys, installation):
     assert main(["restart", "--data", str(installation.directory)]) == 1
     assert capsys.readouterr().err == f"headrace: Headrace is not up in {installation.directory}; `headrace up` starts it\n"

@@ -222,3 +222,17 @@ def test_a_node_of_a_headrace_elsewhere_is_what_the_environment_says(headrace, b
     ((_, argv, env),), signalled = become
     assert argv[5:9] == ("--name", "far", "--data", str(tmp_path / "far"))
     assert (env["HEADRACE_NATS_USER"], signalled) == ("user", [])
+
+
+def test_the_help_of_node_run_shows_the_options_of_the_executor_in_groups(headrace):
+    ran = headrace("node run --help")
+    assert ran.code == 0
+    for line in (
+        "the node, and what it offers:",
+        "its files:",
+        "its jobs:",
+        "  --run-as WHO",
+        "  --heartbeat SPAN",
+        "examples:",
+    ):
+        assert f"\n{line}" in ran.out

@@ -215,6 +215,22 @@ async def test_a_node_that_is_not_let_in_says_what_may_be_the_cause_and_the_way_
     )
 
 
+async def test_a_node_that_is_not_let_in_tries_again_after_pauses_that_double(monkeypatch, journal) -> None:
+    monkeypatch.setattr("headrace.node_executor.reporting.link.CONNECT_AGAIN", 0.0011)
+    monkeypatch.setattr("headrace.node_executor.reporting.link.REFUSED_AGAIN_MAX", 0.006)
+    pauses = []
+    usual = asyncio.sleep
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        await usual(0)
+
+    monkeypatch.setattr("headrace.node_executor.reporting.link.asyncio.sleep", sleep)
+    refused = errors.Error("nats: 'Authorization Violation'")
+    await waited_for([refused, refused, refused, refused, OSError("connection refused")], journal)
+    assert [pause for pause in pauses if pause in (0.0011, 0.0022, 0.0044, 0.006)] == [0.0022, 0.0044, 0.006, 0.006, 0.0011]
+
+
 async def test_an_answer_that_does_not_know_yet_what_ended_in_an_earlier_life_is_not_heard(wire, tmp_path, monkeypatch) -> None:
     """R36."""
     journal = Journal(str(tmp_path / "earlier"))
