@@ -88,6 +88,15 @@ def calendars(chance: Chance) -> dict[str, object]:
     return {"windows": windows, "budgets": chance.among([(), (), (), (budget,)])}
 
 
+def among_users(chance: Chance) -> dict[str, object]:
+    """Mostly nothing; or the policy is fair among its users (R15), or limits what each of them holds (R7)."""
+    limits = [{GPU: chance.number(1, 8) * QUARTER}, {JOB: chance.number(1, 3)}, {GPU: 3 * GPU_UNITS, JOB: 2}]
+    return {
+        "fair_among": chance.among([None, None, "users"]),
+        "per_user": chance.among([None, None, None, d.PerUser(limit=chance.among(limits))]),
+    }
+
+
 def dedications(chance: Chance, site: str, nodes: list[Nodes]) -> dict[str, object]:
     """Mostly none (R21); or the whole pool, or one more node of it, is a policy's or a tenant's."""
     owner = chance.among([d.Owner(policy="default/q0"), d.Owner(policy="acme/q0"), d.Owner(tenant="acme")])
@@ -201,6 +210,7 @@ def policies(
                 per_pool=pinned(blocks, ceiling if form == "per pool" else {}) if form in ("per pool", "pinned") else {},
                 preemption=terms(chance),
                 **calendars(chance),
+                **among_users(chance),
             )
         )
     return tuple(written), reserved
@@ -218,7 +228,7 @@ def submits(chance: Chance, place: int, law: tuple[d.Policy, ...], links: tuple[
         queue=f"{policy.name}/{chance.among(links).name}",
         count=chance.number(1, 3),
         tenant=policy.tenant,
-        user=chance.among(["ann", "bob"]),
+        user=chance.among(["ann", "bob", "cid"]),
         duration=duration,
         preemptible=chance.among([True, True, True, False]),
         priority=chance.number(0, 2),
@@ -285,6 +295,7 @@ def edits(chance: Chance, law: tuple[d.Policy, ...], pools: list[d.Pool]) -> d.D
         per_pool=old.per_pool,
         preemption=terms(chance),
         windows=chance.among([old.windows, ()]),
+        **(among_users(chance) if chance.coin() else {"fair_among": old.fair_among, "per_user": old.per_user}),
         budgets=old.budgets,
     )
     return d.Documents(policies=(new,))

@@ -7,6 +7,7 @@ says who ought to be granted what (R15, R18, R19, R27), and for whom a search ou
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from fractions import Fraction
 from typing import NamedTuple
 
 from headrace.allocator.job_lifecycle import why_never
@@ -15,22 +16,25 @@ from headrace.allocator.suspend_resume import Resumption
 from headrace.contracts import facts as f
 from headrace.contracts.facts import AnyFact
 from headrace.contracts.facts.fact import Place
+from headrace.contracts.values.amounts import JOB
 from headrace.domain.backfill.backfill_placement import awaited_places
 from headrace.domain.backfill.holds import as_seen_by, rank_in_line, withhold
 from headrace.domain.indexes.pending import JobGroup
+from headrace.domain.indexes.pending import Place as LinePlace
 from headrace.domain.model.jobs import JobRecord
 from headrace.domain.model.preemption_state import MOVED, Hold
 from headrace.domain.placement.placement import find_places
 from headrace.domain.preemption.eligibility import RECLAIM, causes, lends, may_take_from
 from headrace.domain.queueing.access import may_enter
 from headrace.domain.queueing.gates import may_start
-from headrace.domain.queueing.ranking import Rank, is_inside, may_hold_inside, rank
+from headrace.domain.queueing.ranking import Rank, is_inside, may_hold_inside, rank, static_rank
 from headrace.domain.snapshots.snapshot import copy_of
 from headrace.domain.state import capacity
 from headrace.domain.state.pools import PoolState
-from headrace.domain.state.quota import BOTH, IS_HELD, WILL_BE, over_capacity, over_limit, scopes_of
+from headrace.domain.state.quota import BOTH, IS_HELD, WILL_BE, over_capacity, over_limit, scopes_of, user_scope
 from headrace.domain.state.search_backoff import is_backing_off, is_worthwhile, was_searched
 from headrace.domain.state.state import State
+from headrace.domain.state.supply import known_to
 from headrace.domain.state.trial import Trial
 
 
@@ -95,7 +99,7 @@ class Oracle:
             if not may_start(self.state, job, preemption.pool):
                 continue
             capacity.lift(self.state, preemption)
-            if not self._limit(job.policy, job.request, job.beyond, pool, IS_HELD) and self._fits(job, pool):
+            if not self._limit(job.policy, job.request, job.beyond, pool, IS_HELD, job.user) and self._fits(job, pool):
                 inside = is_inside(self.state, job, pool) if preemption.cause == MOVED else preemption.cause == RECLAIM
                 self._take(job, pool, inside=inside)
             else:
@@ -222,7 +226,7 @@ class Oracle:
         inside = is_inside(self.state, job, pool)
         may_hold = inside or borrows if job.preemptible else may_hold_inside(self.state, job, pool)
         mine = rank(self.state, job, job, pool, inside=inside)
-        fits = may_hold and not self._limit(job.policy, job.request, job.beyond, pool, BOTH)
+        fits = may_hold and not self._limit(job.policy, job.request, job.beyond, pool, BOTH, job.user)
         kept = self._kept_from(mine, pool)
         fits = fits and over_capacity(pool, job.request.sums) is None
         was = job.avoiding
@@ -270,12 +274,56 @@ class Oracle:
             return None
         inside = is_inside(self.state, group, pool)
         borrows = next((link.borrow for link in document.profiles if link.name == group.profile), True)
-        limit = self._limit(group.policy, group.request, group.beyond, pool, WILL_BE if planned else BOTH)
+        limit = self._limit(group.policy, group.request, group.beyond, pool, WILL_BE if planned else BOTH, group.user)
         may_hold = inside or borrows if group.preemptible else may_hold_inside(self.state, group, pool)
         if limit == "policy" or not may_hold:
             return None
         limited = limit == "tenant" or (planned and self._is_stuck(group, pool))
-        return Candidate(rank(self.state, group, job, pool, inside=inside), group, job, pool, inside, limited)
+        place = None if limit or group.policy.document.fair_among is None else self._dealt(group, job, pool, inside=inside)
+        return Candidate(rank(self.state, group, job, pool, inside=inside, place=place), group, job, pool, inside, limited)
+
+    def _dealt(self, group: JobGroup, job: JobRecord, pool: PoolState, *, inside: bool) -> LinePlace:
+        """Where it stands among all jobs of its policy that are equal to it but for their age: the least user's oldest one first."""
+        mine = self._standing(group, pool)
+        alike = [
+            other
+            for fellows in self.state.pending.groups.values()
+            if fellows.policy is group.policy and mine == self._standing(fellows, pool)
+            for other in fellows.members.values()
+            if other.priority == job.priority
+        ]
+        assert mine is not None
+        assert mine[0] is inside
+        by_age = sorted((other.admitted_at, other.order, other.key) for other in alike)
+        by_use = sorted(alike, key=lambda other: (self._use(other), other.admitted_at, other.order, other.key))
+        return (-job.priority, *by_age[by_use.index(job)])
+
+    def _use(self, job: JobRecord) -> Fraction | int:
+        """The greatest share that the jobs of its user under its policy use of what the policy reaches."""
+        links = [self.state.profile(job.tenant, link.name) for link in job.policy.document.profiles]
+        pools = {name for profile in links if profile is not None for name in profile.pools if name in self.state.pools}
+        found: int | Fraction = 0
+        for key, used in user_scope(job.policy, job.user).use.items():
+            there = [self.state.pools[name] for name in pools if key in self.state.pools[name].governed]
+            capacity_there = sum(known_to(pool, job.policy.key).get(key, 0) for pool in there)
+            if capacity_there:
+                found = max(found, Fraction((used << 32) // capacity_there))
+        return found
+
+    def _standing(self, group: JobGroup, pool: PoolState) -> tuple[bool, object] | None:
+        """Whether its jobs stand inside the reservation, and the rest of (1)-(5); None: they may be granted nothing here."""
+        document, name = group.policy.document, pool.document.name
+        profile = self.state.profile(document.tenant, group.profile)
+        if profile is None or name not in profile.pools or name == group.barred_from:
+            return None
+        if not may_enter(pool, document.tenant, document.group) or not may_start(self.state, group, name):
+            return None
+        inside = is_inside(self.state, group, pool)
+        borrows = next((link.borrow for link in document.profiles if link.name == group.profile), True)
+        may_hold = inside or borrows if group.preemptible else may_hold_inside(self.state, group, pool)
+        if not may_hold or self._limit(group.policy, group.request, group.beyond, pool, BOTH, group.user):
+            return None
+        return inside, static_rank(self.state, group.policy, group.profile, pool)
 
     def _is_stuck(self, group: JobGroup, pool: PoolState) -> bool:
         """Whether what leases hold is over its tenant's limit, and some of them are overdue, so that they may stay (R17, R28)."""
@@ -284,10 +332,23 @@ class Oracle:
             return False
         return over_limit((share,), pool.governed, group.request.total, against=BOTH) is not None
 
-    def _limit(self, policy, request, beyond: bool, pool: PoolState, against: int) -> str:
+    def _limit(self, policy, request, beyond: bool, pool: PoolState, against: int, user: str = "") -> str:
+        if not beyond and self._is_user_at_limit(policy, request, pool, against, user):
+            return "policy"
         scopes = scopes_of(self.state, policy, pool.document.name)
         short = over_limit(scopes, pool.governed, request.total, beyond=beyond, against=against)
         return "" if short is None else short.scope.kind
+
+    def _is_user_at_limit(self, policy, request, pool: PoolState, against: int, user: str) -> bool:
+        """Whether what a user's jobs hold leaves too little of what each user of the policy may hold (R7)."""
+        scope = user_scope(policy, user) if user else None
+        for key, most in policy.document.per_user.limit.items() if scope is not None and policy.document.per_user else ():
+            used, held = scope.use.get(key, 0), scope.leased.get(key, 0)
+            counted = {WILL_BE: used, IS_HELD: held, BOTH: max(used, held)}[against]
+            asked = request.total.get(key, 0)
+            if asked and counted + asked > most and key in (*pool.governed, JOB):
+                return True
+        return False
 
     def _fits(self, job: JobRecord, pool: PoolState) -> bool:
         with as_seen_by(self.state, job, pool, self.now):

@@ -32,6 +32,7 @@ from headrace.contracts.messages.queries import (
     PoolView,
     QueueView,
     ScopeView,
+    UserUseView,
 )
 from headrace.contracts.messages.tokens import NODE_TENANT, PROVIDER_TENANT, TokenRole, TokenView
 from headrace.contracts.values.amounts import CPU, GPU, MEMORY, parse_amount
@@ -245,6 +246,18 @@ def queue(said: Json) -> QueueView:
         shut=said.get("shut", False),
         opens_at=moment(said.get("opens_time")),
         budgets=tuple(map(_budget, said.get("budgets", ()))),
+        fair_among=said.get("fair_among", ""),
+        users=tuple(map(_user_use, said.get("users", ()))),
+    )
+
+
+def _user_use(said: Json) -> UserUseView:
+    return UserUseView(
+        user=said["user"],
+        used=amounts(said.get("used")),
+        limit=amounts(said.get("limit")),
+        pending=number(said, "pending"),
+        max_pending=number(said, "max_pending"),
     )
 
 

@@ -141,8 +141,16 @@ class Admission:
     def _judge_new(self, asker: Asker, submission: JobSubmission, now: int) -> bool:
         """Judge a job that is not known yet. Returns False if the record has no space for it."""
         policy = f"{asker.tenant}/{asker.policy}"
-        pending, fresh = self._admitted.get(policy, 0), self._admitted.get(asker.tenant, 0)
-        fact = judge(self.state, asker, submission, now, pending=pending, fresh=fresh, batch=self._known, seal=self._seal)
+        user = f"{policy}/{asker.user}"
+        pending, fresh, own = (self._admitted.get(name, 0) for name in (policy, asker.tenant, user))
+        fact = judge(
+            *(self.state, asker, submission, now),
+            pending=pending,
+            fresh=fresh,
+            own=own,
+            batch=self._known,
+            seal=self._seal,
+        )
         if isinstance(fact, f.JobRejectedV1):
             if not self._state_refusal((asker.tenant, asker.user), fact):
                 return False
@@ -150,7 +158,7 @@ class Admission:
             return False
         else:
             self._numbers.update({(one.tenant, one.user): one.number for one in numbered})
-            self._admitted[policy], self._admitted[asker.tenant] = pending + 1, fresh + 1
+            self._admitted |= {policy: pending + 1, asker.tenant: fresh + 1, user: own + 1}
         self._known[fact.job] = fact.digest
         self._ids.setdefault((asker.tenant, submission.id), fact.job)
         return True

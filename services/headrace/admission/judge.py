@@ -18,7 +18,7 @@ from headrace.contracts.values.ids import job_id_time, job_key
 from headrace.contracts.values.reasons import REJECT_SENTENCES, RejectReason
 from headrace.domain.model.requests import make_request
 from headrace.domain.queueing.access import is_member, may_act
-from headrace.domain.queueing.admissible import Rejection, never_fits, open_pools
+from headrace.domain.queueing.admissible import Rejection, never_fits, open_pools, time_limit_of
 from headrace.domain.queueing.freeze_drain import GOING, pool_closing, queue_closing, sentence
 from headrace.domain.state.supply import asked_by
 
@@ -112,13 +112,14 @@ def judge(
     *,
     pending: int,
     fresh: int = 0,
+    own: int = 0,
     batch: Collection[str],
     seal: Callable[[str, str, JobText], str],
 ) -> f.JobAdmittedV1 | f.JobRejectedV1:
     """The fact about one submission with a valid, new id; `asker` as returned by `acting`.
 
-    `pending`: jobs of the policy admitted already in this record, `fresh`: of the tenant; `batch`: keys of jobs admitted in it, on which
-    others may depend; `seal(tenant, job, text)` returns the job's text as the record contains it.
+    `pending`: jobs of the policy admitted already in this record, `own`: of its user there, `fresh`: of the tenant; `batch`: keys of jobs
+    admitted in it, on which others may depend; `seal(tenant, job, text)` returns the job's text as the record contains it.
     """
     key, digest = job_key(asker.tenant, asker.user, submission.id), submission_digest(asker.policy, asker.profile, submission)
     if isinstance(read := _read(state, asker, submission, now, batch), Rejection):
@@ -131,12 +132,14 @@ def judge(
     forbidden = not_on_behalf(asker, submission.on_behalf_of) or against_rules(group, submission)
     if forbidden is not None:
         return _rejected(key, asker, submission, digest, Declined(forbidden))
+    if isinstance(limit := time_limit_of(policy.document, profile, read.time_limit), Rejection):
+        return _rejected(key, asker, submission, digest, Declined(limit))
     wanted = read.request or default_request(rules, dict(asked_by(state, profile)))
     asked = RequestedJob(wanted, submission.preemptible, contained=bool(submission.image))
     amounts = amounts_of(state, asker, queue, asked)
     if isinstance(amounts, Declined):
         return _rejected(key, asker, submission, digest, amounts, asked)
-    if (crowded := too_many(state, policy, now, pending=pending, fresh=fresh)) is not None:
+    if (crowded := too_many(state, policy, asker.user, now, pending=pending, fresh=fresh, own=own)) is not None:
         return _rejected(key, asker, submission, digest, crowded, asked)
     text = text_of(rules, submission)
     return f.JobAdmittedV1(
@@ -149,7 +152,7 @@ def judge(
         preemptible=submission.preemptible,
         priority=submission.priority,
         max_retries=submission.retries,
-        time_limit=read.time_limit,
+        time_limit=limit,
         after=read.after,
         name=submission.name,
         labels=submission.labels,
@@ -178,13 +181,23 @@ def _beyond(policy: PolicyState, asker: Asker) -> bool:
     return asker.user in policy.document.beyond_limit
 
 
-def too_many(state: State, policy: PolicyState, now: int, *, pending: int, fresh: int) -> Declined | None:
-    """Rejection because the disk, the policy's queue or the tenant's rate is full, with the time to wait; else None (R14)."""
+def too_many(
+    state: State, policy: PolicyState, user: str, now: int, *, pending: int, fresh: int, own: int = 0
+) -> Declined | None:
+    """Rejection because the disk, the policy's queue, its user's part of it or the tenant's rate is full; else None (R14).
+
+    With the time to wait. `pending`, `own` and `fresh`: those admitted in the same record, of the policy, of the user there, of the tenant.
+    """
     if state.terms.scarce:
         return Declined(
             Rejection(RejectReason.DISK_FULL, f"{REJECT_SENTENCES[RejectReason.DISK_FULL]}; try again in 10 s"), RETRY_AFTER
         )
     most, name, tenant = policy.document.max_pending, policy.document.name, policy.document.tenant
+    per_user = policy.document.per_user
+    mine = None if per_user is None else per_user.max_pending
+    if mine is not None and policy.user_pending.get(user, 0) + own >= mine:
+        message = f"{mine} jobs of user {user} are pending in policy {name}, as many as each user may have; try again in 10 s"
+        return Declined(Rejection(RejectReason.TOO_MANY_PENDING, message), RETRY_AFTER)
     if policy.pending + pending < most:
         found = too_fast(state, tenant, now, fresh)
         return None if found is None else Declined(*found)

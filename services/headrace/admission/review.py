@@ -37,7 +37,7 @@ from headrace.contracts.values.durations import SECOND
 from headrace.contracts.values.ids import IdError, job_key
 from headrace.contracts.values.reasons import RejectReason
 from headrace.domain.model.job_states import FINAL
-from headrace.domain.queueing.admissible import Rejection
+from headrace.domain.queueing.admissible import Rejection, time_limit_of
 from headrace.domain.state.account_numbers import next_number
 from headrace.domain.state.supply import asked_by
 from headrace.domain.state.used_ids import is_of_another, known_digest
@@ -171,7 +171,7 @@ class Review:
             others = ", ".join(name for name in fact.__struct_fields__ if getattr(fact, name) != getattr(again, name))
             self._object(fact, f"job {fact.job} is admitted, and its {others} would be otherwise", again)
         self._known.add(fact.job)
-        self._fresh.update((tenant, f"{tenant}/{fact.policy}"))
+        self._fresh.update((tenant, f"{tenant}/{fact.policy}", f"{tenant}/{fact.policy}/{user}"))
 
     def _admitted_again(self, fact: f.JobAdmittedV1, asker: Asker, job_id: str) -> Declined | f.JobAdmittedV1:
         """The rejection that an admitted job should have got; otherwise the fact as it would be stated."""
@@ -185,11 +185,16 @@ class Review:
             made = self._kinds[kind] = self._made(fact, asker)
         if isinstance(made, Declined):
             return made
-        policy = self._state.policies[asker.tenant, asker.policy]
+        policy, profile = self._state.policies[asker.tenant, asker.policy], self._state.profile(asker.tenant, asker.profile)
+        limit = time_limit_of(policy.document, profile, fact.time_limit) if profile is not None else fact.time_limit
+        if isinstance(limit, Rejection):
+            return Declined(limit)
         if (crowded := self._too_many(asker, policy)) is not None:
             return crowded
         stated = (fact.request, fact.mig, fact.replicas, fact.contained, fact.rules)
-        return fact if made == stated else structs.replace(fact, **made._asdict())
+        if made == stated and limit == fact.time_limit:
+            return fact
+        return structs.replace(fact, time_limit=limit, **made._asdict())
 
     def _made(self, fact: f.JobAdmittedV1, asker: Asker) -> Declined | _Made:
         """Fields that all jobs of this kind share while the state is unchanged, or their rejection."""
@@ -219,8 +224,9 @@ class Review:
         return ""
 
     def _too_many(self, asker: Asker, policy: PolicyState) -> Declined | None:
-        pending, fresh = self._fresh[f"{asker.tenant}/{asker.policy}"], self._fresh[asker.tenant]
-        return too_many(self._state, policy, self._now, pending=pending, fresh=fresh)
+        queue = f"{asker.tenant}/{asker.policy}"
+        pending, fresh, own = (self._fresh[name] for name in (queue, asker.tenant, f"{queue}/{asker.user}"))
+        return too_many(self._state, policy, asker.user, self._now, pending=pending, fresh=fresh, own=own)
 
     def _rejected(self, fact: f.JobRejectedV1) -> None:
         tenant, user, job_id = fact.job.split(".")

@@ -45,12 +45,13 @@ def try_message(state: State, request: TrialRequest, now: int) -> TrialAnswer:
             verdicts.append(Verdict(job=key, reason=reason, message=REJECT_SENTENCES[RejectReason.ID_REUSED] if reason else ""))
             continue
         policy = f"{whose.tenant}/{whose.policy}"
-        pending, fresh = admitted[policy], admitted[whose.tenant]
-        fact = judge(state, whose, submission, now, pending=pending, fresh=fresh, batch=batch, seal=lambda *_: "")
+        user = f"{policy}/{whose.user}"
+        before = {"pending": admitted[policy], "fresh": admitted[whose.tenant], "own": admitted[user]}
+        fact = judge(state, whose, submission, now, **before, batch=batch, seal=lambda *_: "")
         if isinstance(fact, f.JobRejectedV1):
             verdicts.append(Verdict(job=key, reason=fact.reason, message=fact.message))
             continue
         batch[key] = digest
-        admitted.update((policy, whose.tenant))
+        admitted.update((policy, whose.tenant, user))
         verdicts.append(Verdict(job=key))
     return TrialAnswer(verdicts=tuple(verdicts))

@@ -16,7 +16,7 @@ from headrace.allocator.request_classes import PendingClass, PolicyInPool, PoolC
 from headrace.domain.model.dedication import owners_named, reach
 from headrace.domain.queueing.access import may_enter
 from headrace.domain.queueing.gates import may_start
-from headrace.domain.queueing.ranking import ranks_by_firm, static_rank
+from headrace.domain.queueing.ranking import is_fair, ranks_by_firm, static_rank
 
 if TYPE_CHECKING:
     from headrace.contracts.documents.model import Profile
@@ -157,6 +157,10 @@ class CandidateIndex:
         elif head is None:
             del self._known[group]
         pending_class, number = known
+        if is_fair(pending_class.policy):
+            for candidates in pending_class.pool_candidates:
+                if candidates.line is not None:
+                    candidates.line.invalidate()
         return pending_class if pending_class.see(number, group, head) else None
 
     def _class_of(self, group: JobGroup) -> PendingClass | None:
@@ -182,7 +186,8 @@ class CandidateIndex:
             queue = self._queue(pool)
             static = static_rank(self._state, policy, group.profile, pool)
             PoolCandidates(
-                pending_class, self._policy_in_pool(policy, queue), queue, self._borrower_queue(policy, queue, static), static
+                *(pending_class, self._policy_in_pool(policy, queue), queue),
+                *(self._borrower_queue(policy, queue, static), static, self.needs),
             )
         return pending_class
 
@@ -234,5 +239,5 @@ class CandidateIndex:
             borrower.invalidate()
 
 
-_key = attrgetter("policy.document.tenant", "policy.document.name", "profile", "preemptible", "beyond", "barred_from")
+_key = attrgetter("policy.document.tenant", "policy.document.name", "profile", "preemptible", "beyond", "barred_from", "user")
 """Properties that all groups of one class share."""

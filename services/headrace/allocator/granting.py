@@ -25,7 +25,7 @@ from headrace.domain.preemption.eligibility import RECLAIM
 from headrace.domain.queueing.gates import may_start, must_borrow
 from headrace.domain.queueing.ranking import is_inside
 from headrace.domain.state import capacity
-from headrace.domain.state.quota import over_capacity, over_limit, scopes_of, to_start, unbounded
+from headrace.domain.state.quota import limits_of, over_capacity, over_limit, to_start, unbounded
 from headrace.domain.state.trial import Trial
 
 if TYPE_CHECKING:
@@ -239,7 +239,7 @@ class _Round:
         total = job.request.total
         if over_capacity(pool, job.request.sums) is not None:
             return None
-        scopes, against = scopes_of(self.state, job.policy, pool.document.name), to_start(self.state)
+        scopes, against = limits_of(self.state, job, pool.document.name), to_start(self.state)
         if over_limit(scopes, pool.governed, total, beyond=job.beyond, against=against):
             return None
         return find_places(self.state, job, pool)

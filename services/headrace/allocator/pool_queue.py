@@ -17,7 +17,7 @@ from headrace.domain.queueing.ranking import dominant_share
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from headrace.allocator.request_classes import InsideEntry
+    from headrace.allocator.request_classes import FairLine, InsideEntry
     from headrace.domain.indexes.pending import Place
     from headrace.domain.model.jobs import JobRecord, PolicyState
     from headrace.domain.queueing.ranking import Rank, StaticRank
@@ -101,6 +101,16 @@ class BorrowerQueue(BorrowerLine):
         """Dominant share of the policy."""
         return self._borrower.share
 
+    @property
+    def line(self) -> FairLine | None:
+        """The policy's candidates in the pool, if it is fair among users."""
+        return self.pool_candidates[0].line
+
+    @property
+    def static(self) -> StaticRank:
+        """The static rank that all its candidates have."""
+        return self.pool_candidates[0].static
+
     def settle(self) -> None:
         """Update after a change of its candidates' borrowing requests."""
         requests = 0
@@ -147,6 +157,12 @@ class BorrowerTier:
             requests |= borrower_queue.requests
             if not borrower_queue.requests & feasible:
                 continue
+            line = borrower_queue.line
+            if line is not None:
+                fair = line.first(feasible, allowed, borrower_queue.static)
+                if fair is not None and (found is None or fair[1] < found[0]):
+                    found, least = fair[1:], share
+                continue
             for candidates in borrower_queue.pool_candidates:
                 wanted = candidates.borrowing & feasible
                 for number in bits_of(allowed(candidates, wanted)) if wanted else ():
@@ -167,6 +183,7 @@ class PoolQueue(CandidateQueue):
     """
 
     __slots__ = (
+        "_fair",
         "_inside",
         "_order",
         "_outdated",
@@ -184,6 +201,7 @@ class PoolQueue(CandidateQueue):
         self.inside = 0
         self.asking: dict[PoolCandidates, None] = {}
         self.fresh: dict[PoolCandidates, None] = {}
+        self._fair: dict[FairLine, int] = {}  # with the number of its requests inside
         self._inside: dict[int, list[InsideEntry]] = {}  # by the request's bit
         self._tiers: dict[StaticRank, BorrowerTier] = {}
         self._order: list[StaticRank] = []
@@ -207,6 +225,9 @@ class PoolQueue(CandidateQueue):
 
     def add_inside(self, candidates: PoolCandidates, requests: int) -> None:
         """Add requests that are inside their reservation."""
+        if candidates.line is not None:
+            self._fair[candidates.line] = self._fair.get(candidates.line, 0) + requests.bit_count()
+            return
         left = requests
         while left:
             bit = left & -left
@@ -227,6 +248,11 @@ class PoolQueue(CandidateQueue):
 
     def remove_inside(self, candidates: PoolCandidates, requests: int) -> None:
         """Remove requests that are no longer inside their reservation."""
+        if candidates.line is not None:
+            self._fair[candidates.line] -= requests.bit_count()
+            if not self._fair[candidates.line]:
+                del self._fair[candidates.line]
+            return
         while requests:
             bit = requests & -requests
             requests ^= bit
@@ -245,6 +271,23 @@ class PoolQueue(CandidateQueue):
 
     def best(self, feasible: int, allowed: Callable[[PoolCandidates, int], int]) -> PoolCandidate | None:
         """The best-ranked candidate whose request is in `feasible`; `allowed` restricts the requests of its candidates."""
+        inside = self._first_inside(feasible, allowed)
+        if inside is not None:
+            return inside
+        if self._outdated:
+            for borrower in self._outdated:
+                borrower.move()
+            self._outdated.clear()
+        for static in self._order:
+            tier = self._tiers[static]
+            if tier.requests & feasible:
+                found = tier.best(feasible, allowed)
+                if found is not None:
+                    return found
+        return None
+
+    def _first_inside(self, feasible: int, allowed: Callable[[PoolCandidates, int], int]) -> PoolCandidate | None:
+        """The best-ranked one of those inside their reservation."""
         first: InsideEntry | None = None
         asked, left = 0, feasible & self.inside
         while left:
@@ -259,16 +302,17 @@ class PoolQueue(CandidateQueue):
                 if allowed(entry[3], bit):
                     first, asked = entry, bit
                     break
-        if first is not None:
-            return PoolCandidate(first[3], asked.bit_length() - 1)
-        if self._outdated:
-            for borrower in self._outdated:
-                borrower.move()
-            self._outdated.clear()
-        for static in self._order:
-            tier = self._tiers[static]
-            if tier.requests & feasible:
-                found = tier.best(feasible, allowed)
-                if found is not None:
-                    return found
-        return None
+        if self._fair and (fair := self._first_fair(feasible, allowed, first)) is not None:
+            return fair
+        return None if first is None else PoolCandidate(first[3], asked.bit_length() - 1)
+
+    def _first_fair(
+        self, feasible: int, allowed: Callable[[PoolCandidates, int], int], first: InsideEntry | None
+    ) -> PoolCandidate | None:
+        """The first inside its reservation of policies that are fair among users, if it goes before `first`."""
+        best, found = None if first is None else first[:2], None
+        for line in self._fair:
+            fair = line.first(feasible, allowed)
+            if fair is not None and (best is None or fair[:2] < best):
+                best, found = fair[:2], PoolCandidate(*fair[2:])
+        return found

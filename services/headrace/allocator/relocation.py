@@ -22,7 +22,7 @@ from headrace.domain.queueing.admissible import open_pools
 from headrace.domain.queueing.gates import may_borrow, may_start
 from headrace.domain.queueing.ranking import is_inside, may_hold_inside, rank
 from headrace.domain.state import capacity
-from headrace.domain.state.quota import over_capacity, over_limit, scopes_of, to_grant
+from headrace.domain.state.quota import limits_of, over_capacity, over_limit, to_grant
 from headrace.domain.state.trial import Trial, holding_of
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class Relocation:
     def _rank_without(self, job: JobRecord, pool: PoolState) -> Rank | None:
         """Rank of the job with its held amounts removed from the scopes."""
         state, request = self._state, job.request
-        scopes = scopes_of(state, job.policy, pool.document.name)
+        scopes = limits_of(state, job, pool.document.name)
         if over_limit(scopes, pool.governed, request.total, beyond=job.beyond, against=to_grant(state)) is not None:
             return None
         inside = is_inside(state, job, pool)

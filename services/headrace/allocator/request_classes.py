@@ -8,16 +8,20 @@ requests and classes. An *eligibility mask* is the result for all of the policy'
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.allocator.pool_requests import PoolRequests
-from headrace.allocator.request_bitsets import EVERY, NO_KEYS, Needs, QuotaFits
+from headrace.allocator.request_bitsets import EVERY, NO_KEYS, Needs, QuotaFits, bits_of
+from headrace.contracts.values.amounts import JOB
 from headrace.domain.indexes.pending import place_in_line
 from headrace.domain.queueing.gates import must_borrow
-from headrace.domain.queueing.ranking import rank_of_group, rank_of_job
-from headrace.domain.state.quota import lending_side, policy_scope, policy_side
+from headrace.domain.queueing.ranking import deal, is_fair, rank_of_group, rank_of_job, user_share
+from headrace.domain.state.quota import lending_side, policy_scope, policy_side, user_scope
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from headrace.domain.indexes.pending import JobGroup, Place
     from headrace.domain.model.jobs import JobRecord, PolicyState, Scope
     from headrace.domain.queueing.ranking import Rank, StaticRank
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
     from headrace.domain.state.state import State
 
 
+_FAIR_ORDER = itemgetter(0, 1, 2, 3, 4)
 LENDS_NOTHING = False, False
 
 InsideEntry = tuple["StaticRank", "Place", int, "PoolCandidates"]
@@ -106,10 +111,88 @@ class TenantShareInPool:
         return self.fits.limit if self._is_stuck else self.fits.planned
 
 
-class PolicyInPool:
-    """A policy in one pool: the requests that fit under its limits and inside its reservation."""
+class UserInPool:
+    """A user of a policy that limits each of them, in one pool: the requests that fit under the user's limit."""
 
-    __slots__ = ("_lends", "_masks", "_own", "_queue", "fits", "policy", "share")
+    __slots__ = ("fits",)
+
+    def __init__(self, scope: Scope, governed: frozenset[str], *, holds: bool) -> None:
+        self.fits = QuotaFits((scope,), (), (), governed | {JOB}, holds=holds)
+
+
+class FairLine:
+    """The candidates of a policy that is fair among users, in one pool: which of them goes first, at which place (R15).
+
+    Who are equal by (1)-(5) has the same static rank and is on the same side of the reservation; those who may be granted nothing keep
+    their own places.
+    """
+
+    __slots__ = ("_places", "_policy", "_state", "_uses", "pool_candidates")
+
+    def __init__(self, state: State, policy: PolicyState) -> None:
+        self._state = state
+        self._policy = policy
+        self._uses: dict[str, int] = {}
+        self._places: dict[tuple[int, bool, Place], Place] = {}
+        self.pool_candidates: list[PoolCandidates] = []
+
+    def invalidate(self) -> None:
+        """Accounts, candidates or their jobs have changed."""
+        self._uses.clear()
+        self._places.clear()
+
+    def use_of(self, user: str) -> int:
+        """The share that a user uses."""
+        use = self._uses.get(user)
+        if use is None:
+            use = self._uses[user] = user_share(self._state, self._policy, user)
+        return use
+
+    def first(
+        self, feasible: int, allowed: Callable[[PoolCandidates, int], int], static: StaticRank | None = None
+    ) -> tuple[StaticRank, Place, PoolCandidates, int] | None:
+        """Static rank, place, candidates and number of the first one whose request is in `feasible` and allowed.
+
+        Inside the reservation; with `static`, of the borrowers of that rank.
+        """
+        found = []
+        for candidates in self.pool_candidates:
+            wanted = feasible & (candidates.inside if static is None else candidates.borrowing)
+            if wanted and static in (None, candidates.static):
+                use = self.use_of(candidates.pending_class.user)
+                for number in bits_of(wanted):
+                    own = candidates.pending_class.heads[number][0]
+                    found.append((candidates.static, own[0], use, own, candidates.serial, candidates, number))
+        for where, _, _, own, _, candidates, number in sorted(found, key=_FAIR_ORDER):
+            if allowed(candidates, 1 << number):
+                return where, self.place(candidates, number, own), candidates, number
+        return None
+
+    def place(self, candidates: PoolCandidates, number: int, own: Place) -> Place:
+        """The place that a job of a request of the candidates is dealt; `own`: the one it has."""
+        is_inside = bool(candidates.inside >> number & 1)
+        if not is_inside and not candidates.borrowing >> number & 1:
+            return own
+        key = candidates.serial, is_inside, own
+        place = self._places.get(key)
+        if place is None:
+            lines = []
+            for other in self.pool_candidates:
+                if other.static == candidates.static:
+                    use = self.use_of(other.pending_class.user)
+                    groups = other.pending_class.groups
+                    lines += [(use, groups[one].places()) for one in bits_of(other.inside if is_inside else other.borrowing)]
+            place = self._places[key] = deal(own, self.use_of(candidates.pending_class.user), lines)
+        return place
+
+
+class PolicyInPool:
+    """A policy in one pool: the requests that fit under its limits and inside its reservation.
+
+    `line`: its candidates here, if it is fair among users.
+    """
+
+    __slots__ = ("_holds", "_lends", "_masks", "_own", "_queue", "_users", "fits", "line", "policy", "share")
 
     def __init__(self, state: State, policy: PolicyState, queue: PoolRequests, share: TenantShareInPool) -> None:
         self.policy = policy
@@ -118,6 +201,9 @@ class PolicyInPool:
         self._queue = queue
         self._own = policy_scope(policy, queue.name)
         self._lends = LENDS_NOTHING
+        self._users: dict[str, UserInPool] = {}
+        self._holds = state.terms.amended
+        self.line = FairLine(state, policy) if is_fair(policy) else None
         self.fits = QuotaFits(
             (policy.wide, self._own),
             policy_side(policy, queue.name),
@@ -130,18 +216,34 @@ class PolicyInPool:
     def measure(self, needs: Needs) -> None:
         """Update after a change of its scopes."""
         changed = self.fits.read(needs)
+        for user in self._users.values():
+            changed |= user.fits.read(needs)
+        if self.line is not None:
+            self.line.invalidate()
         if self.fits.above or self.share.above or self._lends != LENDS_NOTHING:
             self.update_lending()
         if changed:
             self.settle()
 
-    def mask(self, pending_class: PendingClass) -> EligibilityMask:
+    def mask(self, pending_class: PendingClass, needs: Needs) -> EligibilityMask:
         """The mask of all classes here with the traits of this one."""
         mask = self._masks.get(pending_class.traits)
         if mask is None:
             mask = self._masks[pending_class.traits] = EligibilityMask(pending_class.traits)
+            if pending_class.traits.user and pending_class.traits.user not in self._users:
+                self._add_user(pending_class.traits.user, needs)
             mask.settle(self)
         return mask
+
+    def user(self, name: str) -> UserInPool | None:
+        """A user whose limit counts; None for an empty name."""
+        return self._users.get(name)
+
+    def _add_user(self, name: str, needs: Needs) -> None:
+        scope = user_scope(self.policy, name)
+        if scope is not None:
+            self._users[name] = UserInPool(scope, self._queue.pool.governed, holds=self._holds)
+            self._users[name].fits.read(needs)
 
     def update_lending(self) -> None:
         """Update whether it holds borrowed units that others might take back: of its own tenant, and of other tenants (R23, R24)."""
@@ -165,7 +267,7 @@ class ClassTraits(NamedTuple):
     """Properties, besides quotas, that decide where a class's requests belong. The integers are EVERY or 0.
 
     `backed`: covered by its policy's reservation; 0 while a budget is used up (R33). `by_firm`: whether non-preemptible use alone decides
-    which jobs rank inside the reservation.
+    which jobs rank inside the reservation. `user`: whose limit counts, where the policy limits each of its users; else empty.
     """
 
     preemptible: bool
@@ -174,6 +276,7 @@ class ClassTraits(NamedTuple):
     backed: int
     borrows: int
     takes_lower: int
+    user: str
 
 
 class EligibilityMask:
@@ -193,12 +296,15 @@ class EligibilityMask:
 
     def settle(self, policy_in_pool: PolicyInPool) -> None:
         """Compute the sets anew, and move the requests of classes whose sets changed."""
-        preemptible, by_firm, beyond, backed, borrows, takes_lower = self._traits
+        preemptible, by_firm, beyond, backed, borrows, takes_lower, name = self._traits
         own, share = policy_in_pool.fits, policy_in_pool.share.fits
         by_use, firm = backed & own.inside & share.inside, backed & own.firm & share.firm
         fits = self.fits = firm if by_firm else by_use
         may_hold = by_use | borrows if preemptible else firm
-        opened, planned = (own.limit | beyond) & share.limit & may_hold, (own.planned | beyond) & may_hold
+        limit, under = own.limit, own.planned
+        if name and (user := policy_in_pool.user(name)) is not None:
+            limit, under = limit & user.fits.limit, under & user.fits.planned
+        opened, planned = (limit | beyond) & share.limit & may_hold, (under | beyond) & may_hold
         within = planned & backed & own.inside
         across = planned & backed & share.inside if policy_in_pool.share.is_reserved else within
         lower = planned & takes_lower
@@ -223,10 +329,12 @@ class PendingClass:
     `present`: its requests with jobs; `groups` and `heads` by request number, the head with its place in line.
     """
 
-    __slots__ = ("_since", "groups", "heads", "policy", "pool_candidates", "present", "reclaims_first", "traits")
+    __slots__ = ("_since", "groups", "heads", "policy", "pool_candidates", "present", "reclaims_first", "traits", "user")
 
     def __init__(self, group: JobGroup, *, borrows: bool, reclaims_first: bool, by_firm: bool) -> None:
         self.policy = group.policy
+        self.user = group.user
+        per_user = group.policy.document.per_user
         self.traits = ClassTraits(
             preemptible=group.preemptible,
             by_firm=by_firm,
@@ -234,6 +342,7 @@ class PendingClass:
             backed=0 if must_borrow(group.policy) else EVERY,
             borrows=EVERY if borrows and group.preemptible else 0,
             takes_lower=EVERY if group.policy.document.preemption.preempt_lower_priority else 0,
+            user=group.user if per_user is not None and per_user.limit else "",
         )
         self.reclaims_first = reclaims_first
         self.present = 0
@@ -282,6 +391,7 @@ class PoolCandidates:
         "earlier",
         "entries",
         "inside",
+        "line",
         "mask",
         "pending_class",
         "place",
@@ -299,9 +409,11 @@ class PoolCandidates:
         queue: CandidateQueue,
         borrower_queue: BorrowerLine,
         static: StaticRank,
+        needs: Needs,
     ) -> None:
         self.pending_class = pending_class
-        self.mask = policy_in_pool.mask(pending_class)
+        self.mask = policy_in_pool.mask(pending_class, needs)
+        self.line = policy_in_pool.line
         self.queue = queue
         self.borrower_queue = borrower_queue
         self.static = static
@@ -311,6 +423,8 @@ class PoolCandidates:
         self.serial = queue.next_serial()
         pending_class.pool_candidates.append(self)
         self.mask.pool_candidates.append(self)
+        if self.line is not None:
+            self.line.pool_candidates.append(self)
         borrower_queue.pool_candidates.append(self)
 
     def settle(self) -> None:
@@ -323,6 +437,8 @@ class PoolCandidates:
     def move_requests(self, borrower_queues: dict[BorrowerLine, None]) -> None:
         """As `settle`, but its borrower queue is only added to `borrower_queues`, so that it is settled once for all of its candidates."""
         present, mask, queue = self.pending_class.present, self.mask, self.queue
+        if self.line is not None:
+            self.line.invalidate()
         inside = present & mask.inside
         if inside != self.inside:
             if left := self.inside & ~inside:
@@ -348,6 +464,8 @@ class PoolCandidates:
 
     def move(self, number: int) -> None:
         """Update after a change of a request's head."""
+        if self.line is not None:
+            self.line.invalidate()
         bit = 1 << number
         if self.inside & bit:
             self.queue.remove_inside(self, bit)
@@ -357,7 +475,8 @@ class PoolCandidates:
         """Rank of a request's head, or of a job at another `place` in line, in this pool (R15)."""
         inside = self.fits(number)
         group = rank_of_group(self.static, 0 if inside else self.borrower_queue.share, inside=inside)
-        return rank_of_job(group, place or self.pending_class.heads[number][0])
+        own = place or self.pending_class.heads[number][0]
+        return rank_of_job(group, own if self.line is None else self.line.place(self, number, own))
 
     def fits(self, number: int) -> bool:
         """True if a request fits in the unused reservation here (R15 (1))."""

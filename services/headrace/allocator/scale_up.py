@@ -13,7 +13,7 @@ from headrace.domain.placement.pool_growth import GrowthRequest, closed_for, due
 from headrace.domain.queueing.access import may_enter
 from headrace.domain.queueing.gates import may_borrow, may_start
 from headrace.domain.queueing.ranking import may_hold_inside
-from headrace.domain.state.quota import scopes_of, with_reservation
+from headrace.domain.state.quota import limits_of, with_reservation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -128,8 +128,8 @@ def _is_open_to(state: State, group: JobGroup, pool: PoolState) -> bool:
 def _within(state: State, group: JobGroup, pool: PoolState) -> int:
     """Number of jobs of the group that fit under every limit, and in its reservation if it may not borrow."""
     counts = [len(group.members)]
-    for scope in scopes_of(state, group.policy, pool.document.name):
-        if not (group.beyond and scope.kind == "policy"):
+    for scope in limits_of(state, group, pool.document.name):
+        if not (group.beyond and scope.kind != "tenant"):
             counts += _times(scope.limit, scope.use, group, pool)
     if not may_borrow(group):
         for scope in with_reservation(state, group.policy, pool.document.name):

@@ -16,7 +16,7 @@ from headrace.domain.model.dedication import may_use
 from headrace.domain.queueing.gates import may_borrow, may_start, must_borrow
 from headrace.domain.queueing.ranking import dominant_share, rank_of_group, rank_of_job, ranks_by_firm, static_rank
 from headrace.domain.state import capacity
-from headrace.domain.state.quota import over_capacity, over_limit, over_reservation, scopes_of, to_grant, with_reservation
+from headrace.domain.state.quota import limits_of, over_capacity, over_limit, over_reservation, to_grant, with_reservation
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
@@ -39,7 +39,7 @@ def frees_enough(state: State, job: JobRecord, pool: PoolState, places: tuple[Pl
         if amounts.get(CPU, 0) > node.cpu_open or amounts.get(MEMORY, 0) > node.memory_open:
             return False
     rest = {key: value for key, value in job.request.total.items() if key != GPU}
-    limits = scopes_of(state, job.policy, pool.document.name)
+    limits = limits_of(state, job, pool.document.name)
     return over_capacity(pool, rest) is None and over_limit(limits, pool.governed, rest, beyond=job.beyond) is None
 
 
@@ -97,7 +97,7 @@ class Resumption:
         asked = resumed(job)
         if not self._could(job) or over_capacity(pool, asked) is not None:
             return None
-        scopes = scopes_of(self._state, job.policy, pool.document.name)
+        scopes = limits_of(self._state, job, pool.document.name)
         if over_limit(scopes, pool.governed, asked, beyond=job.beyond, against=to_grant(self._state)) is not None:
             return None
         inside = self._fits(job, pool, asked, firm=ranks_by_firm(self._state, preemptible=job.preemptible))

@@ -17,7 +17,7 @@ from headrace.contracts.facts.writers import ADMISSION
 from headrace.contracts.values.reasons import RejectReason
 from headrace.domain.model.job_states import HOLDING
 from headrace.domain.model.requests import make_request
-from headrace.domain.queueing.admissible import Rejection, never_fits
+from headrace.domain.queueing.admissible import Rejection, never_fits, time_limit_of
 from headrace.domain.state.supply import asked_by
 from headrace.governance.objects import ObjectName, name_of
 
@@ -96,9 +96,17 @@ def _admitted(world: VirtualSystem, fact: f.JobAdmittedV1) -> f.JobAdmittedV1 | 
     if world.former.get((profile.tenant, profile.name)) == fact.request:
         request = {key: amount for key, amount in asked_by(state, profile).items() if amount}
         fact = structs.replace(fact, request=request, mig=profile.mig, replicas=profile.replicas)
+    limit = time_limit_of(policy.document, profile, fact.time_limit)
+    if isinstance(limit, Rejection):
+        return _refused(fact, limit)
+    if limit != fact.time_limit:
+        fact = structs.replace(fact, time_limit=limit)
     never = _never(world, policy, profile, fact, beyond=user in policy.document.beyond_limit)
     if never is None and policy.pending >= policy.document.max_pending:
         never = Rejection(RejectReason.TOO_MANY_PENDING, f"{policy.pending} jobs are pending in policy {fact.policy}")
+    most = policy.document.per_user.max_pending if policy.document.per_user is not None else None
+    if never is None and most is not None and policy.user_pending.get(user, 0) >= most:
+        never = Rejection(RejectReason.TOO_MANY_PENDING, f"{most} jobs of user {user} are pending in policy {fact.policy}")
     return fact if never is None else _refused(fact, never)
 
 

@@ -16,20 +16,22 @@ from headrace.contracts.messages.queries import (
     PoolView,
     QueueView,
     ScopeView,
+    UserUseView,
 )
-from headrace.contracts.values.amounts import CPU, GPU, MEMORY
+from headrace.contracts.values.amounts import CPU, GPU, JOB, MEMORY, gpus_first
 from headrace.contracts.values.ids import split_job_key
 from headrace.contracts.values.isolation import levels_by_kind
 from headrace.contracts.values.reasons import WaitReason
 from headrace.domain.explain.availability import free_on, stocks
 from headrace.domain.explain.budget_forecast import warning, warnings
 from headrace.domain.explain.explain import explain
-from headrace.domain.explain.wait_reasons import wait_of
+from headrace.domain.explain.wait_reasons import among_users, wait_of
 from headrace.domain.model.dedication import owner_of
 from headrace.domain.model.job_states import HOLDING, JobState
 from headrace.domain.model.node_claims import beyond
 from headrace.domain.queueing.freeze_drain import queue_closing
 from headrace.domain.queueing.gates import opens_at
+from headrace.domain.queueing.ranking import user_share
 from headrace.domain.state.meters import hours, name_of, used
 from headrace.domain.state.quota import borrowed
 from headrace.views.job_index import QueueCounts, Rejected
@@ -161,6 +163,8 @@ def why_view(state: State, job: JobRecord, now: int) -> WhyView:
     notes = (
         tuple(warnings(job.policy, now)) if job.state is JobState.PENDING and why.reason != WaitReason.BUDGET_EXHAUSTED else ()
     )
+    if job.state is JobState.PENDING:
+        notes += tuple(among_users(job))
     return msgspec.structs.replace(
         why, state=state_of(job), message=message, blockers=own, pools=pools, notes=why.notes + notes
     )
@@ -177,6 +181,7 @@ def queue_views(state: State, lines: Mapping[Queue, QueueCounts], tenant: str, n
     for key in sorted(key for key in state.policies if key[0] == tenant):
         policy = state.policies[key]
         scopes, budgets = tuple(_scope_views(state, policy)), tuple(_budget_views(policy, now))
+        users = tuple(_user_views(state, policy))
         opens = (opens_at(state, policy, now) or 0) if policy.gate is not None and policy.gate.shut else 0
         for link in sorted(policy.document.profiles, key=lambda link: link.name):
             line = lines.get((*key, link.name), QueueCounts())
@@ -193,6 +198,8 @@ def queue_views(state: State, lines: Mapping[Queue, QueueCounts], tenant: str, n
                 shut=policy.gate is not None and policy.gate.shut,
                 opens_at=opens,
                 budgets=budgets,
+                fair_among=policy.document.fair_among or "",
+                users=users,
             )
 
 
@@ -209,6 +216,23 @@ def _budget_views(policy: PolicyState, now: int) -> Iterator[BudgetView]:
             ends_at=meter.ends,
             warning=warning(policy, budget, now),
         )
+
+
+def _user_views(state: State, policy: PolicyState) -> Iterator[UserUseView]:
+    """The users of a policy who hold or wait for anything, the one with the most in use first (R15)."""
+    per_user, keys = policy.document.per_user, {*_governed(state, policy), JOB}
+    accounts = policy.users or {}
+    for user in sorted(accounts, key=lambda user: (-user_share(state, policy, user), user)):
+        held = {key: units for key, units in gpus_first(accounts[user].leased) if key in keys and units}
+        waiting = policy.user_pending.get(user, 0)
+        if held or waiting:
+            yield UserUseView(
+                user=user,
+                used=held,
+                limit=dict(accounts[user].limit),
+                pending=waiting,
+                max_pending=(per_user.max_pending or 0) if per_user is not None else 0,
+            )
 
 
 def _scope_views(state: State, policy: PolicyState) -> Iterator[ScopeView]:

@@ -437,6 +437,19 @@ def test_too_many_pending_jobs_are_refused_with_a_hint_when_to_try_again(history
     assert (told_of(fact), fact.retry_after) == (("TOO_MANY_PENDING", message), 10_000_000)
 
 
+def test_of_one_user_no_more_jobs_wait_or_are_asked_for_than_the_policy_says(history):
+    law = linked("ml", group="all", per_user=d.PerUser(limit=gpus(1), max_pending=1))
+    history.law(d.Documents(policies=(law,)))
+    assert told_of(judged(history, request={"gpu": 1})) is None
+    message = "it asks for 2 gpu, the limit of each user in policy default/ml is 1"
+    assert told_of(judged(history)) == ("EXCEEDS_POLICY_LIMIT", message)
+    history.admit("ml/one")
+    fact = judged(history, request={"gpu": 1})
+    message = "1 jobs of user ann are pending in policy ml, as many as each user may have; try again in 10 s"
+    assert (told_of(fact), fact.retry_after) == (("TOO_MANY_PENDING", message), 10_000_000)
+    assert told_of(judged(history, ANN._replace(user="carl"), request={"gpu": 1})) is None
+
+
 def test_while_storage_is_scarce_no_job_is_admitted_and_it_may_be_tried_again(history):
     history.append_facts(f.StorageStatedV1(scarce=True, used=91, limit=100))
     fact = judged(history, pending=0)

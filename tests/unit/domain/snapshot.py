@@ -24,10 +24,24 @@ from headrace.domain.model.nodes import NodeState
 from headrace.domain.model.requests import Request
 from headrace.domain.state.capacity import held_by
 from headrace.domain.state.pools import PoolState
+from headrace.domain.state.quota import counts_users
 from headrace.domain.state.state import State
 
 ATOMS = {bool, int, str, NoneType}
-AIDS = {"share_base", "census", "totals", "by_name", "stale", "index", "heap", "lines", "avoiding", "running", "job_ids"}
+AIDS = {
+    "share_base",
+    "census",
+    "totals",
+    "by_name",
+    "stale",
+    "index",
+    "heap",
+    "lines",
+    "avoiding",
+    "running",
+    "job_ids",
+    "users",
+}
 
 
 def snapshot(state: State) -> dict[str, Any]:
@@ -109,6 +123,12 @@ def kept(state: State) -> dict[str, Any]:
     """The derived numbers that the fold keeps up to date."""
     return {
         "accounts": {name: (scope.leased, scope.use, scope.firm) for name, scope in _accounts(state).items()},
+        "users": {
+            (*policy.key, user): (scope.leased, scope.use)
+            for policy in state.policies.values()
+            for user, scope in (policy.users or {}).items()
+            if scope.use or scope.leased_minus_use
+        },
         "pools": {name: (pool.leased, pool.use, pool.nominated) for name, pool in state.pools.items()},
         "lasting": {name: (pool.lasting, pool.overdue) for name, pool in state.pools.items()},
         "nodes": {
@@ -201,6 +221,7 @@ def naive(state: State) -> dict[str, Any]:  # noqa: C901, PLR0912  # one loop fo
             take_from(amounts, {key: 0 for key, value in amounts.items() if not value})
     return {
         "accounts": accounts,
+        "users": _users(state),
         "pools": pools,
         "lasting": {name: (_lasting(state, name), _overdue(state, name)) for name in state.pools},
         "nodes": {
@@ -225,6 +246,24 @@ def naive(state: State) -> dict[str, Any]:  # noqa: C901, PLR0912  # one loop fo
             for policy in state.policies.values()
         },
     }
+
+
+def _users(state: State) -> dict[tuple[str, str, str], tuple[dict[str, int], dict[str, int]]]:
+    """What each user's jobs hold and use, of policies that are fair among users or limit each."""
+    found: dict[tuple[str, str, str], tuple[Counter, Counter]] = {}
+    counting = [policy for policy in state.policies.values() if counts_users(policy.document)]
+    for job in state.jobs.values():
+        for lease in job.leases.values() if job.policy in counting else ():
+            held, used = found.setdefault((*job.policy.key, job.user), (Counter(), Counter()))
+            held.update(held_by(lease).amounts)
+            if not job.yields_to or (lease.suspended_at and job.nomination is None):
+                used.update(held_by(lease).amounts)
+    for preemption in state.preemptions.values():
+        if preemption.kept and preemption.job.policy in counting:
+            job = preemption.job
+            found.setdefault((*job.policy.key, job.user), (Counter(), Counter()))[1].update(preemption.total)
+    shown = {name: tuple({key: value for key, value in sums.items() if value} for sums in both) for name, both in found.items()}
+    return {name: both for name, both in shown.items() if any(both)}
 
 
 def _charged(state: State, policy: PolicyState, key: str) -> int:

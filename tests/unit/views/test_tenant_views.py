@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from headrace.contracts import facts as f
-from headrace.contracts.documents.model import Access, Budget, Pool, Window
+from headrace.contracts.documents.model import Access, Budget, PerUser, Pool, Window
 from headrace.contracts.facts.admission import Dependency
 from headrace.contracts.facts.fact import Ladder, Place
 from headrace.contracts.facts.preemption import Victim
 from headrace.contracts.messages.explanation import WhyView
-from headrace.contracts.messages.queries import AttemptView, JobView, NodeView, PoolKeyView, PoolView, QueueView, ScopeView
+from headrace.contracts.messages.queries import (
+    AttemptView,
+    JobView,
+    NodeView,
+    PoolKeyView,
+    PoolView,
+    QueueView,
+    ScopeView,
+    UserUseView,
+)
 from headrace.contracts.values.amounts import GPU_UNITS
 from headrace.views.job_index import JobIndex, Rejected, jobs_of
 from headrace.views.tenant_views import (
@@ -220,6 +230,23 @@ def test_queues_show_what_their_policy_holds(hall, index, policy_of):
         QueueView(name="dev/one", profile="one", pending=2, running=3, **usual),
         QueueView(name="dev/pair", profile="pair", pending=0, running=0, **usual),
     ]
+
+
+def test_queues_and_why_show_what_each_user_holds(hall, index, policy_of):
+    limits = PerUser(limit={"gpu": GPU_UNITS}, max_pending=7)
+    law = msgspec.structs.replace(policy_of("acme"), fair_among="users", per_user=limits)
+    hall.append_facts("governance", f.PolicyAppliedV1(author="a.b", policy=law))
+    for number in range(2):
+        hall.admit(hall.job(number))
+    hall.grant(hall.job(0), ("gpu01", "g0"))
+    user = hall.state.jobs[hall.job(0)].user
+    mine = UserUseView(user=user, used={"gpu": GPU_UNITS, "job": 1}, limit={"gpu": GPU_UNITS}, pending=1, max_pending=7)
+    found = next(queue_views(hall.state, index.lines, "acme", hall.now))
+    assert (found.fair_among, found.users) == ("users", (mine,))
+    why = why_view(hall.state, hall.state.jobs[hall.job(1)], hall.now)
+    assert why.reason == "AT_POLICY_LIMIT"
+    assert f"user {user} in policy acme/dev uses 1 gpu of a limit of 1, it asks for 1; nobody else holds any" in why.message
+    assert "you hold gpu 1 of your 1; nobody else holds any (R15: who uses least goes first)" in why.notes
 
 
 def test_pools_show_all_use_in_total_and_own_jobs_only(hall, index):

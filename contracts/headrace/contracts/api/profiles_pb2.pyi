@@ -12,7 +12,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Profile(_message.Message):
-    __slots__ = ("name", "request", "replicas", "gpu_models", "mig", "isolation", "pools", "reclaim_before_spill", "policy_order", "etag", "closed", "sequence", "warnings")
+    __slots__ = ("name", "request", "replicas", "gpu_models", "mig", "isolation", "pools", "reclaim_before_spill", "policy_order", "etag", "closed", "sequence", "warnings", "default_time_limit", "max_time_limit")
     class RequestEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -33,6 +33,8 @@ class Profile(_message.Message):
     CLOSED_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     WARNINGS_FIELD_NUMBER: _ClassVar[int]
+    DEFAULT_TIME_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    MAX_TIME_LIMIT_FIELD_NUMBER: _ClassVar[int]
     name: str
     request: _containers.ScalarMap[str, str]
     replicas: int
@@ -46,7 +48,9 @@ class Profile(_message.Message):
     closed: str
     sequence: str
     warnings: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, name: _Optional[str] = ..., request: _Optional[_Mapping[str, str]] = ..., replicas: _Optional[int] = ..., gpu_models: _Optional[_Iterable[str]] = ..., mig: _Optional[str] = ..., isolation: _Optional[str] = ..., pools: _Optional[_Iterable[str]] = ..., reclaim_before_spill: _Optional[bool] = ..., policy_order: _Optional[_Iterable[str]] = ..., etag: _Optional[str] = ..., closed: _Optional[str] = ..., sequence: _Optional[str] = ..., warnings: _Optional[_Iterable[str]] = ...) -> None: ...
+    default_time_limit: str
+    max_time_limit: str
+    def __init__(self, name: _Optional[str] = ..., request: _Optional[_Mapping[str, str]] = ..., replicas: _Optional[int] = ..., gpu_models: _Optional[_Iterable[str]] = ..., mig: _Optional[str] = ..., isolation: _Optional[str] = ..., pools: _Optional[_Iterable[str]] = ..., reclaim_before_spill: _Optional[bool] = ..., policy_order: _Optional[_Iterable[str]] = ..., etag: _Optional[str] = ..., closed: _Optional[str] = ..., sequence: _Optional[str] = ..., warnings: _Optional[_Iterable[str]] = ..., default_time_limit: _Optional[str] = ..., max_time_limit: _Optional[str] = ...) -> None: ...
 
 class ListProfilesRequest(_message.Message):
     __slots__ = ("parent", "page_size", "page_token", "filter", "min_sequence")

@@ -28,7 +28,7 @@ from google.api import resource_pb2 as google_dot_api_dot_resource__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18headrace/v1/queues.proto\x12\x0bheadrace.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/resource.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe3\x03\n\x05Queue\x12\x12\n\x04name\x18\x01 \x01(\tB\x04\xe2\x41\x01\x08\x12\x14\n\x06policy\x18\x02 \x01(\tB\x04\xe2\x41\x01\x03\x12\x15\n\x07profile\x18\x03 \x01(\tB\x04\xe2\x41\x01\x03\x12\x13\n\x05group\x18\x04 \x01(\tB\x04\xe2\x41\x01\x03\x12\x18\n\nsubmitters\x18\x05 \x03(\tB\x04\xe2\x41\x01\x03\x12\x14\n\x06\x62orrow\x18\x06 \x01(\x08\x42\x04\xe2\x41\x01\x03\x12\x15\n\x07pending\x18\x07 \x01(\x03\x42\x04\xe2\x41\x01\x03\x12\x15\n\x07running\x18\x08 \x01(\x03\x42\x04\xe2\x41\x01\x03\x12+\n\x06scopes\x18\t \x03(\x0b\x32\x15.headrace.v1.ScopeUseB\x04\xe2\x41\x01\x03\x12\x14\n\x06\x63losed\x18\n \x01(\tB\x04\xe2\x41\x01\x03\x12\x12\n\x04shut\x18\x0b \x01(\x08\x42\x04\xe2\x41\x01\x03\x12\x34\n\nopens_time\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x04\xe2\x41\x01\x03\x12-\n\x07\x62udgets\x18\r \x03(\x0b\x32\x16.headrace.v1.BudgetUseB\x04\xe2\x41\x01\x03\x12\x16\n\x08sequence\x18\x0e \x01(\tB\x04\xe2\x41\x01\x03:R\xea\x41O\n\x12headrace.dev/Queue\x12*tenants/{tenant}/queues/{policy}/{profile}*\x06queues2\x05queue\"m\n\x08ScopeUse\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x0c\n\x04used\x18\x02 \x01(\t\x12\x13\n\x0breservation\x18\x03 \x01(\t\x12\r\n\x05limit\x18\x04 \x01(\t\x12\x10\n\x08reserved\x18\x05 \x01(\t\x12\x10\n\x08\x62orrowed\x18\x06 \x01(\t\"\x9f\x01\n\tBudgetUse\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05hours\x18\x02 \x01(\x03\x12\x0b\n\x03per\x18\x03 \x01(\t\x12\x0c\n\x04then\x18\x04 \x01(\t\x12\x0c\n\x04used\x18\x05 \x01(\t\x12\r\n\x05spent\x18\x06 \x01(\x08\x12-\n\tends_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07warning\x18\x08 \x01(\t\"\xa6\x01\n\x11ListQueuesRequest\x12,\n\x06parent\x18\x01 \x01(\tB\x1c\xe2\x41\x01\x02\xfa\x41\x15\n\x13headrace.dev/Tenant\x12\x17\n\tpage_size\x18\x02 \x01(\x05\x42\x04\xe2\x41\x01\x01\x12\x18\n\npage_token\x18\x03 \x01(\tB\x04\xe2\x41\x01\x01\x12\x14\n\x06\x66ilter\x18\x04 \x01(\tB\x04\xe2\x41\x01\x01\x12\x1a\n\x0cmin_sequence\x18\x05 \x01(\tB\x04\xe2\x41\x01\x01\"c\n\x12ListQueuesResponse\x12\"\n\x06queues\x18\x01 \x03(\x0b\x32\x12.headrace.v1.Queue\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x10\n\x08sequence\x18\x03 \x01(\t\"X\n\x0fGetQueueRequest\x12)\n\x04name\x18\x01 \x01(\tB\x1b\xe2\x41\x01\x02\xfa\x41\x14\n\x12headrace.dev/Queue\x12\x1a\n\x0cmin_sequence\x18\x02 \x01(\tB\x04\xe2\x41\x01\x01\x32\xe5\x01\n\x06Queues\x12t\n\nListQueues\x12\x1e.headrace.v1.ListQueuesRequest\x1a\x1f.headrace.v1.ListQueuesResponse\"%\x82\xd3\xe4\x93\x02\x1f\x12\x1d/v1/{parent=tenants/*}/queues\x12\x65\n\x08GetQueue\x12\x1c.headrace.v1.GetQueueRequest\x1a\x12.headrace.v1.Queue\"\'\x82\xd3\xe4\x93\x02!\x12\x1f/v1/{name=tenants/*/queues/*/*}b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18headrace/v1/queues.proto\x12\x0bheadrace.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/resource.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa8\x04\n\x05Queue\x12\x12\n\x04name\x18\x01 \x01(\tB\x04\xe2\x41\x01\x08\x12\x14\n\x06policy\x18\x02 \x01(\tB\x04\xe2\x41\x01\x03\x12\x15\n\x07profile\x18\x03 \x01(\tB\x04\xe2\x41\x01\x03\x12\x13\n\x05group\x18\x04 \x01(\tB\x04\xe2\x41\x01\x03\x12\x18\n\nsubmitters\x18\x05 \x03(\tB\x04\xe2\x41\x01\x03\x12\x14\n\x06\x62orrow\x18\x06 \x01(\x08\x42\x04\xe2\x41\x01\x03\x12\x15\n\x07pending\x18\x07 \x01(\x03\x42\x04\xe2\x41\x01\x03\x12\x15\n\x07running\x18\x08 \x01(\x03\x42\x04\xe2\x41\x01\x03\x12+\n\x06scopes\x18\t \x03(\x0b\x32\x15.headrace.v1.ScopeUseB\x04\xe2\x41\x01\x03\x12\x14\n\x06\x63losed\x18\n \x01(\tB\x04\xe2\x41\x01\x03\x12\x12\n\x04shut\x18\x0b \x01(\x08\x42\x04\xe2\x41\x01\x03\x12\x34\n\nopens_time\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x04\xe2\x41\x01\x03\x12-\n\x07\x62udgets\x18\r \x03(\x0b\x32\x16.headrace.v1.BudgetUseB\x04\xe2\x41\x01\x03\x12\x16\n\x08sequence\x18\x0e \x01(\tB\x04\xe2\x41\x01\x03\x12\x18\n\nfair_among\x18\x0f \x01(\tB\x04\xe2\x41\x01\x03\x12)\n\x05users\x18\x10 \x03(\x0b\x32\x14.headrace.v1.UserUseB\x04\xe2\x41\x01\x03:R\xea\x41O\n\x12headrace.dev/Queue\x12*tenants/{tenant}/queues/{policy}/{profile}*\x06queues2\x05queue\"\xf6\x01\n\x07UserUse\x12\x0c\n\x04user\x18\x01 \x01(\t\x12,\n\x04used\x18\x02 \x03(\x0b\x32\x1e.headrace.v1.UserUse.UsedEntry\x12.\n\x05limit\x18\x03 \x03(\x0b\x32\x1f.headrace.v1.UserUse.LimitEntry\x12\x0f\n\x07pending\x18\x04 \x01(\x03\x12\x13\n\x0bmax_pending\x18\x05 \x01(\x03\x1a+\n\tUsedEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a,\n\nLimitEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"m\n\x08ScopeUse\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x0c\n\x04used\x18\x02 \x01(\t\x12\x13\n\x0breservation\x18\x03 \x01(\t\x12\r\n\x05limit\x18\x04 \x01(\t\x12\x10\n\x08reserved\x18\x05 \x01(\t\x12\x10\n\x08\x62orrowed\x18\x06 \x01(\t\"\x9f\x01\n\tBudgetUse\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05hours\x18\x02 \x01(\x03\x12\x0b\n\x03per\x18\x03 \x01(\t\x12\x0c\n\x04then\x18\x04 \x01(\t\x12\x0c\n\x04used\x18\x05 \x01(\t\x12\r\n\x05spent\x18\x06 \x01(\x08\x12-\n\tends_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07warning\x18\x08 \x01(\t\"\xa6\x01\n\x11ListQueuesRequest\x12,\n\x06parent\x18\x01 \x01(\tB\x1c\xe2\x41\x01\x02\xfa\x41\x15\n\x13headrace.dev/Tenant\x12\x17\n\tpage_size\x18\x02 \x01(\x05\x42\x04\xe2\x41\x01\x01\x12\x18\n\npage_token\x18\x03 \x01(\tB\x04\xe2\x41\x01\x01\x12\x14\n\x06\x66ilter\x18\x04 \x01(\tB\x04\xe2\x41\x01\x01\x12\x1a\n\x0cmin_sequence\x18\x05 \x01(\tB\x04\xe2\x41\x01\x01\"c\n\x12ListQueuesResponse\x12\"\n\x06queues\x18\x01 \x03(\x0b\x32\x12.headrace.v1.Queue\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x10\n\x08sequence\x18\x03 \x01(\t\"X\n\x0fGetQueueRequest\x12)\n\x04name\x18\x01 \x01(\tB\x1b\xe2\x41\x01\x02\xfa\x41\x14\n\x12headrace.dev/Queue\x12\x1a\n\x0cmin_sequence\x18\x02 \x01(\tB\x04\xe2\x41\x01\x01\x32\xe5\x01\n\x06Queues\x12t\n\nListQueues\x12\x1e.headrace.v1.ListQueuesRequest\x1a\x1f.headrace.v1.ListQueuesResponse\"%\x82\xd3\xe4\x93\x02\x1f\x12\x1d/v1/{parent=tenants/*}/queues\x12\x65\n\x08GetQueue\x12\x1c.headrace.v1.GetQueueRequest\x1a\x12.headrace.v1.Queue\"\'\x82\xd3\xe4\x93\x02!\x12\x1f/v1/{name=tenants/*/queues/*/*}b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -63,8 +63,16 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_QUEUE'].fields_by_name['budgets']._serialized_options = b'\342A\001\003'
   _globals['_QUEUE'].fields_by_name['sequence']._loaded_options = None
   _globals['_QUEUE'].fields_by_name['sequence']._serialized_options = b'\342A\001\003'
+  _globals['_QUEUE'].fields_by_name['fair_among']._loaded_options = None
+  _globals['_QUEUE'].fields_by_name['fair_among']._serialized_options = b'\342A\001\003'
+  _globals['_QUEUE'].fields_by_name['users']._loaded_options = None
+  _globals['_QUEUE'].fields_by_name['users']._serialized_options = b'\342A\001\003'
   _globals['_QUEUE']._loaded_options = None
   _globals['_QUEUE']._serialized_options = b'\352AO\n\022headrace.dev/Queue\022*tenants/{tenant}/queues/{policy}/{profile}*\006queues2\005queue'
+  _globals['_USERUSE_USEDENTRY']._loaded_options = None
+  _globals['_USERUSE_USEDENTRY']._serialized_options = b'8\001'
+  _globals['_USERUSE_LIMITENTRY']._loaded_options = None
+  _globals['_USERUSE_LIMITENTRY']._serialized_options = b'8\001'
   _globals['_LISTQUEUESREQUEST'].fields_by_name['parent']._loaded_options = None
   _globals['_LISTQUEUESREQUEST'].fields_by_name['parent']._serialized_options = b'\342A\001\002\372A\025\n\023headrace.dev/Tenant'
   _globals['_LISTQUEUESREQUEST'].fields_by_name['page_size']._loaded_options = None
@@ -84,17 +92,23 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_QUEUES'].methods_by_name['GetQueue']._loaded_options = None
   _globals['_QUEUES'].methods_by_name['GetQueue']._serialized_options = b'\202\323\344\223\002!\022\037/v1/{name=tenants/*/queues/*/*}'
   _globals['_QUEUE']._serialized_start=165
-  _globals['_QUEUE']._serialized_end=648
-  _globals['_SCOPEUSE']._serialized_start=650
-  _globals['_SCOPEUSE']._serialized_end=759
-  _globals['_BUDGETUSE']._serialized_start=762
-  _globals['_BUDGETUSE']._serialized_end=921
-  _globals['_LISTQUEUESREQUEST']._serialized_start=924
-  _globals['_LISTQUEUESREQUEST']._serialized_end=1090
-  _globals['_LISTQUEUESRESPONSE']._serialized_start=1092
-  _globals['_LISTQUEUESRESPONSE']._serialized_end=1191
-  _globals['_GETQUEUEREQUEST']._serialized_start=1193
-  _globals['_GETQUEUEREQUEST']._serialized_end=1281
-  _globals['_QUEUES']._serialized_start=1284
-  _globals['_QUEUES']._serialized_end=1513
+  _globals['_QUEUE']._serialized_end=717
+  _globals['_USERUSE']._serialized_start=720
+  _globals['_USERUSE']._serialized_end=966
+  _globals['_USERUSE_USEDENTRY']._serialized_start=877
+  _globals['_USERUSE_USEDENTRY']._serialized_end=920
+  _globals['_USERUSE_LIMITENTRY']._serialized_start=922
+  _globals['_USERUSE_LIMITENTRY']._serialized_end=966
+  _globals['_SCOPEUSE']._serialized_start=968
+  _globals['_SCOPEUSE']._serialized_end=1077
+  _globals['_BUDGETUSE']._serialized_start=1080
+  _globals['_BUDGETUSE']._serialized_end=1239
+  _globals['_LISTQUEUESREQUEST']._serialized_start=1242
+  _globals['_LISTQUEUESREQUEST']._serialized_end=1408
+  _globals['_LISTQUEUESRESPONSE']._serialized_start=1410
+  _globals['_LISTQUEUESRESPONSE']._serialized_end=1509
+  _globals['_GETQUEUEREQUEST']._serialized_start=1511
+  _globals['_GETQUEUEREQUEST']._serialized_end=1599
+  _globals['_QUEUES']._serialized_start=1602
+  _globals['_QUEUES']._serialized_end=1831
 # @@protoc_insertion_point(module_scope)

@@ -13,7 +13,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Queue(_message.Message):
-    __slots__ = ("name", "policy", "profile", "group", "submitters", "borrow", "pending", "running", "scopes", "closed", "shut", "opens_time", "budgets", "sequence")
+    __slots__ = ("name", "policy", "profile", "group", "submitters", "borrow", "pending", "running", "scopes", "closed", "shut", "opens_time", "budgets", "sequence", "fair_among", "users")
     NAME_FIELD_NUMBER: _ClassVar[int]
     POLICY_FIELD_NUMBER: _ClassVar[int]
     PROFILE_FIELD_NUMBER: _ClassVar[int]
@@ -28,6 +28,8 @@ class Queue(_message.Message):
     OPENS_TIME_FIELD_NUMBER: _ClassVar[int]
     BUDGETS_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    FAIR_AMONG_FIELD_NUMBER: _ClassVar[int]
+    USERS_FIELD_NUMBER: _ClassVar[int]
     name: str
     policy: str
     profile: str
@@ -42,7 +44,37 @@ class Queue(_message.Message):
     opens_time: _timestamp_pb2.Timestamp
     budgets: _containers.RepeatedCompositeFieldContainer[BudgetUse]
     sequence: str
-    def __init__(self, name: _Optional[str] = ..., policy: _Optional[str] = ..., profile: _Optional[str] = ..., group: _Optional[str] = ..., submitters: _Optional[_Iterable[str]] = ..., borrow: _Optional[bool] = ..., pending: _Optional[int] = ..., running: _Optional[int] = ..., scopes: _Optional[_Iterable[_Union[ScopeUse, _Mapping]]] = ..., closed: _Optional[str] = ..., shut: _Optional[bool] = ..., opens_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., budgets: _Optional[_Iterable[_Union[BudgetUse, _Mapping]]] = ..., sequence: _Optional[str] = ...) -> None: ...
+    fair_among: str
+    users: _containers.RepeatedCompositeFieldContainer[UserUse]
+    def __init__(self, name: _Optional[str] = ..., policy: _Optional[str] = ..., profile: _Optional[str] = ..., group: _Optional[str] = ..., submitters: _Optional[_Iterable[str]] = ..., borrow: _Optional[bool] = ..., pending: _Optional[int] = ..., running: _Optional[int] = ..., scopes: _Optional[_Iterable[_Union[ScopeUse, _Mapping]]] = ..., closed: _Optional[str] = ..., shut: _Optional[bool] = ..., opens_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., budgets: _Optional[_Iterable[_Union[BudgetUse, _Mapping]]] = ..., sequence: _Optional[str] = ..., fair_among: _Optional[str] = ..., users: _Optional[_Iterable[_Union[UserUse, _Mapping]]] = ...) -> None: ...
+
+class UserUse(_message.Message):
+    __slots__ = ("user", "used", "limit", "pending", "max_pending")
+    class UsedEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    class LimitEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    USER_FIELD_NUMBER: _ClassVar[int]
+    USED_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    PENDING_FIELD_NUMBER: _ClassVar[int]
+    MAX_PENDING_FIELD_NUMBER: _ClassVar[int]
+    user: str
+    used: _containers.ScalarMap[str, str]
+    limit: _containers.ScalarMap[str, str]
+    pending: int
+    max_pending: int
+    def __init__(self, user: _Optional[str] = ..., used: _Optional[_Mapping[str, str]] = ..., limit: _Optional[_Mapping[str, str]] = ..., pending: _Optional[int] = ..., max_pending: _Optional[int] = ...) -> None: ...
 
 class ScopeUse(_message.Message):
     __slots__ = ("key", "used", "reservation", "limit", "reserved", "borrowed")

@@ -223,7 +223,7 @@ class Pool(Document, frozen=True, kw_only=True):
 class Profile(Document, frozen=True, kw_only=True):
     """What one replica takes, the number of replicas, and the pools it may use, in order of preference.
 
-    `tenant` is empty for a profile of the provider, which every tenant may use.
+    `tenant` is empty for a profile of the provider, which every tenant may use. Time limits in microseconds (R33).
     """
 
     tenant: str = ""
@@ -236,6 +236,8 @@ class Profile(Document, frozen=True, kw_only=True):
     pools: tuple[str, ...]
     reclaim_before_spill: bool = True
     policy_order: tuple[str, ...] = ()
+    default_time_limit: int | None = None
+    max_time_limit: int | None = None
 
 
 class PolicyProfile(Document, frozen=True, kw_only=True):
@@ -287,8 +289,19 @@ class Window(Document, frozen=True, kw_only=True):
     on_close: str = "run_on"
 
 
+class PerUser(Document, frozen=True, kw_only=True):
+    """What each user of a policy may hold at a time, over all pools, and how many of its jobs may be pending (R7, R14)."""
+
+    limit: Amounts = {}
+    max_pending: int | None = None
+
+
 class Policy(Document, frozen=True, kw_only=True):
-    """A group's reservation, limit and rank, and the profiles it may use; each link makes a queue (R12)."""
+    """A group's reservation, limit and rank, and the profiles it may use; each link makes a queue (R12).
+
+    `fair_among: users`: of candidates that rank alike otherwise, the user with the least in use goes first (R15). Time limits in
+    microseconds (R33).
+    """
 
     tenant: str = DEFAULT_TENANT
     name: str
@@ -302,6 +315,10 @@ class Policy(Document, frozen=True, kw_only=True):
     per_pool: dict[str, Scope] = {}
     preemption: PreemptionTerms = PreemptionTerms()
     max_pending: int = 10_000
+    fair_among: str | None = None
+    per_user: PerUser | None = None
+    default_time_limit: int | None = None
+    max_time_limit: int | None = None
     budgets: tuple[Budget, ...] = ()
     windows: tuple[Window, ...] = ()
 

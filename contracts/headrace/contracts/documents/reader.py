@@ -43,11 +43,17 @@ def _reservation_within_limit(reservation: Amounts | None, limit: Amounts) -> It
             yield ("reservation", key), message
 
 
+def _check_policy(policy: d.Policy) -> Iterator[Complaint]:
+    yield from _check_scope(policy)
+    yield from _check_time_limits(policy)
+
+
 def _check_scope(scope: d.Scope | d.Share | d.Policy) -> Iterator[Complaint]:
     return _reservation_within_limit(scope.reservation, scope.limit)
 
 
 def _check_profile(profile: d.Profile) -> Iterator[Complaint]:
+    yield from _check_time_limits(profile)
     gpu = profile.request.get(GPU, 0)
     if profile.mig and gpu:
         yield ("mig",), "mig takes the place of gpu; leave one of the two out"
@@ -116,6 +122,23 @@ def _check_window(window: d.Window) -> Iterator[Complaint]:
         yield ("to",), 'the window never opens; the whole day is from "00:00" to "24:00"'
 
 
+def _check_per_user(per_user: d.PerUser) -> Iterator[Complaint]:
+    if per_user == d.PerUser():
+        yield (), "write what each user may have, such as {limit: {gpu: 8, job: 20}, max_pending: 100}"
+
+
+def _check_time_limits(limits: d.Profile | d.Policy) -> Iterator[Complaint]:
+    """R33: a limit is more than nothing, and the default is at most the maximum."""
+    default, most = limits.default_time_limit, limits.max_time_limit
+    for name, limit in (("default_time_limit", default), ("max_time_limit", most)):
+        if limit == 0:
+            yield (name,), "write how long a job may run, such as 4h; leave it out for no limit"
+    if default is not None and most is not None and default > most:
+        message = f"the default of {format_duration(default)} is above max_time_limit, which is {format_duration(most)} (R33)"
+        yield ("default_time_limit",), message
+
+
+_TIME_LIMITS = {"default_time_limit": w.nullable(w.DURATION), "max_time_limit": w.nullable(w.DURATION)}
 _SCOPE = {"reservation": w.AMOUNTS, "limit": w.AMOUNTS}
 
 SHARE = Shape(
@@ -243,6 +266,7 @@ PROFILE = Shape(
         "pools": Several(w.TOKEN, least=1),
         "reclaim_before_spill": w.FLAG,
         "policy_order": w.PATHS,
+        **_TIME_LIMITS,
     },
     key=("tenant", "name"),
     check=_check_profile,
@@ -289,6 +313,7 @@ WINDOW = Shape(
 POLICY_PROFILE = Shape(
     d.PolicyProfile, {"name": w.TOKEN, "borrow": w.FLAG, "submitters": w.TOKENS}, key=("name",), short="name"
 )
+PER_USER = Shape(d.PerUser, {"limit": w.AMOUNTS, "max_pending": w.nullable(w.whole(1))}, check=_check_per_user)
 POLICY = Shape(
     d.Policy,
     {
@@ -303,11 +328,14 @@ POLICY = Shape(
         "per_pool": Table(Shape(d.Scope, _SCOPE, check=_check_scope), w.TOKEN.parse, "{onprem: {limit: {gpu: 8}}}"),
         "preemption": PREEMPTION_TERMS,
         "max_pending": w.whole(1),
+        "fair_among": w.nullable(w.choice("users")),
+        "per_user": PER_USER,
+        **_TIME_LIMITS,
         "budgets": Several(BUDGET),
         "windows": Several(WINDOW),
     },
     key=("tenant", "name"),
-    check=_check_scope,
+    check=_check_policy,
 )
 
 SHAPES: dict[str, Shape[Any]] = {

@@ -246,10 +246,24 @@ class BudgetView(Value, frozen=True, kw_only=True):
     warning: str = ""
 
 
+class UserUseView(Value, frozen=True, kw_only=True):
+    """What one user's jobs of a policy hold and how many wait, where the policy is fair among users or limits each (R7, R15).
+
+    `limit`: of each key; keys without one are missing. `max_pending`: 0 without a limit.
+    """
+
+    user: str
+    used: dict[str, int] = {}
+    limit: dict[str, int] = {}
+    pending: int = 0
+    max_pending: int = 0
+
+
 class QueueView(Value, frozen=True, kw_only=True):
     """A queue, and the use of its policy. `closed` by `freeze`, `drain` or `cancel` (R11): nothing is granted.
 
-    `shut`: every window of its policy is closed (R33); `opens_at`: when the next opens, 0 if none will.
+    `shut`: every window of its policy is closed (R33); `opens_at`: when the next opens, 0 if none will. `users`: those of the policy who
+    hold or wait for anything, the one with the most in use first; empty unless the policy is fair among them (`fair_among`) or limits each.
     """
 
     name: str
@@ -263,6 +277,8 @@ class QueueView(Value, frozen=True, kw_only=True):
     shut: bool = False
     opens_at: int = 0
     budgets: tuple[BudgetView, ...] = ()
+    fair_among: str = ""
+    users: tuple[UserUseView, ...] = ()
 
 
 class PoolKeyView(Value, frozen=True, kw_only=True):

@@ -99,6 +99,6 @@ def _field(name: str, value: object) -> object:
         return format_time(value) if value else None
     if isinstance(value, int) and name in _AMOUNTS:
         return format_amount(_AMOUNTS[name], value)
-    if isinstance(value, Mapping) and name in ("request", "amounts"):
+    if isinstance(value, Mapping) and name in ("request", "amounts", "used", "limit"):
         return {key: format_amount(key, amount) if isinstance(amount, int) else amount for key, amount in value.items()}
     return plain(value)

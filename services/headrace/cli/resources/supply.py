@@ -122,7 +122,27 @@ async def queues(args: argparse.Namespace) -> int:
 def queue_table(found: Iterable[QueueView]) -> str:
     """Table of the queues (policy x profile) and the use of their policies, a row for each key."""
     heads = ("QUEUE", "CLOSED", "PENDING", "RUNNING", "KEY", "USED", "RESERVATION", "BORROWED", "LIMIT", "BUDGET")
-    return table(heads, (row for queue in found for row in _queue_rows(queue)))
+    queues = list(found)
+    first = table(heads, (row for queue in queues for row in _queue_rows(queue)))
+    policies = {queue.policy: queue for queue in queues if queue.users}
+    users = (row for queue in policies.values() for row in _user_rows(queue))
+    return f"{first}\n\n{table(_USER_HEADS, users)}" if policies else first
+
+
+_USER_HEADS = ("POLICY", "USER", "KEY", "USED", "LIMIT", "PENDING", "AT MOST")
+
+
+def _user_rows(queue: QueueView) -> Iterator[tuple[object, ...]]:
+    """What each user of a policy holds, the one with the most in use first."""
+    fair = f"{queue.policy} (fair)" if queue.fair_among else queue.policy
+    for user in queue.users:
+        first: tuple[object, ...] = (fair, user.user)
+        last: tuple[object, ...] = (user.pending, user.max_pending or "")
+        for key in dict.fromkeys((GPU, *user.limit)):
+            limit = format_amount(key, user.limit[key]) if key in user.limit else ""
+            yield (*first, key, format_amount(key, user.used.get(key, 0)), limit, *last)
+            first, last = ("", ""), ("", "")
+        fair = ""
 
 
 def _queue_rows(queue: QueueView) -> Iterator[tuple[object, ...]]:

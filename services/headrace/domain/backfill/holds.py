@@ -15,7 +15,8 @@ from headrace.contracts.facts.fact import Place
 from headrace.contracts.values.amounts import CPU, GPU, MEMORY
 from headrace.domain.backfill.hold_policy import is_lent_to
 from headrace.domain.placement.placement import find_places
-from headrace.domain.queueing.ranking import is_inside, rank
+from headrace.domain.queueing.queue_position import GroupRanks
+from headrace.domain.queueing.ranking import is_fair, is_inside, rank
 from headrace.domain.state.quota import over_capacity
 from headrace.domain.state.trial import Trial
 
@@ -105,7 +106,10 @@ def rank_in_line(state: State, job: JobRecord, pool: PoolState) -> Rank | None:
     """
     is_there = state.jobs.get(job.key) is job
     group = state.pending.group_of(job) if is_there else state.pending.group_for(job)
-    return None if group is None else rank(state, group, job, pool, inside=is_inside(state, group, pool))
+    if group is None:
+        return None
+    place = GroupRanks(state, pool).place(group, job) if is_fair(job.policy) else None
+    return rank(state, group, job, pool, inside=is_inside(state, group, pool), place=place)
 
 
 def holds_before(state: State, job: JobRecord, pool: PoolState, now: int) -> list[Hold]:

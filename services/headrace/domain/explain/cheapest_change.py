@@ -203,7 +203,7 @@ def _anybody_before(state: State, job: JobRecord, other: JobRecord, pool: PoolSt
     name = pool.document.name
     if any(lease.pool == name for suspended in state.suspended.values() for lease in suspended.leases.values()):
         return True
-    return any(before is not job for _, members in groups_ahead(state, other, pool) for before in members)
+    return any(before is not job for _, members in groups_ahead(state, other, pool) for _, before in members)
 
 
 def _submitted_now(state: State, job: JobRecord, now: int) -> JobRecord:

@@ -14,12 +14,11 @@ from headrace.contracts.values.reasons import WaitReason
 from headrace.domain.backfill.holds import has_room
 from headrace.domain.explain.availability import stocks_for, sums_fit
 from headrace.domain.explain.wait_reasons import wait_in
-from headrace.domain.indexes.pending import place_in_line
 from headrace.domain.model.census import HARDWARE
 from headrace.domain.placement.placement import may_hold, pick_now
 from headrace.domain.queueing.queue_position import groups_ahead
 from headrace.domain.queueing.ranking import rank_of_job
-from headrace.domain.state.quota import Shortfall, over_limit, over_reservation, scopes_of, to_grant, with_reservation
+from headrace.domain.state.quota import Shortfall, limits_of, over_limit, over_reservation, to_grant, with_reservation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -64,7 +63,7 @@ def shortfall(state: State, job: JobRecord, pool: PoolState, wait: Wait) -> Shor
     total, name = job.request.total, pool.document.name
     if wait.reason in _AT_A_LIMIT:
         kind = "tenant" if wait.reason is WaitReason.AT_TENANT_LIMIT else "policy"
-        scopes = [scope for scope in scopes_of(state, job.policy, name) if scope.kind == kind]
+        scopes = [scope for scope in limits_of(state, job, name) if (scope.kind == "tenant") == (kind == "tenant")]
         return over_limit(scopes, pool.governed, total, beyond=job.beyond, against=to_grant(state))
     if wait.reason in _BEYOND:
         firm = wait.reason is WaitReason.RESERVED_SHARE_BUSY and not job.preemptible
@@ -111,10 +110,11 @@ def waiters(state: State, job: JobRecord, pool: PoolState) -> tuple[tuple[Waiter
     own: list[tuple[Rank, JobRecord]] = []
     others: Amounts = {}
     for rank, members in groups_ahead(state, job, pool):
-        if members[0].tenant == job.tenant:
-            own += [(rank_of_job(rank, place_in_line(member)), member) for member in members]
+        first = members[0][1]
+        if first.tenant == job.tenant:
+            own += [(rank_of_job(rank, place), member) for place, member in members]
         else:
-            add_to(others, times(members[0].request.total, len(members)))
+            add_to(others, times(first.request.total, len(members)))
     own.sort()
     shown = [Waiter(job=member.key, request=_without_job(member.request.total)) for _, member in own[:SHOWN_MAX]]
     listed = [*shown, Waiter(request=_told(others, job))] if others else shown
@@ -173,12 +173,13 @@ def _holding(state: State, job: JobRecord, pool: PoolState, wait: Wait) -> Itera
     on_nodes = limited is None and all(key in HARDWARE for key in keys)
     for policy in (*state.policies.values(), *state.deleted_policies.values()):
         if limited is not None and (
-            policy is not job.policy if limited.scope.kind == "policy" else policy.key[0] != job.tenant
+            policy is not job.policy if limited.scope.kind != "tenant" else policy.key[0] != job.tenant
         ):
             continue
-        anywhere = limited is not None and limited.scope is policy.wide
+        by_user = limited is not None and limited.scope.kind == "user"
+        anywhere = limited is not None and (by_user or limited.scope is policy.wide)
         for holder in policy.jobs.values():
-            if not any(map(holder.request.total.get, keys)):
+            if not any(map(holder.request.total.get, keys)) or (by_user and holder.user != job.user):
                 continue
             here = anywhere or next(iter(holder.leases.values())).pool == name  # all in one pool (R18)
             if here and not (on_nodes and _is_out_of_reach(state, job, holder)):

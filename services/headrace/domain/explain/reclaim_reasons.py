@@ -13,7 +13,7 @@ from headrace.domain.model.preemption_state import MOVED
 from headrace.domain.preemption.eligibility import anybody_above, causes
 from headrace.domain.preemption.victims import NoPlan, VictimPlan, search
 from headrace.domain.queueing.gates import may_start
-from headrace.domain.state.quota import over_limit, over_reservation, policy_side, scopes_of, to_grant
+from headrace.domain.state.quota import limits_of, over_limit, over_reservation, policy_side, to_grant
 
 if TYPE_CHECKING:
     from headrace.domain.explain.expected_ends import ExpectedEnds
@@ -53,11 +53,11 @@ def _forbidden(state: State, job: JobRecord, pool: PoolState, now: int) -> str:
     name, total = pool.document.name, job.request.total
     if job.waits_for or job.doomed_by or not may_start(state, job, name):
         return NOT_YET
-    own = [scope for scope in scopes_of(state, job.policy, name) if scope.kind == "policy"]
+    own = [scope for scope in limits_of(state, job, name) if scope.kind != "tenant"]
     limit = over_limit(own, pool.governed, total, beyond=job.beyond)
     if limit is not None:
         return f"its policy's own limit is in the way, for which no other job has to yield: {numbers_of(limit, 'limit')}"
-    scopes = scopes_of(state, job.policy, name)
+    scopes = limits_of(state, job, name)
     at_limit = over_limit(scopes, pool.governed, total, beyond=job.beyond, against=to_grant(state)) is not None
     if not at_limit and has_room(state, job, pool, now):
         return HAS_ROOM

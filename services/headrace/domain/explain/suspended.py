@@ -15,7 +15,7 @@ from headrace.domain.queueing.freeze_drain import pool_closing, queue_closing, s
 from headrace.domain.queueing.gates import budget_exhausted, may_borrow, outside_window
 from headrace.domain.state import capacity
 from headrace.domain.state.job_deadlines import phase_ends
-from headrace.domain.state.quota import over_limit, over_reservation, scopes_of, to_grant, with_reservation
+from headrace.domain.state.quota import limits_of, over_limit, over_reservation, to_grant, with_reservation
 
 if TYPE_CHECKING:
     from headrace.contracts.values.amounts import Amounts
@@ -101,7 +101,7 @@ def _in_accounts(state: State, job: JobRecord, pool: PoolState) -> _Obstacle | N
     """A limit, or a reservation that it may not go beyond."""
     name = pool.document.name
     asked: Amounts = {GPU: sum(lease.amounts.get(GPU, 0) for lease in job.leases.values())}
-    limited = over_limit(scopes_of(state, job.policy, name), pool.governed, asked, beyond=job.beyond, against=to_grant(state))
+    limited = over_limit(limits_of(state, job, name), pool.governed, asked, beyond=job.beyond, against=to_grant(state))
     if limited is not None:
         return _Obstacle(numbers_of(limited, "limit"))
     if not may_borrow(job):

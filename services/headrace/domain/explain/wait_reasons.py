@@ -7,7 +7,7 @@ by `explain`. A trial on the state is undone before a test returns. Others' jobs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
@@ -26,7 +26,7 @@ from headrace.domain.queueing.admissible import open_pools
 from headrace.domain.queueing.freeze_drain import pool_closing, queue_closing, sentence
 from headrace.domain.queueing.gates import budget_exhausted, may_borrow, outside_window
 from headrace.domain.state.pools import PoolState
-from headrace.domain.state.quota import Shortfall, over_limit, over_reservation, scopes_of, to_grant, with_reservation
+from headrace.domain.state.quota import Shortfall, limits_of, over_limit, over_reservation, to_grant, with_reservation
 from headrace.domain.state.state import State
 from headrace.domain.state.trial import Trial
 
@@ -226,10 +226,43 @@ def _at_tenant_limit(case: WaitCase) -> Grounds | None:
 
 
 def _at_limit(case: WaitCase, kind: str) -> Grounds | None:
-    scopes = [scope for scope in scopes_of(case.state, case.job.policy, case.name) if scope.kind == kind]
+    scopes = [scope for scope in limits_of(case.state, case.job, case.name) if (scope.kind == "tenant") == (kind == "tenant")]
     against = to_grant(case.state)
     short = over_limit(scopes, case.pool.governed, case.job.request.total, beyond=case.job.beyond, against=against)
-    return None if short is None else Grounds(numbers_of(short, "limit"), _own_holders(case.job, short.key))
+    if short is None:
+        return None
+    if short.scope.kind == "user":
+        return Grounds(_of_users(case.job, short), _own_holders(case.job, short.key, case.job.user))
+    return Grounds(numbers_of(short, "limit"), _own_holders(case.job, short.key))
+
+
+def _of_users(job: JobRecord, short: Shortfall) -> str:
+    """`user ann in policy acme/p uses 8 gpu of a limit of 8, it asks for 1; beside it hold: bob 2 gpu`: what its colleagues have."""
+    others = [(scope.leased.get(short.key, 0), user) for user, scope in (job.policy.users or {}).items() if user != job.user]
+    held = sorted((-units, user) for units, user in others if units)
+    shown = [f"{user} {format_amount(short.key, -units)}" for units, user in held[:BLOCKERS_SHOWN]]
+    more = [f"{len(held) - BLOCKERS_SHOWN} more users"] if len(held) > BLOCKERS_SHOWN else []
+    told = f"; of the others hold: {', '.join([*shown, *more])}" if shown else "; nobody else holds any"
+    return numbers_of(short, "limit") + told
+
+
+def among_users(job: JobRecord) -> Iterator[str]:
+    """What each user of its policy holds, where that decides who goes first or who may hold more (R7, R15).
+
+    Such as `you hold gpu 6 of your 8; ann holds 2`.
+    """
+    policy, per_user = job.policy, job.policy.document.per_user
+    limit = per_user.limit if per_user is not None else {}
+    users = policy.users or {}
+    for key in dict.fromkeys((GPU, *limit)) if policy.users is not None else ():
+        held = {user: scope.leased.get(key, 0) for user, scope in users.items()}
+        most = f" of your {format_amount(key, limit[key])}" if key in limit else ""
+        mine = f"{'job' if key == JOB else key} {format_amount(key, held.pop(job.user, 0))}"
+        theirs = sorted((-units, user) for user, units in held.items() if units)
+        shown = [f"{user} holds {format_amount(key, -units)}" for units, user in theirs[:BLOCKERS_SHOWN]]
+        rest = [f"{len(theirs) - BLOCKERS_SHOWN} more users hold some"] if len(theirs) > BLOCKERS_SHOWN else []
+        rule = " (R15: who uses least goes first)" if key == GPU and policy.document.fair_among is not None else ""
+        yield f"you hold {mine}{most}; {', '.join([*shown, *rest]) or 'nobody else holds any'}{rule}"
 
 
 def _reserved_share_busy(case: WaitCase) -> Grounds | None:
@@ -242,9 +275,9 @@ def _reserved_share_busy(case: WaitCase) -> Grounds | None:
     return None if short is None else Grounds(numbers_of(short, "reservation"), _own_holders(job, short.key))
 
 
-def _own_holders(job: JobRecord, key: str) -> tuple[str, ...]:
-    """The policy's own jobs that hold what is short, oldest first."""
-    held = (other.key for other in job.policy.jobs.values() if other.request.total.get(key))
+def _own_holders(job: JobRecord, key: str, user: str = "") -> tuple[str, ...]:
+    """The policy's own jobs that hold what is short, or those of one user, oldest first."""
+    held = (other.key for other in job.policy.jobs.values() if other.request.total.get(key) and user in ("", other.user))
     return tuple(islice(held, BLOCKERS_SHOWN))
 
 

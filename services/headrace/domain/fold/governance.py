@@ -12,10 +12,11 @@ from headrace.domain.model.nodes import SELF
 from headrace.domain.model.policy_gate import PolicyGate
 from headrace.domain.model.time_rules import Calendar, Closing, Growth
 from headrace.domain.state.account_numbers import retire
+from headrace.domain.state.capacity import recount_users
 from headrace.domain.state.job_deadlines import watch
 from headrace.domain.state.meters import set_meters
 from headrace.domain.state.pools import PoolState
-from headrace.domain.state.quota import open_scope, open_scopes
+from headrace.domain.state.quota import counts_users, open_scope, open_scopes
 from headrace.domain.state.state import GovernanceObject
 from headrace.domain.state.supply import recount
 
@@ -182,6 +183,7 @@ def _policy_applied(state: State, fact: f.PolicyAppliedV1, sequence: int, _place
     state.policies[key] = policy
     policy.gate = None
     others = policy.document.beyond_limit != document.beyond_limit
+    accounts = (policy.document.fair_among, policy.document.per_user) != (document.fair_among, document.per_user)
     policy.document, policy.revision = document, sequence
     policy.wide.reservation, policy.wide.limit = _wide_reservation(document), dict(document.limit)
     for pool in {*policy.scopes, *document.per_pool}:
@@ -192,6 +194,8 @@ def _policy_applied(state: State, fact: f.PolicyAppliedV1, sequence: int, _place
     _set_terms(state, policy)
     if others:
         _name_members_beyond(state, policy)
+    if accounts or policy.users is None:
+        _keep_accounts_of_users(state, policy)
     for job in policy.jobs.values():
         if job.suspended_at:  # for how long is up to the policy
             watch(state, job)
@@ -217,6 +221,16 @@ def _name_members_beyond(state: State, policy: PolicyState) -> None:
         job.beyond = beyond
         if waits:
             state.pending.add(job, state.now)
+
+
+def _keep_accounts_of_users(state: State, policy: PolicyState) -> None:
+    """Whether each user has an account, and its limit, is another now (R7, R15); those in line stand by user, or do so no more."""
+    if policy.users is None and not counts_users(policy.document):
+        return
+    waiting = [job for job in state.jobs.values() if job.policy is policy and state.pending.remove(job)]
+    recount_users(state, policy)
+    for job in waiting:
+        state.pending.add(job, state.now)
 
 
 def _wide_reservation(document: Policy) -> dict[str, int] | None:

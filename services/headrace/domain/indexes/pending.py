@@ -9,6 +9,7 @@ to the top.
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_left, insort
 from collections import deque
 from itertools import groupby
 from operator import attrgetter
@@ -38,13 +39,26 @@ def place_in_line(job: JobRecord) -> Place:
 
 
 class JobGroup:
-    """Pending jobs that differ only in priority and age.
+    """Pending jobs that differ only in priority and age. `user`: their user, where the policy keeps accounts of users; else empty.
 
     Those of one priority mostly come in their order, so they stand in a plain line; who comes back stands in a heap beside the lines.
     A job that leaves from the middle is dropped when it comes to the front: the front of each is always a job of this group.
     """
 
-    __slots__ = ("avoiding", "barred_from", "beyond", "heap", "lines", "members", "policy", "preemptible", "profile", "request")
+    __slots__ = (
+        "_places",
+        "avoiding",
+        "barred_from",
+        "beyond",
+        "heap",
+        "lines",
+        "members",
+        "policy",
+        "preemptible",
+        "profile",
+        "request",
+        "user",
+    )
 
     locked: ClassVar[bool] = False  # locked jobs are ineligible
 
@@ -56,6 +70,8 @@ class JobGroup:
         self.beyond = like.beyond
         self.barred_from = like.barred_from
         self.avoiding = avoiding
+        self.user = _user_of(like)
+        self._places: list[Place] | None = None
         self.members: dict[str, JobRecord] = {}
         self.lines: dict[int, deque[JobRecord]] = {}
         self.heap: list[Place] = []
@@ -76,6 +92,8 @@ class JobGroup:
         if job.key in self.members:
             return
         self.members[job.key] = job
+        if self._places is not None:
+            insort(self._places, place_in_line(job))
         line = self.lines.get(job.priority)
         if line is None:
             self.lines = dict(sorted([*self.lines.items(), (job.priority, line := deque())], reverse=True))
@@ -91,12 +109,20 @@ class JobGroup:
         members, heap = self.members, self.heap
         if members.pop(job.key, None) is None:
             return False
+        if self._places is not None:
+            del self._places[bisect_left(self._places, place_in_line(job))]
         line = self.lines[job.priority]
         while line and members.get(line[0].key) is not line[0]:
             line.popleft()
         while heap and heap[0][3] not in members:
             heapq.heappop(heap)
         return True
+
+    def places(self) -> list[Place]:
+        """The places of all its jobs, best first; kept up from the first call on, which only those who deal them anew need (R15)."""
+        if self._places is None:
+            self._places = sorted(map(place_in_line, self.members.values()))
+        return self._places
 
 
 class Changes:
@@ -236,7 +262,12 @@ _PRIORITY = attrgetter("priority")
 
 def _key(job: JobRecord) -> tuple[object, ...]:
     """What the jobs of one group have in common."""
-    return job.policy, job.profile, job.request, job.preemptible, job.beyond, job.barred_from, job.avoiding
+    return job.policy, job.profile, job.request, job.preemptible, job.beyond, job.barred_from, job.avoiding, _user_of(job)
+
+
+def _user_of(job: JobRecord) -> str:
+    """The user, where that tells apart who goes first or who is at a limit."""
+    return job.user if job.policy.users is not None else ""
 
 
 group_key = attrgetter(

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class Scope:
-    """One account of use: a policy over all pools, a policy in a pool, a tenant's share in a pool (R7).
+    """One account of use: a policy over all pools, a policy in a pool, a tenant's share in a pool, a user of a policy (R7).
+
+    Of a user of a policy (kind `user`) only `use`, `leased_minus_use` and `limit` are kept.
 
     `use` is what tests look at (R17): leased + nominated - yielding to a nominated preemptor. `firm` is the part of `use` that is
     non-preemptible; `leased_minus_use` is leased - use, and mostly empty. `reservation` None means that the document has no such block.
@@ -67,6 +69,17 @@ class PolicyState:
     """Profiles that it links or has had jobs of: in their pools its accounts are open (`quota.open_scopes`)."""
     totals: dict[str, tuple[tuple[Amounts, ...], tuple[Amounts, ...]]] = field(default_factory=dict, metadata=AID)
     """Pool to where leases count, preemptible ones and others (`scopes.totals_of`); emptied when documents change."""
+    users: dict[str, Scope] | None = field(default=None, metadata=AID)
+    """What each user's jobs hold, where the policy is fair among users or limits each of them (`quota.open_user`); else None."""
+
+    user_pending: dict[str, int] = field(default_factory=dict, metadata=AID)
+    """Jobs that wait, by user, where `users` are kept."""
+
+    def count_pending(self, user: str, change: int) -> None:
+        """One more of a user's jobs waits, or one less."""
+        self.pending += change
+        if self.users is not None:
+            self.user_pending[user] = self.user_pending.get(user, 0) + change
 
     def forget(self) -> None:
         """What was worked out from documents and hardware may be otherwise now."""

@@ -28,7 +28,7 @@ from headrace.domain.preemption.eligibility import (
 from headrace.domain.preemption.victim_candidates import VictimCandidates
 from headrace.domain.preemption.victim_search import SearchContext, find
 from headrace.domain.state.capacity import held_by
-from headrace.domain.state.quota import over_limit, policy_scope, scopes_of
+from headrace.domain.state.quota import limits_of, over_limit, policy_scope
 
 if TYPE_CHECKING:
     from headrace.contracts.facts.fact import Place
@@ -87,7 +87,7 @@ def _has_room(state: State, job: JobRecord, pool: PoolState) -> bool:
 
     Where a limit has no room before those have left who yield already (R17), it has only to wait for them.
     """
-    limits = scopes_of(state, job.policy, pool.document.name)
+    limits = limits_of(state, job, pool.document.name)
     if over_limit(limits, pool.governed, job.request.total, beyond=job.beyond) is not None or _is_share_stuck(state, job, pool):
         return False
     return has_room_beside_holds(state, job, pool)

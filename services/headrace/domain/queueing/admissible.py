@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.contracts.values.amounts import CPU, MEMORY, format_amount, gpus_first
+from headrace.contracts.values.amounts import CPU, JOB, MEMORY, format_amount, gpus_first
+from headrace.contracts.values.durations import format_duration
 from headrace.contracts.values.isolation import LEVELS
 from headrace.contracts.values.mig import slices_of
 from headrace.contracts.values.reasons import RejectReason
@@ -17,7 +18,7 @@ from headrace.domain.state.quota import scopes_of, with_reservation
 from headrace.domain.state.supply import capacity_of, is_known
 
 if TYPE_CHECKING:
-    from headrace.contracts.documents.model import Profile
+    from headrace.contracts.documents.model import Policy, Profile
     from headrace.domain.model.jobs import PolicyState
     from headrace.domain.model.requests import Request
     from headrace.domain.state.pools import PoolState
@@ -46,6 +47,25 @@ def never_fits(
         if closest is None or _ORDER.index(rejection.reason) > _ORDER.index(closest.reason):
             closest = rejection
     return closest or _no_pool(state, policy, profile)
+
+
+def time_limit_of(policy: Policy, profile: Profile, asked: int | None) -> int | Rejection | None:
+    """The time limit of a job that asks for `asked`, microseconds; None: it has none. A rejection if it asks for more than it may (R33).
+
+    One that asks for none gets the policy's default, else the profile's, else the smaller of their maximums, and never more than those.
+    """
+    most = [limit for limit in (policy.max_time_limit, profile.max_time_limit) if limit is not None]
+    if asked is None:
+        default = profile.default_time_limit if policy.default_time_limit is None else policy.default_time_limit
+        return min(most, default=None) if default is None else min([default, *most])
+    for reason, of, limit in (
+        (RejectReason.BEYOND_PROFILE, f"profile {profile.name}", profile.max_time_limit),
+        (RejectReason.EXCEEDS_POLICY_LIMIT, f"policy {policy.tenant}/{policy.name}", policy.max_time_limit),
+    ):
+        if limit is not None and asked > limit:
+            what = f"time_limit: {format_duration(asked)} is asked for, {of} allows at most {format_duration(limit)}"
+            return Rejection(reason, what)
+    return asked
 
 
 def open_pools(state: State, policy: PolicyState, profile: Profile) -> list[PoolState]:
@@ -113,6 +133,13 @@ def _what(request: Request) -> str:
 
 
 def _beyond_limits(state: State, policy: PolicyState, pool: PoolState, request: Request, *, beyond: bool) -> Rejection | None:
+    per_user = policy.document.per_user
+    for key, most in per_user.limit.items() if per_user is not None and not beyond else ():
+        asked = request.total.get(key, 0)
+        if asked > most and (key in pool.governed or key == JOB):
+            name, limit = "/".join(policy.key), format_amount(key, most)
+            what = f"it asks for {format_amount(key, asked)} {key}, the limit of each user in policy {name} is {limit}"
+            return Rejection(RejectReason.EXCEEDS_POLICY_LIMIT, what)
     for scope in scopes_of(state, policy, pool.document.name):
         if beyond and scope.kind == "policy":
             continue

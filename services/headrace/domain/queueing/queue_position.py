@@ -13,12 +13,22 @@ from headrace.domain.indexes.pending import JobGroup, place_in_line
 from headrace.domain.queueing.access import may_enter
 from headrace.domain.queueing.freeze_drain import pool_closing, queue_closing
 from headrace.domain.queueing.gates import gated, must_borrow
-from headrace.domain.queueing.ranking import StaticRank, dominant_share, rank_of_group, ranks_by_firm, static_rank
-from headrace.domain.state.quota import over_limit, over_reservation, scopes_of, to_grant, with_reservation
+from headrace.domain.queueing.ranking import (
+    StaticRank,
+    deal,
+    dominant_share,
+    is_fair,
+    rank_of_group,
+    ranks_by_firm,
+    static_rank,
+    user_share,
+)
+from headrace.domain.state.quota import over_limit, over_reservation, scopes_of, to_grant, user_scope, with_reservation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from headrace.domain.indexes.pending import Place
     from headrace.domain.model.jobs import JobRecord, PolicyState, Scope
     from headrace.domain.queueing.ranking import GroupRank
     from headrace.domain.state.pools import PoolState
@@ -43,10 +53,13 @@ class GroupRanks:
         self._pool = pool
         self._queues: dict[tuple[PolicyState, str], _Queue] = {}
         self._shares: dict[PolicyState, int] = {}
+        self._uses: dict[tuple[PolicyState, str], int] = {}
 
     def forget(self, policy: PolicyState) -> None:
         """What it borrows may be another amount now."""
         self._shares.pop(policy, None)
+        for key in [key for key in self._uses if key[0] is policy]:
+            del self._uses[key]
 
     def of(self, group: JobGroup) -> GroupRank | None:
         """What the group stands at; None if something other than room keeps it from being granted anything here."""
@@ -57,12 +70,46 @@ class GroupRanks:
         if rank[0] and not (queue.borrows if group.preemptible else self._may_hold(queue, group)):
             return None
         against, total = to_grant(self._state), group.request.total
-        short = over_limit(queue.limited, self._pool.governed, total, beyond=group.beyond, against=against)
+        user = user_scope(group.policy, group.user)
+        limited = queue.limited if user is None else (user, *queue.limited)
+        short = over_limit(limited, self._pool.governed, total, beyond=group.beyond, against=against)
         return rank if short is None else None
 
     def at_least(self, group: JobGroup) -> GroupRank:
         """What it would stand at, whatever keeps it from being granted anything."""
         return self._rank(self._queue(group.policy, group.profile), group)
+
+    def place(self, group: JobGroup, job: JobRecord) -> Place:
+        """The place of one of the group's jobs: the one that it is dealt where its policy is fair among users, else its own (R15)."""
+        mine, rank = place_in_line(job), self.of(group) if is_fair(group.policy) else None
+        if rank is None:
+            return mine
+        fellows = self._state.pending.by_policy.get(group.policy.key, ())
+        lines = [(self.use_of(other), other.places()) for other in fellows if other is not group and self.of(other) == rank]
+        return deal(mine, self.use_of(group), [*lines, (self.use_of(group), group.places() or [mine])])
+
+    def places(self, policy: PolicyState) -> dict[str, Place]:
+        """The place that each candidate of a policy that is fair among users is dealt, by job; of any other policy none."""
+        dealt: dict[str, Place] = {}
+        alike: dict[tuple[GroupRank, int], list[tuple[int, Place]]] = {}
+        for group in self._state.pending.by_policy.get(policy.key, ()) if is_fair(policy) else ():
+            rank, use = self.of(group), self.use_of(group)
+            if rank is None:
+                continue
+            for place in group.places():
+                alike.setdefault((rank, place[0]), []).append((use, place))
+        for those in alike.values():
+            places = sorted(place for _, place in those)
+            dealt |= {own[3]: place for (_, own), place in zip(sorted(those), places, strict=True)}
+        return dealt
+
+    def use_of(self, group: JobGroup) -> int:
+        """The share that the group's user uses of what its policy reaches (R15)."""
+        key = group.policy, group.user
+        use = self._uses.get(key)
+        if use is None:
+            use = self._uses[key] = user_share(self._state, group.policy, group.user)
+        return use
 
     def _rank(self, queue: _Queue, group: JobGroup) -> GroupRank:
         inside = self._fits(queue, group, firm=ranks_by_firm(self._state, preemptible=group.preemptible))
@@ -107,18 +154,31 @@ def position(state: State, job: JobRecord) -> int:
     """The job's place in its queue, from 1; 0 when it does not stand in line (a dependency, a nomination)."""
     if state.pending.group_of(job) is None:
         return 0
-    mine = place_in_line(job)
+    dealt = _places_in_first_pool(state, job)
+    mine = dealt.get(job.key) or place_in_line(job)
     queue = [group for group in state.pending.by_policy.get(job.policy.key, ()) if group.profile == job.profile]
-    return 1 + sum(place_in_line(other) < mine for group in queue for other in group.members.values())
+    members = (other for group in queue for other in group.members.values())
+    return 1 + sum((dealt.get(other.key) or place_in_line(other)) < mine for other in members)
 
 
-def groups_ahead(state: State, job: JobRecord, pool: PoolState) -> Iterator[tuple[GroupRank, list[JobRecord]]]:
-    """Each group that has jobs ranked before `job` in the pool, and those jobs, in no order.
+def _places_in_first_pool(state: State, job: JobRecord) -> dict[str, Place]:
+    """What the candidates of the job's policy are dealt in the first pool of its order (R15)."""
+    profile = state.profile(job.tenant, job.profile) if is_fair(job.policy) else None
+    pool = next((state.pools[name] for name in profile.pools if name in state.pools), None) if profile is not None else None
+    return GroupRanks(state, pool).places(job.policy) if pool is not None else {}
+
+
+def groups_ahead(state: State, job: JobRecord, pool: PoolState) -> Iterator[tuple[GroupRank, list[tuple[Place, JobRecord]]]]:
+    """Each group that has jobs ranked before `job` in the pool, and those jobs with their places, in no order.
 
     Beside those who may be granted something there, all of its own policy count: they wait for the same limit and reservation.
     """
-    ranks, group, own = GroupRanks(state, pool), state.pending.group_for(job), place_in_line(job)
+    ranks, group = GroupRanks(state, pool), state.pending.group_for(job)
     mine = ranks.at_least(group)
+    dealt: dict[str, Place] = {}
+    for policy in {other.policy: None for other in state.pending.groups.values() if is_fair(other.policy)}:
+        dealt |= ranks.places(policy)
+    own = dealt.get(job.key) or place_in_line(job)
     fellows = state.pending.by_policy.get(job.policy.key, {})
     for other in state.pending.groups.values():
         theirs = ranks.of(other)
@@ -127,7 +187,7 @@ def groups_ahead(state: State, job: JobRecord, pool: PoolState) -> Iterator[tupl
             theirs = ranks.at_least(other) if profile is not None and pool.document.name in profile.pools else None
         if theirs is None or theirs > mine:
             continue
-        members = other.members.values()
-        before = list(members) if theirs < mine else [member for member in members if place_in_line(member) < own]
+        members = [(dealt.get(member.key) or place_in_line(member), member) for member in other.members.values()]
+        before = members if theirs < mine else [(place, member) for place, member in members if place < own]
         if before:
             yield theirs, before

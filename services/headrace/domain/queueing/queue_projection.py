@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from headrace.domain.indexes.pending import place_in_line
 from headrace.domain.model.jobs import JobRecord
 from headrace.domain.queueing.queue_position import GroupRanks
-from headrace.domain.queueing.ranking import Rank, rank_of_job
+from headrace.domain.queueing.ranking import Rank, deal, is_fair, rank_of_job
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from headrace.domain.indexes.pending import JobGroup
+    from headrace.domain.indexes.pending import JobGroup, Place
     from headrace.domain.model.jobs import PolicyState
     from headrace.domain.model.requests import Request
     from headrace.domain.state.pools import PoolState
@@ -49,6 +49,7 @@ class QueueProjection:
         self._heads: list[JobRecord | None] = [*(group.head() for group in groups), mine.head()]
         self.oldest = min((head.pending_since for head in (*self._heads, job) if head is not None), default=0)
         self._rest: dict[int, list[JobRecord]] = {}
+        self._places: dict[int, list[Place]] = {}
         self._lines: dict[tuple[str, Request], list[ProjectedEntry]] = {}
         self._entries: dict[tuple[str, int], ProjectedEntry] = {}
         self._stale: dict[tuple[str, Request], set[int]] = {}
@@ -87,7 +88,9 @@ class QueueProjection:
             job = self._heads[number]
             rank = self._ranks[pool].of(self._groups[number]) if job is not None else None
             if rank is not None and job is not None:
-                new = self._entries[pool, number] = ProjectedEntry(rank_of_job(rank, place_in_line(job)), number, job)
+                new = self._entries[pool, number] = ProjectedEntry(
+                    rank_of_job(rank, self._place(pool, number, job)), number, job
+                )
                 insort(line, new)
         return line
 
@@ -95,11 +98,11 @@ class QueueProjection:
         """What a job that stands in line is ordered by; None if something other than room keeps it out."""
         number = self._numbers.get(self._state.pending.group_for(job))
         rank = None if number is None or self._heads[number] is None else self._ranks[pool].of(self._groups[number])
-        return None if rank is None else rank_of_job(rank, place_in_line(job))
+        return None if rank is None or number is None else rank_of_job(rank, self._place(pool, number, job))
 
     def standing(self, pool: str, job: JobRecord) -> Rank:
         """Where a job of the last group, that of the one who asks, stands in a pool, whether or not it may be granted anything there."""
-        return rank_of_job(self._ranks[pool].at_least(self._groups[-1]), place_in_line(job))
+        return rank_of_job(self._ranks[pool].at_least(self._groups[-1]), self._place(pool, len(self._groups) - 1, job))
 
     def is_open(self, pool: str) -> bool:
         """Whether nothing but room keeps the one who asks from being granted something in a pool."""
@@ -107,7 +110,7 @@ class QueueProjection:
 
     def ahead(self, pool: str, job: JobRecord) -> Iterator[tuple[Request, int]]:
         """What those who still go before the one who asks want in a pool, and how many they are, group by group."""
-        mine, own = self._ranks[pool].at_least(self._groups[-1]), place_in_line(job)
+        mine, own = self._ranks[pool].at_least(self._groups[-1]), self._place(pool, len(self._groups) - 1, job)
         for number, group in enumerate(self._groups):
             head = self._heads[number]
             rank = self._ranks[pool].of(group) if head is not None else None
@@ -116,9 +119,40 @@ class QueueProjection:
             left: Collection[JobRecord] = group.members.values()
             if number in self._rest:
                 left = [head, *self._rest[number]]
-            count = len(left) if rank < mine else sum(place_in_line(other) < own for other in left)
+            count = len(left) if rank < mine else self._count_before(pool, group, left, own, job)
             if count:
                 yield group.request, count
+
+    def _count_before(self, pool: str, group: JobGroup, left: Collection[JobRecord], own: Place, job: JobRecord) -> int:
+        """How many of the jobs of an equal group come before the place of the one who asks."""
+        if group.policy is not job.policy or not is_fair(job.policy):
+            return sum(place_in_line(other) < own for other in left)
+        use, mine = self._ranks[pool].use_of, (-job.priority, place_in_line(job))
+        theirs, my = use(group), use(self._groups[-1])
+        return sum((-other.priority, theirs, place_in_line(other)) < (mine[0], my, mine[1]) for other in left)
+
+    def _place(self, pool: str, number: int, job: JobRecord) -> Place:
+        """The place of a job of a group: one that it is dealt of those still there, where its policy is fair among users (R15)."""
+        ranks, group, mine = self._ranks[pool], self._groups[number], place_in_line(job)
+        rank = ranks.of(group) if is_fair(group.policy) else None
+        if rank is None:
+            return mine
+        lines = []
+        for other in self._by_policy[group.policy]:
+            if self._heads[other] is not None and ranks.of(self._groups[other]) == rank:
+                lines.append((ranks.use_of(self._groups[other]), self._places_of(other)))
+            elif other == number:
+                lines.append((ranks.use_of(group), [mine]))
+        return deal(mine, ranks.use_of(group), lines)
+
+    def _places_of(self, number: int) -> list[Place]:
+        """The places of those of a group who are still there, best first."""
+        places = self._places.get(number)
+        if places is None:
+            head = self._heads[number]
+            group = self._groups[number].places() or ([place_in_line(head)] if head is not None else [])
+            places = self._places[number] = list(group)
+        return places
 
     def mark(self, policy: PolicyState) -> None:
         """The accounts of a policy have changed, and with them those of its tenant's other policies where there is a share."""
@@ -143,7 +177,11 @@ class QueueProjection:
         head = self._heads[entry.number] = rest.pop() if rest else None
         if head is not None:
             self.oldest = min(self.oldest, head.pending_since)
-        self._spoil(entry.number)
+        policy = self._groups[entry.number].policy
+        if is_fair(policy):
+            del self._places_of(entry.number)[0]
+        for number in self._by_policy[policy] if is_fair(policy) else (entry.number,):
+            self._spoil(number)
 
     def _spoil(self, number: int) -> None:
         for name in self._ranks:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from itertools import chain
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from headrace.domain.indexes.pending import place_in_line
 from headrace.domain.queueing.gates import must_borrow
-from headrace.domain.state.quota import over_reservation, policy_scope, with_reservation
+from headrace.domain.state.quota import over_reservation, policy_scope, user_scope, with_reservation
 from headrace.domain.state.supply import known_to
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from headrace.contracts.documents.model import Profile
     from headrace.contracts.values.amounts import Amounts
     from headrace.domain.indexes.pending import JobGroup, Place
@@ -22,6 +27,7 @@ SHARE_STEPS = 32
 
 StaticRank = tuple[int, int, int]
 """(2)-(4) of R15's list: what depends on documents alone."""
+_PRIORITY = itemgetter(0)
 GroupRank = tuple[int, int, int, int, int]
 """(1)-(5): what all jobs of a group have in common."""
 Rank = tuple[int, int, int, int, int, int, int, tuple[int, int], str]
@@ -32,7 +38,7 @@ def rank_of_job(group: GroupRank, place: Place) -> Rank:
 
     1. fits in the unused reservation, 2. the pool's profile order, 3. the profile's policy order, 4. policy priority, higher first,
     5. dominant share of borrowed use, smaller first (borrowers only), 6. job priority, higher first, 7. time admitted, 8. order of
-    submission, then the job's key.
+    submission, then the job's key. Under a policy with `fair_among: users` the place is one that was dealt (`deal`).
 
     `allocator.pool_queue` keeps candidates in this order without composing it for each; a property compares its grants with `rank`.
     """
@@ -42,6 +48,53 @@ def rank_of_job(group: GroupRank, place: Place) -> Rank:
 def rank_of_group(static: StaticRank, share: int, *, inside: bool) -> GroupRank:
     """(1)-(5) of `rank_of_job`, which all jobs of a group have in common."""
     return (0, *static, 0) if inside else (1, *static, share)
+
+
+def is_fair(policy: PolicyState) -> bool:
+    """Whether the places of the policy's candidates are dealt among its users (R15)."""
+    return policy.document.fair_among == "users"
+
+
+def deal(mine: Place, use: int, lines: Iterable[tuple[int, list[Place]]]) -> Place:
+    """The place that a candidate of a policy that is fair among users is dealt, for `place_in_line` (R15, last paragraph).
+
+    `lines`: of each group of the policy's candidates that are equal to it by (1)-(5), its own with them, the use of its user and the
+    places of its jobs, best first. Of those that are equal by (6) too, the user with the least use comes first, then the older job; they
+    are dealt the places that they have, in this order, so that nobody else's rank moves. `use`: that of its own user.
+    """
+    before, there = 0, []
+    for its, places in lines:
+        first = bisect_left(places, mine[0], key=_PRIORITY)
+        end = bisect_left(places, mine[0] + 1, first, key=_PRIORITY)
+        there.append((places, first, end))
+        if its < use:
+            before += end - first
+        elif its == use:
+            before += bisect_left(places, mine, first, end) - first
+    if not before:
+        return min(places[first] for places, first, end in there if first < end)
+    return sorted(chain.from_iterable(places[first : min(end, first + before + 1)] for places, first, end in there))[before]
+
+
+def user_share(state: State, policy: PolicyState, user: str) -> int:
+    """The greatest share of any governed key that the user's jobs of the policy use, in steps of 2^-32, rounded down (R15).
+
+    Of the capacity that `dominant_share` divides by; the use is that before admission (R17).
+    """
+    scope = user_scope(policy, user)
+    greatest = 0
+    for key, base in share_base(state, policy).items():
+        used = scope.use.get(key, 0) if scope is not None else 0
+        if used > 0 and base > 0:
+            greatest = max(greatest, (used << SHARE_STEPS) // base)
+    return greatest
+
+
+def share_base(state: State, policy: PolicyState) -> dict[str, int]:
+    """Capacity of the pools that the policy reaches, of each governed key, kept until it changes."""
+    if not policy.share_base:
+        policy.share_base = _capacity_reached(state, policy)
+    return policy.share_base
 
 
 def is_inside(state: State, group: JobRecord | JobGroup, pool: PoolState) -> bool:
@@ -73,11 +126,16 @@ def _fits(state: State, group: JobRecord | JobGroup, pool: PoolState, *, firm: b
     return over_reservation(scopes, pool.governed, group.request.total, firm=firm) is None
 
 
-def rank(state: State, group: JobRecord | JobGroup, job: JobRecord, pool: PoolState, *, inside: bool) -> Rank:
-    """The key by which candidates of a pool are ordered, smaller first: that of the group, then the job's place in it (R15)."""
+def rank(
+    state: State, group: JobRecord | JobGroup, job: JobRecord, pool: PoolState, *, inside: bool, place: Place | None = None
+) -> Rank:
+    """The key by which candidates of a pool are ordered, smaller first: that of the group, then the job's place in it (R15).
+
+    `place`: the one that it is dealt, if it is not its own.
+    """
     share = 0 if inside else dominant_share(state, group.policy)
     static = static_rank(state, group.policy, group.profile, pool)
-    return rank_of_job(rank_of_group(static, share, inside=inside), place_in_line(job))
+    return rank_of_job(rank_of_group(static, share, inside=inside), place or place_in_line(job))
 
 
 def static_rank(state: State, policy: PolicyState, profile: str, pool: PoolState) -> StaticRank:
@@ -104,11 +162,9 @@ def dominant_share(state: State, policy: PolicyState, without: Amounts | None = 
     Borrowed is use above the policy-wide reservation; the share is of the known capacity of the pools its profiles reach, without what
     is dedicated to others (R21). `without`: use that does not count, because the job that is ranked holds it itself (R29).
     """
-    if not policy.share_base:
-        policy.share_base = _capacity_reached(state, policy)
     reservation = _reservation(state, policy)
     greatest = 0
-    for key, base in policy.share_base.items():
+    for key, base in share_base(state, policy).items():
         over = policy.wide.use.get(key, 0) - reservation.get(key, 0)
         if without is not None:
             over -= without.get(key, 0)

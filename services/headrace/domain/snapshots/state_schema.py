@@ -246,6 +246,8 @@ def rebuild(made: state.State) -> None:
         if pool_of_node is not None:
             pool_of_node.index.put(node)
             capacity.tally(made, node, 1)
+    for policy in (*made.policies.values(), *made.deleted_policies.values()):
+        capacity.recount_users(made, policy)
     made.pending = Pending()
     made.pending.refill(made.jobs.values(), made.now)
     for policy in (*made.policies.values(), *made.deleted_policies.values()):

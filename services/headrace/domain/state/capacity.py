@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from headrace.contracts.facts.fact import Place
 from headrace.contracts.values.amounts import CPU, GPU, GPU_UNITS, MEMORY
 from headrace.domain.model.devices import counted
-from headrace.domain.state.quota import open_scope, scopes_of, totals_of
+from headrace.domain.model.job_states import JobState
+from headrace.domain.state.quota import counts_users, limits_of, open_scope, open_user, totals_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from headrace.contracts.facts.fact import DeviceShare
     from headrace.contracts.values.amounts import Amounts
     from headrace.domain.model.devices import HeldDevices
-    from headrace.domain.model.jobs import JobRecord, LeaseState, Preemption
+    from headrace.domain.model.jobs import JobRecord, LeaseState, PolicyState, Preemption
     from headrace.domain.model.nodes import NodeState
     from headrace.domain.state.pools import PoolState
     from headrace.domain.state.state import State
@@ -111,6 +112,8 @@ def _charge(state: State, job: JobRecord, pool: PoolState, place: HeldDevices, s
         count_place(pool, place, use=sign, leased=sign)
         totals = totals[1:]
     add(totals, charged, sign)
+    if job.policy.users is not None:
+        add((job.policy.users[job.user].use,), charged, sign)
     if not job.preemptible and job.time_limit is None:
         add((pool.lasting,), charged, sign)
     _mark(state, job)
@@ -140,9 +143,7 @@ def note_lasting(pools: Mapping[str, PoolState], job: JobRecord) -> None:
 def yield_use(state: State, job: JobRecord, pool: PoolState, held: HeldDevices, sign: int) -> None:
     """With sign 1: what is held makes room for a nominated preemptor and counts no more in tests (R17). With -1: it does again."""
     open_scope(job.policy, pool.document.name)
-    move(
-        [(scope.use, scope.leased_minus_use) for scope in scopes_of(state, job.policy, pool.document.name)], held.amounts, sign
-    )
+    move([(scope.use, scope.leased_minus_use) for scope in limits_of(state, job, pool.document.name)], held.amounts, sign)
     count_place(pool, held, use=-sign, leased=0)
     _mark(state, job)
 
@@ -177,15 +178,36 @@ def _nominate(state: State, preemption: Preemption, sign: int) -> None:
     pool, job, total = state.pools[preemption.pool], preemption.job, preemption.total
     keep(state, preemption.places, sign)
     open_scope(job.policy, preemption.pool)
-    scopes = scopes_of(state, job.policy, preemption.pool)
+    scopes = limits_of(state, job, preemption.pool)
     add([scope.use for scope in scopes], total, sign)
     add([scope.leased_minus_use for scope in scopes], total, -sign)
     if not job.preemptible:
-        add([scope.firm for scope in scopes], total, sign)
+        add([scope.firm for scope in scopes if scope.kind != "user"], total, sign)
     for place in preemption.places:
         count_place(pool, place, use=sign, leased=0)
         add([pool.nominated], counted(pool.cut.nominated, place, sign), sign)
     _mark(state, job)
+
+
+def recount_users(state: State, policy: PolicyState) -> None:
+    """Open the accounts of a policy's users anew, with what their jobs hold; none where it has no need of them (`quota.counts_users`)."""
+    policy.users, policy.user_pending = ({} if counts_users(policy.document) else None), {}
+    if policy.users is None:
+        return
+    for job in state.jobs.values():
+        if job.policy is policy and not job.ended_at:
+            open_user(policy, job.user)
+            if job.state is JobState.PENDING:
+                policy.user_pending[job.user] = policy.user_pending.get(job.user, 0) + 1
+    for job in policy.jobs.values():
+        scope = policy.users[job.user]
+        for lease in job.leases.values():
+            add((scope.leased_minus_use if lease.yields else scope.use,), held_by(lease).amounts, 1)
+    for preemption in state.preemptions.values():
+        if preemption.kept and preemption.job.policy is policy:
+            scope = policy.users[preemption.job.user]
+            add((scope.use,), preemption.total, 1)
+            add((scope.leased_minus_use,), preemption.total, -1)
 
 
 def _mark(state: State, job: JobRecord) -> None:

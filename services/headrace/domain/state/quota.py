@@ -10,8 +10,10 @@ from headrace.domain.model.jobs import Scope
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from headrace.contracts.documents.model import Policy
     from headrace.contracts.values.amounts import Amounts
-    from headrace.domain.model.jobs import PolicyState
+    from headrace.domain.indexes.pending import JobGroup
+    from headrace.domain.model.jobs import JobRecord, PolicyState
     from headrace.domain.state.pools import PoolState
     from headrace.domain.state.state import State
 
@@ -72,6 +74,37 @@ def scopes_of(state: State, policy: PolicyState, pool: str) -> tuple[Scope, ...]
     share = state.shares.get((policy.document.tenant, pool))
     own = (policy.wide, policy_scope(policy, pool))
     return (*own, share) if share is not None else own
+
+
+def limits_of(state: State, job: JobRecord | JobGroup, pool: str) -> tuple[Scope, ...]:
+    """All accounts whose limits a job has to keep in `pool`: those of `scopes_of`, and its user's where the policy keeps one."""
+    scopes = scopes_of(state, job.policy, pool)
+    user = user_scope(job.policy, job.user)
+    return scopes if user is None else (user, *scopes)
+
+
+def counts_users(document: Policy) -> bool:
+    """Whether the policy keeps an account of each user: it is fair among them (R15), or limits each (R7, R14)."""
+    return document.fair_among == "users" or document.per_user is not None
+
+
+def user_scope(policy: PolicyState, user: str) -> Scope | None:
+    """The account of one user of the policy; None: the policy keeps none. If none is open: an empty one, which is not kept."""
+    if policy.users is None:
+        return None
+    return policy.users.get(user) or _new_user(policy, user)
+
+
+def open_user(policy: PolicyState, user: str) -> None:
+    """Open the account of a user, if the policy keeps one. The fold does so for each user whose job is admitted."""
+    if policy.users is not None and user not in policy.users:
+        policy.users[user] = _new_user(policy, user)
+
+
+def _new_user(policy: PolicyState, user: str) -> Scope:
+    tenant, name = policy.key
+    per_user = policy.document.per_user
+    return Scope("user", f"user {user} in policy {tenant}/{name}", None, dict(per_user.limit) if per_user is not None else {})
 
 
 def totals_of(state: State, policy: PolicyState, pool: PoolState, *, firm: bool) -> tuple[Amounts, ...]:
@@ -142,13 +175,15 @@ def over_limit(
 ) -> Shortfall | None:
     """The first account whose limit would be exceeded. `beyond`: the member may exceed the policy's limits, never the tenant's (R12).
 
+    A user's limit on the number of jobs holds wherever they run (R5).
+
     `against`: which use counts (R17). To plan a reclaim it is what will be: the default.
     """
     for scope in scopes:
-        if not scope.limit or (beyond and scope.kind == "policy"):
+        if not scope.limit or (beyond and scope.kind != "tenant"):
             continue
         for key, amount in asked.items():
-            if amount and key in governed and key in scope.limit:
+            if amount and key in scope.limit and (key in governed or (key == JOB and scope.kind == "user")):
                 used = counted_use(scope, key, against)
                 if used + amount > scope.limit[key]:
                     return Shortfall(scope, key, used, amount, scope.limit[key])
@@ -185,7 +220,8 @@ def is_bounded(pool: PoolState, key: str) -> bool:
 
 def unbounded(state: State) -> frozenset[str]:
     """Keys that no pool bounds. One that any does counts everywhere: accounts over all pools are looked at in each of them (R7)."""
-    return UNGOVERNED.difference(*[pool.governed for pool in state.pools.values()])
+    keys = UNGOVERNED.difference(*[pool.governed for pool in state.pools.values()])
+    return keys - {JOB} if any(policy.users is not None for policy in state.policies.values()) else keys
 
 
 def free_of(pool: PoolState, key: str) -> int:

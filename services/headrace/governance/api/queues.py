@@ -9,13 +9,13 @@ from headrace.contracts.values.amounts import format_amount
 from headrace.governance.api import filters, names, paging
 from headrace.governance.api.errors import not_found
 from headrace.governance.api.filter_fields import look_into
-from headrace.governance.api.messages import moment
+from headrace.governance.api.messages import moment, texts
 from headrace.views.tenant_views import queue_views
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from headrace.contracts.messages.queries import BudgetView, QueueView, ScopeView
+    from headrace.contracts.messages.queries import BudgetView, QueueView, ScopeView, UserUseView
     from headrace.domain.state.state import State
     from headrace.governance.api.context import CallContext
     from headrace.views.job_index import Queue, QueueCounts
@@ -73,6 +73,8 @@ def _message(state: State, view: QueueView) -> pb.Queue:
         shut=view.shut,
         opens_time=moment(view.opens_at),
         budgets=map(_budget, view.budgets),
+        fair_among=view.fair_among,
+        users=map(_user, view.users),
         sequence=str(state.sequence),
     )
 
@@ -86,6 +88,16 @@ def _scope(view: ScopeView) -> pb.ScopeUse:
         limit="" if view.limit is None else format_amount(key, view.limit),
         reserved=format_amount(key, view.reserved),
         borrowed=format_amount(key, view.borrowed),
+    )
+
+
+def _user(view: UserUseView) -> pb.UserUse:
+    return pb.UserUse(
+        user=view.user,
+        used=texts(view.used),
+        limit=texts(view.limit),
+        pending=view.pending,
+        max_pending=view.max_pending,
     )
 
 

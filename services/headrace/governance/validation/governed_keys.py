@@ -105,6 +105,8 @@ def _of_policy(state: State, document: Policy) -> Iterator[Claim]:
     for pool, scope in document.per_pool.items():
         if pool in reached:
             yield from _of_scope(name, ("per_pool", pool), scope.reservation, scope.limit, (pool,))
+    if document.per_user is not None:
+        yield from _of_scope(name, ("per_user",), None, document.per_user.limit, reached)
     for index, budget in enumerate(document.budgets):
         if budget.key != JOB:  # every job takes one, governed or not
             yield Claim(name, ("budgets", index, "key"), "budget", budget.key, reached)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from headrace.contracts.documents.model import KEEP_FOR, Burst, BurstNode, Policy, Pool
+from headrace.contracts.documents.model import KEEP_FOR, Burst, BurstNode, Policy, Pool, Profile
 from headrace.contracts.facts.levels import AMENDED, PROVISIONING, release_of
 from headrace.domain.model.census import HARDWARE
 from headrace.domain.model.dedication import COMMON, has_owners, owner_of_new
@@ -13,6 +13,9 @@ from headrace.domain.state.state import State
 from headrace.domain.state.supply import by_owner, capacity_of
 from headrace.governance.objects import ObjectName, PlacedDocument
 from headrace.governance.validation.diagnostics import Diagnostics
+
+_TIME_LIMITS = ("default_time_limit", "max_time_limit")
+_NOT_YET = "it may be set when every service and node runs {} or newer; leave it out until then"
 
 
 def pools_reached(after: State, policy: Policy) -> tuple[str, ...]:
@@ -75,14 +78,26 @@ def check_selectors(state: State, after: State, changed: Iterable[PlacedDocument
 
 def check_level(state: State, changed: Iterable[PlacedDocument], findings: Diagnostics) -> None:
     """Refuse fields that releases below the amended level cannot read until the installation is at that level; they would stop."""
+    message = _NOT_YET.format(release_of(PROVISIONING))
     for name, document, _ in changed:
         if isinstance(document, Pool) and document.keep_for != KEEP_FOR and not state.terms.amended:
-            message = f"it may be set when every service and node runs {release_of(AMENDED)} or newer; leave it out until then"
-            findings.error(findings.where(name, "keep_for"), message)
+            findings.error(findings.where(name, "keep_for"), _NOT_YET.format(release_of(AMENDED)))
         if isinstance(document, Pool) and document.burst is not None and state.terms.level < PROVISIONING:
             for key in _newer_keys(document.burst):
-                message = f"it may be set when every service and node runs {release_of(PROVISIONING)} or newer; leave it out until then"
                 findings.error(findings.where(name, f"burst.{key}"), message)
+        if isinstance(document, Profile) and state.terms.level < PROVISIONING:
+            for key in (key for key in _TIME_LIMITS if getattr(document, key) is not None):
+                findings.error(findings.where(name, key), message)
+        if isinstance(document, Policy) and state.terms.level < PROVISIONING:
+            for key in _newer_policy_keys(document):
+                findings.error(findings.where(name, key), message)
+
+
+def _newer_policy_keys(policy: Policy) -> Iterator[str]:
+    """Keys of a policy that releases below level 3 cannot read."""
+    known = Policy(name=policy.name, profiles=())
+    keys = ("fair_among", "per_user", *_TIME_LIMITS)
+    yield from (key for key in keys if getattr(policy, key) != getattr(known, key))
 
 
 def _newer_keys(burst: Burst) -> Iterator[str]:

@@ -22,6 +22,7 @@ from headrace.contracts.messages.queries import (
     PoolView,
     QueueView,
     ScopeView,
+    UserUseView,
 )
 from headrace.supervisor.installation import Installation, Settings
 from headrace.supervisor.launcher.pidfile import ChildView, Lock, RunningInstallation, write_running
@@ -49,6 +50,20 @@ def test_queues_show_what_waits_and_what_their_policy_holds(headrace):
     assert json.loads(headrace("queues --json", queues=found).out)[0]["scopes"][0]["used"] == "9"
     assert headrace("queues", queues=()).out == "No queues; `headrace apply` makes them.\n"
     assert json.loads(headrace("queues --json", queues=()).out) == []
+
+
+def test_queues_show_once_for_each_policy_what_its_users_hold(headrace):
+    ann = UserUseView(user="ann", used={"gpu": 6 * GPU, "job": 3}, limit={"gpu": 8 * GPU, "job": 4}, pending=5, max_pending=9)
+    bob = UserUseView(user="bob", used={"gpu": GPU // 2})
+    names = {"tenant": "acme", "policy": "rnd", "pending": 2, "running": 3, "fair_among": "users", "users": (ann, bob)}
+    found = (QueueView(name="rnd/two", profile="two", **names), QueueView(name="rnd/one", profile="one", **names))
+    assert headrace("queues", queues=found).out.splitlines()[4:] == [
+        "POLICY      USER  KEY  USED  LIMIT  PENDING  AT MOST",
+        "rnd (fair)  ann   gpu     6      8        5        9",
+        "                  job     3      4",
+        "            bob   gpu   0.5               0",
+    ]
+    assert json.loads(headrace("queues --json", queues=found).out)[0]["users"][1]["used"] == {"gpu": "0.5"}
 
 
 def test_queues_show_what_closes_them_and_their_budgets(headrace):

@@ -65,6 +65,8 @@ policies:
       suspend_max: 1h
       assume_checkpoint_every: 10m
     max_pending: 100
+    fair_among: users
+    per_user: {limit: {gpu: 8, job: 20}, max_pending: 9}
     budgets: [{key: gpu, hours: 500, per: week, then: borrow, timezone: Europe/Berlin}]
     windows: [{days: [mon, fri], from: "08:00", to: "20:00", timezone: Europe/Berlin, on_close: preempt}]
 """
@@ -145,6 +147,8 @@ DOCUMENTS_OF_EXAMPLE = d.Documents(
                 assume_checkpoint_every=10 * MINUTE,
             ),
             max_pending=100,
+            fair_among="users",
+            per_user=d.PerUser(limit={"gpu": 8 * GPU, "job": 20}, max_pending=9),
             budgets=(d.Budget(key="gpu", hours=500, per="week", then="borrow", timezone="Europe/Berlin"),),
             windows=(d.Window(days=("mon", "fri"), opens=480, closes=1200, timezone="Europe/Berlin", on_close="preempt"),),
         ),
@@ -289,6 +293,22 @@ polices: []
         (
             'policies: [{name: p, profiles: [], windows: [{days: [mon], from: "08:00", to: "08:00"}]}]',
             'policies[0].windows[0].to: the window never opens; the whole day is from "00:00" to "24:00"',
+        ),
+        (
+            "profiles: [{name: p, request: {gpu: 1}, pools: [a], default_time_limit: 2h, max_time_limit: 1h}]",
+            "profiles[0].default_time_limit: the default of 2h is above max_time_limit, which is 1h (R33)",
+        ),
+        (
+            "policies: [{name: p, profiles: [], max_time_limit: 0s}]",
+            "policies[0].max_time_limit: write how long a job may run, such as 4h; leave it out for no limit",
+        ),
+        (
+            "policies: [{name: p, profiles: [], fair_among: user}]",
+            "policies[0].fair_among: 'user' is not one of users; did you mean 'users'?",
+        ),
+        (
+            "policies: [{name: p, profiles: [], per_user: {}}]",
+            "policies[0].per_user: write what each user may have, such as {limit: {gpu: 8, job: 20}, max_pending: 100}",
         ),
         ("pools: [{selector: {}}]", "pools[0]: name is missing"),
         ("groups: [{name: g, members: [a, a]}]", "groups[0].members[1]: a occurs twice in this list, first at [0]"),

@@ -7,11 +7,13 @@ from headrace.contracts import facts as f
 from headrace.contracts.documents.model import Share, Tenant
 from headrace.contracts.facts.nodes import Device
 from headrace.contracts.values.amounts import CPU, GPU, GPU_UNITS
+from headrace.contracts.values.durations import HOUR
 from headrace.contracts.values.isolation import CONTAINED, UNABLE
 from headrace.contracts.values.reasons import RejectReason
 from headrace.domain.model.requests import intern_request, make_request
-from headrace.domain.queueing.admissible import Rejection, never_fits
+from headrace.domain.queueing.admissible import Rejection, never_fits, time_limit_of
 from tests.unit.domain.hall import Hall, gpus
+from tests.unit.domain.site import policy, profile
 
 
 def judge(hall, policy, amounts, *, replicas=1, preemptible=True, beyond=False):
@@ -133,4 +135,38 @@ def test_a_job_with_an_image_is_told_where_no_node_runs_containers(amounts, what
     assert rejection == (
         RejectReason.NO_SUITABLE_NODE,
         f"it has an image, and no node of pool hall can run {what} in a container",
+    )
+
+
+@pytest.mark.parametrize(
+    ("of_policy", "of_profile", "asked", "given"),
+    [
+        ((None, None), (None, None), None, None),
+        ((None, None), (None, None), 7, 7),
+        ((4, None), (3, None), None, 4),
+        ((None, None), (3, 5), None, 3),
+        ((9, 9), (3, 5), None, 5),
+        ((None, 6), (None, 5), None, 5),
+        ((None, 6), (None, 5), 5, 5),
+    ],
+)
+def test_a_job_without_a_time_limit_gets_a_default_and_never_more_than_the_maximums(of_policy, of_profile, asked, given):
+    hours = [[None if limit is None else limit * HOUR for limit in limits] for limits in (of_policy, of_profile)]
+    (default, most), (default_there, most_there) = hours
+    law = policy("dev", default_time_limit=default, max_time_limit=most)
+    found = time_limit_of(
+        law, profile("one", default_time_limit=default_there, max_time_limit=most_there), asked and asked * HOUR
+    )
+    assert found == (given and given * HOUR)
+
+
+def test_a_time_limit_above_a_maximum_is_refused_by_name():
+    law, one = policy("dev", max_time_limit=6 * HOUR), profile("one", max_time_limit=5 * HOUR)
+    assert time_limit_of(law, one, 7 * HOUR) == (
+        "BEYOND_PROFILE",
+        "time_limit: 7h is asked for, profile one allows at most 5h",
+    )
+    assert time_limit_of(law, profile("one"), 7 * HOUR) == (
+        "EXCEEDS_POLICY_LIMIT",
+        "time_limit: 7h is asked for, policy default/dev allows at most 6h",
     )

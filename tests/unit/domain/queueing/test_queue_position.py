@@ -7,12 +7,14 @@ from headrace.contracts.documents.model import PolicyProfile
 from headrace.contracts.facts.admission import Dependency
 from headrace.domain.queueing.queue_position import GroupRanks, groups_ahead, position
 from tests.unit.domain.hall import Hall
+from tests.unit.domain.site import Site, place, policy
+from tests.unit.domain.snapshot import differences, kept, naive
 
 
 def before(hall, job):
     """The names of those that go before it, group by group."""
     return sorted(
-        sorted(other.key.rpartition(".")[2] for other in members) for _, members in groups_ahead(hall.state, job, hall.pool)
+        sorted(other.key.rpartition(".")[2] for _, other in members) for _, members in groups_ahead(hall.state, job, hall.pool)
     )
 
 
@@ -77,3 +79,28 @@ def test_those_outside_their_window_are_before_no_other():  # R33
     assert before(hall, job) == [["a"]]
     hall.append_facts("allocator", f.PolicyGatedV1(tenant="acme", policy="p", shut=True))
     assert before(hall, job) == []
+
+
+def test_among_users_the_least_user_goes_first_in_the_queue_and_in_the_pool_too():
+    site = Site(policy("dev", fair_among="users"))
+    site.node(count=4)
+    site.run("a", place("n1", 0))
+    ann, bob = site.admit("ann"), site.admit("bob", user="bob")
+    assert [position(site.state, job) for job in (ann, bob)] == [2, 1]
+    first = [[other.key for _, other in members] for _, members in groups_ahead(site.state, ann, site.state.pools["hall"])]
+    assert first == [[bob.key]]
+    assert list(groups_ahead(site.state, bob, site.state.pools["hall"])) == []
+
+
+def test_a_policy_that_becomes_fair_or_ends_to_be_stands_its_jobs_anew():
+    site = Site(policy("dev"))
+    site.node(count=4)
+    site.run("a", place("n1", 0))
+    ann, bob = site.admit("ann"), site.admit("bob", user="bob")
+    assert site.state.pending.group_of(ann) is site.state.pending.group_of(bob)
+    site.law(policy("dev", fair_among="users"))
+    assert [position(site.state, job) for job in (ann, bob)] == [2, 1]
+    assert differences(kept(site.state), naive(site.state)) == []
+    site.law(policy("dev"))
+    assert [position(site.state, job) for job in (ann, bob)] == [1, 2]
+    assert site.state.pending.group_of(ann) is site.state.pending.group_of(bob)

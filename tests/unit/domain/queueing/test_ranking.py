@@ -12,7 +12,17 @@ from headrace.contracts.documents import model as d
 from headrace.contracts.facts.levels import FIRST
 from headrace.contracts.values.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, JOB
 from headrace.domain.model.jobs import JobRecord
-from headrace.domain.queueing.ranking import SHARE_STEPS, Rank, dominant_share, is_inside, may_hold_inside, rank
+from headrace.domain.queueing.queue_position import GroupRanks
+from headrace.domain.queueing.ranking import (
+    SHARE_STEPS,
+    Rank,
+    deal,
+    dominant_share,
+    is_inside,
+    may_hold_inside,
+    rank,
+    user_share,
+)
 from tests.unit.domain.site import PROFILES, Site, gpus, place, policy, pool, profile
 
 WHOLE = 1 << SHARE_STEPS
@@ -229,3 +239,45 @@ def test_a_dominant_share_is_the_exact_fraction_rounded_down(use, reservation, b
         Fraction(use.get(key, 0) - reservation.get(key, 0), capacity * weight) for key, capacity in base.items() if capacity
     ]
     assert dominant_share(SITE.state, dev) == max(0, *(share * WHOLE for share in exact), 0) // 1
+
+
+def test_the_places_of_equal_candidates_are_dealt_by_the_use_of_their_users():
+    """R15: ann has used most and has the older jobs; bob's job gets her best place, and she those that are left."""
+    ann = [(0, 1, (1, 0), "a1"), (0, 2, (2, 0), "a2"), (1, 0, (0, 0), "later")]
+    bob = [(0, 5, (5, 0), "b")]
+    lines = [(700, ann), (100, bob)]
+    assert deal(bob[0], 100, lines) == ann[0]
+    assert [deal(place, 700, lines) for place in ann] == [ann[1], bob[0], ann[2]]
+    assert deal(bob[0], 700, [(700, ann), (700, bob)]) == bob[0]
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 30)), min_size=1, max_size=12))
+def test_dealing_is_a_new_order_of_the_same_places(jobs):
+    """Whoever deals for one job at a time hands out each place once, by use and then by age, priority by priority."""
+    places = [(-priority, at, (number, 0), f"j{number}") for number, (priority, _, at) in enumerate(jobs)]
+    uses = [use for _, use, _ in jobs]
+    lines = [(use, sorted(p for p, other in zip(places, uses, strict=True) if other == use)) for use in sorted(set(uses))]
+    dealt = [deal(place, use, lines) for place, use in zip(places, uses, strict=True)]
+    assert sorted(dealt) == sorted(places)
+    by_use = [place for _, _, place in sorted((place[0], use, place) for place, use in zip(places, uses, strict=True))]
+    assert [place for _, place in sorted(zip(dealt, places, strict=True))] == by_use
+
+
+def test_what_a_user_uses_is_measured_against_all_that_the_policy_reaches():
+    site = Site(policy("dev", fair_among="users"))
+    site.node(count=4)
+    site.run("a", place("n1", 0))
+    dev = site.state.policies["default", "dev"]
+    assert [user_share(site.state, dev, user) for user in ("ann", "bob")] == [WHOLE // 4, 0]
+
+
+def test_one_by_one_or_all_at_once_the_same_places_are_dealt():
+    site = Site(policy("dev", fair_among="users"))
+    site.node(count=4)
+    site.run("a", place("n1", 0))
+    jobs = [site.admit(f"j{number}", f"dev/{'one' if number % 3 else 'half'}", user="abc"[number % 2]) for number in range(7)]
+    jobs += [site.admit(f"k{number}") for number in range(3)]
+    ranks, dev = GroupRanks(site.state, site.state.pools["hall"]), site.state.policies["default", "dev"]
+    one_by_one = {job.key: ranks.place(site.state.pending.group_of(job), job) for job in jobs}
+    assert one_by_one == ranks.places(dev)
+    assert max(one_by_one, key=one_by_one.get) == "default.ann.k2"

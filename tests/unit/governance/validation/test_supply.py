@@ -102,3 +102,11 @@ def test_keys_that_older_releases_cannot_read_wait_for_the_level(installation, b
     message = "it may be set when every service and node runs headrace 0.3.0 or newer; leave it out until then"
     errors = installation.plan(f"pools: [{{name: a, selector: {{x: y}}, burst: {{{burst}}}}}]").errors
     assert errors == tuple(f"pools[0].burst.{key}: {message}" for key in keys)
+
+
+def test_keys_of_a_policy_that_older_releases_cannot_read_wait_for_the_level(installation):
+    installation.state.terms.level = 2
+    message = "it may be set when every service and node runs headrace 0.3.0 or newer; leave it out until then"
+    text = "groups: [{name: g}]\npolicies: [{name: p, group: g, profiles: [], fair_among: users, per_user: {max_pending: 3}}]"
+    found = installation.plan(text).errors
+    assert found == tuple(f"policies[0].{key}: {message}" for key in ("fair_among", "per_user"))
