@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from hypothesis import given
 
 from headrace.contracts.messages.submissions import JobSubmission
 from headrace.contracts.transport.codec import encode
 from headrace.contracts.transport.subjects import cancel, submit
-from headrace.contracts.values.amounts import GPU, add_to, format_amount
+from headrace.contracts.values.amounts import GPU, JOB, add_to, format_amount
 from headrace.contracts.values.ids import job_key, make_job_id
 from headrace.contracts.values.reasons import WaitReason
 from headrace.domain.explain.explain import explain
 from headrace.domain.explain.wait_reasons import pools_of, wait_in
 from headrace.domain.model.job_states import JobState
+from headrace.domain.state.capacity import held_by
 from headrace.simulate.scenario import Submit
 from headrace.simulate.world import World
 from tests.properties.campaign import histories
@@ -58,6 +61,20 @@ def leased(world, job, wide: bool, pool: str):
     return total
 
 
+def breaks_limit_of_user(world, job, governed) -> bool:
+    """Whether one more such job would be more than each user of the policy may hold, in all pools (R7)."""
+    own = [other for other in job.policy.jobs.values() if other.user == job.user]
+    held = Counter()
+    for lease in (lease for other in own for lease in other.leases.values()):
+        held.update(held_by(lease).amounts)
+    per_user = job.policy.document.per_user
+    limit = per_user.limit if per_user is not None else {}
+    return any(
+        asked and key in limit and key in (*governed, JOB) and held[key] + asked > limit[key]
+        for key, asked in job.request.total.items()
+    )
+
+
 @histories()
 @given(scenarios())
 def test_a_job_is_at_its_policys_limit_exactly_where_a_grant_would_break_it(scenario) -> None:
@@ -78,6 +95,7 @@ def test_a_job_is_at_its_policys_limit_exactly_where_a_grant_would_break_it(scen
                 for key, asked in job.request.total.items()
                 if asked
             )
+            breaks = breaks or breaks_limit_of_user(world, job, pool.governed)
             wait = wait_in(world.state, job, pool, world.now)
             told = wait.reason if wait is not None else None
             before = (WaitReason.FROZEN, WaitReason.DEPENDENCY, WaitReason.OUTSIDE_WINDOW, WaitReason.BUDGET_EXHAUSTED)
