@@ -58,7 +58,7 @@ class Composed:
         for kind in ("container", "volume", "network"):
             listed = ("ls", "--quiet", *(("--all",) if kind == "container" else ()), "--filter", f"name={PROJECT}_")
             names = self.engine.call(kind, *listed).split()
-            forced = ("--force", "--time=0") if kind == "container" else ("--force",)
+            forced = ("--force", "--time=0", "--volumes", "--depend", "--ignore") if kind == "container" else ("--force",)
             _ = names and self.engine.call(kind, "rm", *forced, *names)
 
     def headrace(self, *words: str, stdin: str | None = None, check: bool = True) -> str:
