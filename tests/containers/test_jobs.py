@@ -73,3 +73,30 @@ async def test_an_executor_that_is_killed_during_a_start_starts_the_job_once(fee
     ended = await feed.ended(job)
     assert (ended.outcome, ended.exit_code, len(feed.of(job, LeaseEndedV1))) == ("exited", 3, 1)
     await until(lambda: Engine(engine.socket).call("GET", "/containers/json?all=1") == [])
+
+
+LOOKS = """\
+id -u
+while read key value; do case $key in CapEff:|CapBnd:|NoNewPrivs:) echo $key $value;; esac; done < /proc/self/status
+for path in {work} {socket} /etc/made /headrace-made; do
+  [ -e $path ] && cat $path 2>/dev/null
+  (: > $path) 2>/dev/null && echo wrote $path
+done
+kill -0 {pid} 2>/dev/null && echo sees {pid}
+(: > made) && echo wrote its own directory
+"""
+
+
+async def test_a_job_in_a_container_has_an_account_without_rights_and_reaches_nothing_of_its_neighbour(
+    feed: Feed, site: Site, engine: Podman
+) -> None:
+    neighbour = await feed.start(0, "sh", "-c", "echo secret > own; echo ready; sleep 1000", image=IMAGE)
+    await until_printed(feed, neighbour, "ready\n")
+    first = Engine(engine.socket).call("GET", f"/containers/headrace-{neighbour}.1.0/json")["State"]["Pid"]
+    looks = LOOKS.format(work=site.data / "leases" / f"{neighbour}.1.0" / "work" / "own", socket=engine.socket, pid=first)
+    job = await feed.start(1, "sh", "-c", looks, image=IMAGE)
+    await feed.ended(job)
+    account = (site.data / "leases" / f"{job}.1.0" / "work" / "made").stat().st_uid
+    assert account != 0
+    nothing = "CapEff: 0000000000000000\nCapBnd: 0000000000000000\nNoNewPrivs: 1\n"
+    await until_printed(feed, job, f"{account}\n{nothing}wrote its own directory\n")
