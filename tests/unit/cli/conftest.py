@@ -24,6 +24,7 @@ class FakeClient:
         self.answers = answers
         self.said = []
         self.user = "alice"
+        self.tenant = "default"
 
     async def __aenter__(self):
         return self

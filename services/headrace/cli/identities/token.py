@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Awaitable
+
+from msgspec.structs import replace
 
 from headrace.cli.arguments import Failed, Nouns, Parser, add_command, add_json, add_where_options, asking, client, span
 from headrace.cli.away import ordered
 from headrace.cli.output.formatting import ago, as_json
 from headrace.cli.output.tables import table
 from headrace.cli.resources.approve import add_claims, claims_of
-from headrace.contracts.messages.tokens import NodeClaims, RevokeRequest, TokenRequest, TokenRole
+from headrace.client import Client, Refused
+from headrace.client.api_writes import TENANTS_OWN
+from headrace.contracts.messages.queries import ApplyAnswer
+from headrace.contracts.messages.tokens import NodeClaims, RevokeRequest, TokenRequest, TokenRole, TokensAnswer
 from headrace.contracts.values.durations import format_time
+from headrace.contracts.values.ids import DEFAULT_TENANT
 
 PROVIDERS_PERSON = "admin"
 """Name of an administrator or viewer if none is given."""
@@ -43,7 +50,7 @@ def add(nouns: Nouns) -> None:
     whose = verb.add_mutually_exclusive_group()
     whose.add_argument("--user", "--service-account", dest="bearer", metavar="NAME", default="", help="all of this bearer")
     whose.add_argument("--node", metavar="NAME", default="", help="all of this node")
-    verb.add_argument("--tenant", default="default", help="the bearer's tenant (default: default)")
+    verb.add_argument("--tenant", default="", help="the bearer's tenant (default: the caller's)")
     verb.add_argument("--reason", default="", help="kept with the fact")
     add_where_options(verb)
 
@@ -66,7 +73,7 @@ def _add_create(verbs: Nouns) -> None:
     whose.add_argument("--node", metavar="NAME", help="for a node executor")
     whose.add_argument("--admin", metavar="NAME", nargs="?", const=PROVIDERS_PERSON, help="for who runs the installation")
     whose.add_argument("--viewer", metavar="NAME", nargs="?", const=PROVIDERS_PERSON, help="for who looks at all of it")
-    verb.add_argument("--tenant", default="", help="the bearer's tenant (default: default)")
+    verb.add_argument("--tenant", default="", help="the bearer's tenant (default: the caller's)")
     add_claims(
         verb.add_argument_group(
             "what a node may say of itself (else `headrace node approve` is needed); what is left out stays as it was"
@@ -97,15 +104,15 @@ async def create(args: argparse.Namespace) -> int:
     claims = claims_of(args)
     if claims != NodeClaims() and role is not TokenRole.NODE:
         raise Failed("--labels, --gpus and --isolation belong to a token of --node")
-    request = TokenRequest(
-        role=role,
-        handle=handle,
-        tenant=args.tenant,
-        lifetime=args.expires,
-        reason=args.reason,
-        claims=claims if claims != NodeClaims() else None,
-    )
     async with client(_as_itself(args)) as hr:
+        request = TokenRequest(
+            role=role,
+            handle=handle,
+            tenant=args.tenant or (hr.tenant if role in TENANTS_OWN else ""),
+            lifetime=args.expires,
+            reason=args.reason,
+            claims=claims if claims != NodeClaims() else None,
+        )
         answer = await hr.create_token(request)
     print(as_json(answer) if args.json else answer.token)
     return 0
@@ -115,7 +122,7 @@ async def create(args: argparse.Namespace) -> int:
 async def list_tokens(args: argparse.Namespace) -> int:
     """Print the tokens that have not expired."""
     async with client(_as_itself(args)) as hr:
-        found = (await hr.tokens(args.tenant)).tokens
+        found = (await _tokens(hr, args.tenant)).tokens
     heads = ("ID", "ROLE", "TENANT", "NAME", "BY", "MADE", "EXPIRES", "REVOKED")
     rows = (
         (
@@ -134,19 +141,33 @@ async def list_tokens(args: argparse.Namespace) -> int:
     return 0
 
 
+async def _tokens(hr: Client, tenant: str) -> TokensAnswer:
+    """The tokens of a tenant; without one all, or those of the caller's tenant if the caller may not see all."""
+    try:
+        return await hr.tokens(tenant)
+    except Refused as refusal:
+        if tenant or refusal.code != "NOT_ALLOWED":
+            raise
+    return await hr.tokens(hr.tenant)
+
+
 def revoke(args: argparse.Namespace) -> int:
     """Revoke one token, or all of a bearer."""
     if not (args.token or args.bearer or args.node):
         raise Failed(
             "name a token by its id, or its bearer with --user, --service-account or --node; `headrace token list` shows them"
         )
-    tenant = "" if args.node or args.token else args.tenant
+    tenant = "" if args.node or args.token else args.tenant or DEFAULT_TENANT
     request = RevokeRequest(token=args.token, tenant=tenant, handle=args.bearer or args.node, reason=args.reason)
+
+    def asked(hr: Client) -> Awaitable[ApplyAnswer]:
+        return hr.revoke(replace(request, tenant=hr.tenant) if tenant and not args.tenant else request)
+
     if args.token:
         method, said = "RevokeToken", {"name": f"tokens/{args.token}"}
     else:
         method, said = "RevokeBearer", {"handle": request.handle} | ({"parent": f"tenants/{tenant}"} if tenant else {})
-    answer = ordered(_as_itself(args), lambda hr: hr.revoke(request), method, said | {"reason": args.reason})
+    answer = ordered(_as_itself(args), asked, method, said | {"reason": args.reason})
     (change,) = answer.changes
     print(f"{change.name} was revoked before" if change.action == "keep" else f"{change.name} is revoked")
     return 0

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from headrace.client import Refused
 from headrace.contracts.messages.queries import ApplyAnswer, Change
 from headrace.contracts.messages.tokens import RevokeRequest, TokenAnswer, TokenRequest, TokensAnswer, TokenView
 from headrace.contracts.values.durations import DAY
@@ -16,9 +17,12 @@ MADE = TokenAnswer(token="aaa.bbb.ccc", id="t1", expires_at=5)
 @pytest.mark.parametrize(
     ("line", "request_"),
     [
-        ("--user alice", TokenRequest(role="user", handle="alice")),
+        ("--user alice", TokenRequest(role="user", handle="alice", tenant="default")),
         ("--user alice --tenant acme", TokenRequest(role="user", handle="alice", tenant="acme")),
-        ("--service-account ci --expires 90d", TokenRequest(role="service-account", handle="ci", lifetime=90 * DAY)),
+        (
+            "--service-account ci --expires 90d",
+            TokenRequest(role="service-account", handle="ci", tenant="default", lifetime=90 * DAY),
+        ),
         ("--node gpu01 --reason new", TokenRequest(role="node", handle="gpu01", reason="new")),
         ("--admin", TokenRequest(role="admin", handle="admin")),
         ("--viewer eye", TokenRequest(role="viewer", handle="eye")),
@@ -28,6 +32,13 @@ def test_a_token_is_asked_for_as_typed_and_printed_alone(headrace, line, request
     ran = headrace(f"token create {line}", create_token=MADE)
     assert (ran.code, ran.out) == (0, "aaa.bbb.ccc\n")
     assert ran.said == [("create_token", (request_,), {})]
+
+
+def test_who_may_not_see_all_tokens_is_shown_those_of_their_tenant(headrace):
+    denied = Refused("NOT_ALLOWED", "you may not do this here")
+    ran = headrace("token list", tokens=[denied, TokensAnswer()])
+    assert ran.said == [("tokens", ("",), {}), ("tokens", ("default",), {})]
+    assert headrace("token list --tenant acme", tokens=denied)[:3] == (1, "", "headrace: you may not do this here\n")
 
 
 def test_a_program_gets_the_id_as_well(headrace):
