@@ -1,4 +1,4 @@
-"""Modules import each other in one direction: no circle anywhere, imports for types counted."""
+"""Modules, and the packages that lie beside each other, import each other in one direction; imports for types are counted."""
 
 from __future__ import annotations
 
@@ -55,6 +55,34 @@ def test_no_modules_import_each_other_in_a_circle():
     assert circles(graph()) == [], "move what both need into a module below them"
 
 
+WITH_CIRCLES = {"headrace.node_executor", "headrace.supervisor"}
+"""Their parts use each other: both start, watch and end processes, and their folders group modules by subject, not by layer."""
+
+
+def beside(package: str, edges: Mapping[str, AbstractSet[str]]) -> dict[str, set[str]]:
+    """The packages and modules directly in a package, each with those that anything in it imports."""
+    parts = len(package.split(".")) + 1
+    found: dict[str, set[str]] = {}
+    for name, to in edges.items():
+        if name.startswith(f"{package}."):
+            part = ".".join(name.split(".")[:parts])
+            others = {".".join(other.split(".")[:parts]) for other in to if other.startswith(f"{package}.")}
+            found[part] = found.get(part, set()) | (others - {part})
+    return found
+
+
+def test_no_packages_beside_each_other_import_each_other_in_a_circle():
+    imported = graph()
+    packages = {name.rpartition(".")[0] for name in imported if "." in name}
+    found = {package for package in packages if circles(beside(package, imported))}
+    assert found == WITH_CIRCLES, "move what both need into a package below them"
+
+
+def test_what_a_package_imports_is_what_its_modules_import():
+    graph_of = dict(edges("p.a.x>p.b.y|q p.a.z>p.a.x p.b.y>p.c p.c> q>p.c", "|"))
+    assert beside("p", graph_of) == {"p.a": {"p.b"}, "p.b": {"p.c"}, "p.c": set()}
+
+
 def written(text: str) -> set[str]:
     return imports(ast.parse(text), {"a", "a.b", "a.c", "d"})
 
@@ -67,10 +95,10 @@ def test_imports_for_types_and_those_inside_of_functions_count():
     assert written("from a import b, name\nfrom a.c import x\nfrom a import y") == {"a.b", "a.c", "a"}
 
 
-def edges(text: str) -> Iterator[tuple[str, set[str]]]:
+def edges(text: str, separator: str = "") -> Iterator[tuple[str, set[str]]]:
     for line in text.split():
         name, _, to = line.partition(">")
-        yield name, set(to)
+        yield name, set(to.split(separator) if separator else to) - {""}
 
 
 def test_a_circle_is_named_whole_and_once_and_nothing_beside_it():

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.accounting.reports.aggregate import lines
-from headrace.accounting.reports.costs import PriceList
+from headrace.accounting.books.aggregate import lines
+from headrace.accounting.books.costs import PriceList
 from headrace.audit.findings import AuditFindings
 from headrace.audit.verify_chains import head_of
 from headrace.audit.verify_decisions import JUDGED, Decisions

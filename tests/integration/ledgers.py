@@ -11,10 +11,10 @@ from headrace.contracts.documents.model import Group, Policy, PolicyProfile, Poo
 from headrace.contracts.facts import Fact
 from headrace.contracts.facts.records import Record, digest
 from headrace.contracts.transport.codec import decode, encode
-from headrace.contracts.transport.subjects import NODE_WRITER, ledger
+from headrace.contracts.transport.subjects import ledger
 from headrace.contracts.values.amounts import GPU_UNITS
 from headrace.contracts.values.durations import SECOND
-from headrace.contracts.values.ids import job_key, make_job_id
+from headrace.contracts.values.ids import NODE_WRITER, job_key, make_job_id
 
 
 class History:

@@ -28,11 +28,11 @@ from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from headrace.accounting.books.charges import days
+from headrace.accounting.books.costs import decimal
 from headrace.accounting.books.periods import month, periods, zone
 from headrace.accounting.books.utilization import LoadRow
 from headrace.accounting.reports import history as history_of
 from headrace.accounting.reports import invoice_query, usage
-from headrace.accounting.reports.costs import decimal
 from headrace.accounting.sampling import Sampling
 from headrace.accounting.service import Accounting
 from headrace.accounting.storage import batching, load_store

@@ -7,11 +7,11 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from headrace.accounting.books.aggregate import AggregateKey, AggregateLine, PeriodSum
 from headrace.accounting.books.books import MEMORY, Books
+from headrace.accounting.books.costs import PriceList, hour_of
 from headrace.accounting.books.rows import LeaseRow
 from headrace.accounting.books.tariffs import NO_TARIFF
-from headrace.accounting.reports.aggregate import AggregateKey, AggregateLine, PeriodSum
-from headrace.accounting.reports.costs import PriceList, hour_of
 from headrace.contracts.values.durations import DAY
 from headrace.contracts.values.money import MILLION
 from headrace.domain.fold.ledger import FoldedLedger

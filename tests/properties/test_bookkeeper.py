@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from headrace.accounting.books.aggregate import AggregateKey, AggregateLine, lines
+from headrace.accounting.books.costs import PriceList
 from headrace.accounting.books.rollups import SumRow
-from headrace.accounting.reports.aggregate import AggregateKey, AggregateLine, lines
-from headrace.accounting.reports.costs import PriceList
 from headrace.contracts.documents.model import Group
 from headrace.contracts.documents.yaml_text import read_tree
 from headrace.contracts.values.durations import DAY, HOUR

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headrace.accounting.reports.aggregate import lines
-from headrace.accounting.reports.costs import PriceList
+from headrace.accounting.books.aggregate import lines
+from headrace.accounting.books.costs import PriceList
 from headrace.bus.log import Message
 from headrace.contracts.values.durations import DAY
 from tests.properties.bookkeeper import Bookkeeper

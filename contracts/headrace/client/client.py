@@ -103,7 +103,7 @@ class Client(Writes):
         """
         from headrace.client.following import again  # noqa: PLC0415 - a question needs none of these
         from headrace.client.submissions import pack, parse_queue  # noqa: PLC0415
-        from headrace.contracts.values.digests import submission_digest  # noqa: PLC0415
+        from headrace.contracts.transport.digests import submission_digest  # noqa: PLC0415
 
         policy, profile = parse_queue(queue)
         subject = subjects.submit(self.tenant, self.user, policy, profile)

@@ -4,11 +4,11 @@ The question it answers: *what was used, by whom, reserved or borrowed, and what
 
 - `books`, pure: `meter` splits one key of one policy into reserved and borrowed at every time (R17), `meters` has all of them; `books`
   turns records into changes of rows (R25, R37), `attempts` and `charging` decide from when to when a lease is charged, `rollups` sums by
-  hour and day, `tariffs` has prices and their history, `charges` the amounts of a bill.
+  hour and day, `aggregate` over a query's periods, `tariffs` has prices and their history, `charges` the amounts of a bill, and `costs` is
+  the only place where money is rounded.
 - `storage`: `store` writes and reads the books in PostgreSQL; `schema` brings the database up to date; `sql/` has every statement;
   `batching` forms transactions.
-- `reports` answers queries: `usage_reader` reads any `periods`, `aggregate` adds up, `costs` is the only place where money is rounded;
-  `usage`, `invoice`, `focus` and `history` are the answers.
+- `reports` answers queries: `usage_reader` reads any `periods`; `usage`, `invoice`, `focus` and `history` are the answers.
 - `sampling` hears the samples of nodes, `books/utilization` adds them up, `storage/load_store` writes the sums, `reports/load_reader`
   reads them.
 - `service` follows the ledger, a batch of messages at a time, and never loses its position.

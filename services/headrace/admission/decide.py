@@ -14,6 +14,7 @@ from headrace.contracts import facts as f
 from headrace.contracts.facts.records import RECORD_FACTS_MAX
 from headrace.contracts.messages.submissions import JobSubmission, JobText
 from headrace.contracts.transport.codec import Malformed, decode_cancel, decode_cancel_many, decode_requeue, decode_submit
+from headrace.contracts.transport.digests import submission_digest
 from headrace.contracts.transport.subjects import (
     asker_of,
     is_cancel_many,
@@ -22,7 +23,6 @@ from headrace.contracts.transport.subjects import (
     parse_requeue,
     split_by,
 )
-from headrace.contracts.values.digests import submission_digest
 from headrace.contracts.values.durations import SECOND
 from headrace.contracts.values.ids import IdError, is_job_id, job_key
 from headrace.contracts.values.reasons import REJECT_SENTENCES, RejectReason

@@ -10,9 +10,9 @@ from headrace.contracts import facts as f
 from headrace.contracts.facts.admission import Dependency
 from headrace.contracts.messages.submissions import COMMAND_MAX, TEXT_MAX
 from headrace.contracts.transport.codec import encode
+from headrace.contracts.transport.digests import submission_digest
 from headrace.contracts.transport.subjects import parse_submit, split_by
 from headrace.contracts.values.amounts import GPU, GPU_UNITS, AmountError, format_amount, is_key, parse_amount
-from headrace.contracts.values.digests import submission_digest
 from headrace.contracts.values.durations import DAY, MINUTE, DurationError, parse_duration
 from headrace.contracts.values.ids import job_id_time, job_key
 from headrace.contracts.values.reasons import REJECT_SENTENCES, RejectReason

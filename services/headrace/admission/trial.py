@@ -9,7 +9,7 @@ from headrace.admission.judge import acting, asker_of_submit, judge
 from headrace.contracts import facts as f
 from headrace.contracts.messages.queries import TrialAnswer, Verdict
 from headrace.contracts.transport.codec import decode_submit
-from headrace.contracts.values.digests import submission_digest
+from headrace.contracts.transport.digests import submission_digest
 from headrace.contracts.values.ids import is_job_id, job_key
 from headrace.contracts.values.reasons import REJECT_SENTENCES, RejectReason
 from headrace.domain.state.used_ids import ID_OF_ANOTHER, is_of_another, known_digest

@@ -16,7 +16,7 @@ from headrace.contracts.facts import LedgerSealedV1
 from headrace.contracts.facts.writers import AUDIT
 from headrace.contracts.messages.audit import VerifyReport
 from headrace.contracts.transport.codec import Malformed, decode_record
-from headrace.contracts.transport.subjects import NODE_WRITER
+from headrace.contracts.values.ids import NODE_WRITER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -13,8 +13,8 @@ import msgspec
 from headrace.audit.findings import AuditFindings, at
 from headrace.contracts.facts.records import digest
 from headrace.contracts.facts.writers import AUDIT, SERVICES
-from headrace.contracts.transport.subjects import NODE_WRITER, ledger_writer
-from headrace.contracts.values.ids import IdError
+from headrace.contracts.transport.subjects import ledger_writer
+from headrace.contracts.values.ids import NODE_WRITER, IdError
 
 if TYPE_CHECKING:
     from headrace.contracts.messages.audit import Finding

@@ -23,7 +23,7 @@ from headrace.contracts.facts.levels import read_back
 from headrace.contracts.facts.writers import ADMISSION, ALLOCATOR, AUDIT, PREEMPTION
 from headrace.contracts.messages.audit import Finding
 from headrace.contracts.transport.codec import Malformed, decode_record
-from headrace.contracts.transport.subjects import NODE_WRITER
+from headrace.contracts.values.ids import NODE_WRITER
 from headrace.domain.fold.ledger import FoldedLedger, LedgerBroken
 from headrace.preemption.decide import PreemptionWatch
 

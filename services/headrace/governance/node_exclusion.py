@@ -17,8 +17,9 @@ import structlog
 from headrace.bus.log import LogError
 from headrace.contracts.messages.tokens import PauseRequest
 from headrace.contracts.transport.codec import encode
-from headrace.contracts.transport.subjects import NODE_WRITER, ledger, query
+from headrace.contracts.transport.subjects import ledger, query
 from headrace.contracts.values.durations import SECOND
+from headrace.contracts.values.ids import NODE_WRITER
 from headrace.governance.node_allowance import Allowances, can_be_excluded, excluding
 from headrace.service.answering import Refused
 from headrace.service.fold import wall_clock

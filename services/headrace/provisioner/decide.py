@@ -14,7 +14,7 @@ from headrace.contracts import facts as f
 from headrace.contracts.documents.model import PROVIDERS
 from headrace.contracts.facts.levels import PROVISIONING
 from headrace.contracts.facts.provisioning import OfferTaken
-from headrace.contracts.values.digests import text_digest
+from headrace.contracts.transport.digests import text_digest
 from headrace.contracts.values.durations import DAY, MINUTE, SECOND
 from headrace.domain.model.calendar import period_of
 from headrace.domain.placement.offers import (

@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from headrace.accounting.books.costs import PriceList, hour_of, rounded
 from headrace.accounting.books.meter import Reservation, UsageMeter, order_of
 from headrace.accounting.books.rollups import RollupAccount, Rollups
 from headrace.accounting.books.rows import PLACES
 from headrace.accounting.books.supply import CHANGES_SUPPLY, Supply
 from headrace.accounting.books.tariffs import PriceRow, TariffRow, Tariffs
-from headrace.accounting.reports.costs import PriceList, hour_of, rounded
 from headrace.contracts import facts as f
 from headrace.contracts.documents.model import Pool, Tenant
 from headrace.contracts.values.amounts import GPU

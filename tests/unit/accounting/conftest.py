@@ -30,9 +30,9 @@ from headrace.contracts.facts import Fact
 from headrace.contracts.facts.levels import LEVEL, RELEASES
 from headrace.contracts.facts.records import Record, digest
 from headrace.contracts.transport.codec import encode
-from headrace.contracts.transport.subjects import NODE_WRITER, ledger
+from headrace.contracts.transport.subjects import ledger
 from headrace.contracts.values.amounts import GPU_UNITS
-from headrace.contracts.values.ids import job_key, make_job_id
+from headrace.contracts.values.ids import NODE_WRITER, job_key, make_job_id
 from headrace.domain.fold.ledger import FoldedLedger
 
 SECOND = 1_000_000

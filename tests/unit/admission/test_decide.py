@@ -24,9 +24,9 @@ from headrace.contracts.messages.submissions import (
     RequeueRequest,
 )
 from headrace.contracts.transport.codec import encode
+from headrace.contracts.transport.digests import submission_digest
 from headrace.contracts.transport.subjects import by, cancel, cancel_many, requeue, submit
 from headrace.contracts.values.account_numbers import FIRST
-from headrace.contracts.values.digests import submission_digest
 from headrace.contracts.values.ids import make_job_id
 from tests.unit.allocator.history import START, History, gpus, policy
 from tests.unit.domain.snapshot import differences, snapshot

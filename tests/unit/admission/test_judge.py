@@ -10,8 +10,8 @@ from headrace.contracts.documents import model as d
 from headrace.contracts.facts.admission import Dependency
 from headrace.contracts.facts.records import Record
 from headrace.contracts.messages.submissions import After, JobSubmission, JobText
+from headrace.contracts.transport.digests import submission_digest
 from headrace.contracts.values.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS
-from headrace.contracts.values.digests import submission_digest
 from headrace.contracts.values.durations import DAY, HOUR, MINUTE
 from headrace.contracts.values.ids import make_job_id
 from tests.unit.allocator.history import START, History, gpus, policy, profile

@@ -11,9 +11,9 @@ from headrace.contracts import facts as f
 from headrace.contracts.messages.queries import TrialRequest
 from headrace.contracts.messages.submissions import JobSubmission, JobSubmissions
 from headrace.contracts.transport.codec import Malformed, encode
+from headrace.contracts.transport.digests import submission_digest
 from headrace.contracts.transport.subjects import by, submit
 from headrace.contracts.values.amounts import GPU, GPU_UNITS
-from headrace.contracts.values.digests import submission_digest
 from headrace.contracts.values.ids import IdError, make_job_id
 from tests.unit.allocator.history import START, History, gpus, policy
 from tests.unit.domain.snapshot import differences, snapshot

@@ -18,7 +18,7 @@ from headrace.client.submissions import make_submission, new_job_id
 from headrace.contracts.messages.queries import JobView
 from headrace.contracts.messages.submissions import CANCELS_MAX, CancelManyRequest
 from headrace.contracts.transport.codec import decode_cancel_many, decode_submit
-from headrace.contracts.values.digests import submission_digest
+from headrace.contracts.transport.digests import submission_digest
 
 ID = "01jd3v8k5w2m4x6z8b0c2e4g6h"
 KEY = f"acme.alice.{ID}"

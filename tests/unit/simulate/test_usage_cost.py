@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.accounting.books.books import Books
-from headrace.accounting.reports.costs import hour_of, rounded
+from headrace.accounting.books.costs import hour_of, rounded
 from headrace.contracts.documents.model import Pool, Share, Tenant
 from headrace.contracts.documents.yaml_text import read_tree
 from headrace.contracts.values.amounts import GPU, GPU_UNITS

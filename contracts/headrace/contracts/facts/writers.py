@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from headrace.contracts import facts as f
 from headrace.contracts.facts.fact import Fact, fact_type
-from headrace.contracts.transport.subjects import NODE_WRITER
+from headrace.contracts.values.ids import NODE_WRITER
 
 ADMISSION = "admission"
 ALLOCATOR = "allocator"

@@ -1,1 +1,1 @@
-"""What all users of NATS share: subjects, encoding, server addresses, TLS."""
+"""What all users of NATS share: subjects, encoding, digests of submissions, server addresses, TLS."""

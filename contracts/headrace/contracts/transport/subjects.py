@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.contracts.values.ids import IdError, is_job_id, is_token
+from headrace.contracts.values.ids import NODE_WRITER, IdError, is_job_id, is_token
 
 SUBMIT_STREAM = "SUBMIT"
 LEDGER_STREAM = "LEDGER"
@@ -22,9 +22,6 @@ SNAPSHOT_SUBJECTS = (f"$O.{SNAPSHOT_BUCKET}.C.>", f"$O.{SNAPSHOT_BUCKET}.M.>")
 
 _MANY = "many"
 _INTAKE = "hr.intake."
-
-NODE_WRITER = "node."
-"""Nodes are called `node.<name>` as writers of records; services have their own name."""
 
 
 def submit(tenant: str, user: str, policy: str, profile: str) -> str:

@@ -28,6 +28,9 @@ _VALUE = {character: value for value, character in enumerate(_CROCKFORD)}
 MICROSECONDS_PER_MILLISECOND = 1_000
 ENTROPY_BYTES = 10
 
+NODE_WRITER = "node."
+"""Nodes are called `node.<name>` as writers of records; services have their own name."""
+
 
 class IdError(ValueError):
     """A malformed name or identifier; the message says how to write it."""

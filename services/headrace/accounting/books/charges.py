@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from headrace.accounting.reports.aggregate import PeriodSum
-from headrace.accounting.reports.costs import PriceList, hour_of, rounded
+from headrace.accounting.books.aggregate import PeriodSum
+from headrace.accounting.books.costs import PriceList, hour_of, rounded
 from headrace.contracts.values.amounts import GPU
 from headrace.contracts.values.durations import DAY
 

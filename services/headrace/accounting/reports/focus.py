@@ -15,7 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from headrace.accounting.books.charges import RESERVED, SPOT, Charge
-from headrace.accounting.reports.costs import decimal, hour_of, rounded
+from headrace.accounting.books.costs import decimal, hour_of, rounded
 from headrace.accounting.reports.invoice import InvoiceHeading, csv_text, quantity, unit_of
 from headrace.contracts.values.durations import format_time
 

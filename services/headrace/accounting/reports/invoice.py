@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from headrace.accounting.books.aggregate import AggregateLine
 from headrace.accounting.books.charges import Charge, ChargedAccount
-from headrace.accounting.reports.aggregate import AggregateLine
-from headrace.accounting.reports.costs import decimal, hour_of
+from headrace.accounting.books.costs import decimal, hour_of
 from headrace.contracts.spreadsheets import cell
 from headrace.contracts.values.amounts import CPU, GPU, MEMORY
 from headrace.contracts.values.durations import format_time

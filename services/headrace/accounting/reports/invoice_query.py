@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from headrace.accounting.books.aggregate import AggregateLine, lines
 from headrace.accounting.books.charges import FIELDS, Charge, charges, days
 from headrace.accounting.books.periods import BadPeriod, month, zone
 from headrace.accounting.books.rows import ReservationRow
 from headrace.accounting.reports import focus, invoice
-from headrace.accounting.reports.aggregate import AggregateLine, lines
 from headrace.accounting.reports.invoice import InvoiceHeading
 from headrace.accounting.reports.usage import InvalidQuery
 from headrace.accounting.reports.usage_reader import UsageReader

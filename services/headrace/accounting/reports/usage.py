@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from headrace.accounting.books.aggregate import AggregateKey, AggregateLine, lines
+from headrace.accounting.books.costs import decimal
 from headrace.accounting.books.periods import BadPeriod, Period, periods, zone
 from headrace.accounting.books.rows import Position, ReservationRow
-from headrace.accounting.reports.aggregate import AggregateKey, AggregateLine, lines
-from headrace.accounting.reports.costs import decimal
 from headrace.accounting.reports.load_reader import Load, loads
 from headrace.accounting.reports.usage_reader import FIELDS, LABEL, TooManyLines, UsageReader
 from headrace.accounting.storage.database import Connection

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from headrace.accounting.books.aggregate import PeriodSum
+from headrace.accounting.books.costs import PriceList
 from headrace.accounting.books.tariffs import NO_TARIFF, PriceRow, TariffRow
-from headrace.accounting.reports.aggregate import PeriodSum
-from headrace.accounting.reports.costs import PriceList
 from headrace.accounting.storage.database import Connection
 from headrace.accounting.storage.sql_statements import statements
 from headrace.contracts.values.amounts import JOB

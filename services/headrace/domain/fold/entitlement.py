@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from headrace.contracts import facts as f
 from headrace.contracts.facts.levels import release_of
 from headrace.contracts.facts.writers import SERVICES, may_state
-from headrace.contracts.transport.subjects import NODE_WRITER
 from headrace.contracts.values.durations import SECOND
+from headrace.contracts.values.ids import NODE_WRITER
 
 if TYPE_CHECKING:
     from headrace.contracts.facts.records import Record

@@ -12,8 +12,8 @@ from headrace.contracts.facts.levels import too_early
 from headrace.contracts.facts.records import Record, digest
 from headrace.contracts.facts.upcasters import upcast
 from headrace.contracts.transport.codec import Malformed, decode_written
-from headrace.contracts.transport.subjects import NODE_WRITER, ledger_writer
-from headrace.contracts.values.ids import IdError
+from headrace.contracts.transport.subjects import ledger_writer
+from headrace.contracts.values.ids import NODE_WRITER, IdError
 from headrace.domain.fold.apply import apply
 from headrace.domain.fold.entitlement import objection
 from headrace.domain.fold.governance import end_probation

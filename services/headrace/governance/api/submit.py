@@ -15,7 +15,7 @@ from headrace.contracts.messages.queries import Answer, TrialAnswer, TrialReques
 from headrace.contracts.messages.submissions import JOBS_MAX, JobSubmission
 from headrace.contracts.transport import subjects
 from headrace.contracts.transport.codec import decode, encode
-from headrace.contracts.values.digests import submission_digest
+from headrace.contracts.transport.digests import submission_digest
 from headrace.contracts.values.ids import is_token, job_key
 from headrace.governance.api import names
 from headrace.governance.api.errors import invalid, shown

@@ -23,8 +23,8 @@ from headrace.bus.nats.nkeys import AccountKey
 from headrace.bus.nats.permissions import SERVICES, STANDBY, STANDBYS, Credential, server_config
 from headrace.bus.variables import API, DATA, INSTALLATION, INSTANCE, PASSWORD, SYSTEM_PASSWORD, SYSTEM_USER, TURN, URL, USER
 from headrace.client.endpoint import read_login
+from headrace.contracts.transport.digests import text_digest
 from headrace.contracts.transport.tls import CA, SECURE
-from headrace.contracts.values.digests import text_digest
 from headrace.health.config import LISTEN, TOKEN
 from headrace.identity.signing import IDENTITY, ISSUER_KEY
 from headrace.supervisor.directories import CLUSTER_FILE

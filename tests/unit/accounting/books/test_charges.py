@@ -1,9 +1,9 @@
 from __future__ import annotations
 
+from headrace.accounting.books.aggregate import PeriodSum
 from headrace.accounting.books.charges import ON_DEMAND, PROVIDER_LOST, RESERVED, SPOT, Charge, charges, days
+from headrace.accounting.books.costs import PriceList, hour_of
 from headrace.accounting.books.tariffs import PriceRow, TariffRow
-from headrace.accounting.reports.aggregate import PeriodSum
-from headrace.accounting.reports.costs import PriceList, hour_of
 from headrace.contracts.values.durations import DAY
 
 HOUR = hour_of("gpu")

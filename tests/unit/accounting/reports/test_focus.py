@@ -12,7 +12,7 @@ from decimal import Decimal
 import pytest
 
 from headrace.accounting.books.charges import ON_DEMAND, PROVIDER_LOST, RESERVED, SPOT, Charge, ChargedAccount
-from headrace.accounting.reports.costs import hour_of, rounded
+from headrace.accounting.books.costs import hour_of, rounded
 from headrace.accounting.reports.focus import COLUMNS, as_csv
 from headrace.accounting.reports.invoice import InvoiceHeading
 from headrace.contracts.values.durations import DAY

@@ -7,9 +7,9 @@ from decimal import Decimal
 
 import pytest
 
+from headrace.accounting.books.aggregate import AggregateLine
 from headrace.accounting.books.charges import ON_DEMAND, RESERVED, Charge, ChargedAccount
-from headrace.accounting.reports.aggregate import AggregateLine
-from headrace.accounting.reports.costs import hour_of
+from headrace.accounting.books.costs import hour_of
 from headrace.accounting.reports.invoice import COLUMNS, InvoiceHeading, as_csv, as_json, items, quantity, unit_of
 from headrace.contracts.values.durations import DAY
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from headrace.accounting.books.aggregate import PeriodSum
+from headrace.accounting.books.costs import PriceList
 from headrace.accounting.books.tariffs import TariffRow
-from headrace.accounting.reports.aggregate import PeriodSum
-from headrace.accounting.reports.costs import PriceList
 from headrace.accounting.reports.usage_reader import LONG, SUMS_MAX, TooManyLines, UsageReader
 from headrace.contracts.values.durations import DAY, HOUR
 

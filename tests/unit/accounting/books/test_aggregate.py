@@ -1,9 +1,9 @@
 from __future__ import annotations
 
+from headrace.accounting.books.aggregate import AggregateKey, AggregateLine, PeriodSum, lines
+from headrace.accounting.books.costs import PriceList, hour_of
 from headrace.accounting.books.rows import ReservationRow
 from headrace.accounting.books.tariffs import PriceRow, TariffRow
-from headrace.accounting.reports.aggregate import AggregateKey, AggregateLine, PeriodSum, lines
-from headrace.accounting.reports.costs import PriceList, hour_of
 
 PRICES = PriceList([TariffRow(1, "hq", "", 0, spot=False)], [PriceRow(1, "hq", "", "gpu", 3_000_000, 2_000_000)])
 HOUR = hour_of("gpu")

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.accounting.books.costs import PriceList, decimal, hour_of, rounded
 from headrace.accounting.books.tariffs import PriceRow, TariffRow
-from headrace.accounting.reports.costs import PriceList, decimal, hour_of, rounded
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from headrace.accounting.books.costs import PriceList, hour_of, rounded
 from headrace.accounting.books.rows import ReservationRow
-from headrace.accounting.reports.costs import PriceList, hour_of, rounded
 
 
 class PeriodSum(NamedTuple):

@@ -3,7 +3,7 @@ from __future__ import annotations
 import msgspec
 
 from headrace.client.submissions import make_submission
-from headrace.contracts.values.digests import submission_digest
+from headrace.contracts.transport.digests import submission_digest
 
 SUBMISSION = make_submission(["python", "train.py"], id="01jd3v8k5w2m4x6z8b0c2e4g6h", trace="")
 
