@@ -67,6 +67,7 @@ class Api:
         self.tokens: dict[str, str] = {}
         self.address = ""
         self.issuers = ""
+        self.model = "H100-80GB"
 
     def run(self, *words: str, who: str = "", **said: str) -> str:
         """The output of the command, as the owner of the machine or by a token; `said`: more of the environment."""
@@ -83,7 +84,7 @@ class Api:
         (self.data / "installation.json").write_text(json.dumps({"host": "box", "labels": {"site": "hq"}}))
         if self.issuers:
             (self.data / "issuers.yaml").write_text(self.issuers)
-        self.run("up", "--detach", "--gpus", "8", "--jobs-are-trusted")
+        self.run("up", "--detach", "--gpus", "8", "--gpu-model", self.model, "--jobs-are-trusted")
         self.address = json.loads(self.run("status", "--json"))["api"]
         self.tokens["root"] = self.run("token", "create", "--admin", "root").strip()
         self.tokens["viewer"] = self.run("token", "create", "--viewer", "auditor").strip()
@@ -123,11 +124,11 @@ class Api:
 
 
 @contextmanager
-def installation(issuers: str = "") -> Iterator[Api]:
-    """A whole installation with the documents of these tests, until the block ends."""
+def installation(issuers: str = "", model: str = "H100-80GB") -> Iterator[Api]:
+    """A whole installation with the documents of these tests, until the block ends. `model`: of its simulated GPUs."""
     with tempfile.TemporaryDirectory(prefix="headrace-", ignore_cleanup_errors=True) as folder:
         made = Api(Path(folder) / "data")
-        made.issuers = issuers
+        made.issuers, made.model = issuers, model
         try:
             made.up()
             made.done("root", "POST", "/v1/documents:apply", {"documents": DOCUMENTS, "reason": "the first day"})

@@ -34,7 +34,7 @@ def browser() -> Iterator[Browser]:
 def api(browser: Browser) -> Iterator[Api]:
     """Both tenants have running jobs, and acme has one that waits at its limit."""
     assert browser
-    with installation() as api:
+    with installation(model="H100-80GB+busy40") as api:
         for who in ("alice", "boss", "eve"):
             tenant = "emca" if who == "eve" else "acme"
             api.tokens[who] = api.run("token", "create", "--user", who, "--tenant", tenant).strip()

@@ -8,7 +8,9 @@ from playwright.sync_api import expect
 
 from tests.page.conftest import STRANGE
 
-SCREENS = {"now": "What happens", "jobs": "Jobs", "policies": "acme", "nodes": "Nodes", "usage": "Usage"}
+SCREENS = {"now": "What happens", "jobs": "Jobs", "policies": "acme", "nodes": "Nodes", "usage": "Usage", "invoice": "Invoice"}
+PROVIDERS = SCREENS | {"cloud": "Cloud"}
+"""The screens of those who see all tenants."""
 
 
 def test_a_link_logs_in_and_leaves_no_token_in_the_address(opened) -> None:
@@ -45,7 +47,7 @@ def test_a_wrong_token_is_refused_with_the_reason(browser, api) -> None:
 @pytest.mark.parametrize("scheme", ["dark", "light"])
 def test_every_screen_is_accessible(opened, scheme) -> None:
     page = (seen := opened("root", color_scheme=scheme)).page
-    for screen, heading in SCREENS.items():
+    for screen, heading in PROVIDERS.items():
         seen.show(screen)
         expect(page.get_by_role("heading", name=heading).first).to_be_visible()
         found = Axe().run(page)
@@ -55,7 +57,7 @@ def test_every_screen_is_accessible(opened, scheme) -> None:
 @pytest.mark.parametrize("width", [390, 1280, 1920])
 def test_no_screen_is_wider_than_its_window(opened, width) -> None:
     page = (seen := opened("root", viewport={"width": width, "height": 800})).page
-    for screen, heading in SCREENS.items():
+    for screen, heading in PROVIDERS.items():
         seen.show(screen)
         expect(page.get_by_role("heading", name=heading).first).to_be_visible()
         assert page.evaluate("document.documentElement.scrollWidth") <= width, screen
@@ -65,6 +67,30 @@ def test_what_happens_appears_without_reloading(opened, api) -> None:
     page = opened("root").page
     (job,) = api.submit("eve", "emca", ["true"])
     expect(page.get_by_label("What happens")).to_contain_text(job["name"][-6:])
+
+
+def test_how_much_held_gpus_compute_is_shown_to_those_whose_jobs_hold_them(opened, api) -> None:
+    expect(opened("root").page.get_by_label("Totals")).to_contain_text("40% of what is held")
+    expect(opened("alice").page.get_by_label("Totals")).to_contain_text("40%")
+    told = api.done("eve", "GET", "/v1/utilization")
+    assert (len(told["devices"]["name"]), set(told["devices"]["busy"])) == (1, {40})
+    assert "acme" not in str(told)
+
+
+def test_an_invoice_is_shown_by_its_lines_and_is_not_final_before_the_month_has_ended(opened) -> None:
+    page = (seen := opened("alice")).page
+    seen.show("invoice")
+    expect(page.get_by_text("not final yet")).to_be_visible()
+    expect(page.get_by_role("columnheader", name="quantity")).to_be_visible()
+
+
+@pytest.mark.parametrize("who", ["alice", "boss"])
+def test_instances_and_offers_are_for_the_provider(opened, api, who) -> None:
+    page = (seen := opened(who)).page
+    expect(page.get_by_role("link", name="Cloud")).to_have_count(0)
+    seen.show("cloud")
+    expect(page.get_by_role("heading", name="What happens")).to_be_visible()
+    assert [api.ask(who, "GET", f"/v1/{what}").status for what in ("instances", "offers")] == [403, 403]
 
 
 def test_a_waiting_job_says_why_and_what_would_start_it(opened, api) -> None:

@@ -173,7 +173,14 @@ def _add_what_it_offers(parser: argparse.ArgumentParser) -> None:
     address = socket.gethostname() if _ADDRESS.fullmatch(socket.gethostname()) else host
     _add(run, "--address", _address, address, "HOST", "where other nodes reach this one (default: its hostname)")
     _add(run, "--labels", labels, [], "K=V,...", "what pools select nodes by; may be repeated", action="append")
-    _add(run, "--devices", find_devices, "auto", "KIND", "auto, nvml, amd, sim:8xH100-80GB[+mig] or none (default: auto)")
+    _add(
+        run,
+        "--devices",
+        find_devices,
+        "auto",
+        "KIND",
+        "auto, nvml, amd, sim:8xH100-80GB[+mig][+busyPERCENT] or none (default: auto)",
+    )
     _add(run, "--cpus", _cpus, (os.cpu_count() or 1) * 1000, "N", "CPUs to offer (default: all)")
     _add(run, "--memory", _mebibytes, _memory(), "SIZE", "memory to offer, as in 256GiB (default: all)")
 

@@ -106,18 +106,28 @@ class HolderColumns(_message.Message):
     def __init__(self, id: _Optional[_Iterable[str]] = ..., display_name: _Optional[_Iterable[str]] = ..., tenant: _Optional[_Iterable[str]] = ..., user: _Optional[_Iterable[str]] = ..., queue: _Optional[_Iterable[str]] = ..., state: _Optional[_Iterable[str]] = ..., since: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class OverviewChange(_message.Message):
-    __slots__ = ("sequence", "time", "overview", "events", "left_out")
+    __slots__ = ("sequence", "time", "overview", "events", "left_out", "loads")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     TIME_FIELD_NUMBER: _ClassVar[int]
     OVERVIEW_FIELD_NUMBER: _ClassVar[int]
     EVENTS_FIELD_NUMBER: _ClassVar[int]
     LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
+    LOADS_FIELD_NUMBER: _ClassVar[int]
     sequence: str
     time: _timestamp_pb2.Timestamp
     overview: Overview
     events: _containers.RepeatedCompositeFieldContainer[OverviewEvent]
     left_out: int
-    def __init__(self, sequence: _Optional[str] = ..., time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., overview: _Optional[_Union[Overview, _Mapping]] = ..., events: _Optional[_Iterable[_Union[OverviewEvent, _Mapping]]] = ..., left_out: _Optional[int] = ...) -> None: ...
+    loads: DeviceLoads
+    def __init__(self, sequence: _Optional[str] = ..., time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., overview: _Optional[_Union[Overview, _Mapping]] = ..., events: _Optional[_Iterable[_Union[OverviewEvent, _Mapping]]] = ..., left_out: _Optional[int] = ..., loads: _Optional[_Union[DeviceLoads, _Mapping]] = ...) -> None: ...
+
+class DeviceLoads(_message.Message):
+    __slots__ = ("busy", "idle")
+    BUSY_FIELD_NUMBER: _ClassVar[int]
+    IDLE_FIELD_NUMBER: _ClassVar[int]
+    busy: _containers.RepeatedScalarFieldContainer[int]
+    idle: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, busy: _Optional[_Iterable[int]] = ..., idle: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class OverviewEvent(_message.Message):
     __slots__ = ("sequence", "number", "time", "by", "type", "about", "text", "rule")

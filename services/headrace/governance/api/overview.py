@@ -17,6 +17,7 @@ from headrace.contracts.transport.codec import Malformed, decode_record
 from headrace.contracts.values.amounts import GPU_UNITS
 from headrace.contracts.values.durations import SECOND
 from headrace.governance.api import queues
+from headrace.governance.api.device_loads import loads_of
 from headrace.governance.api.errors import invalid
 from headrace.governance.api.history import point_in
 from headrace.governance.api.messages import moment, sequence_of
@@ -39,11 +40,14 @@ if TYPE_CHECKING:
     from headrace.domain.model.nodes import NodeState
     from headrace.domain.state.state import State
     from headrace.governance.api.context import ApiContext, CallContext
+    from headrace.governance.api.device_loads import LastLoads
     from headrace.views.job_index import Queue, QueueCounts
 
 EVENTS_MAX = 200
 """Maximum events in one answer; of more the latest are sent."""
 ALIVE_EVERY = 10.0
+LOADS_WITHIN = 1.0
+"""Seconds between two answers of a watch until loads are known for the first time."""
 PAUSE, PAUSE_FACTOR = 0.15, 20
 """Minimum seconds between two answers of a watch: at least the first, and as a multiple of what the computation of one took."""
 
@@ -57,8 +61,9 @@ class _Computed(NamedTuple):
 class Overviews:
     """The service; keeps the last overview that it computed for each tenant's view."""
 
-    def __init__(self, alive_every: float = ALIVE_EVERY) -> None:
+    def __init__(self, alive_every: float = ALIVE_EVERY, loads: LastLoads | None = None) -> None:
         self._alive_every = alive_every
+        self._loads = loads
         self._limits = WatchLimits()
         self._last: dict[str, _Computed] = {}
 
@@ -82,11 +87,15 @@ class Overviews:
         if sent > backend.state.sequence:
             raise invalid("since", f"the ledger ends with record {backend.state.sequence}")
         with self._limits.one(call.caller):
-            shown = -1
+            shown, told = -1, None
             while True:
                 change = pb.OverviewChange(time=moment(backend.now()))
                 records = await _records_after(backend, sent)
                 computed = self._now(backend, tenant)
+                loads = self._loads.last(call) if self._loads is not None else None
+                if loads is not None and (loads is not told or computed.sequence != shown):
+                    change.loads.CopyFrom(loads_of(loads, computed.overview))
+                    told = loads
                 if computed.sequence != shown:
                     change.overview.CopyFrom(computed.overview)
                     shown = computed.sequence
@@ -97,16 +106,8 @@ class Overviews:
                 change.sequence = str(sent)
                 yield change
                 await asyncio.sleep(max(PAUSE, PAUSE_FACTOR * computed.took))
-                await self._until_something_happened(backend, sent, shown)
-
-    async def _until_something_happened(self, backend: ApiContext, sent: int, shown: int) -> None:
-        if backend.state.sequence > max(sent, shown):
-            return
-        try:
-            async with asyncio.timeout(self._alive_every):
-                await backend.recent.arrival()
-        except TimeoutError:
-            return
+                waits = LOADS_WITHIN if self._loads is not None and told is None else self._alive_every
+                await _until_something_happened(backend, max(sent, shown), min(waits, self._alive_every))
 
     def _now(self, backend: ApiContext, tenant: str) -> _Computed:
         known, sequence = self._last.get(tenant), backend.state.sequence
@@ -117,6 +118,17 @@ class Overviews:
         overview.tip = overview.sequence
         known = self._last[tenant] = _Computed(sequence, overview, time.perf_counter() - began)
         return known
+
+
+async def _until_something_happened(backend: ApiContext, sequence: int, within: float) -> None:
+    """Until there is a record after a sequence, or `within` seconds have passed."""
+    if backend.state.sequence > sequence:
+        return
+    try:
+        async with asyncio.timeout(within):
+            await backend.recent.arrival()
+    except TimeoutError:
+        return
 
 
 async def _records_after(backend: ApiContext, sequence: int) -> list[tuple[int, Record]]:

@@ -29,6 +29,7 @@ from headrace.governance.api import (
     usage,
     utilization,
 )
+from headrace.governance.api.device_loads import LastLoads
 from headrace.governance.api.interceptor import CALLS_MAX, OPEN, AuthInterceptor
 from headrace.governance.api.logins import Logins
 from headrace.governance.api.overview import Overviews
@@ -119,7 +120,7 @@ def handlers() -> dict[str, Callable[..., Any]]:
 
 def _page_handlers() -> dict[str, Callable[..., Any]]:
     """What the page in a browser needs beside the others."""
-    overviews, logins = Overviews(), Logins()
+    overviews, logins = Overviews(loads=LastLoads()), Logins()
     return {
         "GetOverview": overviews.get_overview,
         "WatchOverview": overviews.watch_overview,

@@ -9,6 +9,7 @@ from google.protobuf.json_format import MessageToDict
 
 from headrace.contracts.api import overview_pb2 as pb
 from headrace.contracts.facts.records import Record
+from headrace.contracts.messages.utilization import NodeLoad, UtilizationAnswer
 from headrace.contracts.values.amounts import GPU_UNITS
 from headrace.governance.api.context import CallContext
 from headrace.governance.api.errors import ApiError
@@ -145,6 +146,20 @@ async def test_a_watch_begins_with_everything_and_goes_on_with_what_changes(reco
     assert [event.type for event in second.events] == ["lease.ended.v1", "job.ended.v1"]
     assert second.sequence == str(recorded.state.sequence)
     await watch.aclose()
+
+
+async def test_loads_are_sent_once_they_are_known_and_again_when_they_or_the_devices_change(recorded) -> None:
+    load = NodeLoad(node="w1", at=5, devices=("gpu0",), busy=(40,), average=(40,), memory=(0,), held=(0,), idle=(1,))
+    answers = [None, UtilizationAnswer(now=1, nodes=(load,))]
+    answers += [answers[1], UtilizationAnswer(now=2)]
+    loads = SimpleNamespace(last=lambda _call: answers.pop(0))
+    watch = Overviews(0.01, loads).watch_overview(pb.WatchOverviewRequest(), called(Backend(recorded)))
+    sent = [await anext(watch) for _ in range(4)]
+    await watch.aclose()
+    assert [change.HasField("loads") for change in sent] == [False, True, False, True]
+    device = len(recorded.state.nodes["e1"].devices)
+    assert (sent[1].loads.busy[device], sent[1].loads.idle[device]) == (40, 1)
+    assert set(sent[3].loads.busy) == {-1}
 
 
 async def test_a_quiet_watch_shows_that_it_is_alive(recorded) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from headrace.contracts.facts.fact import DeviceShare
 from headrace.contracts.facts.nodes import Device
-from headrace.node_executor.devices import Devices, DevicesUnknown
+from headrace.node_executor.devices import Devices, DevicesUnknown, Sample
 from headrace.node_executor.devices.simulated import SimulatedDevices, simulated
 
 
@@ -23,6 +23,13 @@ def test_a_job_sees_the_numbers_of_its_devices_and_no_others() -> None:
     assert devices.environment(()) == {"CUDA_VISIBLE_DEVICES": ""}
     assert (devices.on_devices(), devices.samples(), devices.look(0), devices.busy_of(0)) == ({}, {}, {}, {})
     assert (devices.nodes(shares), devices.labels) == ((), {})
+
+
+def test_devices_tell_the_load_that_they_were_given_and_others_tell_none() -> None:
+    devices = simulated("1xH100-80GB+busy40,1xL4,1xH100-80GB+mig+busy0")
+    assert devices.samples() == {"gpu0": Sample(40, 0), "gpu2": Sample(0, 0)}
+    with pytest.raises(DevicesUnknown, match=r"1xL4\+busy101: busy is at most 100 percent"):
+        simulated("1xL4+busy101")
 
 
 @pytest.mark.parametrize("text", ["", "8", "xH100", "8xH100,", "8 H100", "-1xH100", "9999xH100"])

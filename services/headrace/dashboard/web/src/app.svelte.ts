@@ -2,7 +2,7 @@
 
 import { ApiError, get, setToken, stream, token, tokenFromAddress } from "./api";
 import { modelOf, type Model } from "./model";
-import type { Change, Event, Overview } from "./types";
+import type { Change, Event, Loads, Overview } from "./types";
 
 const EVENTS_KEPT = 500;
 const RETRY_FIRST = 500;
@@ -32,6 +32,8 @@ class App {
   #ending: AbortController | null = null;
   #asking: AbortController | null = null;
   #wanted = 0;
+  #overview: Overview | null = null;
+  #loads: Loads | null = null;
 
   get isProvider(): boolean {
     return this.caller?.role.startsWith("provider") ?? false;
@@ -47,7 +49,7 @@ class App {
     this.#ending?.abort();
     setToken("");
     this.caller = null;
-    this.live = this.past = null;
+    this.live = this.past = this.#overview = this.#loads = null;
     this.events = [];
     this.at = 0;
     this.refused = message;
@@ -95,7 +97,12 @@ class App {
     this.connected = true;
     this.trouble = "";
     this.heard = Date.now();
-    if (change.overview) this.live = modelOf(change.overview);
+    if (change.overview) {
+      if (change.overview.devices?.node?.length !== this.#overview?.devices?.node?.length) this.#loads = null;
+      this.#overview = change.overview;
+    }
+    if (change.loads) this.#loads = change.loads;
+    if (this.#overview && (change.overview || change.loads)) this.live = modelOf(this.#overview, this.#loads);
     if (change.events?.length) this.events = [...change.events.reverse(), ...this.events].slice(0, EVENTS_KEPT);
     if (change.left_out) this.leftOut += change.left_out;
   }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { amount, exact, modelOf, short, UNITS } from "./model";
+import { amount, computing, exact, idleHolders, modelOf, short, UNITS } from "./model";
 import { duration } from "./time";
 import type { Overview } from "./types";
 
@@ -59,6 +59,20 @@ describe("the model of an overview", () => {
   });
   it("is empty for an installation without anything", () => {
     expect(modelOf({ sequence: "1" })).toEqual({ sequence: 1, time: "", names: new Map(), pools: [], policies: [], running: 0, pending: 0, gpus: 0, used: 0 });
+  });
+});
+
+describe("loads", () => {
+  const nodes = modelOf(overview, { busy: [-1, 40, 0], idle: [0, 1, 0] }).pools.flatMap((pool) => pool.nodes);
+  it("belong to the devices in their order", () => {
+    expect(nodes.map((node) => node.devices.map((device) => [device.busy, device.idle]))).toEqual([[[-1, false], [40, true]], [[0, false]]]);
+    expect(modelOf(overview).pools[0]?.nodes[0]?.devices.map((device) => device.busy)).toEqual([-1, -1]);
+  });
+  it("are averaged over held devices that can tell", () => {
+    expect(computing(nodes)).toEqual({ percent: 40, known: 1, held: 2, idle: 1 });
+  });
+  it("tell who holds idle devices", () => {
+    expect(idleHolders(nodes).map(({ holder, units, nodes: on }) => [holder.user, units, on])).toEqual([["ann", UNITS / 2, ["n1"]]]);
   });
 });
 

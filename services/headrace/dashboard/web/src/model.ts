@@ -1,6 +1,6 @@
 // What is drawn, computed from an overview. Pure.
 
-import type { Overview, Pool, Queue } from "./types";
+import type { Loads, Overview, Pool, Queue } from "./types";
 
 export const UNITS = 126_000; // of one GPU (R1)
 
@@ -32,6 +32,10 @@ export interface Device {
   used: number;
   kept: number;
   unfit: string;
+  /** Percent of the time in which it computes; -1: unknown. */
+  busy: number;
+  /** Held and nearly unused for ten minutes. */
+  idle: boolean;
   shares: Share[];
 }
 
@@ -160,7 +164,7 @@ function holdersOf(overview: Overview): Holder[] {
 
 const UNKNOWN = { colour: "#888", striped: false };
 
-function nodesOf(overview: Overview, policies: Map<string, PolicyUse>): GpuNode[] {
+function nodesOf(overview: Overview, loads: Loads | null, policies: Map<string, PolicyUse>): GpuNode[] {
   const { name = [], pool = [], state = [], model = [] } = overview.nodes ?? {};
   const nodes = name.map((text, i): GpuNode => ({ name: text, pool: pool[i] ?? "", state: state[i] ?? "", model: model[i] ?? "", devices: [] }));
   const columns = overview.devices ?? {};
@@ -171,6 +175,8 @@ function nodesOf(overview: Overview, policies: Map<string, PolicyUse>): GpuNode[
       used: columns.used?.[i] ?? 0,
       kept: columns.kept?.[i] ?? 0,
       unfit: columns.unfit?.[i] ?? "",
+      busy: loads?.busy?.[i] ?? -1,
+      idle: loads?.idle?.[i] === 1,
       shares: [],
     };
     nodes[node]?.devices.push(device);
@@ -224,10 +230,33 @@ function poolUse(pool: Pool, nodes: GpuNode[]): PoolUse {
   };
 }
 
-/** Everything that the screens draw. */
-export function modelOf(overview: Overview): Model {
+/** How much held GPUs compute on average, and how many of them can tell. */
+export function computing(nodes: GpuNode[]): { percent: number; known: number; held: number; idle: number } {
+  const held = nodes.flatMap((node) => node.devices).filter((device) => device.used > 0);
+  const known = held.filter((device) => device.busy >= 0);
+  const percent = known.length ? Math.round(known.reduce((sum, device) => sum + device.busy, 0) / known.length) : 0;
+  return { percent, known: known.length, held: held.length, idle: held.filter((device) => device.idle).length };
+}
+
+/** Jobs that hold GPUs which were nearly unused for ten minutes, those with most of them first. */
+export function idleHolders(nodes: GpuNode[]): { holder: Holder; colour: string; units: number; nodes: string[] }[] {
+  const found = new Map<string, { holder: Holder; colour: string; units: number; nodes: string[] }>();
+  for (const node of nodes)
+    for (const device of node.devices.filter((one) => one.idle))
+      for (const share of device.shares) {
+        const key = `${share.holder.tenant}/${share.holder.id}`;
+        const one = found.get(key) ?? { holder: share.holder, colour: share.colour, units: 0, nodes: [] };
+        one.units += share.units;
+        if (!one.nodes.includes(node.name)) one.nodes.push(node.name);
+        found.set(key, one);
+      }
+  return [...found.values()].sort((a, b) => b.units - a.units);
+}
+
+/** Everything that the screens draw. `loads`: of the same devices, if they are known. */
+export function modelOf(overview: Overview, loads: Loads | null = null): Model {
   const policies = policiesOf(overview);
-  const nodes = nodesOf(overview, policies);
+  const nodes = nodesOf(overview, loads, policies);
   const pools = (overview.pools ?? []).map((pool) => poolUse(pool, nodes));
   const elsewhere = nodes.filter((node) => !pools.some((pool) => pool.name === node.pool));
   if (elsewhere.length)

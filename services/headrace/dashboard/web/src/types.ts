@@ -86,12 +86,19 @@ export interface Event {
   rule?: string;
 }
 
+/** In the order of the devices of the overview; -1: unknown. */
+export interface Loads {
+  busy?: number[];
+  idle?: number[];
+}
+
 export interface Change {
   sequence: string;
   time?: string;
   overview?: Overview;
   events?: Event[];
   left_out?: number;
+  loads?: Loads;
 }
 
 export interface Attempt {
