@@ -52,7 +52,7 @@ class LastLoads:
         self._asking: dict[str, asyncio.Task[None]] = {}
 
     def last(self, call: CallContext) -> UtilizationAnswer | None:
-        """The last answer; None if there is none that is recent. Asks for the next one in the background."""
+        """The last answer, None without a recent one. Asks for the next one in the background."""
         tenant, now = call.tenant, self._clock()
         if tenant not in self._asking and now >= self._asked.get(tenant, now - ASK_EVERY) + ASK_EVERY:
             self._asked[tenant] = now
