@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import re
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -103,9 +104,9 @@ class Link(Observer):
         try:
             return (await self._nats.ask(subject, payload, headers, within)).data
         except NoListener:
-            raise Unreachable(f"no service listens on {subject}; `headrace status` tells what is away") from None
+            raise Unreachable("no service takes this in now; `headrace status` tells what is away") from None
         except LogUnavailable as error:
-            raise Unreachable(f"{error}; `headrace status` tells what is away") from None
+            raise Unreachable(f"{_without_subject(error)}; `headrace status` tells what is away") from None
         except TooLarge:
             raise Refused(
                 "INVALID", f"a message of {len(payload)} bytes is too large; NATS accepts {self._nats.max_payload}"
@@ -113,7 +114,7 @@ class Link(Observer):
         except LogRefused:
             raise Refused(
                 "NOT_ALLOWED",
-                f"the login {self.target.login.name!r} may not publish on {subject}: check the tenant and the user",
+                f"the login {self.target.login.name!r} may not do this for that tenant and user: check --tenant and --user",
             ) from None
 
     @asynccontextmanager
@@ -168,6 +169,11 @@ class Link(Observer):
         self._refused_since = self._refused_since or now
         if now - self._refused_since > REFUSED_FOR:
             self._closing = asyncio.ensure_future(self._nats.close())
+
+
+def _without_subject(error: LogUnavailable) -> str:
+    """The text of an error in words of people: a request without an answer names its subject, which tells them nothing."""
+    return re.sub(r"^no answer on \S+ within", "no answer within", str(error))
 
 
 def check_stored(answer: bytes) -> None:

@@ -115,10 +115,10 @@ async def test_a_question_that_cannot_be_asked_says_why(link, nats, trouble, kin
 
 
 async def test_a_question_without_an_answer_says_what_happened(link, nats):
-    with pytest.raises(Unreachable, match="^no answer on hr.x within 0.001 s; `headrace status` tells what is away$"):
+    with pytest.raises(Unreachable, match="^no answer within 0.001 s; `headrace status` tells what is away$"):
         await link.ask("hr.x", b"abc", within=0.001)
     nats.answers["hr.x"] = answered(b"", b"NATS/1.0 503\r\n\r\n")
-    with pytest.raises(Unreachable, match="^no service listens on hr.x; `headrace status` tells what is away$"):
+    with pytest.raises(Unreachable, match="^no service takes this in now; `headrace status` tells what is away$"):
         await link.ask("hr.x", b"abc")
 
 
@@ -154,7 +154,7 @@ async def test_a_complaint_about_a_subject_is_the_answer_to_the_one_who_asked_th
     other = asyncio.create_task(link.ask("hr.submit.acme.alice.a.b"))
     await asyncio.sleep(0)
     await nats.complains('nats: permissions violation for publish to "hr.submit.acme.bob.a.b"')
-    with pytest.raises(Refused, match=r"the login 'alice' may not publish on hr\.submit\.acme\.Bob\.a\.b") as caught:
+    with pytest.raises(Refused, match=r"the login 'alice' may not do this for that tenant and user") as caught:
         await mine
     assert caught.value.code == "NOT_ALLOWED"
     assert not other.done()

@@ -1,4 +1,4 @@
-"""A change that leaves somebody above a limit says who, before it is applied."""
+"""The plan of a change says which policies and shares hold more than the new limit."""
 
 from __future__ import annotations
 
@@ -43,5 +43,5 @@ def busy(site):
         ),
     ],
 )
-def test_who_will_be_above_a_limit_is_told(busy, text, warnings):
+def test_a_plan_names_the_policy_or_share_that_holds_more_than_its_new_limit(busy, text, warnings):
     assert [line for line in busy.plan(text).warnings if "OVER_LIMIT" in line] == warnings

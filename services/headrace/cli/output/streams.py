@@ -1,4 +1,4 @@
-"""Standard output and error that are closed, full, or read by somebody who stops reading: one line at most, never a traceback."""
+"""Standard output and error that are closed, full, or read by a program that stops reading: one line at most, never a traceback."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def columns_of(text: str) -> int:
 
 
 def _terminal() -> int:
-    """Columns of the terminal that standard output is; 0 if it is none."""
+    """Columns of the terminal that standard output is; 0 if it is a file or a pipe."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
 
 

@@ -19,14 +19,14 @@ def run(words, redirection):
 
 @pytest.mark.parametrize("words", ["rules", "--help", "submit --help", "--version"])
 @pytest.mark.parametrize(("redirection", "expected"), [(">/dev/full", (1, FULL)), (">&-", (0, ""))])
-def test_full_and_closed_output_is_no_traceback(words, redirection, expected):
+def test_output_that_is_full_or_closed_prints_no_traceback(words, redirection, expected):
     assert run(words, redirection) == expected
 
 
-def test_a_reader_that_stops_is_no_error():
+def test_the_exit_code_is_0_if_the_reader_of_a_pipe_stops():
     assert run("rules R1 R2 R3 R4 R5 R6 R7 R8 R9 R10 R11 R12 R13 R14 R15 R16", "| head -1 >/dev/null") == (0, "")
 
 
-def test_an_error_that_nobody_can_read_is_an_exit_code():
+def test_a_failure_has_its_exit_code_if_standard_error_is_closed():
     assert run("rules R99", "2>/dev/full")[0] == 1
     assert run("rules R99", "2>&-")[0] == 1
