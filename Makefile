@@ -20,7 +20,7 @@ export PYTHONDONTWRITEBYTECODE :=
 .DEFAULT_GOAL := help
 .PHONY: help setup up down demo docs page check-page test test-page test-api test-chart test-compiled test-compose test-containers test-deploy test-systemd test-pythons check check-quick coverage hooks release properties sim scenarios schemas format lock
 .PHONY: chaos durability load rolling
-.PHONY: bench bench-api bench-calibrate bench-cli bench-failover bench-kai bench-kueue bench-kueue-large bench-layouts bench-packing bench-peers bench-slices bench-storm bench-trace bench-whatif
+.PHONY: bench bench-api bench-calibrate bench-cli bench-failover bench-kai bench-kueue bench-kueue-large bench-layouts bench-packing bench-peers bench-scale bench-slices bench-storm bench-trace bench-whatif
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -115,6 +115,9 @@ bench-calibrate: $(INSTALLED) ## the machine's own speed, which every table of f
 
 bench-cli: $(INSTALLED) ## wall and CPU time of each command that asks the installation, beside the goal; JSON=file
 	@$(BIN)/python -m bench.cli $(if $(JSON),--json $(JSON))
+
+bench-scale: $(INSTALLED) ## 1,000 nodes and 100,000 waiting jobs through the whole line, 10,000 and 1,000,000 in one process; JSON=file
+	@$(BIN)/python -m bench.scale $(if $(JSON),--json $(JSON))
 
 bench-layouts: $(INSTALLED) ## idle CPU and memory of a whole installation, and how soon a job starts, for each layout
 	@$(BIN)/python -m bench.layouts $(if $(JSON),--json $(JSON))

@@ -179,6 +179,8 @@ class Api:
             case TimeoutError():
                 return f"{called} does not answer; {LOOK}"
         why = error.strerror or str(error)
+        if self.target.server and check_address(called)[1] not in LOOPBACKS:
+            return f"the API does not answer at {called} ({why}): look at the address, or ask who runs it"
         return f"the API does not answer at {called} ({why}). Is Headrace up? `headrace up` starts it; {LOOK}"
 
     @contextlib.contextmanager
@@ -214,19 +216,28 @@ def _pairs(query: Query) -> list[tuple[str, str]]:
     return [(name, "true" if one is True else str(one)) for name, one in each if one]
 
 
-def _address(target: ApiTarget) -> Address:
-    """Host, port and TLS of an address. Raises Refused for a malformed one, and for http beyond this machine."""
-    server = target.server
+def check_address(server: str) -> tuple[str, str, int | None]:
+    """Scheme, host and port of an address. Raises Refused for a malformed one, and for http beyond this machine."""
     try:
         parts = urlsplit(server)
         host, port = parts.hostname or "", parts.port
     except ValueError:
         parts, host, port = urlsplit(""), "", None
+    if parts.username is not None or parts.password is not None:
+        raise Refused(
+            "INVALID", "server: an address has no login in it: write https://HOST:PORT, and set HEADRACE_TOKEN to the token"
+        )
     if parts.scheme not in (HTTP, HTTPS) or not host or parts.path not in ("", "/", "/v1", "/v1/") or parts.query:
         raise Refused("INVALID", f"server: invalid address {server[:200]!r}: write https://HOST or https://HOST:PORT")
-    if parts.scheme == HTTP:
-        if host not in LOOPBACKS:
-            raise Refused("INVALID", f"server: {server}: over http:// others on the network can read the token; write https://")
+    if parts.scheme == HTTP and host not in LOOPBACKS:
+        raise Refused("INVALID", f"server: {server}: over http:// others on the network can read the token; write https://")
+    return parts.scheme, host, port
+
+
+def _address(target: ApiTarget) -> Address:
+    """Host, port and TLS of an address. Raises as `check_address`, and Unreachable if the authority's file cannot be used."""
+    scheme, host, port = check_address(target.server)
+    if scheme == HTTP:
         return Address(host, port or 80)
     from headrace.contracts.transport.tls import CertificateError, trust_file  # noqa: PLC0415 - a local socket needs no TLS
 

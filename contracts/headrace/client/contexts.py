@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from headrace.client.api import LOOPBACKS, ApiTarget
+from headrace.client.api import LOOPBACKS, ApiTarget, check_address
 from headrace.client.endpoint import (
     DATA,
     TENANT,
@@ -140,6 +140,7 @@ def find_targets(chosen: Chosen, environment: Mapping[str, str] = os.environ) ->
     context = chosen_context(chosen, environment)
     if context is None:
         return _on_this_machine(chosen, environment)
+    check_address(context.server)
     token = environment.get(TOKEN) or context.token
     if not token:
         raise Unreachable(f"no token for {context.server}: set {TOKEN}, as `headrace token create` prints it")

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
-from headrace.cli.arguments import Failed, Parser
+from headrace.cli.arguments import Failed, Parser, subcommands
 from headrace.cli.output.streams import complain, not_written, open_streams, written
 from headrace.cli.output.terminal import made_visible
 from headrace.client import HeadraceError
@@ -50,6 +50,13 @@ them together take half a second of CPU time."""
 FAMILIES = frozenset({"history.audit"})
 """Modules that add only the verb that was typed, because others of their verbs are slow to import."""
 
+WHERE = {
+    "--server": ("URL", "ask the installation at this address (default: HEADRACE_SERVER)"),
+    "--context": ("NAME", "ask the installation of this context of `headrace context`"),
+    "--data": ("DIR", "the data directory of an installation on this machine (default: HEADRACE_DATA)"),
+}
+"""Options that may stand before the command as well as behind it."""
+
 EXAMPLES = """\
 a first round:
   headrace up                                                 everything on this machine; Ctrl-C or `headrace down` stops it
@@ -67,8 +74,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     open_streams()
     words = sys.argv[1:] if argv is None else argv
+    given, words = _before_the_command(words)
     whole = parser(*words[:2])
     try:
+        words = _behind_the_command(whole, given, words)
         args, more = whole.parse_known_args(words)
         if more and not hasattr(args, "takes_more"):
             whole.error(f"unrecognized arguments: {' '.join(more)}")
@@ -79,6 +88,29 @@ def main(argv: Sequence[str] | None = None) -> int:
         return written(exit_.code if isinstance(exit_.code, int) else DONE)
     except OSError as error:
         return not_written(error)
+
+
+def _before_the_command(words: Sequence[str]) -> tuple[list[str], Sequence[str]]:
+    """The options of `WHERE` before the command, and the other words."""
+    given: list[str] = []
+    while words and words[0].partition("=")[0] in WHERE and ("=" in words[0] or len(words) > 1):
+        size = 1 if "=" in words[0] else 2
+        given += words[:size]
+        words = words[size:]
+    return given, words
+
+
+def _behind_the_command(whole: Parser, given: list[str], words: Sequence[str]) -> Sequence[str]:
+    """The words with what was given before the command behind it, where its own options stand; those count where both are given."""
+    here, place = whole, 0
+    while place < len(words) and words[place] in subcommands(here):
+        here, place = subcommands(here)[words[place]], place + 1
+    if place:
+        for word in given:
+            name = word.partition("=")[0]
+            if name in WHERE and name not in here._option_string_actions:
+                here.error(f"{name}: this command is about this machine and takes no such option")
+    return [*words[:place], *given, *words[place:]]
 
 
 class _Version(argparse.Action):
@@ -122,6 +154,8 @@ def parser(command: str = "", verb: str = "") -> Parser:
     """Parser of the module that adds this command, for a family of modules with this verb only; of all if the command is unknown."""
     whole = Parser(prog="headrace", description="Headrace shares GPUs between teams.", epilog=EXAMPLES)
     whole.add_argument("--version", action=_Version, nargs=0, help="print the release, and whether its rules are compiled")
+    for option, (metavar, says) in WHERE.items():
+        whole.add_argument(option, metavar=metavar, default=argparse.SUPPRESS, help=says)
     nouns = whole.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=Parser)
     its = [module for module, commands in COMMANDS.items() if command in commands]
     for module in its or COMMANDS:

@@ -125,6 +125,35 @@ def test_what_is_not_understood_is_one_line_and_exit_code_two(headrace, line, co
     assert headrace(line)[:3] == (2, "", complaint)
 
 
+@pytest.mark.parametrize(
+    ("line", "there"),
+    [
+        ("--server https://a jobs", ("https://a", "", None)),
+        ("--context=work --data /d jobs", ("", "work", "/d")),
+        ("--server https://a jobs --server https://b", ("https://b", "", None)),
+        ("--server https://a node cordon gpu01", ("https://a", "", None)),
+        ("--server https://a submit --queue a/b -- true --server https://b", ("https://a", "", None)),
+    ],
+)
+def test_where_to_ask_may_be_said_before_the_command(monkeypatch, line, there):
+    asked = []
+
+    def found(chosen):
+        asked.append((chosen.server, chosen.context, chosen.data))
+        raise Unreachable("away")
+
+    monkeypatch.setattr("headrace.client.client.find_targets", found)
+    assert main(line.split()) == 1
+    assert asked == [there]
+
+
+def test_a_command_about_this_machine_does_not_take_an_address(capsys):
+    assert main(["--server", "https://a", "down"]) == 2
+    assert capsys.readouterr().err == (
+        "headrace down: --server: this command is about this machine and takes no such option; `headrace down --help` shows how\n"
+    )
+
+
 def test_without_an_installation_the_way_out_is_told(monkeypatch, capsys, tmp_path):
     for name in ("HEADRACE_URL", "HEADRACE_CREDENTIALS"):
         monkeypatch.delenv(name, raising=False)

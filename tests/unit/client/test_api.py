@@ -169,6 +169,7 @@ async def test_a_certificate_of_an_unknown_authority_names_the_variable(monkeypa
         ("http://api.example:8080", "over http:// others on the network can read the token; write https://"),
         ("api.example", "server: invalid address 'api.example': write https://HOST or https://HOST:PORT"),
         ("https://api.example/other", "invalid address"),
+        ("https://ann:secret@api.example", "server: an address has no login in it: write https://HOST:PORT"),
         ("https://api.example:port", "invalid address"),
     ],
 )

@@ -87,7 +87,8 @@ def _token(file: str | None) -> str:
     try:
         text = os.environ.get(TOKEN, "") if file is None else sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise Failed(f"--token-file: {file} cannot be read: {error}") from None
+        why = (error.strerror or str(error)) if isinstance(error, OSError) else "it is not UTF-8"
+        raise Failed(f"--token-file: {file} cannot be read: {why}") from None
     token = text.strip()
     if file is not None and (not token or len(token.split()) != 1):
         raise Failed(f"--token-file: {file} has no token; `headrace token create` prints one")

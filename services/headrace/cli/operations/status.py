@@ -107,8 +107,9 @@ def status(args: argparse.Namespace) -> int:
 
 
 async def _remote_view(args: argparse.Namespace) -> InstallationView:
+    as_itself = argparse.Namespace(data=args.data, server=args.server, context=args.context, tenant="", user="")
     try:
-        async with client(args) as hr:
+        async with client(as_itself) as hr:
             return await hr.status()
     except Refused as refusal:
         if refusal.code != "NOT_ALLOWED":
