@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from headrace.contracts.messages.submissions import JobSubmission
 
 ASK_WITHIN = 5.0
+PREFERRED_WITHIN = 15.0
+"""Seconds for a submit, cancel or requeue over the API before it goes over NATS."""
 
 
 def connect(
@@ -245,9 +247,12 @@ class Client(Writes):
         """Whether it was done over the API; False if that is away or not preferred."""
         if not self._prefers_api:
             return False
+        import asyncio  # noqa: PLC0415 - as in `linked`
+
         try:
-            await send()
-        except Unreachable:
+            async with asyncio.timeout(PREFERRED_WITHIN):
+                await send()
+        except (Unreachable, TimeoutError):  # a gateway that hangs keeps nobody waiting; what was stored twice counts once
             return False
         return True
 

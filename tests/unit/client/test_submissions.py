@@ -8,8 +8,9 @@ import pytest
 
 from headrace.client.errors import Refused
 from headrace.client.submissions import make_submission, new_job_id, new_trace, pack, parse_queue
-from headrace.contracts.messages.submissions import After, JobSubmission
-from headrace.contracts.transport.codec import SUBMISSION_BYTES_MAX, decode_submit
+from headrace.contracts.messages.submissions import SUBMISSION_BYTES_MAX, After, JobSubmission
+from headrace.contracts.transport.codec import decode_submit
+from headrace.contracts.values.digests import submission_digest
 from headrace.contracts.values.ids import is_job_id
 
 ID = "01jd3v8k5w2m4x6z8b0c2e4g6h"
@@ -151,3 +152,9 @@ def test_no_message_is_larger_than_the_bus_takes():
 def test_a_job_that_is_too_large_by_itself_is_refused():
     with pytest.raises(Refused, match="a job is at most 1048576 bytes"):
         pack([make_submission(["echo", "x" * SUBMISSION_BYTES_MAX])])
+
+
+def test_the_order_of_maps_is_not_content():
+    first = make_submission(["true"], id=ID, trace="", env={"B": "1", "A": "2"}, labels={"y": "1", "x": "2"})
+    second = make_submission(["true"], id=ID, trace="", env={"A": "2", "B": "1"}, labels={"x": "2", "y": "1"})
+    assert submission_digest("p", "q", first) == submission_digest("p", "q", second)
