@@ -252,13 +252,9 @@ def queue(said: Json) -> QueueView:
 
 
 def _user_use(said: Json) -> UserUseView:
-    return UserUseView(
-        user=said["user"],
-        used=amounts(said.get("used")),
-        limit=amounts(said.get("limit")),
-        pending=number(said, "pending"),
-        max_pending=number(said, "max_pending"),
-    )
+    used, limit = amounts(said.get("used")), amounts(said.get("limit"))
+    waiting, most = number(said, "pending"), number(said, "max_pending")
+    return UserUseView(user=said["user"], used=used, limit=limit, pending=waiting, max_pending=most)
 
 
 def _scope(said: Json) -> ScopeView:

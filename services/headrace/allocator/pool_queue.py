@@ -17,7 +17,8 @@ from headrace.domain.queueing.ranking import dominant_share
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from headrace.allocator.request_classes import FairLine, InsideEntry
+    from headrace.allocator.fair_line import FairLine
+    from headrace.allocator.request_classes import InsideEntry
     from headrace.domain.indexes.pending import Place
     from headrace.domain.model.jobs import JobRecord, PolicyState
     from headrace.domain.queueing.ranking import Rank, StaticRank
@@ -102,7 +103,7 @@ class BorrowerQueue(BorrowerLine):
         return self._borrower.share
 
     @property
-    def line(self) -> FairLine | None:
+    def line(self) -> FairLine[PoolCandidates] | None:
         """The policy's candidates in the pool, if it is fair among users."""
         return self.pool_candidates[0].line
 
@@ -201,7 +202,7 @@ class PoolQueue(CandidateQueue):
         self.inside = 0
         self.asking: dict[PoolCandidates, None] = {}
         self.fresh: dict[PoolCandidates, None] = {}
-        self._fair: dict[FairLine, int] = {}  # with the number of its requests inside
+        self._fair: dict[FairLine[PoolCandidates], int] = {}  # with the number of its requests inside
         self._inside: dict[int, list[InsideEntry]] = {}  # by the request's bit
         self._tiers: dict[StaticRank, BorrowerTier] = {}
         self._order: list[StaticRank] = []

@@ -8,20 +8,18 @@ requests and classes. An *eligibility mask* is the result for all of the policy'
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
-from operator import itemgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from headrace.allocator.class_traits import ClassTraits, traits_of
+from headrace.allocator.fair_line import FairLine, UserCandidates
 from headrace.allocator.pool_requests import PoolRequests
-from headrace.allocator.request_bitsets import EVERY, NO_KEYS, Needs, QuotaFits, bits_of
+from headrace.allocator.request_bitsets import NO_KEYS, Needs, QuotaFits
 from headrace.contracts.values.amounts import JOB
 from headrace.domain.indexes.pending import place_in_line
-from headrace.domain.queueing.gates import must_borrow
-from headrace.domain.queueing.ranking import deal, is_fair, rank_of_group, rank_of_job, user_share
+from headrace.domain.queueing.ranking import is_fair, rank_of_group, rank_of_job
 from headrace.domain.state.quota import lending_side, policy_scope, policy_side, user_scope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from headrace.domain.indexes.pending import JobGroup, Place
     from headrace.domain.model.jobs import JobRecord, PolicyState, Scope
     from headrace.domain.queueing.ranking import Rank, StaticRank
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
     from headrace.domain.state.state import State
 
 
-_FAIR_ORDER = itemgetter(0, 1, 2, 3, 4)
 LENDS_NOTHING = False, False
 
 InsideEntry = tuple["StaticRank", "Place", int, "PoolCandidates"]
@@ -111,81 +108,6 @@ class TenantShareInPool:
         return self.fits.limit if self._is_stuck else self.fits.planned
 
 
-class UserInPool:
-    """A user of a policy that limits each of them, in one pool: the requests that fit under the user's limit."""
-
-    __slots__ = ("fits",)
-
-    def __init__(self, scope: Scope, governed: frozenset[str], *, holds: bool) -> None:
-        self.fits = QuotaFits((scope,), (), (), governed | {JOB}, holds=holds)
-
-
-class FairLine:
-    """The candidates of a policy that is fair among users, in one pool: which of them goes first, at which place (R15).
-
-    Who are equal by (1)-(5) has the same static rank and is on the same side of the reservation; those who may be granted nothing keep
-    their own places.
-    """
-
-    __slots__ = ("_places", "_policy", "_state", "_uses", "pool_candidates")
-
-    def __init__(self, state: State, policy: PolicyState) -> None:
-        self._state = state
-        self._policy = policy
-        self._uses: dict[str, int] = {}
-        self._places: dict[tuple[int, bool, Place], Place] = {}
-        self.pool_candidates: list[PoolCandidates] = []
-
-    def invalidate(self) -> None:
-        """Accounts, candidates or their jobs have changed."""
-        self._uses.clear()
-        self._places.clear()
-
-    def use_of(self, user: str) -> int:
-        """The share that a user uses."""
-        use = self._uses.get(user)
-        if use is None:
-            use = self._uses[user] = user_share(self._state, self._policy, user)
-        return use
-
-    def first(
-        self, feasible: int, allowed: Callable[[PoolCandidates, int], int], static: StaticRank | None = None
-    ) -> tuple[StaticRank, Place, PoolCandidates, int] | None:
-        """Static rank, place, candidates and number of the first one whose request is in `feasible` and allowed.
-
-        Inside the reservation; with `static`, of the borrowers of that rank.
-        """
-        found = []
-        for candidates in self.pool_candidates:
-            wanted = feasible & (candidates.inside if static is None else candidates.borrowing)
-            if wanted and static in (None, candidates.static):
-                use = self.use_of(candidates.pending_class.user)
-                for number in bits_of(wanted):
-                    own = candidates.pending_class.heads[number][0]
-                    found.append((candidates.static, own[0], use, own, candidates.serial, candidates, number))
-        for where, _, _, own, _, candidates, number in sorted(found, key=_FAIR_ORDER):
-            if allowed(candidates, 1 << number):
-                return where, self.place(candidates, number, own), candidates, number
-        return None
-
-    def place(self, candidates: PoolCandidates, number: int, own: Place) -> Place:
-        """The place that a job of a request of the candidates is dealt; `own`: the one it has."""
-        is_inside = bool(candidates.inside >> number & 1)
-        if not is_inside and not candidates.borrowing >> number & 1:
-            return own
-        key = candidates.serial, is_inside, own
-        place = self._places.get(key)
-        if place is None:
-            lines = []
-            for other in self.pool_candidates:
-                if other.static == candidates.static:
-                    use = self.use_of(other.pending_class.user)
-                    groups = other.pending_class.groups
-                    lines += [(use, groups[one].places()) for one in bits_of(other.inside if is_inside else other.borrowing)]
-            place = self._places[key] = deal(own, self.use_of(candidates.pending_class.user), lines)
-        return place
-
-
 class PolicyInPool:
     """A policy in one pool: the requests that fit under its limits and inside its reservation.
 
@@ -201,9 +123,9 @@ class PolicyInPool:
         self._queue = queue
         self._own = policy_scope(policy, queue.name)
         self._lends = LENDS_NOTHING
-        self._users: dict[str, UserInPool] = {}
+        self._users: dict[str, QuotaFits] = {}
         self._holds = state.terms.amended
-        self.line = FairLine(state, policy) if is_fair(policy) else None
+        self.line: FairLine[PoolCandidates] | None = FairLine(state, policy) if is_fair(policy) else None
         self.fits = QuotaFits(
             (policy.wide, self._own),
             policy_side(policy, queue.name),
@@ -217,7 +139,7 @@ class PolicyInPool:
         """Update after a change of its scopes."""
         changed = self.fits.read(needs)
         for user in self._users.values():
-            changed |= user.fits.read(needs)
+            changed |= user.read(needs)
         if self.line is not None:
             self.line.invalidate()
         if self.fits.above or self.share.above or self._lends != LENDS_NOTHING:
@@ -235,15 +157,15 @@ class PolicyInPool:
             mask.settle(self)
         return mask
 
-    def user(self, name: str) -> UserInPool | None:
-        """A user whose limit counts; None for an empty name."""
+    def user(self, name: str) -> QuotaFits | None:
+        """The requests that fit under a user's limit (R7); None for an empty name."""
         return self._users.get(name)
 
     def _add_user(self, name: str, needs: Needs) -> None:
         scope = user_scope(self.policy, name)
         if scope is not None:
-            self._users[name] = UserInPool(scope, self._queue.pool.governed, holds=self._holds)
-            self._users[name].fits.read(needs)
+            fits = self._users[name] = QuotaFits((scope,), (), (), self._queue.pool.governed | {JOB}, holds=self._holds)
+            fits.read(needs)
 
     def update_lending(self) -> None:
         """Update whether it holds borrowed units that others might take back: of its own tenant, and of other tenants (R23, R24)."""
@@ -261,22 +183,6 @@ class PolicyInPool:
         """Move its classes' requests to their new sets."""
         for mask in self._masks.values():
             mask.settle(self)
-
-
-class ClassTraits(NamedTuple):
-    """Properties, besides quotas, that decide where a class's requests belong. The integers are EVERY or 0.
-
-    `backed`: covered by its policy's reservation; 0 while a budget is used up (R33). `by_firm`: whether non-preemptible use alone decides
-    which jobs rank inside the reservation. `user`: whose limit counts, where the policy limits each of its users; else empty.
-    """
-
-    preemptible: bool
-    by_firm: bool
-    beyond: int
-    backed: int
-    borrows: int
-    takes_lower: int
-    user: str
 
 
 class EligibilityMask:
@@ -303,7 +209,7 @@ class EligibilityMask:
         may_hold = by_use | borrows if preemptible else firm
         limit, under = own.limit, own.planned
         if name and (user := policy_in_pool.user(name)) is not None:
-            limit, under = limit & user.fits.limit, under & user.fits.planned
+            limit, under = limit & user.limit, under & user.planned
         opened, planned = (limit | beyond) & share.limit & may_hold, (under | beyond) & may_hold
         within = planned & backed & own.inside
         across = planned & backed & share.inside if policy_in_pool.share.is_reserved else within
@@ -334,16 +240,7 @@ class PendingClass:
     def __init__(self, group: JobGroup, *, borrows: bool, reclaims_first: bool, by_firm: bool) -> None:
         self.policy = group.policy
         self.user = group.user
-        per_user = group.policy.document.per_user
-        self.traits = ClassTraits(
-            preemptible=group.preemptible,
-            by_firm=by_firm,
-            beyond=EVERY if group.beyond else 0,
-            backed=0 if must_borrow(group.policy) else EVERY,
-            borrows=EVERY if borrows and group.preemptible else 0,
-            takes_lower=EVERY if group.policy.document.preemption.preempt_lower_priority else 0,
-            user=group.user if per_user is not None and per_user.limit else "",
-        )
+        self.traits = traits_of(group, borrows=borrows, by_firm=by_firm)
         self.reclaims_first = reclaims_first
         self.present = 0
         self.groups: dict[int, JobGroup] = {}
@@ -375,7 +272,7 @@ class PendingClass:
         return is_new
 
 
-class PoolCandidates:
+class PoolCandidates(UserCandidates):
     """A pending class in one pool. `earlier`: the same class in the pools before this one in its order.
 
     Sets of requests: quotas allow `inside` and `borrowing` to be granted there; `asking` might take something back, `reclaiming` for its
@@ -386,11 +283,9 @@ class PoolCandidates:
     __slots__ = (
         "asking",
         "borrower_queue",
-        "borrowing",
         "due",
         "earlier",
         "entries",
-        "inside",
         "line",
         "mask",
         "pending_class",
@@ -398,8 +293,6 @@ class PoolCandidates:
         "queue",
         "reclaiming",
         "resting",
-        "serial",
-        "static",
     )
 
     def __init__(
@@ -411,16 +304,15 @@ class PoolCandidates:
         static: StaticRank,
         needs: Needs,
     ) -> None:
+        super().__init__(static, queue.next_serial())
         self.pending_class = pending_class
         self.mask = policy_in_pool.mask(pending_class, needs)
         self.line = policy_in_pool.line
         self.queue = queue
         self.borrower_queue = borrower_queue
-        self.static = static
         self.earlier = tuple(pending_class.pool_candidates)
-        self.inside = self.borrowing = self.asking = self.reclaiming = self.due = self.resting = 0
+        self.asking = self.reclaiming = self.due = self.resting = 0
         self.entries: dict[int, InsideEntry] = {}
-        self.serial = queue.next_serial()
         pending_class.pool_candidates.append(self)
         self.mask.pool_candidates.append(self)
         if self.line is not None:
@@ -470,6 +362,19 @@ class PoolCandidates:
         if self.inside & bit:
             self.queue.remove_inside(self, bit)
             self.queue.add_inside(self, bit)
+
+    @property
+    def user(self) -> str:
+        """The user whose jobs they are; empty unless the policy keeps accounts of users."""
+        return self.pending_class.user
+
+    def place_of(self, number: int) -> Place:
+        """The own place of a request's head."""
+        return self.pending_class.heads[number][0]
+
+    def places(self, number: int) -> list[Place]:
+        """The own places of all jobs of a request, best first."""
+        return self.pending_class.groups[number].places()
 
     def rank(self, number: int, place: Place | None = None) -> Rank:
         """Rank of a request's head, or of a job at another `place` in line, in this pool (R15)."""

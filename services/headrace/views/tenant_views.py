@@ -25,7 +25,8 @@ from headrace.contracts.values.reasons import WaitReason
 from headrace.domain.explain.availability import free_on, stocks
 from headrace.domain.explain.budget_forecast import warning, warnings
 from headrace.domain.explain.explain import explain
-from headrace.domain.explain.wait_reasons import among_users, wait_of
+from headrace.domain.explain.user_shares import among_users
+from headrace.domain.explain.wait_reasons import wait_of
 from headrace.domain.model.dedication import owner_of
 from headrace.domain.model.job_states import HOLDING, JobState
 from headrace.domain.model.node_claims import beyond

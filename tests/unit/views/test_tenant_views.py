@@ -245,8 +245,8 @@ def test_queues_and_why_show_what_each_user_holds(hall, index, policy_of):
     assert (found.fair_among, found.users) == ("users", (mine,))
     why = why_view(hall.state, hall.state.jobs[hall.job(1)], hall.now)
     assert why.reason == "AT_POLICY_LIMIT"
-    assert f"user {user} in policy acme/dev uses 1 gpu of a limit of 1, it asks for 1; nobody else holds any" in why.message
-    assert "you hold gpu 1 of your 1; nobody else holds any (R15: who uses least goes first)" in why.notes
+    assert f"user {user} in policy acme/dev uses 1 gpu of a limit of 1, it asks for 1; no other user holds any" in why.message
+    assert "you hold gpu 1 of your 1; no other user holds any (R15: who uses least goes first)" in why.notes
 
 
 def test_pools_show_all_use_in_total_and_own_jobs_only(hall, index):

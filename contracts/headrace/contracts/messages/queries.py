@@ -247,10 +247,7 @@ class BudgetView(Value, frozen=True, kw_only=True):
 
 
 class UserUseView(Value, frozen=True, kw_only=True):
-    """What one user's jobs of a policy hold and how many wait, where the policy is fair among users or limits each (R7, R15).
-
-    `limit`: of each key; keys without one are missing. `max_pending`: 0 without a limit.
-    """
+    """What a user's jobs of a policy hold by key, and how many wait, of a policy that is fair among users or limits each (R7, R15)."""
 
     user: str
     used: dict[str, int] = {}
@@ -262,8 +259,7 @@ class UserUseView(Value, frozen=True, kw_only=True):
 class QueueView(Value, frozen=True, kw_only=True):
     """A queue, and the use of its policy. `closed` by `freeze`, `drain` or `cancel` (R11): nothing is granted.
 
-    `shut`: every window of its policy is closed (R33); `opens_at`: when the next opens, 0 if none will. `users`: those of the policy who
-    hold or wait for anything, the one with the most in use first; empty unless the policy is fair among them (`fair_among`) or limits each.
+    `shut`: every window of its policy is closed (R33); `opens_at`: when the next opens, 0 if none will. `users`: by use, most first.
     """
 
     name: str

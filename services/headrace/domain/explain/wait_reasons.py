@@ -7,7 +7,7 @@ by `explain`. A trial on the state is undone before a test returns. Others' jobs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,6 +17,7 @@ from headrace.contracts.values.durations import format_time
 from headrace.contracts.values.reasons import WAIT_SENTENCES, WaitReason
 from headrace.domain.backfill.holds import has_room, has_room_beside_holds, holds_before, rank_in_line
 from headrace.domain.explain.availability import away_from, free_for, sums_fit
+from headrace.domain.explain.user_shares import held_by_others
 from headrace.domain.indexes.pending import group_key
 from headrace.domain.model.jobs import JobRecord
 from headrace.domain.placement.placement import suits
@@ -232,37 +233,10 @@ def _at_limit(case: WaitCase, kind: str) -> Grounds | None:
     if short is None:
         return None
     if short.scope.kind == "user":
-        return Grounds(_of_users(case.job, short), _own_holders(case.job, short.key, case.job.user))
+        return Grounds(
+            numbers_of(short, "limit") + held_by_others(case.job, short.key), _own_holders(case.job, short.key, case.job.user)
+        )
     return Grounds(numbers_of(short, "limit"), _own_holders(case.job, short.key))
-
-
-def _of_users(job: JobRecord, short: Shortfall) -> str:
-    """`user ann in policy acme/p uses 8 gpu of a limit of 8, it asks for 1; beside it hold: bob 2 gpu`: what its colleagues have."""
-    others = [(scope.leased.get(short.key, 0), user) for user, scope in (job.policy.users or {}).items() if user != job.user]
-    held = sorted((-units, user) for units, user in others if units)
-    shown = [f"{user} {format_amount(short.key, -units)}" for units, user in held[:BLOCKERS_SHOWN]]
-    more = [f"{len(held) - BLOCKERS_SHOWN} more users"] if len(held) > BLOCKERS_SHOWN else []
-    told = f"; of the others hold: {', '.join([*shown, *more])}" if shown else "; nobody else holds any"
-    return numbers_of(short, "limit") + told
-
-
-def among_users(job: JobRecord) -> Iterator[str]:
-    """What each user of its policy holds, where that decides who goes first or who may hold more (R7, R15).
-
-    Such as `you hold gpu 6 of your 8; ann holds 2`.
-    """
-    policy, per_user = job.policy, job.policy.document.per_user
-    limit = per_user.limit if per_user is not None else {}
-    users = policy.users or {}
-    for key in dict.fromkeys((GPU, *limit)) if policy.users is not None else ():
-        held = {user: scope.leased.get(key, 0) for user, scope in users.items()}
-        most = f" of your {format_amount(key, limit[key])}" if key in limit else ""
-        mine = f"{'job' if key == JOB else key} {format_amount(key, held.pop(job.user, 0))}"
-        theirs = sorted((-units, user) for user, units in held.items() if units)
-        shown = [f"{user} holds {format_amount(key, -units)}" for units, user in theirs[:BLOCKERS_SHOWN]]
-        rest = [f"{len(theirs) - BLOCKERS_SHOWN} more users hold some"] if len(theirs) > BLOCKERS_SHOWN else []
-        rule = " (R15: who uses least goes first)" if key == GPU and policy.document.fair_among is not None else ""
-        yield f"you hold {mine}{most}; {', '.join([*shown, *rest]) or 'nobody else holds any'}{rule}"
 
 
 def _reserved_share_busy(case: WaitCase) -> Grounds | None:

@@ -242,7 +242,7 @@ def test_a_dominant_share_is_the_exact_fraction_rounded_down(use, reservation, b
 
 
 def test_the_places_of_equal_candidates_are_dealt_by_the_use_of_their_users():
-    """R15: ann has used most and has the older jobs; bob's job gets her best place, and she those that are left."""
+    """R15: the user ann holds most and has the older jobs; bob's job gets the best of these places, and ann's jobs get the others."""
     ann = [(0, 1, (1, 0), "a1"), (0, 2, (2, 0), "a2"), (1, 0, (0, 0), "later")]
     bob = [(0, 5, (5, 0), "b")]
     lines = [(700, ann), (100, bob)]
@@ -253,7 +253,7 @@ def test_the_places_of_equal_candidates_are_dealt_by_the_use_of_their_users():
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 30)), min_size=1, max_size=12))
 def test_dealing_is_a_new_order_of_the_same_places(jobs):
-    """Whoever deals for one job at a time hands out each place once, by use and then by age, priority by priority."""
+    """Dealing for one job at a time gives each place once, by use and then by age, priority by priority."""
     places = [(-priority, at, (number, 0), f"j{number}") for number, (priority, _, at) in enumerate(jobs)]
     uses = [use for _, use, _ in jobs]
     lines = [(use, sorted(p for p, other in zip(places, uses, strict=True) if other == use)) for use in sorted(set(uses))]
