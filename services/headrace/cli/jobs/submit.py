@@ -31,7 +31,7 @@ from headrace.contracts.messages.submissions import PRIORITY_MAX, RETRIES_MAX, J
 WAITS_AT_ONCE = 50
 SAID_MAX = 10
 COUNT_MAX = 1_000_000
-AT_ONCE = 5_000
+AT_ONCE = 1_000
 """Number of jobs that are made and sent before the next ones are made."""
 
 WORKDIR = """where it starts; a relative one is taken from here (default: this directory, if the installation is on this machine only and
