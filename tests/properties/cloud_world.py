@@ -17,7 +17,7 @@ from headrace.domain.placement.offers import closed_for, living
 from headrace.provisioner.decide import Call, Provisioner
 from headrace.provisioner.providers import Listed
 from headrace.provisioner.reconcile import compare
-from tests.unit.allocator.history import HALL, START, History, policy, profile
+from tests.unit.allocator.history import HALL, START, History, gpus, policy, profile
 
 TICK = 15 * SECOND
 BUSY, QUIET = HOUR, 12 * HOUR
@@ -60,7 +60,7 @@ class CloudWorld:
     def __init__(self, seed: int, min_nodes: int = 0) -> None:
         self.chance = Random(seed)
         cloud = d.Pool(name="cloud", selector={"site": "cloud"}, burst=d.Burst(**{**_fields(BURST), "min_nodes": min_nodes}))
-        self.told = History(policy("ml", profiles=LINKS), pools=(HALL, cloud), profiles=PROFILES)
+        self.told = History(policy("ml", profiles=LINKS, reservation=gpus(8)), pools=(HALL, cloud), profiles=PROFILES)
         self.told.node("h1", 1)
         self.machines: dict[str, Machine] = {}
         self.late: list[tuple[int, str]] = []
@@ -90,7 +90,7 @@ class CloudWorld:
         """Play the busy hour, and the quiet time after it."""
         while self.now < START + BUSY + QUIET:
             if self.faulty and self.chance.random() < 0.15:
-                self.told.admit(self.chance.choice(("ml/one", "ml/two")))
+                self.told.admit(self.chance.choice(("ml/one", "ml/two")), preemptible=self.chance.random() < 0.7)
             if self.faulty and self.chance.random() < 0.1:
                 self._start()
             self._machines_go_on()
@@ -228,6 +228,10 @@ class CloudWorld:
         there = living(self.state.instances.values(), self.state.pools["cloud"])
         if len(there) > MOST:
             self.violations.append(f"{len(there)} instances live, at most {MOST} may")
+        for one in self.state.instances.values():
+            node = self.state.nodes.get(one.name)
+            if one.market == "spot" and node is not None and not all(lease.job.preemptible for lease in node.leases.values()):
+                self.violations.append(f"{one.name} is a spot instance, and runs a job that is not preemptible")
 
     @property
     def running(self) -> set[str]:

@@ -111,7 +111,7 @@ def _asks_in(state: State, group: JobGroup, room: dict[str, int], now: int) -> P
             continue
         if growth is not None and growth.open:
             return None
-        if is_provided(state, burst) and not open_offers(state, pool, now, spot=group.preemptible):
+        if is_provided(state, burst) and not open_offers(state, pool, now, spot=not group.request.shape.steady):
             continue
         if room[name] and (may_borrow(group) or may_hold_inside(state, group, pool)):
             return pool

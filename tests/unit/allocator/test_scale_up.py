@@ -190,3 +190,49 @@ def test_who_is_preemptible_takes_the_cheapest_offer():  # R38
     told.admit("ml/one")
     told.append_facts(*asked(told), by="allocator")
     assert [fact.offer.name for fact in Provisioner(told.state).decide(told.now)] == ["spot"]
+
+
+SPOT = d.Pool(
+    name="cloud",
+    selector={"site": "cloud"},
+    burst=d.Burst(**{name: getattr(CLOUD.burst, name) for name in CLOUD.burst.__struct_fields__} | {"spot": True}),
+)
+
+
+def with_spot_node(**allowed: bool) -> History:
+    """A full hall, and a spot instance beside it that has joined for a job that is preemptible."""
+    profiles = (profile("one", 1, pools=("hall", "cloud")), d.Profile(name="cpu", request={"cpu": 1}, pools=("cloud",)))
+    if allowed:
+        profiles = tuple(
+            d.Profile(**{name: getattr(one, name) for name in one.__struct_fields__} | allowed) for one in profiles
+        )
+    links = tuple(d.PolicyProfile(name=known.name) for known in profiles)
+    told = History(policy("ml", profiles=links, reservation=gpus(4)), pools=(HALL, SPOT), profiles=profiles)
+    told.admit("ml/one", preemptible=True)
+    told.append_facts(*ask_for_growth(told.state, told.now), by="allocator")
+    (order,) = Provisioner(told.state).decide(told.now)
+    told.append_facts(order, by="provisioner")
+    told.append_facts(f.InstanceCreatedV1(instance=order.instance, provider_id="p", at=told.now), by="provisioner")
+    told.node(order.instance, 4, site="cloud")
+    return told
+
+
+def test_a_job_that_is_not_preemptible_is_not_placed_on_a_spot_instance_that_is_there():
+    told = with_spot_node()
+    firm, loose = told.admit("ml/one", preemptible=False), told.admit("ml/one", preemptible=True)
+    told.learn()
+    while told.allocate():
+        pass
+
+    assert (firm.leases, bool(loose.leases)) == ({}, True)
+    assert asked(told) == []
+
+
+def test_it_is_placed_there_if_its_profile_allows_spot_instances():
+    told = with_spot_node(spot=True)
+    firm = told.admit("ml/one", preemptible=False)
+    told.learn()
+    while told.allocate():
+        pass
+
+    assert [lease.node for lease in firm.leases.values()] == [*told.state.instances]

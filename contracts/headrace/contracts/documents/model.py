@@ -223,7 +223,8 @@ class Pool(Document, frozen=True, kw_only=True):
 class Profile(Document, frozen=True, kw_only=True):
     """What one replica takes, the number of replicas, and the pools it may use, in order of preference.
 
-    `tenant` is empty for a profile of the provider, which every tenant may use. Time limits in microseconds (R33).
+    `tenant` is empty for a profile of the provider, which every tenant may use. Time limits in microseconds (R33). `spot`: its jobs may run
+    on spot instances even if they are not preemptible.
     """
 
     tenant: str = ""
@@ -238,6 +239,7 @@ class Profile(Document, frozen=True, kw_only=True):
     policy_order: tuple[str, ...] = ()
     default_time_limit: int | None = None
     max_time_limit: int | None = None
+    spot: bool = False
 
 
 class PolicyProfile(Document, frozen=True, kw_only=True):

@@ -265,6 +265,7 @@ PROFILE = Shape(
         "isolation": w.choice(ANY, "cooperative", "driver", "kernel", "hardware"),
         "pools": Several(w.TOKEN, least=1),
         "reclaim_before_spill": w.FLAG,
+        "spot": w.FLAG,
         "policy_order": w.PATHS,
         **_TIME_LIMITS,
     },

@@ -35,7 +35,10 @@ _RANKS = {UNABLE: -1, **{level: rank for rank, level in enumerate(LEVELS)}}
 
 
 class Ranks(NamedTuple):
-    """Ranks in `LEVELS` that a node reaches, by kind; -1 for a kind that it cannot run."""
+    """Ranks in `LEVELS` that a node reaches, by kind; -1 for a kind that it cannot run.
+
+    `spot`: 1 if the node is a spot instance, which its provider may take back at any time (R38).
+    """
 
     whole: int = 0
     fraction: int = 0
@@ -44,6 +47,7 @@ class Ranks(NamedTuple):
     container_whole: int = 0
     container_fraction: int = 0
     container_slice: int = 0
+    spot: int = 0
 
 
 UNPROVED = Ranks()
@@ -72,7 +76,7 @@ def ranks(overall: str, levels: Mapping[str, str]) -> Ranks:
 
 def levels_by_kind(reached: Ranks) -> dict[str, str]:
     """The levels by kind; of containers only those that differ from processes."""
-    names = [UNABLE if number < 0 else LEVELS[number] for number in reached]
+    names = [UNABLE if number < 0 else LEVELS[number] for number in reached[: len(KINDS) + len(CONTAINED)]]
     found = dict(zip((*KINDS, *CONTAINED), names, strict=True))
     plain = {CONTAINER: LEVELS[0], **{f"{CONTAINER}-{kind}": found[kind] for kind in KINDS}}
     return {kind: level for kind, level in found.items() if plain.get(kind) != level}

@@ -37,6 +37,7 @@ SHOWN_MAX = 3
 CORDONED, DRAINING, DRAINED = "cordoned", "draining", "drained"
 REFUSING, PROBATION, UNFIT, MIG_MODE, NOT_CREATED = "refusing", "probation", "unfit", "mig-mode", "not-created"
 EXCLUDED, DEDICATED, MODEL, ISOLATION, CONTAINER = "excluded", "dedicated", "model", "isolation", "container"
+TAKEN_BACK = "spot"
 
 _SAID = {
     DRAINED: "drained",
@@ -49,6 +50,7 @@ _SAID = {
     MODEL: "of another GPU model",
     ISOLATION: "unable to isolate jobs as asked",
     CONTAINER: "unable to run containers",
+    TAKEN_BACK: "spot instances",
 }
 """Causes in words, where they are not their own."""
 
@@ -130,6 +132,8 @@ def unsuitable(pool: PoolState, node: NodeState, job: JobRecord) -> Cause | None
         return Cause(MODEL, detail=node.model)
     if not shape.is_isolated_by(node.levels):
         return Cause(CONTAINER if shape.contained and shape.isolation_on(node.levels) == -1 else ISOLATION)
+    if not shape.runs_on(node.levels):
+        return Cause(TAKEN_BACK)
     return Cause(EXCLUDED, detail=f"left alone until {format_time(job.avoids[node.name])}")
 
 

@@ -21,7 +21,7 @@ from headrace.contracts.values.reasons import WaitReason
 from headrace.domain.explain.availability import cause_text, out_of_service
 from headrace.domain.explain.wait_reasons import pools_of, wait_in
 from headrace.domain.model.nodes import SELF
-from headrace.domain.model.requests import make_request
+from headrace.domain.model.requests import is_steady, make_request
 from headrace.domain.preemption.eligibility import RECLAIM, causes
 from headrace.domain.preemption.victims import VictimPlan, search
 from headrace.domain.queueing.access import is_member
@@ -131,8 +131,15 @@ def _changes(state: State, job: JobRecord) -> Iterator[tuple[ChangeView, JobReco
         yield from _smaller(job, profile)
     yield from _in_other_queues(state, job, [job.policy])
     if not job.preemptible:
-        yield ChangeView(kind="preemptible", text="submit it as preemptible"), replace(job, preemptible=True)
+        yield ChangeView(kind="preemptible", text="submit it as preemptible"), _as_preemptible(job, profile)
     yield from _in_other_queues(state, job, _other_policies(state, job))
+
+
+def _as_preemptible(job: JobRecord, profile: Profile | None) -> JobRecord:
+    request, shape = job.request, job.request.shape
+    if shape.steady:
+        request = make_request(request.amounts, request.replicas, profile, shape.mig, contained=shape.contained)
+    return replace(job, preemptible=True, request=request)
 
 
 def _smaller(job: JobRecord, profile: Profile) -> Iterator[tuple[ChangeView, JobRecord]]:
@@ -146,7 +153,8 @@ def _smaller(job: JobRecord, profile: Profile) -> Iterator[tuple[ChangeView, Job
             amounts = {**job.request.amounts, GPU: units}
             each = " for each replica" if job.request.replicas > 1 else ""
             text = f"ask for {format_amount(GPU, units)} gpu{each} instead of {format_amount(GPU, asked)}"
-            request = make_request(amounts, job.request.replicas, profile, contained=job.request.shape.contained)
+            shape = job.request.shape
+            request = make_request(amounts, job.request.replicas, profile, contained=shape.contained, steady=shape.steady)
             yield ChangeView(kind="request", text=text, request={GPU: units}), replace(job, request=request)
 
 
@@ -171,7 +179,8 @@ def _in_other_queues(state: State, job: JobRecord, policies: Sequence[PolicyStat
         amounts = {**given, **job.request.amounts} | ({GPU: given[GPU]} if profile.mig else {}) if fits else given
         less = {key: amount for key, amount in amounts.items() if amount != given.get(key)}
         contained = job.request.shape.contained
-        request = make_request(amounts, profile.replicas, profile, profile.mig, contained=contained)
+        steady = is_steady(profile, state.terms.level, preemptible=job.preemptible)
+        request = make_request(amounts, profile.replicas, profile, profile.mig, contained=contained, steady=steady)
         beyond = job.user in policy.document.beyond_limit
         other = replace(job, policy=policy, profile=name, request=request, beyond=beyond)
         if never_fits(state, policy, profile, request, preemptible=job.preemptible, beyond=beyond) is None:

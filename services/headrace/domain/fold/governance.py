@@ -279,7 +279,7 @@ def _growth_requested(state: State, fact: f.GrowthRequestedV1, sequence: int, _p
     if fact.pool in state.pools:
         before = state.terms.growths.get(fact.pool)
         failures = before.failures if before is not None else 0
-        firm = any(name in state.jobs and not state.jobs[name].preemptible for name in fact.jobs)
+        firm = any(name in state.jobs and state.jobs[name].request.shape.steady for name in fact.jobs)
         state.terms.growths[fact.pool] = Growth(fact.nodes, state.now, failures=failures, sequence=sequence, firm=firm)
 
 

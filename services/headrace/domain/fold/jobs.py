@@ -17,7 +17,7 @@ from headrace.domain.model.derived import NOTHING
 from headrace.domain.model.job_states import BY_NAME, FINAL, HOLDING, JobState
 from headrace.domain.model.jobs import new_job, new_lease
 from headrace.domain.model.nodes import Probation
-from headrace.domain.model.requests import intern_request
+from headrace.domain.model.requests import intern_request, is_steady
 from headrace.domain.state import capacity, rate_limit, used_ids
 from headrace.domain.state.job_deadlines import watch
 from headrace.domain.state.meters import charge
@@ -47,7 +47,15 @@ def _job_admitted(state: State, fact: f.JobAdmittedV1, sequence: int, place: int
         fact.job,
         policy,
         profile.name if profile is not None else fact.profile,  # one text for all jobs of the profile
-        intern_request(state.requests, fact.request, fact.replicas, profile, fact.mig, contained=fact.contained),
+        intern_request(
+            state.requests,
+            fact.request,
+            fact.replicas,
+            profile,
+            fact.mig,
+            contained=fact.contained,
+            steady=is_steady(profile, state.terms.level, preemptible=fact.preemptible),
+        ),
         preemptible=fact.preemptible,
         beyond=user in policy.document.beyond_limit,
         priority=fact.priority,

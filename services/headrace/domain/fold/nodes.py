@@ -65,7 +65,9 @@ def _node_registered(state: State, fact: f.NodeRegisteredV1, sequence: int, _pla
 
 def _take_for_true(state: State, node: NodeState, claims: NodeClaimsState, sequence: int) -> None:
     """From now on the node counts as what is believed of it. Its pool's index has been told to forget it."""
-    node.labels, node.isolation, node.levels = dict(claims.labels), claims.isolation, claims.levels
+    instance = state.instances.get(node.name)
+    node.labels, node.isolation = dict(claims.labels), claims.isolation
+    node.levels = claims.levels._replace(spot=int(instance is not None and instance.is_spot))
     _set_devices(state, node, claims.devices)
     for lease in node.leases.values():
         if lease.suspended_at:  # its devices may be gone

@@ -153,8 +153,8 @@ class NodeClass:
         return self.suits(shape)
 
     def suits(self, shape: Shape) -> bool:
-        """Whether it might, by GPU model, isolation, and whether containers run there."""
-        if (shape.isolation or shape.contained) and not shape.is_isolated_by(self.tag.levels):
+        """Whether it might, by GPU model, isolation, and whether containers run there and its provider may take it back."""
+        if (shape.isolation or shape.contained or shape.steady) and not shape.runs_on(self.tag.levels):
             return False
         return not shape.models or self.tag.site.model in shape.models or not shape.needs_device
 

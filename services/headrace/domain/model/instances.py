@@ -55,6 +55,11 @@ class Instance:
         return not self.ended_at and not self.released
 
     @property
+    def is_spot(self) -> bool:
+        """True if the provider may take it back at any time."""
+        return self.market == "spot"
+
+    @property
     def stage(self) -> str:
         """`ordered`, `booting`, `joined`, `leaving`, `refused` or `ended`."""
         if self.ended_at:

@@ -75,7 +75,7 @@ def believed(claims: NodeClaimsState, approval: Approval | None) -> NodeClaimsSt
         return claims
     labels = {key: value for key, value in claims.labels.items() if _covers(approval, key, value)}
     cap = rank(approval.isolation)
-    levels = Ranks(*[min(level, cap) for level in claims.levels])
+    levels = Ranks(*[min(level, cap) for level in claims.levels[:-1]])
     return NodeClaimsState(labels, claims.devices[: approval.gpus], _capped(claims.isolation, approval.isolation), levels)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from headrace.contracts.facts.levels import PROVISIONING
 from headrace.contracts.values.amounts import CPU, GPU, GPU_UNITS, JOB, MEMORY, times
 from headrace.contracts.values.isolation import rank
 
@@ -18,6 +19,7 @@ class Shape(NamedTuple):
     """What one replica needs of a node (R3): `whole` devices, `fraction` units of one, or the slice `mig` of one (R4).
 
     cpu in millicores, memory in MiB. `isolation`: the least that its GPU part is to be isolated, by rank. `contained`: it has an image.
+    `steady`: it may not run on a spot instance.
     """
 
     whole: int
@@ -28,6 +30,11 @@ class Shape(NamedTuple):
     mig: str = ""
     isolation: int = 0
     contained: bool = False
+    steady: bool = False
+
+    def runs_on(self, levels: Ranks) -> bool:
+        """Whether a node with these properties can run it, isolates it well enough, and is not taken back if it may not be (R38)."""
+        return self.is_isolated_by(levels) and not (self.steady and levels.spot)
 
     def is_isolated_by(self, levels: Ranks) -> bool:
         """Whether a node that reaches these levels can run it, and keeps it as well apart from others as it asks for."""
@@ -81,22 +88,38 @@ def intern_request(
     mig: str = "",
     *,
     contained: bool = False,
+    steady: bool = False,
 ) -> Request:
     """The one `Request` for these amounts, replicas, models, slice, isolation and way to run; `known` is the state's table of them."""
     models, least = _models(profile), _least(profile)
-    key = (tuple(sorted(amounts.items())), replicas, models, mig, least, contained)
+    key = (tuple(sorted(amounts.items())), replicas, models, mig, least, contained, steady)
     request = known.get(key)
     if request is None:
-        shape = _shape(amounts, models, mig, least, contained=contained)
+        shape = _shape(amounts, models, mig, least, contained=contained, steady=steady)
         request = known[key] = _make(dict(key[0]), replicas, shape, len(known))
     return request
 
 
 def make_request(
-    amounts: Amounts, replicas: int, profile: Profile | None, mig: str = "", *, contained: bool = False
+    amounts: Amounts,
+    replicas: int,
+    profile: Profile | None,
+    mig: str = "",
+    *,
+    contained: bool = False,
+    steady: bool = False,
 ) -> Request:
     """The same for one who only asks about it, and must leave the state alone: equal to no other, of no order."""
-    return _make(amounts, replicas, _shape(amounts, _models(profile), mig, _least(profile), contained=contained), -1)
+    shape = _shape(amounts, _models(profile), mig, _least(profile), contained=contained, steady=steady)
+    return _make(amounts, replicas, shape, -1)
+
+
+def is_steady(profile: Profile | None, level: int, *, preemptible: bool) -> bool:
+    """Whether a job may not run on spot instances (R38): it is not preemptible, and its profile does not allow it.
+
+    `level`: of the installation.
+    """
+    return level >= PROVISIONING and not preemptible and (profile is None or not profile.spot)
 
 
 def _models(profile: Profile | None) -> tuple[str, ...]:
@@ -108,10 +131,10 @@ def _least(profile: Profile | None) -> int:
     return rank(profile.isolation) if profile else 0
 
 
-def _shape(amounts: Amounts, models: tuple[str, ...], mig: str, least: int, *, contained: bool) -> Shape:
+def _shape(amounts: Amounts, models: tuple[str, ...], mig: str, least: int, *, contained: bool, steady: bool) -> Shape:
     gpu = 0 if mig else amounts.get(GPU, 0)
     whole, fraction = (gpu // GPU_UNITS, 0) if gpu >= GPU_UNITS else (0, gpu)
-    return Shape(whole, fraction, amounts.get(CPU, 0), amounts.get(MEMORY, 0), models, mig, least, contained)
+    return Shape(whole, fraction, amounts.get(CPU, 0), amounts.get(MEMORY, 0), models, mig, least, contained, steady)
 
 
 def _make(amounts: Amounts, replicas: int, shape: Shape, order: int) -> Request:

@@ -36,8 +36,8 @@ class Calendar:
 class Growth:
     """The last growth of a pool (R38): how many nodes were requested, and how many have joined. `failures`: times in a row too few joined.
 
-    `sequence`: of the record that asked (0: read from a snapshot of release 0.2.0). `firm`: a job that asks is not preemptible, so spot
-    instances will not do.
+    `sequence`: of the record that asked (0: read from a snapshot of release 0.2.0). `firm`: a job that asks may not run on
+    spot instances, so they will not do.
     """
 
     nodes: int

@@ -159,11 +159,9 @@ def may_hold(pool: PoolState, node: NodeState, job: JobRecord) -> bool:
 
 
 def suits(pool: PoolState, node: NodeState, job: JobRecord) -> bool:
-    """Whether the node's model is one that the profile names, it isolates well enough, and is not dedicated to another owner (R21)."""
+    """Whether the node is one for the job: by its model, by how it isolates, by its owner (R21), and by whether it is taken back (R38)."""
     shape = job.request.shape
-    return (
-        may_use(pool.document, node, job.policy.key) and model_allowed(node.model, shape) and shape.is_isolated_by(node.levels)
-    )
+    return may_use(pool.document, node, job.policy.key) and model_allowed(node.model, shape) and shape.runs_on(node.levels)
 
 
 def model_allowed(model: str, shape: Shape) -> bool:
@@ -178,7 +176,7 @@ def replicas_if_empty(pool: PoolState, shape: Shape, policy: tuple[str, str]) ->
 
 
 def _replicas_on_empty(kind: NodeKind, shape: Shape) -> int:
-    if not model_allowed(kind.model, shape) or not shape.is_isolated_by(kind.levels):
+    if not model_allowed(kind.model, shape) or not shape.runs_on(kind.levels):
         return 0
     devices = sum(most_of(one, shape.mig) for one in kind.families) if shape.mig else _by_devices(kind.whole, shape)
     return min(devices, *_by_host(kind.cpu, kind.memory, shape))

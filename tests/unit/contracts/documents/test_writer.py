@@ -55,6 +55,7 @@ def profiles(draw):
         isolation=draw(st.sampled_from(["any", "driver", "hardware"])),
         pools=draw(names(least=1)),
         reclaim_before_spill=draw(st.booleans()),
+        spot=draw(st.booleans()),
         policy_order=draw(names()),
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.contracts import facts as f
+from headrace.contracts.documents import model as d
 from headrace.contracts.values.amounts import GPU
 from headrace.contracts.values.durations import HOUR, MINUTE
 from headrace.domain.snapshots.snapshot import copy_of, dump, load
@@ -167,3 +168,10 @@ def test_instances_survive_snapshots_and_are_forgotten_an_hour_after_their_end()
     site.wait(HOUR + 1)
     site.append_facts(order_of("cloud-next"), by="provisioner")
     assert list(site.state.instances) == ["cloud-next"]
+
+
+@pytest.mark.parametrize(("market", "spot"), [("spot", 1), ("on_demand", 0)])
+def test_a_node_of_a_spot_instance_is_known_as_one(market, spot):
+    site = Cloud(offers=(d.Offer(name="only", market=market),))
+    (name,) = site.joined()
+    assert site.state.nodes[name].levels.spot == spot

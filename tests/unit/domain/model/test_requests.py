@@ -5,9 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.contracts.documents.model import Profile
+from headrace.contracts.facts.levels import PROVISIONING
 from headrace.contracts.values.amounts import CPU, GPU, GPU_UNITS, JOB, MEMORY
 from headrace.contracts.values.isolation import Ranks
-from headrace.domain.model.requests import Shape, intern_request, make_request
+from headrace.domain.model.requests import Shape, intern_request, is_steady, make_request
 
 ANY = Profile(name="any", request={}, pools=())
 PICKY = Profile(name="picky", request={}, pools=(), gpu_models=("H100", "A100"))
@@ -119,3 +120,15 @@ def test_the_least_isolation_of_the_profile_stands_in_the_shape_and_makes_anothe
     known, safe = {}, Profile(name="safe", request={}, pools=(), isolation="kernel")
     one, other = (intern_request(known, {GPU: GPU_UNITS}, 1, profile) for profile in (ANY, safe))
     assert (one.shape.isolation, other.shape.isolation, one is other) == (0, 5, False)
+
+
+def test_only_a_job_that_may_not_be_taken_back_with_its_node_avoids_spot_instances():
+    plain, willing = Profile(name="p", request={}, pools=()), Profile(name="p", request={}, pools=(), spot=True)
+    assert [is_steady(one, PROVISIONING, preemptible=False) for one in (plain, None, willing)] == [True, True, False]
+    assert [is_steady(plain, PROVISIONING, preemptible=True), is_steady(plain, PROVISIONING - 1, preemptible=False)] == [
+        *(False, False),
+    ]
+    known = {}
+    steady, other = (intern_request(known, {GPU: GPU_UNITS}, 1, plain, steady=said).shape for said in (True, False))
+    spot = Ranks(spot=1)
+    assert [steady.runs_on(spot), steady.runs_on(Ranks()), other.runs_on(spot)] == [False, True, True]
