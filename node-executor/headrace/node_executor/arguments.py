@@ -24,6 +24,7 @@ URL = "HEADRACE_NATS_URL"
 USER = "HEADRACE_NATS_USER"
 PASSWORD = "HEADRACE_NATS_PASSWORD"  # noqa: S105 - the name of the variable
 
+OF_NODES = (TokenRole.NODE, TokenRole.INSTANCE)
 LEAVE, END = "leave", "end"
 EC2 = "ec2"
 """Notices come from the metadata service of EC2."""
@@ -122,9 +123,9 @@ def parse(argv: Sequence[str] | None, environ: Mapping[str, str]) -> Settings:
 def another_name(name: str, token: str) -> str:
     """Return what is wrong if the token is not for this node; otherwise ""."""
     bearer = read_bearer(token)
-    if bearer is None or (bearer.role, bearer.handle) == (TokenRole.NODE, name):
+    if bearer is None or (bearer.role in OF_NODES and bearer.handle == name):
         return ""
-    if bearer.role != TokenRole.NODE:
+    if bearer.role not in OF_NODES:
         return f"this node is called {name}, and the token in {PASSWORD} is of {bearer.role} {bearer.handle}: give it a node's token"
     return f"this node is called {name}, and the token in {PASSWORD} is of node {bearer.handle}: say --name {bearer.handle}"
 

@@ -41,6 +41,7 @@ from headrace.node_executor.files.disk_usage import DiskUsageMonitor, Size
 from headrace.node_executor.files.retention import RetentionPolicy
 from headrace.node_executor.files.workspace import Workspace, shows_polling
 from headrace.node_executor.instance_lock import DirectoryInUse, InstanceLock
+from headrace.node_executor.joining import NotJoined, with_login
 from headrace.node_executor.launch.account_numbers import AccountNumbers
 from headrace.node_executor.launch.accounts import OWN, Accounts, chosen
 from headrace.node_executor.launch.cgroups import CONTROLLERS, Groups, group_name
@@ -103,6 +104,7 @@ async def run(settings: Settings) -> None:
     os.makedirs(settings.data, 0o700, exist_ok=True)
     instance = InstanceLock(settings.data)
     try:
+        settings = await with_login(settings)
         monitors = DeviceMonitors(settings.name, settings.devices, clock)
         dependencies = _dependencies(settings, instance.lock, monitors)
         health = Health(f"node-{settings.name}")
@@ -113,6 +115,9 @@ async def run(settings: Settings) -> None:
         dependencies.journal.close()
         dependencies.enclosing.close()
         settings.devices.close()
+    except NotJoined as error:
+        stop.end_by_itself(str(error))
+        _log.warning("ends_by_itself", reason=str(error))
     finally:
         instance.release()
     _log.info("stopped")

@@ -26,7 +26,7 @@ from headrace.bus.nats.permissions import CONNECTIONS
 from headrace.callout.permits import ConnectionTag, read_tag
 from headrace.callout.server_status import ask_all
 from headrace.contracts.messages.tokens import PERSON_CONNECTIONS
-from headrace.identity.caller import Role
+from headrace.identity.caller import OF_NODES, Role
 from headrace.nats_client.connection import Connection
 
 LIST_CONNECTIONS = "$SYS.REQ.SERVER.PING.CONNZ"
@@ -120,7 +120,7 @@ class ConnectionLimits:
 
     def _full(self, account: str, tag: ConnectionTag) -> str:
         counted = self._accounts[account]
-        if tag.role == Role.NODE:
+        if tag.role in OF_NODES:
             most = MIN_CONNECTIONS
         else:
             share, whose = self._share(account, tag), _account_of(tag)

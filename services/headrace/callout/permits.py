@@ -9,7 +9,7 @@ import msgspec
 
 from headrace.bus.nats.permissions import Credential, Kind, Rights, account_of, hearing, rights
 from headrace.contracts.messages.tokens import FEED_SUFFIX, inbox_prefix
-from headrace.identity.caller import Caller, Role
+from headrace.identity.caller import OF_NODES, Caller, Role
 
 LIFETIME = 15 * 60
 """Seconds until a connection's permission expires; the client then reconnects and is checked again."""
@@ -21,6 +21,7 @@ _KINDS: dict[Role, Kind] = {
     Role.TENANT_MEMBER: "user",
     Role.SERVICE_ACCOUNT: "user",
     Role.NODE: "node",
+    Role.INSTANCE: "instance",
 }
 
 
@@ -67,7 +68,7 @@ def read_tag(text: str) -> ConnectionTag | None:
 
 def former_name(caller: Caller) -> str:
     """A caller's name on the bus in release 0.1.0: `acme_alice`, `node_gpu01`. Two roles, or two tokens, may share it."""
-    return f"node_{caller.handle}" if caller.role is Role.NODE else f"{caller.tenant}_{caller.handle}"
+    return f"node_{caller.handle}" if caller.role in OF_NODES else f"{caller.tenant}_{caller.handle}"
 
 
 def permit(
@@ -79,7 +80,7 @@ def permit(
     hear the feed on the connection on which they ask. The provider's people have no such inbox: answers to them may contain secrets.
     `asked_as`: the user name that the connection gave. It decides only whether this connection hears the feed.
     """
-    is_node = caller.role is Role.NODE
+    is_node = caller.role in OF_NODES
     hears = asked_as.endswith(FEED_SUFFIX) and not is_node
     login = Credential(
         former_name(caller),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import secrets
+from hashlib import blake2b
 
 from msgspec import structs
 
@@ -12,13 +14,14 @@ from headrace.bus.process import Service
 from headrace.bus.text_encryption import KEYS, Keyring
 from headrace.bus.variables import API
 from headrace.contracts.facts.writers import GOVERNANCE
-from headrace.contracts.messages.burst import InstanceTokenRequest
+from headrace.contracts.messages.burst import InstanceTokenRequest, JoinRequest
 from headrace.contracts.messages.queries import (
     ApplyAnswer,
     ClaimRequest,
     ServiceView,
 )
 from headrace.contracts.messages.tokens import (
+    Grant,
     StorageReport,
     TokenAnswer,
     TokenRequest,
@@ -30,7 +33,8 @@ from headrace.governance.api.serve import ApiHost, GovernanceFunctions
 from headrace.governance.calendars import TimeZones
 from headrace.governance.claims import claiming
 from headrace.governance.decide import Decision, Governance, Operation
-from headrace.governance.instances import AUTHOR, token_request
+from headrace.governance.instances import AUTHOR, code_of, code_request, stated_grant, token_request
+from headrace.governance.joining import exchanging
 from headrace.governance.level_upgrade import LevelUpgrade
 from headrace.governance.missing_keys import MissingKeys
 from headrace.governance.node_exclusion import NodeExclusion
@@ -38,7 +42,7 @@ from headrace.governance.storage import reporting
 from headrace.governance.storage import trouble as trouble_of_storage
 from headrace.governance.time_zones import known_zones, offsets_of
 from headrace.governance.tokens import grant_of, granting
-from headrace.identity.caller import Unauthenticated
+from headrace.identity.caller import Role, Unauthenticated
 from headrace.identity.pii import PersonalData
 from headrace.identity.signing import IDENTITY, SigningKeys
 from headrace.identity.verifier import Verifier
@@ -49,6 +53,7 @@ from headrace.service.hosting import LedgerFollower, Part, Work
 from headrace.service.intake import with_intake
 from headrace.service.task_group import run_until_first_ends
 
+NONCE = re.compile("[0-9a-f]{32,128}")
 ZONES = TimeZones(offsets_of, known_zones)
 """The time zone database of this machine."""
 
@@ -102,24 +107,49 @@ class RequestHandlers:
 
     def handlers(self) -> dict[str, Handler]:
         """Handlers by request, except `status`."""
-        return {"instance-token": self.create_instance_token, "claim": self.claim, "storage": self.storage}
+        return {"instance-token": self.create_instance_token, "join": self.join, "claim": self.claim, "storage": self.storage}
 
     async def create_instance_token(self, _tenant: str, _user: str, payload: bytes) -> TokenAnswer:
-        """Create the node's token of an instance that was ordered."""
+        """The one-time code of an instance that was ordered: made once, and the same one from then on."""
         await self._deciding.caught_up.wait()
-        instance = decode(payload, InstanceTokenRequest).instance
-        request = token_request(self._governance.state, instance)
-        if request is None:
+        instance, state = decode(payload, InstanceTokenRequest).instance, self._governance.state
+        request = code_request(state, instance, wall_clock())
+        if request is not None and code_of(state, instance, wall_clock()) is None:
+            grant = self._grant(request, make_job_id(wall_clock() // 1_000, secrets.token_bytes(ENTROPY_BYTES)))
+            await self.decided(granting(grant, AUTHOR, request.reason, by_provider=True, alone=self._verifier.alone))
+        code = code_of(state, instance, wall_clock())
+        if request is None or code is None:
             raise Refused("NOT_FOUND", f"no instance {instance[:80]!r} is to join")
-        return await self._make_token(request, AUTHOR)
+        return await self._signed(code)
 
-    async def _make_token(self, request: TokenRequest, author: str) -> TokenAnswer:
-        now = wall_clock()
-        grant = grant_of(request, make_job_id(now // 1_000, secrets.token_bytes(ENTROPY_BYTES)), now)
+    async def join(self, _tenant: str, user: str, payload: bytes) -> TokenAnswer:
+        """Exchange the code of an instance for the token of its node. The code is verified here; its sender is not trusted."""
+        await self._deciding.caught_up.wait()
+        asked, state = decode(payload, JoinRequest), self._governance.state
+        if not NONCE.fullmatch(asked.nonce):
+            raise Refused("INVALID", "nonce: write 32 to 128 hexadecimal digits")
+        try:
+            caller = await self._verifier.caller(state, asked.code)
+        except Unauthenticated as error:
+            raise Refused("NOT_ALLOWED", str(error)) from None
+        request = token_request(state, caller.handle)
+        if caller.role is not Role.INSTANCE or caller.handle != user or request is None:
+            raise Refused("NOT_ALLOWED", "the code is not one of this instance, or the instance is not to join any more")
+        entropy = blake2b(f"{caller.token} {asked.nonce}".encode(), digest_size=ENTROPY_BYTES).digest()
+        grant = self._grant(request, make_job_id(state.tokens.known[caller.token].created_at // 1_000, entropy))
+        alone, claims = self._verifier.alone, request.claims
+        grants = granting(grant, AUTHOR, request.reason, by_provider=True, alone=alone, claims=claims)
+        await self.decided(exchanging(caller.token, grant, grants))
+        return await self._signed(stated_grant(grant.id, state.tokens.known[grant.id]))
+
+    @staticmethod
+    def _grant(request: TokenRequest, name: str) -> Grant:
+        grant = grant_of(request, name, wall_clock())
         if isinstance(grant, str):
             raise Refused("INVALID", grant)
-        alone = self._verifier.alone
-        await self.decided(granting(grant, author, request.reason, by_provider=True, alone=alone, claims=request.claims))
+        return grant
+
+    async def _signed(self, grant: Grant) -> TokenAnswer:
         token = await asyncio.to_thread(self._keys.sign, grant)
         return TokenAnswer(token=token, id=grant.id, expires_at=grant.expires_at * SECOND)
 

@@ -50,9 +50,12 @@ def grant_of(request: TokenRequest, name: str, now: int) -> Grant | str:
     if claims is not None and (wrong := claims_error(claims)):
         return wrong
     begins = now // SECOND
-    tenant = {TokenRole.NODE: NODE_TENANT, TokenRole.ADMIN: PROVIDER_TENANT, TokenRole.VIEWER: PROVIDER_TENANT}.get(
-        role, request.tenant or PROVIDER_TENANT
-    )
+    tenant = {
+        TokenRole.NODE: NODE_TENANT,
+        TokenRole.INSTANCE: NODE_TENANT,
+        TokenRole.ADMIN: PROVIDER_TENANT,
+        TokenRole.VIEWER: PROVIDER_TENANT,
+    }.get(role, request.tenant or PROVIDER_TENANT)
     return Grant(name, role, tenant, request.handle, begins, begins + lifetime // SECOND)
 
 
@@ -67,7 +70,7 @@ def granting(
     """
 
     def operation(state: State, _now: int) -> Decision:
-        if alone and grant.role not in (TokenRole.ADMIN, TokenRole.NODE):
+        if alone and grant.role not in (TokenRole.ADMIN, TokenRole.NODE, TokenRole.INSTANCE):
             return _refused("NOT_ALLOWED", only_the_owner(alone))
         said = claims_or_none(claims)
         if said is not None and (early := not_yet_possible(state)):

@@ -15,6 +15,11 @@ class Role(StrEnum):
     TENANT_MEMBER = "tenant member"
     SERVICE_ACCOUNT = "service account"
     NODE = "node"
+    INSTANCE = "instance"
+
+
+OF_NODES = (Role.NODE, Role.INSTANCE)
+"""Roles of machines: a node, and an instance that is to become one."""
 
 
 class Unauthenticated(Exception):

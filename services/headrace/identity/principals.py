@@ -74,7 +74,7 @@ def groups_of(state: State, tenant: str, handle: str) -> tuple[str, ...]:
 
 def is_known(state: State, role: TokenRole, tenant: str, handle: str) -> bool:
     """True if documents name this bearer, so that a token for it is useful."""
-    if role in (TokenRole.ADMIN, TokenRole.VIEWER, TokenRole.NODE):
+    if role in (TokenRole.ADMIN, TokenRole.VIEWER, TokenRole.NODE, TokenRole.INSTANCE):
         return True
     if not state.has_tenant(tenant):
         return False
@@ -102,6 +102,8 @@ def _caller(state: State, token: Token, said: IssuedToken) -> Caller:
     role = TokenRole(token.role)
     if not is_known(state, role, tenant, handle):
         raise Unauthenticated(UNKNOWN)
+    if role is TokenRole.INSTANCE:
+        return Caller(Role.INSTANCE, NODE_TENANT, handle, token=said.token, expires_at=ends)
     if role is TokenRole.NODE:
         if handle in state.excluded:
             raise Unauthenticated(f"node {handle} is excluded: {state.excluded[handle]}")

@@ -33,6 +33,7 @@ class RoleRow(NamedTuple):
     tenant_member: Reach
     service_account: Reach
     node: Reach
+    instance: Reach = Reach.NOBODY
 
 
 _NOBODY, _SELF, _TENANT, _ALL = Reach

@@ -140,8 +140,8 @@ _NAME_LENGTH = 43
 
 def _subject(grant: Grant) -> str:
     match grant.role:
-        case TokenRole.NODE:
-            return f"node.{grant.handle}"
+        case TokenRole.NODE | TokenRole.INSTANCE:
+            return f"{grant.role}.{grant.handle}"
         case TokenRole.ADMIN | TokenRole.VIEWER:
             return f"{PROVIDER_TENANT}.{grant.handle}"
         case _:

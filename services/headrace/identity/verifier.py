@@ -13,7 +13,7 @@ from typing import NamedTuple
 from headrace.bus.variables import JOBS_TOGETHER
 from headrace.contracts.messages.tokens import ISSUER
 from headrace.domain.state.state import State
-from headrace.identity.caller import Caller, Role, Unauthenticated, only_the_owner
+from headrace.identity.caller import OF_NODES, Caller, Role, Unauthenticated, only_the_owner
 from headrace.identity.jwks import Fetch, Jwks
 from headrace.identity.jwt_verify import BAD, NO_TOKEN, NOT_OURS, read_header, verify, verify_own
 from headrace.identity.principals import IssuedToken, ProviderToken, resolve
@@ -61,7 +61,7 @@ class Verifier:
     async def caller(self, state: State, token: str) -> Caller:
         """The bearer of a token, as the fold knows it now. Raises Unauthenticated."""
         caller = resolve(state, await self.said(token))
-        if self.alone and caller.role not in (Role.PROVIDER_ADMIN, Role.NODE):
+        if self.alone and caller.role not in (Role.PROVIDER_ADMIN, *OF_NODES):
             raise Unauthenticated(only_the_owner(self.alone))
         return caller
 

@@ -74,7 +74,7 @@ async def test_operations_wait_until_the_ledger_has_been_read(desk):
 async def test_bytes_that_are_not_a_request_are_malformed(desk):
     for handler in desk.handlers().values():
         with pytest.raises(Malformed):
-            await handler("acme", "ann", b'{"token": 3, "used": "x", "instance": 3}')
+            await handler("acme", "ann", b'{"token": 3, "used": "x", "instance": 3, "code": 3}')
 
 
 async def test_an_accident_in_judging_reaches_who_asked_and_the_next_is_served(desk):
@@ -84,7 +84,7 @@ async def test_an_accident_in_judging_reaches_who_asked_and_the_next_is_served(d
 
 
 async def test_administrators_verbs_are_not_served_to_the_bus(desk):
-    assert set(desk.handlers()) == {"instance-token", "claim", "storage"}
+    assert set(desk.handlers()) == {"instance-token", "join", "claim", "storage"}
 
 
 async def test_a_desk_serves_governance_only(tmp_path):

@@ -8,13 +8,13 @@ from headrace.identity.caller import Caller, Denied, Role
 from headrace.identity.roles import NOT_YOURS, TABLE, authorize, authorize_grant, reach
 
 WORDS = {
-    "read": "all all tenant tenant tenant nobody",
-    "run": "all nobody tenant nobody nobody nobody",
-    "provide": "all nobody nobody nobody nobody nobody",
-    "inspect": "all all nobody nobody nobody nobody",
-    "oversee": "all all tenant nobody nobody nobody",
-    "work": "all nobody tenant self self nobody",
-    "submit": "all nobody self self self nobody",
+    "read": "all all tenant tenant tenant nobody nobody",
+    "run": "all nobody tenant nobody nobody nobody nobody",
+    "provide": "all nobody nobody nobody nobody nobody nobody",
+    "inspect": "all all nobody nobody nobody nobody nobody",
+    "oversee": "all all tenant nobody nobody nobody nobody",
+    "work": "all nobody tenant self self nobody nobody",
+    "submit": "all nobody self self self nobody nobody",
 }
 """How far each role reaches, in the order of `Role`, by the sort of method."""
 

@@ -6,9 +6,19 @@ from headrace.contracts.values.value import Value
 
 
 class InstanceTokenRequest(Value, frozen=True, kw_only=True):
-    """From *provisioner* to *governance* `instance-token`: a node's token for an instance that was ordered."""
+    """From *provisioner* to *governance* `instance-token`: the one-time code of an instance that was ordered."""
 
     instance: str
+
+
+class JoinRequest(Value, frozen=True, kw_only=True):
+    """From an instance to *governance* `join`: its one-time code, to be exchanged for the token of its node.
+
+    `nonce`: made and kept by the instance, 32 hexadecimal digits or more. The exchange may be repeated with the same one only.
+    """
+
+    code: str
+    nonce: str
 
 
 class EndInstanceRequest(Value, frozen=True, kw_only=True):

@@ -38,6 +38,8 @@ class TokenRole(StrEnum):
     USER = "user"
     SERVICE_ACCOUNT = "service-account"
     NODE = "node"
+    INSTANCE = "instance"
+    """The one-time code of an instance that is to join (R38): good for nothing but to be exchanged for a node's token."""
     ADMIN = "admin"
     VIEWER = "viewer"
 

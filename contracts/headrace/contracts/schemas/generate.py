@@ -92,7 +92,7 @@ def asyncapi() -> Schema:
 def _plain_channels() -> Schema:
     requests: list[type[msgspec.Struct]] = [
         *(usage.UsageRequest, usage.StatementRequest, utilization.UtilizationRequest, audit.AuditRequest, queries.TrialRequest),
-        *(queries.ClaimRequest, tokens.StorageReport, tokens.PauseRequest, burst.InstanceTokenRequest),
+        *(queries.ClaimRequest, tokens.StorageReport, tokens.PauseRequest, burst.InstanceTokenRequest, burst.JoinRequest),
     ]
     return {
         "submit": _channel(

@@ -184,6 +184,11 @@ def node_query(node: str) -> str:
     return f"hr.query.orders.node.{node}"
 
 
+def join_query(instance: str) -> str:
+    """The subject on which an instance exchanges its one-time code for its node's token."""
+    return query("governance", "join", "instances", instance)
+
+
 def parse_query(subject: str) -> tuple[str, str, str, str]:
     """(service, what, tenant, user) of a query subject. Raises IdError if malformed."""
     parts = subject.split(".")

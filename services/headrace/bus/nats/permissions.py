@@ -39,6 +39,7 @@ from headrace.contracts.transport.subjects import (
     SUBMIT_STREAM,
     from_intake,
     intake,
+    join_query,
     presence,
     turn,
 )
@@ -63,7 +64,7 @@ Together below `MAX_CONNECTIONS`, so that no account uses up those of others or 
 SUBSCRIPTIONS = {"USERS": 4, "LISTENERS": FEED_SUBSCRIPTIONS, "FORMER": 256, "ADMINS": 256, "NODES": 8}
 """Maximum number of subscriptions per connection, by account: our client needs one, a node three."""
 
-Kind = Literal["operator", "service", "callout", "system", "user", "admin", "viewer", "node"]
+Kind = Literal["operator", "service", "callout", "system", "user", "admin", "viewer", "node", "instance"]
 
 
 class Credential(NamedTuple):
@@ -72,7 +73,8 @@ class Credential(NamedTuple):
     `operator`: everything in `CORE` (makes the streams, repairs). `service`: what `SERVICES` has for its name. `callout` answers which
     logins may connect, and `system` disconnects those that no longer may. `user`: submits, cancels and requeues as `tenant`.`user`,
     and hears its tenant's feed. `admin`: the same as any user of any tenant (the owner of a laptop); `viewer` hears the feed of all
-    tenants. `node`: publishes for `node`. Names are tokens and unique; passwords are printable ASCII.
+    tenants. `node`: publishes for `node`.
+    `instance`: exchanges its one-time code for the token of `node`. Names are tokens and unique; passwords are printable ASCII.
     """
 
     name: str
@@ -200,7 +202,7 @@ SYSTEM = Rights((*(f"$SYS.REQ.SERVER.PING.{what}" for what in ("CONNZ", "VARZ", 
 
 _FROM_USERS = tuple(map(intake, REQUEST_SUBJECTS))
 _SUBMITTING = ("USERS", "FORMER", "ADMINS")
-_FROM_NODES = ("hr.ledger.node.*", "hr.telemetry.*.*", "hr.query.orders.node.*")
+_FROM_NODES = ("hr.ledger.node.*", "hr.telemetry.*.*", "hr.query.orders.node.*", join_query("*"))
 _HEARING = ("LISTENERS", "FORMER", "ADMINS")
 _FEED = ("hr.feed.>",)
 _TO_NODES = ("hr.orders.*",)
@@ -234,6 +236,8 @@ def rights(credential: Credential) -> Rights:
                 (f"hr.orders.{node}", f"hr.logs.{node}"),
                 answers=True,
             )
+        case "instance":
+            base = Rights((join_query(node),), ())
     return base._replace(subscribe=(*base.subscribe, inbox))
 
 
@@ -246,7 +250,9 @@ def account_of(kind: Kind, *, hears: bool = False) -> str:
     """The account of a login of this kind. `hears`: of its connection that hears the feed."""
     if hears and kind in ("user", "viewer"):
         return "LISTENERS"
-    return {"system": "$SYS", "user": "USERS", "viewer": "USERS", "admin": "ADMINS", "node": "NODES"}.get(kind, "CORE")
+    return {"system": "$SYS", "user": "USERS", "viewer": "USERS", "admin": "ADMINS", "node": "NODES", "instance": "NODES"}.get(
+        kind, "CORE"
+    )
 
 
 def server_config(

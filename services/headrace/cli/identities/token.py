@@ -99,7 +99,7 @@ def _nothing(args: argparse.Namespace) -> int:
 @asking
 async def create(args: argparse.Namespace) -> int:
     """Print the token alone on standard output, so that it can be assigned to a variable."""
-    role = next(role for role in TokenRole if getattr(args, role.replace("-", "_")) is not None)
+    role = next(role for role in TokenRole if getattr(args, role.replace("-", "_"), None) is not None)
     handle = getattr(args, role.replace("-", "_"))
     claims = claims_of(args)
     if claims != NodeClaims() and role is not TokenRole.NODE:

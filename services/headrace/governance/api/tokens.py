@@ -61,6 +61,10 @@ async def create_token(request: Any, call: CallContext) -> pb.Token:
     """State the grant, and sign the token once that is durable."""
     backend, wanted, tenant = call.backend, request.token, _tenant(request.parent)
     authorize_grant(call.caller, wanted.role, tenant)
+    if wanted.role == TokenRole.INSTANCE:
+        raise invalid(
+            "token.role", "codes of instances are made for orders of the provisioner only; create a token of role node"
+        )
     claims = claims_of(wanted.claims) if wanted.HasField("claims") else None
     asked = TokenRequest(
         role=wanted.role, handle=wanted.handle, tenant=tenant, lifetime=_lifetime(wanted.lifetime), claims=claims

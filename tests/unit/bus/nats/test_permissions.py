@@ -135,7 +135,8 @@ def test_what_users_publish_for_submit_arrives_where_no_stream_listens_and_only_
         assert imports == [f'{{service: {{account: CORE, subject: "{there}"}}, to: "{here}"}}' for there, here in pairs]
     exports = [line.split('"')[1] for line in core.splitlines() if line.strip().startswith("{service:")]
     assert exports[:3] == [there for there, _ in pairs]
-    assert not [subject for subject in exports if subject.startswith("hr.query.") and subject != "hr.query.orders.node.*"]
+    asked = {subject for subject in exports if subject.startswith("hr.query.")}
+    assert asked == {"hr.query.orders.node.*", "hr.query.governance.join.instances.*"}
     assert [name for name, may in SERVICES.items() if "hr.intake.>" in may.subscribe] == ["admission", "governance"]
 
 
