@@ -42,34 +42,7 @@ WATCH_EVERY = 2.0
 
 
 def add(nouns: Nouns) -> None:
-    parser = add_command(
-        nouns,
-        "jobs",
-        jobs,
-        "list jobs, newest first, with the reason why each waits, and how each ended",
-        """headrace jobs
-        headrace jobs --state pending --state running --queue ai-dev/half
-        headrace jobs --owner alice --since 24h --label run=7 --limit 20 --json
-        headrace jobs --columns job,name,state,wait,run,labels
-        headrace jobs --watch""",
-    )
-    parser.add_argument("--state", action="append", default=[], choices=STATES, help="only these; may be given several times")
-    add_filters(parser)
-    parser.add_argument("--owner", default="", metavar="USER", help="only this user's")
-    parser.add_argument(
-        "--since", type=moment, default=0, metavar="TIME", help="only those submitted since then: 24h for a day ago, or a time"
-    )
-    parser.add_argument("--limit", type=positive, default=100, metavar="N", help="maximum number of jobs (default: 100)")
-    parser.add_argument(
-        "--columns",
-        type=columns,
-        default=USUAL,
-        metavar="A,B",
-        help=f"which columns, in this order (default: {','.join(USUAL)}; there are also {','.join(FURTHER)}). wait: from the submit "
-        "to the latest start; run: of the latest attempt",
-    )
-    parser.add_argument("--watch", action="store_true", help="show the list again every two seconds, until Ctrl-C")
-    add_login_options(parser)
+    _add_jobs(nouns)
     example = "01jd3v8k5w2m4x6z8b0c2e4g6h"
     _job_command(
         nouns,
@@ -103,6 +76,37 @@ def add(nouns: Nouns) -> None:
     parser.add_argument("--raw", action="store_true", help=raw)
     _add_requeue(nouns, example)
     _add_preempt(nouns, example)
+
+
+def _add_jobs(nouns: Nouns) -> None:
+    parser = add_command(
+        nouns,
+        "jobs",
+        jobs,
+        "list jobs, newest first, with the reason why each waits, and how each ended",
+        """headrace jobs
+        headrace jobs --state pending --state running --queue ai-dev/half
+        headrace jobs --owner alice --since 24h --label run=7 --limit 20 --json
+        headrace jobs --columns job,name,state,wait,run,labels
+        headrace jobs --watch""",
+    )
+    parser.add_argument("--state", action="append", default=[], choices=STATES, help="only these; may be given several times")
+    add_filters(parser)
+    parser.add_argument("--owner", default="", metavar="USER", help="only this user's")
+    parser.add_argument(
+        "--since", type=moment, default=0, metavar="TIME", help="only those submitted since then: 24h for a day ago, or a time"
+    )
+    parser.add_argument("--limit", type=positive, default=100, metavar="N", help="maximum number of jobs (default: 100)")
+    parser.add_argument(
+        "--columns",
+        type=columns,
+        default=USUAL,
+        metavar="A,B",
+        help=f"which columns, in this order (default: {','.join(USUAL)}; there are also {','.join(FURTHER)}). wait: from the submit "
+        "to the latest start; run: of the latest attempt",
+    )
+    parser.add_argument("--watch", action="store_true", help="show the list again every two seconds, until Ctrl-C")
+    add_login_options(parser)
 
 
 def _add_requeue(nouns: Nouns, example: str) -> None:
