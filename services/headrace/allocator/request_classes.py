@@ -193,12 +193,25 @@ class EligibilityMask:
     others (R23); `lower`: requests that might take from lower priorities.
     """
 
-    __slots__ = ("_traits", "across", "asking", "borrowing", "fits", "inside", "lower", "pool_candidates", "ready", "within")
+    __slots__ = (
+        "_traits",
+        "across",
+        "asking",
+        "borrowing",
+        "fits",
+        "inside",
+        "lower",
+        "pool_candidates",
+        "ready",
+        "reclaiming",
+        "within",
+    )
 
     def __init__(self, traits: ClassTraits) -> None:
         self._traits = traits
         self.pool_candidates: list[PoolCandidates] = []
-        self.fits = self.inside = self.borrowing = self.asking = self.ready = self.within = self.across = self.lower = 0
+        self.fits = self.inside = self.borrowing = self.asking = self.ready = 0
+        self.within = self.across = self.reclaiming = self.lower = 0
 
     def settle(self, policy_in_pool: PolicyInPool) -> None:
         """Compute the sets anew, and move the requests of classes whose sets changed."""
@@ -220,7 +233,7 @@ class EligibilityMask:
         moved |= (within ^ self.within) | (across ^ self.across)
         if moved:
             self.inside, self.borrowing, self.asking = inside, borrowing, asking
-            self.within, self.across, self.lower = within, across, lower
+            self.within, self.across, self.reclaiming, self.lower = within, across, within | across, lower
             borrower_queues: dict[BorrowerLine, None] = {}
             for candidates in self.pool_candidates:
                 if candidates.pending_class.present & moved:
@@ -328,7 +341,7 @@ class PoolCandidates(UserCandidates):
 
     def move_requests(self, borrower_queues: dict[BorrowerLine, None]) -> None:
         """As `settle`, but its borrower queue is only added to `borrower_queues`, so that it is settled once for all of its candidates."""
-        present, mask, queue = self.pending_class.present, self.mask, self.queue
+        present, mask, queue, changed = self.pending_class.present, self.mask, self.queue, False
         if self.line is not None:
             self.line.invalidate()
         inside = present & mask.inside
@@ -337,21 +350,19 @@ class PoolCandidates(UserCandidates):
                 queue.remove_inside(self, left)
             if came := inside & ~self.inside:
                 queue.add_inside(self, came)
-            self.inside = inside
-            queue.version += 1
+            self.inside, changed = inside, True
         borrowing = present & mask.borrowing
         if borrowing != self.borrowing:
-            self.borrowing = borrowing
+            self.borrowing, changed = borrowing, True
             borrower_queues[self.borrower_queue] = None
-            queue.version += 1
         asking = present & mask.asking
         if asking != self.asking:
-            self.asking = asking
+            self.asking, changed = asking, True
             queue.update_asking(self)
-            queue.version += 1
-        reclaiming = present & (mask.within | mask.across)
+        reclaiming = present & mask.reclaiming
         if reclaiming != self.reclaiming:
-            self.reclaiming = reclaiming
+            self.reclaiming, changed = reclaiming, True
+        if changed:
             queue.version += 1
 
     def move(self, number: int) -> None:

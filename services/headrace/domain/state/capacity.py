@@ -268,13 +268,14 @@ def keep(state: State, places: Iterable[Place], sign: int) -> None:
 def _take_units(node: NodeState, devices: tuple[DeviceShare, ...], sign: int) -> None:
     if not node.by_name:
         node.by_name = {device.name: device for device in node.devices}
+    by_name = node.by_name
     for share in devices:
-        device = node.by_name.get(share.device)
+        device = by_name.get(share.device)
         if device is None:
             continue
         if share.mig:
             device.cut(share, sign)
             continue
-        device.free -= sign * share.units
-        if not 0 <= device.free <= GPU_UNITS:
-            raise AssertionError(f"{node.name}/{device.name} would have {device.free} units free")
+        free = device.free = device.free - sign * share.units
+        if not 0 <= free <= GPU_UNITS:
+            raise AssertionError(f"{node.name}/{device.name} would have {free} units free")

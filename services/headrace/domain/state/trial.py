@@ -72,7 +72,7 @@ class Trial:
     def undo(self, mark: int = 0) -> None:
         """Take back every change, the last one first, or those since the mark."""
         inverses = self._inverses
-        while len(inverses) > mark:
+        for _ in range(len(inverses) - mark):
             inverses.pop()()
 
     def note(self, inverse: Callable[[], object]) -> None:
