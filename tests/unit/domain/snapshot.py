@@ -143,7 +143,7 @@ def kept(state: State) -> dict[str, Any]:
         },
         "pending": {policy.key: policy.pending for policy in state.policies.values()},
         "holding": {policy.key: sorted(policy.jobs) for policy in state.policies.values()},
-        "running": {policy.key: _running(index) for policy, index in state.running.items()},
+        "running": {policy.key: _running(index) for policy, index in state.jobs_that_may_yield().items()},
         "charged": {
             policy.key: {name: meter.held for name, meter in policy.meters.items()} for policy in state.policies.values()
         },

@@ -180,8 +180,10 @@ class RunningIndex:
             del self._buckets[pool][job.request]
 
 
-def note_running(running: dict[PolicyState, RunningIndex], job: JobRecord) -> None:
-    """Keeps the job where it belongs as it is now. `running`: the indexes of all policies with jobs that might yield."""
+def note_running(running: dict[PolicyState, RunningIndex] | None, job: JobRecord) -> None:
+    """Keeps the job where it belongs as it is now. `running`: the indexes of all policies with jobs that might yield; None: not built."""
+    if running is None:
+        return
     index = running.get(job.policy)
     if may_yield(job):
         if index is None:

@@ -169,7 +169,7 @@ class VictimCandidates:
             yield from self._tiers_of(those)
 
     def _rows(self, policy: PolicyState) -> Iterator[_Row]:
-        index = self._state.running.get(policy)
+        index = self._state.jobs_that_may_yield().get(policy)
         for request, jobs in index.by_pool.get(self._pool.document.name, {}).items() if index is not None else ():
             kind = self._kind(policy, request)
             if kind.lends:

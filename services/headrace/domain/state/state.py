@@ -14,6 +14,7 @@ from headrace.contracts.documents.model import Group, Profile, Tenant, User
 from headrace.contracts.values.durations import HOUR
 from headrace.contracts.values.ids import DEFAULT_TENANT
 from headrace.domain.indexes.pending import Pending
+from headrace.domain.indexes.running_index import note_running
 from headrace.domain.model.deadlines import Deadlines
 from headrace.domain.model.derived import AID
 from headrace.domain.model.requests import Request
@@ -126,8 +127,8 @@ class State:
     """Numbers of removed users, and numbers that two users shared; never handed out again."""
     job_ids: dict[tuple[str, str], str] | None = field(default=None, metadata=AID)
     """(tenant, job id) to the job's key (`known_ids`); built at the first query."""
-    running: dict[PolicyState, RunningIndex] = field(default_factory=dict, metadata=AID)
-    """Of each policy with jobs that might yield (R24): those jobs."""
+    running: dict[PolicyState, RunningIndex] | None = field(default=None, metadata=AID)
+    """Of each policy with jobs that might yield (R24): those jobs; built at the first query (`jobs_that_may_yield`)."""
 
     def pass_time(self, now: int) -> None:
         """Make true what follows from time alone: pending jobs whose back-off is over by `now` join the line.
@@ -135,6 +136,15 @@ class State:
         Call it before a decision at log time `now`. It changes an index only; the fold does the same with the time of each record.
         """
         self.pending.follow_time(now)
+
+    def jobs_that_may_yield(self) -> dict[PolicyState, RunningIndex]:
+        """By policy. Built at the first query, because only searches for victims ask: other readers of the ledger do not keep it."""
+        if self.running is None:
+            self.running = {}
+            for policy in (*self.policies.values(), *self.deleted_policies.values()):
+                for job in policy.jobs.values():
+                    note_running(self.running, job)
+        return self.running
 
     def pool_of(self, node: NodeState) -> PoolState | None:
         """The pool that a node is in; None outside all pools."""

@@ -21,7 +21,7 @@ def rows_of(index):
 
 def standing(hall, policy):
     """The rows that the state keeps of a policy."""
-    return rows_of(hall.state.running[policy])
+    return rows_of(hall.state.jobs_that_may_yield()[policy])
 
 
 def anew(policy):
@@ -42,11 +42,11 @@ def lending(jobs=4):
 def test_a_policy_has_an_index_while_a_job_of_it_might_yield():
     hall = Hall(devices=1)
     hall.policy("lender", size=1)
-    seen = [dict(hall.state.running)]
+    seen = [dict(hall.state.jobs_that_may_yield())]
     job = hall.run("lender", "v", ("n1", 0, 1))
-    seen.append({policy.key: rows_of(index) != {} for policy, index in hall.state.running.items()})
+    seen.append({policy.key: rows_of(index) != {} for policy, index in hall.state.jobs_that_may_yield().items()})
     hall.end(job)
-    assert [*seen, hall.state.running] == [{}, {("acme", "lender"): True}, {}]
+    assert [*seen, hall.state.jobs_that_may_yield()] == [{}, {("acme", "lender"): True}, {}]
 
 
 def test_what_is_kept_is_what_would_be_made_anew():
@@ -73,7 +73,7 @@ def test_a_job_that_has_not_started_has_nothing_to_lose_and_one_that_may_not_yie
     (rows,) = standing(hall, policy).values()
     assert rows[-1][1:] == (waiting.key, running_index.NOTHING_YET, "n1")
     waiting.preemptible = False
-    note_running(hall.state.running, waiting)
+    note_running(hall.state.jobs_that_may_yield(), waiting)
     assert standing(hall, policy) == anew(policy)
     assert running_index.may_yield(waiting) is False
 
@@ -123,9 +123,17 @@ def test_a_job_that_was_never_read_has_no_place_in_the_index():
     hall, policy, (first, *others) = lending(3)
     for job in others:
         hall.end(job)
-    index = hall.state.running[policy]
+    index = hall.state.jobs_that_may_yield()[policy]
     assert ([row[1] for row in next(iter(rows_of(index).values()))], index.is_empty) == ([first.key], False)
     index.put(first)  # as it is now: it stands once
     assert [len(rows) for rows in rows_of(index).values()] == [1]
     index.drop(first)
     assert (rows_of(index), index.is_empty) == ({}, True)
+
+
+def test_the_index_is_built_at_the_first_query_and_kept_from_then_on():
+    hall, policy, (_, ended) = lending(2)
+    assert hall.state.running is None
+    assert standing(hall, policy) == anew(policy)
+    hall.end(ended)
+    assert standing(hall, policy) == anew(policy)
