@@ -60,7 +60,7 @@ def deal(mine: Place, use: int, lines: Iterable[tuple[int, list[Place]]]) -> Pla
 
     `lines`: of each group of the policy's candidates that are equal to it by (1)-(5), its own with them, the use of its user and the
     places of its jobs, best first. Of those that are equal by (6) too, the user with the least use comes first, then the older job; they
-    are dealt the places that they have, in this order, so that nobody else's rank moves. `use`: that of its own user.
+    are dealt the places that they have, in this order, so that the ranks of others do not move. `use`: that of its own user.
     """
     before, there = 0, []
     for its, places in lines:

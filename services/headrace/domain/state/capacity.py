@@ -190,7 +190,7 @@ def _nominate(state: State, preemption: Preemption, sign: int) -> None:
 
 
 def recount_users(state: State, policy: PolicyState) -> None:
-    """Open the accounts of a policy's users anew, with what their jobs hold; none where it has no need of them (`quota.counts_users`)."""
+    """Open the accounts of a policy's users anew, with what their jobs hold, if it keeps any (`quota.counts_users`)."""
     policy.users, policy.user_pending = ({} if counts_users(policy.document) else None), {}
     if policy.users is None:
         return
