@@ -1,7 +1,7 @@
 """How far one installation goes: memory of every process, bytes of ledger, what binds first, and how long each restart takes.
 
 `line` starts an installation with a fleet of nodes (`bench.fleet`), fills every GPU, lets jobs wait, lets some run through, and kills each
-service once. `fold` is one process without NATS: the state of so many nodes, running and waiting jobs, as every service holds it; its
+service once. `fold` is one process without NATS: the state of many nodes, running and waiting jobs, as every service holds it; its
 snapshot, and the first decisions on it. `make bench-scale` is both, the line at a tenth of the scale of the fold.
 """
 
@@ -95,7 +95,7 @@ async def _counts(client: Client) -> tuple[int, int]:
 
 
 async def _until(client: Client, pending: int, running: int, within: float) -> float:
-    """Wait until at least so many run and at most so many wait; seconds. Raises RuntimeError."""
+    """Wait until this number of jobs run, and these and the pending ones are known; seconds. Raises RuntimeError."""
     began = time.monotonic()
     while True:
         found = await _counts(client)
@@ -234,7 +234,7 @@ def _running(tape: Tape, nodes: int) -> Iterator[Stored]:
 
 
 def fold(nodes: int, pending: int) -> dict[str, Any]:
-    """The state of so many nodes, with a job on each device and jobs that wait, in this process."""
+    """The state of a number of nodes, with a job on each device and jobs that wait, in this process."""
     tape, reader, size, records = Tape(), FoldedLedger(), 0, 0
     gc.disable()
     began = time.process_time()

@@ -252,7 +252,7 @@ class Client(Writes):
         try:
             async with asyncio.timeout(PREFERRED_WITHIN):
                 await send()
-        except (Unreachable, TimeoutError):  # a gateway that hangs keeps nobody waiting; what was stored twice counts once
+        except (Unreachable, TimeoutError):  # a gateway that hangs must not delay it; the same id counts once
             return False
         return True
 
