@@ -19,7 +19,7 @@ from bench.results import Found
 from bench.stage import done, progress, quantile
 
 ROOT = Path(__file__).parents[1]
-RUNS, QUICK_RUNS = 5, 1
+RUNS = 5
 WAITING, LIVE, TAIL = 100_000, 1_000_000, 50_000
 """Pending jobs whose memory is taken; jobs in a snapshot; facts behind it."""
 MONTH_FACTS, MONTH_JOBS, VERIFIED_JOBS = 200_000, 1_000_000, 4_000

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -58,12 +58,6 @@ class Result(msgspec.Struct, kw_only=True):
     figures: dict[str, list[float]]
     detail: Any = None
     is_quick: bool = False
-
-
-class Measure(Protocol):
-    """A group's work."""
-
-    def __call__(self) -> Found: ...
 
 
 def machine() -> dict[str, Any]:

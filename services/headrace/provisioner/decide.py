@@ -15,7 +15,7 @@ from headrace.contracts.documents.model import PROVIDERS
 from headrace.contracts.facts.levels import PROVISIONING
 from headrace.contracts.facts.provisioning import OfferTaken
 from headrace.contracts.transport.digests import text_digest
-from headrace.contracts.values.durations import DAY, MINUTE, SECOND
+from headrace.contracts.values.durations import MINUTE, SECOND
 from headrace.domain.model.calendar import period_of
 from headrace.domain.placement.offers import (
     affordable,
@@ -277,7 +277,3 @@ def _moments(state: State, now: int) -> Iterator[int]:
             yield period_of("month", None, now)[1]
             if (reached := cap_reached_at(state, pool, now)) is not None:
                 yield reached
-
-
-LIFE_MAX = 30 * DAY
-"""For how long an instance's login is good where its pool sets no `max_life`."""

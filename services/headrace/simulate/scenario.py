@@ -357,8 +357,3 @@ def read_scenario(tree: Tree) -> Scenario:
     file = read_as(_FILE, tree)
     documents = Documents(**{name: getattr(file, name) for name in Documents.__struct_fields__})
     return Scenario(documents=documents, nodes=file.nodes, timeline=file.timeline)
-
-
-def last_moment(scenario: Scenario) -> int:
-    """Return the end of the run: the last moment of the timeline, in microseconds since the start."""
-    return max((moment.at for moment in scenario.timeline), default=1 * SECOND)

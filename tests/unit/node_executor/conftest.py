@@ -12,7 +12,6 @@ from headrace.contracts.facts.fact import DeviceShare
 from headrace.contracts.messages.orders import StartOrder
 
 JOB = "acme.alice.01j9z3k4m5n6p7q8r9s0t1v2w3"
-OTHER_JOB = "acme.bob.01j9z3k4m5n6p7q8r9s0t1v2w4"
 
 
 class MakeOrder(Protocol):

@@ -9,7 +9,7 @@ from headrace.contracts.documents.tree import DocumentErrors
 from headrace.contracts.documents.yaml_text import read_tree
 from headrace.contracts.values.amounts import GPU, GPU_UNITS
 from headrace.contracts.values.durations import HOUR, MINUTE, SECOND
-from headrace.simulate.scenario import Delete, Expect, Moment, Nodes, Scenario, Submit, last_moment, read_scenario
+from headrace.simulate.scenario import Delete, Expect, Moment, Nodes, Scenario, Submit, read_scenario
 
 
 def read(text):
@@ -92,12 +92,6 @@ def test_a_scenario_with_everything_in_it_is_read_whole():
             ),
         ),
     )
-    assert last_moment(scenario) == 1 * MINUTE
-
-
-def test_a_scenario_without_a_timeline_lasts_a_second():
-    scenario = read("nodes: []")
-    assert (scenario, last_moment(scenario)) == (Scenario(documents=Documents()), 1 * SECOND)
 
 
 def test_everything_that_is_wrong_is_told_once_with_its_line_in_the_order_of_the_lines():

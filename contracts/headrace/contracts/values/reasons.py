@@ -51,8 +51,6 @@ REJECT_SENTENCES: dict[RejectReason, str] = {
     RejectReason.QUEUE_DELETED: "the queue was deleted",
 }
 
-RETRYABLE_REJECTS = frozenset({RejectReason.DISK_FULL, RejectReason.TOO_MANY_PENDING, RejectReason.TOO_FAST})
-
 
 class WaitReason(StrEnum):
     """Why a pending job waits; computed from the state on request, never recorded (R22)."""

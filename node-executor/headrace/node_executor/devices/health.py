@@ -42,7 +42,6 @@ RECOVERY = {
     6: "the driver wants its bus reset",
     7: "the driver wants the system rebooted",
 }
-NO_RECOVERY = 0
 
 
 class Trouble(NamedTuple):

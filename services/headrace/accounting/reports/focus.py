@@ -19,7 +19,6 @@ from headrace.accounting.books.costs import decimal, hour_of, rounded
 from headrace.accounting.reports.invoice import InvoiceHeading, csv_text, quantity, unit_of
 from headrace.contracts.values.durations import format_time
 
-VERSION = "1.2"
 ISSUER = "Headrace"
 DIGITS = 12
 

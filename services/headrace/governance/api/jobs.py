@@ -46,8 +46,6 @@ AT_ONCE = 500
 """Jobs processed before other tasks of the event loop run."""
 
 REASON_MAX = 256
-CHEAP = frozenset({"state", "queue", "user", "display_name", "labels", "priority", "preemptible"})
-"""Fields of a job that a filter can read without building its view."""
 
 
 class FoundJob(NamedTuple):

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from headrace.contracts.values.reasons import REJECT_SENTENCES, RETRYABLE_REJECTS, WAIT_SENTENCES, RejectReason, WaitReason
+from headrace.contracts.values.reasons import REJECT_SENTENCES, WAIT_SENTENCES, RejectReason, WaitReason
 
 # The order is that of R13 and R22: the first that applies is told. It is part of the interface.
 REJECTS = (
@@ -28,7 +28,3 @@ def test_every_reason_has_one_sentence_for_people():
         assert sentence.isprintable()
         assert sentence[0].islower()
         assert not sentence.endswith(".")
-
-
-def test_only_refusals_that_pass_may_be_tried_again():
-    assert {RejectReason.DISK_FULL, RejectReason.TOO_MANY_PENDING, RejectReason.TOO_FAST} == RETRYABLE_REJECTS
