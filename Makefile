@@ -104,8 +104,8 @@ test-page: $(INSTALLED) ## the page in Chromium, over a whole installation; a pa
 docs: $(INSTALLED) ## build the documentation as a site in .site, with references made from the sources; a broken link is an error
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-bench: $(INSTALLED) ## all figures as one table; WHAT="core line" or all, QUICK=1, COMPARE=1 against the accepted ones, JSON=file
-	@$(BIN)/python -m bench.run $(WHAT) $(if $(QUICK),--quick) $(if $(COMPARE),--compare) $(if $(JSON),--json $(JSON))
+bench: $(INSTALLED) ## all figures as one table; WHAT="core line" or all, QUICK=1, COMPARE=1 against the accepted ones, ACCEPT=1 keeps them, JSON=file
+	@$(BIN)/python -m bench.run $(WHAT) $(if $(QUICK),--quick) $(if $(COMPARE),--compare) $(if $(ACCEPT),--accept) $(if $(JSON),--json $(JSON))
 
 bench-api: $(INSTALLED) ## submits and reads over HTTP by 32 clients, and batched publishes
 	@$(BIN)/python -m bench.api
