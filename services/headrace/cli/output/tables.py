@@ -10,8 +10,7 @@ from collections.abc import Iterable, Sequence
 
 GAP = "  "
 CELL_MIN = 8
-CELL_MAX = 120
-"""Columns of a terminal that a cell is cut to at least and at most; the last cell of a line is cut only where the terminal ends."""
+"""Columns of a terminal that a cell is cut to at least."""
 CUT = "…"
 _NUMBER = re.compile(r"-?[0-9][0-9./]*(%|[KMGTP]iB)?")
 
@@ -54,7 +53,7 @@ def _terminal() -> int:
 
 def _fitting(widths: list[int], most: int) -> list[int]:
     """The widths, the widest ones reduced until a line has at most `most` columns (0: any number), except the first."""
-    fitting = [widths[0], *(min(width, CELL_MAX) for width in widths[1:-1]), *widths[1:][-1:]] if widths else []
+    fitting = list(widths)
     excess = sum(fitting) + len(GAP) * (len(fitting) - 1) - most if most else 0
     while excess > 0:
         width, index = max(((width, index) for index, width in enumerate(fitting) if index), default=(0, 0))

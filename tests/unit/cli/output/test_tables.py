@@ -64,7 +64,5 @@ def test_a_line_fits_a_narrow_terminal_by_cutting_the_widest_cells_but_the_first
     ]
 
 
-def test_a_table_in_a_file_has_only_very_long_names_cut():
-    first, _ = table(("JOB", "NAME", "NOTE"), [("1", "n" * 256, "m" * 300)]).splitlines()[1].rsplit("  ", 1)
-    assert first == f"  1  {'n' * 119}…"
-    assert table(("NAME",), [("n" * 256,)]).splitlines() == ["NAME", "n" * 256]
+def test_a_table_in_a_file_is_not_cut():
+    assert table(("JOB", "NAME", "NOTE"), [("1", "n" * 256, "m" * 300)]).splitlines()[1] == f"  1  {'n' * 256}  {'m' * 300}"
