@@ -285,6 +285,8 @@ class Oracle:
     def _dealt(self, group: JobGroup, job: JobRecord, pool: PoolState, *, inside: bool) -> LinePlace:
         """Where it stands among all jobs of its policy that are equal to it but for their age: the least user's oldest one first."""
         mine = self._standing(group, pool)
+        if mine is None:  # it may only ask for something back, and keeps its own place
+            return (-job.priority, job.admitted_at, job.order, job.key)
         alike = [
             other
             for fellows in self.state.pending.groups.values()
@@ -292,7 +294,6 @@ class Oracle:
             for other in fellows.members.values()
             if other.priority == job.priority
         ]
-        assert mine is not None
         assert mine[0] is inside
         by_age = sorted((other.admitted_at, other.order, other.key) for other in alike)
         by_use = sorted(alike, key=lambda other: (self._use(other), other.admitted_at, other.order, other.key))
