@@ -101,11 +101,14 @@ def machine() -> Iterator[Booted]:
         engine.call("rm", "--force", "--time=0", NAME, check=False)
 
 
-def test_every_unit_is_active_and_never_had_to_be_started_again(machine: Booted) -> None:
+def test_every_unit_is_active_and_was_started_again_only_to_give_way_to_its_other_instance(machine: Booted) -> None:
     units = ["nats-server.service", "headrace-node.service", *(f"headrace-{name}.service" for name in SERVICES)]
-    found = {unit: (machine.show(unit, "ActiveState"), machine.show(unit, "NRestarts")) for unit in units}
-    wrong = [unit for unit, said in found.items() if said != ("active", "0")]
-    assert wrong == [], "\n".join(machine.type(f"journalctl --no-pager --lines 40 --unit {unit}") for unit in wrong)
+    told = {unit: machine.type(f"journalctl --no-pager --lines 40 --unit {unit}") for unit in units}
+    assert {unit: machine.show(unit, "ActiveState") for unit in units} == dict.fromkeys(units, "active")
+    # Of two instances that begin in the same moment one may end with code 3, which is made for being started again.
+    deposed = [unit for unit in units if '"event": "deposed"' in told[unit] and "status=3" in told[unit]]
+    again = [unit for unit in units if machine.show(unit, "NRestarts") != "0" and unit not in deposed]
+    assert again == [], "\n".join(told[unit] for unit in again)
     assert machine.type("systemctl --failed --no-legend").strip() == ""
 
 
