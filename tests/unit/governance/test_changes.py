@@ -91,6 +91,6 @@ def test_long_values_are_cut():
         ({"selector": {"v": "1.0"}}, {"selector": {"v": "1"}}, ("selector.v: 1.0 -> 1",)),
     ],
 )
-def test_equal_prices_are_no_change_and_texts_are_compared_as_texts(was, will_be, lines):
+def test_equal_prices_change_nothing_and_texts_are_compared_as_texts(was, will_be, lines):
     before, after = (document("pool", POOL | fields) for fields in (was, will_be))
     assert changed_fields("pool", before, after) == lines

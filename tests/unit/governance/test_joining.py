@@ -92,7 +92,7 @@ async def test_an_exchange_whose_answer_was_lost_is_repeated_by_who_made_it(scen
     assert await scene.join(code.token) == await scene.join(code.token)
 
 
-async def test_a_code_that_was_used_gives_nobody_else_a_token(scene: Scene) -> None:
+async def test_a_code_that_was_used_gives_no_second_token(scene: Scene) -> None:
     code = await scene.code()
     await scene.join(code.token)
     with pytest.raises(Refused, match="was used"):
