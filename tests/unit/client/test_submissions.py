@@ -10,7 +10,7 @@ from headrace.client.errors import Refused
 from headrace.client.submissions import make_submission, new_job_id, new_trace, pack, parse_queue
 from headrace.contracts.messages.submissions import SUBMISSION_BYTES_MAX, After, JobSubmission
 from headrace.contracts.transport.codec import decode_submit
-from headrace.contracts.values.digests import submission_digest
+from headrace.contracts.transport.digests import submission_digest
 from headrace.contracts.values.ids import is_job_id
 
 ID = "01jd3v8k5w2m4x6z8b0c2e4g6h"
