@@ -20,7 +20,7 @@ from headrace.identity.principals import IssuedToken, resolve
 from headrace.identity.signing import SigningKeys
 from headrace.identity.verifier import Verifier
 from headrace.service.answering import Refused
-from tests.unit.governance.test_service import FakeDeciding
+from tests.unit.governance.deciding import FakeDeciding
 from tests.unit.provisioner.cloud import BOOT, Cloud
 
 MINE, THEIRS = "a" * 32, "b" * 32

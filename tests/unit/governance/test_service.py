@@ -6,32 +6,12 @@ import pytest
 
 from headrace.contracts.messages.queries import ClaimRequest, NodeRequest
 from headrace.contracts.transport.codec import Malformed, encode
-from headrace.governance.calendars import TimeZones
-from headrace.governance.decide import Governance
 from headrace.governance.nodes import cordoning
 from headrace.governance.service import RequestHandlers
 from headrace.identity.caller import Caller, Role, Unauthenticated
 from headrace.identity.signing import SigningKeys
 from headrace.service.answering import Refused
-
-ZONES = TimeZones(lambda _zone, since, _until: ((since, 3_600),), lambda: ["Europe/Berlin"])
-
-
-class FakeDeciding:
-    """A loop that decides whenever it is nudged, until nothing is left to say."""
-
-    def __init__(self, installation):
-        self.installation = installation
-        self.decider = Governance(installation.state, ZONES)
-        self.caught_up = asyncio.Event()
-        self.caught_up.set()
-
-    def wake(self):
-        asyncio.get_running_loop().call_soon(self.run)
-
-    def run(self):
-        while facts := self.decider.decide(0):
-            self.installation.append_facts(*facts)
+from tests.unit.governance.deciding import FakeDeciding
 
 
 @pytest.fixture

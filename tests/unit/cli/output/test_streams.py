@@ -28,5 +28,5 @@ def test_the_exit_code_is_0_if_the_reader_of_a_pipe_stops():
 
 
 def test_a_failure_has_its_exit_code_if_standard_error_is_closed():
-    assert run("rules R99", "2>/dev/full")[0] == 1
-    assert run("rules R99", "2>&-")[0] == 1
+    assert run("rules R1000", "2>/dev/full")[0] == 1
+    assert run("rules R1000", "2>&-")[0] == 1
