@@ -11,7 +11,7 @@ from itertools import chain, combinations
 from typing import NamedTuple
 
 from headrace.contracts.facts.fact import DeviceShare
-from headrace.contracts.values.amounts import CPU, GPU, GPU_UNITS, MEMORY
+from headrace.contracts.values.amounts import CPU, GPU, GPU_UNITS, JOB, MEMORY
 from headrace.contracts.values.mig import FAMILIES, Family
 from headrace.domain.model.job_states import JobState
 from headrace.domain.model.jobs import JobRecord, LeaseState, PolicyState
@@ -424,15 +424,30 @@ class Oracle:
         block, account = policy.document.per_pool.get(self.name), policy.scopes.get(self.name)
         if block is not None:
             limits.append((account.use if account is not None else {}, block.limit))
-        return not self.job.beyond and any(
-            key in limit and use.get(key, 0) + self.overdue(key, everywhere=use is policy.wide.use) + value > limit[key]
-            for use, limit in limits
-            for key, value in self.asked.items()
+        return not self.job.beyond and (
+            self.is_at_limit_of_user()
+            or any(
+                key in limit and use.get(key, 0) + self.overdue(key, everywhere=use is policy.wide.use) + value > limit[key]
+                for use, limit in limits
+                for key, value in self.asked.items()
+            )
         )
 
-    def overdue(self, key: str, *, everywhere: bool) -> int:
-        """What its own policy's jobs hold that yield and are overdue: their end is unknown (R17, R28)."""
-        leases = [lease for job in self.job.policy.jobs.values() if job.yields_to for lease in job.leases.values()]
+    def is_at_limit_of_user(self) -> bool:
+        """Whether its user would hold more than each user of its policy may, in all pools (R7); of jobs, whatever the pool governs (R5)."""
+        policy, user = self.job.policy, self.job.user
+        use = policy.users[user].use if policy.users is not None else {}
+        limit = policy.document.per_user.limit if policy.document.per_user is not None else {}
+        return any(
+            key in limit and use.get(key, 0) + self.overdue(key, everywhere=True, user=user) + value > limit[key]
+            for key, value in self.job.request.total.items()
+            if value and key in {JOB, *self.governed}
+        )
+
+    def overdue(self, key: str, *, everywhere: bool, user: str = "") -> int:
+        """What its own policy's jobs hold that yield and are overdue, or one user's: their end is unknown (R17, R28)."""
+        jobs = [job for job in self.job.policy.jobs.values() if job.yields_to and user in ("", job.user)]
+        leases = [lease for job in jobs for lease in job.leases.values()]
         return sum(
             0 if key == GPU and lease.suspended_at else lease.amounts.get(key, 0)
             for lease in leases

@@ -29,9 +29,9 @@ from headrace.domain.state.state import State
 from headrace.simulate.world import World
 
 MEMOS: dict[type, frozenset[str]] = {
-    State: frozenset({"job_ids"}),  # made at the first look for an id, then kept by the fold
+    State: frozenset({"job_ids", "running"}),  # made at the first look for an id, at the first search; then kept by the fold
     Pending: frozenset({"changes"}),  # the reader's own: what it has to look at again
-    JobGroup: frozenset({"heap", "lines"}),  # entries of jobs that have left go when they come to the front
+    JobGroup: frozenset({"heap", "lines", "_places"}),  # entries of jobs that have left go when they come to the front
     Deadlines: frozenset({"_heap"}),  # the same
     PolicyState: frozenset({"share_base", "totals"}),
     NodeState: frozenset({"by_name"}),

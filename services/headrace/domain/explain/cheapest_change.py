@@ -27,6 +27,7 @@ from headrace.domain.preemption.victims import VictimPlan, search
 from headrace.domain.queueing.access import is_member
 from headrace.domain.queueing.admissible import never_fits
 from headrace.domain.queueing.queue_position import groups_ahead
+from headrace.domain.state.quota import open_user
 from headrace.domain.state.supply import asked_by
 from headrace.domain.state.trial import Trial, holding_of
 
@@ -63,6 +64,7 @@ def cheapest_change(
         other = _submitted_now(state, changed, now)
         with Trial(state) as trial:
             _release_own(trial, state, job, other)
+            _open_account(trial, other)
             pool = _starts_in(state, other, now)
         if pool is not None:
             return msgspec.structs.replace(change, start=now, pool=pool)
@@ -205,6 +207,14 @@ def _release_own(trial: Trial, state: State, job: JobRecord, other: JobRecord) -
     if own is not None and not _anybody_before(state, job, other, state.pools[own.pool]):
         state.holds = {key: hold for key, hold in holds.items() if hold is not own}
         trial.note(lambda: setattr(state, "holds", holds))
+
+
+def _open_account(trial: Trial, job: JobRecord) -> None:
+    """On trial its user has an account in its policy, where that keeps any: in another policy than its own there may be none yet."""
+    users = job.policy.users
+    if users is not None and job.user not in users:
+        open_user(job.policy, job.user)
+        trial.note(lambda: users.pop(job.user))
 
 
 def _anybody_before(state: State, job: JobRecord, other: JobRecord, pool: PoolState) -> bool:

@@ -73,13 +73,18 @@ class PolicyState:
     """What each user's jobs hold, where the policy is fair among users or limits each of them (`quota.open_user`); else None."""
 
     user_pending: dict[str, int] = field(default_factory=dict, metadata=AID)
-    """Jobs that wait, by user, where `users` are kept."""
+    """Jobs that wait, by user, where `users` are kept; users without one are not in it."""
 
     def count_pending(self, user: str, change: int) -> None:
         """One more of a user's jobs waits, or one less."""
         self.pending += change
-        if self.users is not None:
-            self.user_pending[user] = self.user_pending.get(user, 0) + change
+        if self.users is None:
+            return
+        after = self.user_pending.get(user, 0) + change
+        if after:
+            self.user_pending[user] = after
+        else:
+            del self.user_pending[user]
 
     def forget(self) -> None:
         """What was worked out from documents and hardware may be otherwise now."""

@@ -28,7 +28,7 @@ from headrace.domain.preemption.eligibility import (
 from headrace.domain.preemption.victim_candidates import VictimCandidates
 from headrace.domain.preemption.victim_search import SearchContext, find
 from headrace.domain.state.capacity import held_by
-from headrace.domain.state.quota import limits_of, over_limit, policy_scope
+from headrace.domain.state.quota import limits_of, over_limit, policy_scope, user_scope
 
 if TYPE_CHECKING:
     from headrace.contracts.facts.fact import Place
@@ -94,15 +94,17 @@ def _has_room(state: State, job: JobRecord, pool: PoolState) -> bool:
 
 
 def _at_own_limit(state: State, job: JobRecord, pool: PoolState) -> bool:
-    """A policy's own limit never preempts; under its tenant's, reclaim inside the tenant may make room (R23).
+    """A policy's own limit, and that of each user, never preempts; under its tenant's, reclaim inside the tenant may make room (R23).
 
     What its own yielding jobs still hold past their grace counts, because it is unknown when they leave (R17).
     """
-    name, policy = pool.document.name, job.policy
-    for scope in (policy.wide, policy_scope(policy, name)):
+    name, policy, user = pool.document.name, job.policy, user_scope(job.policy, job.user)
+    own = (policy.wide, policy_scope(policy, name))
+    for scope in own if user is None else (*own, user):
         asked = job.request.total
         if scope.leased_minus_use and state.terms.amended:
-            asked = plus(asked, _overdue(policy, "" if scope is policy.wide else name, asked))
+            whose = job.user if scope is user else ""
+            asked = plus(asked, _overdue(policy, name if scope is own[1] else "", asked, whose))
         if over_limit((scope,), pool.governed, asked, beyond=job.beyond) is not None:
             return True
     return False
@@ -120,11 +122,11 @@ def _is_share_stuck(state: State, job: JobRecord, pool: PoolState) -> bool:
     return over_limit((share,), pool.governed, asked) is not None
 
 
-def _overdue(policy: PolicyState, pool: str, asked: Amounts) -> Amounts:
-    """What jobs of a policy that yield and are overdue hold of the keys that are asked for, in a pool; empty: in any."""
+def _overdue(policy: PolicyState, pool: str, asked: Amounts, user: str = "") -> Amounts:
+    """What jobs of a policy that yield and are overdue hold of the keys that are asked for, in a pool, of a user; empty: of any."""
     found: Amounts = {}
     for job in policy.jobs.values():
-        for lease in job.leases.values() if job.yields_to else ():
+        for lease in job.leases.values() if job.yields_to and user in ("", job.user) else ():
             if lease.overdue and pool in ("", lease.pool):
                 add_to(found, {key: amount for key, amount in held_by(lease).amounts.items() if asked.get(key)})
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.contracts import facts as f
-from headrace.contracts.documents.model import Group, PolicyProfile
+from headrace.contracts.documents.model import Group, PerUser, PolicyProfile
 from headrace.contracts.messages.explanation import ChangeView
 from headrace.contracts.values.amounts import GPU, GPU_UNITS
 from headrace.contracts.values.durations import SECOND
@@ -101,6 +101,15 @@ def test_then_another_queue_that_its_user_may_use():  # R12
     closed.law(Group(tenant="default", name="few", members=("bob",)))
     assert cheapest(closed, closed.admit("b")).kind == "wait"
     assert cheapest(closed, closed.admit("c", user="bob")).queue == "ops/one"
+
+
+def test_or_one_in_whose_policy_it_would_be_the_first_job_of_its_user():  # R7
+    own = policy(profiles=(PolicyProfile(name="gang"),), limit=gpus(2))
+    site = Site(own, policy("ops", per_user=PerUser(limit=gpus(2))))
+    site.node(count=6)
+    site.run("a", place("n1", 0), place("n1", 1, job=False), queue="dev/gang")
+    found = cheapest(site, site.admit("b", "dev/gang"))
+    assert (found.queue, site.state.policies["default", "ops"].users) == ("ops/gang", {})
 
 
 def test_at_last_to_wait_for_the_job_that_makes_room_when_nothing_says_when():

@@ -37,3 +37,11 @@ def test_a_job_is_called_by_its_key_and_its_queue_by_policy_and_profile():
     job = site.admit("a", "dev/half", tenant="acme", user="eve")
     assert (job.key, job.tenant, job.user, job.queue) == ("acme.eve.a", "acme", "eve", "dev/half")
     assert job.policy.key == ("acme", "dev")
+
+
+def test_users_of_whom_no_job_waits_are_not_counted_among_those_that_wait():
+    site = Site(policy("dev", fair_among="users"))
+    site.node()
+    first, second = site.admit("a"), site.admit("b", user="bob")
+    site.grant(first, place("n1", 0))
+    assert (second.policy.user_pending, second.policy.pending) == ({"bob": 1}, 1)

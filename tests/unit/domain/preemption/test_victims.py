@@ -1,7 +1,7 @@
 """R26: the set that yields is legal, sufficient and minimal; otherwise no job yields."""
 
 from headrace.contracts import facts as f
-from headrace.contracts.documents.model import PreemptionTerms, Share, Tenant
+from headrace.contracts.documents.model import PerUser, PreemptionTerms, Share, Tenant
 from headrace.contracts.values.durations import SECOND
 from headrace.domain.preemption.victims import LEAVING, NoPlan, VictimPlan, review, search
 from tests.unit.domain.hall import Hall, gpus
@@ -99,6 +99,34 @@ def test_what_its_policy_holds_and_is_overdue_counts_under_its_own_limit_until_i
     hall.policy("lender", size=2)
     hall.policy("other", reservation=2, size=2)
     hall.policy("owner", reservation=2, limit=2, size=2)
+    late = hall.run("owner", "late", ("n1", 0, 2))
+    for number in (2, 4, 6):
+        hall.run("lender", f"v{number}", ("n1", number, 2))
+    hall.order(hall.admit("other", "o"), [late], ("n1", 0, 2))
+    hall.stop(late, cause="preempted", then="requeue")
+    job = hall.admit("owner", "again")
+    assert taken(search(hall.state, job, hall.pool, hall.now)) == ["acme.u.v6"]
+
+    hall.append_facts("preemption", f.LeaseOverdueV1(job=late.key, attempt=1, rank=0, node="n1"))
+    assert search(hall.state, job, hall.pool, hall.now) == NoPlan("its own limit is in the way")
+
+
+def test_a_job_at_the_limit_of_its_user_takes_nothing():  # R7, R23
+    hall = Hall(devices=4)
+    hall.policy("lender", size=1)
+    hall.policy("owner", reservation=4, size=2, per_user=PerUser(limit=gpus(2)))
+    hall.run("owner", "first", ("n1", 0, 2))
+    for number in (2, 3):
+        hall.run("lender", f"v{number}", ("n1", number, 1))
+    job = hall.admit("owner", "second")
+    assert search(hall.state, job, hall.pool, hall.now) == NoPlan("its own limit is in the way")
+
+
+def test_what_its_user_holds_and_is_overdue_counts_under_the_limit_of_the_user_until_it_has_left():  # R17, R28
+    hall = Hall(devices=8)
+    hall.policy("lender", size=2)
+    hall.policy("other", reservation=2, size=2)
+    hall.policy("owner", reservation=2, size=2, per_user=PerUser(limit=gpus(2)))
     late = hall.run("owner", "late", ("n1", 0, 2))
     for number in (2, 4, 6):
         hall.run("lender", f"v{number}", ("n1", number, 2))
