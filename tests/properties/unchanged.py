@@ -21,7 +21,7 @@ from headrace.domain.indexes.gpu_model_balance import Steering
 from headrace.domain.indexes.node_classes import Shapes
 from headrace.domain.indexes.node_index import NodeIndex
 from headrace.domain.indexes.pending import JobGroup, Pending
-from headrace.domain.indexes.running_index import GrantBlock
+from headrace.domain.indexes.running_index import GrantBlock, RunningIndex
 from headrace.domain.model.deadlines import Deadlines
 from headrace.domain.model.jobs import PolicyState
 from headrace.domain.model.nodes import NodeState
@@ -29,13 +29,14 @@ from headrace.domain.state.state import State
 from headrace.simulate.world import World
 
 MEMOS: dict[type, frozenset[str]] = {
-    State: frozenset({"job_ids", "running"}),  # made at the first look for an id, at the first search; then kept by the fold
+    State: frozenset({"job_ids"}),  # made at the first look for an id, then kept by the fold
     Pending: frozenset({"changes"}),  # the reader's own: what it has to look at again
-    JobGroup: frozenset({"heap", "lines", "_places"}),  # entries of jobs that have left go when they come to the front
+    JobGroup: frozenset({"_places", "heap", "lines"}),  # entries of jobs that have left go when they come to the front
     Deadlines: frozenset({"_heap"}),  # the same
     PolicyState: frozenset({"share_base", "totals"}),
     NodeState: frozenset({"by_name"}),
     GrantBlock: frozenset({"_span"}),
+    RunningIndex: frozenset({"_buckets", "_places", "_put"}),
     NodeIndex: frozenset(
         {"_moved", "_numbers", "_seats", "_sections", "_supply", "_touched"}
     ),  # looks at nodes when it is asked
@@ -44,6 +45,9 @@ MEMOS: dict[type, frozenset[str]] = {
     Steering: frozenset({"_cells", "_planned"}),
 }
 """Class to the fields that are worked out when they are first asked for."""
+
+ANSWERS: dict[type, Callable[[Any], Any]] = {RunningIndex: lambda index: index.by_pool, JobGroup: lambda group: group.places()}
+"""Class to what its memos answer, which is compared in their place: a decision may not change what was worked out before it."""
 
 ATOMS = frozenset({NoneType, bool, int, str, bytes})
 
@@ -69,6 +73,8 @@ class Whole:
             thing = self._ahead.pop()
             values = self.objects[id(thing)][1]
             values |= {name: self._value(getattr(thing, name)) for name in stored(type(thing))}
+            if type(thing) in ANSWERS:
+                values["answer"] = self._value(ANSWERS[type(thing)](thing))
             if isinstance(thing, Steering):  # a cell that holds 0 says what one says that is not there
                 values["_held"] = {key: cell for key, cell in values["_held"].items() if cell != ("list", 0)}
 

@@ -39,6 +39,8 @@ class PreemptionWatch:
     `heard` returns how long each node has been silent. It is not part of the state, because heartbeats are not in the ledger: silence is
     stated as an observation (`node.lost`), on which the allocator then decides. To avoid scanning all nodes, each is checked again at the
     earliest time at which it could be lost.
+
+    From its creation on, the fold keeps the index of jobs that may yield: no decision has to build it, so none changes the state.
     """
 
     def __init__(self, state: State, heard: NodeSilence | None = None) -> None:
@@ -47,6 +49,7 @@ class PreemptionWatch:
         self._looks = Deadlines()
         self._known = -1
         self._looked_at = 0
+        state.jobs_that_may_yield()
 
     def decide(self, now: int) -> tuple[AnyFact, ...]:
         """The facts to state at log time `now`; may be empty."""

@@ -97,6 +97,15 @@ def test_a_search_is_answered_with_the_victims_and_the_places():
     )
 
 
+def test_the_index_of_jobs_that_may_yield_is_there_before_the_first_decision_so_that_none_builds_it():
+    told, *_ = searching()
+    watch = watching(told, None)
+    index = told.state.running
+    assert [type(fact) for fact in watch.decide(told.now)] == [f.PreemptionProposedV1]
+    assert index is not None
+    assert told.state.running is index
+
+
 def test_a_search_without_victims_says_who_is_protected_and_until_when():
     told, victim, preemptor = searching(preemption=terms(min_runtime=5 * MINUTE))
 

@@ -20,7 +20,7 @@ import msgspec
 
 from headrace.contracts.documents import model
 from headrace.contracts.facts import admission, fact, nodes, preemption
-from headrace.contracts.values import isolation
+from headrace.contracts.values import isolation, value
 from headrace.domain.indexes.node_index import NodeIndex
 from headrace.domain.indexes.pending import Pending
 from headrace.domain.model import (
@@ -50,6 +50,7 @@ MODULES = (
     nodes,
     preemption,
     isolation,
+    value,
     attempts,
     node_claims,
     devices,
@@ -106,6 +107,7 @@ _NAME_IN_SNAPSHOTS = {
     "state.GovernanceObject": "state.Written",
     "time_rules.TimeRules": "terms.Terms",
     "tokens.GroupClaims": "tokens.Claims",
+    "value.Value": "fact.Value",
 }
 """Names in snapshots of modules and classes that were renamed: a snapshot outlives the release that took it, so its names never change."""
 

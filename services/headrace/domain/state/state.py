@@ -138,7 +138,10 @@ class State:
         self.pending.follow_time(now)
 
     def jobs_that_may_yield(self) -> dict[PolicyState, RunningIndex]:
-        """By policy. Built at the first query, because only searches for victims ask: other readers of the ledger do not keep it."""
+        """By policy. Built at the first query, because only searches for victims ask: other readers of the ledger do not keep it.
+
+        A decider that searches asks once when it is created: no decision may change the state.
+        """
         if self.running is None:
             self.running = {}
             for policy in (*self.policies.values(), *self.deleted_policies.values()):
