@@ -37,7 +37,7 @@ from tests.simulation.shrinking import shrink, sort_of
 from tests.simulation.world import play
 
 ROOT = Path(__file__).parents[2]
-SEEDS = ("6", "13", "17", "20", "28", "67")
+SEEDS = ("6", "13", "17", "20", "31", "67")
 """Few, and eventful ones; `make sim` plays thousands."""
 FEW = 40
 
@@ -224,8 +224,11 @@ class TestWhatIsFound:
             if ladder.cause != "revoked":
                 honest(lease, ladder, at, out)
 
+        cut = Fault(10 * SECOND, "cut", "n1", span=80 * SECOND)  # so long that the node is lost and the job is taken from it
+        plan = structs.replace(one_job(7_200, cut), until=120 * SECOND)
+        assert play(plan).violations == []
         monkeypatch.setattr(nodes.life, "stop", deaf)
-        assert "still runs" in " ".join(found(80).violations)
+        assert "still runs on n1" in play(plan).violations[0]
 
     def test_a_fold_that_forgets_a_release(self, monkeypatch):
         honest = HANDLERS[f.LeaseEndedV1]
@@ -292,7 +295,7 @@ class TestWhatIsFound:
 
 def test_a_run_that_fails_is_made_small(monkeypatch):
     monkeypatch.setattr(Journal, "began", lambda self, order: None)
-    outcome = found(9)
+    outcome = found(12)
     sort = sort_of(outcome.violations[0])
     plan = draw(outcome.seed)
     small = shrink(plan, lambda plan: any(sort_of(one) == sort for one in play(plan).violations), tries=20)
