@@ -108,6 +108,7 @@ class Auditor:
         self.shut: set[tuple[str, str]] = set()
         self.used: Counter[tuple[str, str]] = Counter()
         self.nodes: dict[str, Json] = {}
+        self.removed: set[str] = set()
         self.away: set[str] = set()
         self.cordoned: set[str] = set()
         self.growing: set[str] = set()
@@ -201,11 +202,20 @@ class Auditor:
     def _node_registered(self, fact: Json) -> None:
         self.nodes[fact["node"]] = fact
         self.away.discard(fact["node"])
+        self.removed.discard(fact["node"])
 
     def _node_stopped(self, fact: Json) -> None:
         self.away.add(fact["node"])
 
     _node_lost = _node_stopped
+
+    def _node_removed(self, fact: Json) -> None:
+        self.away.add(fact["node"])
+        self.removed.add(fact["node"])
+
+    def _instance_ended(self, fact: Json) -> None:
+        """Its node has its name, and is gone with it (R38)."""
+        self._node_removed({"node": fact["instance"]})
 
     def _node_cordoned(self, fact: Json) -> None:
         self.cordoned.add(fact["node"])
@@ -222,7 +232,7 @@ class Auditor:
     def _growth_requested(self, fact: Json) -> None:
         """No more nodes than the pool may create, and none while others are on their way (R38)."""
         pool, burst = fact["pool"], self.pools[fact["pool"]].get("burst")
-        there = sum(self._belongs(node, pool) for node in self.nodes.values())
+        there = sum(self._belongs(node, pool) for name, node in self.nodes.items() if name not in self.removed)
         if burst is None or there + fact["nodes"] > burst["max_nodes"]:
             self._complain(f"pool {pool} has {there} nodes and is asked for {fact['nodes']} more, beyond what it may create")
         if pool in self.growing:

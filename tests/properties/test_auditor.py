@@ -477,6 +477,18 @@ def test_every_broken_promise_about_growth_is_told(change, complaint) -> None:  
     assert any(complaint in line for line in found), found[:5]
 
 
+def test_a_node_whose_instance_has_ended_or_that_was_removed_makes_room_for_another_one() -> None:  # R38
+    asked = {"type": "growth.requested.v1", "pool": "sky", "nodes": 1, "jobs": []}
+    complaints = [
+        [line for line in Auditor().read_all(rewritten(told_by(OF_GROWTH), change)) if "beyond what it may create" in line]
+        for change in (
+            every("growth.ended.v1", lambda fact, gone=gone: [fact, *gone, asked])
+            for gone in ([], [{"type": "instance.ended.v1", "instance": "c-1"}], [{"type": "node.removed.v1", "node": "c-2"}])
+        )
+    ]
+    assert [len(lines) for lines in complaints] == [1, 0, 0]
+
+
 def test_a_record_on_the_subject_of_another_or_from_before_is_told(ledger) -> None:  # R34
     place = next(number for number, message in enumerate(ledger) if message.subject.startswith("hr.ledger.node.") and number)
     record = json.loads(ledger[place].payload)
