@@ -113,7 +113,7 @@ def test_an_administrator_applies_what_is_the_tenants_and_nothing_else(api: Api)
         {"policies": [own | {"tenant": "emca"}]},
         {"pools": [DOCUMENTS["pools"][0]]},
         {"tenants": [DOCUMENTS["tenants"][0]]},
-        {"profiles": [DOCUMENTS["profiles"][0]]},
+        {"profiles": [DOCUMENTS["profiles"][0] | {"tenant": "emca"}]},
         {"policies": [own], "groups": [{"tenant": "emca", "name": "dev", "members": ["boss"]}]},
     ):
         assert api.ask("boss", "POST", "/v1/documents:apply", {"documents": documents}).status == 403, documents
@@ -397,7 +397,7 @@ def test_the_same_id_with_another_command_is_refused_and_nothing_of_the_request_
         assert (said.status, said.reason) == (409, "ID_REUSED")
         assert said.body["details"][1]["field_violations"][0]["field"] == f"jobs[{len(jobs) - 1}].id"
     assert api.ask("alice", "GET", f"/v1/tenants/acme/jobs/{fresh['id']}").status == 404
-    submit = ("submit", "--queue", "dev/half", "--id", known["id"], "--")
+    submit = ("submit", "--queue", "dev/half", "--id", known["id"], "--workdir", "", "--")
     assert api.run(*submit, "true", who="alice").strip() == known["id"]
     with pytest.raises(AssertionError, match="this id already names a job with other content; make a new ULID"):
         api.run(*submit, "false", who="alice")

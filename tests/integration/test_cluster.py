@@ -22,7 +22,7 @@ from headrace.bus.nats.connection import connect
 from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.bus.nats.object_store import JetStreamObjects
 from headrace.bus.nats.streams import ensure_stream, ensure_streams
-from headrace.client import Unreachable
+from headrace.client import Unreachable, following
 from headrace.client import client as client_module
 from headrace.client.client import Client
 from headrace.client.contexts import Targets
@@ -164,7 +164,7 @@ async def test_submits_wait_within_their_deadline_for_servers_that_are_away(
     addresses = ",".join(server.address for server in three_servers.values())
     door = ConnectionTarget(addresses, Login(name="alice", password="", tenant="acme", user="alice"))
     monkeypatch.setattr(client_module, "find_targets", lambda _: Targets(None, door, "acme", "alice"))
-    monkeypatch.setattr(client_module, "STORED_WITHIN", PATIENCE)
+    monkeypatch.setattr(following, "STORED_WITHIN", PATIENCE)
     connection, gathering = await connect(addresses), SubmitBatcher()
     log = JetStreamLog(connection, SUBMIT_STREAM)
     gateway = SimpleNamespace(append=Counted(log.append, LogUnavailable))
