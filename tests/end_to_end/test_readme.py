@@ -43,7 +43,7 @@ def test_every_command_of_the_tour_works_when_pasted(headrace, environment):
         done = headrace(*[job if word == "JOB" else word for word in arguments])
         assert (done.returncode, done.stdout != "") == (0, True), (arguments, done.stdout, done.stderr)
         if arguments[0] == "submit":
-            job = done.stdout.split()[0]  # with --wait the job's output follows
+            job = done.stdout.split()[0 if "--wait" in arguments else -1]  # with --wait the job's output follows
         said[" ".join(arguments[:2])] = done.stdout
     assert said["logs --user"] == "on gpu0:0.5\n"
     assert re.search(r"^state +pending$", said["why --user"], flags=re.MULTILINE)

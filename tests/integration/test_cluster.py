@@ -171,7 +171,7 @@ async def test_submits_wait_within_their_deadline_for_servers_that_are_away(
     try:
         await retrying(lambda: ensure_stream(connection, SUBMIT_STREAM, 3))
         async with Client("nats://") as client:
-            link = await client._linked()
+            link = await client.linked()
             monkeypatch.setattr(link, "ask", Counted(link.ask, Unreachable))
             for server in others:
                 server.kill()
