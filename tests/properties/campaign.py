@@ -1,6 +1,6 @@
 """How many histories each property plays, and which.
 
-`HEADRACE_HISTORIES` (150) is the number; the same ones are drawn in every run, so a failure is there again when the test is run again.
+`HEADRACE_HISTORIES` (100) is the number; the same ones are drawn in every run, so a failure is there again when the test is run again.
 `HEADRACE_SEED`, a number, draws others. A failing history is printed as it was drawn; with `HEADRACE_SHRINK=1` (and pytest's
 `-o faulthandler_timeout=0`, for it takes minutes) it is first made as small as it gets.
 """
@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from hypothesis import HealthCheck, Phase, seed, settings
 
-HISTORIES = int(os.environ.get("HEADRACE_HISTORIES", "150"))
+HISTORIES = int(os.environ.get("HEADRACE_HISTORIES", "100"))
 SEED = os.environ.get("HEADRACE_SEED", "")
 SHRINK = bool(os.environ.get("HEADRACE_SHRINK", ""))
 

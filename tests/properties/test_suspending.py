@@ -53,7 +53,7 @@ class Looked(Checked):
                 assert not places or not places.isdisjoint(self.state.set_aside), f"{job.key} stays suspended beside {places}"
 
 
-@histories()
+@histories(one_in=2)
 @given(suspending())
 def test_no_job_with_a_checkpoint_stays_suspended_beside_a_place_that_it_would_be_given(scenario) -> None:
     world, ledger = play(Looked(scenario, judged=False)), FoldedLedger()

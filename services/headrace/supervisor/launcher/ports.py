@@ -22,7 +22,7 @@ ATTEMPTS = 200
 
 _EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _EPHEMERAL_USUAL = 32_768
-_reserved: dict[int, socket.socket] = {}
+_reserved: set[int] = set()
 
 
 class PortTaken(Exception):
@@ -50,7 +50,8 @@ def reserve(port: int) -> bool:
     except OSError:
         held.close()
         return False
-    _reserved[port] = held
+    held.detach()
+    _reserved.add(port)
     return True
 
 

@@ -177,6 +177,15 @@ def test_an_error_in_the_middle_says_how_many_are_submitted(headrace, monkeypatc
     assert ran[:3] == (1, f"{ID}\n{OTHER}\n", "headrace: no room; 2 of 4 jobs are submitted\n")
 
 
+@pytest.fixture
+def interruptible():
+    """Interrupts reach this process, also where it was started in the background, whose shell ignores them."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_in_the_middle_says_how_many_are_submitted_and_how_to_end_them(headrace, monkeypatch):
     submit_some(monkeypatch, 2)
 
