@@ -175,8 +175,9 @@ class ContainerRuntime:
     def _contained(self, launch: Launch, running: Running) -> Running:
         if launch.part == CALLBACK:
             return _Inside(self._loop, running)
-        pid, number = (*self._told(launch.name).split(" "), "", "")[1:3]
-        return _Contained(self._calls, running, self._engine, launch.name_of_container, (int(pid or 0), number))
+        word, pid, number = (*self._told(launch.name).split(" "), "", "", "")[:3]
+        process = (int(pid), number) if word == "started" else (0, "")
+        return _Contained(self._calls, running, self._engine, launch.name_of_container, process)
 
     @property
     def _engine(self) -> Engine:
