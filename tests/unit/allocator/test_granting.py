@@ -322,7 +322,7 @@ def test_what_is_free_is_kept_in_the_same_look_for_one_who_ranks_before_and_may_
     assert round_of(history) == [opened(large)]
 
     history.state.pools["hall"].failed_searches[group_key(large)] = FailedSearch(history.state.pools["hall"].epoch, 0, None)
-    assert order(round_of(history)) == [(small.key, "hall")], "whose search has found nobody keeps nothing"
+    assert order(round_of(history)) == [(small.key, "hall")], "a job whose search found no victims keeps no units from others"
     assert other.state == "pending"
 
 

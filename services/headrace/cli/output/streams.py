@@ -28,7 +28,7 @@ def written(code: int) -> int:
 
 
 def not_written(error: OSError) -> int:
-    """The exit code for output that cannot be written: none is wanted any more, or there is no room for it."""
+    """Handle output that cannot be written, because its reader has closed the pipe or the disk is full. Returns the exit code."""
     with suppress(OSError, ValueError):  # what is left must not be written at the exit, which would fail again
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if isinstance(error, BrokenPipeError):  # the reader has closed the pipe

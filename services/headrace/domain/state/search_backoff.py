@@ -60,7 +60,7 @@ def is_worthwhile(pool: PoolState, job: JobRecord, now: int) -> bool:
 
 
 def next_worthwhile(pool: PoolState, now: int) -> int | None:
-    """When by time alone some search becomes worthwhile in the pool, or is no longer prevented by its back-off.
+    """The next moment at which a search may become worthwhile in the pool without any new record: a protection or the back-off ends.
 
     A protection may have ended while another request was searched for; the back-off of the pool alone would hide that.
     """
