@@ -15,7 +15,10 @@ from headrace.governance.objects import ObjectName, PlacedDocument
 from headrace.governance.validation.diagnostics import Diagnostics
 
 _TIME_LIMITS = ("default_time_limit", "max_time_limit")
-_NOT_YET = "it may be set when every service and node runs {} or newer; leave it out until then"
+_NOT_YET = (
+    "it may be set when every service and node runs {} or newer, which a new installation knows a few seconds after its start; "
+    "`headrace status` says what it waits for; leave it out until then"
+)
 
 
 def pools_reached(after: State, policy: Policy) -> tuple[str, ...]:
