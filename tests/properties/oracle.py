@@ -168,21 +168,21 @@ class Oracle:
         mine = None if job.key in self.skip or job.key in self.resumed else resumption._rank(job, pool)
         if mine is None:
             return None
-        kept = self._kept_from(mine, pool)
+        kept = self._keep_out(self._ranked_holds(pool), mine, pool)
         mine = resumption._rank(job, pool)
         for out in reversed(kept):
             out.undo()
         return mine
 
-    def _kept_from(self, mine: Rank, pool: PoolState) -> list[Trial]:
-        """What is kept in the pool for those who rank before, out of reach until it ends."""
+    def _ranked_holds(self, pool: PoolState) -> list[tuple[Rank, Hold]]:
+        """The holds in the pool with the ranks of their jobs, best first."""
         here = [hold for hold in self.state.holds.values() if hold.pool == pool.document.name]
         ranked = [(theirs, hold) for hold in here if (theirs := rank_in_line(self.state, hold.job, pool)) is not None]
-        return [
-            withhold(Trial(self.state), pool, hold)
-            for theirs, hold in sorted(ranked, key=lambda pair: pair[0])
-            if theirs < mine
-        ]
+        return sorted(ranked, key=lambda pair: pair[0])
+
+    def _keep_out(self, holds: list[tuple[Rank, Hold]], mine: Rank, pool: PoolState) -> list[Trial]:
+        """What is kept in the pool for those of the holds that rank before, out of reach until it ends."""
+        return [withhold(Trial(self.state), pool, hold) for theirs, hold in holds if theirs < mine]
 
     def _resume(self, job: JobRecord, pool: PoolState) -> None:
         """It goes on where it was (R29)."""
@@ -220,6 +220,7 @@ class Oracle:
         if pool.search is not None or not may_enter(pool, document.tenant, document.group):
             return None
         borrows = next((link.borrow for link in document.profiles if link.name == job.profile), True)
+        holds = self._ranked_holds(pool)  # others rank by what is held now; it alone is ranked without what it holds (R29)
         leases = list(job.leases.values())
         for lease in leases:
             capacity.give_back(self.state, job, self.state.pools[lease.pool], capacity.held_by(lease))
@@ -227,7 +228,7 @@ class Oracle:
         may_hold = inside or borrows if job.preemptible else may_hold_inside(self.state, job, pool)
         mine = rank(self.state, job, job, pool, inside=inside)
         fits = may_hold and not self._limit(job.policy, job.request, job.beyond, pool, BOTH, job.user)
-        kept = self._kept_from(mine, pool)
+        kept = self._keep_out(holds, mine, pool)
         fits = fits and over_capacity(pool, job.request.sums) is None
         was = job.avoiding
         job.avoiding = tuple({*self.state.set_aside, *(node for node, until in job.avoids.items() if until > self.now)})
