@@ -83,6 +83,17 @@ class Machine:
         ran = self.run("status", "--json")
         return {part["name"]: part for part in json.loads(ran.stdout)["parts"]}
 
+    def until_archived(self) -> None:
+        """Wait until the books and the archive have all records: also the last of a start, which raises the level some seconds later."""
+
+        def reached() -> bool:
+            said = json.loads(self.run("status", "--json").stdout)
+            level = said.get("level", {})
+            lags = [part["lag"] for part in said["parts"] if part["name"] == "accounting"]
+            return bool(level) and level["stated"] == level["newest"] and lags == [0]
+
+        self.until(reached)
+
     def until(self, condition: Callable[[], bool]) -> None:
         deadline = time.monotonic() + PATIENCE
         while not condition():

@@ -30,7 +30,7 @@ def made() -> Iterator[Begun]:
         place.up()
         place.done("apply", "-f", place.documents)
         job = place.submit("exit 0", "--wait")
-        place.until(lambda: place.parts()["accounting"]["lag"] == 0)
+        place.until_archived()
         place.done("down", "--now")
         yield Begun(place, job, copy(place.data, place.data.with_name("copy")))
 
