@@ -50,8 +50,8 @@ def policy(name: str, reserved: int | None = None, *, unborrowed: tuple[str, ...
     return d.Policy(**{"name": name, "profiles": links, "reservation": None if reserved is None else gpus(reserved), **more})
 
 
-def terms(**said: object) -> d.PreemptionTerms:
-    return d.PreemptionTerms(**said)
+def terms(**fields: object) -> d.PreemptionTerms:
+    return d.PreemptionTerms(**fields)
 
 
 def place(node: str, *devices: int, job: bool = True, units: int = GPU_UNITS) -> Place:
@@ -100,18 +100,18 @@ class History:
         """A node of whole GPUs registers, in the hall unless its labels say otherwise."""
         devices = tuple(Device(device=f"gpu{number}", model="H100", memory=81_920) for number in range(count))
         labels = labels or {"site": "hall"}
-        told = {"cpu": cpu * CPU_UNITS, "memory": 1_048_576, "at": self.now}
-        self.append_facts(f.NodeRegisteredV1(node=name, labels=labels, devices=devices, **told), by=f"node.{name}")
+        resources = {"cpu": cpu * CPU_UNITS, "memory": 1_048_576, "at": self.now}
+        self.append_facts(f.NodeRegisteredV1(node=name, labels=labels, devices=devices, **resources), by=f"node.{name}")
 
     def admit(
-        self, queue: str, *, user: str = "ann", tenant: str = "default", as_of: int | None = None, **said: object
+        self, queue: str, *, user: str = "ann", tenant: str = "default", as_of: int | None = None, **fields: object
     ) -> JobRecord:
         """A job is admitted and waits."""
         policy_name, profile_name = queue.split("/")
         known = self.state.profile(tenant, profile_name)
         self._jobs += 1
         key = f"{tenant}.{user}.{make_job_id(self.now // 1_000, self._jobs.to_bytes(10, 'big'))}"
-        asked = {"request": dict(known.request), "replicas": known.replicas, **said}
+        asked = {"request": dict(known.request), "replicas": known.replicas, **fields}
         self.append_facts(
             f.JobAdmittedV1(job=key, policy=policy_name, profile=profile_name, **asked), by="admission", as_of=as_of
         )
@@ -138,9 +138,9 @@ class History:
                 f.LeaseStartedV1(job=job.key, attempt=job.attempt, rank=rank, at=self.now), by=f"node.{lease.node}"
             )
 
-    def run(self, queue: str, **said: object) -> JobRecord:
+    def run(self, queue: str, **fields: object) -> JobRecord:
         """A job is admitted, granted and started."""
-        job = self.admit(queue, **said)
+        job = self.admit(queue, **fields)
         self.allocate()
         self.start(job)
         assert job.state == "running"
@@ -158,9 +158,11 @@ class History:
         """Its owner wants it back in line."""
         self.append_facts(f.JobRequeueRequestedV1(job=job.key, attempt=job.attempt, by="default.ann"), by="admission")
 
-    def end(self, job: JobRecord, exit_code: int | None = 0, *, rank: int = 0, outcome: str = "exited", **said: object) -> None:
+    def end(
+        self, job: JobRecord, exit_code: int | None = 0, *, rank: int = 0, outcome: str = "exited", **fields: object
+    ) -> None:
         """One replica is gone; `stopping` as the node would say."""
-        told = {"stopping": job.state == "stopping", "exited_at": self.now, "at": self.now, **said}
+        ending = {"stopping": job.state == "stopping", "exited_at": self.now, "at": self.now, **fields}
         node = job.leases[rank].node
-        ended = f.LeaseEndedV1(job=job.key, attempt=job.attempt, rank=rank, outcome=outcome, exit_code=exit_code, **told)
+        ended = f.LeaseEndedV1(job=job.key, attempt=job.attempt, rank=rank, outcome=outcome, exit_code=exit_code, **ending)
         self.append_facts(ended, by=f"node.{node}")

@@ -9,13 +9,13 @@ from headrace.contracts.values.durations import HOUR, MINUTE
 from tests.unit.allocator.history import History, policy
 
 
-def posts_of(told: History) -> tuple[object, object, int]:
+def posts_of(history: History) -> tuple[object, object, int]:
     """The pool's backfill, and the candidates and bit of a job that waits for room."""
-    told.node("n1", 1)
-    told.run("a/one")
-    waiting = told.admit("a/two")
-    told.allocator.index.refresh()
-    candidates, number = told.allocator.index.candidates_of(waiting, "hall")
+    history.node("n1", 1)
+    history.run("a/one")
+    waiting = history.admit("a/two")
+    history.allocator.index.refresh()
+    candidates, number = history.allocator.index.candidates_of(waiting, "hall")
     return candidates.queue.backfill, candidates, 1 << number
 
 
@@ -24,9 +24,9 @@ def sets(backfill, candidates) -> tuple[int, int, int, int]:
 
 
 def test_a_head_is_due_then_it_rests_and_is_due_again():
-    told = History(policy("a"))
-    backfill, candidates, bit = posts_of(told)
-    since = told.now
+    history = History(policy("a"))
+    backfill, candidates, bit = posts_of(history)
+    since = history.now
     due, resting = (bit, bit, 0, 0), (0, 0, bit, bit)
     assert (backfill.advance(since), sets(backfill, candidates), backfill.next()) == (False, (0, 0, 0, 0), since + 10 * MINUTE)
 
@@ -42,41 +42,41 @@ def test_a_head_is_due_then_it_rests_and_is_due_again():
 
 
 def test_a_first_look_finds_the_turn_of_that_moment():
-    told = History(policy("a"))
-    backfill, candidates, bit = posts_of(told)
-    assert backfill.advance(told.now + 3 * HOUR + 30 * MINUTE)
+    history = History(policy("a"))
+    backfill, candidates, bit = posts_of(history)
+    assert backfill.advance(history.now + 3 * HOUR + 30 * MINUTE)
     assert sets(backfill, candidates) == (0, 0, bit, bit)
 
 
 def test_a_new_job_at_the_head_has_its_own_time():
-    told = History(policy("a"))
-    backfill, candidates, bit = posts_of(told)
-    told.wait(10 * MINUTE)
-    backfill.advance(told.now)
+    history = History(policy("a"))
+    backfill, candidates, bit = posts_of(history)
+    history.wait(10 * MINUTE)
+    backfill.advance(history.now)
     assert candidates.due == bit
-    urgent = told.admit("a/two", priority=9)
-    told.allocator.index.refresh()
+    urgent = history.admit("a/two", priority=9)
+    history.allocator.index.refresh()
     assert (candidates.pending_class.heads[bit.bit_length() - 1][1], candidates.due) == (urgent, 0)
-    assert backfill.next() == told.now + 10 * MINUTE
+    assert backfill.next() == history.now + 10 * MINUTE
 
 
 @pytest.mark.parametrize("limit", [None, HOUR])
 def test_it_is_known_whether_a_head_has_had_a_time_limit(limit):
-    told = History(policy("a"))
-    backfill, _, _ = posts_of(told)
+    history = History(policy("a"))
+    backfill, _, _ = posts_of(history)
     assert not backfill.has_limited
-    told.admit("a/half", time_limit=limit)
-    told.allocator.index.refresh()
+    history.admit("a/half", time_limit=limit)
+    history.allocator.index.refresh()
     assert backfill.has_limited is (limit is not None)
 
 
 def test_those_who_have_left_are_thrown_out_when_they_are_most(monkeypatch):
     monkeypatch.setattr(module, "WAITING_KEPT", 4)
-    told = History(policy("a"))
-    backfill, _, _ = posts_of(told)
+    history = History(policy("a"))
+    backfill, _, _ = posts_of(history)
     for _ in range(20):
-        job = told.admit("a/three")
-        told.allocator.index.refresh()
-        told.cancel(job)
-        told.allocate()
+        job = history.admit("a/three")
+        history.allocator.index.refresh()
+        history.cancel(job)
+        history.allocate()
     assert len(backfill._waiting) <= 12

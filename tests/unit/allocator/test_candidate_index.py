@@ -21,7 +21,7 @@ from tests.unit.allocator.history import History, policy
 
 def everything(index: CandidateIndex) -> dict[str, object]:
     """All that index answer, whatever the numbers of requests."""
-    told: dict[str, object] = {}
+    answers: dict[str, object] = {}
     for name, queue in index.queues.items():
         pool_candidates = {
             candidates
@@ -35,11 +35,11 @@ def everything(index: CandidateIndex) -> dict[str, object]:
                     bool(found >> number & 1)
                     for found in (candidates.inside, candidates.borrowing, candidates.asking, candidates.reclaiming)
                 ]
-                told[name, candidates.pending_class.heads[number][1].key] = (sets, candidates.rank(number))
-        told[name] = order_of(queue, (1 << len(index.needs.requests)) - 1)
+                answers[name, candidates.pending_class.heads[number][1].key] = (sets, candidates.rank(number))
+        answers[name] = order_of(queue, (1 << len(index.needs.requests)) - 1)
         policies = [policy for _, policy in sorted(index._state.policies.items())]
-        told[name, "lends"] = [(queue.lends_within(policy), queue.lends_across(policy)) for policy in policies]
-    return told
+        answers[name, "lends"] = [(queue.lends_within(policy), queue.lends_across(policy)) for policy in policies]
+    return answers
 
 
 def order_of(queue: PoolQueue, every: int) -> list[tuple[str, bool]]:
@@ -57,20 +57,20 @@ def order_of(queue: PoolQueue, every: int) -> list[tuple[str, bool]]:
 
 
 def test_no_job_is_known_where_no_job_waits():
-    told = History(policy("a"))
-    told.allocator.index.refresh()
+    history = History(policy("a"))
+    history.allocator.index.refresh()
 
-    assert told.allocator.index.queues == {}
+    assert history.allocator.index.queues == {}
 
 
 def test_where_a_job_stands_is_known_while_it_is_in_line():
-    told = History(policy("a", 1), policy("b"))
-    job, borrower = told.admit("a/one"), told.admit("b/one")
-    aside = told.admit("a/one")
-    aside.not_before = told.now + SECOND
-    told.state.pending.remove(aside)
-    told.state.pending.add(aside, told.now)
-    index = told.allocator.index
+    history = History(policy("a", 1), policy("b"))
+    job, borrower = history.admit("a/one"), history.admit("b/one")
+    aside = history.admit("a/one")
+    aside.not_before = history.now + SECOND
+    history.state.pending.remove(aside)
+    history.state.pending.add(aside, history.now)
+    index = history.allocator.index
     index.refresh()
 
     assert index.candidates_of(aside, "hall") is None
@@ -80,25 +80,25 @@ def test_where_a_job_stands_is_known_while_it_is_in_line():
 
 
 def test_a_queue_whose_profile_is_gone_stands_nowhere():
-    told = History(policy("a"))
-    job = told.admit("a/one")
-    del told.state.profiles["", "one"]
-    told.allocator.index.refresh()
+    history = History(policy("a"))
+    job = history.admit("a/one")
+    del history.state.profiles["", "one"]
+    history.allocator.index.refresh()
 
-    assert told.allocator.index.queues == {}
-    assert told.allocator.index.candidates_of(job, "hall") is None
+    assert history.allocator.index.queues == {}
+    assert history.allocator.index.candidates_of(job, "hall") is None
 
 
 def test_requests_without_a_waiter_are_forgotten_in_time():
-    told = History(policy("a"), profiles=(d.Profile(name="one", request={GPU: 1}, pools=("hall",)),))
+    history = History(policy("a"), profiles=(d.Profile(name="one", request={GPU: 1}, pools=("hall",)),))
     for units in range(1, 3 * REQUESTS_KEPT):
-        job = told.admit("a/one", request={GPU: units})
-        told.allocate()
-        told.cancel(job)
-        told.allocate()
+        job = history.admit("a/one", request={GPU: units})
+        history.allocate()
+        history.cancel(job)
+        history.allocate()
 
-    told.allocator.index.refresh()
-    assert len(told.allocator.index.needs.requests) <= REQUESTS_KEPT + 1
+    history.allocator.index.refresh()
+    assert len(history.allocator.index.needs.requests) <= REQUESTS_KEPT + 1
 
 
 class Doubted(World):
@@ -126,17 +126,17 @@ def test_what_is_kept_is_what_would_be_worked_out_from_nothing(scenario):
 
 def test_changes_that_are_not_read_are_dropped_and_who_looks_then_is_told_to_look_at_all(monkeypatch):
     monkeypatch.setattr(pending_module, "STALE_MAX", 8)
-    told = History(policy("ml", 4))
-    told.node()
+    history = History(policy("ml", 4))
+    history.node()
     for _ in range(20):
-        job = told.admit("ml/one")
-        told.cancel(job)
-        told.append_facts(f.JobEndedV1(job=job.key, attempt=0, state="cancelled", cause="cancelled"), by="allocator")
-    changes = told.state.pending.changes
+        job = history.admit("ml/one")
+        history.cancel(job)
+        history.append_facts(f.JobEndedV1(job=job.key, attempt=0, state="cancelled", cause="cancelled"), by="allocator")
+    changes = history.state.pending.changes
     assert (len(changes.groups) <= 8, changes.missed) == (True, True)
 
-    jobs = [told.admit(queue) for queue in ("ml/one", "ml/two", "ml/half", "ml/cpu")]
+    jobs = [history.admit(queue) for queue in ("ml/one", "ml/two", "ml/half", "ml/cpu")]
 
-    rounds = [*told.allocate(), *told.allocate()]
+    rounds = [*history.allocate(), *history.allocate()]
     granted = {fact.job for fact in rounds if isinstance(fact, f.LeaseGrantedV1)}
     assert (granted, changes.missed) == ({job.key for job in jobs}, False)

@@ -9,26 +9,26 @@ from tests.unit.allocator.history import History, place, policy
 from tests.unit.domain.snapshot import differences, snapshot
 
 
-def rooms_of(told: History) -> tuple[FeasibilityCache, object]:
-    told.allocator.index.refresh()
-    return FeasibilityCache(told.state, told.allocator.index, told.now), told.allocator.index.queues["hall"]
+def cache_of(history: History) -> tuple[FeasibilityCache, object]:
+    history.allocator.index.refresh()
+    return FeasibilityCache(history.state, history.allocator.index, history.now), history.allocator.index.queues["hall"]
 
 
-def numbers(told: History, *jobs) -> list[int]:
-    return [told.allocator.index.needs.number(job.request, job.avoiding) for job in jobs]
+def numbers(history: History, *jobs) -> list[int]:
+    return [history.allocator.index.needs.number(job.request, job.avoiding) for job in jobs]
 
 
 def test_what_fits_is_worked_out_once_until_something_is_granted():
-    told = History(policy("a"))
-    told.node("n1", 2)
-    two, three = told.admit("a/two"), told.admit("a/three")
-    feasibility, queue = rooms_of(told)
-    first, second = numbers(told, two, three)
+    history = History(policy("a"))
+    history.node("n1", 2)
+    two, three = history.admit("a/two"), history.admit("a/three")
+    feasibility, queue = cache_of(history)
+    first, second = numbers(history, two, three)
     assert feasibility.fits(queue) == 1 << first
     assert not feasibility.fits(queue) >> second & 1
 
-    told.state.nodes["n1"].devices[0].free = 0
-    told.state.pools["hall"].index.put(told.state.nodes["n1"])
+    history.state.nodes["n1"].devices[0].free = 0
+    history.state.pools["hall"].index.put(history.state.nodes["n1"])
     assert feasibility.fits(queue) == 1 << first
     moves = feasibility.moves
     feasibility.granted(queue, two)
@@ -36,13 +36,13 @@ def test_what_fits_is_worked_out_once_until_something_is_granted():
 
 
 def test_a_gang_that_fits_only_in_part_has_no_room():
-    told = History(policy("a"))
-    told.node("n1", 3)
-    told.node("n2", 1)
-    gang = told.admit("a/two", replicas=2)
-    feasibility, queue = rooms_of(told)
-    (number,) = numbers(told, gang)
-    candidates, _ = told.allocator.index.candidates_of(gang, "hall")
+    history = History(policy("a"))
+    history.node("n1", 3)
+    history.node("n2", 1)
+    gang = history.admit("a/two", replicas=2)
+    feasibility, queue = cache_of(history)
+    (number,) = numbers(history, gang)
+    candidates, _ = history.allocator.index.candidates_of(gang, "hall")
 
     assert feasibility.fits(queue) >> number & 1
     assert feasibility.room(candidates, 1 << number) == 0
@@ -50,39 +50,39 @@ def test_a_gang_that_fits_only_in_part_has_no_room():
 
 
 def test_what_is_kept_is_seen_by_its_holder_and_by_those_before_it():
-    told = History(policy("a"), policy("first", priority=9))
-    told.node("n1", 2)
-    holder, below, above = told.admit("a/two"), told.admit("a/one"), told.admit("first/one")
-    before = snapshot(told.state)
-    feasibility, queue = rooms_of(told)
-    feasibility.keep(Hold(holder, "hall", (place("n1", 0, 1),), told.now), queue)
-    candidates, number = told.allocator.index.candidates_of(below, "hall")
-    top, same = told.allocator.index.candidates_of(above, "hall")
+    history = History(policy("a"), policy("first", priority=9))
+    history.node("n1", 2)
+    holder, below, above = history.admit("a/two"), history.admit("a/one"), history.admit("first/one")
+    before = snapshot(history.state)
+    feasibility, queue = cache_of(history)
+    feasibility.keep(Hold(holder, "hall", (place("n1", 0, 1),), history.now), queue)
+    candidates, number = history.allocator.index.candidates_of(below, "hall")
+    top, same = history.allocator.index.candidates_of(above, "hall")
 
     assert (feasibility.room(candidates, 1 << number), feasibility.room(top, 1 << same)) == (0, 1 << same)
     assert feasibility.fits(queue, (holder.key,)) == 0
     feasibility.leave()
-    assert differences(snapshot(told.state), before) == []
+    assert differences(snapshot(history.state), before) == []
 
 
 def test_the_best_is_looked_for_stage_by_stage():
-    told = History(policy("a"), policy("b", priority=1), policy("first", priority=9))
-    told.node("n1", 3)
-    told.state.nodes["n1"].devices[2].free = GPU_UNITS // 2
-    told.state.pools["hall"].index.put(told.state.nodes["n1"])
-    told.state.pools["hall"].leased[GPU] = GPU_UNITS // 2
-    holder = told.admit("b/three")
-    small, half = told.admit("a/one"), told.admit("a/half")
-    feasibility, queue = rooms_of(told)
-    feasibility.keep(Hold(holder, "hall", (place("n1", 0, 1, 2),), told.now), queue)
+    history = History(policy("a"), policy("b", priority=1), policy("first", priority=9))
+    history.node("n1", 3)
+    history.state.nodes["n1"].devices[2].free = GPU_UNITS // 2
+    history.state.pools["hall"].index.put(history.state.nodes["n1"])
+    history.state.pools["hall"].leased[GPU] = GPU_UNITS // 2
+    holder = history.admit("b/three")
+    small, half = history.admit("a/one"), history.admit("a/half")
+    feasibility, queue = cache_of(history)
+    feasibility.keep(Hold(holder, "hall", (place("n1", 0, 1, 2),), history.now), queue)
 
     def everybody(_post, requests):
         return requests
 
     assert feasibility.best(queue, everybody) is None
     assert (small.state, half.state) == ("pending", "pending")
-    above = told.admit("first/one")
-    told.allocator.index.refresh()
+    above = history.admit("first/one")
+    history.allocator.index.refresh()
     feasibility.granted(queue, above)
     best, stage = feasibility.best(queue, everybody)
     assert (best.job, stage) == (above, ())

@@ -537,9 +537,9 @@ def suspended(history: History, job, *ranks: int) -> None:
         )
 
 
-def pausing(queue: str = "ml/one", **said: object) -> tuple[History, JobRecord]:
+def pausing(queue: str = "ml/one", **fields: object) -> tuple[History, JobRecord]:
     """A job that is suspended."""
-    history = new_history(preemption=terms(on_preempt="suspend", suspend_max=HOUR, **said))
+    history = new_history(preemption=terms(on_preempt="suspend", suspend_max=HOUR, **fields))
     job = history.run(queue)
     history.append_facts(stop(job, "preempted", preemptor="default.bob.x"), by="allocator")
     assert job.stop.then == "suspend"

@@ -17,25 +17,25 @@ from headrace.preemption.decide import PreemptionWatch
 from tests.unit.allocator.history import History, place, policy, profile, stopped, terms
 
 
-def judged(told: History, room: RecordRoom | None = None) -> list[object]:
-    return list(judge_proposals(told.state, told.now, room or RecordRoom()))
+def judged(history: History, capacity: RecordRoom | None = None) -> list[object]:
+    return list(judge_proposals(history.state, history.now, capacity or RecordRoom()))
 
 
 def reclaims(**more: object) -> tuple[History, JobRecord, JobRecord]:
     """`other` has borrowed the only GPU, and `ml`, which has it reserved, searches; told, victim, preemptor."""
-    told = History(policy("ml", 1), policy("other", **more))
-    told.node("n1", 1)
-    victim = told.run("other/one")
-    preemptor = told.admit("ml/one")
-    told.allocate()
-    assert told.state.pools["hall"].search.job is preemptor
-    return told, victim, preemptor
+    history = History(policy("ml", 1), policy("other", **more))
+    history.node("n1", 1)
+    victim = history.run("other/one")
+    preemptor = history.admit("ml/one")
+    history.allocate()
+    assert history.state.pools["hall"].search.job is preemptor
+    return history, victim, preemptor
 
 
-def propose(told: History) -> f.PreemptionProposedV1:
+def propose(history: History) -> f.PreemptionProposedV1:
     """What preemption answers now."""
-    (answer,) = PreemptionWatch(told.state).decide(told.now)
-    told.append_facts(answer, by="preemption")
+    (answer,) = PreemptionWatch(history.state).decide(history.now)
+    history.append_facts(answer, by="preemption")
     return answer
 
 
@@ -51,24 +51,24 @@ def ordered(answer: f.PreemptionProposedV1, places: tuple[Place, ...]) -> f.Pree
     )
 
 
-def dismissed(told: History, why: str) -> f.PreemptionDismissedV1:
-    search = told.state.pools["hall"].search
+def dismissed(history: History, why: str) -> f.PreemptionDismissedV1:
+    search = history.state.pools["hall"].search
     return f.PreemptionDismissedV1(preemption=search.id, job=search.job.key, pool="hall", why=why)
 
 
-def order(told: History) -> None:
+def order(history: History) -> None:
     """The proposal becomes law."""
-    propose(told)
-    told.append_facts(*judged(told), by="allocator")
+    propose(history)
+    history.append_facts(*judged(history), by="allocator")
 
 
 def test_a_proposal_becomes_an_order_with_the_stops_of_all_victims():
-    told, victim, preemptor = reclaims()
+    history, victim, preemptor = reclaims()
 
-    answer = propose(told)
+    answer = propose(history)
 
     assert answer.victims == (Victim(job=victim.key, attempt=1, policy="default/other", lost=0),)
-    assert judged(told) == [
+    assert judged(history) == [
         ordered(answer, (place("n1", 0),)),
         stopped(victim, "preempted", preemptor=preemptor.key),
     ]
@@ -77,79 +77,79 @@ def test_a_proposal_becomes_an_order_with_the_stops_of_all_victims():
 @pytest.mark.parametrize(("cpu", "then"), [(64, "suspend"), (1, "requeue")])
 def test_a_victim_is_suspended_unless_it_has_to_give_more_than_its_devices(cpu, then):
     """R29: the node has two CPUs' worth of room for both, or for one of them only."""
-    told = History(
+    history = History(
         policy("ml", 1),
         policy("other", preemption=terms(on_preempt="suspend")),
         profiles=tuple(
             profile(name, request={GPU: GPU_UNITS, CPU: CPU_UNITS}) for name in ("one", "two", "three", "half", "gang", "cpu")
         ),
     )
-    told.node("n1", 1, cpu=cpu)
-    victim = told.run("other/one")
-    preemptor = told.admit("ml/one")
-    told.allocate()
-    propose(told)
+    history.node("n1", 1, cpu=cpu)
+    victim = history.run("other/one")
+    preemptor = history.admit("ml/one")
+    history.allocate()
+    propose(history)
 
-    assert judged(told)[1] == stopped(victim, "preempted", then, preemptor=preemptor.key)
+    assert judged(history)[1] == stopped(victim, "preempted", then, preemptor=preemptor.key)
 
 
 def test_while_the_answer_is_awaited_nothing_is_said():
-    told, _, _ = reclaims()
-    told.wait(2 * SECOND - 1)
+    history, _, _ = reclaims()
+    history.wait(2 * SECOND - 1)
 
-    assert judged(told) == []
+    assert judged(history) == []
 
 
 def test_a_search_without_an_answer_is_dismissed_after_two_seconds():
-    told, _, _ = reclaims()
-    told.wait(2 * SECOND)
+    history, _, _ = reclaims()
+    history.wait(2 * SECOND)
 
-    assert judged(told) == [dismissed(told, "no answer within 2 s")]
+    assert judged(history) == [dismissed(history, "no answer within 2 s")]
 
 
 def test_a_search_for_a_job_that_waits_no_longer_is_dismissed():
-    told, _, preemptor = reclaims()
+    history, _, preemptor = reclaims()
     ended = f.JobEndedV1(job=preemptor.key, attempt=0, state="cancelled", cause="cancelled")
-    told.append_facts(ended, by="allocator")
+    history.append_facts(ended, by="allocator")
 
-    assert judged(told) == [dismissed(told, "the preemptor waits no longer")]
-
-
-def victim_ends(told: History, victim: JobRecord, _: JobRecord) -> None:
-    told.end(victim)
+    assert judged(history) == [dismissed(history, "the preemptor waits no longer")]
 
 
-def victim_is_stopped(told: History, victim: JobRecord, _: JobRecord) -> None:
-    told.stop(victim, "cancelled", then="cancel")
+def victim_ends(history: History, victim: JobRecord, _: JobRecord) -> None:
+    history.end(victim)
 
 
-def victim_is_protected(told: History, _victim: JobRecord, _: JobRecord) -> None:
-    told.law(d.Documents(policies=(policy("other", preemption=terms(min_runtime=MINUTE)),)))
+def victim_is_stopped(history: History, victim: JobRecord, _: JobRecord) -> None:
+    history.stop(victim, "cancelled", then="cancel")
 
 
-def victims_policy_reserves(told: History, _victim: JobRecord, _: JobRecord) -> None:
-    told.law(d.Documents(policies=(policy("other", 1),)))
+def victim_is_protected(history: History, _victim: JobRecord, _: JobRecord) -> None:
+    history.law(d.Documents(policies=(policy("other", preemption=terms(min_runtime=MINUTE)),)))
 
 
-def preemptor_loses_its_reservation(told: History, _victim: JobRecord, _: JobRecord) -> None:
-    told.law(d.Documents(policies=(policy("ml", 0),)))
+def victims_policy_reserves(history: History, _victim: JobRecord, _: JobRecord) -> None:
+    history.law(d.Documents(policies=(policy("other", 1),)))
 
 
-def preemptor_is_limited(told: History, _victim: JobRecord, _: JobRecord) -> None:
-    told.law(d.Documents(policies=(policy("ml", 1, limit={"gpu": 0}),)))
+def preemptor_loses_its_reservation(history: History, _victim: JobRecord, _: JobRecord) -> None:
+    history.law(d.Documents(policies=(policy("ml", 0),)))
 
 
-def preemptor_ends(told: History, _victim: JobRecord, preemptor: JobRecord) -> None:
+def preemptor_is_limited(history: History, _victim: JobRecord, _: JobRecord) -> None:
+    history.law(d.Documents(policies=(policy("ml", 1, limit={"gpu": 0}),)))
+
+
+def preemptor_ends(history: History, _victim: JobRecord, preemptor: JobRecord) -> None:
     ended = f.JobEndedV1(job=preemptor.key, attempt=0, state="cancelled", cause="cancelled")
-    told.append_facts(ended, by="allocator")
+    history.append_facts(ended, by="allocator")
 
 
-def node_is_cordoned(told: History, _victim: JobRecord, _: JobRecord) -> None:
-    told.append_facts(f.NodeCordonedV1(author="default.admin", node="n1"))
+def node_is_cordoned(history: History, _victim: JobRecord, _: JobRecord) -> None:
+    history.append_facts(f.NodeCordonedV1(author="default.admin", node="n1"))
 
 
-def node_is_lost(told: History, _victim: JobRecord, _: JobRecord) -> None:
-    told.append_facts(f.NodeLostV1(node="n1", silent_for=MINUTE), by="preemption")
+def node_is_lost(history: History, _victim: JobRecord, _: JobRecord) -> None:
+    history.append_facts(f.NodeLostV1(node="n1", silent_for=MINUTE), by="preemption")
 
 
 @pytest.mark.parametrize(
@@ -167,16 +167,16 @@ def node_is_lost(told: History, _victim: JobRecord, _: JobRecord) -> None:
     ],
 )
 def test_a_plan_is_looked_at_again_before_it_is_carried_out(event, why):
-    told, victim, preemptor = reclaims()
-    propose(told)
+    history, victim, preemptor = reclaims()
+    propose(history)
 
-    event(told, victim, preemptor)
+    event(history, victim, preemptor)
 
-    assert judged(told) == [dismissed(told, why.format(victim=victim.key))]
+    assert judged(history) == [dismissed(history, why.format(victim=victim.key))]
 
 
 def test_after_an_order_no_other_proposal_is_judged_in_the_same_record():
-    told = History(
+    history = History(
         policy("ml", 2),
         policy("other"),
         pools=(d.Pool(name="east", selector={"site": "east"}), d.Pool(name="west", selector={"site": "west"})),
@@ -185,69 +185,69 @@ def test_after_an_order_no_other_proposal_is_judged_in_the_same_record():
             d.Profile(name="two", request={"gpu": 126_000}, pools=("east",)),
         ),
     )
-    told.node("w1", 1, site="west")
-    told.node("e1", 1, site="east")
-    victims = [told.run("other/one"), told.run("other/two")]
+    history.node("w1", 1, site="west")
+    history.node("e1", 1, site="east")
+    victims = [history.run("other/one"), history.run("other/two")]
     for name in ("one", "two"):
-        told.admit(f"ml/{name}")
-    told.allocate()
-    proposed = PreemptionWatch(told.state).decide(told.now)
-    told.append_facts(*proposed, by="preemption")
+        history.admit(f"ml/{name}")
+    history.allocate()
+    proposed = PreemptionWatch(history.state).decide(history.now)
+    history.append_facts(*proposed, by="preemption")
     assert [answer.pool for answer in proposed] == ["east", "west"]
 
-    facts = judged(told)
+    facts = judged(history)
     assert [type(fact) for fact in facts] == [f.PreemptionOrderedV1, f.StopOrderedV1]
     assert (facts[0].pool, facts[1].job) == ("east", victims[1].key)
-    told.append_facts(*facts, by="allocator")
+    history.append_facts(*facts, by="allocator")
 
-    assert [fact.pool for fact in judged(told)[:1]] == ["west"]
+    assert [fact.pool for fact in judged(history)[:1]] == ["west"]
 
 
 def test_of_two_plans_for_the_rest_of_one_reservation_the_second_is_dropped_although_it_takes_by_priority():
     """R13, R17: neither job could be taken back, and what is kept for the first uses up the reservation in every pool."""
-    told = History(
+    history = History(
         policy("ml", 1, priority=2, preemption=terms(preempt_lower_priority=True)),
         policy("low", priority=1),
         pools=(d.Pool(name="east", selector={"site": "east"}), d.Pool(name="west", selector={"site": "west"})),
         profiles=(profile("one", pools=("west",)), profile("two", pools=("east",))),
     )
-    told.node("w1", 2, site="west")
-    told.node("e1", 1, site="east")
+    history.node("w1", 2, site="west")
+    history.node("e1", 1, site="east")
     for queue in ("ml/one", "low/one", "low/two"):
-        told.run(queue)
+        history.run(queue)
     for name in ("one", "two"):
-        told.admit(f"ml/{name}", preemptible=False)
-    told.allocate()
-    proposed = PreemptionWatch(told.state).decide(told.now)
-    told.append_facts(*proposed, by="preemption")
+        history.admit(f"ml/{name}", preemptible=False)
+    history.allocate()
+    proposed = PreemptionWatch(history.state).decide(history.now)
+    history.append_facts(*proposed, by="preemption")
     assert [(answer.pool, answer.cause) for answer in proposed] == [("east", "priority"), ("west", "priority")]
 
-    told.append_facts(*judged(told), by="allocator")
+    history.append_facts(*judged(history), by="allocator")
 
-    (dropped,) = judged(told)
+    (dropped,) = judged(history)
     assert (dropped.pool, dropped.why) == ("west", "the preemptor may no longer take anything back")
 
 
 def test_a_plan_that_does_not_fit_this_record_waits_and_one_that_fits_none_is_dismissed():
-    told, _, _ = reclaims()
-    propose(told)
+    history, _, _ = reclaims()
+    propose(history)
     begun = RecordRoom(facts=2)
-    begun.takes((dismissed(told, "another"),))
+    begun.takes((dismissed(history, "another"),))
 
-    assert judged(told, begun) == []
-    assert judged(told, RecordRoom(size=400)) == [dismissed(told, "it is too large for one record")]
+    assert judged(history, begun) == []
+    assert judged(history, RecordRoom(size=400)) == [dismissed(history, "it is too large for one record")]
 
 
 def test_an_order_with_too_many_stops_for_one_record_carries_the_ladders_and_says_the_same():
-    told, victim, preemptor = reclaims()
-    propose(told)
-    order, stop = judged(told)
+    history, victim, preemptor = reclaims()
+    propose(history)
+    order, stop = judged(history)
 
-    (short,) = judged(told, RecordRoom(facts=1))
+    (short,) = judged(history, RecordRoom(facts=1))
 
     assert short == msgspec.structs.replace(order, ladders=(stop.ladder,))
     assert [fact for _, fact in with_implied_facts([short])] == [short, stop]
-    told.append_facts(short, by="allocator")
+    history.append_facts(short, by="allocator")
     assert (victim.state, victim.stop, victim.yields_to, preemptor.nomination.id) == (
         "stopping",
         stop.ladder,
@@ -257,11 +257,14 @@ def test_an_order_with_too_many_stops_for_one_record_carries_the_ladders_and_say
 
 
 def test_a_nomination_does_not_run_out_while_victims_leave_in_time():
-    told, _, preemptor = reclaims()
-    order(told)
-    told.wait(10 * MINUTE)
+    history, _, preemptor = reclaims()
+    order(history)
+    history.wait(10 * MINUTE)
 
-    assert (nomination_end(told.state, preemptor.nomination), list(end_nominations(told.state, told.now))) == (None, [])
+    assert (nomination_end(history.state, preemptor.nomination), list(end_nominations(history.state, history.now))) == (
+        None,
+        [],
+    )
 
 
 def ended(preemptor: JobRecord, why: str) -> f.NominationEndedV1:
@@ -269,64 +272,64 @@ def ended(preemptor: JobRecord, why: str) -> f.NominationEndedV1:
 
 
 def test_a_nomination_ends_when_the_preemptor_has_not_started_in_time_after_the_last_victim_left():
-    told, victim, preemptor = reclaims()
-    order(told)
-    told.wait(MINUTE)
-    told.end(victim, 143)
-    left_at = told.now
-    assert nomination_end(told.state, preemptor.nomination) == left_at + 5 * MINUTE
+    history, victim, preemptor = reclaims()
+    order(history)
+    history.wait(MINUTE)
+    history.end(victim, 143)
+    left_at = history.now
+    assert nomination_end(history.state, preemptor.nomination) == left_at + 5 * MINUTE
 
-    told.wait(5 * MINUTE - 1)
-    assert list(end_nominations(told.state, told.now)) == []
-    told.wait(1)
+    history.wait(5 * MINUTE - 1)
+    assert list(end_nominations(history.state, history.now)) == []
+    history.wait(1)
 
-    assert list(end_nominations(told.state, told.now)) == [ended(preemptor, "the preemptor did not start in time")]
+    assert list(end_nominations(history.state, history.now)) == [ended(preemptor, "the preemptor did not start in time")]
 
 
 def test_a_victim_that_is_overdue_is_waited_for_no_longer_than_one_that_has_left():
-    told, victim, preemptor = reclaims()
-    order(told)
-    told.wait(2 * MINUTE)
-    told.append_facts(f.LeaseOverdueV1(job=victim.key, attempt=1, node="n1"), by="preemption")
-    assert nomination_end(told.state, preemptor.nomination) == told.now + 5 * MINUTE
+    history, victim, preemptor = reclaims()
+    order(history)
+    history.wait(2 * MINUTE)
+    history.append_facts(f.LeaseOverdueV1(job=victim.key, attempt=1, node="n1"), by="preemption")
+    assert nomination_end(history.state, preemptor.nomination) == history.now + 5 * MINUTE
 
-    told.wait(5 * MINUTE)
+    history.wait(5 * MINUTE)
 
-    assert list(end_nominations(told.state, told.now)) == [ended(preemptor, "the preemptor did not start in time")]
+    assert list(end_nominations(history.state, history.now)) == [ended(preemptor, "the preemptor did not start in time")]
 
 
 @pytest.mark.parametrize("event", [node_is_cordoned, node_is_lost])
 def test_a_nomination_ends_when_a_place_in_it_has_become_unusable(event):
-    told, victim, preemptor = reclaims()
-    order(told)
+    history, victim, preemptor = reclaims()
+    order(history)
 
-    event(told, victim, preemptor)
+    event(history, victim, preemptor)
 
-    assert list(end_nominations(told.state, told.now)) == [ended(preemptor, "a place in it has become unusable")]
+    assert list(end_nominations(history.state, history.now)) == [ended(preemptor, "a place in it has become unusable")]
 
 
 def test_an_ended_nomination_is_not_ended_twice_and_its_job_stands_in_line_again():
-    told, victim, preemptor = reclaims()
-    order(told)
-    node_is_cordoned(told, victim, preemptor)
-    told.append_facts(*end_nominations(told.state, told.now), by="allocator")
+    history, victim, preemptor = reclaims()
+    order(history)
+    node_is_cordoned(history, victim, preemptor)
+    history.append_facts(*end_nominations(history.state, history.now), by="allocator")
 
-    assert list(end_nominations(told.state, told.now)) == []
-    assert (preemptor.nomination, told.state.pending.group_of(preemptor).head()) == (None, preemptor)
+    assert list(end_nominations(history.state, history.now)) == []
+    assert (preemptor.nomination, history.state.pending.group_of(preemptor).head()) == (None, preemptor)
 
 
 def test_a_plan_for_a_job_to_which_nothing_may_be_granted_any_more_is_dropped():
-    told, _, _ = reclaims()
-    propose(told)
-    told.append_facts(f.ObjectClosedV1(author="a.b", kind="policy", tenant="default", name="ml", mode="freeze"))
+    history, _, _ = reclaims()
+    propose(history)
+    history.append_facts(f.ObjectClosedV1(author="a.b", kind="policy", tenant="default", name="ml", mode="freeze"))
 
-    assert judged(told) == [dismissed(told, "nothing is granted there any more")]
+    assert judged(history) == [dismissed(history, "nothing is granted there any more")]
 
 
 def test_what_is_kept_for_a_job_to_which_nothing_may_be_granted_is_given_back():
-    told, _, _ = reclaims()
-    order(told)
-    told.append_facts(f.ObjectClosedV1(author="a.b", kind="pool", name="hall", mode="drain"))
+    history, _, _ = reclaims()
+    order(history)
+    history.append_facts(f.ObjectClosedV1(author="a.b", kind="pool", name="hall", mode="drain"))
 
-    (ended,) = end_nominations(told.state, told.now)
+    (ended,) = end_nominations(history.state, history.now)
     assert ended.why == "nothing is granted there any more"

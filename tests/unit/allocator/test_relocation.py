@@ -32,8 +32,8 @@ def save(history: History, job) -> None:
 def suspend(history: History, job) -> None:
     history.stop(job, "preempted", "suspend")
     for rank, lease in job.leases.items():
-        said = f.LeaseSuspendedV1(job=job.key, attempt=job.attempt, rank=rank, at=history.now)
-        history.append_facts(said, by=f"node.{lease.node}")
+        fact = f.LeaseSuspendedV1(job=job.key, attempt=job.attempt, rank=rank, at=history.now)
+        history.append_facts(fact, by=f"node.{lease.node}")
     assert job.state == "suspended"
 
 
@@ -147,7 +147,7 @@ def test_not_to_the_pool_of_the_job_that_it_yielded_to_before_that_has_started()
 
 
 @pytest.mark.parametrize(
-    "said",
+    "fact",
     [
         f.NodeCordonedV1(author="default.admin", node="n1"),
         f.PolicyAppliedV1(author="default.admin", policy=policy("low", limit=gpus(0), preemption=SUSPENDS)),
@@ -156,9 +156,9 @@ def test_not_to_the_pool_of_the_job_that_it_yielded_to_before_that_has_started()
         f.ObjectClosedV1(author="default.admin", kind="pool", name="hall", mode="freeze"),
     ],
 )
-def test_not_to_a_node_out_of_service_nor_beyond_a_limit_a_reservation_or_the_pool_nor_where_it_is_closed(said):
+def test_not_to_a_node_out_of_service_nor_beyond_a_limit_a_reservation_or_the_pool_nor_where_it_is_closed(fact):
     history, _, _ = beside_an_idle_gpu()
-    history.append_facts(said)
+    history.append_facts(fact)
 
     assert [fact for fact in history.allocate() if not isinstance(fact, f.JobDismissedV1)] == []
 

@@ -51,11 +51,11 @@ def test_equal_requests_have_one_number():
 def test_a_new_request_is_in_the_sets_that_are_worked_out_after_it():
     known, needs = {}, Needs()
     needs.number(intern_request(known, {GPU: 3}, 1, None))
-    assert [needs.fitting(GPU, room) for room in (-1, 2, 3)] == [0, 0, 1]
+    assert [needs.fitting(GPU, free) for free in (-1, 2, 3)] == [0, 0, 1]
     needs.number(intern_request(known, {GPU: 1}, 2, None))
     needs.number(intern_request(known, {CPU: 1}, 1, None))
 
-    assert [needs.fitting(GPU, room) for room in (-1, 1, 2, 3)] == [0b100, 0b100, 0b110, 0b111]
+    assert [needs.fitting(GPU, free) for free in (-1, 1, 2, 3)] == [0b100, 0b100, 0b110, 0b111]
 
 
 def test_where_nothing_is_limited_everything_fits():

@@ -12,17 +12,17 @@ from headrace.domain.queueing.ranking import is_inside, rank
 from tests.unit.allocator.history import History, gpus, policy, profile, terms
 
 
-def posts_of(told: History, job, pool: str = "hall") -> tuple[PoolCandidates, int]:
-    index = CandidateIndex(told.state)
+def posts_of(history: History, job, pool: str = "hall") -> tuple[PoolCandidates, int]:
+    index = CandidateIndex(history.state)
     index.refresh()
     found = index.candidates_of(job, pool)
     assert found is not None
     return found
 
 
-def policies(told: History, job) -> list[str]:
+def policies(history: History, job) -> list[str]:
     """In which sets of its candidates the job's request is."""
-    candidates, number = posts_of(told, job)
+    candidates, number = posts_of(history, job)
     return [name for name in ("inside", "borrowing", "asking") if getattr(candidates, name) >> number & 1]
 
 
@@ -30,7 +30,7 @@ TENANT = d.Tenant(name="acme", shares=(d.Share(pool="hall", reservation=gpus(2),
 
 
 @pytest.mark.parametrize(
-    ("written", "queue", "said", "where"),
+    ("written", "queue", "fields", "where"),
     [
         pytest.param({"reserved": 1}, "ml/one", {}, ["inside", "asking"], id="inside the reservation"),
         pytest.param({"reserved": 1}, "ml/two", {}, ["borrowing"], id="beyond it"),
@@ -52,30 +52,30 @@ TENANT = d.Tenant(name="acme", shares=(d.Share(pool="hall", reservation=gpus(2),
         ),
     ],
 )
-def test_where_a_request_stands(written, queue, said, where):  # R7, R12, R17, R23
-    told = History(policy("ml", **written))
+def test_where_a_request_stands(written, queue, fields, where):  # R7, R12, R17, R23
+    history = History(policy("ml", **written))
 
-    assert policies(told, told.admit(queue, **said)) == where
+    assert policies(history, history.admit(queue, **fields)) == where
 
 
 def test_who_is_at_its_tenants_limit_is_granted_nothing_but_may_take_back_from_its_own():  # R23
-    told = History(policy("a", 1, tenant="acme"), policy("b", tenant="acme"), tenants=(TENANT,))
-    told.node()
-    told.run("b/two", tenant="acme")
+    history = History(policy("a", 1, tenant="acme"), policy("b", tenant="acme"), tenants=(TENANT,))
+    history.node()
+    history.run("b/two", tenant="acme")
 
-    assert policies(told, told.admit("a/one", tenant="acme")) == ["asking"]
+    assert policies(history, history.admit("a/one", tenant="acme")) == ["asking"]
 
 
 def test_what_one_policy_uses_of_its_tenants_share_moves_the_jobs_of_the_others():  # R7
-    told = History(policy("a", 2, tenant="acme"), policy("b", 2, tenant="acme"), tenants=(TENANT,))
-    told.node()
-    waiting = told.admit("a/two", tenant="acme")
-    index = CandidateIndex(told.state)
+    history = History(policy("a", 2, tenant="acme"), policy("b", 2, tenant="acme"), tenants=(TENANT,))
+    history.node()
+    waiting = history.admit("a/two", tenant="acme")
+    index = CandidateIndex(history.state)
     index.refresh()
     candidates, number = index.candidates_of(waiting, "hall")
     before = candidates.inside >> number & 1
-    other = told.admit("b/one", tenant="acme", priority=9)
-    told.append_facts(*told.allocator.decide(told.now)[:1], by="allocator")
+    other = history.admit("b/one", tenant="acme", priority=9)
+    history.append_facts(*history.allocator.decide(history.now)[:1], by="allocator")
     index.refresh()
     candidates, number = index.candidates_of(waiting, "hall")
 
@@ -84,26 +84,26 @@ def test_what_one_policy_uses_of_its_tenants_share_moves_the_jobs_of_the_others(
 
 
 def test_the_rank_of_a_post_is_that_of_the_comparator():  # R15
-    told = History(policy("a", 1, priority=3), policy("b", weight=2))
-    told.law(d.Documents(pools=(d.Pool(name="hall", selector={"site": "hall"}, profile_order=("two",)),)))
-    told.node(count=2)
-    told.run("b/two")
-    waiting = [told.admit(queue, priority=priority) for queue, priority in (("a/one", 0), ("a/two", 2), ("b/one", 5))]
+    history = History(policy("a", 1, priority=3), policy("b", weight=2))
+    history.law(d.Documents(pools=(d.Pool(name="hall", selector={"site": "hall"}, profile_order=("two",)),)))
+    history.node(count=2)
+    history.run("b/two")
+    waiting = [history.admit(queue, priority=priority) for queue, priority in (("a/one", 0), ("a/two", 2), ("b/one", 5))]
 
     for job in waiting:
-        candidates, number = posts_of(told, job)
-        group, pool = told.state.pending.group_of(job), told.state.pools["hall"]
-        assert candidates.rank(number) == rank(told.state, group, job, pool, inside=is_inside(told.state, group, pool))
+        candidates, number = posts_of(history, job)
+        group, pool = history.state.pending.group_of(job), history.state.pools["hall"]
+        assert candidates.rank(number) == rank(history.state, group, job, pool, inside=is_inside(history.state, group, pool))
 
 
 def test_a_post_moves_when_another_is_the_head():
-    told = History(policy("a", 5))
-    first = told.admit("a/one")
-    index = CandidateIndex(told.state)
+    history = History(policy("a", 5))
+    first = history.admit("a/one")
+    index = CandidateIndex(history.state)
     index.refresh()
     candidates, number = index.candidates_of(first, "hall")
-    told.wait(SECOND)
-    urgent = told.admit("a/one", priority=1)
+    history.wait(SECOND)
+    urgent = history.admit("a/one", priority=1)
     index.refresh()
 
     assert candidates.pending_class.heads[number][1] is urgent
@@ -111,11 +111,11 @@ def test_a_post_moves_when_another_is_the_head():
 
 
 def test_a_post_knows_those_before_it_in_the_order_of_pools():
-    told = History(
+    history = History(
         d.Policy(name="ml", profiles=(d.PolicyProfile(name="both"),)),
         pools=(d.Pool(name="west", selector={"site": "w"}), d.Pool(name="east", selector={"site": "e"})),
         profiles=(profile("both", pools=("west", "gone", "east")),),
     )
-    candidates, _ = posts_of(told, told.admit("ml/both"), "east")
+    candidates, _ = posts_of(history, history.admit("ml/both"), "east")
 
     assert [earlier.queue.name for earlier in candidates.earlier] == ["west"]

@@ -20,12 +20,12 @@ PROFILES = tuple(profile(name, count, pools=("hall", "cloud", "far")) for name, 
 LINKS = tuple(d.PolicyProfile(name=known.name) for known in PROFILES)
 
 
-def history(*pools: d.Pool, **more: object) -> History:
+def new_history(*pools: d.Pool, **more: object) -> History:
     return History(policy("ml", profiles=LINKS, **more), pools=(HALL, *pools), profiles=PROFILES)
 
 
-def asked(told: History) -> list[object]:
-    return list(ask_for_growth(told.state, told.now))
+def asked(history: History) -> list[object]:
+    return list(ask_for_growth(history.state, history.now))
 
 
 def wanted(pool: str, nodes: int, *jobs) -> f.GrowthRequestedV1:
@@ -33,90 +33,90 @@ def wanted(pool: str, nodes: int, *jobs) -> f.GrowthRequestedV1:
 
 
 def test_who_waits_asks_for_the_fewest_nodes_in_the_first_pool_that_can_grow():
-    told = history(CLOUD, FAR)
-    one, three, _ = told.admit("ml/one"), told.admit("ml/three"), told.admit("ml/three")
+    history = new_history(CLOUD, FAR)
+    one, three, _ = history.admit("ml/one"), history.admit("ml/three"), history.admit("ml/three")
 
-    assert asked(told) == [wanted("cloud", 2, one, three)]
+    assert asked(history) == [wanted("cloud", 2, one, three)]
 
 
 def test_no_request_is_made_where_nothing_can_grow():
-    told = history()
-    told.admit("ml/one")
+    history = new_history()
+    history.admit("ml/one")
 
-    assert (asked(told), next_growth(told.state, told.now)) == ([], None)
+    assert (asked(history), next_growth(history.state, history.now)) == ([], None)
 
 
 def test_no_job_asks_for_more_than_limits_leave():
-    told = history(CLOUD, limit=gpus(4))
-    two = told.admit("ml/two")
+    history = new_history(CLOUD, limit=gpus(4))
+    two = history.admit("ml/two")
     for _ in range(5):
-        told.admit("ml/two")
+        history.admit("ml/two")
 
-    assert asked(told) == [wanted("cloud", 1, two)]
+    assert asked(history) == [wanted("cloud", 1, two)]
 
 
 @pytest.mark.parametrize("kind", ["limit", "firm", "frozen", "shut"])
 def test_who_could_not_start_there_asks_for_nothing(kind):
-    told = history(CLOUD, limit=gpus(1) if kind == "limit" else {}, reservation=gpus(1))
-    told.admit("ml/two", preemptible=kind != "firm")
+    history = new_history(CLOUD, limit=gpus(1) if kind == "limit" else {}, reservation=gpus(1))
+    history.admit("ml/two", preemptible=kind != "firm")
     if kind == "frozen":
-        told.append_facts(f.ObjectClosedV1(author="a.b", kind="pool", name="cloud", mode="freeze"))
+        history.append_facts(f.ObjectClosedV1(author="a.b", kind="pool", name="cloud", mode="freeze"))
     elif kind == "shut":
-        told.append_facts(f.PolicyGatedV1(tenant="default", policy="ml", shut=True), by="allocator")
+        history.append_facts(f.PolicyGatedV1(tenant="default", policy="ml", shut=True), by="allocator")
 
-    assert asked(told) == []
+    assert asked(history) == []
 
 
 def test_who_may_not_borrow_asks_where_its_reservation_is_free():  # R12
     links = tuple(d.PolicyProfile(name=link.name, borrow=False) for link in LINKS)
     shares = {"cloud": d.Scope(reservation=gpus(1)), "far": d.Scope(reservation=gpus(2))}
-    told = History(policy("ml", profiles=links, per_pool=shares), pools=(HALL, CLOUD, FAR), profiles=PROFILES)
-    two = told.admit("ml/two")
+    history = History(policy("ml", profiles=links, per_pool=shares), pools=(HALL, CLOUD, FAR), profiles=PROFILES)
+    two = history.admit("ml/two")
 
-    assert asked(told) == [wanted("far", 1, two)]
+    assert asked(history) == [wanted("far", 1, two)]
 
 
 def test_while_a_pool_grows_for_a_job_no_other_is_asked_and_afterwards_the_next_one():
-    told = history(CLOUD, FAR)
-    job = told.admit("ml/one")
-    told.append_facts(wanted("cloud", 1, job), by="allocator")
+    history = new_history(CLOUD, FAR)
+    job = history.admit("ml/one")
+    history.append_facts(wanted("cloud", 1, job), by="allocator")
 
-    assert (asked(told), next_growth(told.state, told.now)) == ([], START + 4 * MINUTE)
-    told.now = START + 4 * MINUTE
-    late = f.GrowthEndedV1(pool="cloud", outcome="late", closed_until=told.now + 10 * MINUTE)
-    assert list(end_growth(told.state, told.now)) == [late]
-    told.append_facts(late, by="allocator")
-    assert asked(told) == [wanted("far", 1, job)]
-    assert next_growth(told.state, told.now) == told.now + 10 * MINUTE
+    assert (asked(history), next_growth(history.state, history.now)) == ([], START + 4 * MINUTE)
+    history.now = START + 4 * MINUTE
+    late = f.GrowthEndedV1(pool="cloud", outcome="late", closed_until=history.now + 10 * MINUTE)
+    assert list(end_growth(history.state, history.now)) == [late]
+    history.append_facts(late, by="allocator")
+    assert asked(history) == [wanted("far", 1, job)]
+    assert next_growth(history.state, history.now) == history.now + 10 * MINUTE
 
 
 def test_growth_ends_when_all_nodes_have_come():
-    told = history(CLOUD)
-    told.append_facts(f.GrowthRequestedV1(pool="cloud", nodes=1), by="allocator")
+    history = new_history(CLOUD)
+    history.append_facts(f.GrowthRequestedV1(pool="cloud", nodes=1), by="allocator")
 
-    assert list(end_growth(told.state, told.now)) == []
-    told.node("c1", site="cloud")
-    assert list(end_growth(told.state, told.now)) == [f.GrowthEndedV1(pool="cloud", outcome="grown", nodes=1)]
+    assert list(end_growth(history.state, history.now)) == []
+    history.node("c1", site="cloud")
+    assert list(end_growth(history.state, history.now)) == [f.GrowthEndedV1(pool="cloud", outcome="grown", nodes=1)]
 
 
 def test_the_allocator_asks_when_nothing_more_can_be_granted():
-    told = history(CLOUD)
-    job = told.admit("ml/one")
+    history = new_history(CLOUD)
+    job = history.admit("ml/one")
 
-    assert told.allocate() == (wanted("cloud", 1, job),)
-    assert told.allocate() == ()
-    assert told.allocator.next_wakeup() == START + 4 * MINUTE
+    assert history.allocate() == (wanted("cloud", 1, job),)
+    assert history.allocate() == ()
+    assert history.allocator.next_wakeup() == START + 4 * MINUTE
 
 
 OFFER = {"pool": "cloud", "provider": "local", "offer": OfferTaken(name="default"), "token": "t", "expires": START + 4 * MINUTE}
 
 
-def growing(told: History) -> int:
+def growing(history: History) -> int:
     """The cloud is asked for a node for a job, and one is ordered."""
-    told.admit("ml/one")
-    told.allocate()
-    growth = told.state.terms.growths["cloud"].sequence
-    told.append_facts(f.InstanceOrderedV1(instance="cloud-1", growth=growth, **OFFER), by="provisioner")
+    history.admit("ml/one")
+    history.allocate()
+    growth = history.state.terms.growths["cloud"].sequence
+    history.append_facts(f.InstanceOrderedV1(instance="cloud-1", growth=growth, **OFFER), by="provisioner")
     return growth
 
 
@@ -125,71 +125,71 @@ def growing(told: History) -> int:
     [("CAPACITY", "no_capacity"), ("QUOTA", "no_quota"), ("PRICE", "over_price"), ("INVALID", "invalid"), ("X", "late")],
 )
 def test_growth_ends_at_once_with_the_cause_when_no_offer_is_open_and_the_next_pool_is_asked(code, outcome):  # R38
-    told = history(CLOUD, FAR)
-    growing(told)
-    until = told.now + 3 * MINUTE
-    assert told.allocate() == ()
-    told.append_facts(f.InstanceRefusedV1(instance="cloud-1", code=code, closed_until=until), by="provisioner")
-    assert told.allocate() == (f.GrowthEndedV1(pool="cloud", outcome=outcome, closed_until=until),)
-    assert [fact.pool for fact in told.allocate()] == ["far"]
+    history = new_history(CLOUD, FAR)
+    growing(history)
+    until = history.now + 3 * MINUTE
+    assert history.allocate() == ()
+    history.append_facts(f.InstanceRefusedV1(instance="cloud-1", code=code, closed_until=until), by="provisioner")
+    assert history.allocate() == (f.GrowthEndedV1(pool="cloud", outcome=outcome, closed_until=until),)
+    assert [fact.pool for fact in history.allocate()] == ["far"]
 
 
 def test_growth_goes_on_while_an_order_has_no_answer_or_another_offer_is_open():  # R38
-    told = history(CLOUD)
-    growth = growing(told)
-    told.append_facts(f.InstanceOrderedV1(instance="cloud-2", growth=growth, **OFFER), by="provisioner")
-    told.append_facts(
-        f.InstanceRefusedV1(instance="cloud-1", code="CAPACITY", closed_until=told.now + MINUTE), by="provisioner"
+    history = new_history(CLOUD)
+    growth = growing(history)
+    history.append_facts(f.InstanceOrderedV1(instance="cloud-2", growth=growth, **OFFER), by="provisioner")
+    history.append_facts(
+        f.InstanceRefusedV1(instance="cloud-1", code="CAPACITY", closed_until=history.now + MINUTE), by="provisioner"
     )
-    assert told.allocate() == ()
-    told.append_facts(f.InstanceRefusedV1(instance="cloud-2", code="CAPACITY", closed_until=told.now), by="provisioner")
-    told.now += MINUTE
-    assert told.allocate() == ()
+    assert history.allocate() == ()
+    history.append_facts(f.InstanceRefusedV1(instance="cloud-2", code="CAPACITY", closed_until=history.now), by="provisioner")
+    history.now += MINUTE
+    assert history.allocate() == ()
 
 
 def test_a_pool_whose_offers_are_closed_is_asked_when_one_opens():  # R38
-    told = history(CLOUD)
-    growing(told)
-    told.append_facts(
-        f.InstanceRefusedV1(instance="cloud-1", code="CAPACITY", closed_until=told.now + MINUTE), by="provisioner"
+    history = new_history(CLOUD)
+    growing(history)
+    history.append_facts(
+        f.InstanceRefusedV1(instance="cloud-1", code="CAPACITY", closed_until=history.now + MINUTE), by="provisioner"
     )
-    told.allocate()
-    assert (told.allocate(), next_growth(told.state, told.now)) == ((), told.now + MINUTE)
-    told.now += MINUTE
-    assert [type(fact) for fact in told.allocate()] == [f.GrowthRequestedV1]
+    history.allocate()
+    assert (history.allocate(), next_growth(history.state, history.now)) == ((), history.now + MINUTE)
+    history.now += MINUTE
+    assert [type(fact) for fact in history.allocate()] == [f.GrowthRequestedV1]
 
 
 def test_who_may_not_use_the_new_nodes_asks_for_none():  # R21
     cloud = d.Pool(name="cloud", selector={"site": "cloud"}, burst=CLOUD.burst, dedicated_to=d.Owner(policy="default/other"))
-    told = history(cloud)
-    told.admit("ml/one")
-    assert asked(told) == []
-    told.state.terms.level = 2
-    assert [fact.pool for fact in asked(told)] == ["cloud"], "ledgers of release 0.2.0 were decided so"
+    history = new_history(cloud)
+    history.admit("ml/one")
+    assert asked(history) == []
+    history.state.terms.level = 2
+    assert [fact.pool for fact in asked(history)] == ["cloud"], "ledgers of release 0.2.0 were decided so"
 
 
 def offering(*markets: str) -> d.Pool:
     """The cloud with an offer in each of these markets, the first one the cheapest."""
     offers = tuple(d.Offer(name=market, price=str(number), market=market) for number, market in enumerate(markets, start=1))
-    told = {name: getattr(CLOUD.burst, name) for name in ("provider", "node", "max_nodes", "boot")}
-    return d.Pool(name="cloud", selector=CLOUD.selector, burst=d.Burst(offers=offers, **told))
+    burst = {name: getattr(CLOUD.burst, name) for name in ("provider", "node", "max_nodes", "boot")}
+    return d.Pool(name="cloud", selector=CLOUD.selector, burst=d.Burst(offers=offers, **burst))
 
 
 def test_who_is_not_preemptible_asks_for_no_spot_instance():  # R38
-    told = history(offering("spot"), reservation=gpus(4))
-    job = told.admit("ml/one", preemptible=False)
-    assert asked(told) == []
-    told.law(d.Documents(pools=(offering("spot", "on_demand"),)))
-    assert asked(told) == [wanted("cloud", 1, job)]
-    told.append_facts(*asked(told), by="allocator")
-    assert [fact.offer.name for fact in Provisioner(told.state).decide(told.now)] == ["on_demand"]
+    history = new_history(offering("spot"), reservation=gpus(4))
+    job = history.admit("ml/one", preemptible=False)
+    assert asked(history) == []
+    history.law(d.Documents(pools=(offering("spot", "on_demand"),)))
+    assert asked(history) == [wanted("cloud", 1, job)]
+    history.append_facts(*asked(history), by="allocator")
+    assert [fact.offer.name for fact in Provisioner(history.state).decide(history.now)] == ["on_demand"]
 
 
 def test_who_is_preemptible_takes_the_cheapest_offer():  # R38
-    told = history(offering("spot", "on_demand"))
-    told.admit("ml/one")
-    told.append_facts(*asked(told), by="allocator")
-    assert [fact.offer.name for fact in Provisioner(told.state).decide(told.now)] == ["spot"]
+    history = new_history(offering("spot", "on_demand"))
+    history.admit("ml/one")
+    history.append_facts(*asked(history), by="allocator")
+    assert [fact.offer.name for fact in Provisioner(history.state).decide(history.now)] == ["spot"]
 
 
 SPOT = d.Pool(
@@ -207,32 +207,32 @@ def with_spot_node(**allowed: bool) -> History:
             d.Profile(**{name: getattr(one, name) for name in one.__struct_fields__} | allowed) for one in profiles
         )
     links = tuple(d.PolicyProfile(name=known.name) for known in profiles)
-    told = History(policy("ml", profiles=links, reservation=gpus(4)), pools=(HALL, SPOT), profiles=profiles)
-    told.admit("ml/one", preemptible=True)
-    told.append_facts(*ask_for_growth(told.state, told.now), by="allocator")
-    (order,) = Provisioner(told.state).decide(told.now)
-    told.append_facts(order, by="provisioner")
-    told.append_facts(f.InstanceCreatedV1(instance=order.instance, provider_id="p", at=told.now), by="provisioner")
-    told.node(order.instance, 4, site="cloud")
-    return told
+    history = History(policy("ml", profiles=links, reservation=gpus(4)), pools=(HALL, SPOT), profiles=profiles)
+    history.admit("ml/one", preemptible=True)
+    history.append_facts(*ask_for_growth(history.state, history.now), by="allocator")
+    (order,) = Provisioner(history.state).decide(history.now)
+    history.append_facts(order, by="provisioner")
+    history.append_facts(f.InstanceCreatedV1(instance=order.instance, provider_id="p", at=history.now), by="provisioner")
+    history.node(order.instance, 4, site="cloud")
+    return history
 
 
 def test_a_job_that_is_not_preemptible_is_not_placed_on_a_spot_instance_that_is_there():
-    told = with_spot_node()
-    firm, loose = told.admit("ml/one", preemptible=False), told.admit("ml/one", preemptible=True)
-    told.learn()
-    while told.allocate():
+    history = with_spot_node()
+    firm, loose = history.admit("ml/one", preemptible=False), history.admit("ml/one", preemptible=True)
+    history.learn()
+    while history.allocate():
         pass
 
     assert (firm.leases, bool(loose.leases)) == ({}, True)
-    assert asked(told) == []
+    assert asked(history) == []
 
 
 def test_it_is_placed_there_if_its_profile_allows_spot_instances():
-    told = with_spot_node(spot=True)
-    firm = told.admit("ml/one", preemptible=False)
-    told.learn()
-    while told.allocate():
+    history = with_spot_node(spot=True)
+    firm = history.admit("ml/one", preemptible=False)
+    history.learn()
+    while history.allocate():
         pass
 
-    assert [lease.node for lease in firm.leases.values()] == [*told.state.instances]
+    assert [lease.node for lease in firm.leases.values()] == [*history.state.instances]

@@ -24,8 +24,8 @@ def pool_with_nodes(count: int = 2, **more: object) -> History:
 def suspend(history: History, job) -> None:
     history.stop(job, "preempted", "suspend")
     for rank, lease in job.leases.items():
-        said = f.LeaseSuspendedV1(job=job.key, attempt=job.attempt, rank=rank, at=history.now)
-        history.append_facts(said, by=f"node.{lease.node}")
+        fact = f.LeaseSuspendedV1(job=job.key, attempt=job.attempt, rank=rank, at=history.now)
+        history.append_facts(fact, by=f"node.{lease.node}")
     assert job.state == "suspended"
 
 
@@ -82,7 +82,7 @@ def test_not_before_its_preemptor_has_started_in_the_pool_it_is_barred_from():
 
 
 @pytest.mark.parametrize(
-    "said",
+    "fact",
     [
         f.NodeCordonedV1(author="default.admin", node="n1"),
         f.NodeDrainOrderedV1(author="default.admin", node="n1"),
@@ -91,12 +91,12 @@ def test_not_before_its_preemptor_has_started_in_the_pool_it_is_barred_from():
         f.PoolAppliedV1(author="default.admin", pool=d.Pool(name="hall", selector={"site": "hall"}, capacity={GPU: 0})),
     ],
 )
-def test_not_on_a_node_out_of_service_nor_beyond_a_limit_a_reservation_or_the_pool(said):
+def test_not_on_a_node_out_of_service_nor_beyond_a_limit_a_reservation_or_the_pool(fact):
     history = pool_with_nodes()
     job = history.run("low/one")
     suspend(history, job)
     assert best(history) is job
-    history.append_facts(said)
+    history.append_facts(fact)
     assert best(history) is None
 
 

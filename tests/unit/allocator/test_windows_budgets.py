@@ -11,50 +11,50 @@ from tests.unit.allocator.history import START, History, policy
 WINDOW = Window(days=("thu",), opens=60, closes=120)
 
 
-def gate(**said: object) -> f.PolicyGatedV1:
-    return f.PolicyGatedV1(tenant="default", policy="ml", **said)
+def gate(**fields: object) -> f.PolicyGatedV1:
+    return f.PolicyGatedV1(tenant="default", policy="ml", **fields)
 
 
 def test_a_change_is_stated_until_it_is_in_the_log_and_then_no_more():
-    told = History(policy("ml", windows=(WINDOW,)))
-    gates = Gates(told.state)
+    history = History(policy("ml", windows=(WINDOW,)))
+    gates = Gates(history.state)
 
-    assert list(gates.changes(told.now)) == [gate(shut=True)]
-    assert list(gates.changes(told.now)) == [gate(shut=True)]
-    told.append_facts(gate(shut=True), by="allocator")
-    assert list(gates.changes(told.now)) == []
-    assert gates.next_look(told.now) == START + HOUR
+    assert list(gates.changes(history.now)) == [gate(shut=True)]
+    assert list(gates.changes(history.now)) == [gate(shut=True)]
+    history.append_facts(gate(shut=True), by="allocator")
+    assert list(gates.changes(history.now)) == []
+    assert gates.next_look(history.now) == START + HOUR
     assert list(gates.changes(START + HOUR)) == [gate()]
 
 
 def test_a_budget_is_looked_at_when_it_will_be_used_up_and_sooner_if_more_is_held():
-    told = History(policy("ml", budgets=(Budget(key=GPU, hours=1, per="day"),)))
-    told.node()
-    gates = Gates(told.state)
-    told.run("ml/one")
+    history = History(policy("ml", budgets=(Budget(key=GPU, hours=1, per="day"),)))
+    history.node()
+    gates = Gates(history.state)
+    history.run("ml/one")
 
-    assert list(gates.changes(told.now)) == []
-    assert gates.next_look(told.now) == START + HOUR
-    told.run("ml/one")
-    assert gates.next_look(told.now) == START + 30 * MINUTE
+    assert list(gates.changes(history.now)) == []
+    assert gates.next_look(history.now) == START + HOUR
+    history.run("ml/one")
+    assert gates.next_look(history.now) == START + 30 * MINUTE
     assert list(gates.changes(START + 30 * MINUTE)) == [gate(spent=("gpu per day",))]
 
 
 def test_a_budget_is_looked_at_sooner_where_more_was_held_for_a_while_without_a_look():
-    told = History(policy("ml", budgets=(Budget(key=GPU, hours=1, per="day"),)))
-    told.node()
-    gates = Gates(told.state)
-    told.run("ml/one")
-    assert list(gates.changes(told.now)) == []
-    more = told.run("ml/one")
-    told.wait(20 * MINUTE)
-    told.end(more)
-    assert gates.next_look(told.now) == START + 40 * MINUTE
+    history = History(policy("ml", budgets=(Budget(key=GPU, hours=1, per="day"),)))
+    history.node()
+    gates = Gates(history.state)
+    history.run("ml/one")
+    assert list(gates.changes(history.now)) == []
+    more = history.run("ml/one")
+    history.wait(20 * MINUTE)
+    history.end(more)
+    assert gates.next_look(history.now) == START + 40 * MINUTE
     assert list(gates.changes(START + 40 * MINUTE)) == [gate(spent=("gpu per day",))]
 
 
 def test_policies_without_windows_and_budgets_are_not_asked():
-    told = History(policy("ml"))
-    gates = Gates(told.state)
+    history = History(policy("ml"))
+    gates = Gates(history.state)
 
-    assert (list(gates.changes(told.now)), gates.next_look(told.now)) == ([], None)
+    assert (list(gates.changes(history.now)), gates.next_look(history.now)) == ([], None)

@@ -114,16 +114,16 @@ class Site:
     ) -> None:
         """A node registers; cpus and GiB."""
         devices = tuple(Device(device=f"gpu{number}", model=model, memory=80 * GIB, mig=mig) for number in range(count))
-        told = {"cpu": cpu * CPU_UNITS, "memory": memory * GIB, "at": self.now}
-        self.append_facts(f.NodeRegisteredV1(node=name, labels={"pool": pool}, devices=devices, **told), by=f"node.{name}")
+        resources = {"cpu": cpu * CPU_UNITS, "memory": memory * GIB, "at": self.now}
+        self.append_facts(f.NodeRegisteredV1(node=name, labels={"pool": pool}, devices=devices, **resources), by=f"node.{name}")
 
     def admit(
-        self, name: str, queue: str = "dev/one", *, tenant: str = "default", user: str = "ann", **said: object
+        self, name: str, queue: str = "dev/one", *, tenant: str = "default", user: str = "ann", **fields: object
     ) -> JobRecord:
         """The job `<tenant>.<user>.<name>` is admitted, with the request of its profile."""
         policy_name, profile_name = queue.split("/")
         known = self.state.profile(tenant, profile_name)
-        asked = {"request": dict(known.request), "replicas": known.replicas, **said}
+        asked = {"request": dict(known.request), "replicas": known.replicas, **fields}
         key = f"{tenant}.{user}.{name}"
         self.append_facts(f.JobAdmittedV1(job=key, policy=policy_name, profile=profile_name, **asked), by="admission")
         return self.state.jobs[key]
@@ -148,9 +148,9 @@ class Site:
                 f.LeaseStartedV1(job=job.key, attempt=job.attempt, rank=rank, at=self.now), by=f"node.{lease.node}"
             )
 
-    def run(self, name: str, *places: Place, queue: str = "dev/one", pool: str = "hall", **said: object) -> JobRecord:
+    def run(self, name: str, *places: Place, queue: str = "dev/one", pool: str = "hall", **fields: object) -> JobRecord:
         """A job is admitted, granted and started."""
-        job = self.admit(name, queue, **said)
+        job = self.admit(name, queue, **fields)
         self.grant(job, *places, pool=pool)
         self.start(job)
         assert job.state == "running"
@@ -164,8 +164,8 @@ class Site:
     def leave(self, job: JobRecord, requeue: str = "") -> None:
         """All replicas are gone; with `requeue`, the cause, the job waits again."""
         for rank, lease in sorted(job.leases.items()):
-            told = {"outcome": "exited", "exit_code": 0, "exited_at": self.now, "at": self.now}
-            self.append_facts(f.LeaseEndedV1(job=job.key, attempt=job.attempt, rank=rank, **told), by=f"node.{lease.node}")
+            ending = {"outcome": "exited", "exit_code": 0, "exited_at": self.now, "at": self.now}
+            self.append_facts(f.LeaseEndedV1(job=job.key, attempt=job.attempt, rank=rank, **ending), by=f"node.{lease.node}")
         if requeue:
             self.append_facts(f.JobRequeuedV1(job=job.key, attempt=job.attempt, cause=requeue), by="allocator")
 
@@ -174,9 +174,9 @@ class Site:
         opened = self.append_facts(f.ReclaimOpenedV1(job=preemptor.key, pool=pool, cause="reclaim"), by="allocator")
         preemption = f"{preemptor.key}@{opened}"
         taken = tuple(Victim(job=one.key, attempt=one.attempt, policy=one.policy.document.name, lost=0) for one in victims)
-        told = {"job": preemptor.key, "pool": pool, "cause": "reclaim", "rule": "R25"}
+        terms = {"job": preemptor.key, "pool": pool, "cause": "reclaim", "rule": "R25"}
         self.append_facts(
-            f.PreemptionOrderedV1(preemption=preemption, victims=taken, places=places, **told),
+            f.PreemptionOrderedV1(preemption=preemption, victims=taken, places=places, **terms),
             by="allocator",
         )
         return preemption

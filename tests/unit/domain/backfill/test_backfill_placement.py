@@ -43,17 +43,17 @@ def test_the_node_with_the_least_to_wait_for_is_taken_and_of_equals_the_first_by
 
 
 @pytest.mark.parametrize(
-    ("said", "there"),
+    ("fields", "there"),
     [
         ({"preemptible": False}, False),
         ({"preemptible": False, "time_limit": MINUTE}, True),
         ({"preemptible": True}, True),
     ],
 )
-def test_what_is_neither_preemptible_nor_limited_in_time_stays(said, there):
+def test_what_is_neither_preemptible_nor_limited_in_time_stays(fields, there):
     site = Site()
     site.node("n1", 1)
-    site.run("r", place("n1", 0), **said)
+    site.run("r", place("n1", 0), **fields)
 
     assert spots(site, site.admit("w")) == ([("n1", ["gpu0"])] if there else None)
 
@@ -208,17 +208,17 @@ prospect = backfill_placement._Prospect
 ONE, SEVENTH = "1g.10gb", GPU_UNITS // 7
 
 
-def cut(count: int = 1, **said: object) -> Site:
+def cut(count: int = 1, **fields: object) -> Site:
     """GPUs in slices, and profiles of a seventh and a half of one."""
-    site = Site(**said)
+    site = Site(**fields)
     site.law(profile("seventh", {GPU: SEVENTH}, mig=ONE), profile("part", {GPU: HALF}, mig="3g.40gb"))
     site.law(policy("dev", profiles=(d.PolicyProfile(name="seventh"), d.PolicyProfile(name="part"))))
     site.node("n1", count, model="H100-80GB", mig=True)
     return site
 
 
-def lie(site: Site, name: str, start: int, device: int = 0, kind: str = ONE, units: int = SEVENTH, **said: object):
-    return site.run(name, slice_at("n1", kind, start, units, device), queue="dev/seventh", mig=kind, **said)
+def lie(site: Site, name: str, start: int, device: int = 0, kind: str = ONE, units: int = SEVENTH, **fields: object):
+    return site.run(name, slice_at("n1", kind, start, units, device), queue="dev/seventh", mig=kind, **fields)
 
 
 def parts(site: Site, job) -> list[tuple[str, int]] | None:

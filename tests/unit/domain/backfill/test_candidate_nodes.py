@@ -37,11 +37,11 @@ def test_who_walks_a_ladder_is_known_to_end_and_who_is_in_no_pool_of_this_does_n
     site = full(None, None)
     job = site.state.jobs["default.ann.r1"]
     site.stop(job, "cancelled")
-    told = job.stop_at + job.stop.callback_grace + job.stop.term_grace
+    expected_end = job.stop_at + job.stop.callback_grace + job.stop.term_grace
 
     shape = site.admit("w", "dev/half").request.shape
     found = list(offers(site.state, site.state.pools["hall"], shape))
-    assert found == [((GPU_UNITS // 2, told), "n1"), ((GPU_UNITS // 2, UNKNOWN), "n0")]
+    assert found == [((GPU_UNITS // 2, expected_end), "n1"), ((GPU_UNITS // 2, UNKNOWN), "n0")]
 
 
 def test_where_the_next_end_is_unknown_nodes_come_by_what_has_to_come_free_alone():

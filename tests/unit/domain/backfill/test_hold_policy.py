@@ -144,11 +144,11 @@ def test_a_ceiling_that_something_unknown_holds_is_in_the_way_as_well():
 
 def test_only_who_has_a_time_limit_that_ends_in_time_with_its_grace_is_lent_something():
     site, _, job = half_held(policy("dev"), time_limit=HOUR)
-    hold, room = kept_for(site, job), HOUR
-    limits = (None, room, room + 1)
+    hold, span = kept_for(site, job), HOUR
+    limits = (None, span, span + 1)
     others = [site.admit(f"o{number}", time_limit=limit) for number, limit in enumerate(limits)]
 
-    assert [ends_at(site.state, other, START) for other in others] == [None, START + room + GRACE, START + room + 1 + GRACE]
+    assert [ends_at(site.state, other, START) for other in others] == [None, START + span + GRACE, START + span + 1 + GRACE]
     assert [is_lent_to(site.state, hold, other, START) for other in others] == [False, True, False]
 
 

@@ -230,21 +230,21 @@ def waiting_beside_a_cordoned_node() -> tuple[Site, object, object]:
 def test_a_job_beside_a_cordoned_node_is_told_who_cordoned_it_and_to_ask_for_it():
     site, other, job = waiting_beside_a_cordoned_node()
     wait = wait_of(site.state, job, site.now)
-    told = explain(site.state, job, site.now)
+    explanation = explain(site.state, job, site.now)
 
     assert (wait.reason, wait.numbers) == (
         WaitReason.NO_FREE_CAPACITY,
         "it asks for gpu 1; gpu 0 free in pool hall; unusable: 1 gpu on n2: cordoned by default.olga since " + SINCE,
     )
-    assert told.cheapest == ChangeView(
+    assert explanation.cheapest == ChangeView(
         kind="node",
         text=f"ask for node n2 to be uncordoned (cordoned by default.olga since {SINCE})",
         start=site.now,
         pool="hall",
     )
-    assert [one.fit for one in told.pools] == ["sum"]
-    assert told.pools[0].unusable == (unusable("n2", "cordoned", by="default.olga"),)
-    assert told.blockers == (other.key,)
+    assert [one.fit for one in explanation.pools] == ["sum"]
+    assert explanation.pools[0].unusable == (unusable("n2", "cordoned", by="default.olga"),)
+    assert explanation.blockers == (other.key,)
 
 
 def test_who_holds_a_gpu_of_a_cordoned_node_is_in_no_ones_way():

@@ -131,7 +131,7 @@ def test_work_of_another_tenant_has_no_name():
     )
 
 
-def told_to_keep(site, job, *places):
+def hold_placed(site, job, *places):
     site.append_facts(f.HoldPlacedV1(job=job.key, pool="hall", places=places), by="allocator")
 
 
@@ -141,7 +141,7 @@ def test_what_is_kept_for_those_before_it_is_not_room_for_anything_smaller():  #
     site.run("r", place("n1", 0), queue="dev/two", request=gpus(1))
     first, second = site.admit("a", "dev/two"), site.admit("b", "dev/two")
     assert cheapest(site, second).request == gpus(1)
-    told_to_keep(site, first, place("n1", 0, 1))
+    hold_placed(site, first, place("n1", 0, 1))
     assert cheapest(site, second) is None
 
 
@@ -150,7 +150,7 @@ def test_what_is_kept_for_the_job_itself_is_room_for_the_changed_one_where_no_jo
     site.node(count=2)
     site.run("r", place("n1", 0), queue="dev/two", request=gpus(1))
     job = site.admit("a", "dev/two")
-    told_to_keep(site, job, place("n1", 0, 1))
+    hold_placed(site, job, place("n1", 0, 1))
     assert cheapest(site, job).request == gpus(1)
     site.admit("b", "dev/two")
     assert cheapest(site, job).kind == "wait"
@@ -163,7 +163,7 @@ def test_nor_is_it_where_a_job_may_go_on_there():  # R29
     asleep = site.run("s", place("n1", 1), queue="dev/two", request=gpus(1))
     site.append_facts(f.LeaseSuspendedV1(job=asleep.key, attempt=1, rank=0, at=site.now), by="node.n1")
     job = site.admit("a", "dev/two")
-    told_to_keep(site, job, place("n1", 0, 1))
+    hold_placed(site, job, place("n1", 0, 1))
     assert cheapest(site, job).kind == "wait"
 
 

@@ -14,9 +14,9 @@ from tests.unit.domain.snapshot import differences, snapshot
 BOOT = 60 * SECOND
 
 
-def clouds(**said: object) -> tuple[Site, ExpectedNodes]:
+def clouds(**fields: object) -> tuple[Site, ExpectedNodes]:
     """A cloud of nodes of two GPUs, and a far one of nodes of four."""
-    near = d.Burst(provider="x", node=d.BurstNode(gpus=2, gpu_model="H100", **said), max_nodes=3, boot=BOOT)
+    near = d.Burst(provider="x", node=d.BurstNode(gpus=2, gpu_model="H100", **fields), max_nodes=3, boot=BOOT)
     far = d.Burst(provider="x", node=d.BurstNode(gpus=4, gpu_model="H100"), max_nodes=1, boot=2 * BOOT)
     site = Site(pools=(pool(), pool("near", burst=near), pool("far", burst=far)))
     site.law(profile("four", gpus(4), pools=("hall", "near", "far")))

@@ -218,14 +218,14 @@ def test_what_is_kept_for_one_that_can_never_start_there_any_more_is_kept_no_lon
     assert start_of(site, small) == (60, BY_LIMITS)
 
 
-def clouds(*, max_nodes: int = 2, said: str = "one") -> tuple[Site, JobRecord]:
+def clouds(*, max_nodes: int = 2, profile_name: str = "one") -> tuple[Site, JobRecord]:
     """A hall of one GPU, which is taken, before a cloud that can grow by nodes of two; the job that has asked for one."""
     burst = d.Burst(provider="x", node=d.BurstNode(gpus=2, gpu_model="H100"), max_nodes=max_nodes, boot=60 * SECOND)
     site = Site(pools=(pool(), pool("cloud", burst=burst)))
     site.law(*(profile(name, gpus(count), pools=("hall", "cloud")) for name, count in (("one", 1), ("two", 2))))
     site.node(count=1)
     site.run("a", place("n1", 0), time_limit=600 * SECOND)
-    job = site.admit("first", f"dev/{said}", time_limit=100 * SECOND)
+    job = site.admit("first", f"dev/{profile_name}", time_limit=100 * SECOND)
     site.append_facts(f.GrowthRequestedV1(pool="cloud", nodes=1, jobs=(job.key,)), by="allocator")
     return site, job
 
@@ -240,11 +240,11 @@ def test_nodes_that_were_asked_for_are_there_when_they_have_booted():  # R38
 
 
 def test_a_pool_that_has_grown_for_others_is_asked_again_when_those_have_started():  # R38
-    site, _ = clouds(said="two")
+    site, _ = clouds(profile_name="two")
     second = site.admit("second", "dev/two")
     assert start_of(site, second) == (120, f"{LIMITS}, {BY_GROWTH}, {IN_TURN}, {NO_NEW_JOB}")
 
-    site, _ = clouds(said="two", max_nodes=1)
+    site, _ = clouds(profile_name="two", max_nodes=1)
     assert start_of(site, site.admit("second", "dev/two"))[0] == 160
 
 
@@ -368,8 +368,8 @@ def test_the_forecast_comes_true_if_all_jobs_end_as_assumed(running, wanted, lim
     for number, (count, seconds, ours) in enumerate(running):
         if opened + count <= 4 and (not ours or site.state.policies["default", "dev"].wide.use.get("gpu", 0) == 0):
             devices = range(opened, opened + count)
-            told = {"queue": "dev/one" if ours else "ops/one", "time_limit": seconds and seconds * SECOND}
-            jobs.append((seconds, site.run(f"j{number}", place("n1", *devices), request=gpus(count), **told)))
+            fields = {"queue": "dev/one" if ours else "ops/one", "time_limit": seconds and seconds * SECOND}
+            jobs.append((seconds, site.run(f"j{number}", place("n1", *devices), request=gpus(count), **fields)))
             opened += count
     job = site.admit("waits", request=gpus(wanted))
     forecast = start_of(site, job)

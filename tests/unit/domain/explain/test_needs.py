@@ -46,8 +46,8 @@ def test_the_account_that_has_no_room_is_named():
     site = Site(policy(limit=gpus(1)))
     site.node(count=2)
     site.run("a", place("n1", 0))
-    told = need(site, site.admit("b"))
-    assert (told.reason, told.scope, told.fit) == ("AT_POLICY_LIMIT", "policy default/dev", "yes")
+    found = need(site, site.admit("b"))
+    assert (found.reason, found.scope, found.fit) == ("AT_POLICY_LIMIT", "policy default/dev", "yes")
 
 
 @pytest.mark.parametrize(

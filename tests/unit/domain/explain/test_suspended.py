@@ -65,7 +65,7 @@ def test_another_tenants_job_is_a_sum_and_never_a_name():
 
 
 @pytest.mark.parametrize(
-    ("said", "obstacle"),
+    ("fact", "obstacle"),
     [
         (f.NodeCordonedV1(author="a.b", node="n1"), "nothing is granted on n1: cordoned by a.b"),
         (f.NodeStoppedV1(node="n1", at=0), "nothing is granted on n1: its node has stopped"),
@@ -93,10 +93,10 @@ def test_another_tenants_job_is_a_sum_and_never_a_name():
         ),
     ],
 )
-def test_it_says_what_else_is_in_the_way(said, obstacle):
+def test_it_says_what_else_is_in_the_way(fact, obstacle):
     hall = Suspended()
     hall.end(hall.other)
-    hall.append_facts("node.n1" if isinstance(said, f.NodeStoppedV1) else "governance", said)
+    hall.append_facts("node.n1" if isinstance(fact, f.NodeStoppedV1) else "governance", fact)
 
     assert hall.why().message == message(hall, obstacle, OTHER_PLACES)
 

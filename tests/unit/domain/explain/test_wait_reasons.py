@@ -12,8 +12,8 @@ from tests.unit.domain.hall import Hall
 
 def test_the_tests_stand_in_the_order_of_the_rule():
     order = list(WaitReason)
-    told = [order.index(reason) for reason, _ in (*OF_THE_JOB, *OF_THE_POOL)]
-    assert told == sorted(told)
+    positions = [order.index(reason) for reason, _ in (*OF_THE_JOB, *OF_THE_POOL)]
+    assert positions == sorted(positions)
     assert set(WAIT_SENTENCES) == set(order)
 
 

@@ -42,7 +42,7 @@ class Tape:
     def __init__(self) -> None:
         self.ledger = FoldedLedger()
         self.last: dict[str, str] = {}
-        self.heard: list[Stored] = []
+        self.messages: list[Stored] = []
 
     @property
     def state(self) -> State:
@@ -51,17 +51,19 @@ class Tape:
     def read_message(self, subject: str, payload: bytes, *, sequence: int | None = None, stamped: int = NOW) -> Record | None:
         """The reader reads one message."""
         message = Stored(self.ledger.sequence + 1 if sequence is None else sequence, subject, stamped, payload)
-        self.heard.append(message)
+        self.messages.append(message)
         return self.ledger.read(message)
 
-    def write(self, by: str, /, *facts: f.AnyFact, stamped: int = NOW, **said: object) -> Record | None:
+    def write(self, by: str, /, *facts: f.AnyFact, stamped: int = NOW, **fields: object) -> Record | None:
         """A record as its writer would write it, `said` aside."""
-        record = self.record(by, *facts, **said)
+        record = self.record(by, *facts, **fields)
         return self.read_message(f"hr.ledger.{by}", encode(record), stamped=stamped)
 
-    def record(self, by: str, /, *facts: f.AnyFact, **said: object) -> Record:
+    def record(self, by: str, /, *facts: f.AnyFact, **fields: object) -> Record:
         chained = {} if by.startswith("node.") else {"prev": self.ledger.last_of(by)[1]}
-        return Record(**{"by": by, "now": NOW, "engine": "1", "as_of": self.ledger.sequence, "facts": facts, **chained, **said})
+        return Record(
+            **{"by": by, "now": NOW, "engine": "1", "as_of": self.ledger.sequence, "facts": facts, **chained, **fields}
+        )
 
 
 def registered(node: str = "n1") -> f.NodeRegisteredV1:
@@ -210,11 +212,11 @@ def test_malformed_bytes_of_a_node_are_void_and_change_nothing_else(tape, payloa
     node = after["nodes"]["n1"]
     assert node.pop("cordoned").startswith("its record 4 was void: ")
     assert (node.pop("cordoned_by"), node.pop("cordoned_at")) == ("headrace", NOW)
-    for told in ("sequence", "voids"):
-        del before[told]
+    for key in ("sequence", "voids"):
+        del before[key]
     del before["writers"]["node.n1"]
-    for told in ("cordoned", "cordoned_by", "cordoned_at"):
-        del before["nodes"]["n1"][told]
+    for key in ("cordoned", "cordoned_by", "cordoned_at"):
+        del before["nodes"]["n1"][key]
     assert after == before
 
 
@@ -234,7 +236,7 @@ def test_malformed_bytes_of_a_service_stop_the_reader(tape, payload):
 
 
 @pytest.mark.parametrize(
-    ("by", "facts", "said", "why"),
+    ("by", "facts", "fields", "why"),
     [
         pytest.param(
             "allocator", (), {"by": "preemption"}, "it says it is by preemption, its subject says allocator", id="another"
@@ -248,9 +250,9 @@ def test_malformed_bytes_of_a_service_stop_the_reader(tape, payload):
         pytest.param("accounting", (), {}, "accounting writes nothing here", id="one who only reads"),
     ],
 )
-def test_a_void_record_of_a_service_stops_the_reader_before_anything_is_changed(tape, by, facts, said, why):
+def test_a_void_record_of_a_service_stops_the_reader_before_anything_is_changed(tape, by, facts, fields, why):
     before = snapshot(tape.state)
-    payload = encode(tape.record(by, *facts, **said))
+    payload = encode(tape.record(by, *facts, **fields))
     with pytest.raises(LedgerBroken) as broken:
         tape.read_message(f"hr.ledger.{by}", payload)
     assert str(broken.value) == f"record 4 on hr.ledger.{by} is void: {why}"
@@ -285,7 +287,7 @@ def test_two_readers_of_the_same_ledger_know_the_same(tape):
     tape.write("node.n1", registered("n2"))
     tape.write("governance", f.PolicyAppliedV1(author="a.b", policy=policy(reservation=gpus(1))))
     other = FoldedLedger()
-    for message in tape.heard:
+    for message in tape.messages:
         other.read(message)
     assert snapshot(other.state) == snapshot(tape.state)
 

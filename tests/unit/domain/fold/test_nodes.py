@@ -60,8 +60,8 @@ def test_a_victims_parts_of_time_are_noted_when_it_is_told_exits_and_is_released
     victim = hall.run("lender", "v", ("n1", 0, 2))
     preemption = hall.state.preemptions[hall.order(hall.admit("owner", "o"), [victim], ("n1", 0, 2))]
     hall.later(1)
-    told = f.LeaseRungV1(job=victim.key, attempt=1, rung="told", at=hall.now, took=0, result="ok")
-    hall.append_facts("node.n1", told)
+    fact = f.LeaseRungV1(job=victim.key, attempt=1, rung="told", at=hall.now, took=0, result="ok")
+    hall.append_facts("node.n1", fact)
     hall.later(5)
     hall.end(victim, exited_at=hall.now - 2_000_000)
     moments = (preemption.signalled_at, preemption.exited_at, preemption.released_at, preemption.all_left_at)

@@ -64,9 +64,9 @@ def test_a_preemption_is_remembered_until_it_is_settled_and_kept_for_no_job_whic
             if what == "ended":
                 end_nomination(taking.state, taking.preemptor)
             else:
-                told = {"victims": 1, "lost": 0, "to_signal": 0, "grace": 0, "to_release": 0}
+                counts = {"victims": 1, "lost": 0, "to_signal": 0, "grace": 0, "to_release": 0}
                 taking.site.append_facts(
-                    f.PreemptionSettledV1(preemption=taking.id, job=taking.preemptor.key, **told), by="preemption"
+                    f.PreemptionSettledV1(preemption=taking.id, job=taking.preemptor.key, **counts), by="preemption"
                 )
             seen.append(list(taking.state.preemptions) == [taking.id])
     assert seen == [True, False, True, False]
@@ -80,8 +80,8 @@ def test_of_a_pool_that_is_gone_nothing_is_kept():
 
 
 def ended(taking: Taking) -> None:
-    told = {"preemption": taking.id, "job": taking.preemptor.key, "why": "timeout"}
-    taking.site.append_facts(f.NominationEndedV1(**told), by="allocator")
+    fields = {"preemption": taking.id, "job": taking.preemptor.key, "why": "timeout"}
+    taking.site.append_facts(f.NominationEndedV1(**fields), by="allocator")
 
 
 def started(taking: Taking) -> None:
@@ -91,8 +91,8 @@ def started(taking: Taking) -> None:
 
 
 def dismissed(taking: Taking) -> None:
-    told = {"job": taking.preemptor.key, "reason": "QUEUE_DELETED", "message": ""}
-    taking.site.append_facts(f.JobDismissedV1(**told), by="allocator")
+    fields = {"job": taking.preemptor.key, "reason": "QUEUE_DELETED", "message": ""}
+    taking.site.append_facts(f.JobDismissedV1(**fields), by="allocator")
 
 
 @pytest.mark.parametrize("over", [started, ended, dismissed])
@@ -113,8 +113,8 @@ def test_a_victim_that_has_not_left_yet_is_not_put_in_line():
 
 
 def settle_preemption(taking: Taking) -> None:
-    told = {"victims": 1, "lost": 0, "to_signal": 0, "grace": 0, "to_release": 0}
-    taking.site.append_facts(f.PreemptionSettledV1(preemption=taking.id, job=taking.preemptor.key, **told), by="preemption")
+    counts = {"victims": 1, "lost": 0, "to_signal": 0, "grace": 0, "to_release": 0}
+    taking.site.append_facts(f.PreemptionSettledV1(preemption=taking.id, job=taking.preemptor.key, **counts), by="preemption")
 
 
 @pytest.mark.parametrize("over", [started, settle_preemption, dismissed])

@@ -20,8 +20,8 @@ SIZE = len(encode(fact())) + 1
 """A fact, and the comma behind it."""
 
 
-def left(room: RecordRoom) -> tuple[int, int, bool]:
-    return room.facts, room.size, room.untouched
+def left(capacity: RecordRoom) -> tuple[int, int, bool]:
+    return capacity.facts, capacity.size, capacity.untouched
 
 
 def test_a_record_begins_with_room_for_as_much_as_readers_take():
@@ -38,25 +38,25 @@ def test_a_record_begins_with_room_for_as_much_as_readers_take():
     ],
 )
 def test_what_belongs_together_goes_in_whole_or_not_at_all(facts, size, count, taken):  # R2, R26
-    room = RecordRoom(facts, size)
-    assert room.takes([fact()] * count) is taken
-    assert left(room) == ((facts - count, size - count * SIZE, False) if taken else (facts, size, True))
+    capacity = RecordRoom(facts, size)
+    assert capacity.takes([fact()] * count) is taken
+    assert left(capacity) == ((facts - count, size - count * SIZE, False) if taken else (facts, size, True))
 
 
 def test_nothing_always_fits():
-    room = RecordRoom(0, 0)
-    assert room.takes(()) is True
-    assert (room.facts, room.size) == (0, 0)
+    capacity = RecordRoom(0, 0)
+    assert capacity.takes(()) is True
+    assert (capacity.facts, capacity.size) == (0, 0)
 
 
 def test_after_something_too_large_something_small_still_fits():
-    room = RecordRoom(9, 2 * SIZE)
-    assert [room.takes([fact("x" * 99)]), room.takes([fact()])] == [False, True]
+    capacity = RecordRoom(9, 2 * SIZE)
+    assert [capacity.takes([fact("x" * 99)]), capacity.takes([fact()])] == [False, True]
 
 
 def test_facts_go_in_one_by_one_up_to_the_first_that_does_not_fit():
-    told = [fact("a"), fact("b" * 99), fact("c")]
-    assert list(RecordRoom(9, 3 * SIZE).fill(told)) == [told[0]]
+    facts = [fact("a"), fact("b" * 99), fact("c")]
+    assert list(RecordRoom(9, 3 * SIZE).fill(facts)) == [facts[0]]
     assert list(RecordRoom(2).fill([fact()] * 3)) == [fact()] * 2
 
 

@@ -8,36 +8,36 @@ from headrace.domain.indexes.fragmentation import Room
 from headrace.domain.model.requests import Shape
 
 
-def by_definition(room: Room, mix: list[tuple[Shape, int]]) -> int:
+def by_definition(capacity: Room, mix: list[tuple[Shape, int]]) -> int:
     """Over the mix: all that is open, less what is open on devices not too full for it, up to twice what cpu and memory suffice for."""
-    return sum(weight * (sum(room.opens) - usable(room, shape)) for shape, weight in mix)
+    return sum(weight * (sum(capacity.opens) - usable(capacity, shape)) for shape, weight in mix)
 
 
-def usable(room: Room, shape: Shape) -> int:
+def usable(capacity: Room, shape: Shape) -> int:
     need = GPU_UNITS if shape.whole else shape.fraction
-    if not need or not fits(room, shape):
+    if not need or not fits(capacity, shape):
         return 0
     size = shape.whole * GPU_UNITS or shape.fraction
-    bounds = [2 * size * (has // asked) for has, asked in ((room.cpu, shape.cpu), (room.memory, shape.memory)) if asked]
-    return min([sum(units for units in room.opens if units >= need), *bounds])
+    bounds = [2 * size * (has // asked) for has, asked in ((capacity.cpu, shape.cpu), (capacity.memory, shape.memory)) if asked]
+    return min([sum(units for units in capacity.opens if units >= need), *bounds])
 
 
-def fits(room: Room, shape: Shape) -> bool:
-    enough = room.cpu >= shape.cpu and room.memory >= shape.memory and room.opens.count(GPU_UNITS) >= shape.whole
-    return enough and max(room.opens, default=0) >= shape.fraction and (not shape.models or room.model in shape.models)
+def fits(capacity: Room, shape: Shape) -> bool:
+    enough = capacity.cpu >= shape.cpu and capacity.memory >= shape.memory and capacity.opens.count(GPU_UNITS) >= shape.whole
+    return enough and max(capacity.opens, default=0) >= shape.fraction and (not shape.models or capacity.model in shape.models)
 
 
-def after(room: Room, shape: Shape) -> dict[int, Room]:
+def after(capacity: Room, shape: Shape) -> dict[int, Room]:
     """What the room may look like with the shape in it, by the open units of the device it takes."""
-    rooms = {}
-    for units in {0} if not shape.fraction else {units for units in room.opens if units >= shape.fraction}:
-        opens = list(room.opens)
+    capacities = {}
+    for units in {0} if not shape.fraction else {units for units in capacity.opens if units >= shape.fraction}:
+        opens = list(capacity.opens)
         for _ in range(shape.whole):
             opens[opens.index(GPU_UNITS)] = 0
         if shape.fraction:
             opens[opens.index(units)] -= shape.fraction
-        rooms[units] = Room(room.model, room.cpu - shape.cpu, room.memory - shape.memory, tuple(sorted(opens)))
-    return rooms
+        capacities[units] = Room(capacity.model, capacity.cpu - shape.cpu, capacity.memory - shape.memory, tuple(sorted(opens)))
+    return capacities
 
 
 H100 = "H100-80GB"

@@ -28,7 +28,7 @@ SHAPES = st.builds(
     Shape, st.just(0), st.sampled_from([1, THIRD, HALF]), st.integers(0, 4), st.integers(0, 4), st.just(()), st.just("")
 )
 MIXES = st.lists(st.tuples(SHAPES, st.integers(1, 9)), max_size=6, unique_by=lambda entry: entry[0])
-ROOMS = st.builds(
+CAPACITIES = st.builds(
     lambda model, cpu, memory, opens: Room(model, cpu, memory, tuple(sorted(opens))),
     st.sampled_from(["A100", "H100"]),
     st.integers(0, 5),
@@ -37,21 +37,21 @@ ROOMS = st.builds(
 )
 
 
-@given(ROOMS, MIXES)
-def test_the_amount_is_what_its_definition_says(room, mix):
-    assert Fragmentation(mix).amount(room) == by_definition(room, mix)
+@given(CAPACITIES, MIXES)
+def test_the_amount_is_what_its_definition_says(capacity, mix):
+    assert Fragmentation(mix).amount(capacity) == by_definition(capacity, mix)
 
 
-@given(ROOMS, MIXES.filter(bool), SHAPES)
-def test_the_score_is_the_sigmoid_of_the_greatest_drop_cut_to_a_whole_number(room, mix, asked):
-    if not fits(room, asked):
+@given(CAPACITIES, MIXES.filter(bool), SHAPES)
+def test_the_score_is_the_sigmoid_of_the_greatest_drop_cut_to_a_whole_number(capacity, mix, asked):
+    if not fits(capacity, asked):
         return
     judge = Fragmentation(mix)
-    drops = {units: by_definition(room, mix) - by_definition(one, mix) for units, one in after(room, asked).items()}
+    drops = {units: by_definition(capacity, mix) - by_definition(one, mix) for units, one in after(capacity, asked).items()}
     greatest = max(drops.values())
     device = min(units for units, drop in drops.items() if drop == greatest)
     gpus = greatest / sum(weight for _, weight in mix) / GPU_UNITS
-    assert judge.score(room, judge.amount(room), asked) == (int(100 / (1 + math.exp(-gpus))), device)
+    assert judge.score(capacity, judge.amount(capacity), asked) == (int(100 / (1 + math.exp(-gpus))), device)
 
 
 def test_the_steps_are_those_of_the_sigmoid():
@@ -60,21 +60,21 @@ def test_the_steps_are_those_of_the_sigmoid():
 
 
 def test_without_a_mix_nothing_is_fragmented_and_a_fraction_takes_the_fullest_device():
-    room, judge = Room("H100", 8, 8, (THIRD, HALF, GPU_UNITS)), Fragmentation()
-    assert (judge.amount(room), judge.score(room, 0, Shape(0, HALF, 0, 0, ()))) == (0, (0, HALF))
+    capacity, judge = Room("H100", 8, 8, (THIRD, HALF, GPU_UNITS)), Fragmentation()
+    assert (judge.amount(capacity), judge.score(capacity, 0, Shape(0, HALF, 0, 0, ()))) == (0, (0, HALF))
 
 
 def test_a_half_next_to_a_half_is_better_than_a_half_of_an_empty_device():
-    room = Room("H100", 8, 8, (HALF, GPU_UNITS))
+    capacity = Room("H100", 8, 8, (HALF, GPU_UNITS))
     judge = Fragmentation([(Shape(1, 0, 0, 0, ()), 1), (Shape(0, HALF, 0, 0, ()), 1)])
-    assert judge.score(room, judge.amount(room), Shape(0, HALF, 0, 0, ())) == (56, HALF)
+    assert judge.score(capacity, judge.amount(capacity), Shape(0, HALF, 0, 0, ())) == (56, HALF)
 
 
 @pytest.mark.parametrize(("cpu", "scores"), [pytest.param(4, [73, 50], id="little"), pytest.param(8, [26, 50], id="much")])
 def test_gpus_for_which_cpu_would_not_suffice_go_to_those_who_need_little_of_it(cpu, scores):
     judge = Fragmentation([(Shape(1, 0, 8, 0, ()), 1)])
-    rooms = [Room("H100", there, 8, (GPU_UNITS,) * 4) for there in (12, 40)]
-    assert [judge.score(room, judge.amount(room), Shape(1, 0, cpu, 0, ()))[0] for room in rooms] == scores
+    capacities = [Room("H100", there, 8, (GPU_UNITS,) * 4) for there in (12, 40)]
+    assert [judge.score(capacity, judge.amount(capacity), Shape(1, 0, cpu, 0, ()))[0] for capacity in capacities] == scores
 
 
 @pytest.mark.parametrize("kept", [pytest.param(50_000, id="remembered"), pytest.param(1, id="forgotten at once")])
@@ -82,19 +82,19 @@ def test_what_is_remembered_has_an_end(kept, monkeypatch):
     monkeypatch.setattr(fragmentation, "_REMEMBERED", kept)
     mix = [(Shape(1, 0, 0, 0, ()), 2), (Shape(0, HALF, 0, 0, ()), 3)]
     judge = Fragmentation(mix)
-    rooms = [Room("H100", 8, 8, tuple(sorted((units, HALF)))) for units in range(0, GPU_UNITS, 999)]
-    assert [judge.amount(room) for room in rooms] == [by_definition(room, mix) for room in rooms]
-    judge.score(rooms[0], judge.amount(rooms[0]), Shape(0, HALF, 0, 0, ()))
+    capacities = [Room("H100", 8, 8, tuple(sorted((units, HALF)))) for units in range(0, GPU_UNITS, 999)]
+    assert [judge.amount(capacity) for capacity in capacities] == [by_definition(capacity, mix) for capacity in capacities]
+    judge.score(capacities[0], judge.amount(capacities[0]), Shape(0, HALF, 0, 0, ()))
     assert (
         max(len(memo) for memo in (judge._ways, judge._by_cpu, judge._models["H100"].usable, judge._models["H100"].amounts))
         <= kept
     )
 
 
-@given(ROOMS, MIXES, SHAPES)
-def test_slices_in_the_mix_do_not_matter_to_jobs_without_slices(room, mix, asked):
-    if not fits(room, asked):
+@given(CAPACITIES, MIXES, SHAPES)
+def test_slices_in_the_mix_do_not_matter_to_jobs_without_slices(capacity, mix, asked):
+    if not fits(capacity, asked):
         return
     others, both = Fragmentation(mix), Fragmentation([*mix, (Shape(0, 0, 1, 1, (), "1g.10gb"), 5)], amended=True)
-    amount = others.amount(room)
-    assert (both.amount(room), both.score(room, amount, asked)) == (amount, others.score(room, amount, asked))
+    amount = others.amount(capacity)
+    assert (both.amount(capacity), both.score(capacity, amount, asked)) == (amount, others.score(capacity, amount, asked))

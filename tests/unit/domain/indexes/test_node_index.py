@@ -35,8 +35,8 @@ THIRD = GPU_UNITS // 3
 def node(name: str, *free: int, cpu: int = 8, memory: int = 8, model: str = "H100", **more: object) -> NodeState:
     """A node of 8 cpus and 8 of memory, with this much free on each device."""
     devices = [DeviceState(f"gpu{number}", model, 80, units) for number, units in enumerate(free)]
-    told = {"cpu": 8, "memory": 8, "cpu_free": cpu, "memory_free": memory, "registered_at": 0, "model": model}
-    return NodeState(**{"name": name, "labels": {}, "devices": devices, **told, **more})
+    resources = {"cpu": 8, "memory": 8, "cpu_free": cpu, "memory_free": memory, "registered_at": 0, "model": model}
+    return NodeState(**{"name": name, "labels": {}, "devices": devices, **resources, **more})
 
 
 def shape(whole: int = 0, fraction: int = 0, cpu: int = 0, memory: int = 0, *models: str) -> Shape:
@@ -187,8 +187,10 @@ def find_among_all(nodes: list[NodeState], asked: Shape, mix: list[tuple[Shape, 
         if not fits:
             continue
         share = Fraction(sum(opens), 8 * GPU_UNITS) + Fraction(cpu, 128_000)
-        room = Room(one.model, cpu, memory, tuple(opens))
-        drops = {units: by_definition(room, mix) - by_definition(left, mix) for units, left in after(room, asked).items()}
+        capacity = Room(one.model, cpu, memory, tuple(opens))
+        drops = {
+            units: by_definition(capacity, mix) - by_definition(left, mix) for units, left in after(capacity, asked).items()
+        }
         drop = max(drops.values())
         device = min(units for units in drops if drops[units] == drop)
         score = int(100 / (1 + math.exp(-drop / sum(weight for _, weight in mix) / GPU_UNITS))) if mix else 0

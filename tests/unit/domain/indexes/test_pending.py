@@ -85,8 +85,8 @@ def test_who_comes_back_from_the_middle_of_the_line_stands_there_once():
     ),
     st.lists(st.tuples(st.booleans(), st.integers(0, 7)), max_size=30),
 )
-def test_after_any_coming_and_going_the_members_go_in_sorted_order(told, moves):
-    jobs = [member(f"j{number}", *order) for number, order in enumerate(told)]
+def test_after_any_coming_and_going_the_members_go_in_sorted_order(orders, moves):
+    jobs = [member(f"j{number}", *order) for number, order in enumerate(orders)]
     group, there = empty_group(), set()
     for joins, number in moves:
         job = jobs[number % len(jobs)]
@@ -112,7 +112,7 @@ def aside(pending: Pending) -> list[str]:
 
 def test_jobs_that_differ_in_nothing_a_rule_looks_at_stand_in_one_group():
     site = Site(policy("dev", beyond_limit=("eve",)), policy("ops"))
-    for name, said in {
+    for name, fields in {
         "first": {},
         "later": {},
         "urgent": {"priority": 9},
@@ -124,7 +124,7 @@ def test_jobs_that_differ_in_nothing_a_rule_looks_at_stand_in_one_group():
         "firm": {"preemptible": False},
         "beyond": {"user": "eve"},
     }.items():
-        site.admit(name, **said)
+        site.admit(name, **fields)
     assert groups(site.state.pending) == [
         ["first", "later", "urgent", "bobs", "limited"],
         ["other-policy"],
@@ -291,10 +291,10 @@ def test_who_has_once_avoided_a_node_stands_with_the_others_when_the_line_is_fil
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.tuples(st.integers(0, 2), st.integers(0, 1))), min_size=1))
-def test_a_line_that_is_filled_anew_goes_in_the_order_in_which_it_would_have_grown(told):
+def test_a_line_that_is_filled_anew_goes_in_the_order_in_which_it_would_have_grown(orders):
     site = Site()
-    jobs = [site.admit(f"j{number}") for number in range(len(told))]
-    for job, (priority, admitted_at, order) in zip(jobs, told, strict=True):
+    jobs = [site.admit(f"j{number}") for number in range(len(orders))]
+    for job, (priority, admitted_at, order) in zip(jobs, orders, strict=True):
         job.priority, job.admitted_at, job.order = priority, admitted_at, order
     ended = site.admit("ended")
     ended.state = JobState.SUCCEEDED

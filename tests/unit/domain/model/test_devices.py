@@ -117,7 +117,7 @@ def test_a_twin_is_like_it_in_everything_and_another():
         "gpu0", "H100-80GB", 81_920, 5, 3, True, "H100-80GB", ((0, "1g.10gb"),), ((1, "1g.10gb"),), "row remapping"
     )
     twin = one.twin()
-    told = [(each.name, getattr(twin, each.name)) for each in fields(DeviceState)]
-    assert told == [(each.name, getattr(one, each.name)) for each in fields(DeviceState)]
+    copied = [(each.name, getattr(twin, each.name)) for each in fields(DeviceState)]
+    assert copied == [(each.name, getattr(one, each.name)) for each in fields(DeviceState)]
     twin.keep(DeviceShare(device="gpu0", units=2), 1)
     assert (one.nominated, twin.nominated) == (3, 5)

@@ -8,7 +8,7 @@ ORDER = {"name": "c-1", "pool": "c", "growth": 1, "provider": "local", "offer": 
 
 
 @pytest.mark.parametrize(
-    ("said", "stage", "lives", "serves"),
+    ("fields", "stage", "lives", "serves"),
     [
         ({}, "ordered", True, True),
         ({"created_at": 1}, "booting", True, True),
@@ -18,6 +18,6 @@ ORDER = {"name": "c-1", "pool": "c", "growth": 1, "provider": "local", "offer": 
         ({"refused": "CAPACITY", "ended_at": 3}, "refused", False, False),
     ],
 )
-def test_an_instance_goes_through_its_stages(said, stage, lives, serves):
-    one = Instance(**ORDER, ordered_at=0, expires=9, **said)
+def test_an_instance_goes_through_its_stages(fields, stage, lives, serves):
+    one = Instance(**ORDER, ordered_at=0, expires=9, **fields)
     assert (one.stage, one.lives, one.serves) == (stage, lives, serves)

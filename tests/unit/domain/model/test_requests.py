@@ -129,6 +129,8 @@ def test_only_a_job_that_may_not_be_taken_back_with_its_node_avoids_spot_instanc
         *(False, False),
     ]
     known = {}
-    steady, other = (intern_request(known, {GPU: GPU_UNITS}, 1, plain, steady=said).shape for said in (True, False))
+    steady, other = (
+        intern_request(known, {GPU: GPU_UNITS}, 1, plain, steady=is_steady_job).shape for is_steady_job in (True, False)
+    )
     spot = Ranks(spot=1)
     assert [steady.runs_on(spot), steady.runs_on(Ranks()), other.runs_on(spot)] == [False, True, True]

@@ -21,8 +21,8 @@ from headrace.domain.placement.offers import (
 from tests.unit.provisioner.cloud import OFFERS, Cloud, burst
 
 
-def names(site: Cloud, **said: bool) -> list[str]:
-    return [offer.name for offer in open_offers(site.state, site.pool, site.now, **said)]
+def names(site: Cloud, **fields: bool) -> list[str]:
+    return [offer.name for offer in open_offers(site.state, site.pool, site.now, **fields)]
 
 
 def test_the_cheapest_offer_is_asked_first_or_the_first_as_written():

@@ -101,9 +101,9 @@ def test_what_runs_on_a_node_and_whether_it_is_healthy_does_not_change_what_it_c
     assert replicas_if_empty(site.state.pools["hall"], shape(1), DEV) == 2
 
 
-def found(site: Site, queue: str, **said: object) -> object:
+def found(site: Site, queue: str, **fields: object) -> object:
     """Where a new job would go; that one looked changes nothing."""
-    job = site.admit(f"asks-{len(site.state.jobs)}", queue, **said)
+    job = site.admit(f"asks-{len(site.state.jobs)}", queue, **fields)
     before = snapshot(site.state)
     places = find_places(site.state, job, site.state.pools["hall"])
     assert differences(before, snapshot(site.state)) == []

@@ -81,8 +81,8 @@ def test_cpus_that_are_kept_before_they_are_free_are_nothing_to_who_asks_for_non
 def test_who_comes_back_leaves_everything_as_it_was():
     hall, victims, job = full(size=2, replicas=3, capacity=gpus(7))
     trial = clearing(hall, job)
-    rooms = trial.open_all()
-    assert (rooms, trial.room, trial.suffices) == ({"n1": 0, "n2": 0}, 0, False)
+    fitting = trial.open_all()
+    assert (fitting, trial.room, trial.suffices) == ({"n1": 0, "n2": 0}, 0, False)
     for victim in victims[:3]:
         trial.leave(victim)
     assert [trial.room_on(name) for name in ("n1", "n2", "n3")] == [2, 1, 0]
@@ -91,7 +91,7 @@ def test_who_comes_back_leaves_everything_as_it_was():
     assert (trial.room, trial.suffices) == (4, True)
     for victim in victims:
         trial.come_back(victim)
-    assert (trial.open_all(), trial.room, trial.suffices) == (rooms, 0, False)
+    assert (trial.open_all(), trial.room, trial.suffices) == (fitting, 0, False)
 
 
 def test_fractions_cpu_and_memory_are_counted_too():
@@ -232,7 +232,7 @@ def test_victims_leave_until_it_suffices_and_no_longer():
 def test_jobs_that_leave_in_turn_free_as_much_as_one_by_one_and_it_is_said_when_there_may_be_more_room():
     hall, (first, second, third, fourth), job = full(size=4, capacity=gpus(7))
     order = [third, first, fourth, second]
-    trial, said = clearing(hall, job), []
+    trial, counts = clearing(hall, job), []
     trial.open_all()
     for left in trial.leave_in_turn(standing(order)):
         one_by_one = clearing(hall, job)
@@ -241,8 +241,8 @@ def test_jobs_that_leave_in_turn_free_as_much_as_one_by_one_and_it_is_said_when_
             one_by_one.leave(victim)
         there = (left, trial.room_on("n1"), trial.room_on("n2"), trial.suffices)
         assert there[1:] == (one_by_one.room_on("n1"), one_by_one.room_on("n2"), one_by_one.suffices)
-        said.append(there)
-    assert said == [(3, 0, 1, True), (4, 1, 1, True)]
+        counts.append(there)
+    assert counts == [(3, 0, 1, True), (4, 1, 1, True)]
     for victim in order:
         trial.come_back(victim)
     assert (trial.room, trial.suffices) == (0, False)

@@ -120,7 +120,7 @@ def test_a_job_with_an_image_is_told_where_no_node_runs_containers(amounts, what
     hall = Hall(nodes=0)
     policy = hall.policy("p")
     device = Device(device="gpu0", model="GPU", memory=1)
-    said = f.NodeRegisteredV1(
+    registered = f.NodeRegisteredV1(
         node="n1",
         devices=(device,),
         cpu=8_000,
@@ -129,7 +129,7 @@ def test_a_job_with_an_image_is_told_where_no_node_runs_containers(amounts, what
         at=1,
         labels={"site": "hq"},
     )
-    hall.append_facts("node.n1", said)
+    hall.append_facts("node.n1", registered)
     request = make_request(amounts, 1, None, contained=True)
     rejection = never_fits(hall.state, policy, hall.state.profile("acme", "p"), request, preemptible=True, beyond=False)
     assert rejection == (

@@ -101,8 +101,8 @@ def test_who_waits_under_it_is_named_as_it_was_submitted_regardless_of_returns(s
     site.stop(first)
     site.leave(first, requeue="preempted")
     state = load(dump(site.state))
-    told = [waiting_under(there, close(site, "policy", "dev")) for there in (site.state, state)]
-    assert [[job.key for job in waiting] for waiting in told] == [[job.key for job in (first, second, third)]] * 2
+    named = [waiting_under(there, close(site, "policy", "dev")) for there in (site.state, state)]
+    assert [[job.key for job in waiting] for waiting in named] == [[job.key for job in (first, second, third)]] * 2
 
 
 def test_a_policy_on_its_way_out_is_still_under_its_tenant(site):

@@ -34,8 +34,8 @@ def gate_values(site):
     return gate.shut, gate.stops, gate.spent
 
 
-def state_gate(site, **said):
-    site.append_facts(f.PolicyGatedV1(tenant="default", policy="dev", **said), by="allocator")
+def state_gate(site, **fields):
+    site.append_facts(f.PolicyGatedV1(tenant="default", policy="dev", **fields), by="allocator")
 
 
 def test_without_windows_and_budgets_there_is_nothing_to_look_at():

@@ -128,7 +128,7 @@ def test_7_a_job_that_was_requeued_keeps_its_time():  # R29
 
 
 @pytest.mark.parametrize(
-    ("written", "queue", "said", "inside"),
+    ("written", "queue", "fields", "inside"),
     [
         pytest.param({"reservation": gpus(2)}, "dev/one", {}, True, id="equality is inside"),
         pytest.param({"reservation": gpus(2)}, "dev/two", {}, False, id="two more than one are three"),
@@ -144,11 +144,11 @@ def test_7_a_job_that_was_requeued_keeps_its_time():  # R29
         pytest.param({"reservation": gpus(3)}, "dev/gang", {}, True, id="which fit together"),
     ],
 )
-def test_whether_one_more_job_fits_in_the_unused_reservation(written, queue, said, inside):  # R7, R15 (1), R17
+def test_whether_one_more_job_fits_in_the_unused_reservation(written, queue, fields, inside):  # R7, R15 (1), R17
     site = Site(policy("dev", **written))
     site.node(count=8)
     site.run("first", place("n1", 0))
-    group = site.state.pending.group_of(site.admit("more", queue, **said))
+    group = site.state.pending.group_of(site.admit("more", queue, **fields))
     assert is_inside(site.state, group, site.state.pools["hall"]) is inside
 
 

@@ -66,8 +66,8 @@ def test_a_start_that_never_came_is_not_charged(site):
         job = site.admit(outcome)
         site.grant(job, place("n1", 0))
         site.now += HOUR
-        told = {"outcome": outcome, "exited_at": site.now, "at": site.now}
-        site.append_facts(f.LeaseEndedV1(job=job.key, attempt=1, **told), by="node.n1")
+        ending = {"outcome": outcome, "exited_at": site.now, "at": site.now}
+        site.append_facts(f.LeaseEndedV1(job=job.key, attempt=1, **ending), by="node.n1")
     assert spent(site) == "0.000"
 
 

@@ -73,8 +73,8 @@ def test_known_capacity_counts_what_a_bursting_pool_may_create(written, nodes, k
 
 
 def test_where_the_amount_of_a_created_node_is_unknown_nothing_bounds_a_job():
-    said = d.Burst(provider="ec2", max_nodes=2, node=d.BurstNode(gpus=4, gpu_model="A100", cpus=32, memory=64 * GIB))
-    halls = [Site(pools=(pool(burst=burst),)).state.pools["hall"] for burst in (BURST, said)]
+    amounts_known = d.Burst(provider="ec2", max_nodes=2, node=d.BurstNode(gpus=4, gpu_model="A100", cpus=32, memory=64 * GIB))
+    halls = [Site(pools=(pool(burst=burst),)).state.pools["hall"] for burst in (BURST, amounts_known)]
     assert [[capacity_of(hall, key) for key in (CPU, MEMORY)] for hall in halls] == [
         [None, None],
         [64 * CPU_UNITS, 128 * GIB],
