@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 
 from headrace.contracts.values.amounts import CPU, GPU, MEMORY
-from headrace.domain.backfill.holds import has_room
+from headrace.domain.backfill.holds import fits_now
 from headrace.domain.explain.availability import stocks, stocks_for
 from headrace.domain.explain.wait_reasons import pools_of
 from headrace.domain.fold.ledger import FoldedLedger
@@ -49,7 +49,7 @@ def check_all(state) -> None:
             found = stocks_for(state, job, pool, sorted(pool.governed))
             for key, stock in found.items():
                 check(pool, key, stock)
-            if has_room(state, job, pool, state.now):
+            if fits_now(state, job, pool, state.now):
                 asked = job.request.sums
                 assert all(asked.get(key, 0) <= stock.free for key, stock in found.items()), (job.key, found)
     assert snapshot(state) == before

@@ -17,7 +17,7 @@ from headrace.contracts.values.durations import MINUTE
 from headrace.domain.backfill.holds import as_seen_by
 from headrace.domain.model.job_states import JobState
 from headrace.domain.model.jobs import JobRecord
-from headrace.domain.preemption.victims import LEAVING, ROOM, NoPlan, VictimPlan, review, search
+from headrace.domain.preemption.victims import FITS_NOW, LEAVING, NoPlan, VictimPlan, review, search
 from headrace.domain.state.pools import PoolState
 from headrace.domain.state.state import State
 from headrace.simulate.scenario import Expect, Moment, Nodes, Scenario, Submit
@@ -99,7 +99,7 @@ def judge(state: State, oracle: Oracle, found: VictimPlan | NoPlan) -> None:
     cause = next((cause for cause, those in sets.items() if those), None)
     if not isinstance(found, VictimPlan):
         assert cause is None or oracle.is_sufficient(()), (found, [victim.key for victim in sets[cause][0]])
-        assert found.why not in (ROOM, LEAVING) or oracle.is_sufficient(()), found
+        assert found.why not in (FITS_NOW, LEAVING) or oracle.is_sufficient(()), found
         return
     victims = tuple(state.jobs[victim.job] for victim in found.victims)
     assert found.cause == cause

@@ -12,7 +12,7 @@ from headrace.contracts import facts as f
 from headrace.contracts.facts.derived_facts import with_implied_facts
 from headrace.contracts.facts.fact import Place
 from headrace.contracts.facts.writers import ALLOCATOR
-from headrace.domain.backfill.holds import has_room_beside_holds
+from headrace.domain.backfill.holds import fits_without_holds
 from headrace.domain.fold.apply import make_true
 from headrace.domain.model.jobs import JobRecord
 from headrace.domain.placement.placement import may_hold
@@ -45,7 +45,7 @@ def would_start(state: State, job: JobRecord, pool: PoolState, gone: list[JobRec
         for one in gone:
             trial.release(holding_of(state, one))
         limited = share is not None and over_limit((share,), pool.governed, job.request.total, against=BOTH) is not None
-        return not limited and has_room_beside_holds(state, job, pool)
+        return not limited and fits_without_holds(state, job, pool)
 
 
 class Cleared(World):

@@ -26,7 +26,7 @@ from headrace.contracts.transport.subjects import (
 from headrace.contracts.values.durations import SECOND
 from headrace.contracts.values.ids import IdError, is_job_id, job_key
 from headrace.contracts.values.reasons import REJECT_SENTENCES, RejectReason
-from headrace.domain.fold.record_size import RecordRoom
+from headrace.domain.fold.record_size import RecordCapacity
 from headrace.domain.model.job_states import FINAL, JobState
 from headrace.domain.queueing.access import may_act
 from headrace.domain.state.account_numbers import next_number
@@ -67,7 +67,7 @@ class Admission:
         self._begin()
 
     def _begin(self) -> None:
-        self._capacity = RecordRoom(RECORD_FACTS_MAX - 1)  # the last fact is the position
+        self._capacity = RecordCapacity(RECORD_FACTS_MAX - 1)  # the last fact is the position
         self._facts: list[AnyFact] = []
         self._admitted: dict[str, int] = {}
         self._known: dict[str, str] = {}

@@ -38,7 +38,7 @@ class BackfillCandidates:
         self._waited = self._live = 0
         self._serials: dict[PoolCandidates, None] = {}
 
-    def await_room(self, candidates: PoolCandidates, number: int, head: JobRecord) -> None:
+    def add_head(self, candidates: PoolCandidates, number: int, head: JobRecord) -> None:
         """Note when a new head of a request will have waited long enough."""
         if len(self._waiting) > WAITING_KEPT and len(self._waiting) > 4 * self._live:
             self._waiting = [entry for entry in self._waiting if _heads(*entry[2:])]

@@ -79,7 +79,7 @@ class CandidateIndex:
             self._measure(policy)
         for pending_class in came:
             for candidates in pending_class.pool_candidates:
-                candidates.settle()
+                candidates.update_sets()
 
     @property
     def has_line(self) -> bool:
@@ -232,7 +232,7 @@ class CandidateIndex:
             if policy_in_pool.share.is_there and policy_in_pool.share.measure(self.needs):
                 for other in policy_in_pool.share.policies:
                     other.update_lending()
-                    other.settle()
+                    other.update_masks()
             policy_in_pool.measure(self.needs)
         borrower = self._borrowers.get(policy)
         if borrower is not None:

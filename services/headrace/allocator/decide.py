@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 from headrace.allocator.candidate_index import CandidateIndex
 from headrace.allocator.demand_mix import DemandLearning
 from headrace.allocator.granting import grant
-from headrace.allocator.job_lifecycle import next_check, review_pending, set_aside, settle
+from headrace.allocator.job_lifecycle import due_transitions, next_check, review_pending, set_aside
 from headrace.allocator.proposals import SEARCH_MAX, end_nominations, judge_proposals, nomination_end
 from headrace.allocator.scale_up import ask_for_growth, end_growth, next_growth
 from headrace.allocator.windows_budgets import Gates
 from headrace.contracts.facts import JobDismissedV1, JobEndedV1, JobRequeuedV1, LeaseRevokedV1, StopOrderedV1
 from headrace.domain.backfill.hold_policy import next_turn
-from headrace.domain.fold.record_size import RecordRoom
+from headrace.domain.fold.record_size import RecordCapacity
 from headrace.domain.model.job_states import JobState
 from headrace.domain.state.search_backoff import next_worthwhile
 
@@ -57,49 +57,49 @@ class Allocator:
 
     def decide(self, now: int) -> tuple[AnyFact, ...]:
         """The facts to state at log time `now`; may be empty."""
-        state, room, self.looked_at = self.state, RecordRoom(), now
-        first = self._before_grants(now, room)
+        state, record, self.looked_at = self.state, RecordCapacity(), now
+        first = self._before_grants(now, record)
         if first:
             return first
         settled: list[AnyFact] = []
-        for unit in settle(state, now):
-            if len(settled) + len(unit) > SETTLED_MAX or not room.takes(unit):
+        for unit in due_transitions(state, now):
+            if len(settled) + len(unit) > SETTLED_MAX or not record.takes(unit):
                 break  # the next record has space for it, and it is not split
             settled += unit
         skip = {fact.job for fact in settled if isinstance(fact, _ABOUT_A_JOB)}
         if self.reviewed != state.documents_sequence and len(settled) < SETTLED_MAX:
             news = (fact for fact in review_pending(state) if fact.job not in skip)
-            dismissed = list(room.fill(islice(news, SETTLED_MAX - len(settled))))
+            dismissed = list(record.fill(islice(news, SETTLED_MAX - len(settled))))
             if not dismissed:
                 self.reviewed = state.documents_sequence
             settled += dismissed
             skip |= {fact.job for fact in dismissed}
         skip |= {key for key, job in state.cancels.items() if job.state in _WAITS}  # those that the next record ends
         line_stands = not any(isinstance(fact, JobRequeuedV1) for fact in settled)
-        facts = (*settled, *grant(state, self.index, now, skip, room, in_line=line_stands))
+        facts = (*settled, *grant(state, self.index, now, skip, record, in_line=line_stands))
         if facts or not any(pool.document.burst for pool in state.pools.values()):
             return facts
-        return tuple(room.fill(ask_for_growth(state, now)))
+        return tuple(record.fill(ask_for_growth(state, now)))
 
-    def _before_grants(self, now: int, room: RecordRoom) -> tuple[AnyFact, ...]:
+    def _before_grants(self, now: int, record: RecordCapacity) -> tuple[AnyFact, ...]:
         """Facts that grants have to wait for: gates, orders, learnt mixes."""
         state = self.state
-        if state.terms.timed and (gates := tuple(room.fill(self.gates.changes(now)))):
+        if state.terms.timed and (gates := tuple(record.fill(self.gates.changes(now)))):
             return gates
-        orders = tuple(judge_proposals(state, now, room)) if any(map(_search_of, state.pools.values())) else ()
+        orders = tuple(judge_proposals(state, now, record)) if any(map(_search_of, state.pools.values())) else ()
         if state.preemptions or state.refusing or state.set_aside or state.terms.growths:
             news: Iterable[AnyFact] = chain(end_nominations(state, now), set_aside(state, now), end_growth(state, now))
-            orders += tuple(room.fill(news))
+            orders += tuple(record.fill(news))
         if orders:
             return orders
         learned = self.learning.news(state)
-        return tuple(room.fill(learned)) if learned else ()
+        return tuple(record.fill(learned)) if learned else ()
 
     def next_wakeup(self) -> int | None:
         """Log time after the last round at which facts are due without new records (R34)."""
         state, looked_at = self.state, max(self.state.now, self.looked_at)
         moments = [state.deadlines.next(looked_at), state.pending.next_due()]
-        moments += [self.gates.next_look(looked_at), self.index.next_due(looked_at)]
+        moments += [self.gates.next_change(looked_at), self.index.next_due(looked_at)]
         moments += [pool.search.opened_at + SEARCH_MAX for pool in state.pools.values() if pool.search is not None]
         moments += [next_worthwhile(pool, looked_at) for pool in state.pools.values()]
         moments += [next_growth(state, looked_at), next_check(state)]

@@ -177,7 +177,7 @@ class FeasibilityCache:
 
         return moving.best(pool, goes_on, show)
 
-    def room(self, candidates: PoolCandidates, requests: int) -> int:
+    def grantable(self, candidates: PoolCandidates, requests: int) -> int:
         """The requests that could be granted there now."""
         return self.placeable(candidates, requests & (candidates.inside | candidates.borrowing))
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from headrace.allocator.request_classes import PoolCandidates
     from headrace.contracts.facts import AnyFact
     from headrace.contracts.facts.fact import Place
-    from headrace.domain.fold.record_size import RecordRoom
+    from headrace.domain.fold.record_size import RecordCapacity
     from headrace.domain.indexes.pending import JobGroup
     from headrace.domain.model.jobs import JobRecord
     from headrace.domain.model.nodes import NodeState
@@ -54,14 +54,14 @@ class _Round:
     """One round on one state, tried in `trial`."""
 
     def __init__(
-        self, state: State, trial: Trial, index: CandidateIndex, now: int, skip: AbstractSet[str], room: RecordRoom
+        self, state: State, trial: Trial, index: CandidateIndex, now: int, skip: AbstractSet[str], record: RecordCapacity
     ) -> None:
         self.state = state
         self.index = index
         self.now = now
         self.skip = skip
         self.passed_over = {key for key in skip if state.jobs[key].state is JobState.PENDING} if skip else frozenset()
-        self.room = room
+        self.record = record
         self.is_full = False
         self.facts: list[AnyFact] = []
         self.resumption = Resumption(state, skip)
@@ -105,13 +105,13 @@ class _Round:
         for queue in queues:
             for hold in self._new_holds(queue) if queue.backfill.due or queue.backfill.resting else ():
                 placed = f.HoldPlacedV1(job=hold.job.key, pool=hold.pool, places=hold.places)
-                if not self.room.takes((placed,)):
+                if not self.record.takes((placed,)):
                     return
                 self.facts.append(placed)
                 self._feasibility.keep(hold, queue)
 
     def _keep_on(self) -> None:
-        lifted = list(self.room.fill(lapsed(self.state, self.index, self.now, self.skip)))
+        lifted = list(self.record.fill(lapsed(self.state, self.index, self.now, self.skip)))
         self.facts += lifted
         gone = {fact.job for fact in lifted} | self.skip
         for hold in self.state.holds.values():
@@ -185,8 +185,8 @@ class _Round:
     def _resume(self, job: JobRecord, pool: PoolState) -> bool:
         """Resume the job where it was. Returns False if this record has no space for it."""
         fact = resume(job)
-        if not self.room.takes((fact,)):
-            self.is_full = not self.room.untouched
+        if not self.record.takes((fact,)):
+            self.is_full = not self.record.is_untouched
             return False
         for lease in job.leases.values():
             self._try(job, pool, capacity.gpu_part(lease))
@@ -196,8 +196,8 @@ class _Round:
     def _move(self, job: JobRecord, pool: PoolState, places: tuple[Place, ...]) -> bool:
         """Move the job to other places. Returns False if this record has no space for it."""
         facts = move(job, pool, places)
-        if not self.room.takes(facts):
-            self.is_full = not self.room.untouched
+        if not self.record.takes(facts):
+            self.is_full = not self.record.is_untouched
             return False
         for lease in job.leases.values():
             self._trial.yield_use(job, self.state.pools[lease.pool], capacity.held_by(lease))
@@ -222,7 +222,7 @@ class _Round:
         for earlier in candidates.earlier:
             if not requests:
                 break
-            requests &= ~self._feasibility.room(earlier, requests)
+            requests &= ~self._feasibility.grantable(earlier, requests)
             requests &= ~self.reclaims.waits_for(earlier, requests)
         return requests
 
@@ -258,8 +258,8 @@ class _Round:
     def _hold(self, job: JobRecord, pool: PoolState, places: tuple[Place, ...], *, inside: bool, rule: str) -> bool:
         """Grant on trial. Returns False if this record has no space for it; then the round is full, unless the record is empty."""
         facts = leases(job, pool, places, inside=inside, rule=rule)
-        if not self.room.takes(facts):
-            self.is_full = not self.room.untouched
+        if not self.record.takes(facts):
+            self.is_full = not self.record.is_untouched
             return False
         for place in places:
             self._try(job, pool, place)
@@ -304,20 +304,20 @@ def leases(job: JobRecord, pool: PoolState, places: tuple[Place, ...], *, inside
 
 
 def grant(
-    state: State, index: CandidateIndex, now: int, skip: AbstractSet[str], room: RecordRoom, *, in_line: bool = True
+    state: State, index: CandidateIndex, now: int, skip: AbstractSet[str], record: RecordCapacity, *, in_line: bool = True
 ) -> list[AnyFact]:
     """All grants of one round, and the searches that it opens; empty if no job waits.
 
-    `skip`: jobs that this record settles; `room`: the record's capacity left; without `in_line` only jobs with reserved places get grants
-    (R27).
+    `skip`: jobs about which this record states facts already; `record`: what is left of it; without `in_line` only jobs with reserved
+    places get grants (R27).
     """
     if not (state.pending.groups or state.preemptions or state.holds or state.suspended):
         return []
     with Trial(state) as trial:
-        turn = _Round(state, trial, index, now, skip, room)
+        turn = _Round(state, trial, index, now, skip, record)
         turn.grant_nominated()
         if in_line:
             turn.keep()
             turn.grant_pending()
     opened = turn.reclaims.facts(state)
-    return [*turn.facts, *room.fill(opened)]
+    return [*turn.facts, *record.fill(opened)]

@@ -94,7 +94,7 @@ class HoldPlacement:
                 (candidates, number) in self._tried
                 or key in self._skip
                 or self._has_hold(key)
-                or self._has_room(candidates, number)
+                or self._is_grantable(candidates, number)
             ):
                 requests &= ~(1 << number)
         return requests
@@ -102,8 +102,8 @@ class HoldPlacement:
     def _has_hold(self, key: str) -> bool:
         return any(pool_holds.has(key) for pool_holds in self._feasibility.pool_holds.values())
 
-    def _has_room(self, candidates: PoolCandidates, number: int) -> bool:
-        return any(self._feasibility.room(other, 1 << number) for other in candidates.pending_class.pool_candidates)
+    def _is_grantable(self, candidates: PoolCandidates, number: int) -> bool:
+        return any(self._feasibility.grantable(other, 1 << number) for other in candidates.pending_class.pool_candidates)
 
     def _places(self, candidates: PoolCandidates, number: int) -> tuple[Place, ...] | None:
         """The places to keep for the head of a request in a pool, at its stage; None if it is not due, or no places suit it."""

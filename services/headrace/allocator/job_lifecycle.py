@@ -47,7 +47,7 @@ _LOSSES = ("node_lost", "node_stopped", "start_timeout")
 _STOPPABLE = (JobState.STARTING, JobState.RUNNING, JobState.SUSPENDED)
 
 
-def settle(state: State, now: int) -> Iterator[Sequence[AnyFact]]:
+def due_transitions(state: State, now: int) -> Iterator[Sequence[AnyFact]]:
     """All facts that are due, each job by at most one source, in units that belong together."""
     terms, seen = state.terms, set[str]()
     sources = (
@@ -72,12 +72,12 @@ def _endings(state: State, now: int) -> Iterator[Due]:
     """Ends of attempts. Jobs whose attempt on a lost node is not confirmed as ended remain unsettled, and are checked each time."""
     for job in list(state.unsettled.values()):
         if not job.leases:
-            yield job, _settle_job(state, job, now)
-        elif facts := _settle_leases(state, job):
+            yield job, _after_attempt(state, job, now)
+        elif facts := _after_losses(state, job):
             yield job, *([fact] for fact in facts)
 
 
-def _settle_leases(state: State, job: JobRecord) -> list[AnyFact]:
+def _after_losses(state: State, job: JobRecord) -> list[AnyFact]:
     """Facts about a job that still holds leases: some on lost nodes (R32), or a gang that has lost a member (R35)."""
     facts: list[AnyFact] = [
         f.LeaseRevokedV1(job=job.key, attempt=job.attempt, rank=lease.rank, cause=cause)
@@ -115,9 +115,9 @@ def _why_gone(state: State, job: JobRecord, lease: LeaseState) -> str:
     return "node_lost" if status == "lost" and job.policy.document.preemption.on_node_lost != "wait" else ""
 
 
-def _settle_job(state: State, job: JobRecord, now: int) -> list[AnyFact]:
+def _after_attempt(state: State, job: JobRecord, now: int) -> list[AnyFact]:
     """The job's next state; a job that can never run again, because documents changed since its grant, is dismissed at once."""
-    settled = _settle_attempt(job, now)
+    settled = _attempt_outcome(job, now)
     if isinstance(settled, f.JobRequeuedV1) and job.attempts[-1].sequence < state.documents_sequence:
         rejection = why_never(state, job)
         if rejection is not None:
@@ -125,7 +125,7 @@ def _settle_job(state: State, job: JobRecord, now: int) -> list[AnyFact]:
     return [settled]
 
 
-def _settle_attempt(job: JobRecord, now: int) -> AnyFact:
+def _attempt_outcome(job: JobRecord, now: int) -> AnyFact:
     """All leases of the attempt have ended: the job continues, or has ended (R29, R30, R32)."""
     if job.state is not JobState.SUSPENDED and all(ending.is_plain for ending in job.endings):
         return _ended(job, "succeeded", "exited", 0)
@@ -155,8 +155,8 @@ def _node_cause(job: JobRecord) -> str:
     """The node's fault that ended the attempt (R32, R36); empty if the job itself ended it. An earlier stop is not a fault."""
     outcomes = {ending.outcome for ending in job.endings}
     if outcomes & {"lost", "revoked"}:
-        told = {ending.message for ending in job.endings if ending.outcome == "revoked"}
-        return "node_stopped" if told == {"node_stopped"} and "lost" not in outcomes else "node_lost"
+        causes = {ending.message for ending in job.endings if ending.outcome == "revoked"}
+        return "node_stopped" if causes == {"node_stopped"} and "lost" not in outcomes else "node_lost"
     return "refused" if outcomes & {"refused", DISPUTED} or outcomes == {"never_started"} else ""
 
 

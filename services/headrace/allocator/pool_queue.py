@@ -112,7 +112,7 @@ class BorrowerQueue(BorrowerLine):
         """The static rank that all its candidates have."""
         return self.pool_candidates[0].static
 
-    def settle(self) -> None:
+    def update_requests(self) -> None:
         """Update after a change of its candidates' borrowing requests."""
         requests = 0
         for candidates in self.pool_candidates:
@@ -220,9 +220,9 @@ class PoolQueue(CandidateQueue):
             insort(self._order, static)
         return tier
 
-    def await_room(self, candidates: PoolCandidates, number: int, head: JobRecord) -> None:
+    def add_head(self, candidates: PoolCandidates, number: int, head: JobRecord) -> None:
         """Note a new head of a request, for which units may be kept once it has waited long enough."""
-        self.backfill.await_room(candidates, number, head)
+        self.backfill.add_head(candidates, number, head)
 
     def add_inside(self, candidates: PoolCandidates, requests: int) -> None:
         """Add requests that are inside their reservation."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from headrace.contracts.facts import AnyFact
-    from headrace.domain.fold.record_size import RecordRoom
+    from headrace.domain.fold.record_size import RecordCapacity
     from headrace.domain.model.jobs import JobRecord, Preemption
     from headrace.domain.model.preemption_state import Proposal, Search
     from headrace.domain.state.pools import PoolState
@@ -30,7 +30,7 @@ SEARCH_MAX = 2 * SECOND
 """Maximum time for which a search delays other jobs (R19)."""
 
 
-def judge_proposals(state: State, now: int, room: RecordRoom) -> Iterator[AnyFact]:
+def judge_proposals(state: State, now: int, record: RecordCapacity) -> Iterator[AnyFact]:
     """Orders for proposals that are still legal and sufficient; dismissals for the others, and for searches without an answer.
 
     After an order no other proposal is judged in the same record: the order changes which proposals are legal.
@@ -41,11 +41,11 @@ def judge_proposals(state: State, now: int, room: RecordRoom) -> Iterator[AnyFac
             continue
         if search.proposal is not None:
             judged = _judge(state, search, search.proposal, now)
-            if not room.takes(judged):
-                if not room.untouched:
+            if not record.takes(judged):
+                if not record.is_untouched:
                     return  # the next record has space
                 judged = _in_short(judged)
-                if not room.takes(judged):
+                if not record.takes(judged):
                     judged = [_dismissed(search, "it is too large for one record")]
             yield from judged
             if isinstance(judged[0], f.PreemptionOrderedV1):

@@ -147,10 +147,10 @@ class ReclaimRequests:
             if bound is not None and rank_of_group(candidates.static, 0, inside=bool(asking & mask.fits))[:4] > bound:
                 continue
             able = asking & self._able(candidates)
-            without_room = able & ~self._feasibility.placeable(candidates, able & candidates.mask.ready) if able else 0
-            if not without_room or not self._is_lent_to(candidates):
+            unplaceable = able & ~self._feasibility.placeable(candidates, able & candidates.mask.ready) if able else 0
+            if not unplaceable or not self._is_lent_to(candidates):
                 continue
-            for number in bits_of(without_room):
+            for number in bits_of(unplaceable):
                 job = candidates.pending_class.heads[number][1]
                 if job.key in self._skip or (resting and was_searched(pool, job)) or not is_worthwhile(pool, job, self._now):
                     continue
@@ -197,7 +197,7 @@ class ReclaimRequests:
             if waits_here
             else [other for other in candidates.pending_class.pool_candidates if other is not candidates]
         )
-        return any(self._feasibility.room(other, 1 << number) for other in others)
+        return any(self._feasibility.grantable(other, 1 << number) for other in others)
 
     def facts(self, state: State) -> list[f.ReclaimOpenedV1]:
         """The facts to state, pools by name; the scopes are as they were before the round."""

@@ -68,17 +68,17 @@ class Needs:
             self.version += 1
         return number
 
-    def fitting(self, key: str, room: int) -> int:
-        """The requests that need at most `room` of `key` in all their replicas."""
+    def fitting(self, key: str, free: int) -> int:
+        """The requests that need at most `free` of `key` in all their replicas."""
         steps, fitting = self._tables.get(key) or self._sorted(key)
-        return fitting[bisect_right(steps, room)]
+        return fitting[bisect_right(steps, free)]
 
-    def around(self, key: str, room: int) -> tuple[int, int, int]:
-        """As `fitting`, with the bounds of `room` between which the result is the same; negative room is distinct from zero."""
+    def around(self, key: str, free: int) -> tuple[int, int, int]:
+        """As `fitting`, with the bounds of `free` between which the result is the same; a negative amount is distinct from zero."""
         steps, fitting = self._tables.get(key) or self._sorted(key)
-        if room < 0:
+        if free < 0:
             return fitting[0], -FAR, 0
-        at = bisect_right(steps, room)
+        at = bisect_right(steps, free)
         return fitting[at], steps[at - 1] if at else 0, steps[at] if at < len(steps) else FAR
 
     def _sorted(self, key: str) -> tuple[list[int], list[int]]:
@@ -171,7 +171,7 @@ class QuotaFits:
         before = self.limit, self.planned, self.inside, self.firm
         if self._version != needs.version or not self._is_between():
             self._version = needs.version
-            self.planned, self.inside, self.firm = self._look(needs)
+            self.planned, self.inside, self.firm = self._compute(needs)
         elif not differs and not self._differed:
             return 0
         self._differed = differs
@@ -195,15 +195,15 @@ class QuotaFits:
                     fitting &= needs.fitting(key, one.limit[key] - one.use.get(key, 0) - difference)
         return fitting
 
-    def _look(self, needs: Needs) -> list[int]:
+    def _compute(self, needs: Needs) -> list[int]:
         found, left, bands = [EVERY, EVERY, EVERY], dict[str, int](), []
         for kind, use, key, ceiling, lends in self._marks:
-            room = ceiling - use.get(key, 0)
-            fitting, least, below = needs.around(key, room)
+            free = ceiling - use.get(key, 0)
+            fitting, least, below = needs.around(key, free)
             found[kind] &= fitting
             bands.append((use, key, ceiling - below, ceiling - least))
             if lends:
-                left[key] = max(room, left.get(key, room))
+                left[key] = max(free, left.get(key, free))
         self._bands = bands
-        self.above = frozenset(key for key, room in left.items() if room < 0) if left else NO_KEYS
+        self.above = frozenset(key for key, free in left.items() if free < 0) if left else NO_KEYS
         return found

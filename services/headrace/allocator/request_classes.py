@@ -39,7 +39,7 @@ class CandidateQueue(PoolRequests, metaclass=ABCMeta):
     __slots__ = ()
 
     @abstractmethod
-    def await_room(self, candidates: PoolCandidates, number: int, head: JobRecord) -> None:
+    def add_head(self, candidates: PoolCandidates, number: int, head: JobRecord) -> None:
         """Note a new head of a request, for which units may be kept once it has waited long enough."""
 
     @abstractmethod
@@ -69,7 +69,7 @@ class BorrowerLine(metaclass=ABCMeta):
         """Dominant share of the policy."""
 
     @abstractmethod
-    def settle(self) -> None:
+    def update_requests(self) -> None:
         """Update after a change of its candidates' borrowing requests."""
 
 
@@ -145,7 +145,7 @@ class PolicyInPool:
         if self.fits.above or self.share.above or self._lends != LENDS_NOTHING:
             self.update_lending()
         if changed:
-            self.settle()
+            self.update_masks()
 
     def mask(self, pending_class: PendingClass, needs: Needs) -> EligibilityMask:
         """The mask of all classes here with the traits of this one."""
@@ -154,7 +154,7 @@ class PolicyInPool:
             mask = self._masks[pending_class.traits] = EligibilityMask(pending_class.traits)
             if pending_class.traits.user and pending_class.traits.user not in self._users:
                 self._add_user(pending_class.traits.user, needs)
-            mask.settle(self)
+            mask.update(self)
         return mask
 
     def user(self, name: str) -> QuotaFits | None:
@@ -179,10 +179,10 @@ class PolicyInPool:
             self._lends = within, across
             self._queue.set_lending(self.policy, within=within, across=across)
 
-    def settle(self) -> None:
+    def update_masks(self) -> None:
         """Move its classes' requests to their new sets."""
         for mask in self._masks.values():
-            mask.settle(self)
+            mask.update(self)
 
 
 class EligibilityMask:
@@ -213,7 +213,7 @@ class EligibilityMask:
         self.fits = self.inside = self.borrowing = self.asking = self.ready = 0
         self.within = self.across = self.reclaiming = self.lower = 0
 
-    def settle(self, policy_in_pool: PolicyInPool) -> None:
+    def update(self, policy_in_pool: PolicyInPool) -> None:
         """Compute the sets anew, and move the requests of classes whose sets changed."""
         preemptible, by_firm, beyond, backed, borrows, takes_lower, name = self._traits
         own, share = policy_in_pool.fits, policy_in_pool.share.fits
@@ -239,7 +239,7 @@ class EligibilityMask:
                 if candidates.pending_class.present & moved:
                     candidates.move_requests(borrower_queues)
             for borrower_queue in borrower_queues:
-                borrower_queue.settle()
+                borrower_queue.update_requests()
 
 
 class PendingClass:
@@ -280,7 +280,7 @@ class PendingClass:
                 candidates.move(number)
                 if candidates.due or candidates.resting:
                     candidates.due, candidates.resting = candidates.due & ~(1 << number), candidates.resting & ~(1 << number)
-                candidates.queue.await_room(candidates, number, head)
+                candidates.queue.add_head(candidates, number, head)
         self.present |= 1 << number
         return is_new
 
@@ -332,15 +332,15 @@ class PoolCandidates(UserCandidates):
             self.line.pool_candidates.append(self)
         borrower_queue.pool_candidates.append(self)
 
-    def settle(self) -> None:
+    def update_sets(self) -> None:
         """Move its requests to their sets: inside the reservation, among the borrowers, or in neither."""
         borrower_queues: dict[BorrowerLine, None] = {}
         self.move_requests(borrower_queues)
         for borrower_queue in borrower_queues:
-            borrower_queue.settle()
+            borrower_queue.update_requests()
 
     def move_requests(self, borrower_queues: dict[BorrowerLine, None]) -> None:
-        """As `settle`, but its borrower queue is only added to `borrower_queues`, so that it is settled once for all of its candidates."""
+        """As `update_sets`, but its borrower queue is only added to `borrower_queues`, to be updated once for all of its candidates."""
         present, mask, queue, changed = self.pending_class.present, self.mask, self.queue, False
         if self.line is not None:
             self.line.invalidate()

@@ -9,7 +9,7 @@ from headrace.contracts.facts.levels import PROVISIONING
 from headrace.contracts.values.durations import MINUTE
 from headrace.domain.model.dedication import owner_of_new, reach_in
 from headrace.domain.placement.offers import OUTCOMES, closed, is_provided, offers_of, open_offers, reopens_at
-from headrace.domain.placement.pool_growth import GrowthRequest, closed_for, due_at, may_hold, nodes_for, room_to_grow
+from headrace.domain.placement.pool_growth import GrowthRequest, closed_for, creatable_nodes, due_at, may_hold, nodes_for
 from headrace.domain.queueing.access import may_enter
 from headrace.domain.queueing.gates import may_borrow, may_start
 from headrace.domain.queueing.ranking import may_hold_inside
@@ -74,19 +74,19 @@ def next_growth(state: State, now: int) -> int | None:
 
 def ask_for_growth(state: State, now: int) -> Iterator[AnyFact]:
     """A request for each pool in which jobs need nodes; called after the last grant."""
-    room = {name: room_to_grow(state, pool, now) for name, pool in state.pools.items()}
-    if not any(room.values()):
+    creatable = {name: creatable_nodes(state, pool, now) for name, pool in state.pools.items()}
+    if not any(creatable.values()):
         return
     asks: dict[str, list[GrowthRequest]] = {}
     for group in state.pending.groups.values():
-        pool = _asks_in(state, group, room, now)
+        pool = _asks_in(state, group, creatable, now)
         if pool is not None:
             count = min(len(group.members), _within(state, group, pool))
             if count > 0:
                 asks.setdefault(pool.document.name, []).append(_ask(group, count))
     for name in sorted(asks):
         burst = state.pools[name].document.burst
-        nodes = nodes_for(burst.node, asks[name], room[name], state.terms.level) if burst is not None else 0
+        nodes = nodes_for(burst.node, asks[name], creatable[name], state.terms.level) if burst is not None else 0
         if nodes:
             jobs = sorted(ask.name for ask in asks[name])[:NAMED_MAX]
             yield f.GrowthRequestedV1(pool=name, nodes=nodes, jobs=tuple(jobs))
@@ -97,7 +97,7 @@ def _ask(group: JobGroup, count: int) -> GrowthRequest:
     return GrowthRequest(group.request, count, head.key if head is not None else "")
 
 
-def _asks_in(state: State, group: JobGroup, room: dict[str, int], now: int) -> PoolState | None:
+def _asks_in(state: State, group: JobGroup, creatable: dict[str, int], now: int) -> PoolState | None:
     """The first pool of the order in which growth would help; None while one grows for it, or victims are searched."""
     profile = state.profile(group.policy.document.tenant, group.profile)
     for name in profile.pools if profile is not None else ():
@@ -113,7 +113,7 @@ def _asks_in(state: State, group: JobGroup, room: dict[str, int], now: int) -> P
             return None
         if is_provided(state, burst) and not open_offers(state, pool, now, spot=not group.request.shape.steady):
             continue
-        if room[name] and (may_borrow(group) or may_hold_inside(state, group, pool)):
+        if creatable[name] and (may_borrow(group) or may_hold_inside(state, group, pool)):
             return pool
     return None
 

@@ -15,7 +15,7 @@ from msgspec import structs
 from headrace.contracts import facts as f
 from headrace.contracts.documents.model import Document, Documents, Policy, Profile, Tenant
 from headrace.contracts.facts import AnyFact
-from headrace.domain.fold.record_size import RecordRoom
+from headrace.domain.fold.record_size import RecordCapacity
 from headrace.domain.model.time_rules import Closing
 from headrace.domain.queueing.freeze_drain import GOING, holding_under, waiting_under
 from headrace.domain.state.state import State
@@ -130,7 +130,7 @@ class DrainTracker:
             reason = {"drain": "drained", "cancel": "its jobs are cancelled"}[closing.mode]
             found = cascade(self._state, name, closing.author)
             if not found.in_the_way:
-                return tuple(RecordRoom().fill((*found.facts, deleted(name, closing.author, reason))))
+                return tuple(RecordCapacity().fill((*found.facts, deleted(name, closing.author, reason))))
             self._kept[key] = self._state.documents_sequence
         return ()
 

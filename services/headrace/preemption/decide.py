@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from headrace.contracts import facts as f
 from headrace.contracts.values.durations import SECOND
-from headrace.domain.fold.record_size import RecordRoom
+from headrace.domain.fold.record_size import RecordCapacity
 from headrace.domain.model.deadlines import Deadlines
 from headrace.domain.model.job_states import JobState
 from headrace.domain.preemption.victims import NoPlan, VictimPlan, search
@@ -30,23 +30,23 @@ class NodeSilence(Protocol):
     """Silence of nodes, by a monotonic clock: no jump of log time makes a node lost (R34)."""
 
     def silence(self, node: str) -> int:
-        """Microseconds since the node was last heard, or since it was first asked about."""
+        """Microseconds since the last heartbeat of the node, or since it was first asked about."""
 
 
 class PreemptionWatch:
     """The rules of preemption over one state.
 
-    `heard` returns how long each node has been silent. It is not part of the state, because heartbeats are not in the ledger: silence is
-    stated as an observation (`node.lost`), on which the allocator then decides. To avoid scanning all nodes, each is checked again at the
-    earliest time at which it could be lost.
+    `node_silence` returns how long each node has been silent. It is not part of the state, because heartbeats are not in the ledger:
+    silence is stated as an observation (`node.lost`), on which the allocator then decides. To avoid scanning all nodes, each is checked
+    again at the earliest time at which it could be lost.
 
     From its creation on, the fold keeps the index of jobs that may yield: no decision has to build it, so none changes the state.
     """
 
-    def __init__(self, state: State, heard: NodeSilence | None = None) -> None:
+    def __init__(self, state: State, node_silence: NodeSilence | None = None) -> None:
         self.state = state
-        self.heard = heard
-        self._looks = Deadlines()
+        self.node_silence = node_silence
+        self._checks = Deadlines()
         self._known = -1
         self._looked_at = 0
         state.jobs_that_may_yield()
@@ -54,27 +54,30 @@ class PreemptionWatch:
     def decide(self, now: int) -> tuple[AnyFact, ...]:
         """The facts to state at log time `now`; may be empty."""
         state, self._looked_at = self.state, max(now, self.state.now)
-        if self.heard is None and not (state.preemptions or state.ladders.moments or _searches(state)):
+        if self.node_silence is None and not (state.preemptions or state.ladders.moments or _searches(state)):
             return ()
-        room = RecordRoom()
-        return (*self._answers(now, room), *room.fill(chain(self._settled(now), self._overdue(now), self._lost(now))))
+        record = RecordCapacity()
+        return (
+            *self._answers(now, record),
+            *record.fill(chain(self._settled(now), self._overdue(now), self._lost(now))),
+        )
 
     def next_wakeup(self) -> int | None:
         """Log time at which a lease becomes overdue, a node may be lost, or a preemption with late leaves is settled (R34)."""
-        moments = [self.state.ladders.next(self._looked_at), self._looks.next(self._looked_at)]
+        moments = [self.state.ladders.next(self._looked_at), self._checks.next(self._looked_at)]
         moments += [at for one in self.state.preemptions.values() if (at := settles_at(self.state, one)) > self._looked_at]
         return min((moment for moment in moments if moment is not None), default=None)
 
-    def _answers(self, now: int, room: RecordRoom) -> Iterator[AnyFact]:
+    def _answers(self, now: int, record: RecordCapacity) -> Iterator[AnyFact]:
         for name, asked in sorted(_searches(self.state).items()):
             if asked.proposal is not None or asked.job.state is not JobState.PENDING:
                 continue
             answer = _answer(asked, search(self.state, asked.job, self.state.pools[name], now))
-            if not room.takes((answer,)):
-                if not room.untouched:
+            if not record.takes((answer,)):
+                if not record.is_untouched:
                     return  # the next record has space
                 answer = _answer(asked, NoPlan("the plan is too large for one record"))
-                room.takes((answer,))
+                record.takes((answer,))
             yield answer
 
     def _settled(self, now: int) -> Iterator[AnyFact]:
@@ -93,25 +96,25 @@ class PreemptionWatch:
 
         A stopped node is not lost while its leases are covered by the stop (R36).
         """
-        if self.heard is None:
+        if self.node_silence is None:
             return
         if self._known != self.state.documents_sequence:  # nodes may have registered
             self._known = self.state.documents_sequence
             for node in self.state.nodes.values():
-                if node.status != "lost" and node.name not in self._looks.moments:
-                    self._looks.set(node.name, now)
-        for name in self._looks.due(now):
+                if node.status != "lost" and node.name not in self._checks.moments:
+                    self._checks.set(node.name, now)
+        for name in self._checks.due(now):
             if name not in self.state.nodes:  # it has left the installation
-                self._looks.clear(name)
+                self._checks.clear(name)
                 continue
             node = self.state.nodes[name]
-            silent_for = min(self.heard.silence(name), now - node.registered_at)
+            silent_for = min(self.node_silence.silence(name), now - node.registered_at)
             if node.status == "lost" or (silent_for >= NODE_TIMEOUT and not _is_missed(node)):
-                self._looks.clear(name)
+                self._checks.clear(name)
             elif silent_for >= NODE_TIMEOUT:
                 yield f.NodeLostV1(node=name, silent_for=silent_for)
             else:
-                self._looks.set(name, now + NODE_TIMEOUT - silent_for)
+                self._checks.set(name, now + NODE_TIMEOUT - silent_for)
 
 
 def _is_missed(node: NodeState) -> bool:

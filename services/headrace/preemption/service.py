@@ -31,19 +31,19 @@ class Heartbeats:
     """Silence of each node, by a monotonic clock: no jump of the wall clock makes a node lost (R34).
 
     The clock stops while this process is stopped or not `connected`, because then heartbeats cannot be received: a process that was stopped
-    for a minute has unread heartbeats. A node counts as heard when it is first asked about, so a restart makes no node lost.
+    for a minute has unread heartbeats. A node counts as seen when it is first asked about, so a restart makes no node lost.
     """
 
     def __init__(self, connected: Callable[[], bool] = lambda: True) -> None:
-        self.heard: dict[str, int] = {}
+        self.last_seen: dict[str, int] = {}
         self._connected = connected
         self._listened = 0
         self._looked = steady_clock()
 
     def silence(self, node: str) -> int:
-        """Microseconds of listening since the node was heard."""
+        """Microseconds of listening since the last heartbeat of the node."""
         now = self.update()
-        return now - self.heard.setdefault(node, now)
+        return now - self.last_seen.setdefault(node, now)
 
     def update(self) -> int:
         """Microseconds of listening. To be called regularly: a gap longer than `LAPSE` does not count."""
@@ -59,14 +59,14 @@ class Heartbeats:
             self.update()
             await asyncio.sleep(UPDATE_EVERY)
 
-    async def hear(self, message: Msg) -> None:
+    async def receive(self, message: Msg) -> None:
         """Note a heartbeat; the sender is the node of the subject."""
         try:
             beat = decode(message.data, Heartbeat)
         except Malformed:
             return
         if message.subject == telemetry(beat.node, "heartbeat"):
-            self.heard[beat.node] = self.update()
+            self.last_seen[beat.node] = self.update()
 
 
 async def prepare(service: Service, follower: LedgerFollower) -> Work:
@@ -75,7 +75,7 @@ async def prepare(service: Service, follower: LedgerFollower) -> Work:
     def make(state: State) -> PreemptionWatch:
         return PreemptionWatch(state, beats)
 
-    await service.connection.subscribe("hr.telemetry.*.heartbeat", cb=beats.hear)
+    await service.connection.subscribe("hr.telemetry.*.heartbeat", cb=beats.receive)
     deciding = Deciding(service, follower, PREEMPTION, make)
     return lambda: run_until_first_ends(deciding.run(), beats.keep_updating())
 

@@ -45,7 +45,7 @@ def test_a_gang_that_fits_only_in_part_has_no_room():
     candidates, _ = history.allocator.index.candidates_of(gang, "hall")
 
     assert feasibility.fits(queue) >> number & 1
-    assert feasibility.room(candidates, 1 << number) == 0
+    assert feasibility.grantable(candidates, 1 << number) == 0
     assert not feasibility.fits(queue) >> number & 1
 
 
@@ -59,7 +59,7 @@ def test_what_is_kept_is_seen_by_its_holder_and_by_those_before_it():
     candidates, number = history.allocator.index.candidates_of(below, "hall")
     top, same = history.allocator.index.candidates_of(above, "hall")
 
-    assert (feasibility.room(candidates, 1 << number), feasibility.room(top, 1 << same)) == (0, 1 << same)
+    assert (feasibility.grantable(candidates, 1 << number), feasibility.grantable(top, 1 << same)) == (0, 1 << same)
     assert feasibility.fits(queue, (holder.key,)) == 0
     feasibility.leave()
     assert differences(snapshot(history.state), before) == []

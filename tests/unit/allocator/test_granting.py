@@ -12,18 +12,18 @@ from headrace.contracts.documents import model as d
 from headrace.contracts.facts.preemption import Victim
 from headrace.contracts.values.amounts import GPU, GPU_UNITS, JOB
 from headrace.contracts.values.durations import MINUTE, SECOND
-from headrace.domain.fold.record_size import RecordRoom
+from headrace.domain.fold.record_size import RecordCapacity
 from headrace.domain.indexes.pending import group_key
 from headrace.domain.state.pools import FailedSearch
 from tests.unit.allocator.history import HALL, History, gpus, granted, place, policy, profile, stopped, terms
 from tests.unit.domain.snapshot import differences, snapshot
 
 
-def round_of(history: History, *, skip: frozenset[str] = frozenset(), capacity: RecordRoom | None = None) -> list[object]:
+def round_of(history: History, *, skip: frozenset[str] = frozenset(), capacity: RecordCapacity | None = None) -> list[object]:
     """One round, by an allocator without a memory; it leaves the state as it found it."""
     history.state.pass_time(history.now)
     before = snapshot(history.state)
-    facts = grant(history.state, CandidateIndex(history.state), history.now, skip, capacity or RecordRoom())
+    facts = grant(history.state, CandidateIndex(history.state), history.now, skip, capacity or RecordCapacity())
     assert differences(snapshot(history.state), before) == []
     return facts
 
@@ -197,8 +197,8 @@ def test_a_round_stops_at_what_a_record_holds_and_a_gang_is_never_split():
     history = pool_with_one_node(policy("ml"))
     first, gang, _ = history.admit("ml/one", priority=2), history.admit("ml/gang", priority=1), history.admit("ml/half")
 
-    assert order(round_of(history, capacity=RecordRoom(facts=2))) == [(first.key, "hall")]
-    assert order(round_of(history, capacity=RecordRoom(facts=3))) == [(job.key, "hall") for job in (first, gang, gang)]
+    assert order(round_of(history, capacity=RecordCapacity(facts=2))) == [(first.key, "hall")]
+    assert order(round_of(history, capacity=RecordCapacity(facts=3))) == [(job.key, "hall") for job in (first, gang, gang)]
 
 
 def test_a_gang_that_no_record_could_hold_delays_no_other_job():
@@ -206,7 +206,7 @@ def test_a_gang_that_no_record_could_hold_delays_no_other_job():
     history.admit("ml/gang", priority=1)
     one = history.admit("ml/one")
 
-    assert order(round_of(history, capacity=RecordRoom(facts=1))) == [(one.key, "hall")]
+    assert order(round_of(history, capacity=RecordCapacity(facts=1))) == [(one.key, "hall")]
 
 
 def test_a_round_has_an_end_even_where_more_would_fit():
@@ -386,7 +386,7 @@ def test_what_is_nominated_goes_to_its_preemptor_before_any_other(cause, inside)
 
     assert round_of(history) == [granted(preemptor, place("n1", 0), inside=inside, rule="R27")]
     assert round_of(history, skip=frozenset({preemptor.key})) == []
-    assert round_of(history, capacity=RecordRoom(facts=0)) == []
+    assert round_of(history, capacity=RecordCapacity(facts=0)) == []
 
 
 def test_of_two_preemptors_the_one_whose_preemption_was_ordered_first_goes_first_in_whatever_order_they_are_kept():

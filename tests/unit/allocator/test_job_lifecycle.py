@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.allocator.job_lifecycle import next_check, review_pending, set_aside, settle, stop, why_never
+from headrace.allocator.job_lifecycle import due_transitions, next_check, review_pending, set_aside, stop, why_never
 from headrace.contracts import facts as f
 from headrace.contracts.documents import model as d
 from headrace.contracts.facts.admission import Dependency
@@ -22,7 +22,7 @@ def new_history(**more: object) -> History:
 
 
 def lifecycle_facts(history: History) -> list[object]:
-    return [fact for unit in settle(history.state, history.now) for fact in unit]
+    return [fact for unit in due_transitions(history.state, history.now) for fact in unit]
 
 
 def ended(job, state: str, cause: str, exit_code: int | None = None, attempt: int = 1) -> f.JobEndedV1:

@@ -11,14 +11,14 @@ from headrace.contracts.facts.fact import Place
 from headrace.contracts.facts.preemption import Victim
 from headrace.contracts.values.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS
 from headrace.contracts.values.durations import MINUTE, SECOND
-from headrace.domain.fold.record_size import RecordRoom
+from headrace.domain.fold.record_size import RecordCapacity
 from headrace.domain.model.jobs import JobRecord
 from headrace.preemption.decide import PreemptionWatch
 from tests.unit.allocator.history import History, place, policy, profile, stopped, terms
 
 
-def judged(history: History, capacity: RecordRoom | None = None) -> list[object]:
-    return list(judge_proposals(history.state, history.now, capacity or RecordRoom()))
+def judged(history: History, capacity: RecordCapacity | None = None) -> list[object]:
+    return list(judge_proposals(history.state, history.now, capacity or RecordCapacity()))
 
 
 def reclaims(**more: object) -> tuple[History, JobRecord, JobRecord]:
@@ -231,11 +231,11 @@ def test_of_two_plans_for_the_rest_of_one_reservation_the_second_is_dropped_alth
 def test_a_plan_that_does_not_fit_this_record_waits_and_one_that_fits_none_is_dismissed():
     history, _, _ = reclaims()
     propose(history)
-    begun = RecordRoom(facts=2)
+    begun = RecordCapacity(facts=2)
     begun.takes((dismissed(history, "another"),))
 
     assert judged(history, begun) == []
-    assert judged(history, RecordRoom(size=400)) == [dismissed(history, "it is too large for one record")]
+    assert judged(history, RecordCapacity(size=400)) == [dismissed(history, "it is too large for one record")]
 
 
 def test_an_order_with_too_many_stops_for_one_record_carries_the_ladders_and_says_the_same():
@@ -243,7 +243,7 @@ def test_an_order_with_too_many_stops_for_one_record_carries_the_ladders_and_say
     propose(history)
     order, stop = judged(history)
 
-    (short,) = judged(history, RecordRoom(facts=1))
+    (short,) = judged(history, RecordCapacity(facts=1))
 
     assert short == msgspec.structs.replace(order, ladders=(stop.ladder,))
     assert [fact for _, fact in with_implied_facts([short])] == [short, stop]

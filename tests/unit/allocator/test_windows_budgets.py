@@ -23,7 +23,7 @@ def test_a_change_is_stated_until_it_is_in_the_log_and_then_no_more():
     assert list(gates.changes(history.now)) == [gate(shut=True)]
     history.append_facts(gate(shut=True), by="allocator")
     assert list(gates.changes(history.now)) == []
-    assert gates.next_look(history.now) == START + HOUR
+    assert gates.next_change(history.now) == START + HOUR
     assert list(gates.changes(START + HOUR)) == [gate()]
 
 
@@ -34,9 +34,9 @@ def test_a_budget_is_looked_at_when_it_will_be_used_up_and_sooner_if_more_is_hel
     history.run("ml/one")
 
     assert list(gates.changes(history.now)) == []
-    assert gates.next_look(history.now) == START + HOUR
+    assert gates.next_change(history.now) == START + HOUR
     history.run("ml/one")
-    assert gates.next_look(history.now) == START + 30 * MINUTE
+    assert gates.next_change(history.now) == START + 30 * MINUTE
     assert list(gates.changes(START + 30 * MINUTE)) == [gate(spent=("gpu per day",))]
 
 
@@ -49,7 +49,7 @@ def test_a_budget_is_looked_at_sooner_where_more_was_held_for_a_while_without_a_
     more = history.run("ml/one")
     history.wait(20 * MINUTE)
     history.end(more)
-    assert gates.next_look(history.now) == START + 40 * MINUTE
+    assert gates.next_change(history.now) == START + 40 * MINUTE
     assert list(gates.changes(START + 40 * MINUTE)) == [gate(spent=("gpu per day",))]
 
 
@@ -57,4 +57,4 @@ def test_policies_without_windows_and_budgets_are_not_asked():
     history = History(policy("ml"))
     gates = Gates(history.state)
 
-    assert (list(gates.changes(history.now)), gates.next_look(history.now)) == ([], None)
+    assert (list(gates.changes(history.now)), gates.next_change(history.now)) == ([], None)

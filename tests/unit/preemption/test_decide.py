@@ -7,7 +7,7 @@ from headrace.contracts.documents import model as d
 from headrace.contracts.facts.preemption import Victim
 from headrace.contracts.values.durations import MINUTE, SECOND
 from headrace.domain.fold.nominations import lift_bar
-from headrace.domain.fold.record_size import RecordRoom
+from headrace.domain.fold.record_size import RecordCapacity
 from headrace.domain.model.jobs import JobRecord
 from headrace.domain.state.job_deadlines import OVERRUN_MAX
 from headrace.preemption.decide import NODE_TIMEOUT, PreemptionWatch
@@ -303,15 +303,15 @@ def test_without_a_listener_no_node_is_ever_lost():
 
 def test_a_plan_that_fits_no_record_is_dropped_and_one_that_does_not_fit_this_one_waits(monkeypatch):
     history, _, preemptor = searching()
-    monkeypatch.setattr("headrace.preemption.decide.RecordRoom", lambda: RecordRoom(size=300))
+    monkeypatch.setattr("headrace.preemption.decide.RecordCapacity", lambda: RecordCapacity(size=300))
     none = f.PreemptionNoneV1(
         preemption=search_id(history), job=preemptor.key, pool="hall", why="the plan is too large for one record"
     )
     assert stated(history) == (none,)
 
-    begun = RecordRoom(size=300)
+    begun = RecordCapacity(size=300)
     begun.takes((none,))
-    monkeypatch.setattr("headrace.preemption.decide.RecordRoom", lambda: begun)
+    monkeypatch.setattr("headrace.preemption.decide.RecordCapacity", lambda: begun)
     assert watching(history, None).decide(history.now) == ()
 
 

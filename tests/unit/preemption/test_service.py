@@ -40,18 +40,18 @@ class TestHeartbeats:
     def beats(self, bus):
         return Heartbeats()
 
-    async def hear(self, beats, subject, payload):
-        await beats.hear(SimpleNamespace(subject=subject, data=payload))
+    async def receive(self, beats, subject, payload):
+        await beats.receive(SimpleNamespace(subject=subject, data=payload))
 
     async def test_silence_counts_from_the_heartbeat_by_our_clock_and_not_by_the_nodes(self, bus, beats):
-        await self.hear(beats, "hr.telemetry.n1.heartbeat", beat("n1", at=START + 900 * SECOND))
+        await self.receive(beats, "hr.telemetry.n1.heartbeat", beat("n1", at=START + 900 * SECOND))
         bus.now += 3 * SECOND
         assert beats.silence("n1") == 3 * SECOND
 
     async def test_the_last_heartbeat_counts(self, bus, beats):
-        await self.hear(beats, "hr.telemetry.n1.heartbeat", beat("n1"))
+        await self.receive(beats, "hr.telemetry.n1.heartbeat", beat("n1"))
         bus.now += 5 * SECOND
-        await self.hear(beats, "hr.telemetry.n1.heartbeat", beat("n1"))
+        await self.receive(beats, "hr.telemetry.n1.heartbeat", beat("n1"))
         bus.now += SECOND
         assert beats.silence("n1") == SECOND
 
@@ -63,7 +63,7 @@ class TestHeartbeats:
     async def test_while_we_sleep_no_node_is_silent(self, bus, beats, monkeypatch):
         """A process that was stopped for a minute finds heartbeats that it has not read yet."""
         monkeypatch.setattr(service, "LAPSE", LAPSE)
-        await self.hear(beats, "hr.telemetry.n1.heartbeat", beat("n1"))
+        await self.receive(beats, "hr.telemetry.n1.heartbeat", beat("n1"))
         bus.now += LAPSE
         assert beats.silence("n1") == LAPSE
         bus.now += 2 * NODE_TIMEOUT
@@ -74,7 +74,7 @@ class TestHeartbeats:
     async def test_while_we_are_not_connected_no_node_is_silent(self, bus):
         connected = [True]
         beats = Heartbeats(lambda: connected[0])
-        await self.hear(beats, "hr.telemetry.n1.heartbeat", beat("n1"))
+        await self.receive(beats, "hr.telemetry.n1.heartbeat", beat("n1"))
         bus.now += SECOND
         beats.update()
         connected[0] = False
@@ -87,7 +87,7 @@ class TestHeartbeats:
     async def test_looking_now_and_then_is_being_awake(self, bus, beats, monkeypatch):
         monkeypatch.setattr(service, "LAPSE", LAPSE)
         monkeypatch.setattr(service, "UPDATE_EVERY", 0)
-        await self.hear(beats, "hr.telemetry.n1.heartbeat", beat("n1"))
+        await self.receive(beats, "hr.telemetry.n1.heartbeat", beat("n1"))
         async with running(beats.keep_updating()):
             for _ in range(6):
                 bus.now += LAPSE
@@ -106,8 +106,8 @@ class TestHeartbeats:
         ],
     )
     async def test_what_is_not_a_heartbeat_of_its_sender_is_not_heard(self, beats, subject, payload):
-        await self.hear(beats, subject, payload)
-        assert beats.heard == {}
+        await self.receive(beats, subject, payload)
+        assert beats.last_seen == {}
 
 
 async def test_a_node_that_falls_silent_is_lost_and_one_that_beats_is_not(bus):

@@ -85,13 +85,13 @@ def _end_of(lease: LeaseState) -> int:
 def awaited_places(state: State, job: JobRecord, pool: PoolState, on: Occupancy = occupants) -> tuple[Place, ...] | None:
     """The places to keep for all replicas of `job`; None if it would not fit even then. `on`: jobs on a node."""
     request, is_now = job.request, on is occupants
-    stays = None if is_now and _surely_leaves_room(pool, job) else Stays(pool, on)
-    if stays is not None and not stays.leave_room_for(request.total, sliced=bool(request.shape.mig)):
+    stays = None if is_now and _surely_fits_ceilings(pool, job) else Stays(pool, on)
+    if stays is not None and not stays.allows(request.total, sliced=bool(request.shape.mig)):
         return None
     places = soonest_places(state if is_now else None, job, pool, on)
     if places is None or stays is None or not request.shape.mig:
         return places
-    return places if stays.leave_room_for_slices(places) else None
+    return places if stays.allows_slices(places) else None
 
 
 def soonest_places(state: State | None, job: JobRecord, pool: PoolState, on: Occupancy) -> tuple[Place, ...] | None:
@@ -109,8 +109,8 @@ def soonest_places(state: State | None, job: JobRecord, pool: PoolState, on: Occ
     return tuple(places)
 
 
-def _surely_leaves_room(pool: PoolState, job: JobRecord) -> bool:
-    """Whether the pool's ceilings leave room even beside the most that could stay; if so it does not matter which jobs stay."""
+def _surely_fits_ceilings(pool: PoolState, job: JobRecord) -> bool:
+    """Whether the job fits under the pool's ceilings even beside the most that could stay; if so it does not matter which jobs stay."""
     if job.request.shape.mig or pool.families:
         return False
     asked = ((key, amount) for key, amount in job.request.total.items() if amount and key in pool.governed)
@@ -131,13 +131,13 @@ class _Best:
         self._next = next(self._others, None)
 
     def take(self) -> tuple[str, _Prospect] | None:
-        """The best node, which is removed; None: no node has room for one more, even if all jobs leave."""
+        """The best node, which is removed; None: one more fits on no node, even if all jobs leave."""
         while self._next is not None and (not self._seen or self._next < self._seen[0][:2]):
-            self._look_at(self._next[1])
+            self._examine(self._next[1])
             self._next = next(self._others, None)
         return heapq.heappop(self._seen)[1:] if self._seen else None
 
-    def _look_at(self, name: str) -> None:
+    def _examine(self, name: str) -> None:
         node, shape = self._pool.nodes[name], self._job.request.shape
         if may_hold(self._pool, node, self._job):
             self.add(name, (_Sliced if shape.mig else _Prospect)(node, shape, tuple(self._on(node))))
@@ -219,8 +219,8 @@ class Stays:
                 if one.end is None:
                     add_to(self._amounts, counted(self._cut, one.place, 1))
 
-    def leave_room_for(self, total: Amounts, *, sliced: bool) -> bool:
-        """Whether the pool's ceilings leave room for so much more; how slices count there depends on where they go."""
+    def allows(self, total: Amounts, *, sliced: bool) -> bool:
+        """Whether so much more fits under the pool's ceilings; how slices count there depends on where they go."""
         asked = {
             key: amount
             for key, amount in total.items()
@@ -228,7 +228,7 @@ class Stays:
         }
         return all(self._fits(key, amount) for key, amount in asked.items())
 
-    def leave_room_for_slices(self, places: Iterable[Place]) -> bool:
+    def allows_slices(self, places: Iterable[Place]) -> bool:
         """The same of GPUs, for slices in these places."""
         return self._fits(GPU, change(self._cut, places))
 
@@ -249,7 +249,7 @@ class _Prospect:
         self._last = max((one.end for one in on if one.end is not None), default=0)
         self.wait: Wait | None = None
         self._see(node, units, on)
-        self._look()
+        self._compute_wait()
 
     def _see(self, node: NodeState, units: dict[str, int], on: tuple[Occupant, ...]) -> None:
         """Note the devices as they are, as they would be, and when the last on each ends."""
@@ -263,7 +263,7 @@ class _Prospect:
         self._ends = [ends.get(name, 0) for name in self._names]
         self._picked: list[int] = []
 
-    def _look(self) -> None:
+    def _compute_wait(self) -> None:
         """What one more replica would wait for on the devices that it would take, and for cpu and memory."""
         shape, self.wait = self._shape, None
         if self._cpu[1] < shape.cpu or self._memory[1] < shape.memory:
@@ -297,7 +297,7 @@ class _Prospect:
         taken = self._take(units)
         for host, need in ((self._cpu, self._shape.cpu), (self._memory, self._shape.memory)):
             host[0], host[1] = max(0, host[0] - need), host[1] - need
-        self._look()
+        self._compute_wait()
         return taken
 
     def _take(self, _units: int) -> tuple[DeviceShare, ...]:

@@ -92,7 +92,7 @@ def sums_suffice(job: JobRecord, pool: PoolState, places: tuple[Place, ...], tak
         ):
             return True
     stays = Stays(pool, surely)
-    return stays.leave_room_for(request.total, sliced=sliced) and (not sliced or stays.leave_room_for_slices(places))
+    return stays.allows(request.total, sliced=sliced) and (not sliced or stays.allows_slices(places))
 
 
 def _held(pool: PoolState, key: str) -> int:
@@ -123,9 +123,10 @@ def _free_on(node: NodeState, places: list[Place], takes: Takes, on: Occupancy) 
     held = [(one.place, _ended_by(one, takes)) for one in on(node)]
     moments = [
         _enough(
-            ((place.amounts.get(key, 0), end) for place, end in held), room - sum(place.amounts.get(key, 0) for place in places)
+            ((place.amounts.get(key, 0), end) for place, end in held),
+            capacity - sum(place.amounts.get(key, 0) for place in places),
         )
-        for key, room in ((CPU, node.cpu), (MEMORY, node.memory))
+        for key, capacity in ((CPU, node.cpu), (MEMORY, node.memory))
     ]
     wanted: dict[str, list[DeviceShare]] = {}
     for place in places:

@@ -134,12 +134,12 @@ def as_seen_by(state: State, job: JobRecord, pool: PoolState, now: int) -> Itera
         yield
 
 
-def has_room(state: State, job: JobRecord, pool: PoolState, now: int) -> bool:
+def fits_now(state: State, job: JobRecord, pool: PoolState, now: int) -> bool:
     """Whether all its replicas could be placed in what is free for it now (R3, R6, R16). Limits are not looked at."""
     with as_seen_by(state, job, pool, now):
-        return has_room_beside_holds(state, job, pool)
+        return fits_without_holds(state, job, pool)
 
 
-def has_room_beside_holds(state: State, job: JobRecord, pool: PoolState) -> bool:
+def fits_without_holds(state: State, job: JobRecord, pool: PoolState) -> bool:
     """The same if nothing were kept for others."""
     return over_capacity(pool, job.request.sums) is None and find_places(state, job, pool) is not None

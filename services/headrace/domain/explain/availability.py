@@ -39,7 +39,7 @@ REFUSING, PROBATION, UNFIT, MIG_MODE, NOT_CREATED = "refusing", "probation", "un
 EXCLUDED, DEDICATED, MODEL, ISOLATION, CONTAINER = "excluded", "dedicated", "model", "isolation", "container"
 TAKEN_BACK = "spot"
 
-_SAID = {
+_CAUSE_TEXTS = {
     DRAINED: "drained",
     REFUSING: "set aside after refused starts",
     PROBATION: "on probation with one job",
@@ -180,7 +180,7 @@ def cause_text(one: UnusableView | Cause) -> str:
     by = f" by {one.by}" if one.by else ""
     since = f" since {format_time(one.since)}" if one.since else ""
     detail = f" ({one.detail})" if one.detail else ""
-    return f"{_SAID.get(one.cause, one.cause)}{by}{since}{detail}"
+    return f"{_CAUSE_TEXTS.get(one.cause, one.cause)}{by}{since}{detail}"
 
 
 class _Part(NamedTuple):
@@ -219,14 +219,14 @@ def _stocks(state: State, pool: PoolState, keys: Iterable[str], holds: Iterable[
 
 
 def _stock(pool: PoolState, key: str, used: int, nodes: Iterable[tuple[NodeState, Cause | None]]) -> Stock:
-    capacity, room = pool.known.get(key, 0), free_of(pool, key)
+    capacity, free_sum = pool.known.get(key, 0), free_of(pool, key)
     if key not in HARDWARE:
-        return Stock(capacity, used, max(0, capacity - used - room), room, 0)
+        return Stock(capacity, used, max(0, capacity - used - free_sum), free_sum, 0)
     count = _Count(key)
     for node, cause in nodes:
         for part in _parts(node, key):
             count.add(node, part, cause or part.cause)
-    free = min(count.free, room)
+    free = min(count.free, free_sum)
     rest = max(0, capacity - used - free)
     causes = tuple(_first(count.causes(new_nodes(pool)), rest - min(count.kept, rest)))
     unusable = sum(one.amount for one in causes)

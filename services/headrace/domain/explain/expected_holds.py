@@ -133,7 +133,7 @@ class ExpectedHolds:
                 self.show(name, ())
                 del holds[job.key]
 
-    def look(self, requests: Mapping[str, Sequence[tuple[Request, int]]], moment: int) -> None:
+    def update(self, requests: Mapping[str, Sequence[tuple[Request, int]]], moment: int) -> None:
         """Lift what has lapsed, and keep places for those who have waited long enough at that moment."""
         self.hide()
         for holds in self._holds.values():

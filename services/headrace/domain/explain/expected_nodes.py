@@ -71,9 +71,9 @@ class ExpectedNodes:
                 continue
             if name in self._coming:
                 return
-            room = burst.max_nodes - len(pool.nodes) if self._closed_until(name) <= moment else 0
-            asks = [GrowthRequest(wanted, count, "") for wanted, count in before] if room > 0 else []
-            nodes = nodes_for(burst.node, [*asks, GrowthRequest(request, 1, "")], room) if room > 0 else 0
+            creatable = burst.max_nodes - len(pool.nodes) if self._closed_until(name) <= moment else 0
+            asks = [GrowthRequest(wanted, count, "") for wanted, count in before] if creatable > 0 else []
+            nodes = nodes_for(burst.node, [*asks, GrowthRequest(request, 1, "")], creatable) if creatable > 0 else 0
             if nodes:
                 self._coming[name] = moment + burst.boot, nodes
                 yield name, moment + burst.boot

@@ -4,7 +4,7 @@ Strategy: running jobs end when `ends` says; behind each end the next job that f
 reservation and beside what is kept for others (R16, `expected_holds`), and ends in its turn, until it is the job itself. Pools grow for it
 where they can (R38, `expected_nodes`). Accounts and free places change as they would in the fold and are given back at the end. Simpler
 than what will really happen: no new job comes, no policy takes anything back, and only the job's own pools are examined. The work is
-bounded; what lies beyond is told by the pace up to there.
+bounded; what lies beyond is estimated from the pace up to there.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class _Run:
         self._now = now
         self._ends = ends
         self._due: list[tuple[int, int, Callable[[], JobRecord | None]]] = []
-        self._told = 0
+        self._serial = 0
         self._turns = set[int]()
         self._line = QueueProjection(state, job, self._pools)
         self._requests = {
@@ -149,7 +149,7 @@ class _Run:
             self._join()
         moment, after = self._now, None
         while True:
-            self._look(moment)
+            self._update_holds(moment)
             if self._hand_out(moment):
                 return Forecast(moment, self._assumption(), after)
             self._ask_for_nodes(moment)
@@ -158,7 +158,7 @@ class _Run:
             if self._is_far:
                 return self._by_pace(moment)
             moment = self._due[0][0]
-            self._look(moment)  # before jobs at their limits have been told to stop
+            self._update_holds(moment)  # before jobs at their limits have been told to stop
             after = self._go_on_to(moment)
 
     def _go_on_to(self, moment: int) -> JobRecord | None:
@@ -221,8 +221,8 @@ class _Run:
 
     def _happens(self, moment: int, what: Callable[[], JobRecord | None]) -> None:
         """That happens at that moment; it tells the job whose leases it ends."""
-        self._told += 1
-        heapq.heappush(self._due, (moment, self._told, what))
+        self._serial += 1
+        heapq.heappush(self._due, (moment, self._serial, what))
 
     def _leave(self, job: JobRecord) -> JobRecord | None:
         """A job lets go of its leases."""
@@ -240,9 +240,9 @@ class _Run:
         self._looked += 1
         self._line.mark(holding.job.policy)
 
-    def _look(self, moment: int) -> None:
+    def _update_holds(self, moment: int) -> None:
         """See for whom something is to be kept at that moment (R16), and when that may end."""
-        self._holds.look(self._requests, moment)
+        self._holds.update(self._requests, moment)
         for end in self._holds.turns_end(moment):
             if end not in self._turns:
                 self._turns.add(end)

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from headrace.domain.state.state import State
 
 
-FOR_ROOM = frozenset({WaitReason.FRAGMENTED, WaitReason.WOULD_EXCEED_RESERVATION, WaitReason.NO_FREE_CAPACITY})
-"""Reasons of a job that waits for room."""
+CAPACITY_REASONS = frozenset({WaitReason.FRAGMENTED, WaitReason.WOULD_EXCEED_RESERVATION, WaitReason.NO_FREE_CAPACITY})
+"""Reasons of a job that waits for capacity."""
 
 
 def keep_notes(state: State, job: JobRecord, pool: PoolState, reason: WaitReason, now: int) -> tuple[str, ...]:
-    """What is kept for a waiting job, why nothing is though it has waited long enough for room, and what is kept from it for others."""
+    """What is kept for a waiting job, why nothing is though it has waited long enough for capacity, and what is kept from it for others."""
     if not state.terms.amended:
         return ()
     hold = state.holds.get(job.key)
@@ -34,7 +34,7 @@ def keep_notes(state: State, job: JobRecord, pool: PoolState, reason: WaitReason
             for hold in holds_before(state, job, pool, now)
         )
     turn = turn_of(pool.document, job.pending_since, now)
-    if reason not in FOR_ROOM or turn.keeps or now < job.pending_since + pool.document.backfill_for:
+    if reason not in CAPACITY_REASONS or turn.keeps or now < job.pending_since + pool.document.backfill_for:
         return ()
     if turn.until is None:
         return (f"nothing says when what is in its way ends, and pool {pool.document.name} keeps no units for it then",)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from headrace.contracts.messages.explanation import Holder, KeyNeed, PoolNeed, Waiter
 from headrace.contracts.values.amounts import JOB, add_to, gpus_first, times
 from headrace.contracts.values.reasons import WaitReason
-from headrace.domain.backfill.holds import has_room
+from headrace.domain.backfill.holds import fits_now
 from headrace.domain.explain.availability import stocks_for, sums_fit
 from headrace.domain.explain.wait_reasons import wait_in
 from headrace.domain.model.census import HARDWARE
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from headrace.domain.state.state import State
 
 SHOWN_MAX = 10
-"""Jobs listed by name; of the others it is told how many more there are."""
+"""Jobs listed by name; of the others only their number is shown."""
 
 _AT_A_LIMIT = frozenset({WaitReason.AT_POLICY_LIMIT, WaitReason.AT_TENANT_LIMIT})
 _NOBODY_HOLDS = frozenset({WaitReason.FROZEN, WaitReason.OUTSIDE_WINDOW, WaitReason.BUDGET_EXHAUSTED})
@@ -93,7 +93,7 @@ def _key_need(key: str, asked: int, stock: Stock) -> KeyNeed:
 
 def _fit(state: State, job: JobRecord, pool: PoolState, now: int) -> str:
     """Where it fails: not at all, at the sum of a key, at a single node, at a single device."""
-    if has_room(state, job, pool, now):
+    if fits_now(state, job, pool, now):
         return "yes"
     if not sums_fit(state, job, pool):
         return "sum"
@@ -117,7 +117,7 @@ def waiters(state: State, job: JobRecord, pool: PoolState) -> tuple[tuple[Waiter
             add_to(others, times(first.request.total, len(members)))
     own.sort()
     shown = [Waiter(job=member.key, request=_without_job(member.request.total)) for _, member in own[:SHOWN_MAX]]
-    listed = [*shown, Waiter(request=_told(others, job))] if others else shown
+    listed = [*shown, Waiter(request=_as_known_to(others, job))] if others else shown
     return tuple(listed), max(0, len(own) - SHOWN_MAX)
 
 
@@ -152,7 +152,7 @@ def shown_holders(job: JobRecord, those: Iterable[JobRecord], ends: ExpectedEnds
         for unknown, end, key, holder in own[:SHOWN_MAX]
     ]
     if others:
-        listed.append(Holder(request=_told(others, job)))
+        listed.append(Holder(request=_as_known_to(others, job)))
     return tuple(listed), max(0, len(own) - SHOWN_MAX)
 
 
@@ -203,6 +203,6 @@ def _without_job(amounts: Amounts) -> dict[str, int]:
     return {key: value for key, value in amounts.items() if key != JOB}
 
 
-def _told(others: Amounts, job: JobRecord) -> dict[str, int]:
+def _as_known_to(others: Amounts, job: JobRecord) -> dict[str, int]:
     """Of others only the keys that the job asks for itself, and never how many jobs they are."""
     return {key: value for key, value in others.items() if key != JOB and job.request.total.get(key)}

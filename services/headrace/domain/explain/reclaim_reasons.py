@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from headrace.contracts.messages.explanation import ReclaimView
 from headrace.contracts.values.durations import format_time
-from headrace.domain.backfill.holds import has_room
+from headrace.domain.backfill.holds import fits_now
 from headrace.domain.explain.needs import shown_holders
 from headrace.domain.explain.wait_reasons import numbers_of
 from headrace.domain.model.preemption_state import MOVED
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from headrace.domain.state.pools import PoolState
     from headrace.domain.state.state import State
 
-HAS_ROOM = "it has room without"
+FITS_WITHOUT = "it has room without"
 NOT_YET = "it could not start if it had what it needs"
 KEPT = "it has taken back what it needs: places are kept for it"
 KEPT_TO_MOVE = "it was suspended and goes on in another place: places are kept for it"
@@ -59,8 +59,8 @@ def _forbidden(state: State, job: JobRecord, pool: PoolState, now: int) -> str:
         return f"its policy's own limit is in the way, for which no other job has to yield: {numbers_of(limit, 'limit')}"
     scopes = limits_of(state, job, name)
     at_limit = over_limit(scopes, pool.governed, total, beyond=job.beyond, against=to_grant(state)) is not None
-    if not at_limit and has_room(state, job, pool, now):
-        return HAS_ROOM
+    if not at_limit and fits_now(state, job, pool, now):
+        return FITS_WITHOUT
     if not causes(state, job, pool):
         beyond = over_reservation(policy_side(job.policy, name), pool.governed, total)
         return f"it would be beyond its reservation: {numbers_of(beyond, 'reservation')}" if beyond is not None else ""
@@ -70,7 +70,7 @@ def _forbidden(state: State, job: JobRecord, pool: PoolState, now: int) -> str:
 
 
 def _could(state: State, job: JobRecord, plan: VictimPlan, since: int, why: str, ends: ExpectedEnds) -> ReclaimView:
-    """With the plan's victims, and when they will be gone if they are told at `since`."""
+    """With the plan's victims, and when they will be gone if they are ordered to stop at `since`."""
     victims = [state.jobs[victim.job] for victim in plan.victims]
     graces = [victim.policy.document.preemption for victim in victims]
     longest = max((terms.callback_grace + terms.term_grace for terms in graces), default=0)

@@ -8,7 +8,7 @@ from headrace.contracts.messages.explanation import WhyView
 from headrace.contracts.values.amounts import GPU
 from headrace.contracts.values.durations import format_time
 from headrace.domain.explain.expected_ends import ExpectedEnds
-from headrace.domain.explain.wait_reasons import KEY_MISSING, NEXT_LOOK, named, numbers_of, shown
+from headrace.domain.explain.wait_reasons import CHECKED_NEXT, KEY_MISSING, named, numbers_of, shown
 from headrace.domain.model.dedication import may_use
 from headrace.domain.model.job_states import JobState
 from headrace.domain.queueing.freeze_drain import pool_closing, queue_closing, sentence
@@ -132,7 +132,7 @@ def _on_nodes(state: State, job: JobRecord, pool: PoolState) -> _Obstacle:
         return _Obstacle("kept for other jobs, or out of service")
     if state.holds or pool.search is not None:
         return _Obstacle("kept for jobs that rank before it")
-    return _Obstacle(NEXT_LOOK)
+    return _Obstacle(CHECKED_NEXT)
 
 
 def _on_its_devices(state: State, lease: LeaseState) -> list[LeaseState]:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from headrace.domain.model.jobs import JobRecord
 
 USERS_SHOWN = 5
-"""Users named in one line; of the others it is said how many they are."""
+"""Users named in one line; of the others only their number is shown."""
 
 
 def held_by_others(job: JobRecord, key: str) -> str:

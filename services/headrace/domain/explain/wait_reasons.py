@@ -1,7 +1,7 @@
-"""Why a job waits (R22): one small test for each reason, in the order in which they are looked at; the first that applies is told.
+"""Why a job waits (R22): one small test for each reason, in the order in which they are tried; the first that applies is the answer.
 
 Strategy: the two tables below are the whole rule. Tests of the first ask the job alone, those of the second hold it against one pool, as it
-stands now. All are cheap, because the heads of all queues are asked about again and again: who holds what it needs is not told here but
+stands now. All are cheap, because the heads of all queues are asked about again and again: who holds what it needs is not answered here but
 by `explain`. A trial on the state is undone before a test returns. Others' jobs have no name and no number in any answer.
 """
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from headrace.contracts.values.amounts import GPU, JOB, add_to, format_amount, format_amounts
 from headrace.contracts.values.durations import format_time
 from headrace.contracts.values.reasons import WAIT_SENTENCES, WaitReason
-from headrace.domain.backfill.holds import has_room, has_room_beside_holds, holds_before, rank_in_line
+from headrace.domain.backfill.holds import fits_now, fits_without_holds, holds_before, rank_in_line
 from headrace.domain.explain.availability import away_from, free_for, sums_fit
 from headrace.domain.explain.user_shares import held_by_others
 from headrace.domain.indexes.pending import group_key
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from headrace.domain.model.jobs import Preemption
 
 BLOCKERS_SHOWN = 10
-NEXT_LOOK = "the allocator looks at it next"
+CHECKED_NEXT = "the allocator looks at it next"
 """Of a job just admitted, or freed by what has just happened; no job goes before it, so the reason's own sentence would be untrue."""
 KEY_MISSING = "the key of {owner} is missing, so what it runs cannot be read; it starts when the key is put back from a backup"
 """Of a job that is frozen by itself: its queue is not."""
@@ -53,7 +53,7 @@ class Wait(NamedTuple):
     @property
     def message(self) -> str:
         """The reason's sentence, with the numbers."""
-        if self.numbers == NEXT_LOOK or self.numbers.startswith(KEY_MISSING.partition("{")[0]):
+        if self.numbers == CHECKED_NEXT or self.numbers.startswith(KEY_MISSING.partition("{")[0]):
             return self.numbers
         sentence = WAIT_SENTENCES[self.reason]
         return f"{sentence}: {self.numbers}" if self.numbers else sentence
@@ -74,18 +74,18 @@ class WaitCase:
     job: JobRecord
     pool: PoolState
     now: int
-    _room: bool | None = None
+    _fits_now: bool | None = None
 
     @property
     def name(self) -> str:
         return self.pool.document.name
 
     @property
-    def has_room(self) -> bool:
+    def fits_now(self) -> bool:
         """Whether all its replicas could be placed in what is free for it now (R3, R6)."""
-        if self._room is None:
-            self._room = has_room(self.state, self.job, self.pool, self.now)
-        return self._room
+        if self._fits_now is None:
+            self._fits_now = fits_now(self.state, self.job, self.pool, self.now)
+        return self._fits_now
 
     @property
     def asks(self) -> str:
@@ -110,7 +110,7 @@ def wait_of(state: State, job: JobRecord, now: int) -> Wait:
     if pool is None:
         own = _of_the_job(state, job, now)
         return own or Wait(WaitReason.NO_HEALTHY_NODE, "none of the profile's pools exists")
-    return wait_in(state, job, pool, now) or Wait(WaitReason.BEHIND_HIGHER_RANK, NEXT_LOOK)
+    return wait_in(state, job, pool, now) or Wait(WaitReason.BEHIND_HIGHER_RANK, CHECKED_NEXT)
 
 
 def wait_in(state: State, job: JobRecord, pool: PoolState, now: int) -> Wait | None:
@@ -166,7 +166,7 @@ def named(job: JobRecord, others: Iterable[JobRecord]) -> tuple[str, ...]:
 
 
 def other_tenants(amounts: Amounts) -> str:
-    """The one line that stands for all others (R22): `other tenants: 3 GPUs`; other keys are told where they hold no GPU."""
+    """The one line that stands for all others (R22): `other tenants: 3 GPUs`; other keys are shown where they hold no GPU."""
     if amounts.get(GPU):
         return f"other tenants: {format_amount(GPU, amounts[GPU])} GPUs"
     return f"other tenants: {format_amounts({key: value for key, value in amounts.items() if key != JOB})}"
@@ -207,7 +207,7 @@ def _frozen(state: State, job: JobRecord, _now: int) -> Grounds | None:
     return Grounds("; ".join(shut)) if shut and len(shut) == len(closings) else None
 
 
-def _told(numbers: str | None) -> Grounds | None:
+def _grounds(numbers: str | None) -> Grounds | None:
     return None if numbers is None else Grounds(numbers)
 
 
@@ -278,7 +278,7 @@ def _leaving(job: JobRecord, kept: Preemption) -> str:
 def _victims_protected(case: WaitCase) -> Grounds | None:
     """The last search for this request found jobs that could yield but for their minimum run time (R25)."""
     last = case.pool.failed_searches.get(group_key(case.job))
-    if last is None or not last.protected or case.has_room or not causes(case.state, case.job, case.pool):
+    if last is None or not last.protected or case.fits_now or not causes(case.state, case.job, case.pool):
         return None
     if not anybody_above(case.state, case.job.policy, case.pool):
         return None
@@ -290,14 +290,14 @@ def _kept_for_larger_job(case: WaitCase) -> Grounds | None:
 
     One that is barred would not enter even then.
     """
-    if not (case.pool.nominated or case.state.holds) or case.has_room or case.job.barred_from == case.name:
+    if not (case.pool.nominated or case.state.holds) or case.fits_now or case.job.barred_from == case.name:
         return None
     kept = [one for one in case.state.preemptions.values() if one.kept and one.pool == case.name and one.job is not case.job]
     holders = [hold.job for hold in holds_before(case.state, case.job, case.pool, case.now)]
     with Trial(case.state) as trial:
         for preemption in kept:
             trial.lift(preemption)
-        fits = has_room_beside_holds(case.state, case.job, case.pool)
+        fits = fits_without_holds(case.state, case.job, case.pool)
     if not fits:
         return None
     return Grounds(case.asks, named(case.job, (*(preemption.job for preemption in kept), *holders)))
@@ -311,7 +311,7 @@ def _behind_higher_rank(case: WaitCase) -> Grounds | None:
         first = state.jobs.get(preemptor)
         blockers = named(job, [first]) if first is not None else ()
         return Grounds(f"it made room for {shown(job, preemptor)}, which goes first", blockers)
-    if pool.search is None or not case.has_room:
+    if pool.search is None or not case.fits_now:
         return None
     mine, theirs = rank_in_line(state, job, pool), rank_in_line(state, pool.search.job, pool)
     if mine is None or theirs is None or mine < theirs:
@@ -342,22 +342,22 @@ def _no_healthy_node(case: WaitCase) -> Grounds | None:
 
 def _is_kept_away(case: WaitCase) -> bool:
     """Whether only nodes that it is kept away from have room for it."""
-    if case.has_room:
+    if case.fits_now:
         return False
     avoiding, case.job.avoiding = case.job.avoiding, ()
-    fits = has_room(case.state, case.job, case.pool, case.now)
+    fits = fits_now(case.state, case.job, case.pool, case.now)
     case.job.avoiding = avoiding
     return fits
 
 
 def _waiting_for_capacity(case: WaitCase) -> Grounds | None:
-    pools = () if case.has_room else pools_of(case.state, case.job)
-    return _told(growing_for(case.state, pools, case.job.request.shape))
+    pools = () if case.fits_now else pools_of(case.state, case.job)
+    return _grounds(growing_for(case.state, pools, case.job.request.shape))
 
 
 def _fragmented(case: WaitCase) -> Grounds | None:
     """The sums fit, no device or node does (R3)."""
-    if case.has_room or not sums_fit(case.state, case.job, case.pool):
+    if case.fits_now or not sums_fit(case.state, case.job, case.pool):
         return None
     return Grounds(f"{case.asks}; {case.free}")
 
@@ -365,21 +365,21 @@ def _fragmented(case: WaitCase) -> Grounds | None:
 def _would_exceed_reservation(case: WaitCase) -> Grounds | None:
     """Another job borrows here, but it may not take it back: with it, its own side would be beyond its reservation (R23)."""
     state, job, pool = case.state, case.job, case.pool
-    if case.has_room or may_reclaim(state, job, pool) or not anybody_above(state, job.policy, pool):
+    if case.fits_now or may_reclaim(state, job, pool) or not anybody_above(state, job.policy, pool):
         return None
     beyond = over_reservation(with_reservation(state, job.policy, case.name), pool.governed, job.request.total)
     return Grounds(numbers_of(beyond, "reservation") if beyond is not None else case.asks)
 
 
 def _no_free_capacity(case: WaitCase) -> Grounds | None:
-    return None if case.has_room else Grounds(f"{case.asks}; {case.free}")
+    return None if case.fits_now else Grounds(f"{case.asks}; {case.free}")
 
 
 OF_THE_JOB: tuple[tuple[WaitReason, JobTest], ...] = (
     (WaitReason.FROZEN, _frozen),
     (WaitReason.DEPENDENCY, _dependency),
-    (WaitReason.OUTSIDE_WINDOW, lambda state, job, now: _told(outside_window(state, job, now))),
-    (WaitReason.BUDGET_EXHAUSTED, lambda _, job, now: _told(budget_exhausted(job, now))),
+    (WaitReason.OUTSIDE_WINDOW, lambda state, job, now: _grounds(outside_window(state, job, now))),
+    (WaitReason.BUDGET_EXHAUSTED, lambda _, job, now: _grounds(budget_exhausted(job, now))),
 )
 """What keeps the job from starting anywhere."""
 

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from headrace.domain.state.state import State
 
 
-def _told(_state: State, _fact: f.LedgerSealedV1 | f.SnapshotTakenV1, _sequence: int, _place: int) -> None:
+def _no_change(_state: State, _fact: f.LedgerSealedV1 | f.SnapshotTakenV1, _sequence: int, _place: int) -> None:
     """A state that knew of its snapshots and seals would be another with them than without."""
 
 
-HANDLERS: dict[type, Any] = {f.LedgerSealedV1: _told, f.SnapshotTakenV1: _told}
+HANDLERS: dict[type, Any] = {f.LedgerSealedV1: _no_change, f.SnapshotTakenV1: _no_change}

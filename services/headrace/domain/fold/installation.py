@@ -1,4 +1,4 @@
-"""The fold of what is said of the installation as a whole: the level of facts that may be stated in it (`contracts.facts.levels`)."""
+"""The fold of facts about the installation as a whole: the level of facts that may be stated in it (`contracts.facts.levels`)."""
 
 from __future__ import annotations
 

@@ -292,10 +292,10 @@ def _finish(state: State, job: JobRecord, final: JobState, reason: str, message:
     job.stop, job.yields_to = None, ""
     job.policy.jobs.pop(job.key, None)
     state.ended.append(job)
-    _tell_dependants(state, job)
+    _update_dependants(state, job)
 
 
-def _tell_dependants(state: State, job: JobRecord) -> None:
+def _update_dependants(state: State, job: JobRecord) -> None:
     for dependency in state.dependants.pop(job.key, ()):
         dependant = state.jobs.get(dependency.job)
         if dependant is None or dependant.state is not JobState.PENDING:

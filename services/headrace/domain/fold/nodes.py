@@ -64,7 +64,7 @@ def _node_registered(state: State, fact: f.NodeRegisteredV1, sequence: int, _pla
 
 
 def _take_for_true(state: State, node: NodeState, claims: NodeClaimsState, sequence: int) -> None:
-    """From now on the node counts as what is believed of it. Its pool's index has been told to forget it."""
+    """From now on the node counts as what is believed of it. Its pool's index has forgotten it already."""
     instance = state.instances.get(node.name)
     node.labels, node.isolation = dict(claims.labels), claims.isolation
     node.levels = claims.levels._replace(spot=int(instance is not None and instance.is_spot))
@@ -81,7 +81,7 @@ def _take_for_true(state: State, node: NodeState, claims: NodeClaimsState, seque
 
 
 def _set_devices(state: State, node: NodeState, devices: tuple[Device, ...]) -> None:
-    """The devices as told now; what leases hold of them, and what is kept of them, stays so, even of one that was away for a while."""
+    """The devices as reported now; what leases hold of them, and what is kept of them, stays so, even of one that was away for a while."""
     since = {device.name: device.unfit_at for device in node.devices}
     node.devices = [
         DeviceState(
@@ -112,7 +112,7 @@ def _set_devices(state: State, node: NodeState, devices: tuple[Device, ...]) -> 
 
 
 def _node_approved(state: State, fact: f.NodeApprovedV1, sequence: int, _place: int) -> None:
-    """What the node has said already is judged by it at once."""
+    """What the node has reported already is judged by it at once."""
     approval = state.approvals[fact.node] = Approval(dict(fact.labels), fact.gpus, fact.isolation, fact.joins)
     node = state.nodes.get(fact.node)
     if node is None or node.claims is None:

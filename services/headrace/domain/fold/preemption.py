@@ -105,7 +105,7 @@ def _yield(state: State, victim: JobRecord, preemption: Preemption) -> None:
 
 
 def _nomination_ended(state: State, fact: f.NominationEndedV1, _sequence: int, _place: int) -> None:
-    """Who has not left yet stays barred: what it sets free is first the preemptor's, for which it was told to go (R27)."""
+    """Who has not left yet stays barred: what it sets free is first the preemptor's, for which it was ordered to stop (R27)."""
     job = state.jobs.get(fact.job)
     if job is not None and job.nomination is not None and job.nomination.id == fact.preemption:
         leaving = () if job.nomination.settled else job.nomination.leaving

@@ -1,6 +1,6 @@
 """How much one record can still hold: a maximum of facts and of bytes, counted as they will be written.
 
-What belongs together (a gang, a plan: R2, R26) asks for room together, and goes in whole or not at all.
+What belongs together (a gang, a plan: R2, R26) asks for capacity together, and goes in whole or not at all.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ AROUND = 4 * 1024
 """Bytes of a record besides its facts: author, time, digest, cause, trace."""
 
 
-class RecordRoom:
-    """What is left of a record that holds nothing yet, or has only so much to give."""
+class RecordCapacity:
+    """What is left of a record: number of facts, and bytes. `is_untouched`: nothing has been put into it yet."""
 
     def __init__(self, facts: int = RECORD_FACTS_MAX, size: int = RECORD_BYTES_MAX - AROUND) -> None:
         self.facts = facts
         self.size = size
-        self.untouched = True
+        self.is_untouched = True
 
     def takes(self, facts: Sequence[AnyFact]) -> bool:
         """Whether all of `facts` still fit; if so, they are counted."""
@@ -40,7 +40,7 @@ class RecordRoom:
             return False
         self.facts -= len(facts)
         self.size -= size
-        self.untouched = False
+        self.is_untouched = False
         return True
 
     def fill(self, facts: Iterable[T]) -> Iterator[T]:

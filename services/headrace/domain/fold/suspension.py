@@ -75,7 +75,7 @@ def _move_ordered(state: State, fact: f.MoveOrderedV1, sequence: int, _place: in
     job, pool = state.jobs.get(fact.job), state.pools.get(fact.pool)
     if job is None or pool is None or job.state is not JobState.SUSPENDED or job.attempt != fact.attempt:
         return
-    if len(job.leases) < job.request.replicas or job.yields_to:  # it has ended in part, or was told to yield, meanwhile
+    if len(job.leases) < job.request.replicas or job.yields_to:  # it has ended in part, or was ordered to yield, meanwhile
         return
     total: dict[str, int] = {}
     for place in fact.places:

@@ -47,7 +47,7 @@ Opens = tuple[int, ...]
 """Open units of each device, ascending."""
 
 
-class Room(NamedTuple):
+class OpenCapacity(NamedTuple):
     """What is open on a node: cpu in millicores, memory in MiB."""
 
     model: str
@@ -118,16 +118,16 @@ class Fragmentation:
         self._models: dict[str, _Model] = {}
         self._ways: dict[tuple[Opens, int], list[tuple[int, Opens]]] = {}
 
-    def amount(self, room: Room) -> int:
+    def amount(self, open_capacity: OpenCapacity) -> int:
         """Units that a request of the mix cannot use there, in expectation, times the mix's whole weight."""
-        return self._amount(self._on(room.model), room.cpu, room.memory, room.opens)
+        return self._amount(self._on(open_capacity.model), open_capacity.cpu, open_capacity.memory, open_capacity.opens)
 
-    def score(self, room: Room, before: int, shape: Shape) -> tuple[int, int]:
+    def score(self, open_capacity: OpenCapacity, before: int, shape: Shape) -> tuple[int, int]:
         """0 (worst) to 99, and the open units of the device to take for a fraction: among equal drops the fullest; 0 for whole ones.
 
-        `before` is the room's own amount; the shape fits there.
+        `before` is the amount of `open_capacity` itself; the shape fits there.
         """
-        name, cpu, memory, opens = room
+        name, cpu, memory, opens = open_capacity
         if not self._whole:
             return 0, next(units for units in opens if units >= shape.fraction) if shape.fraction else 0
         model, cpu, memory = self._on(name), cpu - shape.cpu, memory - shape.memory

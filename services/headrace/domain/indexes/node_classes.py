@@ -9,7 +9,7 @@ from headrace.contracts.values.amounts import GPU_UNITS
 from headrace.contracts.values.isolation import UNPROVED, Ranks
 from headrace.contracts.values.mig import idle_of, open_starts, placements_lost
 from headrace.domain.indexes.expected_use import Site
-from headrace.domain.indexes.fragmentation import Room
+from headrace.domain.indexes.fragmentation import OpenCapacity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -104,16 +104,16 @@ class Steps:
         sets = [sum(1 << number for number, need in enumerate(needs) if need <= step) for step in self._needs]
         self._sets = [0, *sets]
 
-    def upto(self, room: int) -> int:
+    def upto(self, amount: int) -> int:
         """Those for whom so much is enough."""
-        return self._sets[bisect_right(self._needs, room)]
+        return self._sets[bisect_right(self._needs, amount)]
 
 
 class NodeClass:
     """Nodes of one section with the same key.
 
     `names` ascending. `mask` has the bit of every shape, of the first `known` ones, that fits here. `lined` has the bits of the shapes
-    in whose line the class stands; `listed` says that every other line will hear of it (`node_section`). `ratings`, by number of the
+    in whose line the class stands; `listed`: every other line will take it in from the log (`shape_buckets`). `ratings`, by number of the
     shape, are those already asked for, and hold for one mix.
     """
 
@@ -165,10 +165,10 @@ class NodeClass:
             rating = self.ratings[number] = self._rating_of_slice(shape.mig, mix.slices)
         elif rating is None:
             key = self.key
-            room = Room(self.tag.site.model, key.cpu, key.memory, key.opens)
+            open_capacity = OpenCapacity(self.tag.site.model, key.cpu, key.memory, key.opens)
             if self._amount is None:
-                self._amount = mix.amount(room)
-            score, device = mix.score(room, self._amount, shape)
+                self._amount = mix.amount(open_capacity)
+            score, device = mix.score(open_capacity, self._amount, shape)
             rating = self.ratings[number] = (-score, self.free, device)
         return rating
 

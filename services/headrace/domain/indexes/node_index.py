@@ -59,7 +59,7 @@ class NodeIndex:
         """Note that of the node nothing but what is free on it has changed."""
         self._touched[node.name] = node
 
-    def _settle(self) -> None:
+    def _refresh(self) -> None:
         """Look at the nodes that have changed."""
         if self._moved:
             for node in self._moved.values():
@@ -117,7 +117,7 @@ class NodeIndex:
     def feasible(self, owners: Collection[str] | None = None) -> int:
         """Bits of the registered shapes with a replica that some node can take now; nodes of these owners only (R21), if given. Exact."""
         if self._touched or self._moved:
-            self._settle()
+            self._refresh()
         mask = 0
         for section in self._sections.values():
             if owners is None or section.tag.owner in owners:
@@ -127,7 +127,7 @@ class NodeIndex:
     def classes(self, shape: Shape) -> Iterator[NodeClass]:
         """The classes of nodes that the shape suits by model and isolation, whatever is free there."""
         if self._touched or self._moved:
-            self._settle()
+            self._refresh()
         for section in self._sections.values():
             yield from (group for group in section.classes() if group.suits(shape))
 
@@ -158,7 +158,7 @@ class NodeIndex:
     def find(self, shape: Shape, owners: Sequence[str] = (COMMON,)) -> str | None:
         """The name of the best node for one replica (R20), of the first of these owners that has one (R21); None: no node takes it now."""
         if self._touched or self._moved:
-            self._settle()
+            self._refresh()
         number = self.number(shape)
         taking = [section for section in self._sections.values() if section.feasible >> number & 1]
         for owner in owners:

@@ -39,14 +39,14 @@ class Seat:
 
 
 class _Line:
-    """The classes that fit one shape, by how good they are. `heard`: how much of the log, from its start, it has taken in."""
+    """The classes that fit one shape, by how good they are. `position`: how much of the log, from its start, it has taken in."""
 
-    __slots__ = ("classes", "heap", "heard", "length")
+    __slots__ = ("classes", "heap", "length", "position")
 
-    def __init__(self, heard: int) -> None:
+    def __init__(self, position: int) -> None:
         self.heap: list[Rating] = []
         self.classes: dict[Rating, list[NodeClass]] = {}
-        self.heard = heard
+        self.position = position
         self.length = 0
 
     def push(self, rating: Rating, group: NodeClass) -> None:
@@ -172,15 +172,15 @@ class Section:
         line = self._lines.get(number)
         if line is None or line.length > 2 * self._occupied + SLACK:
             return self._start_line(number)
-        if line.heard < len(self._log):
+        if line.position < len(self._log):
             shape, bit = self._shapes.all[number], 1 << number
-            for group in self._log[line.heard :]:
+            for group in self._log[line.position :]:
                 if not group.names:
                     group.listed = False
                 elif group.mask & bit and not group.lined & bit:
                     group.lined |= bit
                     line.push(group.rating(number, shape, self._mix), group)
-            line.heard = len(self._log)
+            line.position = len(self._log)
         return line
 
     def _start_line(self, number: int) -> _Line:
@@ -227,10 +227,10 @@ class Section:
     def _cut_log(self) -> None:
         """Forget the older half, and with it the lines that have not been asked for since."""
         half = len(self._log) // 2
-        for number in [number for number, line in self._lines.items() if line.heard < half]:
+        for number in [number for number, line in self._lines.items() if line.position < half]:
             self._end_line(number)
         for line in self._lines.values():
-            line.heard -= half
+            line.position -= half
         del self._log[:half]
 
     def _set_leaf(self, leaf: int, mask: int) -> None:
@@ -254,7 +254,7 @@ class Section:
 
 
 def _drop(group: NodeClass, bit: int) -> None:
-    """The class stands in the line of this shape no more, which has to hear of it when a node comes back."""
+    """The class is in the line of this shape no more; it goes to the log again when a node comes back."""
     group.lined &= ~bit
     if not group.names:
         group.listed = False

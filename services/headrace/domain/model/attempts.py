@@ -37,7 +37,7 @@ class Ending:
 
     @property
     def is_plain(self) -> bool:
-        """Whether nothing is to be said of it but that."""
+        """Whether the process ended well by itself, and neither finished early nor during a stop."""
         return self.exit_code == 0 and self.outcome == "exited" and not self.finished and not self.stopping
 
 

@@ -183,7 +183,7 @@ def _replicas_on_empty(kind: NodeKind, shape: Shape) -> int:
 
 
 def _replicas_on_new(pool: PoolState, shape: Shape, policy: tuple[str, str]) -> int:
-    """What the nodes could hold that the pool may still create (R6): of what is not said of them, as much as it takes."""
+    """What the nodes could hold that the pool may still create (R6): amounts that their description leaves out count as sufficient."""
     burst, count = pool.document.burst, new_nodes(pool)
     if burst is None or not count or owner_of_new(pool.document) not in reach_in(pool.document, policy):
         return 0

@@ -137,12 +137,12 @@ def _held_in_share(share: Scope, over: Amounts, job: JobRecord, anyway: Iterable
 class PlacementAfterPreemption:
     """What some nodes of a pool, and the accounts there, could give to one job once others have left.
 
-    Jobs come back in the reverse order of their leaving, or any other: the count is the same. `room`: how many replicas the nodes could
-    hold that have been looked at, which are those that some job left; `goal`: how many it should be. A node on which not even the sums
-    make room for one replica has none, and is not looked at device by device before they do.
+    Jobs come back in the reverse order of their leaving, or any other: the count is the same. `replicas`: how many the examined nodes
+    could hold, which are those that some job left; `goal`: how many it should be. A node on which not even the sums suffice for one
+    replica holds none, and is not examined device by device before they do.
     """
 
-    __slots__ = ("_absent", "_accounts", "_anyway", "_job", "_least", "_missing", "_mix", "_nodes", "_opened", "goal", "room")
+    __slots__ = ("_accounts", "_anyway", "_gone", "_job", "_least", "_missing", "_mix", "_nodes", "_opened", "goal", "replicas")
 
     def __init__(
         self,
@@ -160,9 +160,9 @@ class PlacementAfterPreemption:
         self._accounts = [account.copy() for account in accounts]
         self._least = 0 if shape.mig else shape.whole * GPU_UNITS or shape.fraction
         self._missing: dict[str, int] = {}
-        self._absent: set[JobRecord] = set()
+        self._gone: set[JobRecord] = set()
         self._opened: dict[str, NodeAfterPreemption] = {}
-        self.room = 0
+        self.replicas = 0
         self.goal = job.request.replicas
 
     def open_all(self) -> dict[str, int]:
@@ -171,7 +171,7 @@ class PlacementAfterPreemption:
             if name not in self._opened and self._missing_on(name) <= 0:
                 self._open(name)
         opened = self._opened
-        return {name: opened[name].room if name in opened else 0 for name in self._nodes}
+        return {name: opened[name].replicas if name in opened else 0 for name in self._nodes}
 
     def _missing_on(self, name: str) -> int:
         """GPU units that have to be set free on a node before it could hold anything, at the least."""
@@ -184,53 +184,53 @@ class PlacementAfterPreemption:
         return found
 
     def _open(self, name: str) -> NodeAfterPreemption:
-        node, absent = self._nodes[name], self._absent
-        leaving = [*self._anyway.get(name, ()), *[lease for lease in node.leases.values() if lease.job in absent]]
+        node, gone = self._nodes[name], self._gone
+        leaving = [*self._anyway.get(name, ()), *[lease for lease in node.leases.values() if lease.job in gone]]
         found = self._opened[name] = NodeAfterPreemption(node, self._job.request.shape, leaving, self._mix)
-        self.room += found.room
+        self.replicas += found.replicas
         return found
 
     def leave(self, victim: JobRecord) -> None:
         """The victim is gone."""
-        self._absent.add(victim)
+        self._gone.add(victim)
         self._move(victim, 1)
 
     def come_back(self, victim: JobRecord) -> None:
         """The inverse of `leave`."""
-        self._absent.discard(victim)
+        self._gone.discard(victim)
         self._move(victim, -1)
 
     def leave_in_turn(self, victims: Iterable[tuple[JobRecord, str]]) -> Iterator[int]:
-        """Victims leave one after the other; how many have, whenever there may be more room by it, and at the end.
+        """Victims leave one after the other; how many have, whenever more replicas may fit by it, and at the end.
 
-        With each comes the node on which it stands alone (`site_of`). Thousands may have to leave before any node has room: who
-        leaves one that is known to be too full is only noted, what it holds is not looked at, and accounts hear of them together.
+        With each comes the node on which it stands alone (`site_of`). Thousands may have to leave before any node can hold a replica: a
+        victim that leaves a node known to be too full is only noted, and accounts are updated for all of them together.
         """
-        left, goal, missing, absent = 0, self.goal, self._missing, self._absent
-        is_told_apart = any(account.tenant or account.cut for account in self._accounts)
-        unheard: defaultdict[Request, int] = defaultdict(int)
+        left, goal, missing, gone = 0, self.goal, self._missing, self._gone
+        tracks_each = any(account.tenant or account.cut for account in self._accounts)
+        uncounted: defaultdict[Request, int] = defaultdict(int)
         for left, (victim, site) in enumerate(victims, 1):
-            if is_told_apart or missing.get(site, 0) <= 0:
+            if tracks_each or missing.get(site, 0) <= 0:
                 self.leave(victim)
             else:
-                absent.add(victim)
+                gone.add(victim)
                 request = victim.request
-                unheard[request] += 1
+                uncounted[request] += 1
                 still = missing[site] = missing[site] - request.amounts.get(GPU, 0)
                 if still <= 0:
                     self._open(site)
-                elif self.room < goal:
+                elif self.replicas < goal:
                     continue
-            self._hear(unheard)
+            self._free_in_accounts(uncounted)
             yield left
-        if unheard:
-            self._hear(unheard)
+        if uncounted:
+            self._free_in_accounts(uncounted)
             yield left
 
-    def _hear(self, unheard: defaultdict[Request, int]) -> None:
+    def _free_in_accounts(self, uncounted: defaultdict[Request, int]) -> None:
         for account in self._accounts:
-            account.free(unheard)
-        unheard.clear()
+            account.free(uncounted)
+        uncounted.clear()
 
     def leave_all(self, victims: Iterable[tuple[JobRecord, str]]) -> None:
         """All of them are gone."""
@@ -246,13 +246,13 @@ class PlacementAfterPreemption:
         return left
 
     def _move(self, victim: JobRecord, sign: int) -> None:
-        """On a node that has not been looked at only sums are followed: that is done when enough has left it."""
+        """On a node that is not examined yet only sums are followed: it is examined when enough has left it."""
         leases, unseen = victim.leases.values(), {}
         for lease in leases:
             name = lease.node
             node = self._opened.get(name)
             if node is not None:
-                self.room += node.move(lease, sign)
+                self.replicas += node.move(lease, sign)
             elif name in self._nodes:
                 missing = self._missing[name] = self._missing_on(name) - sign * lease.amounts.get(GPU, 0)
                 unseen[name] = missing
@@ -262,15 +262,15 @@ class PlacementAfterPreemption:
         for account in self._accounts:
             account.move(leases, sign)
 
-    def room_on(self, name: str) -> int:
+    def replicas_on(self, name: str) -> int:
         """How many replicas one node could hold if some job left it; 0 for any other."""
         node = self._opened.get(name)
-        return 0 if node is None else node.room
+        return 0 if node is None else node.replicas
 
     @property
     def suffices(self) -> bool:
-        """Whether there is room enough, and no account in the way."""
-        return self.room >= self.goal and all(account.fits() for account in self._accounts)
+        """Whether enough replicas fit, and no account is in the way."""
+        return self.replicas >= self.goal and all(account.fits() for account in self._accounts)
 
     def places(self) -> tuple[Place, ...] | None:
         """A place for every replica, nodes by name; None if it does not suffice. The clearing is used up."""
@@ -280,7 +280,7 @@ class PlacementAfterPreemption:
         places: list[Place] = []
         for name in sorted(self._opened):
             node = self._opened[name]
-            while node.room and len(places) < request.replicas:
+            while node.replicas and len(places) < request.replicas:
                 place = node.hold(request.lease_amounts(len(places)))
                 if place is None:
                     break
@@ -289,7 +289,7 @@ class PlacementAfterPreemption:
 
 
 class NodeAfterPreemption:
-    """What one node could give once some of its leases have gone. `room`: how many replicas of the shape that would be."""
+    """What one node could give once some of its leases have gone. `replicas`: how many of the shape that would be."""
 
     __slots__ = (
         "_cpu",
@@ -304,7 +304,7 @@ class NodeAfterPreemption:
         "_parts",
         "_shape",
         "_whole",
-        "room",
+        "replicas",
     )
 
     def __init__(self, node: NodeState, shape: Shape, leaving: Iterable[LeaseState], mix: SliceMix | None) -> None:
@@ -328,11 +328,11 @@ class NodeAfterPreemption:
         self._count()
 
     def move(self, lease: LeaseState, sign: int) -> int:
-        """What the lease holds is free (sign 1), or no longer (sign -1); how many more replicas there is room for."""
-        before = self.room
+        """What the lease holds is free (sign 1), or no longer (sign -1); how many more replicas fit."""
+        before = self.replicas
         self._shift(lease, sign)
         self._count()
-        return self.room - before
+        return self.replicas - before
 
     def _shift(self, lease: LeaseState, sign: int) -> None:
         """What the shape does not ask for is not followed."""
@@ -366,12 +366,12 @@ class NodeAfterPreemption:
         return 0 if device.layout is None else more_of(device.family, device.layout, self._shape.mig)
 
     def _count(self) -> None:
-        room = self._parts // (self._whole or 1) if self._whole or self._fraction or self._shape.mig else UNBOUNDED
-        if self._cpu_each and room * self._cpu_each > self._cpu:
-            room = max(0, self._cpu // self._cpu_each)
-        if self._memory_each and room * self._memory_each > self._memory:
-            room = max(0, self._memory // self._memory_each)
-        self.room = room
+        replicas = self._parts // (self._whole or 1) if self._whole or self._fraction or self._shape.mig else UNBOUNDED
+        if self._cpu_each and replicas * self._cpu_each > self._cpu:
+            replicas = max(0, self._cpu // self._cpu_each)
+        if self._memory_each and replicas * self._memory_each > self._memory:
+            replicas = max(0, self._memory // self._memory_each)
+        self.replicas = replicas
 
     def hold(self, amounts: Amounts) -> Place | None:
         """Put one replica here; None if no more fits. The count is not kept after this."""

@@ -46,7 +46,7 @@ def open_growth(state: State, pool: str) -> Growth | None:
     return growth if growth is not None and growth.open else None
 
 
-def room_to_grow(state: State, pool: PoolState, now: int) -> int:
+def creatable_nodes(state: State, pool: PoolState, now: int) -> int:
     """How many nodes may be asked for; 0 where none can be created, or the pool is closed for growth."""
     burst, growth = pool.document.burst, state.terms.growths.get(pool.document.name)
     if burst is None or (growth is not None and (growth.open or growth.closed_until > now)):
@@ -72,7 +72,7 @@ def may_hold(node: BurstNode, shape: Shape, level: int = PROVISIONING) -> bool:
 
 
 def _suits(node: BurstNode, shape: Shape) -> bool:
-    """Whether what is said of a created node keeps the replica as well apart as it asks for, and can run it."""
+    """Whether a created node, by its description, isolates the replica as it asks for, and can run it."""
     if shape.contained and not node.containers:
         return False
     return not shape.needs_device or node.isolation == ANY or rank(node.isolation) >= shape.isolation
@@ -93,8 +93,8 @@ def _how(state: State, pool: PoolState, growth: Growth) -> str:
     if burst is not None and burst.provider not in PROVIDERS[1:]:
         return f"; its provider is {burst.provider}: an operator adds nodes"
     stages = [one.stage for one in state.instances.values() if growth.sequence and one.growth == growth.sequence and one.lives]
-    told = [f"{stages.count(stage)} {stage}" for stage in ("ordered", "booting", "leaving") if stage in stages]
-    return f" ({', '.join(told)})" if told else ""
+    counts = [f"{stages.count(stage)} {stage}" for stage in ("ordered", "booting", "leaving") if stage in stages]
+    return f" ({', '.join(counts)})" if counts else ""
 
 
 @dataclass(slots=True)
@@ -152,13 +152,13 @@ class _Bin:
         return True
 
 
-def nodes_for(node: BurstNode, asks: Iterable[GrowthRequest], room: int, level: int = PROVISIONING) -> int:
-    """The nodes, at most `room`, that would hold who asks: the largest requests first, each job with all its replicas or not at all."""
+def nodes_for(node: BurstNode, asks: Iterable[GrowthRequest], nodes_max: int, level: int = PROVISIONING) -> int:
+    """Number of nodes, at most `nodes_max`, that would hold `asks`: the largest requests first, each job with all its replicas or not."""
     bins: list[_Bin] = []
     for ask in sorted(asks, key=lambda ask: (_size(ask.request), ask.name), reverse=True):
         first = 0
         for _ in range(ask.jobs):
-            first, placed = _put(bins, first, _Bin(node, level), ask.request, room)
+            first, placed = _put(bins, first, _Bin(node, level), ask.request, nodes_max)
             if not placed:
                 break
     return len(bins)
@@ -169,15 +169,15 @@ def _size(request: Request) -> tuple[int, int, int, int]:
     return shape.whole, shape.fraction, shape.cpu, shape.memory
 
 
-def _put(bins: list[_Bin], first: int, empty: _Bin, request: Request, room: int) -> tuple[int, bool]:
-    """Place one job's replicas, from the bin `first` on: those before it have no room for it.
+def _put(bins: list[_Bin], first: int, empty: _Bin, request: Request, nodes_max: int) -> tuple[int, bool]:
+    """Place one job's replicas, from the bin `first` on: it does not fit in those before it.
 
     Gives where that is from now on, and whether the job went. Of a gang that did not, old bins keep what they took: it adds no node.
     """
     left, at, opened = request.replicas, first, len(bins)
     while left:
         if at == len(bins):
-            if len(bins) == room:
+            if len(bins) == nodes_max:
                 del bins[opened:]
                 return at, False
             bins.append(_Bin(empty.node, empty.level))

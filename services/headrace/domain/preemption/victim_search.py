@@ -157,7 +157,7 @@ def best_node(context: SearchContext, eligible: VictimCandidates) -> VictimSet |
         context.effort_left -= left - seen
         seen = left
         for name in [lease.node for lease in candidate.job.leases.values()]:
-            if not sweep.room_on(name) or name in planned:
+            if not sweep.replicas_on(name) or name in planned:
                 continue
             planned.add(name)
             node = context.state.nodes[name]
@@ -229,7 +229,7 @@ def best_choice(context: SearchContext, eligible: VictimCandidates) -> VictimSet
     """For a gang, and for what belongs to no node: a choice of nodes; None if none is found."""
     nodes = {node.name: node for node in context.usable()}
     sweep = context.clearing(nodes.values())
-    rooms = sweep.open_all()
+    before = sweep.open_all()
     reach = sweep.leave_until_enough(map(_job_and_site_of, eligible))
     context.effort_left -= reach
     if not sweep.suffices:
@@ -237,7 +237,7 @@ def best_choice(context: SearchContext, eligible: VictimCandidates) -> VictimSet
     while True:
         most = sweep.open_all()
         for first in range(reach if reach <= DROPS_AMONG else 1):
-            found = _Choice(context, nodes, rooms, most, eligible.drawn[first:reach]).best()
+            found = _Choice(context, nodes, before, most, eligible.drawn[first:reach]).best()
             if found is not None or context.effort_left <= 0:
                 return found
         candidates = eligible.all()
@@ -274,33 +274,33 @@ class _Anybody(Taken):
 class _Choice:
     """A choice of nodes for a gang, among a beginning of the candidates.
 
-    `rooms` and `most`: how many replicas each node can hold before any job has gone, and after all of that beginning.
+    `before` and `most`: how many replicas each node can hold before any job has gone, and after all of that beginning.
     """
 
     def __init__(
         self,
         context: SearchContext,
         nodes: Mapping[str, NodeState],
-        rooms: Mapping[str, int],
+        before: Mapping[str, int],
         most: Mapping[str, int],
         candidates: Sequence[VictimCandidate],
     ) -> None:
         self._ground = context
         self._nodes = nodes
-        self._rooms = rooms
+        self._before = before
         self._candidates = candidates
         self._chosen: dict[JobRecord, VictimCandidate] = {}
         self._taken = context.taken()
         self._there: dict[str, list[VictimCandidate]] = {}
         known = dict(zip(map(_job_of, candidates), candidates, strict=True))
-        for name, room in rooms.items():
-            if most[name] > room:
+        for name, count in before.items():
+            if most[name] > count:
                 jobs = {lease.job for lease in nodes[name].leases.values()}
                 self._there[name] = sorted(known[job] for job in jobs if job in known)
 
     def best(self) -> VictimSet | None:
         """Replica by replica the cheapest offer of all; then jobs that free what belongs to no node; then give back."""
-        missing = self._ground.job.request.replicas - sum(self._rooms.values())
+        missing = self._ground.job.request.replicas - sum(self._before.values())
         offers = [offer for name in self._there if (offer := self._offer(name)) is not None]
         heapq.heapify(offers)
         while missing > 0 and offers:
@@ -336,7 +336,7 @@ class _Choice:
         for candidate in self._there[name]:
             if candidate.job in self._chosen:
                 clearing.leave(candidate.job)
-        clearing.goal = clearing.room + 1
+        clearing.goal = clearing.replicas + 1
         taken = self._taken if legal else _Anybody()
         victims = _take(self._ground, free, clearing, taken)
         if victims is None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts.facts.preemption import Victim
 from headrace.contracts.values.amounts import GPU_UNITS, add_to, plus
-from headrace.domain.backfill.holds import as_seen_by, has_room_beside_holds
+from headrace.domain.backfill.holds import as_seen_by, fits_without_holds
 from headrace.domain.model.job_states import JobState
 from headrace.domain.placement.placement import may_hold
 from headrace.domain.preemption.eligibility import (
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 VICTIMS_MAX = 3_000
 """Jobs that yield to one preemptor: they and its places stand in one record (R26)."""
-ROOM = "there is room for it"
+FITS_NOW = "there is room for it"
 LEAVING = "what is leaving already makes room for it"
 """Reasons that are the whole answer, because no job has to be taken by either cause."""
 
@@ -69,8 +69,8 @@ def search(state: State, job: JobRecord, pool: PoolState, now: int) -> VictimPla
     none: NoPlan | None = None
     with as_seen_by(state, job, pool, now):
         for cause in causes(state, job, pool):
-            found = NoPlan(ROOM) if _has_room(state, job, pool) else _search_by(state, job, pool, cause, now)
-            if isinstance(found, VictimPlan) or found.why in (ROOM, LEAVING):
+            found = NoPlan(FITS_NOW) if _fits_within_limits(state, job, pool) else _search_by(state, job, pool, cause, now)
+            if isinstance(found, VictimPlan) or found.why in (FITS_NOW, LEAVING):
                 return found
             none = found if none is None else _both(none, found)
     return none or NoPlan("it may not take anything back: beyond its reservation")
@@ -82,7 +82,7 @@ def _both(first: NoPlan, second: NoPlan) -> NoPlan:
     return NoPlan(first.why, max(first.protected, second.protected), min(moments, default=None))
 
 
-def _has_room(state: State, job: JobRecord, pool: PoolState) -> bool:
+def _fits_within_limits(state: State, job: JobRecord, pool: PoolState) -> bool:
     """True if no victim is needed: since the search opened, enough was freed for the job, within its limits.
 
     Where a limit has no room before those have left who yield already (R17), it has only to wait for them.
@@ -90,7 +90,7 @@ def _has_room(state: State, job: JobRecord, pool: PoolState) -> bool:
     limits = limits_of(state, job, pool.document.name)
     if over_limit(limits, pool.governed, job.request.total, beyond=job.beyond) is not None or _is_share_stuck(state, job, pool):
         return False
-    return has_room_beside_holds(state, job, pool)
+    return fits_without_holds(state, job, pool)
 
 
 def _at_own_limit(state: State, job: JobRecord, pool: PoolState) -> bool:
@@ -196,8 +196,8 @@ def _review(state: State, job: JobRecord, pool: PoolState, plan: VictimPlan, now
         if key not in known:
             known[key] = kind_of(state, job, pool, short, found.policy, found.request)
         kinds.append(known[key])
-    if _has_room(state, job, pool):
-        return ROOM
+    if _fits_within_limits(state, job, pool):
+        return FITS_NOW
     context = SearchContext(state, job, pool, plan.cause)
     names = dict.fromkeys(place.node for place in plan.places)
     nodes = [pool.nodes[name] for name in names if name in pool.nodes and may_hold(pool, pool.nodes[name], job)]

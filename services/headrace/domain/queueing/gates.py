@@ -1,6 +1,6 @@
 """Whether anything may start: what is closed (R11), windows that are shut, budgets that are used up (R33).
 
-Strategy: the allocator looks at each policy's windows and budgets when they may say something else (`next_look`), and states what they say
+Strategy: the allocator evaluates each policy's windows and budgets when their result may change (`next_change`), and states the result
 (`policy.gated`). So all later steps, and the reasons to wait, read the fold and not at a clock, and a policy's jobs are worked out
 anew only when its gate has changed.
 """
@@ -93,7 +93,7 @@ def _is_spent(policy: PolicyState, budget: Budget, now: int) -> bool:
     return now < meter.ends and used(meter, now) >= ceiling(budget)
 
 
-def next_look(state: State, policy: PolicyState, now: int) -> int | None:
+def next_change(state: State, policy: PolicyState, now: int) -> int | None:
     """When windows and budgets may say something else, if nothing starts or ends before; None: never."""
     moments = [c.next_edge(_windows(state, policy), now)]
     for budget in policy.document.budgets:

@@ -1,6 +1,6 @@
 """Many values of one kind as one column of plain arrays, and back: how a snapshot is laid out.
 
-A column is `[form, ...]`: what all values have in common is said once, and what is left is again columns, down to arrays of integers and
+A column is `[form, ...]`: what all values have in common is stored once, and what is left is again columns, down to arrays of integers and
 of text. So a million jobs are some forty arrays, which pack well and are read without looking at single jobs. Whole numbers are written
 as differences where that makes them smaller; words that repeat are written once.
 """
@@ -169,7 +169,7 @@ class ColumnReader:
         return values
 
     def one_for_all(self, column: list[Any]) -> Any:
-        """What all values of a column are, where that is said once; else `graph.UNSAID`."""
+        """What all values of a column are, where that is stored once; else `state_schema.UNSAID`."""
         form = column[0]
         if form == SAME:
             return column[1]
@@ -208,12 +208,12 @@ class ColumnReader:
         if kind is None:
             return repeat(None, count)
         here = state_schema.field_names(kind)
-        told = {
+        given = {
             name: self.column(column, count) for name, column in zip(self.names[number], columns, strict=True) if name in here
         }
-        if not told:
+        if not given:
             return (kind() for _ in range(count))
-        return (kind(**dict(zip(told, row, strict=True))) for row in zip(*told.values(), strict=True))
+        return (kind(**dict(zip(given, row, strict=True))) for row in zip(*given.values(), strict=True))
 
     def _tuple(self, count: int, columns: list[Any]) -> Iterable[Any]:
         if not columns:

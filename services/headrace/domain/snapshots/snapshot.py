@@ -104,11 +104,11 @@ def _fill(reader: ColumnReader, objects: list[Any], kind: type, columns: dict[st
     truth = state_schema.field_names(kind)
     values: dict[str, Iterable[Any]] = {}
     for name, make in state_schema.defaults(kind):
-        stands = state_schema.stands(objects[0], name)
+        default = state_schema.stands(objects[0], name)
         if name in columns and name in truth:
-            if not _is(reader.one_for_all(columns[name]), stands):
+            if not _is(reader.one_for_all(columns[name]), default):
                 values[name] = reader.values(columns[name], len(objects))
-        elif stands is not state_schema.UNSAID:
+        elif default is not state_schema.UNSAID:
             continue
         elif make is not None:
             values[name] = make()
@@ -117,9 +117,9 @@ def _fill(reader: ColumnReader, objects: list[Any], kind: type, columns: dict[st
     state_schema.fill(objects, kind, values)
 
 
-def _is(said: object, stands: object) -> bool:
+def _is(stored: object, default: object) -> bool:
     """Whether every object has that already; `False` is not 0."""
-    return said is not state_schema.UNSAID and type(said) is type(stands) and said == stands
+    return stored is not state_schema.UNSAID and type(stored) is type(default) and stored == default
 
 
 def copy_of(state: State) -> State:

@@ -68,8 +68,8 @@ def known_end(job: JobRecord) -> int | None:
         limit = job.attempts[-1].granted_at + job.time_limit  # it starts yet
     if job.state is not JobState.STOPPING or job.stop is None:
         return limit
-    told = job.stop_at + job.stop.callback_grace + job.stop.term_grace
-    return told if limit is None else min(told, limit)
+    ladder_end = job.stop_at + job.stop.callback_grace + job.stop.term_grace
+    return ladder_end if limit is None else min(ladder_end, limit)
 
 
 def ladder_ends(job: JobRecord) -> int | None:

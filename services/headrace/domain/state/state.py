@@ -96,11 +96,11 @@ class State:
     requeues: dict[str, JobRecord] = field(default_factory=dict)
     doomed: dict[str, JobRecord] = field(default_factory=dict)
     forced: dict[str, JobRecord] = field(default_factory=dict)
-    """Jobs that an operator takes from by force, until they are told to stop (R24)."""
+    """Jobs that an operator takes from by force, until their stop is ordered (R24)."""
     dependants: dict[str, list[Dependency]] = field(default_factory=dict)
     """Job key to the (dependant, when) that wait for its end."""
     locked: dict[tuple[str, str], int] = field(default_factory=dict)
-    """(tenant, handle) to the record that said that the key of their texts is missing: jobs admitted before that wait."""
+    """(tenant, handle) to the record that states that the key of their texts is missing: jobs admitted before that wait."""
     deadlines: Deadlines = field(default_factory=Deadlines, metadata=AID)
     """Job key to when its phase is over by time alone (`phases`)."""
     ladders: Deadlines = field(default_factory=Deadlines, metadata=AID)

@@ -47,7 +47,7 @@ def recount(pool: PoolState, node: NodeState | None = None) -> None:
 
 
 def is_known(pool: PoolState) -> bool:
-    """Whether anything can be said of what the pool has: a node has registered, or it says what it creates (R6)."""
+    """Whether it is known what the pool has: a node has registered, or the document describes those it creates (R6)."""
     return bool(pool.nodes) or pool.document.burst is not None
 
 

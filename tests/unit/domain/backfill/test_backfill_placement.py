@@ -179,7 +179,7 @@ def by_looking_at_all(job, hall):
     places = []
     for rank in range(job.request.replicas):
         fitting = [(offer.wait, name) for name, offer in offers.items() if offer.wait is not None]
-        if not fitting or not stays.leave_room_for(job.request.total, sliced=False):
+        if not fitting or not stays.allows(job.request.total, sliced=False):
             return None
         _, name = min(fitting)
         amounts = job.request.lease_amounts(rank)

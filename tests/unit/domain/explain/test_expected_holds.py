@@ -42,7 +42,7 @@ def test_who_is_due_first_is_first_kept_something_for_and_who_is_not_due_nothing
     holds, _, requests = expected(site, gangs)
     seen = []
     for moment in (START + 29 * SECOND, LATER, LATER + 10 * SECOND):
-        holds.look(requests, moment)
+        holds.update(requests, moment)
         seen.append(names(holds))
 
     assert seen == [[], [], ["late"]]
@@ -52,11 +52,11 @@ def test_who_is_due_first_is_first_kept_something_for_and_who_is_not_due_nothing
 def test_of_a_group_the_next_is_kept_something_for_when_the_one_before_has_started():
     site, waiting = crowded()
     holds, line, requests = expected(site, waiting["low"])
-    holds.look(requests, LATER + 10 * SECOND)
+    holds.update(requests, LATER + 10 * SECOND)
     assert names(holds) == ["late"]
     holds.end(waiting["late"])
     line.leave(line.first("hall", waiting["late"].request))
-    holds.look(requests, LATER + 10 * SECOND)
+    holds.update(requests, LATER + 10 * SECOND)
 
     assert names(holds) == ["high"]
 
@@ -65,7 +65,7 @@ def test_what_is_shown_is_out_of_reach_and_afterwards_everything_is_as_it_was():
     site, waiting = crowded()
     before = snapshot(site.state)
     holds, _, requests = expected(site, waiting["low"])
-    holds.look(requests, LATER + 10 * SECOND)
+    holds.update(requests, LATER + 10 * SECOND)
     device = site.state.nodes["n1"].devices[0]
     seen = [device.nominated]
     holds.show("hall", [waiting["late"].key])
@@ -80,10 +80,10 @@ def test_what_is_kept_now_is_kept_until_something_that_stays_lies_there():
     site, waiting = crowded()
     site.append_facts(f.HoldPlacedV1(job=waiting["late"].key, pool="hall", places=(place("n1", 0, 1),)), by="allocator")
     holds, _, requests = expected(site, waiting["low"])
-    holds.look(requests, site.now)
+    holds.update(requests, site.now)
     seen = [names(holds)]
     site.state.nodes["n1"].cordoned = "c"
-    holds.look(requests, site.now)
+    holds.update(requests, site.now)
 
     assert [*seen, names(holds)] == [["late"], []]
 
@@ -92,7 +92,7 @@ def test_after_a_number_of_nodes_nothing_more_is_kept(monkeypatch):
     site, waiting = crowded()
     monkeypatch.setattr(module, "NODES_MAX", 0)
     holds, _, requests = expected(site, waiting["low"])
-    holds.look(requests, LATER + 10 * SECOND)
+    holds.update(requests, LATER + 10 * SECOND)
 
     assert names(holds) == []
 

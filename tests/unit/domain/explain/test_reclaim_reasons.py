@@ -7,7 +7,7 @@ from headrace.contracts.documents.model import PreemptionTerms
 from headrace.contracts.messages.explanation import Holder, ReclaimView
 from headrace.contracts.values.durations import SECOND
 from headrace.domain.explain.expected_ends import ExpectedEnds
-from headrace.domain.explain.reclaim_reasons import HAS_ROOM, KEPT, NOT_YET, reclaim_in
+from headrace.domain.explain.reclaim_reasons import FITS_WITHOUT, KEPT, NOT_YET, reclaim_in
 from tests.unit.domain.site import Site, gpus, place, policy
 from tests.unit.domain.snapshot import differences, snapshot
 
@@ -76,7 +76,7 @@ def test_one_that_has_room_need_not_and_one_that_places_are_kept_for_has():
     site, victim = borrowed(reservation=gpus(1))
     site.node("n2", 1)
     job = site.admit("b", "ops/one")
-    assert asked(site, job) == ReclaimView(could=False, why=HAS_ROOM)
+    assert asked(site, job) == ReclaimView(could=False, why=FITS_WITHOUT)
     site.order(job, (victim,), place("n1", 0))
     assert asked(site, job) == ReclaimView(could=True, why=KEPT, cause="reclaim")
 

@@ -6,7 +6,7 @@ from headrace.contracts import facts as f
 from headrace.contracts.documents.model import Budget, Burst, BurstNode, PolicyProfile, Share, Tenant, Window
 from headrace.contracts.facts.admission import Dependency
 from headrace.contracts.values.reasons import WAIT_SENTENCES, WaitReason
-from headrace.domain.explain.wait_reasons import NEXT_LOOK, OF_THE_JOB, OF_THE_POOL, wait_in, wait_of
+from headrace.domain.explain.wait_reasons import CHECKED_NEXT, OF_THE_JOB, OF_THE_POOL, wait_in, wait_of
 from tests.unit.domain.hall import Hall
 
 
@@ -114,7 +114,7 @@ def test_where_nothing_is_in_its_way_it_waits_for_the_next_look():
     job = hall.admit("p", "j")
     assert wait_in(hall.state, job, hall.pool, hall.now) is None
     wait = wait_of(hall.state, job, hall.now)
-    assert (wait.reason, wait.message) == (WaitReason.BEHIND_HIGHER_RANK, NEXT_LOOK)
+    assert (wait.reason, wait.message) == (WaitReason.BEHIND_HIGHER_RANK, CHECKED_NEXT)
 
 
 def test_of_victims_of_another_tenant_neither_names_nor_number_are_told():

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from headrace.contracts.values.amounts import GPU_UNITS
 from headrace.contracts.values.mig import charge, more_of, put, slices_of
-from headrace.domain.indexes.fragmentation import Room
+from headrace.domain.indexes.fragmentation import OpenCapacity
 from headrace.domain.model.requests import Shape
 
 
-def by_definition(capacity: Room, mix: list[tuple[Shape, int]]) -> int:
+def by_definition(capacity: OpenCapacity, mix: list[tuple[Shape, int]]) -> int:
     """Over the mix: all that is open, less what is open on devices not too full for it, up to twice what cpu and memory suffice for."""
     return sum(weight * (sum(capacity.opens) - usable(capacity, shape)) for shape, weight in mix)
 
 
-def usable(capacity: Room, shape: Shape) -> int:
+def usable(capacity: OpenCapacity, shape: Shape) -> int:
     need = GPU_UNITS if shape.whole else shape.fraction
     if not need or not fits(capacity, shape):
         return 0
@@ -22,12 +22,12 @@ def usable(capacity: Room, shape: Shape) -> int:
     return min([sum(units for units in capacity.opens if units >= need), *bounds])
 
 
-def fits(capacity: Room, shape: Shape) -> bool:
+def fits(capacity: OpenCapacity, shape: Shape) -> bool:
     enough = capacity.cpu >= shape.cpu and capacity.memory >= shape.memory and capacity.opens.count(GPU_UNITS) >= shape.whole
     return enough and max(capacity.opens, default=0) >= shape.fraction and (not shape.models or capacity.model in shape.models)
 
 
-def after(capacity: Room, shape: Shape) -> dict[int, Room]:
+def after(capacity: OpenCapacity, shape: Shape) -> dict[int, OpenCapacity]:
     """What the room may look like with the shape in it, by the open units of the device it takes."""
     capacities = {}
     for units in {0} if not shape.fraction else {units for units in capacity.opens if units >= shape.fraction}:
@@ -36,7 +36,9 @@ def after(capacity: Room, shape: Shape) -> dict[int, Room]:
             opens[opens.index(GPU_UNITS)] = 0
         if shape.fraction:
             opens[opens.index(units)] -= shape.fraction
-        capacities[units] = Room(capacity.model, capacity.cpu - shape.cpu, capacity.memory - shape.memory, tuple(sorted(opens)))
+        capacities[units] = OpenCapacity(
+            capacity.model, capacity.cpu - shape.cpu, capacity.memory - shape.memory, tuple(sorted(opens))
+        )
     return capacities
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from headrace.contracts.values.amounts import GPU_UNITS
 from headrace.domain.indexes import fragmentation
-from headrace.domain.indexes.fragmentation import Fragmentation, Room
+from headrace.domain.indexes.fragmentation import Fragmentation, OpenCapacity
 from headrace.domain.model.requests import Shape
 from tests.unit.domain.indexes.definitions import after, by_definition, fits
 
@@ -29,7 +29,7 @@ SHAPES = st.builds(
 )
 MIXES = st.lists(st.tuples(SHAPES, st.integers(1, 9)), max_size=6, unique_by=lambda entry: entry[0])
 CAPACITIES = st.builds(
-    lambda model, cpu, memory, opens: Room(model, cpu, memory, tuple(sorted(opens))),
+    lambda model, cpu, memory, opens: OpenCapacity(model, cpu, memory, tuple(sorted(opens))),
     st.sampled_from(["A100", "H100"]),
     st.integers(0, 5),
     st.integers(0, 5),
@@ -60,12 +60,12 @@ def test_the_steps_are_those_of_the_sigmoid():
 
 
 def test_without_a_mix_nothing_is_fragmented_and_a_fraction_takes_the_fullest_device():
-    capacity, judge = Room("H100", 8, 8, (THIRD, HALF, GPU_UNITS)), Fragmentation()
+    capacity, judge = OpenCapacity("H100", 8, 8, (THIRD, HALF, GPU_UNITS)), Fragmentation()
     assert (judge.amount(capacity), judge.score(capacity, 0, Shape(0, HALF, 0, 0, ()))) == (0, (0, HALF))
 
 
 def test_a_half_next_to_a_half_is_better_than_a_half_of_an_empty_device():
-    capacity = Room("H100", 8, 8, (HALF, GPU_UNITS))
+    capacity = OpenCapacity("H100", 8, 8, (HALF, GPU_UNITS))
     judge = Fragmentation([(Shape(1, 0, 0, 0, ()), 1), (Shape(0, HALF, 0, 0, ()), 1)])
     assert judge.score(capacity, judge.amount(capacity), Shape(0, HALF, 0, 0, ())) == (56, HALF)
 
@@ -73,7 +73,7 @@ def test_a_half_next_to_a_half_is_better_than_a_half_of_an_empty_device():
 @pytest.mark.parametrize(("cpu", "scores"), [pytest.param(4, [73, 50], id="little"), pytest.param(8, [26, 50], id="much")])
 def test_gpus_for_which_cpu_would_not_suffice_go_to_those_who_need_little_of_it(cpu, scores):
     judge = Fragmentation([(Shape(1, 0, 8, 0, ()), 1)])
-    capacities = [Room("H100", there, 8, (GPU_UNITS,) * 4) for there in (12, 40)]
+    capacities = [OpenCapacity("H100", there, 8, (GPU_UNITS,) * 4) for there in (12, 40)]
     assert [judge.score(capacity, judge.amount(capacity), Shape(1, 0, cpu, 0, ()))[0] for capacity in capacities] == scores
 
 
@@ -82,7 +82,7 @@ def test_what_is_remembered_has_an_end(kept, monkeypatch):
     monkeypatch.setattr(fragmentation, "_REMEMBERED", kept)
     mix = [(Shape(1, 0, 0, 0, ()), 2), (Shape(0, HALF, 0, 0, ()), 3)]
     judge = Fragmentation(mix)
-    capacities = [Room("H100", 8, 8, tuple(sorted((units, HALF)))) for units in range(0, GPU_UNITS, 999)]
+    capacities = [OpenCapacity("H100", 8, 8, tuple(sorted((units, HALF)))) for units in range(0, GPU_UNITS, 999)]
     assert [judge.amount(capacity) for capacity in capacities] == [by_definition(capacity, mix) for capacity in capacities]
     judge.score(capacities[0], judge.amount(capacities[0]), Shape(0, HALF, 0, 0, ()))
     assert (

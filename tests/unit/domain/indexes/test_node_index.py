@@ -17,7 +17,7 @@ from headrace.contracts.values.isolation import Ranks
 from headrace.contracts.values.mig import open_starts
 from headrace.domain.indexes import shape_buckets
 from headrace.domain.indexes.expected_use import Amount, Site
-from headrace.domain.indexes.fragmentation import Room
+from headrace.domain.indexes.fragmentation import OpenCapacity
 from headrace.domain.indexes.gpu_model_balance import Steering, site_of
 from headrace.domain.indexes.node_index import NodeIndex
 from headrace.domain.model.devices import DeviceState
@@ -187,7 +187,7 @@ def find_among_all(nodes: list[NodeState], asked: Shape, mix: list[tuple[Shape, 
         if not fits:
             continue
         share = Fraction(sum(opens), 8 * GPU_UNITS) + Fraction(cpu, 128_000)
-        capacity = Room(one.model, cpu, memory, tuple(opens))
+        capacity = OpenCapacity(one.model, cpu, memory, tuple(opens))
         drops = {
             units: by_definition(capacity, mix) - by_definition(left, mix) for units, left in after(capacity, asked).items()
         }

@@ -82,16 +82,16 @@ def test_who_comes_back_leaves_everything_as_it_was():
     hall, victims, job = full(size=2, replicas=3, capacity=gpus(7))
     trial = clearing(hall, job)
     fitting = trial.open_all()
-    assert (fitting, trial.room, trial.suffices) == ({"n1": 0, "n2": 0}, 0, False)
+    assert (fitting, trial.replicas, trial.suffices) == ({"n1": 0, "n2": 0}, 0, False)
     for victim in victims[:3]:
         trial.leave(victim)
-    assert [trial.room_on(name) for name in ("n1", "n2", "n3")] == [2, 1, 0]
-    assert (trial.room, trial.suffices) == (3, False)
+    assert [trial.replicas_on(name) for name in ("n1", "n2", "n3")] == [2, 1, 0]
+    assert (trial.replicas, trial.suffices) == (3, False)
     trial.leave(victims[3])
-    assert (trial.room, trial.suffices) == (4, True)
+    assert (trial.replicas, trial.suffices) == (4, True)
     for victim in victims:
         trial.come_back(victim)
-    assert (trial.open_all(), trial.room, trial.suffices) == (fitting, 0, False)
+    assert (trial.open_all(), trial.replicas, trial.suffices) == (fitting, 0, False)
 
 
 def test_fractions_cpu_and_memory_are_counted_too():
@@ -101,7 +101,7 @@ def test_fractions_cpu_and_memory_are_counted_too():
     victim = hall.run("lender", "v", ("n1", 0, 2))
     trial = clearing(hall, hall.admit("owner", "o"))
     trial.leave(victim)
-    assert trial.room == 8
+    assert trial.replicas == 8
 
 
 def test_a_tenants_limit_is_made_room_under_by_its_own_jobs_only():
@@ -150,7 +150,7 @@ def test_slices_leave_room_by_their_geometry():  # R4, R26
             trial.leave(victim)
         for victim in gone:
             trial.come_back(victim)
-        assert (trial.open_all(), trial.room) == (before, 0)
+        assert (trial.open_all(), trial.replicas) == (before, 0)
         for victim in gone:
             trial.leave(victim)
         return trial.places()
@@ -206,10 +206,10 @@ def test_a_node_that_is_too_full_even_in_sums_is_looked_at_when_enough_has_left_
     seen = []
     for step, victim in ((trial.leave, first), (trial.come_back, first), (trial.leave, third), (trial.leave, fourth)):
         step(victim)
-        seen.append((trial.room_on("n1"), trial.room_on("n2"), trial.suffices))
+        seen.append((trial.replicas_on("n1"), trial.replicas_on("n2"), trial.suffices))
     assert seen == [(0, 0, False), (0, 0, False), (0, 0, False), (0, 1, True)]
     trial.come_back(third)
-    assert (trial.room, trial.suffices, trial.open_all()) == (0, False, {"n1": 0, "n2": 0})
+    assert (trial.replicas, trial.suffices, trial.open_all()) == (0, False, {"n1": 0, "n2": 0})
     trial.leave(first)
     trial.leave(second)
     assert trial.places() == (Place(node="n1", devices=shares(0, 4), amounts=gpus(4) | {JOB: 1}),)
@@ -222,7 +222,7 @@ def standing(victims):
 def test_victims_leave_until_it_suffices_and_no_longer():
     hall, victims, job = full(size=2, replicas=2)
     trial = clearing(hall, job)
-    assert (trial.leave_until_enough(standing(victims)), trial.room, trial.suffices) == (2, 2, True)
+    assert (trial.leave_until_enough(standing(victims)), trial.replicas, trial.suffices) == (2, 2, True)
     assert trial.leave_until_enough(standing(victims[2:])) == 0
     in_sum = clearing(hall, job)
     in_sum.open_all()
@@ -239,13 +239,13 @@ def test_jobs_that_leave_in_turn_free_as_much_as_one_by_one_and_it_is_said_when_
         one_by_one.open_all()
         for victim in order[:left]:
             one_by_one.leave(victim)
-        there = (left, trial.room_on("n1"), trial.room_on("n2"), trial.suffices)
-        assert there[1:] == (one_by_one.room_on("n1"), one_by_one.room_on("n2"), one_by_one.suffices)
+        there = (left, trial.replicas_on("n1"), trial.replicas_on("n2"), trial.suffices)
+        assert there[1:] == (one_by_one.replicas_on("n1"), one_by_one.replicas_on("n2"), one_by_one.suffices)
         counts.append(there)
     assert counts == [(3, 0, 1, True), (4, 1, 1, True)]
     for victim in order:
         trial.come_back(victim)
-    assert (trial.room, trial.suffices) == (0, False)
+    assert (trial.replicas, trial.suffices) == (0, False)
 
 
 def test_a_gang_with_two_places_on_one_node_leaves_both_at_once():
@@ -255,6 +255,6 @@ def test_a_gang_with_two_places_on_one_node_leaves_both_at_once():
     gang = hall.run("gang", "g", ("n1", 0, 2), ("n1", 2, 2))
     trial = clearing(hall, hall.admit("owner", "o"))
     assert list(trial.leave_in_turn(standing([gang]))) == [1]
-    assert (trial.room, trial.suffices) == (1, True)
+    assert (trial.replicas, trial.suffices) == (1, True)
     trial.come_back(gang)
-    assert (trial.room, trial.suffices) == (0, False)
+    assert (trial.replicas, trial.suffices) == (0, False)

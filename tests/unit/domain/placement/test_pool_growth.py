@@ -11,12 +11,12 @@ from headrace.domain.model.requests import make_request
 from headrace.domain.placement.pool_growth import (
     GrowthRequest,
     closed_for,
+    creatable_nodes,
     due_at,
     growing_for,
     may_hold,
     nodes_for,
     open_growth,
-    room_to_grow,
 )
 from headrace.domain.snapshots.snapshot import copy_of, dump, load
 from tests.unit.domain.site import Site, pool
@@ -84,11 +84,11 @@ def growing(**more: object) -> Site:
 def test_a_pool_grows_up_to_its_limit_one_growth_at_a_time():
     site = growing()
     state, hall, still = site.state, site.state.pools["hall"], site.state.pools["still"]
-    assert (room_to_grow(state, hall, site.now), room_to_grow(state, still, site.now)) == (3, 0)
+    assert (creatable_nodes(state, hall, site.now), creatable_nodes(state, still, site.now)) == (3, 0)
     site.node("n1")
-    assert room_to_grow(state, hall, site.now) == 2
+    assert creatable_nodes(state, hall, site.now) == 2
     site.append_facts(f.GrowthRequestedV1(pool="hall", nodes=2), by="allocator")
-    assert (room_to_grow(state, hall, site.now), open_growth(state, "hall").nodes) == (0, 2)
+    assert (creatable_nodes(state, hall, site.now), open_growth(state, "hall").nodes) == (0, 2)
     assert due_at(hall, open_growth(state, "hall")) == site.now + 4 * MINUTE
 
 
@@ -112,7 +112,7 @@ def test_growth_that_fails_closes_the_pool_for_longer_each_time_until_it_succeed
         assert closed_for(growth) == minutes * MINUTE
         until = site.now + closed_for(growth)
         site.append_facts(f.GrowthEndedV1(pool="hall", outcome="late", closed_until=until), by="allocator")
-        assert (room_to_grow(site.state, hall, until - 1), room_to_grow(site.state, hall, until)) == (0, 3)
+        assert (creatable_nodes(site.state, hall, until - 1), creatable_nodes(site.state, hall, until)) == (0, 3)
     site.append_facts(
         f.GrowthRequestedV1(pool="hall", nodes=1), f.GrowthEndedV1(pool="hall", outcome="grown", nodes=1), by="allocator"
     )
@@ -163,9 +163,9 @@ def test_instances_that_live_count_for_the_most_there_may_be():
     order = {"pool": "hall", "provider": "local", "offer": OfferTaken(name="default"), "token": "t", "expires": 1}
     site.append_facts(f.InstanceOrderedV1(instance="hall-1", **order), by="provisioner")
     hall = site.state.pools["hall"]
-    assert room_to_grow(site.state, hall, site.now) == 2
+    assert creatable_nodes(site.state, hall, site.now) == 2
     site.append_facts(f.InstanceRefusedV1(instance="hall-1", code="CAPACITY", closed_until=site.now + 5), by="provisioner")
-    assert (room_to_grow(site.state, hall, site.now), room_to_grow(site.state, hall, site.now + 5)) == (0, 3)
+    assert (creatable_nodes(site.state, hall, site.now), creatable_nodes(site.state, hall, site.now + 5)) == (0, 3)
 
 
 def test_how_far_growth_is_says_who_brings_the_nodes():

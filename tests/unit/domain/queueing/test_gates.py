@@ -8,7 +8,7 @@ from headrace.contracts.documents.model import Budget, PolicyProfile, Window
 from headrace.contracts.values.amounts import GPU
 from headrace.contracts.values.durations import HOUR, MINUTE, parse_time
 from headrace.contracts.values.reasons import WaitReason
-from headrace.domain.queueing.gates import gate_at, gated, may_start, must_borrow, next_look, opens_at, spent_for
+from headrace.domain.queueing.gates import gate_at, gated, may_start, must_borrow, next_change, opens_at, spent_for
 from tests.unit.domain.site import Site, place, policy
 
 NOON = parse_time("2026-11-20T12:00Z")  # a Friday
@@ -40,7 +40,11 @@ def state_gate(site, **fields):
 
 def test_without_windows_and_budgets_there_is_nothing_to_look_at():
     site = site_with()
-    assert (gate_values(site), next_look(site.state, dev(site), NOON), site.state.terms.timed) == ((False, False, ()), None, {})
+    assert (gate_values(site), next_change(site.state, dev(site), NOON), site.state.terms.timed) == (
+        (False, False, ()),
+        None,
+        {},
+    )
 
 
 def test_a_gate_is_shut_while_no_window_is_open_and_stops_what_runs_if_the_last_to_close_says_so():
@@ -49,7 +53,7 @@ def test_a_gate_is_shut_while_no_window_is_open_and_stops_what_runs_if_the_last_
     site.now += 6 * HOUR
     assert gate_values(site) == (False, False, ())
     site.now += HOUR
-    assert (gate_values(site), next_look(site.state, dev(site), site.now)) == (
+    assert (gate_values(site), next_change(site.state, dev(site), site.now)) == (
         (True, False, ()),
         parse_time("2026-11-23T08:00Z"),
     )
@@ -65,11 +69,11 @@ def test_a_budget_is_spent_when_its_hours_are_used_up_and_the_moment_is_known_be
     site.run("a", place("n1", 0))
     site.run("b", place("n1", 1))
     site.now += 10 * MINUTE
-    assert (gate_values(site), next_look(site.state, dev(site), site.now)) == ((False, False, ()), NOON + 30 * MINUTE)
+    assert (gate_values(site), next_change(site.state, dev(site), site.now)) == ((False, False, ()), NOON + 30 * MINUTE)
     site.now += 20 * MINUTE - 1
     assert gate_values(site) == (False, False, ())
     site.now += 1
-    assert (gate_values(site), next_look(site.state, dev(site), site.now)) == (
+    assert (gate_values(site), next_change(site.state, dev(site), site.now)) == (
         (False, False, ("gpu per day",)),
         NOON + 12 * HOUR,
     )
