@@ -66,10 +66,14 @@ class _Open(NamedTuple):
 
 
 class Api:
-    """Calls with one token. Raises Unreachable without an answer, Refused if the call is refused."""
+    """Calls with one token. Raises Unreachable without an answer, Refused if the call is refused.
 
-    def __init__(self, target: ApiTarget) -> None:
+    `answer_within`: timeout in seconds of the calls that are given none.
+    """
+
+    def __init__(self, target: ApiTarget, answer_within: float = ANSWER_WITHIN) -> None:
         self.target = target
+        self.answer_within = answer_within
         self._address = Address(socket=target.socket) if target.socket else _address(target)
         self._idle: list[_Open] = []
 
@@ -78,16 +82,16 @@ class Api:
         while self._idle:
             self._idle.pop().stream.close()
 
-    async def get(self, path: str, query: Query | None = None, within: float = ANSWER_WITHIN) -> dict[str, Any]:
+    async def get(self, path: str, query: Query | None = None, within: float | None = None) -> dict[str, Any]:
         """The answer to a GET."""
         return await self.call("GET", path, query, within=within)
 
-    async def post(self, path: str, body: object = None, within: float = ANSWER_WITHIN) -> dict[str, Any]:
+    async def post(self, path: str, body: object = None, within: float | None = None) -> dict[str, Any]:
         """The answer to a POST with a body."""
         return await self.call("POST", path, body={} if body is None else body, within=within)
 
     async def call(
-        self, verb: str, path: str, query: Query | None = None, body: object = None, within: float = ANSWER_WITHIN
+        self, verb: str, path: str, query: Query | None = None, body: object = None, within: float | None = None
     ) -> dict[str, Any]:
         """The answer as JSON with the names of the protos. `path`: from `/v1/` on, with its variables encoded (`part`)."""
         async with self._asked(verb, path, query, body, within) as (opened, head):
@@ -105,7 +109,7 @@ class Api:
 
     async def lines(self, path: str, query: Query | None = None) -> AsyncIterator[dict[str, Any]]:
         """The objects of a stream, until it ends."""
-        async with self._asked("GET", path, query, None, ANSWER_WITHIN) as (opened, head):
+        async with self._asked("GET", path, query, None, None) as (opened, head):
             with self._broken(opened):
                 if head.status >= 300:
                     _raise(head.status, await _body(opened.stream, head), self.target)
@@ -118,7 +122,7 @@ class Api:
 
     @asynccontextmanager
     async def _asked(
-        self, verb: str, path: str, query: Query | None, body: object, within: float
+        self, verb: str, path: str, query: Query | None, body: object, within: float | None
     ) -> AsyncIterator[tuple[_Open, _Head]]:
         """A connection on which the head of the answer has been read; it is used again if the answer is read to its end."""
         try:
@@ -126,6 +130,7 @@ class Api:
         except UnicodeEncodeError as error:
             raise Refused("INVALID", f"invalid text {error.object[:80]!r}: use UTF-8") from None
         where = path + (f"?{urlencode(pairs)}" if (pairs := _pairs(query or {})) else "")
+        within = self.answer_within if within is None else within
         request = self._head_of(verb, where, len(sent), has_body=body is not None).encode() + sent
         opened = await self._connection()
         done = False

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, Unpack
 
-from headrace.client.api import Api
+from headrace.client.api import ANSWER_WITHIN, Api
 from headrace.client.api_writes import Writes
 from headrace.client.contexts import Chosen, find_targets
 from headrace.client.errors import Refused, Unreachable
@@ -43,15 +43,25 @@ def connect(
     server: str = "",
     context: str = "",
     prefers_api: bool = False,
+    answer_within: float | None = None,
 ) -> Client:
     """A client, to be used with `async with`.
 
     Which installation: `server` (the API's address) or `context`, else as `headrace.client.contexts` says: by the environment, the
     current context, or the installation on this machine. `tenant` and `user` are whom to act as, if the login may (an administrator's
     may act as any user). `prefers_api`: submit, cancel and requeue over the API, and over NATS only while that is away.
+    `answer_within`: timeout of a call of the API in seconds, by default a little more than the API's own.
     """
     return Client(
-        url, credentials, tenant=tenant, user=user, data=data, server=server, context=context, prefers_api=prefers_api
+        url,
+        credentials,
+        tenant=tenant,
+        user=user,
+        data=data,
+        server=server,
+        context=context,
+        prefers_api=prefers_api,
+        answer_within=answer_within,
     )
 
 
@@ -69,6 +79,7 @@ class Client(Writes):
         server: str = "",
         context: str = "",
         prefers_api: bool = False,
+        answer_within: float | None = None,
     ) -> None:
         targets = find_targets(Chosen(server, context, data, url, credentials))
         self.tenant = tenant or targets.tenant or ("" if targets.nats is None else DEFAULT_TENANT)
@@ -76,7 +87,7 @@ class Client(Writes):
         for field, name in (("tenant", self.tenant), ("user", self.user)):
             if name and not is_token(name):
                 raise Refused("INVALID", f"{field}: invalid name {name!r}: use 1-63 of a-z, 0-9, '-'")
-        self.api = None if targets.api is None else Api(targets.api)
+        self.api = None if targets.api is None else Api(targets.api, answer_within or ANSWER_WITHIN)
         self._nats = targets.nats
         self._prefers_api = prefers_api and self.api is not None
         self._link: Link | None = None

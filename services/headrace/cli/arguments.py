@@ -168,12 +168,18 @@ def add_json(parser: Parser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
-def client(args: argparse.Namespace) -> Client:
-    """Client for the options of `add_login_options`."""
+def client(args: argparse.Namespace, answer_within: float | None = None) -> Client:
+    """Client for the options of `add_login_options`. `answer_within`: as of `headrace.client.connect`."""
     from headrace.client import connect  # noqa: PLC0415 - it takes longer to import than the rest, and `--help` does without
 
     return connect(
-        data=args.data, tenant=args.tenant, user=args.user, server=args.server, context=args.context, prefers_api=True
+        data=args.data,
+        tenant=args.tenant,
+        user=args.user,
+        server=args.server,
+        context=args.context,
+        prefers_api=True,
+        answer_within=answer_within,
     )
 
 

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from headrace.supervisor.installation import Installation
 
 
+ANSWER_WITHIN = 10.0
+"""Timeout of these orders in seconds: a gateway that takes connections and answers none is then away."""
+
+
 def ordered(
     args: argparse.Namespace, ask: Callable[[Client], Awaitable[ApplyAnswer]], method: str, request: Mapping[str, object]
 ) -> ApplyAnswer:
@@ -36,7 +40,7 @@ def ordered(
 
 
 async def _asked(args: argparse.Namespace, ask: Callable[[Client], Awaitable[ApplyAnswer]]) -> ApplyAnswer:
-    async with client(args) as hr:
+    async with client(args, ANSWER_WITHIN) as hr:
         return await ask(hr)
 
 

@@ -95,7 +95,7 @@ def headrace(monkeypatch, capsys):
             whatif,
             whole_ledger,
         ):
-            monkeypatch.setattr(module, "client", lambda _: fake)
+            monkeypatch.setattr(module, "client", lambda *_: fake)
         try:
             code = main(line if isinstance(line, list) else line.split())
         except SystemExit as exit_:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 from contextlib import asynccontextmanager
 
 import pytest
 
 from headrace.cli import away
+from headrace.cli.main import main
 from headrace.client import Refused, Unreachable
 from headrace.supervisor import api_away
 
@@ -63,3 +65,14 @@ def test_elsewhere_it_is_told_that_the_api_is_away(headrace, monkeypatch):
     monkeypatch.setattr(away, "_installation", lambda _: None)
     ran = headrace("node uncordon gpu01", node_order=AWAY)
     assert (ran.code, ran.err) == (1, f"headrace: {AWAY}\n")
+
+
+def test_a_gateway_that_takes_the_connection_and_does_not_answer_is_away_after_seconds(direct, monkeypatch, capsys):
+    monkeypatch.setattr(away, "ANSWER_WITHIN", 0.05)
+    monkeypatch.setenv("HEADRACE_TOKEN", "a.b.c")
+    with socket.create_server(("127.0.0.1", 0)) as hung:
+        called = f"http://127.0.0.1:{hung.getsockname()[1]}"
+        code = main(["--server", called, "node", "cordon", "gpu01"])
+    away_for = f"{called} has not answered within 0.05 s; `headrace status` tells what is away"
+    assert (code, capsys.readouterr().err) == (0, f"headrace: {away_for}; governance is asked without it\n")
+    assert direct == [("CordonNode", {"name": "nodes/gpu01", "reason": ""})]
