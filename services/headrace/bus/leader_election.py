@@ -47,13 +47,15 @@ _log = structlog.get_logger("headrace.turn")
 class LeaderHeartbeat(msgspec.Struct, frozen=True):
     """Heartbeat of a leader: its instance, and for how many seconds it was busy at most.
 
-    `leaves`: it no longer decides. `age`: seconds for which it has been leading; negative if unknown.
+    `leaves`: it no longer decides. `age`: seconds for which it has been leading; negative if unknown. `deposes`: the other leader that has
+    to give up, empty if there is none; absent in heartbeats of releases before 0.3.0.
     """
 
     instance: str
     busy: float = 0.0
     leaves: bool = False
     age: float = -1.0
+    deposes: str | None = None
 
 
 class LeaderElection:
@@ -69,20 +71,36 @@ class LeaderElection:
         self._patience = SILENCE if first else SILENCE + LATER
         self._instance = instance or secrets.token_hex(8)
         self._clock = clock
+        self._deposes = ""
         self._silent = 0.0
         self._looked: float | None = None
         self._allowed = 0.0
         self._stalls: list[tuple[float, float]] = []
 
     def hear(self, beat: LeaderHeartbeat) -> None:
-        """Take in the heartbeat of a leader. Of two leaders the one that has led for longer gives up: it was the one that fell silent."""
+        """Take in the heartbeat of a leader. Of two leaders the one that has led for longer gives up: it was the one that fell silent.
+
+        Only the one with the smaller name compares, and tells the other by its own heartbeats: if both compared, two that begin in the
+        same moment would both find themselves the older one, by the time that a heartbeat travels.
+        """
         if self.mine and beat.instance != self._instance and not beat.leaves and beat.age >= 0.0:
-            self.is_over = (beat.age, beat.instance) < (self._clock() - self._began, self._instance)
+            self._settle(beat)
         if beat.instance != self._instance:
             self.is_settled = True
             self._silent, self._allowed = 0.0, min(max(0.0, beat.busy), ALLOWED_MOST)
             if beat.leaves:
                 self._silent, self._allowed = self._patience, 0.0
+
+    def _settle(self, beat: LeaderHeartbeat) -> None:
+        is_older = (beat.age, beat.instance) < (self._clock() - self._began, self._instance)
+        if beat.deposes is None:
+            self.is_over = is_older
+        elif self._instance > beat.instance:
+            self.is_over = beat.deposes == self._instance
+        elif is_older:
+            self.is_over = True
+        else:
+            self._deposes = beat.instance
 
     def look(self, *, connected: bool) -> bool:
         """Count a tick of time; True if this instance has become the leader by it."""
@@ -107,7 +125,8 @@ class LeaderElection:
         """Heartbeat to be sent now."""
         now = self._clock()
         self._stalls = [(at, span) for at, span in self._stalls if at > now - STALL_FORGOTTEN]
-        return LeaderHeartbeat(self._instance, max((span for _, span in self._stalls), default=0.0), age=now - self._began)
+        busy = max((span for _, span in self._stalls), default=0.0)
+        return LeaderHeartbeat(self._instance, busy, age=now - self._began, deposes=self._deposes)
 
 
 def election_of(environment: Mapping[str, str]) -> LeaderElection | None:

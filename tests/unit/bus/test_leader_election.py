@@ -98,7 +98,7 @@ def test_who_decides_says_how_long_it_was_busy_until_that_is_long_ago(time: Time
     decides = LeaderElection(first=True, clock=time, instance="me")
     decides.look(connected=True)
     pass_by(decides, time, SILENCE + TICK)
-    assert decides.beat() == LeaderHeartbeat("me", 0.0, age=0.0)
+    assert decides.beat() == LeaderHeartbeat("me", 0.0, age=0.0, deposes="")
     time.now += STALL + 1.0
     decides.look(connected=True)
     assert decides.beat().busy == pytest.approx(STALL + 1.0)
@@ -156,18 +156,47 @@ def test_who_leaves_hands_its_turn_over_at_once(time: Time) -> None:
     assert pass_by(waits, time, TICK)
 
 
-def test_of_two_that_decide_the_one_that_has_for_longer_is_over(time: Time) -> None:
-    slept, woke = (LeaderElection(first=True, clock=time, instance=name) for name in ("a", "b"))
+@pytest.mark.parametrize("names", [("a", "b"), ("b", "a")])
+def test_of_two_that_decide_the_one_that_has_for_longer_is_over(time: Time, names: tuple[str, str]) -> None:
+    slept, woke = (LeaderElection(first=True, clock=time, instance=name) for name in names)
     slept.look(connected=True)
     pass_by(slept, time, SILENCE + TICK)
     time.now += 60.0  # it is stopped, and another instance takes over
     woke.look(connected=True)
     pass_by(woke, time, SILENCE + TICK)
-    for one, other in ((slept, woke), (woke, slept)):
-        one.hear(other.beat())
-        one.hear(LeaderHeartbeat("of a release that says no age"))
-        one.hear(other.goodbye())
+    for _ in range(2):
+        for one, other in ((slept, woke), (woke, slept)):
+            one.hear(other.beat())
+            one.hear(LeaderHeartbeat("of a release that says no age"))
+            one.hear(other.goodbye())
     assert (slept.mine, slept.is_over, woke.mine, woke.is_over) == (True, True, True, False)
+
+
+def test_of_two_that_begin_in_the_same_moment_one_stays_however_long_heartbeats_travel(time: Time) -> None:
+    pair = [LeaderElection(first=True, clock=time, instance=name) for name in ("a", "b")]
+    for one in pair:
+        one.look(connected=True)
+    for _ in range(round(SILENCE / TICK) + 1):
+        time.now += TICK
+        assert [one.look(connected=True) for one in pair] in ([False, False], [True, True])
+    assert [one.mine for one in pair] == [True, True]
+    for _ in range(2):
+        beats = [one.beat() for one in pair]
+        time.now += 0.01
+        for one, beat in zip(pair, reversed(beats), strict=True):
+            one.hear(beat)
+    assert [one.is_over for one in pair] == [True, False]
+
+
+def test_an_older_release_compares_ages_and_so_does_its_peer(time: Time) -> None:
+    leads = LeaderElection(first=True, clock=time, instance="b")
+    leads.look(connected=True)
+    pass_by(leads, time, SILENCE + TICK)
+    time.now += 5.0
+    leads.hear(LeaderHeartbeat("a", age=9.0))
+    assert leads.is_over is False
+    leads.hear(LeaderHeartbeat("a", age=1.0))
+    assert leads.is_over is True
 
 
 async def test_who_is_over_starts_again_and_hands_nothing_over() -> None:
