@@ -52,7 +52,8 @@ class Podman:
     def start(self) -> None:
         """The service answers. Raises `NotHere`."""
         command = ["podman", "system", "service", "--time=0", f"unix://{self.socket}"]
-        self._service = subprocess.Popen(command, env=self._env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        quiet = subprocess.DEVNULL  # monitors of containers write a file `oom` into the working directory
+        self._service = subprocess.Popen(command, env=self._env, cwd=Path(self.socket).parent, stdout=quiet, stderr=quiet)
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
