@@ -34,7 +34,7 @@ from headrace.bus.writer_chain import Chain
 from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.bus.follower import Follower
 from headrace.bus.loop import Draft, ServiceLoop
-from headrace.bus.process import run_service, settle
+from headrace.bus.process import freeze_present_objects, run_service
 from headrace.contracts.transport.codec import decode_record
 from headrace.contracts.facts import NodeCordonedV1
 from headrace.contracts.facts.records import digest
@@ -63,7 +63,7 @@ class EveryOther:
 async def main(service):
     log, fold = JetStreamLog(service.connection, "LEDGER"), Fold()
     follower = Follower(log, fold, lambda: time.time_ns() // 1000)
-    follower.before_first.append(settle)
+    follower.before_first.append(freeze_present_objects)
     loop = ServiceLoop(follower, log, Chain(log, "governance", "1"), EveryOther(fold))
     await asyncio.gather(follower.run(), loop.run())
 

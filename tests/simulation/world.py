@@ -341,7 +341,7 @@ class World:
             (provisioner, "wall_clock", wall_clock),
             (provisioner, "providers_of", self._providers),
             (provisioner, "Logins", NoLogins),
-            (hosting, "settle", self._caught_up),
+            (hosting, "freeze_present_objects", self._caught_up),
             (hosting, "LedgerFold", fold),
             (admission, "Keyring", Seals),
             (governance, "Keyring", Seals),

@@ -27,7 +27,7 @@ from headrace.bus.log import Log, LogBroken, LogError, LogReader, Message
 from headrace.bus.loop import Fenced
 from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.bus.niceness import BOOKS_NICE, AdaptiveNiceness
-from headrace.bus.process import Service, settle
+from headrace.bus.process import Service, freeze_present_objects
 from headrace.contracts.facts.levels import LEVEL
 from headrace.contracts.facts.records import digest
 from headrace.contracts.messages.audit import AuditAnswer, AuditRequest
@@ -171,7 +171,7 @@ class Accounting:
                 is_far = self.pace.behind > FAR
                 if self._niceness is not None:
                     late = wall_clock() - self._written.now
-                    self._niceness.look(is_far_behind=is_far and late > HURRIED_AFTER)
+                    self._niceness.update(is_far_behind=is_far and late > HURRIED_AFTER)
                 if is_far:
                     _log.info("catching_up", behind=self.pace.behind, facts_per_s=self.pace.facts_per_s)
 
@@ -344,7 +344,7 @@ class Accounting:
                     raise broken
                 if messages[0].sequence <= tip <= messages[-1].sequence:
                     _log.info("caught_up", sequence=messages[-1].sequence)
-                    settle()
+                    freeze_present_objects()
         finally:
             if write is not None:
                 write.cancel()

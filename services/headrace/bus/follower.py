@@ -133,9 +133,9 @@ class Follower(Generic[F]):
                 await guard(message)
             self.fold.read(message)
         self._is_folding = False
-        self._tell()
+        self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         for listen in self.listeners:
             listen()
         if self._next_batch is not None:

@@ -37,7 +37,7 @@ async def announce(connection: Connection, service: str, called: str) -> None:
         await _progress(connection, replace(here, leaves=True))
 
 
-async def _progress(connection: Connection, said: Presence) -> None:
+async def _progress(connection: Connection, announcement: Presence) -> None:
     if connection.is_connected:
         with suppress(errors.Error):
-            await connection.publish(presence(said.service), encode(said))
+            await connection.publish(presence(announcement.service), encode(announcement))

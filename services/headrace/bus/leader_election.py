@@ -1,6 +1,6 @@
 """Leader election for a service that runs more than once: one instance decides, the others fold along and wait.
 
-Strategy: the leader sends a heartbeat ten times a second. An instance that hears none for 0.4 s takes over: it has folded along all the
+Strategy: the leader sends a heartbeat ten times a second. An instance that receives none for 0.4 s takes over: it has folded along all the
 time, so it has to read only what is under way. Two instances may believe for a while that they lead, which does no harm: every append is
 conditional on the writer's last record, so the one that loses the race, or reads a record that it has not written, restarts as a standby.
 Nothing else depends on which one leads, so no agreement is needed.
@@ -64,9 +64,9 @@ class LeaderElection:
     def __init__(self, *, first: bool, clock: Callable[[], float], instance: str = "") -> None:
         self.mine = False
         self.is_over = False
-        """True when another instance took over while this one was suspended or could not be heard."""
+        """True when another instance took over while this one was suspended or could not be reached."""
         self.is_settled = False
-        """True when there is a leader: this instance, or one that was heard."""
+        """True when there is a leader: this instance, or one whose heartbeat was received."""
         self._began = 0.0
         self._patience = SILENCE if first else SILENCE + LATER
         self._instance = instance or secrets.token_hex(8)
@@ -77,21 +77,21 @@ class LeaderElection:
         self._allowed = 0.0
         self._stalls: list[tuple[float, float]] = []
 
-    def hear(self, beat: LeaderHeartbeat) -> None:
+    def receive(self, beat: LeaderHeartbeat) -> None:
         """Take in the heartbeat of a leader. Of two leaders the one that has led for longer gives up: it was the one that fell silent.
 
         Only the one with the smaller name compares, and tells the other by its own heartbeats: if both compared, two that begin in the
         same moment would both find themselves the older one, by the time that a heartbeat travels.
         """
         if self.mine and beat.instance != self._instance and not beat.leaves and beat.age >= 0.0:
-            self._settle(beat)
+            self._compare(beat)
         if beat.instance != self._instance:
             self.is_settled = True
             self._silent, self._allowed = 0.0, min(max(0.0, beat.busy), ALLOWED_MOST)
             if beat.leaves:
                 self._silent, self._allowed = self._patience, 0.0
 
-    def _settle(self, beat: LeaderHeartbeat) -> None:
+    def _compare(self, beat: LeaderHeartbeat) -> None:
         is_older = (beat.age, beat.instance) < (self._clock() - self._began, self._instance)
         if beat.deposes is None:
             self.is_over = is_older
@@ -102,7 +102,7 @@ class LeaderElection:
         else:
             self._deposes = beat.instance
 
-    def look(self, *, connected: bool) -> bool:
+    def tick(self, *, connected: bool) -> bool:
         """Count a tick of time; True if this instance has become the leader by it."""
         now = self._clock()
         passed, self._looked = now - (self._looked or now), now
@@ -141,14 +141,14 @@ async def run_election(connection: Connection, service: str, turn: LeaderElectio
     Raises `Fenced` when another instance has taken over.
     """
 
-    async def heard(message: Msg) -> None:
+    async def on_heartbeat(message: Msg) -> None:
         try:
-            turn.hear(msgspec.json.decode(message.data, type=LeaderHeartbeat))
+            turn.receive(msgspec.json.decode(message.data, type=LeaderHeartbeat))
         except msgspec.DecodeError:
             return
 
     subject = subject_of(service)
-    await connection.subscribe(subject, cb=heard)
+    await connection.subscribe(subject, cb=on_heartbeat)
     try:
         await _keep_turns(connection, service, turn, begin)
     finally:
@@ -158,16 +158,16 @@ async def run_election(connection: Connection, service: str, turn: LeaderElectio
 
 
 async def _keep_turns(connection: Connection, service: str, turn: LeaderElection, begin: Callable[[], None]) -> None:
-    subject, said = subject_of(service), -BEAT
+    subject, sent_at = subject_of(service), -BEAT
     while True:
         if turn.is_over:
             raise Fenced(f"another instance has taken over as {service}")
-        if turn.look(connected=connection.is_connected):
+        if turn.tick(connected=connection.is_connected):
             _log.info("takes_over", service=service)
             begin()
         now = asyncio.get_running_loop().time()
-        if turn.mine and now - said >= BEAT - TICK / 2 and connection.is_connected:
-            said = now
+        if turn.mine and now - sent_at >= BEAT - TICK / 2 and connection.is_connected:
+            sent_at = now
             try:
                 await connection.publish(subject, msgspec.json.encode(turn.beat()))
             except errors.Error as error:

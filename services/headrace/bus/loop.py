@@ -101,7 +101,7 @@ class ServiceLoop:
         """Cleared while an append is under way, because the follower may read its record before the answer comes."""
         self._settled.set()
         follower.guard(ledger(chain.writer), self._expect)
-        follower.listeners.append(self._look)
+        follower.listeners.append(self._wake_at_tip)
 
     def wake(self) -> None:
         """Decide again: something outside the log (a submission, a request, a heartbeat) could change the decision."""
@@ -116,7 +116,7 @@ class ServiceLoop:
             wait = await self._decide() if self._is_at_tip() and await self._may_decide() and self._is_at_tip() else None
             await self._wakeup.sleep(wait)
 
-    def _look(self) -> None:
+    def _wake_at_tip(self) -> None:
         if self._follower.at_tip:
             self._wakeup.ring()
 

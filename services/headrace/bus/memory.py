@@ -166,10 +166,10 @@ class MemoryReader:
         self._wakeup = Notifier()
 
     async def batch(self, limit: int = 1_000, wait: float | None = None) -> list[Message]:
-        self._look_for_gap()
+        self._check_for_gap()
         if not self.buffered:
             await self._wakeup.sleep(wait)
-            self._look_for_gap()
+            self._check_for_gap()
         messages = self._log.messages_after(self._after, limit)
         if messages:
             self._after = messages[-1].sequence
@@ -190,7 +190,7 @@ class MemoryReader:
     async def close(self) -> None:
         self._log.forget_reader(self)
 
-    def _look_for_gap(self) -> None:
+    def _check_for_gap(self) -> None:
         if self._after > self._log.last_sequence:
             raise LogBroken(f"the log ends at {self._log.last_sequence}, but {self._after} has been read: it lost its end")
         if self._after < self._log.first - 1:

@@ -30,7 +30,7 @@ class AdaptiveNiceness:
         self.is_hurried = False
         lower_priority(nice)
 
-    def look(self, *, is_far_behind: bool) -> None:
+    def update(self, *, is_far_behind: bool) -> None:
         """Set whether the process is far behind."""
         if self.is_hurried is not is_far_behind:
             self.is_hurried = is_far_behind

@@ -1,4 +1,4 @@
-"""Runs services as a process: logs, signals, their connections, and an exit code that tells its supervisor what to do.
+"""Runs services as a process: logs, signals, their connections, and an exit code by which its supervisor knows what to do.
 
 Each service of a process has its own login, health page and heartbeat. Its environment is that of the process; a variable that ends in two
 underscores and the service's name holds for this service only: HEADRACE_NATS_PASSWORD__FEED.
@@ -56,7 +56,7 @@ COLLECTED_AFTER = 2_000, 10, 100
 The youngest objects are searched after that many new ones, survivors after ten times as many, all after two million.
 """
 
-LOOK = (
+BROKEN_LEDGER_HELP = (
     "`headrace audit verify` says what is wrong with the ledger and where, `headrace repair --look` whether it can be put right"
 )
 
@@ -140,7 +140,7 @@ def _complete(environment: MutableMapping[str, str]) -> str:
     return ""
 
 
-def settle() -> None:
+def freeze_present_objects() -> None:
     """Exclude all present objects from garbage collection. For `at_tip`.
 
     Objects that come later mostly stay too, and next to nothing of them becomes cyclic garbage. By default the collector would search all
@@ -168,7 +168,7 @@ async def _serve(
         log.warning("deposed", reason=str(error))
         return DEPOSED
     except LogBroken as error:
-        log.critical("log_broken", reason=str(error), help=LOOK)
+        log.critical("log_broken", reason=str(error), help=BROKEN_LEDGER_HELP)
         is_doubted = any(len(servers(environment.get(URL, ""))) > 1 for environment in environments.values())
         return DOUBTED if is_doubted else BROKEN
     except (LogError, BadAddress) as error:

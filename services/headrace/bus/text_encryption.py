@@ -1,7 +1,7 @@
 """Encryption of texts in the log: the commands of jobs and the identities of people, each under the person's own key.
 
-Erasing a person, or a tenant, destroys keys, never a record. A sealed text names its key, so that one whose key is gone can be told from
-one that was tampered with.
+Erasing a person, or a tenant, destroys keys, never a record. A sealed text names its key, so that a destroyed key is distinguished from a
+text that was tampered with.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Environment variables of a service, and the exit codes that tell its supervisor how it ended.
+"""Environment variables of a service, and the exit codes by which its supervisor knows how it ended.
 
 They are apart from `process`, because commands that start nothing read them as well and need neither logs nor a connection.
 """

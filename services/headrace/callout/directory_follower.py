@@ -26,7 +26,7 @@ from headrace.identity.pii import PersonalData
 SUBJECT = ledger(GOVERNANCE)
 LOOK_EVERY = 1.0
 STORED_AFTER = 0.02
-"""Seconds between the moment at which a record can be heard and the moment at which it is stored."""
+"""Seconds between the moment at which a record can be received and the moment at which it is stored."""
 
 OF_IDENTITY = (
     f.TenantAppliedV1,
@@ -92,11 +92,11 @@ class Follower:
         self._source = source
         self._changed = changed
         self._lock = asyncio.Lock()
-        self._heard = asyncio.Event()
+        self._woken = asyncio.Event()
 
-    def hear(self) -> None:
-        """Wake the follower: a record of governance was heard."""
-        self._heard.set()
+    def wake(self) -> None:
+        """Wake the follower: a record of governance was published."""
+        self._woken.set()
 
     async def catch_up(self) -> None:
         """Read all records stored now. Raises LogUnavailable while the log cannot be reached, LogBroken if the chain is broken."""
@@ -108,16 +108,16 @@ class Follower:
                 self._changed()
 
     async def run(self) -> None:
-        """Follow until cancelled: a heard record is read at once, one that was not heard within a second."""
+        """Follow until cancelled: a record is read at once when it is received, and within a second if it is not."""
         while True:
             try:
                 await self.catch_up()
             except LogUnavailable as error:
                 _log.warning("ledger_away", reason=str(error))
-            self._heard.clear()
+            self._woken.clear()
             try:
                 async with asyncio.timeout(LOOK_EVERY):
-                    await self._heard.wait()
+                    await self._woken.wait()
                 await asyncio.sleep(STORED_AFTER)
             except TimeoutError:
                 continue

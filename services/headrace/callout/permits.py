@@ -77,11 +77,11 @@ def permit(
     """A caller's permissions. `shown`: the token; `now` in seconds since 1970; `issued_at` and `connection` see `ConnectionTag`.
 
     `former`: the installation is below level 2, so programs of release 0.1.0 may connect, which await answers at an inbox by name, and
-    hear the feed on the connection on which they ask. The provider's people have no such inbox: answers to them may contain secrets.
-    `asked_as`: the user name that the connection gave. It decides only whether this connection hears the feed.
+    receive the feed on the connection on which they ask. The provider's people have no such inbox: answers to them may contain secrets.
+    `asked_as`: the user name that the connection gave. It decides only whether this connection receives the feed.
     """
     is_node = caller.role in OF_NODES
-    hears = asked_as.endswith(FEED_SUFFIX) and not is_node
+    on_feed = asked_as.endswith(FEED_SUFFIX) and not is_node
     login = Credential(
         former_name(caller),
         shown,
@@ -90,7 +90,7 @@ def permit(
         user="" if is_node else caller.handle,
         node=caller.handle if is_node else "",
     )
-    account, may = account_of(login.kind, hears=hears), hearing(login) if hears else rights(login)
+    account, may = account_of(login.kind, on_feed=on_feed), hearing(login) if on_feed else rights(login)
     if former and account in ("USERS", "NODES") and not caller.is_provider:
         may = may._replace(subscribe=(*may.subscribe, f"{inbox_prefix(login.name, '')}.>"))
     if former and account == "USERS":

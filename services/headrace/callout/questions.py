@@ -97,12 +97,12 @@ def reject(key: AccountKey, question: Question, now: int) -> bytes:
     return _answer(key, question, now, {"error": "not let in"})
 
 
-def _answer(key: AccountKey, question: Question, now: int, said: dict[str, Any]) -> bytes:
+def _answer(key: AccountKey, question: Question, now: int, answer: dict[str, Any]) -> bytes:
     claims = {
         "aud": question.server,
         "sub": question.connection,
         "iat": now,
         "jti": question.connection,
-        "nats": {**said, "type": "authorization_response", "version": 2},
+        "nats": {**answer, "type": "authorization_response", "version": 2},
     }
     return key.sign(claims).encode()

@@ -30,11 +30,11 @@ async def ask_all(system: Connection, subject: str, question: Mapping[str, objec
     """Answers of all servers that arrive before the first silence of `ANSWER_WITHIN`."""
     answers: asyncio.Queue[bytes] = asyncio.Queue()
 
-    async def hear(message: Msg) -> None:
+    async def on_answer(message: Msg) -> None:
         answers.put_nowait(message.data)
 
     inbox = system.new_inbox()
-    subscription = await system.subscribe(inbox, cb=hear)
+    subscription = await system.subscribe(inbox, cb=on_answer)
     replies: list[bytes] = []
     try:
         await system.publish(subject, msgspec.json.encode(question), reply=inbox)

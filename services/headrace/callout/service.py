@@ -218,7 +218,7 @@ class ConnectionAuthority:
         return frozenset(self._paused)
 
     async def _on_record(self, _message: Msg) -> None:
-        self.follower.hear()
+        self.follower.wake()
 
     async def _on_request(self, message: Msg) -> None:
         task = asyncio.create_task(self._answer(message))
@@ -256,8 +256,8 @@ class ConnectionAuthority:
 
     async def _permit(self, question: Question, now: int) -> Permit:
         """The bearer's permit. A token not known yet may be new, so the ledger is read once more. Raises Unauthenticated, TooMany."""
-        said = await self._verifier.said(question.token)
-        issued_at = said.issued_at if isinstance(said, ProviderToken) else 0
+        claims = await self._verifier.claims(question.token)
+        issued_at = claims.issued_at if isinstance(claims, ProviderToken) else 0
         paused = self._still_paused()
         state = self.follower.directory.state
         try:

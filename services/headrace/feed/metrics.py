@@ -94,11 +94,11 @@ class FeedCounts:
 class InstallationMetrics:
     """Gauges of the installation, read from the state when asked for. `now`: microseconds since 1970."""
 
-    def __init__(self, state: State, job_index: JobIndex, heads: Heads, heard: Mapping[str, int]) -> None:
+    def __init__(self, state: State, job_index: JobIndex, heads: Heads, last_seen: Mapping[str, int]) -> None:
         self._state = state
         self._job_index = job_index
         self._heads = heads
-        self._heard = heard
+        self._last_seen = last_seen
 
     def pending(self) -> Mapping[Labels, float]:
         """Waiting jobs by the reason of the first in their queue (R22)."""
@@ -142,8 +142,10 @@ class InstallationMetrics:
 
     def silence(self, now: int) -> float:
         """Seconds since the last heartbeat of the healthy node that has been silent longest."""
-        heard = [at for name, at in self._heard.items() if (node := self._state.nodes.get(name)) is not None and node.healthy]
-        return max(0, now - min(heard, default=now)) / MICROSECONDS
+        last_seen = [
+            at for name, at in self._last_seen.items() if (node := self._state.nodes.get(name)) is not None and node.healthy
+        ]
+        return max(0, now - min(last_seen, default=now)) / MICROSECONDS
 
 
 def show(metrics: MetricSources, counted: FeedCounts, standing: InstallationMetrics, clock: Callable[[], int]) -> None:

@@ -36,7 +36,7 @@ REVOKED = "revoked"
 """Cause of a stop for a lease that was revoked while its node was away and that the node may still run when it is back (R32)."""
 
 
-_TOLD_TO_NODES = frozenset({f.LeaseGrantedV1, f.StopOrderedV1, f.ResumeOrderedV1})
+_SENT_TO_NODES = frozenset({f.LeaseGrantedV1, f.StopOrderedV1, f.ResumeOrderedV1})
 
 
 class Revoked(NamedTuple):
@@ -57,13 +57,13 @@ class JobChanges:
 
     def note(self, fact: AnyFact, sequence: int) -> None:
         """Look at one fact of a record that has been folded."""
-        if type(fact) in _TOLD_TO_NODES:
+        if type(fact) in _SENT_TO_NODES:
             self.jobs[fact.job] = None  # type: ignore[union-attr]
         elif isinstance(fact, f.LeaseRevokedV1):
             self.revoked.append(Revoked(fact.job, fact.attempt, fact.rank, sequence))
 
     def __bool__(self) -> bool:
-        """True if a node has to be told."""
+        """True if a node has to know of them."""
         return bool(self.jobs or self.revoked)
 
 
@@ -76,7 +76,7 @@ class NodeOrders:
 
 
 def unconfirmed(state: State) -> JobChanges:
-    """News that nodes may not have heard when a feed starts: leases not started or resumed yet, and stops."""
+    """News that nodes may not have received when a feed starts: leases not started or resumed yet, and stops."""
     news = JobChanges()
     for policy in state.policies.values():
         for job in policy.jobs.values():

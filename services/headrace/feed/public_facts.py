@@ -288,8 +288,8 @@ def _piece(job: str, noun: str, verb: str, public: dict[str, Any]) -> PublicFact
 
 
 def _of_others(projector: Projector, fact: AnyFact) -> Iterator[PublicFact] | tuple[PublicFact, ...]:
-    tell = OF_OTHERS.get(type(fact))
-    return tell(projector, fact) if tell is not None else ()
+    project = OF_OTHERS.get(type(fact))
+    return project(projector, fact) if project is not None else ()
 
 
 def _authored(fact: AnyFact, tenant: str) -> dict[str, str]:

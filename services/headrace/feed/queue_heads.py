@@ -40,14 +40,14 @@ class Heads:
     def __init__(self, state: State, job_index: JobIndex) -> None:
         self._state = state
         self._job_index = job_index
-        self._told: dict[Queue, QueueHead] = {}
+        self._published: dict[Queue, QueueHead] = {}
         self._moved: dict[Queue, None] = {}
         self._others: dict[Queue, None] = {}
         self._looked_at = -1
 
     def reason(self, queue: Queue) -> str:
         """Published reason of the queue's first job; "" if it has not been published."""
-        return self._told.get(queue, QueueHead()).reason
+        return self._published.get(queue, QueueHead()).reason
 
     def touch(self, queues: Iterable[Queue]) -> None:
         """Note that jobs of these queues have changed."""
@@ -70,8 +70,8 @@ class Heads:
             self._moved.pop(queue, None)
             self._others.pop(queue, None)
             head = self._head(first.get(queue), now)
-            if head[:2] != self._told.get(queue, QueueHead())[:2]:
-                self._told[queue] = head
+            if head[:2] != self._published.get(queue, QueueHead())[:2]:
+                self._published[queue] = head
                 yield queue, head
 
     def _head(self, job: JobRecord | None, now: int) -> QueueHead:

@@ -2,7 +2,7 @@
 
 Strategy: what a node waits for goes first. The follower folds a batch of records, its orders are sent, and only then are its facts made
 into FEED messages, which another task publishes; no single fact is awaited. A feed that starts reads the whole ledger without publishing,
-tells nodes what they may have missed while no feed ran, and continues FEED after the last message it holds; an empty FEED (the server has
+sends nodes what they may have missed while no feed ran, and continues FEED after the last message it holds; an empty FEED (the server has
 restarted, it is in memory) begins with now.
 
 Of two instances one is a standby: it keeps what FEED may not have yet, answers status queries only, and begins in the same way when it

@@ -54,11 +54,11 @@ class PersonalData:
     def listener(self, state: State) -> Callable[[Record, object], None]:
         """A listener that opens the personal data of users in each new record, right after the fold."""
 
-        def hear(record: Record, _message: object) -> None:
+        def open_record(record: Record, _message: object) -> None:
             if any(isinstance(fact, UserAppliedV1) for fact in record.facts):
                 self.open_all(state)
 
-        return hear
+        return open_record
 
 
 def _owner(user: User) -> str:

@@ -49,9 +49,9 @@ class ProviderToken(NamedTuple):
     expires_at: int
 
 
-def resolve(state: State, said: IssuedToken | ProviderToken) -> Caller:
+def resolve(state: State, claims: IssuedToken | ProviderToken) -> Caller:
     """The caller identified by a verified token. Raises Unauthenticated if it is revoked, or its bearer is unknown."""
-    return _ours(state, said) if isinstance(said, IssuedToken) else _theirs(state, said)
+    return _ours(state, claims) if isinstance(claims, IssuedToken) else _theirs(state, claims)
 
 
 def act_for(state: State, caller: Caller, group: str, handle: str) -> Caller:
@@ -89,51 +89,51 @@ def is_admin(state: State, tenant: str, handle: str) -> bool:
     return written is not None and isinstance(written.document, Tenant) and handle in written.document.admins
 
 
-def _ours(state: State, said: IssuedToken) -> Caller:
+def _ours(state: State, claims: IssuedToken) -> Caller:
     """The caller of a token of our own. The ledger decides, not the token: a signed token that was never stated is invalid."""
-    token = state.tokens.known.get(said.token)
+    token = state.tokens.known.get(claims.token)
     if token is None or token.revoked_at:
         raise Unauthenticated(REVOKED)
-    return _caller(state, token, said)
+    return _caller(state, token, claims)
 
 
-def _caller(state: State, token: Token, said: IssuedToken) -> Caller:
-    tenant, handle, ends = token.tenant, token.handle, min(said.expires_at, token.expires_at)
+def _caller(state: State, token: Token, claims: IssuedToken) -> Caller:
+    tenant, handle, ends = token.tenant, token.handle, min(claims.expires_at, token.expires_at)
     role = TokenRole(token.role)
     if not is_known(state, role, tenant, handle):
         raise Unauthenticated(UNKNOWN)
     if role is TokenRole.INSTANCE:
-        return Caller(Role.INSTANCE, NODE_TENANT, handle, token=said.token, expires_at=ends)
+        return Caller(Role.INSTANCE, NODE_TENANT, handle, token=claims.token, expires_at=ends)
     if role is TokenRole.NODE:
         if handle in state.excluded:
             raise Unauthenticated(f"node {handle} is excluded: {state.excluded[handle]}")
-        return Caller(Role.NODE, NODE_TENANT, handle, token=said.token, expires_at=ends)
+        return Caller(Role.NODE, NODE_TENANT, handle, token=claims.token, expires_at=ends)
     if role in (TokenRole.ADMIN, TokenRole.VIEWER):
         provider = Role.PROVIDER_ADMIN if role is TokenRole.ADMIN else Role.PROVIDER_VIEWER
-        return Caller(provider, PROVIDER_TENANT, handle, token=said.token, expires_at=ends)
+        return Caller(provider, PROVIDER_TENANT, handle, token=claims.token, expires_at=ends)
     groups = groups_of(state, tenant, handle)
     if role is TokenRole.SERVICE_ACCOUNT:
-        return Caller(Role.SERVICE_ACCOUNT, tenant, handle, groups, token=said.token, expires_at=ends)
-    return Caller(_person(state, tenant, handle), tenant, handle, groups, token=said.token, expires_at=ends)
+        return Caller(Role.SERVICE_ACCOUNT, tenant, handle, groups, token=claims.token, expires_at=ends)
+    return Caller(_person(state, tenant, handle), tenant, handle, groups, token=claims.token, expires_at=ends)
 
 
-def _theirs(state: State, said: ProviderToken) -> Caller:
-    if said.token in state.tokens.revoked:
+def _theirs(state: State, claims: ProviderToken) -> Caller:
+    if claims.token in state.tokens.revoked:
         raise Unauthenticated(REVOKED)
-    tenant, handle = _named(state, said)
-    if state.tokens.is_outdated((tenant, handle), 0, said.issued_at):
+    tenant, handle = _named(state, claims)
+    if state.tokens.is_outdated((tenant, handle), 0, claims.issued_at):
         raise Unauthenticated(REVOKED)
-    if said.role in (Role.PROVIDER_ADMIN, Role.PROVIDER_VIEWER):
-        return Caller(said.role, PROVIDER_TENANT, handle, token=said.token, expires_at=said.expires_at)
+    if claims.role in (Role.PROVIDER_ADMIN, Role.PROVIDER_VIEWER):
+        return Caller(claims.role, PROVIDER_TENANT, handle, token=claims.token, expires_at=claims.expires_at)
     stored = groups_of(state, tenant, handle)
     is_account = _is_service_account(state, tenant, handle) and not _is_member_by_name(state, tenant, handle)
     if is_account:
-        return Caller(Role.SERVICE_ACCOUNT, tenant, handle, stored, token=said.token, expires_at=said.expires_at)
-    role = said.role or _person(state, tenant, handle)
-    caller = Caller(role, tenant, handle, stored, token=said.token, expires_at=said.expires_at)
-    if said.groups is not None:
-        caller = _by_claims(state, caller, said.groups, said.issued_at)
-    if not (said.groups is not None and caller.groups) and said.role is None and not _is_person(state, tenant, handle):
+        return Caller(Role.SERVICE_ACCOUNT, tenant, handle, stored, token=claims.token, expires_at=claims.expires_at)
+    role = claims.role or _person(state, tenant, handle)
+    caller = Caller(role, tenant, handle, stored, token=claims.token, expires_at=claims.expires_at)
+    if claims.groups is not None:
+        caller = _by_claims(state, caller, claims.groups, claims.issued_at)
+    if not (claims.groups is not None and caller.groups) and claims.role is None and not _is_person(state, tenant, handle):
         raise Unauthenticated(UNKNOWN)
     return caller
 
@@ -155,22 +155,22 @@ def is_stated(state: State, caller: Caller) -> bool:
     return known.issued_at > caller.claimed_at or (known.groups == caller.groups and known.until >= caller.expires_at)
 
 
-def _named(state: State, said: ProviderToken) -> tuple[str, str]:
+def _named(state: State, claims: ProviderToken) -> tuple[str, str]:
     """(tenant, handle) of a provider's bearer: the user whose document names it, else what the claims say.
 
     An administrator of a tenant may write any subject into a user's document. So the document counts only if the provider vouches for
     it, or
     if the token itself names that tenant; and it cannot rename the provider's own users.
     """
-    if said.role in (Role.PROVIDER_ADMIN, Role.PROVIDER_VIEWER):
-        return _providers_person(state, said)
-    bound = [bearer for bearer, user in _users(state) if user.subject in said.subjects]
+    if claims.role in (Role.PROVIDER_ADMIN, Role.PROVIDER_VIEWER):
+        return _providers_person(state, claims)
+    bound = [bearer for bearer, user in _users(state) if user.subject in claims.subjects]
     counting = [bearer for bearer in bound if bearer in state.tokens.vouched] or [
-        bearer for bearer in bound if bearer[0] == said.tenant
+        bearer for bearer in bound if bearer[0] == claims.tenant
     ]
     if counting:
         return counting[0]
-    tenant, handle = said.tenant, said.handle
+    tenant, handle = claims.tenant, claims.handle
     if not is_token(tenant) or not is_token(handle) or not state.has_tenant(tenant):
         raise Unauthenticated(UNVOUCHED if bound else UNKNOWN)
     user = state.users.get((tenant, handle))
@@ -179,20 +179,20 @@ def _named(state: State, said: ProviderToken) -> tuple[str, str]:
     return (tenant, handle)
 
 
-def _providers_person(state: State, said: ProviderToken) -> tuple[str, str]:
+def _providers_person(state: State, claims: ProviderToken) -> tuple[str, str]:
     """The name in the claims; without one, the user in the provider's tenant whose document the provider vouches for."""
     vouched = {
         bearer[1]: user for bearer, user in _users(state) if bearer[0] == PROVIDER_TENANT and bearer in state.tokens.vouched
     }
-    if not is_token(said.handle):
+    if not is_token(claims.handle):
         for handle, user in vouched.items():
-            if user.subject in said.subjects:
+            if user.subject in claims.subjects:
                 return (PROVIDER_TENANT, handle)
         raise Unauthenticated(UNKNOWN)
-    other = vouched.get(said.handle)
-    if other is not None and other.subject and other.subject not in said.subjects:
+    other = vouched.get(claims.handle)
+    if other is not None and other.subject and other.subject not in claims.subjects:
         raise Unauthenticated(UNKNOWN)  # the handle belongs to another person
-    return (PROVIDER_TENANT, said.handle)
+    return (PROVIDER_TENANT, claims.handle)
 
 
 def _users(state: State) -> Iterator[tuple[tuple[str, str], User]]:

@@ -52,7 +52,7 @@ class SigningKeys:
 
     def sign(self, grant: Grant) -> str:
         """The token, signed with the newest key; the first key is made on demand."""
-        self._look()
+        self._load()
         if not self._keys:
             self.rotate()
         newest = max(self._keys.values())
@@ -76,7 +76,7 @@ class SigningKeys:
             self._keys.pop(name, None)
             return None
         if name not in self._keys:
-            self._look()
+            self._load()
         key = self._keys.get(name)
         return None if key is None else key.private.public_key()
 
@@ -94,10 +94,10 @@ class SigningKeys:
             draft.replace(self._directory / f"{name}.pem")
         except OSError as error:
             raise SigningError(f"{self._directory} cannot be written: {error.strerror}") from None
-        self._look()
+        self._load()
         return name
 
-    def _look(self) -> None:
+    def _load(self) -> None:
         """Read all keys in the directory."""
         found: dict[str, _Key] = {}
         try:

@@ -29,7 +29,7 @@ _BEARER = "bearer "
 
 class _Remembered(NamedTuple):
     until: float
-    said: IssuedToken | ProviderToken
+    claims: IssuedToken | ProviderToken
 
 
 class Verifier:
@@ -60,23 +60,23 @@ class Verifier:
 
     async def caller(self, state: State, token: str) -> Caller:
         """The bearer of a token, as the fold knows it now. Raises Unauthenticated."""
-        caller = resolve(state, await self.said(token))
+        caller = resolve(state, await self.claims(token))
         if self.alone and caller.role not in (Role.PROVIDER_ADMIN, *OF_NODES):
             raise Unauthenticated(only_the_owner(self.alone))
         return caller
 
-    async def said(self, token: str) -> IssuedToken | ProviderToken:
+    async def claims(self, token: str) -> IssuedToken | ProviderToken:
         """The content of a valid token, without looking up its bearer. Raises Unauthenticated."""
         digest = sha256(token.encode("utf-8", "replace")).digest()
         now = self._clock()
         remembered = self._remembered.get(digest)
         if remembered is not None and now < remembered.until:
-            return remembered.said
-        said = await self._check(token)
-        self._remembered[digest] = _Remembered(min(now + REMEMBERED_FOR, said.expires_at / 1_000_000), said)
+            return remembered.claims
+        claims = await self._check(token)
+        self._remembered[digest] = _Remembered(min(now + REMEMBERED_FOR, claims.expires_at / 1_000_000), claims)
         if len(self._remembered) > REMEMBERED_MAX:
             self._remembered.popitem(last=False)
-        return said
+        return claims
 
     async def _check(self, token: str) -> IssuedToken | ProviderToken:
         named = read_header(token)
@@ -84,19 +84,19 @@ class Verifier:
             key = self._keys.public(named.key)
             if key is None:
                 raise Unauthenticated(BAD)
-            claims = verify_own(token, key)
-            name = claims.get("jti")
+            payload = verify_own(token, key)
+            name = payload.get("jti")
             if not isinstance(name, str):
                 raise Unauthenticated(BAD)
-            return IssuedToken(name, int(claims["exp"]) * 1_000_000)
+            return IssuedToken(name, int(payload["exp"]) * 1_000_000)
         known = self._providers.get(named.issuer)
         if known is None:
             raise Unauthenticated(NOT_OURS)
         provider, published = known
         if named.algorithm not in provider.algorithms:
             raise Unauthenticated(BAD)
-        claims = verify(token, await published.key(named.key), provider.algorithms, provider.issuer, provider.audience)
-        return interpret_claims(provider, claims, only=len(self._providers) == 1)
+        payload = verify(token, await published.key(named.key), provider.algorithms, provider.issuer, provider.audience)
+        return interpret_claims(provider, payload, only=len(self._providers) == 1)
 
 
 def bearer(header: str) -> str:

@@ -73,25 +73,25 @@ async def serve(
 
     async def finish(message: Msg, body: Awaitable[object], tenant: str) -> None:
         try:
-            said = await _awaited(fold, message, body)
+            reply = await _awaited(fold, message, body)
         finally:
             places.leave(tenant)
         with suppress(errors.Error):  # the connection closed meanwhile, and with it the request
-            await connection.publish(message.reply, encode(said))
+            await connection.publish(message.reply, encode(reply))
 
     async def answer(message: Msg) -> None:
         parts = message.subject.split(".")
         if not awaits_answer(message.reply):
             return
-        said = _answer(known, fold, message)
-        if isinstance(said, Answer):
-            await connection.publish(message.reply, encode(said))
+        reply = _answer(known, fold, message)
+        if isinstance(reply, Answer):
+            await connection.publish(message.reply, encode(reply))
             return
         tenant = parts[4]
         try:
             places.take(tenant)
         except LimitReached as full:
-            _drop(said)
+            _drop(reply)
             whose, most = (f" of tenant {tenant}", places.each) if full.own else ("", places.most)
             busy = Refused(
                 "UNAVAILABLE", f"{service} already answers {most} requests{whose}, its maximum; try again in {SLOW_RETRY} s"
@@ -99,7 +99,7 @@ async def serve(
             await connection.publish(message.reply, encode(_bad(fold, message, busy)))
             return
         # a request that waits for other services must not delay the next one
-        task = asyncio.ensure_future(finish(message, said, tenant))
+        task = asyncio.ensure_future(finish(message, reply, tenant))
         slow.add(task)
         task.add_done_callback(slow.discard)
 

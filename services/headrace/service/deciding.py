@@ -34,7 +34,7 @@ class PureDecider(Protocol):
     """The interface of a service's `decide` module."""
 
     def decide(self, now: int) -> tuple[AnyFact, ...]:
-        """The facts to state at log time `now`, on a state that was told so (`State.pass_time`), and is left as it is."""
+        """The facts to state at log time `now`, on a state whose time is `now` (`State.pass_time`), and is left as it is."""
 
     def next_wakeup(self) -> int | None:
         """The log time at which a decision is due without a new record; None without one."""

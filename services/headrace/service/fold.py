@@ -37,8 +37,8 @@ class LedgerFold(FoldedLedger):
         if record is None:
             _log.error("void_record", reason=self.void_reason, help="the node is set aside until an operator uncordons it")
         else:
-            for hear in self.listeners:
-                hear(record, message)
+            for listener in self.listeners:
+                listener(record, message)
         return record
 
 

@@ -38,7 +38,7 @@ class Lag:
         self._clock = clock
         self.tip = 0
 
-    async def look(self) -> None:
+    async def refresh(self) -> None:
         """Read the end of the ledger. Raises LogError."""
         self.tip = await self._following.tip()
 
@@ -55,7 +55,7 @@ class Lag:
     async def holds(self) -> str:
         """The problem; "" while the lag is within bounds."""
         try:
-            await self.look()
+            await self.refresh()
         except LogError as error:
             return f"the end of the ledger is unknown: {error}"
         if not self._following.caught_up():
@@ -70,7 +70,7 @@ def watch_fold(health: Health, following: Following, ledger: FoldedLedger | None
     lag = Lag(following)
     metrics = health.metrics
     health.check(LEDGER, lag.holds)
-    health.before_metrics(lag.look)
+    health.before_metrics(lag.refresh)
     metrics.gauge("headrace_build_info", "always 1; the label is the version of the software", lambda: {(ENGINE,): 1}, "engine")
     metrics.gauge("headrace_ledger_sequence_records", "sequence of the last ledger record read", following.sequence)
     metrics.gauge("headrace_ledger_lag_records", "number of ledger records not read yet", lambda: lag.records)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from headrace.archive.history import ARCHIVE, WholeLedger
 from headrace.bus.follower import Follower
 from headrace.bus.nats.jetstream import JetStreamLog
-from headrace.bus.process import Service, settle
+from headrace.bus.process import Service, freeze_present_objects
 from headrace.bus.telemetry import acting_as
 from headrace.contracts.transport.subjects import LEDGER_STREAM
 from headrace.service.fold import LedgerFold, wall_clock
@@ -44,7 +44,7 @@ async def host(parts: Sequence[tuple[Service, Part]]) -> None:
     state = await beginning(Snapshots.over(first.connection, ledger), before)
     follower = Follower(ledger, LedgerFold(state), wall_clock)
     works = [(service.name, await acting_as(service.name, part.prepare(service, follower))) for service, part in parts]
-    follower.before_first.append(settle)
+    follower.before_first.append(freeze_present_objects)
     await run_until_first_ends(follower.run(), *(acting_as(name, work()) for name, work in works))
 
 

@@ -1,7 +1,7 @@
 """The path of users' submissions into SUBMIT: each is published again without its headers, and the stream's answer is returned.
 
-Strategy: a stream obeys the headers of its publishers (an expected sequence, a message id), whose answers tell what other tenants have
-published, and the server cannot be told to ignore them. So users publish to subjects outside of all streams (`subjects.intake`).
+Strategy: a stream obeys the headers of its publishers (an expected sequence, a message id), whose answers show what other tenants have
+published, and the server cannot be configured to ignore them. So users publish to subjects outside of all streams (`subjects.intake`).
 Every instance of the services that run this subscribes in one queue group: each message reaches one instance, and one running instance is
 enough. Nothing is acknowledged that the stream has not acknowledged, and nothing is judged here; *admission* does that.
 
@@ -103,7 +103,7 @@ class Intake:
         except LimitReached:
             self._refused += 1
             if message.reply:
-                self._do(self._tell(message.reply, _BUSY))
+                self._do(self._reply(message.reply, _BUSY))
         else:
             self._go_on()
 
@@ -123,7 +123,7 @@ class Intake:
         finally:
             self._under_way -= 1
             self._go_on()
-        await self._tell(reply, answer)
+        await self._reply(reply, answer)
 
     async def _stored(self, subject: str, payload: bytes) -> _Answer:
         """Publish without headers; returns the answer for the user."""
@@ -138,7 +138,7 @@ class Intake:
             return _Answer(answer)
         return _Answer(STORED) if ack.seq else _Answer(b"", UNHEARD)
 
-    async def _tell(self, reply: str, answer: _Answer) -> None:
+    async def _reply(self, reply: str, answer: _Answer) -> None:
         if reply:
             with suppress(errors.Error):  # the connection closed meanwhile: the client asks again
                 await self._connection.publish(reply, answer.data, headers=answer.headers)

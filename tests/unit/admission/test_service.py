@@ -80,7 +80,7 @@ class TestTheService:
         monkeypatch.setattr(hosting, "JetStreamLog", bus.log)
         monkeypatch.setattr(hosting.Snapshots, "over", bus.over)
         monkeypatch.setattr(hosting, "wall_clock", bus.clock)
-        monkeypatch.setattr(hosting, "settle", lambda: None)
+        monkeypatch.setattr(hosting, "freeze_present_objects", lambda: None)
         return bus
 
     async def test_a_submission_is_judged_its_text_sealed_and_the_message_forgotten(self, bus, tmp_path):

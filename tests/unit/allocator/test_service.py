@@ -16,7 +16,7 @@ async def test_a_job_on_the_ledger_is_granted_there(monkeypatch):
     monkeypatch.setattr(hosting, "JetStreamLog", bus.log)
     monkeypatch.setattr(hosting.Snapshots, "over", bus.over)
     monkeypatch.setattr(hosting, "wall_clock", bus.clock)
-    monkeypatch.setattr(hosting, "settle", lambda: None)
+    monkeypatch.setattr(hosting, "freeze_present_objects", lambda: None)
     async with b.running(alone(service.PART)(bus.service("allocator"))):
         await b.until(lambda: bus.stated("allocator"))
     assert bus.stated("allocator") == [

@@ -42,33 +42,33 @@ def pass_by(turn: LeaderElection, time: Time, seconds: float, *, connected: bool
     became = False
     for _ in range(round(seconds / TICK)):
         time.now += TICK
-        became = turn.look(connected=connected) or became
+        became = turn.tick(connected=connected) or became
     return became
 
 
 def test_who_hears_nothing_for_a_while_takes_over_and_the_first_before_the_others(time: Time) -> None:
     first, later = (LeaderElection(first=first, clock=time) for first in (True, False))
-    first.look(connected=True)
+    first.tick(connected=True)
     assert not pass_by(first, time, SILENCE - TICK)
     assert pass_by(first, time, 2 * TICK)
     assert first.mine
-    later.look(connected=True)
+    later.tick(connected=True)
     assert not pass_by(later, time, SILENCE)
     assert pass_by(later, time, LATER + TICK)
 
 
 def test_an_instance_that_hears_a_leader_waits(time: Time) -> None:
     waits = LeaderElection(first=True, clock=time)
-    waits.look(connected=True)
+    waits.tick(connected=True)
     for _ in range(5):
-        waits.hear(LeaderHeartbeat("other"))
+        waits.receive(LeaderHeartbeat("other"))
         assert not pass_by(waits, time, SILENCE - TICK)
     assert pass_by(waits, time, 2 * TICK)
 
 
 def test_what_was_before_it_began_to_listen_does_not_count_as_silence(time: Time) -> None:
     waits = LeaderElection(first=True, clock=time)
-    waits.look(connected=True)
+    waits.tick(connected=True)
     time.now += 60.0  # it read what there was
     assert not pass_by(waits, time, SILENCE - TICK)
     assert waits.beat().busy == 0.0
@@ -78,29 +78,29 @@ def test_what_was_before_it_began_to_listen_does_not_count_as_silence(time: Time
 
 def test_who_was_busy_for_long_is_given_as_long_again(time: Time) -> None:
     waits = LeaderElection(first=True, clock=time)
-    waits.look(connected=True)
-    waits.hear(LeaderHeartbeat("other", busy=2.0))
+    waits.tick(connected=True)
+    waits.receive(LeaderHeartbeat("other", busy=2.0))
     assert not pass_by(waits, time, 2.0 + SILENCE - TICK)
     assert pass_by(waits, time, 2 * TICK)
 
 
 def test_silence_counts_only_for_who_is_awake_and_connected(time: Time) -> None:
     waits = LeaderElection(first=True, clock=time)
-    waits.look(connected=True)
+    waits.tick(connected=True)
     assert not pass_by(waits, time, 10 * SILENCE, connected=False)
     time.now += 60.0  # stopped, and let go on
-    assert not waits.look(connected=True)
+    assert not waits.tick(connected=True)
     assert not pass_by(waits, time, SILENCE - TICK)
     assert pass_by(waits, time, 2 * TICK)
 
 
 def test_who_decides_says_how_long_it_was_busy_until_that_is_long_ago(time: Time) -> None:
     decides = LeaderElection(first=True, clock=time, instance="me")
-    decides.look(connected=True)
+    decides.tick(connected=True)
     pass_by(decides, time, SILENCE + TICK)
     assert decides.beat() == LeaderHeartbeat("me", 0.0, age=0.0, deposes="")
     time.now += STALL + 1.0
-    decides.look(connected=True)
+    decides.tick(connected=True)
     assert decides.beat().busy == pytest.approx(STALL + 1.0)
     pass_by(decides, time, STALL_FORGOTTEN + TICK)
     assert decides.beat().busy == 0.0
@@ -150,52 +150,52 @@ async def test_it_listens_takes_over_and_speaks(monkeypatch: pytest.MonkeyPatch)
 
 def test_who_leaves_hands_its_turn_over_at_once(time: Time) -> None:
     waits, leaves = LeaderElection(first=False, clock=time), LeaderElection(first=True, clock=time, instance="other")
-    waits.look(connected=True)
-    waits.hear(LeaderHeartbeat("other", busy=2.0))
-    waits.hear(leaves.goodbye())
+    waits.tick(connected=True)
+    waits.receive(LeaderHeartbeat("other", busy=2.0))
+    waits.receive(leaves.goodbye())
     assert pass_by(waits, time, TICK)
 
 
 @pytest.mark.parametrize("names", [("a", "b"), ("b", "a")])
 def test_of_two_that_decide_the_one_that_has_for_longer_is_over(time: Time, names: tuple[str, str]) -> None:
     slept, woke = (LeaderElection(first=True, clock=time, instance=name) for name in names)
-    slept.look(connected=True)
+    slept.tick(connected=True)
     pass_by(slept, time, SILENCE + TICK)
     time.now += 60.0  # it is stopped, and another instance takes over
-    woke.look(connected=True)
+    woke.tick(connected=True)
     pass_by(woke, time, SILENCE + TICK)
     for _ in range(2):
         for one, other in ((slept, woke), (woke, slept)):
-            one.hear(other.beat())
-            one.hear(LeaderHeartbeat("of a release that says no age"))
-            one.hear(other.goodbye())
+            one.receive(other.beat())
+            one.receive(LeaderHeartbeat("of a release that says no age"))
+            one.receive(other.goodbye())
     assert (slept.mine, slept.is_over, woke.mine, woke.is_over) == (True, True, True, False)
 
 
 def test_of_two_that_begin_in_the_same_moment_one_stays_however_long_heartbeats_travel(time: Time) -> None:
     pair = [LeaderElection(first=True, clock=time, instance=name) for name in ("a", "b")]
     for one in pair:
-        one.look(connected=True)
+        one.tick(connected=True)
     for _ in range(round(SILENCE / TICK) + 1):
         time.now += TICK
-        assert [one.look(connected=True) for one in pair] in ([False, False], [True, True])
+        assert [one.tick(connected=True) for one in pair] in ([False, False], [True, True])
     assert [one.mine for one in pair] == [True, True]
     for _ in range(2):
         beats = [one.beat() for one in pair]
         time.now += 0.01
         for one, beat in zip(pair, reversed(beats), strict=True):
-            one.hear(beat)
+            one.receive(beat)
     assert [one.is_over for one in pair] == [True, False]
 
 
 def test_an_older_release_compares_ages_and_so_does_its_peer(time: Time) -> None:
     leads = LeaderElection(first=True, clock=time, instance="b")
-    leads.look(connected=True)
+    leads.tick(connected=True)
     pass_by(leads, time, SILENCE + TICK)
     time.now += 5.0
-    leads.hear(LeaderHeartbeat("a", age=9.0))
+    leads.receive(LeaderHeartbeat("a", age=9.0))
     assert leads.is_over is False
-    leads.hear(LeaderHeartbeat("a", age=1.0))
+    leads.receive(LeaderHeartbeat("a", age=1.0))
     assert leads.is_over is True
 
 

@@ -46,7 +46,7 @@ def test_a_process_that_is_far_behind_keeps_its_priority_until_it_has_caught_up(
     behind = AdaptiveNiceness(5)
     stood = [(kernel.nice[-1], kernel.autogroup.read_text())]
     for is_far in (False, True, True, False):
-        behind.look(is_far_behind=is_far)
+        behind.update(is_far_behind=is_far)
         stood.append((kernel.nice[-1], kernel.autogroup.read_text()))
     assert stood == [(8, "5"), (8, "5"), (3, "0"), (3, "0"), (8, "5")]
     assert kernel.nice == [8, 3, 8]  # told when something changes, and from where it began

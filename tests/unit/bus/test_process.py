@@ -186,7 +186,7 @@ async def test_being_thrown_out_by_the_server_is_a_failure(calls: Calls) -> None
 
 def test_settled_objects_are_not_walked_again_and_what_comes_after_them_seldom() -> None:
     before = gc.get_threshold()
-    process.settle()
+    process.freeze_present_objects()
     frozen, after = gc.get_freeze_count(), gc.get_threshold()
     gc.unfreeze()
     gc.set_threshold(*before)

@@ -97,7 +97,7 @@ async def test_what_is_heard_is_read_at_once_and_a_log_that_is_away_is_waited_fo
     await log.asked.wait()
     log.away = False
     log.append_facts(ACME)
-    follower.hear()
+    follower.wake()
     async with asyncio.timeout(PATIENCE):
         while not changes:
             await asyncio.sleep(0.001)

@@ -73,9 +73,9 @@ class Scene:
             self.ledger.give(made)
         self.late.clear()
 
-    def token(self, *, late=False, **said):
+    def token(self, *, late=False, **claims):
         begins = int(time.time())
-        made = grant(issued_at=begins, expires_at=begins + 60, **said)
+        made = grant(issued_at=begins, expires_at=begins + 60, **claims)
         if late:
             self.late.append(made)
         else:
@@ -169,9 +169,11 @@ async def test_what_a_providers_token_claims_is_put_on_record_and_its_bearer_let
 
 async def test_what_is_on_record_is_not_asked_for_again(scene):
     token = theirs(groups=["vision"])
-    said = await scene.authority._verifier.said(token)
+    claims = await scene.authority._verifier.claims(token)
     scene.ledger.append_facts(
-        f.MembershipClaimedV1(tenant="acme", handle="ann", groups=("vision",), issued_at=said.issued_at, until=said.expires_at)
+        f.MembershipClaimedV1(
+            tenant="acme", handle="ann", groups=("vision",), issued_at=claims.issued_at, until=claims.expires_at
+        )
     )
     assert (await scene.shows(token)).startswith("tenant member acme.ann by ")
     assert scene.connection.asked == []

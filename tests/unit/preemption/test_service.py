@@ -31,7 +31,7 @@ def bus(monkeypatch):
     monkeypatch.setattr(hosting, "wall_clock", bus.clock)
     monkeypatch.setattr(hosting, "JetStreamLog", bus.log)
     monkeypatch.setattr(hosting.Snapshots, "over", bus.over)
-    monkeypatch.setattr(hosting, "settle", lambda: None)
+    monkeypatch.setattr(hosting, "freeze_present_objects", lambda: None)
     return bus
 
 

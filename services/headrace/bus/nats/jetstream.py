@@ -108,7 +108,7 @@ class JetStreamLog:
 
     async def last(self, subject: str) -> Message | None:
         """See `Log.last`. The stream's leader answers, so that a writer sees what it has just written."""
-        return await self._look(msgspec.json.encode({"last_by_subj": subject}))
+        return await self._get_message(msgspec.json.encode({"last_by_subj": subject}))
 
     async def get(self, sequence: int) -> Message | None:
         """See `Log.get`. Any replica answers; if it does not have the message, the leader is asked."""
@@ -122,7 +122,7 @@ class JetStreamLog:
 
     async def next(self, subject: str, after: int) -> Message | None:
         """See `Log.next`. The stream's leader answers."""
-        return await self._look(msgspec.json.encode({"seq": after + 1, "next_by_subj": subject}))
+        return await self._get_message(msgspec.json.encode({"seq": after + 1, "next_by_subj": subject}))
 
     async def following(self, after: int) -> Message | None:
         return await self.next(">", after)
@@ -139,7 +139,7 @@ class JetStreamLog:
 
     async def at(self, sequence: int) -> Message | None:
         """The message at a sequence, from the stream's leader."""
-        return await self._look(b'{"seq":%d}' % sequence)
+        return await self._get_message(b'{"seq":%d}' % sequence)
 
     async def purge_through(self, sequence: int) -> None:
         keep_from = min(sequence, await self.tip()) + 1  # beyond the end the server would skip sequences
@@ -149,7 +149,7 @@ class JetStreamLog:
         if ack.error is not None:
             raise refusal(ack.error, self._stream)
 
-    async def _look(self, request: bytes) -> Message | None:
+    async def _get_message(self, request: bytes) -> Message | None:
         answer = await self._connection.ask(f"$JS.API.STREAM.MSG.GET.{self._stream}", request, within=self._asked_again_after)
         found = _found.decode(answer.data)
         if found.error is not None:

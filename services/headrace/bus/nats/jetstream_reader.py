@@ -132,7 +132,7 @@ class JetStreamReader(Generic[M]):
         self._intact = False
         self._gap = 0
         self._doubts: tuple[float, float] | None = None
-        self._heard = 0.0
+        self._last_received = 0.0
         self._flow: _Flow | None = None
         self._trouble = ""
         self._retry = RETRY_FIRST
@@ -161,7 +161,7 @@ class JetStreamReader(Generic[M]):
                 await self._ask_again(left)
             else:
                 await self._wakeup.sleep(left)
-                if loop.time() - self._heard > SILENCE:
+                if loop.time() - self._last_received > SILENCE:
                     self._lose("heartbeats missed")
             if not self._buffer and (self._nudged or (deadline is not None and loop.time() >= deadline)):
                 self._nudged = False
@@ -246,7 +246,7 @@ class JetStreamReader(Generic[M]):
         except errors.Error as error:
             raise LogUnavailable(f"NATS is away: {error}") from error
         self._intact = True
-        self._heard = asyncio.get_running_loop().time()
+        self._last_received = asyncio.get_running_loop().time()
         name = inbox.rpartition(".")[2]
         request = msgspec.json.encode({"stream_name": self._stream, "action": "create", "config": self._config(name, inbox)})
         try:
@@ -277,7 +277,7 @@ class JetStreamReader(Generic[M]):
         """Take in one delivery. The publisher chose the headers, so only the reply subject tells what it is."""
         if generation != self._generation or not self._intact:
             return
-        self._heard = asyncio.get_running_loop().time()
+        self._last_received = asyncio.get_running_loop().time()
         reply = message.reply
         if not reply.startswith(_ACK_PREFIX):
             self._control(message)

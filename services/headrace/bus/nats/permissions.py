@@ -8,10 +8,10 @@ subject is named, nothing is written in `CORE`.
 A stream also obeys the headers of its publishers, and answers with the sequence. So what users publish for SUBMIT arrives in `CORE` on
 other subjects (`hr.intake.…`), from which services publish it again without its headers (`service.intake`).
 
-- `USERS`: people and service accounts of tenants, and viewers. They submit; they hear only their own inbox. Questions go to the API.
-- `LISTENERS`: the same people's connections that hear the feed: those whose user name ends in `_feed`. In this account publishing is
+- `USERS`: people and service accounts of tenants, and viewers. They submit; they receive only at their own inbox. Questions go to the API.
+- `LISTENERS`: the same people's connections that receive the feed: those whose user name ends in `_feed`. In this account publishing is
   denied, so no answer can be directed to subscribers of the feed.
-- `FORMER`: the same people until the installation is at level 2. Clients of release 0.1.0 hear the feed on the connection on which they
+- `FORMER`: the same people until the installation is at level 2. Clients of release 0.1.0 receive the feed on the connection on which they
   submit, with as many subscriptions as that release allowed.
 - `ADMINS`: the owner and the provider's administrators, with the subjects of users and the feed. The account has connections of its own,
   so tenants that use up all of theirs cannot keep out the people who have to stop them.
@@ -45,7 +45,7 @@ from headrace.contracts.transport.subjects import (
 )
 from headrace.contracts.values.ids import is_token
 
-HEADER_ROOM = 16 * 1024
+HEADER_BYTES = 16 * 1024
 MAX_CONNECTIONS = 20_480
 MAX_PENDING = 48 * 1024 * 1024
 """Bytes that a server buffers for one connection that does not read; beyond that it closes the connection, and what was not read is lost.
@@ -72,7 +72,7 @@ class Credential(NamedTuple):
 
     `operator`: everything in `CORE` (makes the streams, repairs). `service`: what `SERVICES` has for its name. `callout` answers which
     logins may connect, and `system` disconnects those that no longer may. `user`: submits, cancels and requeues as `tenant`.`user`,
-    and hears its tenant's feed. `admin`: the same as any user of any tenant (the owner of a laptop); `viewer` hears the feed of all
+    and receives its tenant's feed. `admin`: the same as any user of any tenant (the owner of a laptop); `viewer` receives the feed of all
     tenants. `node`: publishes for `node`.
     `instance`: exchanges its one-time code for the token of `node`. Names are tokens and unique; passwords are printable ASCII.
     """
@@ -86,7 +86,7 @@ class Credential(NamedTuple):
 
 
 class Rights(NamedTuple):
-    """Subjects that one login may publish and subscribe to. `answers`: it may answer what it hears, once each."""
+    """Subjects that one login may publish and subscribe to. `answers`: it may answer what it receives, once each."""
 
     publish: tuple[str, ...]
     subscribe: tuple[str, ...]
@@ -193,7 +193,7 @@ CALLOUT = Rights(
 )
 """Rights of the auth callout.
 
-It hears the server's questions, reads what governance has written, asks governance to record what a provider's token claims, and writes
+It receives the server's questions, reads what governance has written, asks governance to record what a provider's token claims, and writes
 nothing.
 """
 
@@ -242,13 +242,13 @@ def rights(credential: Credential) -> Rights:
 
 
 def hearing(credential: Credential) -> Rights:
-    """The rights of a user's connection that hears the feed of its tenant (administrators and viewers: of all) and may not publish."""
+    """The rights of a user's connection that receives the feed of its tenant (administrators and viewers: of all) and may not publish."""
     return Rights((), (f"hr.feed.{credential.tenant}.>" if credential.kind == "user" else "hr.feed.>",))
 
 
-def account_of(kind: Kind, *, hears: bool = False) -> str:
-    """The account of a login of this kind. `hears`: of its connection that hears the feed."""
-    if hears and kind in ("user", "viewer"):
+def account_of(kind: Kind, *, on_feed: bool = False) -> str:
+    """The account of a login of this kind. `on_feed`: of its connection that receives the feed."""
+    if on_feed and kind in ("user", "viewer"):
         return "LISTENERS"
     return {"system": "$SYS", "user": "USERS", "viewer": "USERS", "admin": "ADMINS", "node": "NODES", "instance": "NODES"}.get(
         kind, "CORE"
@@ -283,7 +283,7 @@ def server_config(
         f"server_name: {_quoted(server_name)}",
         f"listen: {_quoted(f'{host}:{port}')}",
         *([f"ports_file_dir: {_quoted(str(ports_file_dir))}"] if ports_file_dir else []),
-        f"max_payload: {MESSAGE_BYTES_MAX + HEADER_ROOM}",
+        f"max_payload: {MESSAGE_BYTES_MAX + HEADER_BYTES}",
         f"max_connections: {MAX_CONNECTIONS}",
         f"max_pending: {MAX_PENDING}",
         f"jetstream {{ store_dir: {_quoted(str(store))}, sync_interval: always }}",
@@ -351,8 +351,8 @@ def _outsiders(account: str, logins: Sequence[Credential]) -> list[str]:
     ]
 
 
-def _hears_apart(login: Credential) -> bool:
-    """True if a login has a second connection, which hears the feed."""
+def _has_feed_connection(login: Credential) -> bool:
+    """True if a login has a second connection, which receives the feed."""
     return account_of(login.kind) in _SUBMITTING
 
 
@@ -360,16 +360,16 @@ def _callout(issuer: str, logins: Sequence[Credential]) -> list[str]:
     """Configuration of the auth callout for logins that are not in this file; those in the file do not depend on it."""
     if not issuer:
         return []
-    names = [login.name for login in logins] + [f"{login.name}{FEED_SUFFIX}" for login in logins if _hears_apart(login)]
+    names = [login.name for login in logins] + [f"{login.name}{FEED_SUFFIX}" for login in logins if _has_feed_connection(login)]
     static = ", ".join(map(_quoted, names))
     return [f"authorization {{timeout: 3, auth_callout {{issuer: {issuer}, account: CORE, auth_users: [{static}]}}}}"]
 
 
 def _users(account: str, logins: Sequence[Credential]) -> list[str]:
-    hearers = [login for login in logins if _hears_apart(login) and account_of(login.kind, hears=True) == account]
+    feed_logins = [login for login in logins if _has_feed_connection(login) and account_of(login.kind, on_feed=True) == account]
     return [
         *(_user(login, rights(login)) for login in logins if account_of(login.kind) == account),
-        *(_user(login, hearing(login), FEED_SUFFIX) for login in hearers),
+        *(_user(login, hearing(login), FEED_SUFFIX) for login in feed_logins),
     ]
 
 

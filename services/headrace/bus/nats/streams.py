@@ -29,7 +29,7 @@ from headrace.nats_client.connection import Connection
 SECOND = 1_000_000_000
 """The server counts time in nanoseconds."""
 
-HEADER_ROOM = 4 * 1024
+HEADER_BYTES = 4 * 1024
 """The server counts the headers (expected sequence, message id, what it adds itself) into a message's size."""
 
 SUBMIT_PER_SUBJECT = 20_000
@@ -49,7 +49,7 @@ BEGINS_LATE = frozenset({SUBMIT_STREAM, FEED_STREAM})
 """Streams whose beginning is purged on purpose; the ledger is not one of them."""
 
 _NO_SUCH_STREAM = 10059
-_NO_ROOM = 10023
+_INSUFFICIENT_RESOURCES = 10023
 _TOO_FEW_SERVERS = 10005
 _FORBIDDEN_HEADERS = (
     "allow_rollup_hdrs",
@@ -80,7 +80,7 @@ STREAMS: dict[str, dict[str, Any]] = {
         "discard_new_per_subject": True,
         "max_msgs_per_subject": SUBMIT_PER_SUBJECT,
         "max_bytes": SUBMIT_BYTES,
-        "max_msg_size": SUBMISSION_BYTES_MAX + HEADER_ROOM,
+        "max_msg_size": SUBMISSION_BYTES_MAX + HEADER_BYTES,
         "duplicate_window": NO_DUPLICATES,
         "allow_direct": True,
     },
@@ -90,7 +90,7 @@ STREAMS: dict[str, dict[str, Any]] = {
         "retention": "limits",
         "discard": "new",
         "deny_delete": True,
-        "max_msg_size": RECORD_BYTES_MAX + HEADER_ROOM,
+        "max_msg_size": RECORD_BYTES_MAX + HEADER_BYTES,
         "allow_direct": True,
     },
     FEED_STREAM: {
@@ -109,7 +109,7 @@ STREAMS: dict[str, dict[str, Any]] = {
         "storage": "file",
         "retention": "limits",
         "discard": "new",
-        "max_msg_size": PIECE + HEADER_ROOM,
+        "max_msg_size": PIECE + HEADER_BYTES,
         "allow_direct": True,
     },
 }
@@ -199,7 +199,7 @@ async def _write(connection: Connection, what: str, config: dict[str, Any]) -> N
 
 
 def _refusal(fault: _Fault, about: str) -> LogError:
-    kind = LogUnavailable if fault.err_code in PASSING - {_NO_ROOM} else LogRefused
+    kind = LogUnavailable if fault.err_code in PASSING - {_INSUFFICIENT_RESOURCES} else LogRefused
     kind = _TooFewServers if fault.err_code == _TOO_FEW_SERVERS else kind
     return kind(f"{about}: {fault.description} ({fault.err_code})")
 

@@ -2,7 +2,7 @@
 
 Strategy: *which* shapes fit anywhere is kept exactly, by a tree over the nodes whose root is the union of what each can take; a change
 walks up until nothing changes. *Where* a shape goes best is worked out only when it is asked for: the line of a shape sorts the classes
-that fit it, and hears of classes that came into being since it was last asked from a log. A class that has emptied stays in the lines, and
+that fit it, and reads from a log which classes came into being since it was last asked. A class that has emptied stays in the lines, and
 is as good as new when a node comes back (a trial undone costs no sorting); a line drops it when it would be the answer. Classes, log and
 lines are cut back when they grow much longer than what is there. Nothing here depends on what happened before, but the time it takes.
 """
