@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from headrace.domain.model.jobs import JobRecord
     from headrace.domain.model.nodes import NodeState
     from headrace.domain.model.preemption_state import Hold
+    from headrace.domain.model.requests import Shape
     from headrace.domain.state.pools import PoolState
     from headrace.domain.state.state import State
 
@@ -38,6 +39,7 @@ CORDONED, DRAINING, DRAINED = "cordoned", "draining", "drained"
 REFUSING, PROBATION, UNFIT, MIG_MODE, NOT_CREATED = "refusing", "probation", "unfit", "mig-mode", "not-created"
 EXCLUDED, DEDICATED, MODEL, ISOLATION, CONTAINER = "excluded", "dedicated", "model", "isolation", "container"
 TAKEN_BACK = "spot"
+NO_ENGINE = "it has no container engine, Podman or Docker"
 
 _CAUSE_TEXTS = {
     DRAINED: "drained",
@@ -131,10 +133,25 @@ def unsuitable(pool: PoolState, node: NodeState, job: JobRecord) -> Cause | None
     if not model_allowed(node.model, shape):
         return Cause(MODEL, detail=node.model)
     if not shape.is_isolated_by(node.levels):
-        return Cause(CONTAINER if shape.contained and shape.isolation_on(node.levels) == -1 else ISOLATION)
+        return _lacking(node, shape)
     if not shape.runs_on(node.levels):
         return Cause(TAKEN_BACK)
     return Cause(EXCLUDED, detail=f"left alone until {format_time(job.avoids[node.name])}")
+
+
+def _lacking(node: NodeState, shape: Shape) -> Cause:
+    """What a node lacks to run a job of this shape as isolated as it has to be."""
+    if not shape.contained or shape.isolation_on(node.levels) != -1:
+        return Cause(ISOLATION)
+    if node.levels.container < 0:
+        return Cause(CONTAINER, detail=NO_ENGINE)
+    return Cause(CONTAINER, detail=f"its container engine cannot give them {_part_of(shape)}")
+
+
+def _part_of(shape: Shape) -> str:
+    if shape.mig:
+        return "slices of a GPU"
+    return "a part of a GPU" if shape.fraction else "GPUs"
 
 
 def free_on(node: NodeState, key: str) -> int:

@@ -173,7 +173,8 @@ def test_slices_count_with_their_charge_and_a_key_of_no_node_is_never_unusable()
         ("dedicated", "dedicated", ""),
         ("excluded", "excluded", "left alone until 1970-01-12T13:47:40.000Z"),
         ("isolation", "isolation", ""),
-        ("container", "container", ""),
+        ("container", "container", "it has no container engine, Podman or Docker"),
+        ("container-gpus", "container", "its container engine cannot give them GPUs"),
     ],
 )
 def test_for_one_job_what_does_not_suit_it_is_unusable_as_well(owner, cause, detail):
@@ -191,10 +192,10 @@ def test_for_one_job_what_does_not_suit_it_is_unusable_as_well(owner, cause, det
     elif owner == "isolation":
         shape(job, isolation=9)
         site.state.nodes["n1"].levels = site.state.nodes["n1"].levels._replace(whole=9)
-    elif owner == "container":
+    elif owner.startswith("container"):
         shape(job, contained=True)
         site.state.nodes["n1"].levels = site.state.nodes["n1"].levels._replace(container_whole=0)
-        node.levels = node.levels._replace(container_whole=-1)
+        node.levels = node.levels._replace(container=-1 if owner == "container" else 0, container_whole=-1)
     hall = site.state.pools["hall"]
 
     stock = stocks_for(site.state, job, hall, [GPU])[GPU]
