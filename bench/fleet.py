@@ -91,7 +91,7 @@ class Hands:
         self._performs: dict[type[v.Action], Callable[[Any], None]] = {
             v.Spawn: self._spawn,
             v.Unspawn: lambda _action: None,
-            v.Tell: self._tell,
+            v.Notify: self._notify,
             v.RunCallback: lambda action: self.handle(v.CallbackEnded(clock(), action.lease, "exit 0")),
             v.StopCallback: lambda _action: None,
             v.Suspend: lambda action: self.handle(v.CannotSuspend(clock(), action.lease, "this node cannot")),
@@ -125,11 +125,11 @@ class Hands:
         now = clock()
         self.handle(v.Exited(now, lease, code, seen=now))
 
-    def _tell(self, action: v.Tell) -> None:
+    def _notify(self, action: v.Notify) -> None:
         lease = self._node.leases[action.lease]
         if lease.ladder is not None:
             self._journal.note_stop_order(action.lease, lease.ladder, clock())
-        self.handle(v.Told(clock(), action.lease, hooked=False))
+        self.handle(v.Notified(clock(), action.lease, hooked=False))
 
     def _set_timer(self, action: v.SetTimer) -> None:
         if action.lease in self._timers:

@@ -64,7 +64,7 @@ def test_a_program_that_writes_where_nothing_is_harms_itself_and_not_the_gpu(dev
     figure("what the driver says to an illegal address", done.stdout.strip() or done.stderr[-500:])
     assert done.stdout.strip() not in {"", "0"}
     time.sleep(2.0)  # its XID, 31, comes when it comes
-    assert devices.look(time.time_ns() // 1_000) == {}
+    assert devices.check_health(time.time_ns() // 1_000) == {}
     assert (heard, [device.unfit for device in devices.inventory()]) == ([], [""] * len(devices.names))
 
 

@@ -61,13 +61,13 @@ def test_of_two_lost_gpus_the_one_that_is_back_is_found_while_the_other_is_lost(
     for gpu in (0, 1):
         second.set("lost", 1, gpu=gpu)
     lost = Trouble("lost", 0, "the driver has lost it")
-    assert devices.look(2) == {FIRST: lost, SECOND: lost}
+    assert devices.check_health(2) == {FIRST: lost, SECOND: lost}
     second.set("lost", 0, gpu=1)
-    assert (devices.look(3), list(devices.on_devices())) == ({}, [SECOND])
-    assert devices.look(3 + QUIET) == {SECOND: None}
+    assert (devices.check_health(3), list(devices.on_devices())) == ({}, [SECOND])
+    assert devices.check_health(3 + QUIET) == {SECOND: None}
     second.set("lost", 0, gpu=0)
-    assert devices.look(4 + QUIET) == {}
-    assert devices.look(4 + 2 * QUIET) == {FIRST: None}
+    assert devices.check_health(4 + QUIET) == {}
+    assert devices.check_health(4 + 2 * QUIET) == {FIRST: None}
 
 
 def test_the_report_of_a_gpu_that_is_lost_by_then_names_it(second: SecondMachine) -> None:
@@ -93,17 +93,17 @@ def test_a_report_that_only_a_reset_mends_keeps_the_gpu_drained_until_one_is_see
             break
         except queue.Empty:
             continue
-    assert [devices.look(at) for at in (HOUR, 2 * HOUR, 24 * HOUR)] == [{}, {}, {}]
+    assert [devices.check_health(at) for at in (HOUR, 2 * HOUR, 24 * HOUR)] == [{}, {}, {}]
     assert [device.unfit for device in devices.inventory()] == ["", "XID 119: its system processor does not answer"]
     second.set("recovery", 1, gpu=1)  # the driver wants it reset
-    assert devices.look(25 * HOUR) == {}
+    assert devices.check_health(25 * HOUR) == {}
     second.set("recovery", 0, gpu=1)  # and it has been
-    assert (devices.look(25 * HOUR + 1), devices.look(25 * HOUR + QUIET)) == ({}, {SECOND: None})
+    assert (devices.check_health(25 * HOUR + 1), devices.check_health(25 * HOUR + QUIET)) == ({}, {SECOND: None})
 
 
 def test_the_health_report_of_a_gpu_whose_every_call_fails_raises(devices: NvmlDevices, second: SecondMachine) -> None:
     second.set("unanswered", 1, gpu=1)
-    assert devices.look(1) == {}
+    assert devices.check_health(1) == {}
     assert (list(devices.on_devices()), list(devices.samples())) == ([FIRST], [FIRST])
     with pytest.raises(NvmlError, match="Unknown Error"):
         devices.nvml.health_report(UUID.format(1))

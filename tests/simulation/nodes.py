@@ -56,7 +56,7 @@ class Hands:
         self._performs: dict[type[v.Action], Callable[[Any], None]] = {
             v.Spawn: self._spawn,
             v.Unspawn: self._unspawn,
-            v.Tell: self._tell,
+            v.Notify: self._notify,
             v.RunCallback: self._run_callback,
             v.StopCallback: lambda action: machine.stop_callback(action.lease),
             v.Suspend: lambda action: self._later(MOVES_TAKES, self._suspend, action.lease),
@@ -87,13 +87,13 @@ class Hands:
     def adopt(self, left: Open) -> None:
         """Take over a lease of a former executor."""
         order, lease = left.order, left.order.lease
-        self.node.adopt(order, started=left.started, suspended=left.suspended, ladder=left.ladder, told_at=left.told_at)
+        self.node.adopt(order, started=left.started, suspended=left.suspended, ladder=left.ladder, notified_at=left.notified_at)
         one = self.machine.running.get(lease)
         if one is not None:
             self.handle(v.Started(self.now(), lease, "watchdog"))
             if left.started and left.ladder is not None and not left.suspended:
                 hooked = self.machine.tell(lease, _grace(left.ladder, self.machine, lease))
-                self.handle(v.Told(self.now(), lease, hooked, "the executor was restarted"))
+                self.handle(v.Notified(self.now(), lease, hooked, "the executor was restarted"))
             self.look(lease)
             if one.code is not None:
                 self.exited(lease)
@@ -159,14 +159,14 @@ class Hands:
     def _begun(self, lease: str) -> None:
         self.handle(v.Started(self.now(), lease, "watchdog"))
 
-    def _tell(self, action: v.Tell) -> None:
+    def _notify(self, action: v.Notify) -> None:
         ladder = self.node.leases[action.lease].ladder
         grace = 0.0
         if ladder is not None:
             self.journal.note_stop_order(action.lease, ladder, self.now())
             grace = _grace(ladder, self.machine, action.lease)
         hooked = self.machine.tell(action.lease, grace)
-        self.handle(v.Told(self.now(), action.lease, hooked))
+        self.handle(v.Notified(self.now(), action.lease, hooked))
 
     def _run_callback(self, action: v.RunCallback) -> None:
         self.machine.call_back(action.lease)

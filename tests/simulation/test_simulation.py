@@ -241,7 +241,9 @@ class TestWhatIsFound:
         assert "does not end" in found(1).violations[0]
 
     def test_a_node_that_kills_at_once(self, monkeypatch):
-        monkeypatch.setitem(life.RULES, (life.Phase.TOLD, life.Told), lambda lease, event, out: life.kill(lease, event.at, out))
+        monkeypatch.setitem(
+            life.RULES, (life.Phase.NOTIFIED, life.Notified), lambda lease, event, out: life.kill(lease, event.at, out)
+        )
         assert "was promised" in found(3).violations[0]
 
     def test_an_admission_that_passes_over_a_submission(self, monkeypatch):

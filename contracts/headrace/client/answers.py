@@ -47,9 +47,9 @@ def units(key: str, text: str) -> int:
     return -parse_amount(key, text[1:]) if text.startswith("-") else parse_amount(key, text) if text else 0
 
 
-def amounts(said: Json | None) -> dict[str, int]:
+def amounts(answer: Json | None) -> dict[str, int]:
     """Amounts in units, by key."""
-    return {key: units(key, text) for key, text in (said or {}).items()}
+    return {key: units(key, text) for key, text in (answer or {}).items()}
 
 
 def moment(text: str | None) -> int:
@@ -61,8 +61,8 @@ def _moment_or_none(text: str | None) -> int | None:
     return parse_time(text) if text else None
 
 
-def number(said: Json, field: str) -> int:
-    return int(said.get(field, 0))
+def number(answer: Json, field: str) -> int:
+    return int(answer.get(field, 0))
 
 
 def plain(value: Any) -> Any:
@@ -81,289 +81,289 @@ def key_of(name: str, user: str) -> str:
     return str(job_key(tenant, user, job_id)) if name else ""
 
 
-def job(said: Json) -> JobView:
-    key = key_of(said["name"], said["user"])
+def job(answer: Json) -> JobView:
+    key = key_of(answer["name"], answer["user"])
     tenant, user, job_id = key.split(".")
     return JobView(
         id=job_id,
         job=key,
         tenant=tenant,
         user=user,
-        name=said.get("display_name", ""),
-        queue=said.get("queue", ""),
-        state=said.get("state", ""),
-        preemptible=said.get("preemptible", False),
-        priority=number(said, "priority"),
-        request=amounts(said.get("request")),
-        replicas=number(said, "replicas"),
-        admitted_at=moment(said.get("admit_time")),
-        ended_at=moment(said.get("end_time")),
-        preemptions=number(said, "preemptions"),
-        reason=said.get("reason", ""),
-        message=said.get("message", ""),
-        exit_code=said.get("exit_code"),
-        checkpoint=said.get("checkpoint", ""),
-        labels=said.get("labels", {}),
-        attempts=tuple(map(_attempt, said.get("attempts", ()))),
-        mig=said.get("mig", ""),
+        name=answer.get("display_name", ""),
+        queue=answer.get("queue", ""),
+        state=answer.get("state", ""),
+        preemptible=answer.get("preemptible", False),
+        priority=number(answer, "priority"),
+        request=amounts(answer.get("request")),
+        replicas=number(answer, "replicas"),
+        admitted_at=moment(answer.get("admit_time")),
+        ended_at=moment(answer.get("end_time")),
+        preemptions=number(answer, "preemptions"),
+        reason=answer.get("reason", ""),
+        message=answer.get("message", ""),
+        exit_code=answer.get("exit_code"),
+        checkpoint=answer.get("checkpoint", ""),
+        labels=answer.get("labels", {}),
+        attempts=tuple(map(_attempt, answer.get("attempts", ()))),
+        mig=answer.get("mig", ""),
     )
 
 
-def _attempt(said: Json) -> AttemptView:
+def _attempt(answer: Json) -> AttemptView:
     return AttemptView(
-        attempt=number(said, "attempt"),
-        pool=said.get("pool", ""),
-        nodes=tuple(said.get("nodes", ())),
-        devices=tuple(said.get("devices", ())),
-        granted_at=moment(said.get("grant_time")),
-        started_at=moment(said.get("start_time")),
-        ended_at=moment(said.get("end_time")),
-        exit_code=said.get("exit_code"),
-        cause=said.get("cause", ""),
-        resume_from=said.get("resume_from", ""),
+        attempt=number(answer, "attempt"),
+        pool=answer.get("pool", ""),
+        nodes=tuple(answer.get("nodes", ())),
+        devices=tuple(answer.get("devices", ())),
+        granted_at=moment(answer.get("grant_time")),
+        started_at=moment(answer.get("start_time")),
+        ended_at=moment(answer.get("end_time")),
+        exit_code=answer.get("exit_code"),
+        cause=answer.get("cause", ""),
+        resume_from=answer.get("resume_from", ""),
     )
 
 
-def fact(said: Json) -> FactView:
+def fact(answer: Json) -> FactView:
     """One line of a job's history."""
     return FactView(
-        sequence=number(said, "record"),
-        at=moment(said.get("time")),
-        by=said.get("by", ""),
-        type=said.get("type", ""),
-        text=said.get("text", ""),
-        rule=said.get("rule", ""),
+        sequence=number(answer, "record"),
+        at=moment(answer.get("time")),
+        by=answer.get("by", ""),
+        type=answer.get("type", ""),
+        text=answer.get("text", ""),
+        rule=answer.get("rule", ""),
     )
 
 
-def why(said: Json) -> WhyView:
-    reclaim, cheapest = said.get("reclaim"), said.get("cheapest")
+def why(answer: Json) -> WhyView:
+    reclaim, cheapest = answer.get("reclaim"), answer.get("cheapest")
     return WhyView(
-        job=key_of(said["name"], said.get("user", "")),
-        state=said.get("state", ""),
-        reason=said.get("reason", ""),
-        message=said.get("message", ""),
-        blockers=tuple(said.get("blockers", ())),
-        position=number(said, "position"),
-        could_reclaim=said.get("could_reclaim", False),
-        expected_start=_moment_or_none(said.get("expected_start_time")),
-        assumption=said.get("assumption", ""),
-        pools=tuple(map(_pool_need, said.get("pools", ()))),
+        job=key_of(answer["name"], answer.get("user", "")),
+        state=answer.get("state", ""),
+        reason=answer.get("reason", ""),
+        message=answer.get("message", ""),
+        blockers=tuple(answer.get("blockers", ())),
+        position=number(answer, "position"),
+        could_reclaim=answer.get("could_reclaim", False),
+        expected_start=_moment_or_none(answer.get("expected_start_time")),
+        assumption=answer.get("assumption", ""),
+        pools=tuple(map(_pool_need, answer.get("pools", ()))),
         behind=tuple(
             Waiter(job=_job_in(one), request=amounts(one.get("request")))  # a line for each would be longer
-            for one in said.get("behind", ())
+            for one in answer.get("behind", ())
         ),
-        behind_more=number(said, "behind_more"),
-        holders=tuple(map(_holder, said.get("holders", ()))),
-        holders_more=number(said, "holders_more"),
+        behind_more=number(answer, "behind_more"),
+        holders=tuple(map(_holder, answer.get("holders", ()))),
+        holders_more=number(answer, "holders_more"),
         reclaim=None if reclaim is None else _reclaim(reclaim),
         cheapest=None if cheapest is None else _advice(cheapest),
-        sequence=number(said, "sequence"),
-        now=moment(said.get("time")),
-        notes=tuple(said.get("notes", ())),
+        sequence=number(answer, "sequence"),
+        now=moment(answer.get("time")),
+        notes=tuple(answer.get("notes", ())),
     )
 
 
-def _job_in(said: Json) -> str:
-    return key_of(said.get("job", ""), said.get("user", ""))
+def _job_in(answer: Json) -> str:
+    return key_of(answer.get("job", ""), answer.get("user", ""))
 
 
-def _pool_need(said: Json) -> PoolNeed:
+def _pool_need(answer: Json) -> PoolNeed:
     return PoolNeed(
-        pool=said.get("pool", ""),
-        reason=said.get("reason", ""),
-        message=said.get("message", ""),
-        fit=said.get("fit", ""),
+        pool=answer.get("pool", ""),
+        reason=answer.get("reason", ""),
+        message=answer.get("message", ""),
+        fit=answer.get("fit", ""),
         keys=tuple(
             KeyNeed(key=one["key"], **_units_of(one, ("asked", "free", "missing", "used", "kept", "unusable", "capacity")))
-            for one in said.get("keys", ())
+            for one in answer.get("keys", ())
         ),
-        scope=said.get("scope", ""),
-        unusable=tuple(map(_unusable, said.get("unusable", ()))),
+        scope=answer.get("scope", ""),
+        unusable=tuple(map(_unusable, answer.get("unusable", ()))),
     )
 
 
-def _units_of(said: Json, fields: Iterable[str]) -> dict[str, int]:
-    return {field: units(said["key"], said.get(field, "")) for field in fields}
+def _units_of(answer: Json, fields: Iterable[str]) -> dict[str, int]:
+    return {field: units(answer["key"], answer.get(field, "")) for field in fields}
 
 
-def _unusable(said: Json) -> UnusableView:
+def _unusable(answer: Json) -> UnusableView:
     return UnusableView(
-        key=said["key"],
-        node=said.get("node", ""),
-        cause=said.get("cause", ""),
-        amount=units(said["key"], said.get("amount", "")),
-        by=said.get("by", ""),
-        since=moment(said.get("since_time")),
-        detail=said.get("detail", ""),
+        key=answer["key"],
+        node=answer.get("node", ""),
+        cause=answer.get("cause", ""),
+        amount=units(answer["key"], answer.get("amount", "")),
+        by=answer.get("by", ""),
+        since=moment(answer.get("since_time")),
+        detail=answer.get("detail", ""),
     )
 
 
-def _holder(said: Json) -> Holder:
+def _holder(answer: Json) -> Holder:
     return Holder(
-        job=_job_in(said),
-        request=amounts(said.get("request")),
-        pool=said.get("pool", ""),
-        nodes=tuple(said.get("nodes", ())),
-        preemptible=said.get("preemptible", False),
-        until=_moment_or_none(said.get("until_time")),
+        job=_job_in(answer),
+        request=amounts(answer.get("request")),
+        pool=answer.get("pool", ""),
+        nodes=tuple(answer.get("nodes", ())),
+        preemptible=answer.get("preemptible", False),
+        until=_moment_or_none(answer.get("until_time")),
     )
 
 
-def _reclaim(said: Json) -> ReclaimView:
+def _reclaim(answer: Json) -> ReclaimView:
     return ReclaimView(
-        could=said.get("could", False),
-        why=said.get("why", ""),
-        cause=said.get("cause", ""),
-        at=_moment_or_none(said.get("from_time")),
-        victims=tuple(map(_holder, said.get("victims", ()))),
+        could=answer.get("could", False),
+        why=answer.get("why", ""),
+        cause=answer.get("cause", ""),
+        at=_moment_or_none(answer.get("from_time")),
+        victims=tuple(map(_holder, answer.get("victims", ()))),
     )
 
 
-def _advice(said: Json) -> ChangeView:
+def _advice(answer: Json) -> ChangeView:
     return ChangeView(
-        kind=said.get("kind", ""),
-        text=said.get("text", ""),
-        start=_moment_or_none(said.get("start_time")),
-        pool=said.get("pool", ""),
-        job=_job_in(said),
-        queue=said.get("queue", ""),
-        request=amounts(said.get("request")),
+        kind=answer.get("kind", ""),
+        text=answer.get("text", ""),
+        start=_moment_or_none(answer.get("start_time")),
+        pool=answer.get("pool", ""),
+        job=_job_in(answer),
+        queue=answer.get("queue", ""),
+        request=amounts(answer.get("request")),
     )
 
 
-def queue(said: Json) -> QueueView:
-    _, tenant, _, policy, profile = said["name"].split("/")
+def queue(answer: Json) -> QueueView:
+    _, tenant, _, policy, profile = answer["name"].split("/")
     return QueueView(
         name=f"{policy}/{profile}",
         tenant=tenant,
         policy=policy,
         profile=profile,
-        pending=number(said, "pending"),
-        running=number(said, "running"),
-        scopes=tuple(map(_scope, said.get("scopes", ()))),
-        closed=said.get("closed", ""),
-        shut=said.get("shut", False),
-        opens_at=moment(said.get("opens_time")),
-        budgets=tuple(map(_budget, said.get("budgets", ()))),
-        fair_among=said.get("fair_among", ""),
-        users=tuple(map(_user_use, said.get("users", ()))),
+        pending=number(answer, "pending"),
+        running=number(answer, "running"),
+        scopes=tuple(map(_scope, answer.get("scopes", ()))),
+        closed=answer.get("closed", ""),
+        shut=answer.get("shut", False),
+        opens_at=moment(answer.get("opens_time")),
+        budgets=tuple(map(_budget, answer.get("budgets", ()))),
+        fair_among=answer.get("fair_among", ""),
+        users=tuple(map(_user_use, answer.get("users", ()))),
     )
 
 
-def _user_use(said: Json) -> UserUseView:
-    used, limit = amounts(said.get("used")), amounts(said.get("limit"))
-    waiting, most = number(said, "pending"), number(said, "max_pending")
-    return UserUseView(user=said["user"], used=used, limit=limit, pending=waiting, max_pending=most)
+def _user_use(answer: Json) -> UserUseView:
+    used, limit = amounts(answer.get("used")), amounts(answer.get("limit"))
+    waiting, most = number(answer, "pending"), number(answer, "max_pending")
+    return UserUseView(user=answer["user"], used=used, limit=limit, pending=waiting, max_pending=most)
 
 
-def _scope(said: Json) -> ScopeView:
-    limit = said.get("limit", "")
+def _scope(answer: Json) -> ScopeView:
+    limit = answer.get("limit", "")
     return ScopeView(
-        key=said["key"],
-        limit=units(said["key"], limit) if limit else None,
-        **_units_of(said, ("used", "reservation", "reserved", "borrowed")),
+        key=answer["key"],
+        limit=units(answer["key"], limit) if limit else None,
+        **_units_of(answer, ("used", "reservation", "reserved", "borrowed")),
     )
 
 
-def _budget(said: Json) -> BudgetView:
+def _budget(answer: Json) -> BudgetView:
     return BudgetView(
-        key=said["key"],
-        hours=number(said, "hours"),
-        per=said.get("per", ""),
-        then=said.get("then", ""),
-        used=said.get("used", ""),
-        spent=said.get("spent", False),
-        ends_at=moment(said.get("ends_time")),
-        warning=said.get("warning", ""),
+        key=answer["key"],
+        hours=number(answer, "hours"),
+        per=answer.get("per", ""),
+        then=answer.get("then", ""),
+        used=answer.get("used", ""),
+        spent=answer.get("spent", False),
+        ends_at=moment(answer.get("ends_time")),
+        warning=answer.get("warning", ""),
     )
 
 
-def pool(said: Json) -> PoolView:
+def pool(answer: Json) -> PoolView:
     return PoolView(
-        name=said["name"].removeprefix("pools/"),
-        nodes=number(said, "nodes"),
+        name=answer["name"].removeprefix("pools/"),
+        nodes=number(answer, "nodes"),
         keys=tuple(
             PoolKeyView(
                 key=one["key"],
                 causes=tuple(map(_unusable, one.get("causes", ()))),
                 **_units_of(one, ("capacity", "usable", "used", "free", "kept", "unusable")),
             )
-            for one in said.get("keys", ())
+            for one in answer.get("keys", ())
         ),
-        running=number(said, "running"),
-        pending=number(said, "pending"),
+        running=number(answer, "running"),
+        pending=number(answer, "pending"),
     )
 
 
-def node(said: Json) -> NodeView:
+def node(answer: Json) -> NodeView:
     return NodeView(
-        name=said["name"].removeprefix("nodes/"),
-        pool=said.get("pool", ""),
-        state=said.get("state", ""),
-        labels=said.get("labels", {}),
-        model=said.get("model", ""),
-        gpus=number(said, "gpus"),
-        gpu_free=units(GPU, said.get("gpu_free", "")),
-        cpu=units(CPU, said.get("cpu", "")),
-        cpu_free=units(CPU, said.get("cpu_free", "")),
-        memory=units(MEMORY, said.get("memory", "")),
-        memory_free=units(MEMORY, said.get("memory_free", "")),
-        leases=number(said, "leases"),
-        last_heard=moment(said.get("heard_time")),
-        slices={one["device"]: tuple(one.get("slices", ())) for one in said.get("slices", ())},
-        dedicated_to=said.get("dedicated_to", ""),
-        isolation=said.get("isolation", {}),
-        unfit=said.get("unfit", {}),
-        unapproved=tuple(said.get("unapproved", ())),
-        reason=said.get("cordoned", ""),
+        name=answer["name"].removeprefix("nodes/"),
+        pool=answer.get("pool", ""),
+        state=answer.get("state", ""),
+        labels=answer.get("labels", {}),
+        model=answer.get("model", ""),
+        gpus=number(answer, "gpus"),
+        gpu_free=units(GPU, answer.get("gpu_free", "")),
+        cpu=units(CPU, answer.get("cpu", "")),
+        cpu_free=units(CPU, answer.get("cpu_free", "")),
+        memory=units(MEMORY, answer.get("memory", "")),
+        memory_free=units(MEMORY, answer.get("memory_free", "")),
+        leases=number(answer, "leases"),
+        last_heard=moment(answer.get("heard_time")),
+        slices={one["device"]: tuple(one.get("slices", ())) for one in answer.get("slices", ())},
+        dedicated_to=answer.get("dedicated_to", ""),
+        isolation=answer.get("isolation", {}),
+        unfit=answer.get("unfit", {}),
+        unapproved=tuple(answer.get("unapproved", ())),
+        reason=answer.get("cordoned", ""),
     )
 
 
-def instance(said: Json) -> InstanceView:
+def instance(answer: Json) -> InstanceView:
     """An instance of a pool that creates its nodes."""
     names = ("pool", "stage", "cause", "message", "provider", "provider_id", "offer", "market", "price", "cost")
     return InstanceView(
-        instance=said["name"].removeprefix("instances/"),
-        **{name: said.get(name, "") for name in names},
-        ordered_at=moment(said.get("order_time")),
-        joined_at=moment(said.get("join_time")),
-        ended_at=moment(said.get("end_time")),
-        jobs=number(said, "jobs"),
+        instance=answer["name"].removeprefix("instances/"),
+        **{name: answer.get(name, "") for name in names},
+        ordered_at=moment(answer.get("order_time")),
+        joined_at=moment(answer.get("join_time")),
+        ended_at=moment(answer.get("end_time")),
+        jobs=number(answer, "jobs"),
     )
 
 
-def offer(said: Json) -> OfferView:
+def offer(answer: Json) -> OfferView:
     """An offer of a pool as it stands now."""
     names = ("pool", "offer", "provider", "type", "region", "zone", "market", "price", "max_price", "closed")
-    return OfferView(**{name: said.get(name, "") for name in names}, closed_until=moment(said.get("closed_until_time")))
+    return OfferView(**{name: answer.get(name, "") for name in names}, closed_until=moment(answer.get("closed_until_time")))
 
 
-def growth_plan(said: Json) -> PlanAnswer:
+def growth_plan(answer: Json) -> PlanAnswer:
     """What would be ordered."""
     names = ("offer", "market", "price", "estimate")
-    planned = (PlannedInstance(**{name: one.get(name, "") for name in names}) for one in said.get("instances", ()))
+    planned = (PlannedInstance(**{name: one.get(name, "") for name in names}) for one in answer.get("instances", ()))
     return PlanAnswer(
-        pool=said.get("pool", ""),
-        provider=said.get("provider", ""),
+        pool=answer.get("pool", ""),
+        provider=answer.get("provider", ""),
         instances=tuple(planned),
-        estimate=said.get("estimate", ""),
-        notes=tuple(said.get("notes", ())),
+        estimate=answer.get("estimate", ""),
+        notes=tuple(answer.get("notes", ())),
     )
 
 
-def document(said: Json) -> DocumentView:
+def document(answer: Json) -> DocumentView:
     """A document in force, now or at an earlier time."""
     return DocumentView(
-        kind=said["kind"],
-        name=said["name"],
-        revision=int(said.get("etag") or said.get("revision") or 0),
-        document=plain(said.get("document", {})),
-        closed=said.get("closed", ""),
+        kind=answer["kind"],
+        name=answer["name"],
+        revision=int(answer.get("etag") or answer.get("revision") or 0),
+        document=plain(answer.get("document", {})),
+        closed=answer.get("closed", ""),
     )
 
 
-def plan(said: Json) -> ApplyAnswer:
+def plan(answer: Json) -> ApplyAnswer:
     return ApplyAnswer(
         changes=tuple(
             Change(
@@ -373,26 +373,26 @@ def plan(said: Json) -> ApplyAnswer:
                 fields=tuple(one.get("fields", ())),
                 revision=int(one.get("etag") or 0),
             )
-            for one in said.get("changes", ())
+            for one in answer.get("changes", ())
         ),
-        warnings=tuple(said.get("warnings", ())),
-        applied=said.get("applied", False),
-        running=number(said, "running"),
-        pending=number(said, "pending"),
-        revision=int(said.get("revision") or 0),
+        warnings=tuple(answer.get("warnings", ())),
+        applied=answer.get("applied", False),
+        running=number(answer, "running"),
+        pending=number(answer, "pending"),
+        revision=int(answer.get("revision") or 0),
     )
 
 
-def token(said: Json) -> TokenView:
-    owner, role = said["name"].split("/"), said.get("role", "")
+def token(answer: Json) -> TokenView:
+    owner, role = answer["name"].split("/"), answer.get("role", "")
     apart = NODE_TENANT if role == TokenRole.NODE else PROVIDER_TENANT
     return TokenView(
         id=owner[-1],
         role=role,
         tenant=owner[1] if len(owner) == 4 else apart,
-        handle=said.get("handle", ""),
-        author=said.get("author", ""),
-        created_at=moment(said.get("create_time")),
-        expires_at=moment(said.get("expire_time")),
-        revoked_at=moment(said.get("revoke_time")),
+        handle=answer.get("handle", ""),
+        author=answer.get("author", ""),
+        created_at=moment(answer.get("create_time")),
+        expires_at=moment(answer.get("expire_time")),
+        revoked_at=moment(answer.get("revoke_time")),
     )

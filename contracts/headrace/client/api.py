@@ -284,8 +284,8 @@ async def _pieces(stream: Stream, head: _Head) -> AsyncIterator[bytes]:
 def _raise(status: int, payload: bytes, target: ApiTarget) -> NoReturn:
     """Raise what an answer with an error says."""
     try:
-        said = msgspec.json.decode(payload)
-        message, details = str(said["message"]), said.get("details", [])
+        error = msgspec.json.decode(payload)
+        message, details = str(error["message"]), error.get("details", [])
     except (msgspec.DecodeError, KeyError, TypeError, AttributeError):
         raise Unreachable(f"{target.called} answers {status} and is not the API of Headrace: look at the address") from None
     if status in (503, 504) and message.startswith(_GATEWAYS_OWN):

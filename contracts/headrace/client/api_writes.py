@@ -120,9 +120,9 @@ class Writes(Questions):
         if request.claims is not None:
             body["claims"] = _claims(request.claims)
         reason = f"?reason={part(request.reason)}" if request.reason else ""
-        said = await self.called.post(parent + reason, body)
-        view = answers.token(said)
-        return TokenAnswer(token=said["bearer"], id=view.id, expires_at=view.expires_at)
+        answer = await self.called.post(parent + reason, body)
+        view = answers.token(answer)
+        return TokenAnswer(token=answer["bearer"], id=view.id, expires_at=view.expires_at)
 
     async def login_link(self, server: str, lifetime: int) -> str:
         """A link to the page at `server` that logs a browser in once.

@@ -234,7 +234,7 @@ class Client(Writes):
         return await (await self.linked()).ask(subject, payload, within=within)
 
     @property
-    def hears_feed(self) -> bool:
+    def receives_feed(self) -> bool:
         """True if the address of NATS is known."""
         return self._nats is not None
 

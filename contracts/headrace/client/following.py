@@ -35,7 +35,7 @@ class Follower(Protocol):
     """What following needs of a client."""
 
     @property
-    def hears_feed(self) -> bool: ...
+    def receives_feed(self) -> bool: ...
 
     def owner_of(self, job: str) -> tuple[str, str, str]: ...
 
@@ -49,7 +49,7 @@ class Follower(Protocol):
 async def watch(client: Follower, job: str) -> AsyncIterator[FeedFact]:
     """The facts about a job until it has ended, over the feed, or as the API streams them."""
     poll = _JobPoll(client, job)
-    if not client.hears_feed:
+    if not client.receives_feed:
         while await poll.ended() is None:
             async for streamed in client.watched(job):
                 yield streamed
@@ -57,9 +57,9 @@ async def watch(client: Follower, job: str) -> AsyncIterator[FeedFact]:
                     return
         return
     tenant, _, job_id = client.owner_of(job)
-    async with (await client.linked()).listening(f"hr.feed.{tenant}.*.*.{job_id}") as heard:
-        while not heard.empty() or await poll.ended() is None:
-            async for subject, payload in _until_quiet(heard):
+    async with (await client.linked()).listening(f"hr.feed.{tenant}.*.*.{job_id}") as received:
+        while not received.empty() or await poll.ended() is None:
+            async for subject, payload in _until_quiet(received):
                 fact = read_fact(subject, payload)
                 if fact is not None:
                     yield fact
@@ -70,18 +70,18 @@ async def watch(client: Follower, job: str) -> AsyncIterator[FeedFact]:
 async def wait(client: Follower, job: str | SubmittedJob) -> JobView:
     """The job once it has ended: asked for after each fact about it, or every half second without the feed."""
     poll = _JobPoll(client, job)
-    if not client.hears_feed:
+    if not client.receives_feed:
         while True:
             view = await poll.ended()
             if view is not None:
                 return view
             await asyncio.sleep(LOOK_AGAIN_OVER_API)
     tenant, _, job_id = client.owner_of(job if isinstance(job, str) else job.key)
-    async with (await client.linked()).listening(f"hr.feed.{tenant}.job.*.{job_id}") as heard:
+    async with (await client.linked()).listening(f"hr.feed.{tenant}.job.*.{job_id}") as received:
         while (view := await poll.ended()) is None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_AGAIN):
-                    await heard.get()
+                    await received.get()
         return view
 
 
@@ -91,7 +91,7 @@ async def judged(client: Follower, job: str | SubmittedJob, within: float) -> Jo
     pause = FIRST_LOOK
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(within):
-            while (view := await poll.look()) is None:
+            while (view := await poll.request()) is None:
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, LAST_LOOK)
             return view
@@ -120,7 +120,7 @@ class _JobPoll:
         self._job = job
         self._unknown_until = time.monotonic() + UNKNOWN_FOR
 
-    async def look(self) -> JobView | None:
+    async def request(self) -> JobView | None:
         """The job; None without an answer. Raises Refused once it has been unknown for `UNKNOWN_FOR` seconds."""
         try:
             view = await self._client.job(self._job)
@@ -135,16 +135,16 @@ class _JobPoll:
 
     async def ended(self) -> JobView | None:
         """The job if it has ended, else None."""
-        view = await self.look()
+        view = await self.request()
         return view if view is not None and view.state in FINAL else None
 
 
-async def _until_quiet(heard: asyncio.Queue[tuple[str, bytes]]) -> AsyncIterator[tuple[str, bytes]]:
+async def _until_quiet(received: asyncio.Queue[tuple[str, bytes]]) -> AsyncIterator[tuple[str, bytes]]:
     """Messages until none arrives for `LOOK_AGAIN` seconds."""
     while True:
         try:
             async with asyncio.timeout(LOOK_AGAIN):
-                message = await heard.get()
+                message = await received.get()
         except TimeoutError:
             return
         yield message

@@ -87,7 +87,7 @@ class _Abort:
     """State of the order to stop, and the registered callbacks."""
 
     hooked = False
-    heard = False
+    handled = False
     callbacks: tuple[tuple[Callback, bool], ...] = ()
 
 
@@ -186,16 +186,16 @@ def _watch() -> None:
     main = threading.main_thread().ident
     while main is not None:
         if not _is_preempted():
-            _Abort.heard = False
-        elif not _Abort.heard:
+            _Abort.handled = False
+        elif not _Abort.handled:
             signal.pthread_kill(main, ABORT_SIGNAL)
         time.sleep(LOOK_EVERY)
 
 
 def _interrupted(_number: int, _frame: object) -> None:
-    if _Abort.heard or not _is_preempted():
+    if _Abort.handled or not _is_preempted():
         return
-    _Abort.heard = True
+    _Abort.handled = True
     callbacks = _Abort.callbacks
     errors = []
     for callback, _ in callbacks:

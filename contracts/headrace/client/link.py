@@ -43,12 +43,12 @@ PENDING_MAX = 10_000
 class Link(Observer):
     """One connection with one login. Once connected it reconnects for as long as it is open.
 
-    `hears`: it receives the feed, and makes no requests.
+    `receives`: it gets the feed, and makes no requests.
     """
 
-    def __init__(self, target: ConnectionTarget, *, hears: bool = False) -> None:
+    def __init__(self, target: ConnectionTarget, *, receives: bool = False) -> None:
         self.target = target
-        self._hears = hears
+        self._receives = receives
         self._nats = self._new()
         self._listeners: list[Link] = []
         self._listening = 0
@@ -75,7 +75,7 @@ class Link(Observer):
         url, login, ca = self.target
         address = Address(",".join(named), login.name, login.password, ca)
         try:
-            await self._nats.open(address, asks=not self._hears, in_order=True, reconnect_wait=RECONNECT_WAIT)
+            await self._nats.open(address, asks=not self._receives, in_order=True, reconnect_wait=RECONNECT_WAIT)
         except CertificateError as error:
             raise Unreachable(str(error)) from None
         except (OSError, TimeoutError, errors.Error) as error:
@@ -120,20 +120,20 @@ class Link(Observer):
     @asynccontextmanager
     async def listening(self, subject: str) -> AsyncIterator[asyncio.Queue[tuple[str, bytes]]]:
         """Messages on a subject (wildcards allowed) from now on, as (subject, payload); a slow subscriber loses the oldest."""
-        heard: asyncio.Queue[tuple[str, bytes]] = asyncio.Queue(PENDING_MAX)
+        received: asyncio.Queue[tuple[str, bytes]] = asyncio.Queue(PENDING_MAX)
 
-        def hear(message: RawMessage) -> None:
-            if heard.full():  # the feed may lose facts; the next query returns the state
-                heard.get_nowait()
-            heard.put_nowait((message.subject, message.data))
+        def enqueue(message: RawMessage) -> None:
+            if received.full():  # the feed may lose facts; the next query returns the state
+                received.get_nowait()
+            received.put_nowait((message.subject, message.data))
 
         listener = await self._listener()
         listener._listening += 1
         try:
-            subscription = await listener._nats.listen(subject, hear)
+            subscription = await listener._nats.listen(subject, enqueue)
             try:
                 await listener._nats.flush()
-                yield heard
+                yield received
             except (errors.Error, TimeoutError) as error:
                 raise Unreachable(f"the connection to NATS ended: {error}") from None
             finally:
@@ -150,7 +150,7 @@ class Link(Observer):
                 if listener._listening < FEED_SUBSCRIPTIONS:
                     return listener
             login = msgspec.structs.replace(self.target.login, name=self.target.login.name + FEED_SUFFIX)
-            listener = Link(self.target._replace(login=login), hears=True)
+            listener = Link(self.target._replace(login=login), receives=True)
             await listener.open()
             self._listeners.append(listener)
             return listener

@@ -8,89 +8,89 @@ from headrace.contracts.messages.history import DiffView, LeaseView, PastJob, Pa
 from headrace.contracts.messages.usage import UsageRow
 
 
-def usage_row(said: Json) -> UsageRow:
+def usage_row(answer: Json) -> UsageRow:
     return UsageRow(
-        group=said.get("group", {}),
-        key=said.get("key", ""),
-        jobs=number(said, "jobs"),
-        cost=said.get("cost", "0.000000"),
-        lost_cost=said.get("lost_cost", "0.000000"),
-        **said["exact_amounts"],
+        group=answer.get("group", {}),
+        key=answer.get("key", ""),
+        jobs=number(answer, "jobs"),
+        cost=answer.get("cost", "0.000000"),
+        lost_cost=answer.get("lost_cost", "0.000000"),
+        **answer["exact_amounts"],
     )
 
 
-def audit_line(said: Json) -> AuditLine:
+def audit_line(answer: Json) -> AuditLine:
     return AuditLine(
-        sequence=number(said, "sequence"),
-        place=number(said, "place"),
-        at=moment(said.get("time")),
-        by=said.get("by", ""),
-        type=said.get("type", ""),
-        about=said.get("about", ""),
-        text=said.get("text", ""),
-        rule=said.get("rule", ""),
-        as_of=int(said.get("as_of") or 0),
-        engine=said.get("engine", ""),
-        cause=said.get("cause", ""),
-        fact=plain(said.get("fact", {})),
-        because=tuple(said.get("because", ())),
+        sequence=number(answer, "sequence"),
+        place=number(answer, "place"),
+        at=moment(answer.get("time")),
+        by=answer.get("by", ""),
+        type=answer.get("type", ""),
+        about=answer.get("about", ""),
+        text=answer.get("text", ""),
+        rule=answer.get("rule", ""),
+        as_of=int(answer.get("as_of") or 0),
+        engine=answer.get("engine", ""),
+        cause=answer.get("cause", ""),
+        fact=plain(answer.get("fact", {})),
+        because=tuple(answer.get("because", ())),
     )
 
 
-def past(said: Json) -> PastView:
+def past(answer: Json) -> PastView:
     """A page of the state at an earlier time; `next` is the token of the following page."""
     return PastView(
-        sequence=number(said, "sequence"),
-        now=moment(said.get("time")),
-        tip=number(said, "tip"),
-        documents=tuple(map(document, said.get("documents", ()))),
-        pools=tuple(map(pool, said.get("pools", ()))),
-        nodes=tuple(map(node, said.get("nodes", ()))),
-        queues=tuple(map(queue, said.get("queues", ()))),
-        counts={state: int(count) for state, count in sorted(said.get("jobs", {}).items())},
-        jobs=tuple(map(_past_job, said.get("active", ()))),
-        next=said.get("next_page_token", ""),
+        sequence=number(answer, "sequence"),
+        now=moment(answer.get("time")),
+        tip=number(answer, "tip"),
+        documents=tuple(map(document, answer.get("documents", ()))),
+        pools=tuple(map(pool, answer.get("pools", ()))),
+        nodes=tuple(map(node, answer.get("nodes", ()))),
+        queues=tuple(map(queue, answer.get("queues", ()))),
+        counts={state: int(count) for state, count in sorted(answer.get("jobs", {}).items())},
+        jobs=tuple(map(_past_job, answer.get("active", ()))),
+        next=answer.get("next_page_token", ""),
     )
 
 
-def _past_job(said: Json) -> PastJob:
+def _past_job(answer: Json) -> PastJob:
     return PastJob(
-        job=said["job"],
-        name=said.get("display_name", ""),
-        queue=said.get("queue", ""),
-        state=said.get("state", ""),
-        since=moment(said.get("since_time")),
-        attempt=number(said, "attempt"),
-        request=amounts(said.get("request")),
-        replicas=number(said, "replicas"),
-        leases=tuple(map(_lease, said.get("leases", ()))),
-        reason=said.get("reason", ""),
-        message=said.get("message", ""),
-        kept_in=said.get("kept_in", ""),
-        yields_to=said.get("yields_to", ""),
+        job=answer["job"],
+        name=answer.get("display_name", ""),
+        queue=answer.get("queue", ""),
+        state=answer.get("state", ""),
+        since=moment(answer.get("since_time")),
+        attempt=number(answer, "attempt"),
+        request=amounts(answer.get("request")),
+        replicas=number(answer, "replicas"),
+        leases=tuple(map(_lease, answer.get("leases", ()))),
+        reason=answer.get("reason", ""),
+        message=answer.get("message", ""),
+        kept_in=answer.get("kept_in", ""),
+        yields_to=answer.get("yields_to", ""),
     )
 
 
-def _lease(said: Json) -> LeaseView:
+def _lease(answer: Json) -> LeaseView:
     return LeaseView(
-        rank=number(said, "rank"),
-        node=said.get("node", ""),
-        pool=said.get("pool", ""),
-        devices=tuple(said.get("devices", ())),
-        amounts=amounts(said.get("amounts")),
-        granted_at=moment(said.get("granted_time")),
-        started_at=moment(said.get("started_time")),
-        overdue=said.get("overdue", False),
-        suspended=said.get("suspended", False),
+        rank=number(answer, "rank"),
+        node=answer.get("node", ""),
+        pool=answer.get("pool", ""),
+        devices=tuple(answer.get("devices", ())),
+        amounts=amounts(answer.get("amounts")),
+        granted_at=moment(answer.get("granted_time")),
+        started_at=moment(answer.get("started_time")),
+        overdue=answer.get("overdue", False),
+        suspended=answer.get("suspended", False),
     )
 
 
-def difference(said: Json) -> DiffView:
+def difference(answer: Json) -> DiffView:
     return DiffView(
-        before=number(said, "before"),
-        before_now=moment(said.get("before_time")),
-        after=number(said, "after"),
-        after_now=moment(said.get("after_time")),
+        before=number(answer, "before"),
+        before_now=moment(answer.get("before_time")),
+        after=number(answer, "after"),
+        after_now=moment(answer.get("after_time")),
         changes=tuple(
             StateChange(
                 kind=one.get("kind", ""),
@@ -98,7 +98,7 @@ def difference(said: Json) -> DiffView:
                 change=one.get("change", ""),
                 fields={each["field"]: (each.get("before", ""), each.get("after", "")) for each in one.get("fields", ())},
             )
-            for one in said.get("changes", ())
+            for one in answer.get("changes", ())
         ),
-        more=number(said, "more"),
+        more=number(answer, "more"),
     )

@@ -91,15 +91,15 @@ class Questions:
 
     async def facts(self, job: str) -> tuple[FactView, ...]:
         """The facts about a job, one line each."""
-        said = await self.called.get(f"{self.job_path(job)}/facts")
-        return tuple(map(answers.fact, said.get("facts", ())))
+        answer = await self.called.get(f"{self.job_path(job)}/facts")
+        return tuple(map(answers.fact, answer.get("facts", ())))
 
     async def logs(self, job: str, *, offset: int = 0, attempt: int = 0, rank: int = 0) -> LogsAnswer:
         """A part of an attempt's output (0: the latest attempt) from `offset` (bytes) on, as stored on its node."""
         query = {"offset": offset, "attempt": attempt, "rank": rank}
-        said = await self.called.get(f"{self.job_path(job)}/logs", query)
+        answer = await self.called.get(f"{self.job_path(job)}/logs", query)
         return LogsAnswer(
-            data=said.get("text", ""), next_offset=int(said.get("next_offset", 0)), ended=said.get("ended", False)
+            data=answer.get("text", ""), next_offset=int(answer.get("next_offset", 0)), ended=answer.get("ended", False)
         )
 
     async def overview(self, sequence: int = 0) -> dict[str, Any]:
@@ -136,8 +136,8 @@ class Questions:
 
     async def documents(self, kind: str, name: str = "") -> GetAnswer:
         """Documents of a kind in force, or those of one name."""
-        said = await self.called.get("/v1/documents", {"kind": kind, "name": name})
-        return GetAnswer(documents=tuple(map(answers.document, said.get("documents", ()))))
+        answer = await self.called.get("/v1/documents", {"kind": kind, "name": name})
+        return GetAnswer(documents=tuple(map(answers.document, answer.get("documents", ()))))
 
     async def usage(self, request: UsageRequest, *, all_tenants: bool = False) -> AsyncIterator[UsageAnswer]:
         """The books, page by page; later pages are as of the time of the first."""
@@ -152,16 +152,16 @@ class Questions:
             "timezone": request.timezone,
         }
         while True:
-            said = await self.called.get("/v1/usage" if all_tenants else f"{self._parent}/usage", query, LONG)
+            answer = await self.called.get("/v1/usage" if all_tenants else f"{self._parent}/usage", query, LONG)
             yield UsageAnswer(
-                through=int(said.get("sequence") or 0),
-                rows=tuple(map(past_answers.usage_row, said.get("lines", ()))),
-                now=answers.moment(said.get("time")),
-                currency=said.get("currency", ""),
-                warnings=tuple(said.get("warnings", ())),
-                more=said.get("next_page_token", ""),
+                through=int(answer.get("sequence") or 0),
+                rows=tuple(map(past_answers.usage_row, answer.get("lines", ()))),
+                now=answers.moment(answer.get("time")),
+                currency=answer.get("currency", ""),
+                warnings=tuple(answer.get("warnings", ())),
+                more=answer.get("next_page_token", ""),
             )
-            query["page_token"] = said.get("next_page_token", "")
+            query["page_token"] = answer.get("next_page_token", "")
             if not query["page_token"]:
                 return
 
@@ -176,11 +176,11 @@ class Questions:
         query: dict[str, object] = {"month": request.month, "timezone": request.timezone, "form": request.form}
         text = ""
         while True:
-            said = await self.called.get(f"{self._parent}/statement", query, LONG)
-            text += said.get("text", "")
-            query["page_token"] = said.get("next_page_token", "")
+            answer = await self.called.get(f"{self._parent}/statement", query, LONG)
+            text += answer.get("text", "")
+            query["page_token"] = answer.get("next_page_token", "")
             if not query["page_token"]:
-                return text, said.get("final", False)
+                return text, answer.get("final", False)
 
     async def audit_lines(self, request: AuditRequest, *, all_tenants: bool = False) -> AsyncIterator[AuditAnswer]:
         """The facts that the caller may read, page by page; `next` is not 0 if another page follows."""
@@ -198,9 +198,9 @@ class Questions:
             "page_size": min(request.limit, PAGE),
         }
         while True:
-            said = await self.called.get("/v1/audit/lines" if all_tenants else f"{self._parent}/audit/lines", query, LONG)
-            lines = tuple(map(past_answers.audit_line, said.get("lines", ())))
-            through, token = int(said.get("sequence") or 0), said.get("next_page_token", "")
+            answer = await self.called.get("/v1/audit/lines" if all_tenants else f"{self._parent}/audit/lines", query, LONG)
+            lines = tuple(map(past_answers.audit_line, answer.get("lines", ())))
+            through, token = int(answer.get("sequence") or 0), answer.get("next_page_token", "")
             yield AuditAnswer(through=through, lines=lines, next=(lines[-1].sequence if lines else through) if token else 0)
             query["page_token"] = token
             if not token:
@@ -233,9 +233,9 @@ class Questions:
         """A page of the ledger as it was written, from the record after `after` on; for the provider."""
         from base64 import b64decode  # noqa: PLC0415 - as in `usage`
 
-        said = await self.called.get("/v1/audit/records", {"after": after, "page_size": PAGE, "exact": True})
+        answer = await self.called.get("/v1/audit/records", {"after": after, "page_size": PAGE, "exact": True})
         return RecordsAnswer(
-            tip=int(said.get("sequence") or 0),
+            tip=int(answer.get("sequence") or 0),
             records=tuple(
                 StoredRecord(
                     sequence=int(one["sequence"]),
@@ -243,7 +243,7 @@ class Questions:
                     stamped=answers.moment(one.get("store_time")),
                     payload=b64decode(one.get("payload", "")),
                 )
-                for one in said.get("records", ())
+                for one in answer.get("records", ())
             ),
         )
 
@@ -253,14 +253,14 @@ class Questions:
 
         tenant, _, job_id = self.owner_of(job)
         async for event in self.called.lines(f"/v1/tenants/{part(tenant)}/jobs:watch", {"job": job_id}):
-            said = event.get("result", event)
-            if said.get("type") not in ("job", "alive", None):
+            answer = event.get("result", event)
+            if answer.get("type") not in ("job", "alive", None):
                 yield FeedFact(
-                    said["type"],
-                    answers.moment(said.get("time")),
-                    int(said.get("sequence", 0)),
-                    int(said.get("number", 0)),
-                    answers.plain(said.get("fact", {})),
+                    answer["type"],
+                    answers.moment(answer.get("time")),
+                    int(answer.get("sequence", 0)),
+                    int(answer.get("number", 0)),
+                    answers.plain(answer.get("fact", {})),
                 )
 
     async def status(self) -> InstallationView:
@@ -272,9 +272,9 @@ class Questions:
     async def identify(self) -> None:
         """Learn from the API whom the token speaks for, if it does not say it itself."""
         if self.api is not None and not (self.tenant and self.user):
-            said = await self.api.get("/v1/me")
-            self.tenant = self.tenant or said.get("tenant", "") or "default"
-            self.user = self.user or said.get("handle", "")
+            answer = await self.api.get("/v1/me")
+            self.tenant = self.tenant or answer.get("tenant", "") or "default"
+            self.user = self.user or answer.get("handle", "")
 
     def job_path(self, job: str) -> str:
         """Path of a job in the API, by its id or key."""
@@ -303,9 +303,9 @@ class Questions:
         asked, found = dict(query or {}), list[Any]()
         while True:
             asked["page_size"] = PAGE if limit is None else min(PAGE, limit - len(found))
-            said = await self.called.get(path, asked)
-            found += said.get(field, ())
-            asked["page_token"] = said.get("next_page_token", "")
+            answer = await self.called.get(path, asked)
+            found += answer.get(field, ())
+            asked["page_token"] = answer.get("next_page_token", "")
             if not asked["page_token"] or (limit is not None and len(found) >= limit):
                 return found
 

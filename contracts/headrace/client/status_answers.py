@@ -7,7 +7,7 @@ from headrace.contracts.messages.installation import FollowerStatus, Installatio
 from headrace.contracts.messages.queries import ServiceView
 
 
-def installation(said: Json) -> InstallationView:
+def installation(answer: Json) -> InstallationView:
     """The services, and the servers that store the ledger."""
     followers = tuple(
         FollowerStatus(
@@ -16,27 +16,27 @@ def installation(said: Json) -> InstallationView:
             offline=one.get("offline", False),
             lag=number(one, "lag"),
         )
-        for one in said.get("followers", ())
+        for one in answer.get("followers", ())
     )
     return InstallationView(
-        tip=int(said.get("tip") or 0),
-        services={one["name"]: _service(one) for one in said.get("services", ())},
-        ledger=StreamStatus(leader=said.get("leader", ""), replicas=followers) if said.get("clustered") else None,
+        tip=int(answer.get("tip") or 0),
+        services={one["name"]: _service(one) for one in answer.get("services", ())},
+        ledger=StreamStatus(leader=answer.get("leader", ""), replicas=followers) if answer.get("clustered") else None,
     )
 
 
-def _service(said: Json) -> ServiceView | None:
-    if not said.get("answered"):
+def _service(answer: Json) -> ServiceView | None:
+    if not answer.get("answered"):
         return None
     return ServiceView(
-        service=said["name"],
-        folded=int(said.get("sequence") or 0),
-        now=moment(said.get("time")),
-        engine=said.get("engine", ""),
-        detail={name: int(count) for name, count in said.get("detail", {}).items()},
-        reads=said.get("reads", 0),
-        level=said.get("level", 0),
-        newest=said.get("newest", 0),
-        held_back=tuple(said.get("held_back", ())),
-        trouble=said.get("trouble", ""),
+        service=answer["name"],
+        folded=int(answer.get("sequence") or 0),
+        now=moment(answer.get("time")),
+        engine=answer.get("engine", ""),
+        detail={name: int(count) for name, count in answer.get("detail", {}).items()},
+        reads=answer.get("reads", 0),
+        level=answer.get("level", 0),
+        newest=answer.get("newest", 0),
+        held_back=tuple(answer.get("held_back", ())),
+        trouble=answer.get("trouble", ""),
     )

@@ -59,8 +59,8 @@ class Utilization(Value, frozen=True, kw_only=True):
         return {"holders": self.holders, "idle_nodes": self.idle_nodes, "unknown": self.unknown}
 
 
-def utilization(said: Json) -> Utilization:
-    columns = said.get("devices", {})
+def utilization(answer: Json) -> Utilization:
+    columns = answer.get("devices", {})
     names = ("node", "name", "busy", "average", "memory", "held", "idle")
     devices = zip(*(columns.get(name, ()) for name in names), strict=True)
     return Utilization(
@@ -78,8 +78,8 @@ def utilization(said: Json) -> Utilization:
         ),
         holders=tuple(
             convert({**one, "held": number(one, "held"), "average": number(one, "average")}, IdleJob)
-            for one in said.get("holders", ())
+            for one in answer.get("holders", ())
         ),
-        idle_nodes=tuple(convert(one, UnusedNode) for one in said.get("idle_nodes", ())),
-        unknown=number(said, "unknown"),
+        idle_nodes=tuple(convert(one, UnusedNode) for one in answer.get("idle_nodes", ())),
+        unknown=number(answer, "unknown"),
     )

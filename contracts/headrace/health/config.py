@@ -41,13 +41,13 @@ class HealthConfig(NamedTuple):
 
 def read_config(environment: Mapping[str, str]) -> HealthConfig | None:
     """The configuration in the environment; None if no address is set. Raises BadAddress if it is malformed."""
-    said = environment.get(LISTEN, "")
-    if not said:
+    address = environment.get(LISTEN, "")
+    if not address:
         return None
-    host, _, port = said.rpartition(":")
+    host, _, port = address.rpartition(":")
     if not host or not (port.isascii() and port.isdecimal()) or int(port) > 65_535:
         raise BadAddress(
-            f"{LISTEN}: invalid address {said!r}; use HOST:PORT, such as 127.0.0.1:9101, or port 0 for any free port"
+            f"{LISTEN}: invalid address {address!r}; use HOST:PORT, such as 127.0.0.1:9101, or port 0 for any free port"
         )
     targets = environment.get(TARGETS, "")
     return HealthConfig(host.strip("[]"), int(port), environment.get(TOKEN, ""), Path(targets) if targets else None)

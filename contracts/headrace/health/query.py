@@ -89,10 +89,10 @@ def _read(answer: bytes) -> Readiness | None:
 def ask_all(pages: Mapping[str, str]) -> dict[str, dict[str, object]]:
     """Address of the metrics and health of each process, by the keys of `pages`."""
     answers = ask(set(pages.values()))
-    return {name: {"metrics": address, **_said(answers.get(address))} for name, address in pages.items()}
+    return {name: {"metrics": address, **_health(answers.get(address))} for name, address in pages.items()}
 
 
-def _said(readiness: Readiness | None) -> dict[str, object]:
+def _health(readiness: Readiness | None) -> dict[str, object]:
     return {
         "ready": readiness is not None and readiness.ready,
         "health": "no answer" if readiness is None else readiness.wrong,

@@ -34,8 +34,8 @@ def notice_of_ec2(address: str = METADATA) -> Notice | None:
         body = answer.read()
         if answer.status != http.client.OK:
             return None
-        said = msgspec.json.decode(body, type=_Action)
-        deadline = datetime.fromisoformat(said.time).timestamp()
+        found = msgspec.json.decode(body, type=_Action)
+        deadline = datetime.fromisoformat(found.time).timestamp()
     except (OSError, http.client.HTTPException, msgspec.DecodeError, ValueError):
         return None
     finally:

@@ -98,11 +98,13 @@ class Executor:
         """Take over a lease of a former executor: its job runs on, has ended meanwhile, or was never started."""
         order = left.order
         held = self._hold(order, self._with.preparation.recall(order))
-        self._node.adopt(order, started=left.started, suspended=left.suspended, ladder=left.ladder, told_at=left.told_at)
+        self._node.adopt(
+            order, started=left.started, suspended=left.suspended, ladder=left.ladder, notified_at=left.notified_at
+        )
         held.entered = self._with.enclosing.enforcement.adopt(held.case)
         if self._with.runtime.adopt(held.launch(order.command, held.prepared.env), self._listener(held)):
             if left.started and left.ladder is not None and not left.suspended:
-                self.handle(v.Told(self._now(), order.lease, held.prepared.paths.polls, "the executor was restarted"))
+                self.handle(v.Notified(self._now(), order.lease, held.prepared.paths.polls, "the executor was restarted"))
         elif left.started:
             self._exited(held, End(None, self._now()))
         else:
@@ -117,9 +119,9 @@ class Executor:
         alive = lease_id(request.job, request.attempt, request.rank) in self._node.leases
         return read_log(self._with.workspace, request, alive=alive)
 
-    async def look_for_checkpoints(self) -> None:
+    async def poll_checkpoints(self) -> None:
         """Look for new checkpoints of the running jobs."""
-        await self._checkpoint_monitor.look(held for held in self._held.values() if held.running is not None)
+        await self._checkpoint_monitor.poll(held for held in self._held.values() if held.running is not None)
 
     async def prune(self, kept: RetentionPolicy) -> None:
         """Remove files of finished jobs beyond the limits of retention."""
@@ -175,7 +177,7 @@ class Executor:
 
     def _entered(self, held: RunningLease, entered: Entered) -> None:
         held.entered = entered
-        self._resume_check.look_then(held, lambda: self._launch(held))
+        self._resume_check.check_then(held, lambda: self._launch(held))
 
     def _launch(self, held: RunningLease) -> None:
         held.entering = False
@@ -217,7 +219,7 @@ class Executor:
         _log.info("not_started", lease=order.lease, outcome=outcome, reason=error.message)
         self.handle(v.StartFailed(self._now(), order.lease, outcome, error.exit_code, error.message))
 
-    def _tell(self, action: v.Tell) -> None:
+    def _notify(self, action: v.Notify) -> None:
         ladder = self._node.leases[action.lease].ladder
         if ladder is not None:
             self._with.journal.note_stop_order(action.lease, ladder, self._now())
@@ -225,7 +227,7 @@ class Executor:
         hooked = paths.polls
         deadline = action.deadline if hooked else action.unhooked
         complaint = write_notice(paths.preempt, PreemptNotice(action.reason, action.preemptor, deadline // SECOND))
-        self.handle(v.Told(self._now(), action.lease, hooked, complaint or "told"))
+        self.handle(v.Notified(self._now(), action.lease, hooked, complaint or "told"))
 
     def _run_callback(self, action: v.RunCallback) -> None:
         held = self._held[action.lease]
@@ -353,7 +355,7 @@ class Executor:
     def _exited(self, held: RunningLease, end: End) -> None:
         held.running = None
 
-        def tell() -> None:
+        def report() -> None:
             finished = os.path.lexists(held.prepared.paths.finished)
             message = (
                 held.lost or end.message or (killed_for_memory(held.prepared.group, held.order.amounts) if end.code else "")
@@ -361,7 +363,7 @@ class Executor:
             code = None if held.lost else end.code
             self.handle(v.Exited(end.at, held.order.lease, code, finished, seen=self._now(), message=message))
 
-        self._checkpoint_monitor.look_then(held, tell)
+        self._checkpoint_monitor.poll_then(held, report)
 
     def _callback_ended(self, held: RunningLease, end: End) -> None:
         held.callback = None
@@ -376,12 +378,12 @@ class Executor:
             result.startswith("failed") and lease is not None and lease.phase is Phase.CALLBACK
         ):  # killed by another program than the executor
             held.output.note(f"the abort callback {result}")
-        self._checkpoint_monitor.look_then(held, lambda: self.handle(v.CallbackEnded(self._now(), held.order.lease, result)))
+        self._checkpoint_monitor.poll_then(held, lambda: self.handle(v.CallbackEnded(self._now(), held.order.lease, result)))
 
     PERFORMS: ClassVar[dict[type[v.Action], Callable[[Executor, Any], None]]] = {
         v.Spawn: _spawn,
         v.Unspawn: _unspawn,
-        v.Tell: _tell,
+        v.Notify: _notify,
         v.RunCallback: _run_callback,
         v.StopCallback: _stop_callback,
         v.Suspend: _suspend,

@@ -26,19 +26,19 @@ class Idleness:
     """The window of one device: moments, each with how busy the device was up to then."""
 
     since: int = 0
-    looks: deque[tuple[int, int]] = field(default_factory=deque)
+    samples: deque[tuple[int, int]] = field(default_factory=deque)
 
-    def look(self, at: int, busy: int | None, *, held: bool) -> HeldDevice:
-        """Note a look at the device. A new holder begins with an empty window; a device whose load is unknown is not idle."""
+    def note(self, at: int, busy: int | None, *, held: bool) -> HeldDevice:
+        """Note a sample of the device. A new holder begins with an empty window; a device whose load is unknown is not idle."""
         if not held:
             self.since = 0
-            self.looks.clear()
+            self.samples.clear()
             return HeldDevice(0, None, idle=False)
         self.since = self.since or at
         if busy is not None:
-            self.looks.append((at, busy))
-        while self.looks and self.looks[0][0] <= at - WINDOW:
-            self.looks.popleft()
-        average = sum(percent for _, percent in self.looks) // len(self.looks) if self.looks else None
+            self.samples.append((at, busy))
+        while self.samples and self.samples[0][0] <= at - WINDOW:
+            self.samples.popleft()
+        average = sum(percent for _, percent in self.samples) // len(self.samples) if self.samples else None
         spanned = at - self.since >= WINDOW
         return HeldDevice(at - self.since, average, idle=spanned and average is not None and average < IDLE_BELOW)

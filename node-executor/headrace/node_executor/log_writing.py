@@ -38,8 +38,8 @@ class Log:
             self._dropped = 0
         while data:
             self._turn()
-            room = self._piece - os.fstat(self._now).st_size
-            written = os.write(self._now, data[:room] if room > 0 else data)
+            free = self._piece - os.fstat(self._now).st_size
+            written = os.write(self._now, data[:free] if free > 0 else data)
             data = data[written:]
 
     def _turn(self) -> None:

@@ -69,7 +69,7 @@ LAST_FACTS = 5.0
 OVERTIME = 5.0
 """Seconds past the grace in which killed processes have to disappear."""
 PRUNE_EVERY = 600.0
-LOOK_AT_SLICES_EVERY = 10.0
+CHECK_SLICES_EVERY = 10.0
 MEASURE_EVERY, MEASURE_PART, MEASURE_PAUSE_MAX = 5.0, 20.0, 300.0
 """Seconds between two measurements of working directories; at most a twentieth of the time is spent on them."""
 CLEAN_EVERY, CLEAN_PART = 1.0, 50.0
@@ -100,7 +100,7 @@ async def run(settings: Settings) -> None:
     """Run the executor from start to stop. Raises `DirectoryInUse`, or `OSError` if the data directory cannot be used."""
     stop = Stop(settings.on_stop == END)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
-        asyncio.get_running_loop().add_signal_handler(number, stop.heard, number)
+        asyncio.get_running_loop().add_signal_handler(number, stop.on_signal, number)
     os.makedirs(settings.data, 0o700, exist_ok=True)
     instance = InstanceLock(settings.data)
     try:
@@ -144,7 +144,7 @@ class Stop:
         self.by_itself, self.ends_jobs = why, True
         self.wanted.set()
 
-    def heard(self, number: int) -> None:
+    def on_signal(self, number: int) -> None:
         """Handle a received signal."""
         if number == signal.SIGQUIT:
             self.ends_jobs = True
@@ -186,10 +186,10 @@ async def _serve(
     )
     work: list[asyncio.Future[None]] = [
         asyncio.ensure_future(link.run(listener, ledger, lambda: executor.running)),
-        asyncio.ensure_future(_keep_looking(executor, settings.heartbeat)),
+        asyncio.ensure_future(_keep_polling_checkpoints(executor, settings.heartbeat)),
         asyncio.ensure_future(_keep_measuring(measuring)),
         asyncio.ensure_future(monitors.run(settings.heartbeat)),
-        *([] if worker.enforcement.quick else [asyncio.ensure_future(_keep_looking_at_slices(worker))]),
+        *([] if worker.enforcement.quick else [asyncio.ensure_future(_keep_checking_slices(worker))]),
         asyncio.ensure_future(keep_reconciling(dependencies)),
         asyncio.ensure_future(_keep_pruning(executor, RetentionPolicy(settings.keep, settings.keep_logs))),
         asyncio.ensure_future(_keep_clean(journal)),
@@ -240,15 +240,15 @@ async def _send_last_facts(ledger: FactWriter) -> None:
     """Send the last facts if that is soon possible; otherwise they stay in the journal."""
     try:
         async with asyncio.timeout(LAST_FACTS):
-            await ledger.settled()
+            await ledger.all_stored()
     except TimeoutError:
         _log.warning("facts_not_stated", help="the next start of this executor states them")
 
 
-async def _keep_looking(executor: Executor, every: float) -> None:
+async def _keep_polling_checkpoints(executor: Executor, every: float) -> None:
     while True:
         await asyncio.sleep(every)
-        await executor.look_for_checkpoints()
+        await executor.poll_checkpoints()
 
 
 async def _keep_measuring(measuring: DiskUsageMonitor) -> None:
@@ -258,11 +258,11 @@ async def _keep_measuring(measuring: DiskUsageMonitor) -> None:
         await asyncio.sleep(max(MEASURE_EVERY, min(MEASURE_PAUSE_MAX, MEASURE_PART * (time.monotonic() - began))))
 
 
-async def _keep_looking_at_slices(worker: EnforcementWorker) -> None:
+async def _keep_checking_slices(worker: EnforcementWorker) -> None:
     while True:
-        await asyncio.sleep(LOOK_AT_SLICES_EVERY)
+        await asyncio.sleep(CHECK_SLICES_EVERY)
         try:
-            await worker.in_turn(worker.enforcement.look)
+            await worker.in_turn(worker.enforcement.check_foreign_slices)
         except Exception:  # noqa: BLE001 - whatever a driver says, it is looked at again
             _log.exception("slices_unseen")
 

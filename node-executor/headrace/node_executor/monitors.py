@@ -1,7 +1,7 @@
 """Monitors the node's devices and jobs' use of them: health and overruns go to the core, samples onto the bus.
 
 Strategy: reports of a driver and of the watchdog come from their threads into the loop at once. Everything else is read with every
-heartbeat, in a thread, because a driver may be slow; a look that takes longer than the interval delays the next one.
+heartbeat, in a thread, because a driver may be slow; a sample that takes longer than the interval delays the next one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _log = structlog.get_logger("headrace.node_executor")
 
 
 class MonitorSample(NamedTuple):
-    """One look at the devices, made in a thread. `busy`: percent by process."""
+    """One sample of the devices, taken in a thread. `busy`: percent by process."""
 
     changes: dict[str, Trouble | None]
     samples: dict[str, Sample]
@@ -38,7 +38,7 @@ class MonitorSample(NamedTuple):
 class MonitorListeners(NamedTuple):
     """`handle` takes events for the core; `held` are the leases that are here; `publish` sends telemetry of a kind.
 
-    `used`: the watchdog's last look, MiB by lease and device.
+    `used`: the watchdog's last check, MiB by lease and device.
     """
 
     handle: Callable[[v.Event], None]
@@ -62,7 +62,7 @@ class DeviceMonitors:
         self._troubles: dict[tuple[str, str], Trouble] = {}
         self._before: tuple[int, dict[str, LeaseUsage]] = (0, {})
         self._strangers: set[str] = set()
-        """Free devices with processes of no lease at the last look."""
+        """Free devices with processes of no lease at the last sample."""
         self._foreign: set[str] = set()
         """Devices reported because of such processes."""
 
@@ -105,19 +105,19 @@ class DeviceMonitors:
         self._handle(v.DeviceChanged(self._now(), device, cause, code, message))
 
     async def run(self, every: float) -> None:
-        """Look and report until cancelled."""
+        """Sample and report until cancelled."""
         if self._idleness:
             self._devices.listen(self.changed)
         while True:
             if self._to is not None:
                 try:
-                    await self.look(self._to)
-                except Exception:  # noqa: BLE001 - whatever a driver says, the node goes on, and looks again
+                    await self.sample(self._to)
+                except Exception:  # noqa: BLE001 - whatever a driver says, the node goes on, and samples again
                     _log.exception("look_failed")
             await asyncio.sleep(every)
 
-    async def look(self, to: MonitorListeners) -> None:
-        """Look once, and report."""
+    async def sample(self, to: MonitorListeners) -> None:
+        """Sample once, and report."""
         at = self._now()
         held = list(to.held())
         leaders = {one.running.pid: one.order.lease for one in held if one.running is not None}
@@ -125,7 +125,7 @@ class DeviceMonitors:
         seen = await asyncio.to_thread(self._see, at, since, leaders)
         for device, trouble in seen.changes.items():
             self._changed(device, trouble)
-        self._look_for_strangers(to)
+        self._report_strangers(to)
         samples = Samples(
             node=self._node,
             at=at,
@@ -136,7 +136,7 @@ class DeviceMonitors:
         self._before = at, seen.uses
         await to.publish("samples", encode(samples))
 
-    def _look_for_strangers(self, to: MonitorListeners) -> None:
+    def _report_strangers(self, to: MonitorListeners) -> None:
         """Report free devices on which processes of no lease hold memory in two successive looks, and those that they have left."""
         taken = {share.device for one in to.held() for share in one.order.devices}
         used = to.used()
@@ -154,14 +154,14 @@ class DeviceMonitors:
         if not self._idleness:
             return MonitorSample({}, {}, {}, found)
         return MonitorSample(
-            self._devices.look(at), self._devices.samples(), self._devices.busy_of(since) if leaders else {}, found
+            self._devices.check_health(at), self._devices.samples(), self._devices.busy_of(since) if leaders else {}, found
         )
 
     def _device_samples(self, at: int, seen: MonitorSample, held: Iterable[RunningLease]) -> Iterable[DeviceSample]:
         taken = {share.device for one in held for share in one.order.devices}
         for device, window in self._idleness.items():
             sample = seen.samples.get(device, Sample(None, 0))
-            over = window.look(at, sample.busy, held=device in taken)
+            over = window.note(at, sample.busy, held=device in taken)
             yield DeviceSample(
                 device=device,
                 busy=sample.busy,

@@ -89,16 +89,18 @@ def _compiled(source: str, path: str, variants: c_programs.Variants) -> bool:
     if compiler is None:
         _log.info("not_built", source=source, reason="no C compiler was found")
         return False
-    said = ""
+    output = ""
     try:
         for flags in variants:
             done = subprocess.run(  # noqa: S603 - our own source, by the system's compiler
                 [compiler, *flags, "-o", path, source], capture_output=True, text=True, timeout=BUILD_TIMEOUT, check=False
             )
-            said = done.stderr
+            output = done.stderr
             if done.returncode == 0:
                 return True
     except subprocess.TimeoutExpired:
-        said = f"{compiler} took longer than {BUILD_TIMEOUT:g} s"
-    _log.warning("not_built", source=source, reason=said.strip().splitlines()[-1] if said.strip() else "the compiler failed")
+        output = f"{compiler} took longer than {BUILD_TIMEOUT:g} s"
+    _log.warning(
+        "not_built", source=source, reason=output.strip().splitlines()[-1] if output.strip() else "the compiler failed"
+    )
     return False

@@ -30,7 +30,7 @@ class ResumeCheck:
     def __init__(self, inspector: FileInspector) -> None:
         self._inspector = inspector
 
-    def look_then(self, held: RunningLease, then: Callable[[], None]) -> None:
+    def check_then(self, held: RunningLease, then: Callable[[], None]) -> None:
         """Check the checkpoint that the lease is to resume from, then call `then`; at once if it has none."""
         uri = held.order.resume_from
         path = path_of(uri)
@@ -44,7 +44,7 @@ class ResumeCheck:
             then()
             return
 
-        def looked(done: asyncio.Future[None]) -> None:
+        def checked(done: asyncio.Future[None]) -> None:
             error = done.exception()
             if error is not None:
                 self._without(held, getattr(error, "strerror", None) or str(error))
@@ -53,7 +53,7 @@ class ResumeCheck:
             then()
 
         account = held.prepared.account
-        self._inspector.look(held.owner, held.order.lease, lambda: read_as(account, path)).add_done_callback(looked)
+        self._inspector.inspect(held.owner, held.order.lease, lambda: read_as(account, path)).add_done_callback(checked)
 
     def _without(self, held: RunningLease, reason: str) -> None:
         uri = held.order.resume_from

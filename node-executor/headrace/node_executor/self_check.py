@@ -23,20 +23,20 @@ PROGRAM = ("true",)
 
 
 class SelfCheck:
-    """Checks its node; one check at a time. `tell` receives the complaint in one line, empty if all is well."""
+    """Checks its node; one check at a time. `report` receives the complaint in one line, empty if all is well."""
 
-    def __init__(self, dependencies: ExecutorDependencies, tell: Callable[[str], None]) -> None:
+    def __init__(self, dependencies: ExecutorDependencies, report: Callable[[str], None]) -> None:
         self._with = dependencies
-        self._tell = tell
+        self._report = report
         self._work: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """Begin a check; `tell` is called later."""
+        """Begin a check; `report` is called later."""
         if self._work is None or self._work.done():
             self._work = asyncio.get_running_loop().create_task(self._run())
 
     async def _run(self) -> None:
-        self._tell(await check(self._with))
+        self._report(await check(self._with))
 
 
 async def check(dependencies: ExecutorDependencies) -> str:

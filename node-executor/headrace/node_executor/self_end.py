@@ -97,7 +97,7 @@ async def keep_to_limits(
 
     `read_notice`: reads the notice; None if the provider gives none.
     """
-    ends, told, ended, looked_at = SelfEnd(limits, time.monotonic()), False, False, 0.0
+    ends, reported, ended, looked_at = SelfEnd(limits, time.monotonic()), False, False, 0.0
     while True:
         state = {"answered": link.was_answered, "connected": link.is_connected}
         why = ends.due(time.monotonic(), **state, running=executor.running)
@@ -106,11 +106,11 @@ async def keep_to_limits(
             _log.warning("ends_by_itself", reason=why)
             stop.end_by_itself(why)
         due = time.monotonic() - looked_at >= NOTICE_EVERY
-        if read_notice is not None and not told and due and ledger.level >= PROVISIONING:
+        if read_notice is not None and not reported and due and ledger.level >= PROVISIONING:
             looked_at = time.monotonic()
             notice = await asyncio.to_thread(read_notice)
             if notice is not None:
-                told = True
+                reported = True
                 _log.warning("taken_back", kind=notice.kind, deadline=notice.deadline)
                 ledger.state(InstanceInterruptedV1(node=node, kind=notice.kind, deadline=notice.deadline, at=clock()))
         await asyncio.sleep(LOOK_EVERY)

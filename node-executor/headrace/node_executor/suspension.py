@@ -104,7 +104,7 @@ class Suspension:
                 LOCK_WITHIN + CALL_WITHIN + PER_GIB * moved / 1024, "suspend", milliseconds, *await self._pids(job)
             )
             await self._freeze(job)
-            await self._look(job)
+            await self._require_free(job)
         except CannotSuspend:
             job.running.resume()
             with contextlib.suppress(CannotSuspend):
@@ -121,7 +121,7 @@ class Suspension:
                 raise CannotSuspend("it does not stand still: one of its processes waits for the kernel")
             await asyncio.sleep(STILL_EVERY)
 
-    async def _look(self, job: SuspensionTarget) -> None:
+    async def _require_free(self, job: SuspensionTarget) -> None:
         """Raise `CannotSuspend` if its devices do not become free."""
         if not await self._free(job):
             holder = await asyncio.to_thread(self._devices.holder, job.shares)
@@ -160,12 +160,12 @@ class Suspension:
         )
         try:
             async with asyncio.timeout(within):
-                said, _ = await process.communicate()
+                output, _ = await process.communicate()
         except TimeoutError:
             process.kill()
             await process.wait()
             raise CannotSuspend(f"the driver did not {action} it within {within:.0f} s") from None
-        word, _, reason = said.decode(errors="replace").strip().partition(" ")
+        word, _, reason = output.decode(errors="replace").strip().partition(" ")
         if word == "failed" or not word:
             raise CannotSuspend(reason or "the call to the driver crashed")
 

@@ -72,8 +72,8 @@ class DirectApi:
             answer = await ask(message, metadata=self._shown, timeout=CALL_WITHIN)
         except grpc.aio.AioRpcError as error:
             raise _refusal(error) from None
-        said: dict[str, Any] = MessageToDict(answer, preserving_proto_field_name=True)
-        return said
+        reply: dict[str, Any] = MessageToDict(answer, preserving_proto_field_name=True)
+        return reply
 
 
 def _refusal(error: grpc.aio.AioRpcError) -> Refused | Unreachable:

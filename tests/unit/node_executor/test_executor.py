@@ -394,11 +394,11 @@ async def test_checkpoints_are_stated_while_it_runs_at_the_callbacks_end_and_at_
     def steps() -> list[str]:
         return [Path(fact.uri).name for fact in stage.stated(CheckpointRegisteredV1)]
 
-    await stage.executor.look_for_checkpoints()
+    await stage.executor.poll_checkpoints()
     assert steps() == []
     (saved / "1.pt").touch()
-    await stage.executor.look_for_checkpoints()
-    await stage.executor.look_for_checkpoints()
+    await stage.executor.poll_checkpoints()
+    await stage.executor.poll_checkpoints()
     assert steps() == ["1.pt"]
     stage.stop()
     (saved / "2.pt").touch()
@@ -425,8 +425,8 @@ async def test_a_registered_checkpoint_is_looked_for_in_a_thread_before_the_end_
 async def test_a_checkpoint_that_is_not_there_is_a_line_in_the_jobs_output(stage, make_order) -> None:
     await stage.start(make_order())
     stage.path("leases", NAME, "checkpoints").write_text('{"uri": "s3://bucket/x"}\n')
-    await stage.executor.look_for_checkpoints()
-    await stage.executor.look_for_checkpoints()
+    await stage.executor.poll_checkpoints()
+    await stage.executor.poll_checkpoints()
     assert stage.executor.read_log(LogsRequest(job=JOB, attempt=1)) == LogsAnswer(
         data="[headrace] checkpoint s3://bucket/x was not found on this node and does not count\n", next_offset=82
     )

@@ -11,7 +11,7 @@ def idleness_after(busy: list[int | None]) -> HeldDevice:
     """What is said after these looks at a device that is held, one each tenth of the window."""
     one = Idleness()
     for number, percent in enumerate(busy):
-        last = one.look(1 + number * STEP, percent, held=True)
+        last = one.note(1 + number * STEP, percent, held=True)
     return last
 
 
@@ -34,7 +34,7 @@ def test_a_device_is_idle_when_it_did_next_to_nothing_over_the_whole_window(busy
 
 def test_a_new_holder_begins_with_an_empty_window() -> None:
     one = Idleness()
-    assert one.look(1, 0, held=True) == HeldDevice(0, 0, idle=False)
-    assert one.look(1 + WINDOW, 0, held=True) == HeldDevice(WINDOW, 0, idle=True)
-    assert one.look(2 + WINDOW, 0, held=False) == HeldDevice(0, None, idle=False)
-    assert one.look(3 + WINDOW, 0, held=True) == HeldDevice(0, 0, idle=False)
+    assert one.note(1, 0, held=True) == HeldDevice(0, 0, idle=False)
+    assert one.note(1 + WINDOW, 0, held=True) == HeldDevice(WINDOW, 0, idle=True)
+    assert one.note(2 + WINDOW, 0, held=False) == HeldDevice(0, None, idle=False)
+    assert one.note(3 + WINDOW, 0, held=True) == HeldDevice(0, 0, idle=False)

@@ -52,24 +52,24 @@ def test_of_a_former_executors_leases_those_that_are_over_are_closed(tmp_path) -
 
 async def test_a_stop_ends_jobs_only_where_it_is_told_so_and_at_once_where_it_must() -> None:
     stop = Stop(ends_jobs=False)
-    stop.heard(signal.SIGTERM)
+    stop.on_signal(signal.SIGTERM)
     assert (stop.wanted.is_set(), stop.ends_jobs, stop.at_once.is_set()) == (True, False, False)
-    stop.heard(signal.SIGQUIT)
+    stop.on_signal(signal.SIGQUIT)
     assert (stop.ends_jobs, stop.at_once.is_set()) == (True, True)
 
 
 async def test_one_that_is_to_be_started_again_leaves_its_jobs_alone() -> None:
     stop = Stop(ends_jobs=True)
-    stop.heard(signal.SIGHUP)
+    stop.on_signal(signal.SIGHUP)
     assert (stop.wanted.is_set(), stop.ends_jobs, stop.at_once.is_set()) == (True, False, False)
-    stop.heard(signal.SIGQUIT)
+    stop.on_signal(signal.SIGQUIT)
     assert (stop.ends_jobs, stop.at_once.is_set()) == (True, True)
 
 
 async def test_who_is_ending_its_jobs_is_not_talked_out_of_it() -> None:
     stop = Stop(ends_jobs=True)
-    stop.heard(signal.SIGTERM)
-    stop.heard(signal.SIGHUP)
+    stop.on_signal(signal.SIGTERM)
+    stop.on_signal(signal.SIGHUP)
     assert stop.ends_jobs
 
 

@@ -55,7 +55,7 @@ class Stage:
 
     async def look(self, at: int) -> Samples:
         self.at = at
-        await self.watching.look(self.audience)
+        await self.watching.sample(self.audience)
         return self.published[-1]
 
     def hold(self, device: str) -> str:
@@ -160,11 +160,11 @@ async def test_a_look_that_fails_is_not_the_last(monkeypatch: pytest.MonkeyPatch
     stage = Stage(simulated("1xL4"))
     looks = []
 
-    async def look(to: MonitorListeners) -> None:
+    async def sample(to: MonitorListeners) -> None:
         looks.append(to)
         raise RuntimeError("the driver is gone")
 
-    monkeypatch.setattr(stage.watching, "look", look)
+    monkeypatch.setattr(stage.watching, "sample", sample)
     watching = asyncio.create_task(stage.watching.run(0.001))
     async with asyncio.timeout(PATIENCE):
         while len(looks) < 3:

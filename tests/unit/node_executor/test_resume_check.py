@@ -56,7 +56,7 @@ class Stage:
 
     async def complaint_after_check(self, held: RunningLease) -> str:
         over = asyncio.Event()
-        self.resuming.look_then(held, over.set)
+        self.resuming.check_then(held, over.set)
         async with asyncio.timeout(PATIENCE):
             await over.wait()
         return held.prepared.env["HEADRACE_RESUME_FROM"]
@@ -85,7 +85,7 @@ async def test_so_is_a_directory(stage) -> None:
 @pytest.mark.parametrize("uri", ["s3://bucket/1.pt", "https://host/1.pt", ""])
 async def test_what_is_not_a_file_is_told_at_once_and_not_looked_at(stage, uri) -> None:
     held, over = stage.hold(uri), []
-    stage.resuming.look_then(held, lambda: over.append(held.prepared.env["HEADRACE_RESUME_FROM"]))
+    stage.resuming.check_then(held, lambda: over.append(held.prepared.env["HEADRACE_RESUME_FROM"]))
     assert over == [uri]
 
 

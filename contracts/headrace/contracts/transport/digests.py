@@ -21,5 +21,5 @@ def text_digest(text: str) -> str:
 
 def submission_digest(policy: str, profile: str, submission: JobSubmission) -> str:
     """16 hexadecimal digits over the queue and the content of a job as submitted."""
-    said = tuple(getattr(submission, name) for name in submission.__struct_fields__ if name not in _NO_CONTENT)
-    return blake2b(encode((policy, profile, *said)), digest_size=8).hexdigest()
+    content = tuple(getattr(submission, name) for name in submission.__struct_fields__ if name not in _NO_CONTENT)
+    return blake2b(encode((policy, profile, *content)), digest_size=8).hexdigest()

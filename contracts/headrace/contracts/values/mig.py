@@ -166,7 +166,7 @@ def more_of(family: str, layout: Layout, name: str) -> int:
 
 
 @lru_cache(maxsize=65_536)
-def room(family: str, layout: Layout) -> int:
+def open_placements(family: str, layout: Layout) -> int:
     """Number of open placements over all slices and starts; a higher number leaves more for later slices."""
     return sum(len(open_starts(family, layout, name)) for name in (FAMILIES[family].slices if family else ()))
 
@@ -175,7 +175,7 @@ def room(family: str, layout: Layout) -> int:
 def best_start(family: str, layout: Layout, name: str) -> int | None:
     """The start that leaves the most placements open, the last of equal ones: a GPU fills from the right. None if it does not fit."""
     starts = open_starts(family, layout, name)
-    return max(starts, key=lambda start: (room(family, put(layout, start, name)), start)) if starts else None
+    return max(starts, key=lambda start: (open_placements(family, put(layout, start, name)), start)) if starts else None
 
 
 @lru_cache(maxsize=65_536)
@@ -189,8 +189,8 @@ def placements_lost(family: str, layout: Layout, name: str) -> tuple[int, int] |
     start = best_start(family, layout, name)
     if start is None:
         return None
-    left = room(family, put(layout, start, name))
-    return room(family, layout) - left, left
+    left = open_placements(family, put(layout, start, name))
+    return open_placements(family, layout) - left, left
 
 
 def put(layout: Layout, start: int, name: str) -> Layout:

@@ -1,9 +1,9 @@
 """The life of one lease as a table: which event leads from which phase where, with which actions (R28, R30).
 
-    STARTING ──Started──► RUNNING ──stop──► TOLD ─┬─► CALLBACK ─┬─► TERM ──► KILL
-                             │                    ├─► HOOK ─────┤     │        │
-                             │                    └─────────────┘     │        │
-                             └──────────────Exited────────────────────┴────────┴──► VERIFY ──DevicesFree──► ENDED
+    STARTING ──Started──► RUNNING ──stop──► NOTIFIED ─┬─► CALLBACK ─┬─► TERM ──► KILL
+                             │                        ├─► HOOK ─────┤     │        │
+                             │                        └─────────────┘     │        │
+                             └────────────────Exited──────────────────────┴────────┴──► VERIFY ──DevicesFree──► ENDED
 
 If the ladder says so and the node supports it, SUSPEND ──► SUSPENDED comes before TERM (R29): from there an order to resume leads back to
 RUNNING, and any other stop to KILL, because a job that was told before, and has no devices, has nothing to save.
@@ -38,6 +38,8 @@ from headrace.node_executor.core.vocabulary import (
     DevicesFree,
     Exited,
     LeaseEvent,
+    Notified,
+    Notify,
     Overran,
     Release,
     Resumed,
@@ -49,10 +51,8 @@ from headrace.node_executor.core.vocabulary import (
     StopCallback,
     Suspend,
     Suspended,
-    Tell,
     Terminate,
     TimerFired,
-    Told,
     Unspawn,
     Verify,
 )
@@ -60,7 +60,7 @@ from headrace.node_executor.core.vocabulary import (
 REVOKED = Ladder(cause="revoked", callback_grace=0, term_grace=5 * SECOND)
 """Ladder of a lease that was revoked while this node ran it: the job may already run elsewhere, so its grace is short."""
 
-LOOK_AGAIN, LOOK_SELDOM = 10 * MILLISECOND, 500 * MILLISECOND
+VERIFY_AGAIN_FIRST, VERIFY_AGAIN_MOST = 10 * MILLISECOND, 500 * MILLISECOND
 """First and longest delay before devices that were in use are looked at again. In between, the delay is as long as it has taken so far."""
 
 EXECUTOR_STOPPED = "executor stopped"
@@ -89,7 +89,7 @@ def stop(lease: Lease, ladder: Ladder, at: int, out: Actions) -> None:
         out.append(Unspawn(lease.id))
     elif lease.phase is Phase.RUNNING:
         lease.ladder = ladder
-        _tell(lease, ladder, at, out)
+        _notify(lease, ladder, at, out)
 
 
 def halt(lease: Lease, at: int, limit: int, out: Actions) -> None:
@@ -102,7 +102,7 @@ def halt(lease: Lease, at: int, limit: int, out: Actions) -> None:
     elif lease.phase is Phase.SUSPENDED:
         kill(lease, at, out)
     elif lease.phase is Phase.RUNNING:
-        out.append(Tell(lease.id, "executor_stopping", "", limit, limit))
+        out.append(Notify(lease.id, "executor_stopping", "", limit, limit))
         _terminate(lease, at, out)
     elif lease.deadline > limit:
         set_timer(lease, limit, out)
@@ -131,7 +131,7 @@ def _started(lease: Lease, event: Started, out: Actions) -> None:
     out.append(State(fact))
     enter(lease, Phase.RUNNING, event.at)
     if lease.ladder is not None:
-        _tell(lease, lease.ladder, event.at, out)
+        _notify(lease, lease.ladder, event.at, out)
     elif lease.limit is not None:
         halt(lease, event.at, lease.limit, out)
 
@@ -178,15 +178,15 @@ def _verify(lease: Lease, at: int, out: Actions) -> None:
 # The ladder
 
 
-def _tell(lease: Lease, ladder: Ladder, at: int, out: Actions) -> None:
+def _notify(lease: Lease, ladder: Ladder, at: int, out: Actions) -> None:
     lease.walked = True
-    enter(lease, Phase.TOLD, at)
+    enter(lease, Phase.NOTIFIED, at)
     term = no_later(lease, at + ladder.term_grace)
     callback = no_later(lease, at + ladder.callback_grace) if ladder.callback_grace else term
-    out.append(Tell(lease.id, ladder.cause, ladder.preemptor, callback, callback if lease.order.on_abort else term))
+    out.append(Notify(lease.id, ladder.cause, ladder.preemptor, callback, callback if lease.order.on_abort else term))
 
 
-def _told(lease: Lease, event: Told, out: Actions) -> None:
+def _notified(lease: Lease, event: Notified, out: Actions) -> None:
     ladder = lease.ladder
     if ladder is None:
         return
@@ -262,7 +262,7 @@ def _cannot_suspend(lease: Lease, event: CannotSuspend, out: Actions) -> None:
 def _resumed(lease: Lease, event: Resumed, out: Actions) -> None:
     resumed(lease, event, out)
     if lease.ladder is not None:
-        _tell(lease, lease.ladder, event.at, out)
+        _notify(lease, lease.ladder, event.at, out)
 
 
 def _exited_by_term(lease: Lease, event: Exited, out: Actions) -> None:
@@ -284,10 +284,10 @@ def _exited_by_kill(lease: Lease, event: Exited, out: Actions) -> None:
 
 
 def _devices_busy(lease: Lease, event: DevicesBusy, out: Actions) -> None:
-    set_timer(lease, event.at + min(LOOK_SELDOM, max(LOOK_AGAIN, event.at - lease.since)), out)
+    set_timer(lease, event.at + min(VERIFY_AGAIN_MOST, max(VERIFY_AGAIN_FIRST, event.at - lease.since)), out)
 
 
-def _look_again(lease: Lease, _event: TimerFired, out: Actions) -> None:
+def _verify_again(lease: Lease, _event: TimerFired, out: Actions) -> None:
     lease.deadline = 0
     out.append(Verify(lease.id))
 
@@ -349,12 +349,12 @@ RULES: dict[tuple[Phase, type[LeaseEvent]], Rule] = {
     (Phase.STARTING, StartFailed): _start_failed,
     (Phase.RUNNING, Exited): _exited,
     (Phase.RUNNING, Overran): _overran,
-    (Phase.TOLD, Overran): _overran,
+    (Phase.NOTIFIED, Overran): _overran,
     (Phase.CALLBACK, Overran): _overran,
     (Phase.HOOK, Overran): _overran,
     (Phase.TERM, Overran): _overran,
-    (Phase.TOLD, Exited): _exited,
-    (Phase.TOLD, Told): _told,
+    (Phase.NOTIFIED, Exited): _exited,
+    (Phase.NOTIFIED, Notified): _notified,
     (Phase.CALLBACK, CallbackEnded): _callback_ended,
     (Phase.CALLBACK, TimerFired): _callback_overran,
     (Phase.CALLBACK, Exited): _exited_before_callback,
@@ -369,7 +369,7 @@ RULES: dict[tuple[Phase, type[LeaseEvent]], Rule] = {
     (Phase.TERM, TimerFired): _term_overran,
     (Phase.KILL, Exited): _exited_by_kill,
     (Phase.VERIFY, DevicesBusy): _devices_busy,
-    (Phase.VERIFY, TimerFired): _look_again,
+    (Phase.VERIFY, TimerFired): _verify_again,
     (Phase.VERIFY, DevicesFree): _devices_free,
 }
 """Rules by (phase, event). A pair that is missing has no effect."""

@@ -67,17 +67,17 @@ class Node:
         self.finished = False
         self.checked = 0
 
-    def adopt(self, order: StartOrder, *, started: bool, suspended: bool, ladder: Ladder | None, told_at: int) -> None:
+    def adopt(self, order: StartOrder, *, started: bool, suspended: bool, ladder: Ladder | None, notified_at: int) -> None:
         """Continue a lease that a former executor left.
 
-        `Started` is due if the lease was not yet stated as started, and `Told` if it was told to stop (at `told_at`).
+        `Started` is due if the lease was not yet stated as started, and `Notified` if it was told to stop (at `notified_at`).
         """
         lease = self.leases[order.lease] = Lease(order, ladder=ladder)
         if suspended:
             lease.phase, lease.parked, lease.ladder = Phase.SUSPENDED, True, None
         elif started:
-            lease.phase = Phase.RUNNING if ladder is None else Phase.TOLD
-            lease.walked, lease.since = ladder is not None, told_at
+            lease.phase = Phase.RUNNING if ladder is None else Phase.NOTIFIED
+            lease.walked, lease.since = ladder is not None, notified_at
         if not suspended:
             self._hold(order, 1)
 
@@ -151,9 +151,9 @@ class Node:
             if why and any(share.device == event.device for share in lease.order.devices):
                 lease.fault = f"device {event.device} failed: {why}"
         if self.registered:
-            name, device, said, at = self.registration.node, event.device, event.message, event.at
-            drained = DeviceDrainedV1(node=name, device=device, cause=event.cause, code=event.code, message=said, at=at)
-            out.append(State(drained if why else DeviceReturnedV1(node=name, device=device, message=said, at=at)))
+            name, device, message, at = self.registration.node, event.device, event.message, event.at
+            drained = DeviceDrainedV1(node=name, device=device, cause=event.cause, code=event.code, message=message, at=at)
+            out.append(State(drained if why else DeviceReturnedV1(node=name, device=device, message=message, at=at)))
 
     def was_checked(self, event: Checked, out: Actions) -> None:
         """The node has checked itself, as ordered before it is given work again (R36)."""
@@ -250,8 +250,8 @@ class Node:
         """
         taken = {share.device: self._holder(share) for share in order.devices if self._objection(share) == NOT_FREE}
         for device, holder in taken.items():
-            said = f"it is held for {holder}, which the ledger does not have there"
-            fact = DeviceDrainedV1(node=self.registration.node, device=device, cause="disputed", message=said, at=at)
+            message = f"it is held for {holder}, which the ledger does not have there"
+            fact = DeviceDrainedV1(node=self.registration.node, device=device, cause="disputed", message=message, at=at)
             out.append(State(fact))
         self.registering, self.answered = True, False
         out.append(Ask())

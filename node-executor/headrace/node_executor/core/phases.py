@@ -16,7 +16,7 @@ class Phase(StrEnum):
 
     STARTING = "starting"
     RUNNING = "running"
-    TOLD = "told"
+    NOTIFIED = "told"
     CALLBACK = "callback"
     HOOK = "hook"
     SUSPEND = "suspend"

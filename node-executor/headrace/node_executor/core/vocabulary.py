@@ -99,7 +99,7 @@ class Overran(LeaseEvent, frozen=True):
     used: int = 0
 
 
-class Told(LeaseEvent, frozen=True):
+class Notified(LeaseEvent, frozen=True):
     """The preempt file is written (or not: see `result`). `hooked`: the job has said that it polls the file."""
 
     hooked: bool
@@ -167,8 +167,8 @@ class Unspawn(Action, frozen=True):
     lease: str
 
 
-class Tell(Action, frozen=True):
-    """Write the preempt file and answer with `Told`.
+class Notify(Action, frozen=True):
+    """Write the preempt file and answer with `Notified`.
 
     The file's deadline is the end of the grace that the job can use: `deadline` for a job with a hook or a callback, `unhooked` for one
     that only SIGTERM can reach.

@@ -86,7 +86,7 @@ class Devices(Protocol):
     def busy_of(self, since: int) -> dict[int, int]:
         """Return by process the percent of a device's time used since a moment (microseconds since 1970), as far as known."""
 
-    def look(self, at: int) -> dict[str, Trouble | None]:
+    def check_health(self, at: int) -> dict[str, Trouble | None]:
         """Check the health of all; return those drained or back in order since, with what is wrong with them now."""
 
     def listen(self, report: Callable[[str, Trouble], None]) -> None:

@@ -17,7 +17,7 @@ import structlog
 from headrace.contracts.facts.fact import DeviceShare
 from headrace.contracts.facts.nodes import Device
 from headrace.node_executor.devices import DevicesUnknown, OnDevice, Sample, held_by
-from headrace.node_executor.devices.health import Condition, Look, Trouble
+from headrace.node_executor.devices.health import Condition, HealthReading, Trouble
 from headrace.node_executor.devices.names import model_name, short_names
 
 MIB = 1024 * 1024
@@ -58,7 +58,7 @@ class AmdDevices:
         names = short_names([gpu.uuid for gpu in found])
         self._gpus = {names[gpu.uuid]: gpu for gpu in found}
         self._conditions = {name: Condition() for name in self._gpus}
-        self.look(now())
+        self.check_health(now())
 
     def _describe(self, number: int, handle: Any) -> _Gpu:
         library = self._library
@@ -132,16 +132,20 @@ class AmdDevices:
         """Return {}: the driver does not tell."""
         return {}
 
-    def look(self, at: int) -> dict[str, Trouble | None]:
+    def check_health(self, at: int) -> dict[str, Trouble | None]:
         """Compare the counted errors of each GPU with those before."""
-        looks = {name: self._look_at(gpu) for name, gpu in self._gpus.items()}
-        return {name: self._conditions[name].trouble for name, look in looks.items() if self._conditions[name].seen(look, at)}
+        readings = {name: self._read_health(gpu) for name, gpu in self._gpus.items()}
+        return {
+            name: self._conditions[name].trouble
+            for name, reading in readings.items()
+            if self._conditions[name].seen(reading, at)
+        }
 
-    def _look_at(self, gpu: _Gpu) -> Look:
+    def _read_health(self, gpu: _Gpu) -> HealthReading:
         errors = self._asked(self._library.amdsmi_get_gpu_total_ecc_count, gpu.handle)
         if errors is None and self._asked(self._library.amdsmi_get_gpu_device_uuid, gpu.handle) is None:
-            return Look(lost=True)
-        return Look(recovery=0, uncorrected=int((errors or {}).get("uncorrectable_count", 0)))
+            return HealthReading(lost=True)
+        return HealthReading(recovery=0, uncorrected=int((errors or {}).get("uncorrectable_count", 0)))
 
     def listen(self, report: Callable[[str, Trouble], None]) -> None:
         """Does nothing: the driver sends no events; the GPUs are looked at regularly."""

@@ -52,7 +52,7 @@ class Trouble(NamedTuple):
     message: str
 
 
-class Look(NamedTuple):
+class HealthReading(NamedTuple):
     """State of a GPU. `recovery`: None if the driver gives no advice; `uncorrected`: errors since the driver was loaded."""
 
     lost: bool = False
@@ -94,25 +94,25 @@ class Condition:
     def _waits_for_reset(self) -> bool:
         return self.memory is not None and self.memory.cause == "xid" and self.memory.code in BY_RESET and not self.again
 
-    def seen(self, look: Look, at: int) -> bool:
-        """Note a look; returns whether it drained the GPU, or brought it back."""
-        wrong = _wrong(look)
-        if self.errors is not None and look.uncorrected > self.errors:
-            count = look.uncorrected - self.errors
+    def seen(self, reading: HealthReading, at: int) -> bool:
+        """Note a reading; returns whether it drained the GPU, or brought it back."""
+        wrong = _wrong(reading)
+        if self.errors is not None and reading.uncorrected > self.errors:
+            count = reading.uncorrected - self.errors
             self.memory = Trouble("ecc", count, f"{count} uncorrectable errors in its memory")
             self.quiet_since = at
-        if look.lost or look.recovery:
+        if reading.lost or reading.recovery:
             self.away = True
-        elif self.away or look.uncorrected < (self.errors or 0):
+        elif self.away or reading.uncorrected < (self.errors or 0):
             self.again = True
-        if not look.lost:
-            self.errors = look.uncorrected
+        if not reading.lost:
+            self.errors = reading.uncorrected
         if wrong is not None:
             self.quiet_since = at
             return self._be(wrong)
         if self.trouble is None and self.memory is None:
             return False
-        if self.memory is not None and (look.recovery is None or self._waits_for_reset or at - self.quiet_since < QUIET):
+        if self.memory is not None and (reading.recovery is None or self._waits_for_reset or at - self.quiet_since < QUIET):
             return self._be(self.trouble or self.memory)
         if at - self.quiet_since < QUIET:
             return False
@@ -126,14 +126,14 @@ class Condition:
         return news
 
 
-def _wrong(look: Look) -> Trouble | None:
+def _wrong(reading: HealthReading) -> Trouble | None:
     """Return what is wrong at this moment."""
-    if look.lost:
+    if reading.lost:
         return Trouble("lost", 0, "the driver has lost it")
-    if look.recovery:
-        return Trouble("recovery_action", look.recovery, RECOVERY.get(look.recovery, "the driver wants it recovered"))
-    if look.rows_failed:
+    if reading.recovery:
+        return Trouble("recovery_action", reading.recovery, RECOVERY.get(reading.recovery, "the driver wants it recovered"))
+    if reading.rows_failed:
         return Trouble("row_remap", 0, "rows of its memory could not be remapped: it has to be replaced")
-    if look.rows_pending:
+    if reading.rows_pending:
         return Trouble("row_remap", 0, "rows of its memory are remapped when it is reset")
     return None

@@ -16,7 +16,7 @@ import structlog
 from headrace.contracts.facts.fact import DeviceShare
 from headrace.contracts.facts.nodes import Device
 from headrace.node_executor.devices import OnDevice, Sample, held_by
-from headrace.node_executor.devices.health import Condition, Look, Trouble, trouble_of_xid
+from headrace.node_executor.devices.health import Condition, HealthReading, Trouble, trouble_of_xid
 from headrace.node_executor.devices.names import model_name, short_names
 from headrace.node_executor.devices.nvml_library import DOUBLE_BIT_ECC, INVALID, LOST, UNINITIALIZED, Gpu, Nvml, NvmlError
 
@@ -59,7 +59,7 @@ class NvmlDevices:
         self._listener: threading.Thread | None = None
         self._deaf = threading.Event()
         self._closing = threading.Event()
-        self.look(now())  # so that existing trouble is reported at once
+        self.check_health(now())  # so that existing trouble is reported at once
 
     @property
     def suspension(self) -> str:
@@ -163,31 +163,31 @@ class NvmlDevices:
         return found
 
     def _complain(self, name: str, error: NvmlError) -> None:
-        if error.code not in _GONE:  # `look` sees that, and reports it once
+        if error.code not in _GONE:  # `check_health` sees that, and reports it once
             _log.warning("gpu_unanswering", device=name, reason=str(error))
 
     # Health
 
-    def look(self, at: int) -> dict[str, Trouble | None]:
+    def check_health(self, at: int) -> dict[str, Trouble | None]:
         """Look at all; return those whose state has changed."""
-        looks = {name: self._look_at(name, gpu) for name, gpu in self._gpus.items()}
-        for name in [name for name, look in looks.items() if look is not None and look.lost]:
+        readings = {name: self._read_health(name, gpu) for name, gpu in self._gpus.items()}
+        for name in [name for name, reading in readings.items() if reading is not None and reading.lost]:
             if self._is_back(name, at):
-                looks[name] = self._look_at(name, self._gpus[name])
+                readings[name] = self._read_health(name, self._gpus[name])
         with self._lock:
             return {
                 name: self._conditions[name].trouble
-                for name, look in looks.items()
-                if look is not None and self._conditions[name].seen(look, at)
+                for name, reading in readings.items()
+                if reading is not None and self._conditions[name].seen(reading, at)
             }
 
-    def _look_at(self, name: str, gpu: Gpu) -> Look | None:
+    def _read_health(self, name: str, gpu: Gpu) -> HealthReading | None:
         try:
             ailing = self.nvml.health_report(gpu.uuid)
         except NvmlError as error:
             self._complain(name, error)
-            return Look(lost=True) if error.code in _GONE else None
-        return Look(False, ailing.recovery, ailing.rows_pending, ailing.rows_failed, ailing.uncorrected)
+            return HealthReading(lost=True) if error.code in _GONE else None
+        return HealthReading(False, ailing.recovery, ailing.rows_pending, ailing.rows_failed, ailing.uncorrected)
 
     def _is_back(self, name: str, at: int) -> bool:
         """Return whether a lost GPU answers after all, found anew; the driver may give it another number now."""
@@ -216,7 +216,7 @@ class NvmlDevices:
             self._deaf.clear()
             try:
                 events = self.nvml.listen()
-                self._hear(events, report)
+                self._receive(events, report)
                 self.nvml.close_events(events)
             except NvmlError as error:
                 if error.code not in {INVALID, *_GONE}:
@@ -224,7 +224,7 @@ class NvmlDevices:
                     return
                 self._closing.wait(1.0)
 
-    def _hear(self, events: Any, report: Callable[[str, Trouble], None]) -> None:
+    def _receive(self, events: Any, report: Callable[[str, Trouble], None]) -> None:
         """Receive events until a GPU comes back that is not in this set of events. Raises `NvmlError`."""
         while not self._closing.is_set() and not self._deaf.is_set():
             happened = self.nvml.wait(events, WAIT_MS)
@@ -237,7 +237,7 @@ class NvmlDevices:
 
     def _troubles(self, uuid: str, kind: int, data: int) -> Iterable[tuple[str, Trouble]]:
         if not uuid:
-            return [(name, trouble) for name, trouble in self.look(self._now()).items() if trouble is not None]
+            return [(name, trouble) for name, trouble in self.check_health(self._now()).items() if trouble is not None]
         name = self._by_uuid.get(uuid, "")
         if kind == DOUBLE_BIT_ECC:
             return [(name, Trouble("ecc", 1, "an uncorrectable error in its memory"))] if name else []

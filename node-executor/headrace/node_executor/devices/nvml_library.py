@@ -98,7 +98,7 @@ class Happened(NamedTuple):
     data: int
 
 
-def _said(call: Callable[..., T], *arguments: Any) -> T:
+def _result(call: Callable[..., T], *arguments: Any) -> T:
     """Return NVML's answer. Raises `NvmlError`."""
     try:
         return call(*arguments)
@@ -109,7 +109,7 @@ def _said(call: Callable[..., T], *arguments: Any) -> T:
 def _maybe(call: Callable[..., T], *arguments: Any, otherwise: Any = None) -> Any:
     """Return NVML's answer; `otherwise` if this GPU or driver does not support the call."""
     try:
-        return _said(call, *arguments)
+        return _result(call, *arguments)
     except NvmlError as error:
         if error.code in _UNKNOWN_HERE:
             return otherwise
@@ -124,16 +124,16 @@ class Nvml:
     """NVML, initialised; `close` ends it. Raises `NvmlError` without a driver, a GPU, or permission."""
 
     def __init__(self) -> None:
-        _said(pynvml.nvmlInit)
+        _result(pynvml.nvmlInit)
         self.gate = ExclusiveLock()
         self._handles: dict[str, Any] = {}
-        self._look_all_up()
+        self._find_handles()
 
-    def _look_all_up(self) -> None:
-        for number in range(_said(pynvml.nvmlDeviceGetCount)):
+    def _find_handles(self) -> None:
+        for number in range(_result(pynvml.nvmlDeviceGetCount)):
             try:
-                handle = _said(pynvml.nvmlDeviceGetHandleByIndex, number)
-                self._handles[_text(_said(pynvml.nvmlDeviceGetUUID, handle))] = handle
+                handle = _result(pynvml.nvmlDeviceGetHandleByIndex, number)
+                self._handles[_text(_result(pynvml.nvmlDeviceGetUUID, handle))] = handle
             except NvmlError as error:
                 if error.code != LOST:
                     raise  # otherwise it was lost before the start, and nothing is known of it
@@ -141,10 +141,10 @@ class Nvml:
     @together
     def find_again(self, uuid: str) -> bool:
         """Look up a lost GPU; returns whether it answers."""
-        for number in range(_said(pynvml.nvmlDeviceGetCount)):  # a lookup by UUID may fail because another GPU is lost
+        for number in range(_result(pynvml.nvmlDeviceGetCount)):  # a lookup by UUID may fail because another GPU is lost
             try:
-                handle = _said(pynvml.nvmlDeviceGetHandleByIndex, number)
-                if _text(_said(pynvml.nvmlDeviceGetUUID, handle)) == uuid:
+                handle = _result(pynvml.nvmlDeviceGetHandleByIndex, number)
+                if _text(_result(pynvml.nvmlDeviceGetUUID, handle)) == uuid:
                     self._handles[uuid] = handle
                     return True
             except NvmlError as error:
@@ -156,13 +156,13 @@ class Nvml:
         """Have NVML look for its GPUs again; sets of events are void after it. Raises `NvmlError`; then nothing answers."""
         with self.gate.alone():
             with contextlib.suppress(NvmlError):  # after a failed attempt nothing has to be ended
-                _said(pynvml.nvmlShutdown)
-            _said(pynvml.nvmlInit)
-            self._look_all_up()
+                _result(pynvml.nvmlShutdown)
+            _result(pynvml.nvmlInit)
+            self._find_handles()
 
     def close(self) -> None:
         """Shut NVML down; no calls may follow."""
-        _said(pynvml.nvmlShutdown)
+        _result(pynvml.nvmlShutdown)
 
     @property
     def uuids(self) -> tuple[str, ...]:
@@ -172,12 +172,12 @@ class Nvml:
     @property
     def driver(self) -> str:
         """The driver's version, such as `580.95.05`."""
-        return _text(_said(pynvml.nvmlSystemGetDriverVersion))
+        return _text(_result(pynvml.nvmlSystemGetDriverVersion))
 
     @property
     def cuda(self) -> str:
         """The version of CUDA that the driver supports, such as `13.0`."""
-        version = _said(pynvml.nvmlSystemGetCudaDriverVersion_v2)
+        version = _result(pynvml.nvmlSystemGetCudaDriverVersion_v2)
         return f"{version // 1000}.{version % 1000 // 10}"
 
     @together
@@ -187,17 +187,17 @@ class Nvml:
         mode = _maybe(pynvml.nvmlDeviceGetMigMode, handle)
         return Gpu(
             uuid,
-            _text(_said(pynvml.nvmlDeviceGetName, handle)),
-            _said(pynvml.nvmlDeviceGetMemoryInfo, handle).total // MIB,
+            _text(_result(pynvml.nvmlDeviceGetName, handle)),
+            _result(pynvml.nvmlDeviceGetMemoryInfo, handle).total // MIB,
             None if mode is None else bool(mode[0]),
-            _said(pynvml.nvmlDeviceGetMinorNumber, handle),
-            _text(_said(pynvml.nvmlDeviceGetPciInfo, handle).busId),
+            _result(pynvml.nvmlDeviceGetMinorNumber, handle),
+            _text(_result(pynvml.nvmlDeviceGetPciInfo, handle).busId),
         )
 
     @together
     def processes(self, uuid: str) -> list[OnGpu]:
         """Return the processes that hold memory of it, in all its instances."""
-        found = _said(pynvml.nvmlDeviceGetComputeRunningProcesses, self._handles[uuid])
+        found = _result(pynvml.nvmlDeviceGetComputeRunningProcesses, self._handles[uuid])
         return [
             OnGpu(
                 one.pid,
@@ -227,7 +227,7 @@ class Nvml:
     @together
     def used(self, uuid: str) -> int:
         """Return the used memory in MiB, by all processes."""
-        return int(_said(pynvml.nvmlDeviceGetMemoryInfo, self._handles[uuid]).used // MIB)
+        return int(_result(pynvml.nvmlDeviceGetMemoryInfo, self._handles[uuid]).used // MIB)
 
     # Health
 
@@ -250,7 +250,7 @@ class Nvml:
     @together
     def listen(self) -> Any:
         """Return a set of events of all GPUs that answer, for `wait`; `close_events` ends it."""
-        events = _said(pynvml.nvmlEventSetCreate)
+        events = _result(pynvml.nvmlEventSetCreate)
         for handle in self._handles.values():
             try:
                 kinds = _maybe(pynvml.nvmlDeviceGetSupportedEventTypes, handle, otherwise=0) & (XID | DOUBLE_BIT_ECC)
@@ -265,13 +265,13 @@ class Nvml:
     def close_events(self, events: Any) -> None:
         """End a set of events."""
         with contextlib.suppress(NvmlError):  # NVML was reinitialised since
-            _said(pynvml.nvmlEventSetFree, events)
+            _result(pynvml.nvmlEventSetFree, events)
 
     @together
     def wait(self, events: Any, timeout_ms: int) -> Happened | None:
         """Return the next event; None if nothing happened in time. Of a lost GPU the UUID is empty."""
         try:
-            found = _said(pynvml.nvmlEventSetWait, events, timeout_ms)
+            found = _result(pynvml.nvmlEventSetWait, events, timeout_ms)
         except NvmlError as error:
             if error.code == TIMEOUT:
                 return None
@@ -280,7 +280,7 @@ class Nvml:
             raise
         # A GPU that is lost by now does not say its UUID any more.
         names = {cast(handle, c_void_p).value: uuid for uuid, handle in self._handles.items()}
-        uuid = names.get(cast(found.device, c_void_p).value) or _text(_said(pynvml.nvmlDeviceGetUUID, found.device))
+        uuid = names.get(cast(found.device, c_void_p).value) or _text(_result(pynvml.nvmlDeviceGetUUID, found.device))
         return Happened(uuid, found.eventType, found.eventData)
 
     # Slices
@@ -306,9 +306,9 @@ class Nvml:
         """Return the memory slices of a kind; 0 without permission."""
         count = pynvml.c_uint(0)
         try:
-            _said(pynvml.nvmlDeviceGetGpuInstancePossiblePlacements, handle, kind, None, byref(count))
+            _result(pynvml.nvmlDeviceGetGpuInstancePossiblePlacements, handle, kind, None, byref(count))
             places = (pynvml.c_nvmlGpuInstancePlacement_t * count.value)()
-            _said(pynvml.nvmlDeviceGetGpuInstancePossiblePlacements, handle, kind, places, byref(count))
+            _result(pynvml.nvmlDeviceGetGpuInstancePossiblePlacements, handle, kind, places, byref(count))
         except NvmlError as error:
             if error.code in (NO_PERMISSION, NOT_SUPPORTED):
                 return 0
@@ -324,7 +324,7 @@ class Nvml:
             some = (pynvml.c_nvmlGpuInstance_t * 16)()
             _maybe(pynvml.nvmlDeviceGetGpuInstances, handle, kind.id, some, byref(count))
             for one in some[: count.value]:
-                info = _said(pynvml.nvmlGpuInstanceGetInfo, one)
+                info = _result(pynvml.nvmlGpuInstanceGetInfo, one)
                 found.append(Instance(info.id, info.profileId, info.placement.start, info.placement.size))
         return sorted(found, key=lambda one: one.start)
 
@@ -332,44 +332,44 @@ class Nvml:
     def make_instance(self, uuid: str, kind: SliceKind, start: int) -> int:
         """Make a GPU instance at this place, with one compute instance that takes all of it; returns its number."""
         place = pynvml.c_nvmlGpuInstancePlacement_t(start, kind.size)
-        made = _said(pynvml.nvmlDeviceCreateGpuInstanceWithPlacement, self._handles[uuid], kind.id, byref(place))
+        made = _result(pynvml.nvmlDeviceCreateGpuInstanceWithPlacement, self._handles[uuid], kind.id, byref(place))
         try:
-            info = _said(
+            info = _result(
                 pynvml.nvmlGpuInstanceGetComputeInstanceProfileInfo,
                 made,
                 _COMPUTE_KINDS[kind.compute],
                 pynvml.NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED,
             )
-            _said(pynvml.nvmlGpuInstanceCreateComputeInstance, made, info.id)
+            _result(pynvml.nvmlGpuInstanceCreateComputeInstance, made, info.id)
         except NvmlError:
-            _said(pynvml.nvmlGpuInstanceDestroy, made)
+            _result(pynvml.nvmlGpuInstanceDestroy, made)
             raise
-        return int(_said(pynvml.nvmlGpuInstanceGetInfo, made).id)
+        return int(_result(pynvml.nvmlGpuInstanceGetInfo, made).id)
 
     @together
     def slice_name(self, uuid: str, instance: int) -> str:
         """Return the name by which a program finds a GPU instance: `MIG-...`."""
-        made = _said(pynvml.nvmlDeviceGetGpuInstanceById, self._handles[uuid], instance)
-        compute = _said(pynvml.nvmlGpuInstanceGetComputeInstanceById, made, 0)
-        return _text(_said(pynvml.nvmlDeviceGetUUID, _said(pynvml.nvmlComputeInstanceGetInfo, compute).device))
+        made = _result(pynvml.nvmlDeviceGetGpuInstanceById, self._handles[uuid], instance)
+        compute = _result(pynvml.nvmlGpuInstanceGetComputeInstanceById, made, 0)
+        return _text(_result(pynvml.nvmlDeviceGetUUID, _result(pynvml.nvmlComputeInstanceGetInfo, compute).device))
 
     @together
     def destroy_instance(self, uuid: str, instance: int) -> None:
         """Destroy a GPU instance and its content; no effect if it is gone already. Raises `NvmlError`, `IN_USE` among them."""
         try:
-            made = _said(pynvml.nvmlDeviceGetGpuInstanceById, self._handles[uuid], instance)
+            made = _result(pynvml.nvmlDeviceGetGpuInstanceById, self._handles[uuid], instance)
         except NvmlError as error:
             if error.code == NOT_FOUND:
                 return
             raise
         for compute in self._compute_instances(made):
-            _said(pynvml.nvmlComputeInstanceDestroy, compute)
-        _said(pynvml.nvmlGpuInstanceDestroy, made)
+            _result(pynvml.nvmlComputeInstanceDestroy, compute)
+        _result(pynvml.nvmlGpuInstanceDestroy, made)
 
     def _compute_instances(self, made: Any) -> Iterator[Any]:
         for number in range(8):
             try:
-                yield _said(pynvml.nvmlGpuInstanceGetComputeInstanceById, made, number)
+                yield _result(pynvml.nvmlGpuInstanceGetComputeInstanceById, made, number)
             except NvmlError as error:
                 if error.code not in (NOT_FOUND, INVALID):
                     raise
@@ -390,7 +390,7 @@ class Nvml:
         """Limit processes of a cgroup (its whole path) to this memory; None: no limit any more."""
         soft, hard = (0, NO_LIMIT) if mib is None else (mib * MIB, mib * MIB)
         limits = pynvml.c_nvmlSetMemoryLimits_v1_t(group.encode(), soft, hard)
-        _said(pynvml.nvmlDeviceSetMemoryLimits_v1, self._handles[uuid], limits)
+        _result(pynvml.nvmlDeviceSetMemoryLimits_v1, self._handles[uuid], limits)
 
     @together
     def is_exclusive(self, uuid: str) -> bool:

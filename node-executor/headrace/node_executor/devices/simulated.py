@@ -35,9 +35,9 @@ class SimulatedDevices:
             Device(device=f"gpu{number}", model=model, memory=_memory(model), mig=mig)
             for number, (model, mig) in enumerate(each)
         )
-        told = [load for (count, *_), load in zip(kinds, loads, strict=False) for _ in range(count)]
+        reported = [load for (count, *_), load in zip(kinds, loads, strict=False) for _ in range(count)]
         self._loads = {
-            device.device: Sample(load, 0) for device, load in zip(self._inventory, told, strict=False) if load is not None
+            device.device: Sample(load, 0) for device, load in zip(self._inventory, reported, strict=False) if load is not None
         }
         self._number = {device.device: str(number) for number, device in enumerate(self._inventory)}
 
@@ -78,7 +78,7 @@ class SimulatedDevices:
         """Return {}: no process uses them."""
         return {}
 
-    def look(self, at: int) -> dict[str, Trouble | None]:  # noqa: ARG002 - the face of all devices
+    def check_health(self, at: int) -> dict[str, Trouble | None]:  # noqa: ARG002 - the face of all devices
         """Return {}: simulated devices never fail."""
         return {}
 

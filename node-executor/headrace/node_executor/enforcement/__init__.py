@@ -86,5 +86,5 @@ class SliceMechanism(Mechanism, Protocol):
     def reconcile(self, alive: Iterable[str]) -> object:
         """After a start: destroy slices of ours whose leases are not `alive`; report slices of others and leave them."""
 
-    def look(self) -> object:
+    def check_foreign_slices(self) -> object:
         """Report devices on which slices of others have appeared or disappeared. Called regularly."""

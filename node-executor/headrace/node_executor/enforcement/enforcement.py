@@ -178,10 +178,10 @@ class Enforcement:
         if self._mechanisms.slices is not None:
             self._mechanisms.slices.reconcile(alive)
 
-    def look(self) -> None:
+    def check_foreign_slices(self) -> None:
         """Look for slices that others have made or removed meanwhile. Called regularly."""
         if self._mechanisms.slices is not None:
-            self._mechanisms.slices.look()
+            self._mechanisms.slices.check_foreign_slices()
 
     def started(self, lease: str, control: str, pid: int) -> None:
         """Note the first process of a lease."""

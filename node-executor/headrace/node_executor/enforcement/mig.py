@@ -65,11 +65,11 @@ class MigJournal:
 
     def _read(self, line: bytes) -> None:
         with contextlib.suppress(msgspec.DecodeError):  # cut short by a crash: its slice was not made
-            said = _decoder.decode(line)
-            if said.made is not None:
-                self._put(said.made)
-            elif said.gone:
-                self.ours.pop(said.gone, None)
+            read = _decoder.decode(line)
+            if read.made is not None:
+                self._put(read.made)
+            elif read.gone:
+                self.ours.pop(read.gone, None)
 
     def _put(self, made: MadeSlice) -> None:
         same = (made.device, made.kind, made.start)
@@ -127,7 +127,7 @@ class MigMechanism:
         self._tries: dict[str, int] = {}
         self._stuck_on: dict[str, Trouble] = {}
         self._foreign_on: dict[str, Trouble] = {}
-        self._told: dict[str, Trouble] = {}
+        self._reported: dict[str, Trouble] = {}
 
     def prove(self) -> str:
         """Return the level if instances can be made and destroyed: the smallest slice of a GPU in MIG mode without other instances.
@@ -161,9 +161,9 @@ class MigMechanism:
                 _log.warning("slices_unreconciled", device=device, reason=str(error))
         for lease in [lease for lease in self._journal.ours if lease not in keep]:
             self._forget_if_gone(lease)
-        return Reconciled(destroyed, self.look())
+        return Reconciled(destroyed, self.check_foreign_slices())
 
-    def look(self) -> dict[str, tuple[str, ...]]:
+    def check_foreign_slices(self) -> dict[str, tuple[str, ...]]:
         """Return the slices of others by device as they are now; changes are reported."""
         foreign: dict[str, tuple[str, ...]] = {}
         for device in self._cut:
@@ -179,18 +179,18 @@ class MigMechanism:
                 )
             else:
                 self._foreign_on.pop(device, None)
-            self._tell(device)
+            self._report_changes(device)
         return foreign
 
-    def _tell(self, device: str) -> None:
+    def _report_changes(self, device: str) -> None:
         """Report what is wrong with a device because of its slices, or that it is in order again, if that has changed."""
         trouble = self._stuck_on.get(device) or self._foreign_on.get(device)
-        if trouble == self._told.get(device):
+        if trouble == self._reported.get(device):
             return
         if trouble is not None:
-            self._told[device] = trouble
+            self._reported[device] = trouble
         else:
-            del self._told[device]
+            del self._reported[device]
         self._report(device, trouble)
 
     @property
@@ -278,7 +278,7 @@ class MigMechanism:
         if self._tries.pop(lease, 0) >= TRIES_BEFORE_STUCK:
             for made in self._journal.ours.get(lease, ()):
                 self._stuck_on.pop(made.device, None)
-                self._tell(made.device)
+                self._report_changes(made.device)
         self._journal.forget(lease)
         return ""
 
@@ -294,7 +294,7 @@ class MigMechanism:
         if tries == TRIES_BEFORE_STUCK:
             stuck = Trouble("stuck_slice", made.start, f"the driver does not let go of slice {where}")
             self._stuck_on[made.device] = stuck
-            self._tell(made.device)
+            self._report_changes(made.device)
         return f"slice {where} of {made.device} is in use"
 
     def _instances(self, device: str) -> Sequence[Instance]:

@@ -115,7 +115,7 @@ class MpsMechanism:
             os.chmod(pipe, 0o755)  # noqa: S103 - a server that belongs to the job's user has to pass
             self._start(_unlimited(env))
         those[lease] = part
-        self._tell(env, f"set_default_device_pinned_mem_limit 0 {max(those.values())}M")
+        self._command(env, f"set_default_device_pinned_mem_limit 0 {max(those.values())}M")
         return env
 
     def _start(self, env: Mapping[str, str]) -> None:
@@ -124,7 +124,7 @@ class MpsMechanism:
             self._run(env, ("-d",))
         except CannotEnclose as error:
             try:
-                self._tell(env, "get_server_list")
+                self._command(env, "get_server_list")
             except CannotEnclose:
                 raise error from None
 
@@ -144,11 +144,11 @@ class MpsMechanism:
         env = {"CUDA_MPS_PIPE_DIRECTORY": f"{self._directory}/{device}"}
         with contextlib.suppress(CannotEnclose):
             if those:
-                self._tell(env, f"set_default_device_pinned_mem_limit 0 {max(those.values())}M")
+                self._command(env, f"set_default_device_pinned_mem_limit 0 {max(those.values())}M")
             else:
-                self._tell(env, "quit")
+                self._command(env, "quit")
 
-    def _tell(self, env: Mapping[str, str], words: str) -> str:
+    def _command(self, env: Mapping[str, str], words: str) -> str:
         return self._run(env, (), f"{words}\n")
 
     def _run(self, env: Mapping[str, str], arguments: tuple[str, ...], words: str = "") -> str:

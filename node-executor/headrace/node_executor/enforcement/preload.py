@@ -52,7 +52,7 @@ class PreloadMechanism:
                 if self._holds(self._devices.gpu(name).uuid):
                     return LEVEL
                 reason = (
-                    self._trial.said
+                    self._trial.message
                     or "a program that runs as jobs do gets more memory than its part with the library preloaded"
                 )
             except OSError as error:

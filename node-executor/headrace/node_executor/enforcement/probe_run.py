@@ -24,12 +24,12 @@ _log = structlog.get_logger("headrace.node_executor")
 class ProbeRun:
     """Runs the probe as `account`; None: as the executor itself, if jobs run so too.
 
-    `said`: the last line that the latest one wrote to stderr, or why it could not be run; for messages about proofs that fail.
+    `message`: the last line that the latest one wrote to stderr, or why it could not be run; for messages about proofs that fail.
     """
 
     def __init__(self, account: UserAccount | None = None) -> None:
         self.account = account
-        self.said = ""
+        self.message = ""
 
     def send(
         self, what: Sequence[str], env: Mapping[str, str], group: str = "", prefix: Sequence[str] = (), *, leaving: bool = False
@@ -60,12 +60,12 @@ class ProbeRun:
                 cwd="/",
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            self.said = str(error)
-            _log.warning("probe_not_run", what=what[0], reason=self.said)
+            self.message = str(error)
+            _log.warning("probe_not_run", what=what[0], reason=self.message)
             return []
-        self.said = (done.stderr.strip().splitlines() or [""])[-1]
+        self.message = (done.stderr.strip().splitlines() or [""])[-1]
         if done.returncode or not done.stdout.strip():
-            _log.info("probe_failed", what=what[0], exit_code=done.returncode, reason=self.said)
+            _log.info("probe_failed", what=what[0], exit_code=done.returncode, reason=self.message)
             return []
         return [int(word) for word in done.stdout.split()]
 

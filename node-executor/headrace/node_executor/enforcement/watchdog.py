@@ -71,15 +71,18 @@ class OverrunDetector:
 
 
 class Watchdog:
-    """Looks until it is stopped. `look` returns processes by device; `owner` the lease of a process; `report` is called in this thread."""
+    """Checks until it is stopped. `report` is called in its thread.
+
+    `on_devices` returns the processes by device, `owner` the lease of a process.
+    """
 
     def __init__(
         self,
-        look: Callable[[], Mapping[str, Sequence[OnDevice]]],
+        on_devices: Callable[[], Mapping[str, Sequence[OnDevice]]],
         owner: Callable[[int], str],
         report: Callable[[Overrun], None],
     ) -> None:
-        self._look = look
+        self._on_devices = on_devices
         self._owner = owner
         self._report = report
         self._watch = OverrunDetector()
@@ -112,13 +115,13 @@ class Watchdog:
     def _run(self) -> None:
         while not self._stopping.wait(EVERY):
             try:
-                self.look()
+                self.check()
             except Exception:  # noqa: BLE001 - whatever a driver does, it is looked at again
                 _log.exception("watchdog_failed")
 
-    def look(self) -> None:
-        """Look once, and report what was found."""
-        self.used = used = used_by_lease(self._look(), self._owner)
+    def check(self) -> None:
+        """Check once, and report what was found."""
+        self.used = used = used_by_lease(self._on_devices(), self._owner)
         with self._lock:
             limits = dict(self._limits)
         for overrun in self._watch.judge(used, limits):

@@ -23,23 +23,23 @@ class CheckpointMonitor:
         self._now = now
         self._inspector = inspector
 
-    async def look(self, held: Iterable[RunningLease]) -> None:
+    async def poll(self, held: Iterable[RunningLease]) -> None:
         """Look for new checkpoints of these leases, except those still being looked at. A lease whose disk hangs delays no other."""
         due = [one for one in held if one.watch.may_have_news and not self._inspector.busy(one.order.lease)]
-        looks = [self._look(one, lambda: None, thorough=False) for one in due]
-        if looks:
-            await asyncio.wait(looks)
+        inspections = [self._inspect(one, lambda: None, thorough=False) for one in due]
+        if inspections:
+            await asyncio.wait(inspections)
 
-    def look_then(self, held: RunningLease, then: Callable[[], None]) -> None:
+    def poll_then(self, held: RunningLease, then: Callable[[], None]) -> None:
         """Look for the last checkpoint, then call `then`, at the latest when the look times out; at once if there is nothing to await."""
         if held.watch.quick and not self._inspector.busy(held.order.lease):
             self._saved(held, held.watch.glance())
             then()
         else:
-            self._look(held, then, thorough=True)
+            self._inspect(held, then, thorough=True)
 
-    def _look(self, held: RunningLease, then: Callable[[], None], *, thorough: bool) -> asyncio.Future[Checkpoint | None]:
-        def looked(done: asyncio.Future[Checkpoint | None]) -> None:
+    def _inspect(self, held: RunningLease, then: Callable[[], None], *, thorough: bool) -> asyncio.Future[Checkpoint | None]:
+        def inspected(done: asyncio.Future[Checkpoint | None]) -> None:
             error = done.exception()
             if error is None:
                 self._saved(held, done.result())
@@ -47,8 +47,8 @@ class CheckpointMonitor:
                 self._complain(held, f"its checkpoints are not known: {error}")
             then()
 
-        future = self._inspector.look(held.owner, held.order.lease, lambda: held.watch.look(thorough=thorough))
-        future.add_done_callback(looked)
+        future = self._inspector.inspect(held.owner, held.order.lease, lambda: held.watch.find_newest(thorough=thorough))
+        future.add_done_callback(inspected)
         return future
 
     def _saved(self, held: RunningLease, checkpoint: Checkpoint | None) -> None:

@@ -55,7 +55,7 @@ _decoder = msgspec.json.Decoder(_Line)
 
 
 class CheckpointWatch:
-    """Checkpoints of one lease so far. Call `look` in a thread of its own, `glance` and `accept` in the loop.
+    """Checkpoints of one lease so far. Call `find_newest` in a thread of its own, `glance` and `accept` in the loop.
 
     `account`: owner of the files (None: the executor's account); `named`: further directories in which checkpoints count. Of replicas
     that share a checkpoint directory only the first looks into it; all of them may register.
@@ -67,13 +67,13 @@ class CheckpointWatch:
         self._owner = os.geteuid() if account is None else account.uid
         self._named = (paths.control, paths.checkpoints, *named)
         self._local_directory = not paths.on_shared_path
-        self._looks_into_directory = rank == 0
+        self._searches_directory = rank == 0
         self._seen_registrations = 0
         self._seen_directory = 0
         self._last: Checkpoint | None = None
         self.complaint = ""
 
-    def look(self, *, thorough: bool = False) -> Checkpoint | None:
+    def find_newest(self, *, thorough: bool = False) -> Checkpoint | None:
         """Return the newest checkpoint if anything may have changed; sets `complaint` if one is unusable. May block without limit.
 
         `thorough` ignores the modification times, which may be too coarse for what was saved a moment ago. Raises `OSError` if files
@@ -107,7 +107,7 @@ class CheckpointWatch:
         registered = _changed(self._paths.registered)
         if registered or not self._local_directory:
             return registered != self._seen_registrations or not registered
-        return self._looks_into_directory and _changed(self._paths.checkpoints) not in {0, self._seen_directory}
+        return self._searches_directory and _changed(self._paths.checkpoints) not in {0, self._seen_directory}
 
     @property
     def quick(self) -> bool:
@@ -161,7 +161,7 @@ class CheckpointWatch:
         return (f"{job}.{number}",) if attempt.isdecimal() and found.startswith(before) and number.isdecimal() else ()
 
     def _in_directory(self, *, thorough: bool) -> Checkpoint | None:
-        changed = _changed(self._paths.checkpoints) if self._looks_into_directory else 0
+        changed = _changed(self._paths.checkpoints) if self._searches_directory else 0
         if not changed or (changed == self._seen_directory and not thorough):
             return None
         self._seen_directory = changed

@@ -65,7 +65,7 @@ class DiskUsageMonitor:
         self._complained &= running.keys()
         due = [one for lease, one in running.items() if not self._inspector.busy(lease)]
         due.sort(key=lambda one: one.order.lease not in self._skipped)
-        counts = {one.order.lease: self._inspector.look(one.owner, one.order.lease, self._count(one)) for one in due}
+        counts = {one.order.lease: self._inspector.inspect(one.owner, one.order.lease, self._count(one)) for one in due}
         if counts:
             await asyncio.wait(counts.values())
         self._skipped = {lease for lease, count in counts.items() if count.exception() is not None}

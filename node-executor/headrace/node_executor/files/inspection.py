@@ -1,9 +1,9 @@
 """Looks at files of jobs, which may be anything: a FIFO, a million files, a path on a server that does not answer.
 
-Strategy: each look runs in a thread of its own, and its result is awaited for at most `WITHIN` seconds. At most `AT_ONCE` awaited looks
-run at once. A look that hangs still counts for its lease, which has one thread, and for its user, who has a fourth of `AT_ONCE`, so the
-looks of other users go on. A look runs as the job's own account, so that it tells the job nothing that the job could not find out itself:
-Linux keeps the account for file access per thread.
+Strategy: each inspection runs in a thread of its own, and its result is awaited for at most `WITHIN` seconds. At most `AT_ONCE` awaited
+inspections run at once. An inspection that hangs still counts for its lease, which has one thread, and for its user, who has a fourth of
+`AT_ONCE`, so the inspections of other users go on. An inspection runs as the job's own account, so that it tells the job nothing that the
+job could not find out itself: Linux keeps the account for file access per thread.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def open_regular(path: str, owner: int) -> int:
 
 
 @dataclass(slots=True, eq=False)
-class _Look:
+class _Inspection:
     owner: str
     key: str
     what: Callable[[], Any]
@@ -81,11 +81,11 @@ class _Look:
 
 
 class FileInspector:
-    """Runs looks in threads for the running loop. `within`: seconds that a look is awaited; `at_once`: maximum number of threads.
+    """Runs inspections in threads for the running loop. `within`: seconds for which each is awaited; `at_once`: most threads.
 
-    A look belongs to a `key`, the lease, which has at most one thread, and to an `owner`, the user, who has a fourth of `at_once`, at
-    least two. A thread counts until it really returns, even after the deadline. Looks that cannot begin for that reason wait until their
-    own deadline.
+    An inspection belongs to a `key`, the lease, which has at most one thread, and to an `owner`, the user, who has a fourth of `at_once`,
+    at least two. A thread counts until it really returns, even after the deadline. Inspections that cannot begin for that reason wait
+    until their own deadline.
     """
 
     def __init__(self, within: float = WITHIN, at_once: int = AT_ONCE) -> None:
@@ -94,60 +94,60 @@ class FileInspector:
         self._free = at_once
         self._each = max(2, at_once // 4)
         self._threads = Counter[str]()
-        self._ready: deque[_Look] = deque()
-        self._later: dict[str, deque[_Look]] = {}
+        self._ready: deque[_Inspection] = deque()
+        self._later: dict[str, deque[_Inspection]] = {}
 
     def busy(self, key: str) -> bool:
-        """True if a look of this key waits for its turn, or has not returned yet."""
+        """True if an inspection of this key waits for its turn, or has not returned yet."""
         return key in self._later
 
-    def look(self, owner: str, key: str, what: Callable[[], T]) -> asyncio.Future[T]:
+    def inspect(self, owner: str, key: str, what: Callable[[], T]) -> asyncio.Future[T]:
         """Return what `what` returns or raises in a thread; raises `TimeoutError` if that takes too long."""
         answer: asyncio.Future[T] = self._loop.create_future()
-        look = _Look(owner, key, what, answer)
-        timer = self._loop.call_later(self._within, self._late, look)
+        inspection = _Inspection(owner, key, what, answer)
+        timer = self._loop.call_later(self._within, self._late, inspection)
         answer.add_done_callback(lambda _: timer.cancel())
         if key in self._later:
-            self._later[key].append(look)
+            self._later[key].append(inspection)
         else:
             self._later[key] = deque()
-            self._ready.append(look)
+            self._ready.append(inspection)
             self._begin()
         return answer
 
-    def _late(self, look: _Look) -> None:
-        set_result(look.answer, None, TimeoutError(f"it could not be looked at within {self._within:g} s"))
-        if look.running:
-            look.running = False
+    def _late(self, inspection: _Inspection) -> None:
+        set_result(inspection.answer, None, TimeoutError(f"it could not be looked at within {self._within:g} s"))
+        if inspection.running:
+            inspection.running = False
             self._free += 1
             self._begin()
 
     def _begin(self) -> None:
-        while self._free and (look := self._take()) is not None:
-            if look.answer.done():  # its deadline passed before its turn came
-                self._next(look.key)
+        while self._free and (inspection := self._take()) is not None:
+            if inspection.answer.done():  # its deadline passed before its turn came
+                self._next(inspection.key)
                 continue
             self._free -= 1
-            self._threads[look.owner] += 1
-            look.running = True
-            begin("look", look.what, partial(self._ended, look))
+            self._threads[inspection.owner] += 1
+            inspection.running = True
+            begin("inspection", inspection.what, partial(self._ended, inspection))
 
-    def _take(self) -> _Look | None:
-        """Return the first waiting look whose owner may have another thread."""
-        for place, look in enumerate(self._ready):
-            if look.answer.done() or self._threads[look.owner] < self._each:
+    def _take(self) -> _Inspection | None:
+        """Return the first waiting inspection whose owner may have another thread."""
+        for place, inspection in enumerate(self._ready):
+            if inspection.answer.done() or self._threads[inspection.owner] < self._each:
                 del self._ready[place]
-                return look
+                return inspection
         return None
 
-    def _ended(self, look: _Look, result: object, error: Exception | None) -> None:
-        self._free += look.running
-        look.running = False
-        self._threads[look.owner] -= 1
-        if not self._threads[look.owner]:
-            del self._threads[look.owner]
-        self._next(look.key)
-        set_result(look.answer, result, error)
+    def _ended(self, inspection: _Inspection, result: object, error: Exception | None) -> None:
+        self._free += inspection.running
+        inspection.running = False
+        self._threads[inspection.owner] -= 1
+        if not self._threads[inspection.owner]:
+            del self._threads[inspection.owner]
+        self._next(inspection.key)
+        set_result(inspection.answer, result, error)
         self._begin()
 
     def _next(self, key: str) -> None:

@@ -39,9 +39,9 @@ def prune(workspace: Workspace, kept: RetentionPolicy, now: float, alive: Contai
             gone += _remove(entry)
         else:
             by_tenant[_tenant_of(entry.name)].append(entry)
-    rooms = shares({tenant: sum(entry.size for entry in logs) for tenant, logs in by_tenant.items()}, kept.log_bytes)
+    limits = shares({tenant: sum(entry.size for entry in logs) for tenant, logs in by_tenant.items()}, kept.log_bytes)
     for tenant, logs in by_tenant.items():
-        gone += sum(map(_remove, _too_much(logs, rooms[tenant], alive)))
+        gone += sum(map(_remove, _too_much(logs, limits[tenant], alive)))
     for entry in _entries(workspace.leases):
         if entry.name not in alive and entry.modified < now - kept.seconds:
             remove(entry.path)
@@ -49,15 +49,15 @@ def prune(workspace: Workspace, kept: RetentionPolicy, now: float, alive: Contai
     return gone
 
 
-def shares(wanted: Mapping[str, int], room: int) -> dict[str, int]:
+def shares(wanted: Mapping[str, int], limit: int) -> dict[str, int]:
     """Divide `room` bytes: each tenant gets an equal share, and what it does not want of it goes to the others (max-min fairness).
 
     A tenant's share depends on what others want only as far as they want less than theirs; rounding loses at most a byte for each.
     """
     given: dict[str, int] = {}
     for tenant in sorted(wanted, key=lambda tenant: (wanted[tenant], tenant)):
-        given[tenant] = min(wanted[tenant], room // (len(wanted) - len(given)))
-        room -= given[tenant]
+        given[tenant] = min(wanted[tenant], limit // (len(wanted) - len(given)))
+        limit -= given[tenant]
     return given
 
 
@@ -73,13 +73,13 @@ def _tenant_of(name: str) -> str:
     return name.partition(".")[0]
 
 
-def _too_much(logs: list[_Entry], room: int, alive: Container[str]) -> Iterator[_Entry]:
+def _too_much(logs: list[_Entry], limit: int, alive: Container[str]) -> Iterator[_Entry]:
     """Yield the oldest logs of a tenant that do not fit into its room; running jobs take their room first."""
     total = sum(entry.size for entry in logs if entry.name in alive)
     for entry in sorted(logs, key=lambda entry: entry.modified, reverse=True):
         if entry.name not in alive:
             total += entry.size
-            if total > room:
+            if total > limit:
                 yield entry
 
 

@@ -29,14 +29,14 @@ REWRITE_AT = 4 * 1024 * 1024
 
 
 class Open(msgspec.Struct, tag="open", tag_field="step"):
-    """A lease on this node: about to be started, or as far as its facts say. `ladder`: it was told to stop with it, at `told_at`."""
+    """A lease on this node: about to be started, or as far as its facts say. `ladder`: it was told to stop with it, at `notified_at`."""
 
     order: StartOrder
     started: bool = False
     suspended: bool = False
     ended: bool = False
     ladder: Ladder | None = None
-    told_at: int = 0
+    notified_at: int = msgspec.field(default=0, name="told_at")
 
 
 class StopOrdered(msgspec.Struct, frozen=True, tag="told", tag_field="step"):
@@ -172,7 +172,7 @@ class Journal:
             self._stale |= self.open.pop(step.lease, None) is not None
         elif step.lease in self.open:
             found = self.open[step.lease]
-            found.ladder, found.told_at = step.ladder, step.at
+            found.ladder, found.notified_at = step.ladder, step.at
 
     def _fold_fact(self, fact: AnyFact) -> None:
         if not isinstance(fact, LeaseStartedV1 | LeaseEndedV1 | LeaseSuspendedV1 | LeaseResumedV1):

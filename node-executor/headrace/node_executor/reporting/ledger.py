@@ -61,7 +61,7 @@ class FactWriter:
         (self._wanted if journal.unsent else self._empty).set()
         self._last: int | None = None
         self._log_time = 0
-        self._heard_at = 0.0
+        self._answered_at = 0.0
         self._is_ahead = False
         self._level = FIRST
         self._left = self._earlier = len(journal.unsent)
@@ -86,11 +86,11 @@ class FactWriter:
         self._wanted.set()
         self._empty.clear()
 
-    def heard(self, answer: NodeAnswer) -> None:
+    def take_answer(self, answer: NodeAnswer) -> None:
         """Take from an answer how far the feed is, the level of facts (`contracts.facts.levels`), and the log's time."""
         self.as_of, self._level = max(self.as_of, answer.through), max(self._level, answer.level)
         if answer.now:
-            self._log_time, self._heard_at = answer.now, asyncio.get_running_loop().time()
+            self._log_time, self._answered_at = answer.now, asyncio.get_running_loop().time()
 
     async def former_facts_stored(self) -> int:
         """Wait until all that a former executor stated is stored; returns the sequence of its last record (0: none).
@@ -100,7 +100,7 @@ class FactWriter:
         await self._recalled.wait()
         return self.last_record if self._earlier else 0
 
-    async def settled(self) -> None:
+    async def all_stored(self) -> None:
         """Wait until all facts are stored, including those stated meanwhile."""
         await self._empty.wait()
 
@@ -134,7 +134,7 @@ class FactWriter:
     def _time(self) -> int:
         """Return this node's time, or the log's if this node is ahead of it."""
         now = self._now()
-        due = self._log_time + int((asyncio.get_running_loop().time() - self._heard_at) * MICROSECONDS)
+        due = self._log_time + int((asyncio.get_running_loop().time() - self._answered_at) * MICROSECONDS)
         was, self._is_ahead = self._is_ahead, self._log_time > 0 and now - due > AHEAD_ALLOWED
         if self._is_ahead and not was:
             ahead = (now - due) / MICROSECONDS
@@ -177,7 +177,7 @@ class FactWriter:
         while True:
             with contextlib.suppress(LogError):
                 answer = await self._wire.ask()
-                self.heard(answer)
+                self.take_answer(answer)
                 if answer.last_record >= last:
                     return answer
             await asyncio.sleep(wait)

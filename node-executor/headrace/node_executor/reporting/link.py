@@ -94,11 +94,11 @@ class Link:
         self._connection: Connection | None = None
         self._ask_now = asyncio.Event()
         self._last_push = 0
-        self._heard_at = 0.0
+        self._last_beat_at = 0.0
 
     async def run(self, listener: BusListener, ledger: FactWriter, running: Callable[[], int]) -> None:
         """Connect, however long it takes, then serve until cancelled."""
-        self._heard_at = asyncio.get_running_loop().time()
+        self._last_beat_at = asyncio.get_running_loop().time()
         await self._connect(listener, ledger)
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -204,7 +204,7 @@ class Link:
                 await asyncio.sleep(ASK_AGAIN_SOON)
                 continue
             self.was_answered = True
-            ledger.heard(answer)
+            ledger.take_answer(answer)
             listener.answered(answer)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._ask_now.wait(), self._pace.ask)
@@ -227,7 +227,7 @@ class Link:
     def _beaten(self, listener: BusListener) -> None:
         """Note a heartbeat; if it comes long after the one before, the node may have been declared lost meanwhile."""
         now = asyncio.get_running_loop().time()
-        silent, self._heard_at = now - self._heard_at, now
+        silent, self._last_beat_at = now - self._last_beat_at, now
         if silent > max(self._pace.silence, 2 * self._pace.heartbeat):
             _log.warning("was_silent", seconds=round(silent, 1))
             listener.returned()
@@ -236,7 +236,7 @@ class Link:
     # Incoming messages
 
     def _orders_to(self, listener: BusListener, ledger: FactWriter) -> Listener:
-        def hear(message: RawMessage) -> None:
+        def receive(message: RawMessage) -> None:
             try:
                 orders = decode(message.data, Orders)
             except Malformed as error:
@@ -251,10 +251,10 @@ class Link:
             ledger.as_of = max(ledger.as_of, orders.through)
             listener.pushed(orders)
 
-        return hear
+        return receive
 
     def _logs_from(self, listener: BusListener) -> Handler:
-        async def hear(message: Msg) -> None:
+        async def receive(message: Msg) -> None:
             try:
                 answer = listener.logs(decode(message.data, LogsRequest))
             except Malformed as error:
@@ -267,4 +267,4 @@ class Link:
                         encode(LogsAnswer(ended=True, error="the piece is too long; ask with a smaller limit"))
                     )
 
-        return hear
+        return receive

@@ -76,9 +76,9 @@ class ContainerRuntime:
             self._processes.forget(launch.name)
             self._write_spec(launch, {})
             first = listener._replace(started=lambda running, _: listener.started(running, at))
-            self._processes.start(self._outside(launch), self._heard(launch, first))
+            self._processes.start(self._outside(launch), self._listener(launch, first))
             return True
-        return self._processes.adopt(self._outside(launch), self._heard(launch, listener))
+        return self._processes.adopt(self._outside(launch), self._listener(launch, listener))
 
     async def reconcile(self, known: Callable[[], Container[str]]) -> Reconciled:
         """Remove the containers and files of this executor whose leases are not `known`. Raises `EngineError` if they cannot be listed."""
@@ -118,21 +118,21 @@ class ContainerRuntime:
         if error is not None:
             listener.failed(CannotStart(f"the node cannot start a container: {error}"))
         else:
-            self._processes.start(self._outside(launch), self._heard(launch, listener))
+            self._processes.start(self._outside(launch), self._listener(launch, listener))
 
     def _outside(self, launch: Launch) -> Launch:
         """Return the launch of `container_run`: as the executor's account, which may use the engine."""
         command = (sys.executable, "-I", "-S", container_run.__file__, f"{self._directory}/{launch.name}.json")
         return launch._replace(command=command, env={}, directory="/", account=None, group=None, within="", prefix=())
 
-    def _heard(self, launch: Launch, listener: RuntimeListener) -> RuntimeListener:
+    def _listener(self, launch: Launch, listener: RuntimeListener) -> RuntimeListener:
         """Return callbacks by which a container has started when the engine says so, and failed if `container_run` ends before."""
-        said = False
+        has_started = False
 
         def started(running: Running, at: int) -> None:
-            nonlocal said
-            if self._told(launch.name).startswith("started"):
-                said = True
+            nonlocal has_started
+            if self._status(launch.name).startswith("started"):
+                has_started = True
                 listener.started(self._contained(launch, running), at)
             elif not ended:
                 self._loop.call_later(LOOK_EVERY, started, running, at)
@@ -141,14 +141,14 @@ class ContainerRuntime:
 
         def over(end: End) -> None:
             ended.append(end)
-            told = self._told(launch.name)
-            word, code, message = (*told.split(" ", 2), "", "")[:3]
+            status = self._status(launch.name)
+            word, code, message = (*status.split(" ", 2), "", "")[:3]
             if word == "failed":
                 listener.failed(CannotStart(message, int(code) or None))
-            elif not said and word not in {"started", "lost"}:
+            elif not has_started and word not in {"started", "lost"}:
                 self._remove(launch, lambda: listener.failed(CannotStart("what runs the container was killed")))
             else:
-                if not said:  # it was over before the first look
+                if not has_started:  # it was over before the first look
                     listener.started(self._contained(launch, _Gone()), end.at)
                 if word == "lost":
                     launch.output.note(f"{code} {message}".strip())
@@ -175,7 +175,7 @@ class ContainerRuntime:
     def _contained(self, launch: Launch, running: Running) -> Running:
         if launch.part == CALLBACK:
             return _Inside(self._loop, running)
-        word, pid, number = (*self._told(launch.name).split(" "), "", "", "")[:3]
+        word, pid, number = (*self._status(launch.name).split(" "), "", "", "")[:3]
         process = (int(pid), number) if word == "started" else (0, "")
         return _Contained(self._calls, running, self._engine, launch.name_of_container, process)
 
@@ -183,7 +183,7 @@ class ContainerRuntime:
     def _engine(self) -> Engine:
         return Engine(self._socket)
 
-    def _told(self, name: str) -> str:
+    def _status(self, name: str) -> str:
         try:
             with open(f"{self._directory}/{name}.told", encoding="utf-8") as file:
                 return file.read()
@@ -288,9 +288,9 @@ class _Gone:
     def kill(self) -> None: ...
 
 
-def _message(launch: Launch, told: str) -> str:
+def _message(launch: Launch, status: str) -> str:
     """Return why a container ended, from what was told after the number of its first process: its id, and perhaps the reason."""
-    _, _, reason = told.partition(" ")
+    _, _, reason = status.partition(" ")
     if reason == container_run.OUT_OF_MEMORY:
         return out_of_memory(launch.container.memory if launch.container else 0)
     return reason

@@ -74,11 +74,11 @@ class Engine:
     def call(self, method: str, where: str, body: object = None, timeout: float | None = None) -> Any:
         """Return the decoded response; None if it is empty."""
         with self.open(method, where, body, timeout) as answer:
-            said = answer.read()
+            payload = answer.read()
         try:
-            return json.loads(said) if said else None
+            return json.loads(payload) if payload else None
         except (ValueError, RecursionError):
-            raise Unreadable(0, f"the container engine at {self.path} answers what is not JSON: {said[:80]!r}") from None
+            raise Unreadable(0, f"the container engine at {self.path} answers what is not JSON: {payload[:80]!r}") from None
 
     @staticmethod
     def _answer(
@@ -87,10 +87,10 @@ class Engine:
         connection.request(method, where, content, headers)
         answer = connection.getresponse()
         if answer.status >= 400:
-            said = answer.read().decode(errors="replace")
+            payload = answer.read().decode(errors="replace")
             with contextlib.suppress(ValueError, AttributeError):
-                said = str(json.loads(said).get("message", said))
-            raise EngineError(answer.status, said.strip()[:1000] or f"status {answer.status}")
+                payload = str(json.loads(payload).get("message", payload))
+            raise EngineError(answer.status, payload.strip()[:1000] or f"status {answer.status}")
         return answer
 
     def pull(self, image: str, login: str = "") -> None:
@@ -112,8 +112,8 @@ class Engine:
 
     def _fetch(self, name: str, login: str) -> None:
         with self.open("POST", f"/images/create?fromImage={quote(name, safe='')}", login=login) as answer:
-            said = [json.loads(line) for line in answer if line.strip()]
-        if wrong := next((line["error"] for line in said if "error" in line), ""):
+            payload = [json.loads(line) for line in answer if line.strip()]
+        if wrong := next((line["error"] for line in payload if "error" in line), ""):
             raise EngineError(500, wrong)
 
     def kill(self, name: str, number: str = "SIGKILL", timeout: float | None = None) -> None:

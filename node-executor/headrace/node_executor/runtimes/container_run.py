@@ -148,8 +148,8 @@ def run_container(engine: Engine, spec: Mapping[str, Any]) -> int:
             printing = None
     else:
         signal.signal(signal.SIGTERM, lambda *_: asked.set())
-    told = told_before(spec["told"]) or f"started {first_process(engine, name)}"
-    tell(spec["told"], told)
+    status = earlier_status(spec["told"]) or f"started {first_process(engine, name)}"
+    write_status(spec["told"], status)
     threading.Thread(target=pass_on_sigterm, args=(engine, name, asked), daemon=True).start()
     code = None if printing is None else watch(engine, name, printing)
     if code is None:
@@ -158,25 +158,25 @@ def run_container(engine: Engine, spec: Mapping[str, Any]) -> int:
     with contextlib.suppress(EngineError, *UNREADABLE):  # otherwise the executor removes it once the engine answers again
         state = engine.call("GET", f"/containers/{name}/json", timeout=ANSWERS_WITHIN)["State"] if code else {}
         if state.get("OOMKilled") or (code and output.ending.endswith(f"{MARK}out of memory\n".encode())):
-            tell(spec["told"], f"{told} {OUT_OF_MEMORY}")
+            write_status(spec["told"], f"{status} {OUT_OF_MEMORY}")
         elif code in {126, 127} and (reason := not_run(output)):
-            tell(spec["told"], f"{told} {reason}")
+            write_status(spec["told"], f"{status} {reason}")
         engine.remove(name, ANSWERS_WITHIN)
     return code
 
 
 def not_run(output: Output) -> str:
     """Return why `container_init` could not run the command, if that is all that was printed; otherwise ""."""
-    said = output.beginning.decode(errors="replace")
-    line = said.removeprefix(MARK).removesuffix("\n")
-    return line if said == f"{MARK}{line}\n" and line.isprintable() else ""
+    printed = output.beginning.decode(errors="replace")
+    line = printed.removeprefix(MARK).removesuffix("\n")
+    return line if printed == f"{MARK}{line}\n" and line.isprintable() else ""
 
 
-def told_before(path: str) -> str:
+def earlier_status(path: str) -> str:
     """Return what was told of a container that is taken over; the engine may be away."""
     with contextlib.suppress(OSError):
-        if (told := read(path)).startswith("started "):
-            return told
+        if (status := read(path)).startswith("started "):
+            return status
     return ""
 
 
@@ -242,7 +242,7 @@ def follow(engine: Engine, name: str, output: Output) -> int:
     log, watched = EnginesLog(engine, name, output), False
     while True:
         try:
-            if (code := look(engine, name, log, watched=watched)) is not None:
+            if (code := poll(engine, name, log, watched=watched)) is not None:
                 return code
             watched = True
         except UNREADABLE as error:
@@ -252,7 +252,7 @@ def follow(engine: Engine, name: str, output: Output) -> int:
         time.sleep(LOOK_EVERY)
 
 
-def look(engine: Engine, name: str, log: EnginesLog, *, watched: bool) -> int | None:
+def poll(engine: Engine, name: str, log: EnginesLog, *, watched: bool) -> int | None:
     """Print its new output; returns its exit code, None while it runs. `watched`: it was seen running. Raises `Lost`, `EngineError`."""
     try:
         state = engine.call("GET", f"/containers/{name}/json", timeout=ANSWERS_WITHIN)["State"]
@@ -285,7 +285,7 @@ def run_inside(engine: Engine, spec: Mapping[str, Any]) -> int:
     """Run a command in a running container; SIGTERM kills it."""
     made = engine.call("POST", f"/containers/{spec['name']}/exec", spec["exec"])["Id"]
     signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=kill_inside, args=(engine, made), daemon=True).start())
-    tell(spec["told"], "started")
+    write_status(spec["told"], "started")
     with engine.open("POST", f"/exec/{made}/start", {"Detach": False, "Tty": False}) as stream:
         for _, data in frames(stream):
             os.write(1, data)
@@ -320,7 +320,7 @@ def read(path: str) -> str:
         return file.read()
 
 
-def tell(path: str, what: str) -> None:
+def write_status(path: str, what: str) -> None:
     """Write the file atomically."""
     with open(f"{path}.new", "w", encoding="utf-8") as file:
         file.write(what)
@@ -333,10 +333,10 @@ def blamed(error: EngineError, program: str) -> str:
     The job is at fault if its image cannot be pulled, or if its own `program` cannot be executed: the engine's own programs, such as its
     init, may be missing as well.
     """
-    said = str(error).lower()
+    text = str(error).lower()
     code = COULD_NOT if isinstance(error, NoImage) else 0
-    if error.status in {400, 404, 500} and re.search(rf'exec: "{re.escape(program.lower())}"', said):
-        code = 127 if any(part in said for part in _NOT_FOUND) else 126 if any(part in said for part in _UNUSABLE) else 0
+    if error.status in {400, 404, 500} and re.search(rf'exec: "{re.escape(program.lower())}"', text):
+        code = 127 if any(part in text for part in _NOT_FOUND) else 126 if any(part in text for part in _UNUSABLE) else 0
     return f"failed {code} {' '.join(str(error).split())}"
 
 
@@ -349,10 +349,10 @@ def main(path: str) -> int:
     try:
         return run_inside(engine, spec) if "exec" in spec else run_container(engine, spec)
     except Lost as lost:
-        tell(spec["told"], f"lost {lost}")
+        write_status(spec["told"], f"lost {lost}")
     except (EngineError, *UNREADABLE) as wrong:
         error = wrong if isinstance(wrong, EngineError) else Unreadable(0, f"its answer cannot be understood: {wrong!r}")
-        tell(spec["told"], blamed(error, spec.get("program", "")))
+        write_status(spec["told"], blamed(error, spec.get("program", "")))
         if "create" in spec:
             with contextlib.suppress(EngineError):
                 engine.remove(spec["name"], ANSWERS_WITHIN)

@@ -106,7 +106,7 @@ class Keeper:
         self._spawner = os.getppid()
         self._pid = 0
         self._state = -1
-        self._told = self._killed = False
+        self._terminating = self._killed = False
         self._code: int | None = None
 
     def run(self) -> None:
@@ -151,26 +151,26 @@ class Keeper:
         return output
 
     def _spawn(self, output: int) -> int:
-        read, tell = os.pipe2(os.O_CLOEXEC)
+        read, faults = os.pipe2(os.O_CLOEXEC)
         try:
             pid = os.fork()
         except OSError as error:
             raise Fault("fork", error.errno or 0) from None
         if pid == 0:
-            self._become(output, tell)
-        os.close(tell)
+            self._become(output, faults)
+        os.close(faults)
         if not select.select([read], [], [], self._job.wait / 1000)[0]:
             _send(pid, signal.SIGKILL)  # not waited for: it may itself wait for a disk that does not answer
             raise Fault("late", errno.ETIMEDOUT)
-        told = os.read(read, 64)
+        report = os.read(read, 64)
         os.close(read)
-        if told:
+        if report:
             os.waitpid(pid, 0)
-            stage, number, place = told.decode().split()
+            stage, number, place = report.decode().split()
             raise Fault(stage, int(number), int(place))
         return pid
 
-    def _become(self, output: int, tell: int) -> NoReturn:
+    def _become(self, output: int, faults: int) -> NoReturn:
         """Turn the job's own process into the job."""
         stage = "signals"
         try:
@@ -203,10 +203,10 @@ class Keeper:
                 stage, arguments = "prefix", [*self._job.prefix, program, *arguments[1:]]
             os.execve(self._job.prefix[0] if self._job.prefix else program, arguments, environment)  # noqa: S606 - as ordered
         except Fault as fault:
-            os.write(tell, f"{fault.stage} {fault.number} {fault.place}".encode())
+            os.write(faults, f"{fault.stage} {fault.number} {fault.place}".encode())
         except OSError as error:
             stage = "interpreter" if stage == "exec" and error.errno == errno.ENOENT and os.path.exists(program) else stage
-            os.write(tell, f"{stage} {error.errno} -1".encode())
+            os.write(faults, f"{stage} {error.errno} -1".encode())
         os._exit(126)
 
     def _failed(self, fault: Fault) -> None:
@@ -224,7 +224,7 @@ class Keeper:
         while not over:
             for descriptor, _ in wanted.poll():
                 if descriptor == woken:
-                    over = self._hear(os.read(woken, 64))
+                    over = self._handle(os.read(woken, 64))
                 elif _pass_on(output, log) is None:
                     wanted.unregister(output)
         ended = time.time_ns() // 1_000
@@ -237,16 +237,16 @@ class Keeper:
         if os.getppid() != self._spawner:  # the executor is not waiting for it now
             os.fdatasync(self._state)
 
-    def _hear(self, numbers: bytes) -> bool:
+    def _handle(self, numbers: bytes) -> bool:
         """Pass signals on; returns whether the job is over: with its first process, or, once it was told to terminate, with its last."""
         for number in numbers:
-            self._told |= number == signal.SIGTERM
+            self._terminating |= number == signal.SIGTERM
             self._killed |= number == signal.SIGUSR1
             for passed_on in _PASSED_ON.get(number, ()):
                 _send_all(passed_on)
         if self._code is None and (end := os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)):
             self._code = end.si_status if end.si_code == os.CLD_EXITED else 128 + end.si_status
-            if self._told and not self._killed:
+            if self._terminating and not self._killed:
                 os.waitpid(self._pid, 0)
                 self._pid = 0
         if self._code is not None and (self._pid or self._killed):

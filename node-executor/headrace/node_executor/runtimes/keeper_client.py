@@ -18,7 +18,7 @@ import structlog
 
 from headrace.node_executor.runtimes import keeper
 
-NAME_ROOM = " " * 200
+NAME_PADDING = " " * 200
 """Room for a keeper's name in `ps`."""
 
 REPORT_MAX = 4096
@@ -87,7 +87,7 @@ class Report(NamedTuple):
     place: int = -1
 
 
-Told = Callable[[Report], None]
+OnReport = Callable[[Report], None]
 
 
 class Spawner:
@@ -99,12 +99,12 @@ class Spawner:
         self._lock = lock
         self._line: _Line | None = None
 
-    def order(self, order: Order, told: Told) -> None:
-        """Order a keeper; `told` is called once. Raises `ValueError` if the order cannot be encoded, `OSError` without a spawner."""
+    def order(self, order: Order, on_report: OnReport) -> None:
+        """Order a keeper; `on_report` is called once. Raises `ValueError` if the order cannot be encoded, `OSError` without a spawner."""
         payload = order.encoded()
         if self._line is None or self._line.closed:
             self._line = _Line(self._loop, self._command, self._lock)
-        self._line.send(payload, order.id, told)
+        self._line.send(payload, order.id, on_report)
 
     def close(self) -> None:
         """Accept no more orders; keepers stay."""
@@ -122,7 +122,7 @@ class _Line:
         descriptors = (theirs.fileno(), answers.fileno(), lock)
         try:
             self._process = subprocess.Popen(  # noqa: S603 - our own program
-                [*command, *(str(number) for number in descriptors), NAME_ROOM],
+                [*command, *(str(number) for number in descriptors), NAME_PADDING],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=descriptors,
@@ -141,12 +141,12 @@ class _Line:
         self._reports.setblocking(False)
         self._unsent = bytearray()
         self._is_full = False
-        self._waiting: dict[str, Told] = {}
+        self._waiting: dict[str, OnReport] = {}
         self.closed = False
         loop.add_reader(self._reports.fileno(), self._read)
 
-    def send(self, payload: bytes, order: str, told: Told) -> None:
-        self._waiting[order] = told
+    def send(self, payload: bytes, order: str, on_report: OnReport) -> None:
+        self._waiting[order] = on_report
         if not self._unsent:
             self._loop.call_soon(self._write)  # orders of one turn of the loop are sent together
         self._unsent += payload
@@ -191,19 +191,19 @@ class _Line:
                 self._ended()
                 return
             name, kind, first, second, *place = data.decode().split(" ")
-            told = self._waiting.pop(name, None)
+            on_report = self._waiting.pop(name, None)
             pidfd = descriptors[0] if descriptors else -1
-            if told is None:
+            if on_report is None:
                 if pidfd >= 0:
                     os.close(pidfd)
             elif kind == "started":
-                told(Report(pid=int(first), at=int(second), pidfd=pidfd))
+                on_report(Report(pid=int(first), at=int(second), pidfd=pidfd))
             else:
-                told(Report(stage=first, errno=int(second), place=int(place[0])))
+                on_report(Report(stage=first, errno=int(second), place=int(place[0])))
 
     def _ended(self) -> None:
         _log.warning("spawner_died", unstarted=len(self._waiting))
         self.close()
-        for told in list(self._waiting.values()):
-            told(Report(stage="spawner"))
+        for on_report in list(self._waiting.values()):
+            on_report(Report(stage="spawner"))
         self._waiting.clear()

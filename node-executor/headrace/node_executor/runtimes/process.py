@@ -63,7 +63,7 @@ class ProcessRuntime:
                 enter=place.enter,
                 groups=() if account is None else account.groups,
             )
-            self._spawner.order(order, lambda report: self._told(launch, report, listener))
+            self._spawner.order(order, lambda report: self._reported(launch, report, listener))
         except CannotStart as error:
             listener.failed(error)
         except ValueError as error:
@@ -113,7 +113,7 @@ class ProcessRuntime:
     def _state(self, name: str) -> str:
         return f"{self._directory}/{name}"
 
-    def _told(self, launch: Launch, report: Report, listener: RuntimeListener) -> None:
+    def _reported(self, launch: Launch, report: Report, listener: RuntimeListener) -> None:
         if report.stage:
             listener.failed(_cannot_start(launch, report))
         else:
@@ -209,7 +209,7 @@ class Process:
         if pidfd >= 0:
             loop.add_reader(pidfd, self._exited)
         else:
-            loop.call_soon(self._tell)
+            loop.call_soon(self._report_end)
 
     def terminate(self) -> None:
         """Send SIGTERM to every process; their keeper continues them, because a stopped process cannot answer."""
@@ -239,9 +239,9 @@ class Process:
         self._loop.remove_reader(self._pidfd)
         os.close(self._pidfd)
         self._pidfd = -1
-        self._tell()
+        self._report_end()
 
-    def _tell(self) -> None:
+    def _report_end(self) -> None:
         kept = read_state(self._state)
         if kept is not None and kept.end is not None:
             self._ended(kept.end)

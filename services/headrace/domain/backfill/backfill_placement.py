@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts.facts.fact import DeviceShare, Place
 from headrace.contracts.values.amounts import CPU, GPU, GPU_UNITS, MEMORY, add_to
-from headrace.contracts.values.mig import EMPTY, FAMILIES, open_starts, put, room, run
+from headrace.contracts.values.mig import EMPTY, FAMILIES, open_placements, open_starts, put, run
 from headrace.domain.backfill.candidate_nodes import UNKNOWN, Wait, offers
 from headrace.domain.model.devices import HeldDevices, change, counted
 from headrace.domain.model.job_states import JobState
@@ -339,7 +339,7 @@ class _Sliced(_Prospect):
             wait = 0, 0
             if now is None or start not in open_starts(device.family, now, name):
                 wait = self._wait_at(device, run(device.family, start, name))
-            yield wait, -room(device.family, put(layout or EMPTY, start, name)), number, -start
+            yield wait, -open_placements(device.family, put(layout or EMPTY, start, name)), number, -start
 
     def _wait_at(self, device: DeviceState, wanted: int) -> Wait:
         """Jobs that a slice in this run waits for: those in it, or, if it is empty, all of the device."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts.values.amounts import GPU_UNITS
-from headrace.contracts.values.mig import charge, idle_of, more_of, open_starts, put, room, slices_of
+from headrace.contracts.values.mig import charge, idle_of, more_of, open_placements, open_starts, put, slices_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,7 +57,7 @@ class SliceMix:
         before = self._worth(model, family, layout)
         for start in open_starts(family, layout, name):
             after = put(layout, start, name)
-            merit = (before - self._worth(model, family, after), -room(family, after), -start)
+            merit = (before - self._worth(model, family, after), -open_placements(family, after), -start)
             if best is None or merit < best:
                 best = merit
         if len(self._cuts) >= _REMEMBERED:

@@ -130,7 +130,7 @@ class Ec2Provider:
         tags = [{"Key": INSTALLATION, "Value": self._installation}, {"Key": INSTANCE, "Value": order.instance}]
         tags += [{"Key": "headrace:pool", "Value": order.pool}, {"Key": "Name", "Value": order.instance}]
         kinds = ["instance", "volume", *(["spot-instances-request"] if offer.market == "spot" else [])]
-        told: dict[str, Any] = {
+        parameters: dict[str, Any] = {
             "MinCount": 1,
             "MaxCount": 1,
             "ClientToken": order.token[:TOKEN_MAX],
@@ -147,7 +147,7 @@ class Ec2Provider:
             "InstanceMarketOptions": _market(offer),
             "BlockDeviceMappings": self._disks(order),
         }
-        return {key: value for key, value in told.items() if value}
+        return {key: value for key, value in parameters.items() if value}
 
     def _disks(self, order: Order) -> Rows:
         if not order.machine.disk:
@@ -185,21 +185,21 @@ class Ec2Provider:
                 yield Listed(name, _id_of(region, one), _launched(one), runs, region)
 
     def _filters(self, instance: str = "") -> Rows:
-        told = {f"tag:{INSTALLATION}": self._installation, **({f"tag:{INSTANCE}": instance} if instance else {})}
-        return [{"Name": name, "Values": [value]} for name, value in told.items()]
+        parameters = {f"tag:{INSTALLATION}": self._installation, **({f"tag:{INSTANCE}": instance} if instance else {})}
+        return [{"Name": name, "Values": [value]} for name, value in parameters.items()]
 
     def _described(self, region: str, filters: Rows) -> Iterator[dict[str, Any]]:
-        told: dict[str, Any] = {"Filters": filters, "MaxResults": PAGE}
+        parameters: dict[str, Any] = {"Filters": filters, "MaxResults": PAGE}
         while True:
             try:
-                page = self._call(region, "describe_instances", **told)
+                page = self._call(region, "describe_instances", **parameters)
             except _Refused as refused:
                 raise ProviderAway(refused.refusal.message) from None
             for reservation in page["Reservations"]:
                 yield from reservation["Instances"]
             if not page.get("NextToken"):
                 return
-            told["NextToken"] = page["NextToken"]
+            parameters["NextToken"] = page["NextToken"]
 
     def _all_prices(self, offers: Sequence[Offer]) -> dict[str, int]:
         found = {}
@@ -213,9 +213,11 @@ class Ec2Provider:
         return found
 
     def _price(self, region: str, zone: str, kind: str) -> int:
-        told = {"InstanceTypes": [kind], "ProductDescriptions": ["Linux/UNIX"], "StartTime": time.time()}
+        parameters = {"InstanceTypes": [kind], "ProductDescriptions": ["Linux/UNIX"], "StartTime": time.time()}
         try:
-            history = self._call(region, "describe_spot_price_history", **told, **({"AvailabilityZone": zone} if zone else {}))
+            history = self._call(
+                region, "describe_spot_price_history", **parameters, **({"AvailabilityZone": zone} if zone else {})
+            )
         except _Refused as refused:
             raise ProviderAway(refused.refusal.message) from None
         newest: dict[str, tuple[Any, int]] = {}
@@ -224,14 +226,14 @@ class Ec2Provider:
             newest[place] = max(newest.get(place, (row["Timestamp"], price)), (row["Timestamp"], price))
         return max((price for _, price in newest.values()), default=0)
 
-    def _call(self, region: str, what: str, **told: Any) -> Any:
+    def _call(self, region: str, what: str, **parameters: Any) -> Any:
         """The answer of EC2. Raises ProviderAway, NotAuthorized, or _Refused with what it refuses."""
         try:
             from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError  # noqa: PLC0415 - of the extra `burst`
         except ImportError:
             raise ProviderAway("boto3 is missing; install headrace[burst] where the provisioner runs") from None
         try:
-            return getattr(self._client(region), what)(**told)
+            return getattr(self._client(region), what)(**parameters)
         except ClientError as error:
             raise answer_of(error.response.get("Error", {}).get("Code", ""), str(error)) from None
         except NoCredentialsError as error:

@@ -60,11 +60,11 @@ def member_of(name: str, path: Path) -> Member:
 
 def pack(staging: Path, contents: Contents, data: Path, part: Path) -> None:
     """Write one tar, its contents first; only its owner may read it, because it has the keys."""
-    told = staging / CONTENTS
-    told.write_bytes(msgspec.json.format(msgspec.json.encode(contents)))
+    table = staging / CONTENTS
+    table.write_bytes(msgspec.json.format(msgspec.json.encode(contents)))
     with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         with tarfile.open(fileobj=file, mode="w") as tar:
-            tar.add(told, CONTENTS)
+            tar.add(table, CONTENTS)
             for member in contents.members:
                 inside = member.name.removeprefix(f"{FILES}/")
                 tar.add(data / inside if inside != member.name else staging / member.name, member.name)
@@ -77,10 +77,10 @@ def open_backup(file: Path) -> Contents:
     try:
         with tarfile.open(file) as tar:
             first = tar.next()
-            told = tar.extractfile(first) if first is not None and first.name == CONTENTS else None
-            if told is None:
+            table = tar.extractfile(first) if first is not None and first.name == CONTENTS else None
+            if table is None:
                 raise InstallationError(f"{file} is not a backup of Headrace: it does not begin with {CONTENTS}")
-            contents = msgspec.json.decode(told.read(), type=Contents)
+            contents = msgspec.json.decode(table.read(), type=Contents)
     except OSError as error:
         raise InstallationError(f"{file} cannot be read: {error.strerror or error}") from None
     except (tarfile.TarError, msgspec.DecodeError, EOFError) as error:
@@ -128,7 +128,7 @@ class _New:
 
     def __init__(self, path: Path, mode: int) -> None:
         self._path = path
-        with self._told():
+        with self._writing():
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb", buffering=0)
 
@@ -140,12 +140,12 @@ class _New:
 
     def write(self, piece: bytes) -> None:
         """Write all of it. Raises `InstallationError`."""
-        with self._told():
+        with self._writing():
             while piece:
                 piece = piece[self._file.write(piece) :]
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _writing(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:

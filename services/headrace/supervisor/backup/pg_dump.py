@@ -35,5 +35,5 @@ def _run(program: str, dsn: str, *words: str) -> None:
     environment = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"} | where
     done = subprocess.run([binaries() / program, *words], env=environment, capture_output=True, text=True, check=False)  # noqa: S603
     if done.returncode != 0:
-        said = [line for line in done.stderr.splitlines() if line.strip()]
-        raise InstallationError(f"{program} failed: {said[0] if said else f'exit code {done.returncode}'}")
+        errors = [line for line in done.stderr.splitlines() if line.strip()]
+        raise InstallationError(f"{program} failed: {errors[0] if errors else f'exit code {done.returncode}'}")

@@ -33,7 +33,7 @@ from headrace.supervisor.installation import Installation
 STAGING = ".restoring"
 READ_AT_ONCE = 500
 SILENCE = 10.0
-TOLD_EVERY = 50_000
+REPORT_EVERY = 50_000
 
 
 class Restored(NamedTuple):
@@ -108,7 +108,7 @@ async def fold(bus: Connection, installation: Installation, at: int, progress: P
             for message in messages:
                 ledger.read(message)
                 named = digest(message.payload) if message.sequence == at else named
-                if message.sequence % TOLD_EVERY == 0:
+                if message.sequence % REPORT_EVERY == 0:
                     progress("ledger", f"record {message.sequence} of {tip}")
     except LedgerBroken as error:
         raise LogBroken(str(error)) from None

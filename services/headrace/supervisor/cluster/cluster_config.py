@@ -85,10 +85,10 @@ class Server(NamedTuple):
     port: int
 
 
-def servers(said: ClusterConfig) -> tuple[Server, ...]:
+def servers(config: ClusterConfig) -> tuple[Server, ...]:
     """Return the NATS servers. Raises `InstallationError` for malformed addresses, or a number that cannot elect a leader."""
     found = []
-    for number, url in enumerate(said.nats, start=1):
+    for number, url in enumerate(config.nats, start=1):
         try:
             parts = urlsplit(url)
             host, port = parts.hostname or "", parts.port or NATS_PORT
@@ -106,34 +106,34 @@ def servers(said: ClusterConfig) -> tuple[Server, ...]:
     return tuple(found)
 
 
-def check(said: ClusterConfig) -> None:
+def check(config: ClusterConfig) -> None:
     """Raise `InstallationError` if traffic would leave the machine without TLS, or a value does not fit into an environment."""
-    secure = [url.startswith(SECURE) for url in said.nats]
+    secure = [url.startswith(SECURE) for url in config.nats]
     if any(secure) != all(secure):
         raise InstallationError("--nats: all of them with tls://, or none")
-    if any(secure) and not said.dev_ca and not (said.tls_cert and said.tls_key):
+    if any(secure) and not config.dev_ca and not (config.tls_cert and config.tls_key):
         raise InstallationError("--nats: tls:// takes --tls-cert and --tls-key: the files on the NATS servers; or --dev-ca")
-    if said.dev_ca and not all(secure):
+    if config.dev_ca and not all(secure):
         raise InstallationError("--dev-ca: the certificate is for tls://; write --nats tls://HOST:4222")
-    beyond = [server.host for server in servers(said) if server.host not in _LOOPBACKS]
-    if beyond and not any(secure) and not said.in_the_clear:
+    beyond = [server.host for server in servers(config) if server.host not in _LOOPBACKS]
+    if beyond and not any(secure) and not config.in_the_clear:
         raise InstallationError(
             f"--nats: {beyond[0]} is beyond this machine: take tls://, or --in-the-clear where the network between is private"
         )
-    values = {"--postgres": said.postgres, "--as": said.directory, "--socket": said.socket, "--tls-ca": said.tls_ca}
+    values = {"--postgres": config.postgres, "--as": config.directory, "--socket": config.socket, "--tls-ca": config.tls_ca}
     for flag, value in values.items():
         if not _UNQUOTED.fullmatch(value):
             raise InstallationError(
                 f"{flag}: no blanks, quotes, backslashes, $ or # in it; in an address write them as %20 and so on"
             )
-    host, _, port = said.listen.rpartition(":")
+    host, _, port = config.listen.rpartition(":")
     if not host or not port.isdecimal():
-        raise InstallationError(f"--listen: invalid address {said.listen!r}; write one such as 0.0.0.0:8080")
+        raise InstallationError(f"--listen: invalid address {config.listen!r}; write one such as 0.0.0.0:8080")
 
 
-def keep(installation: Installation, said: ClusterConfig) -> None:
+def keep(installation: Installation, config: ClusterConfig) -> None:
     """Store the settings in the installation."""
-    write_whole(installation.directory / CLUSTER_FILE, msgspec.json.format(msgspec.json.encode(said)), 0o600)
+    write_whole(installation.directory / CLUSTER_FILE, msgspec.json.format(msgspec.json.encode(config)), 0o600)
 
 
 def kept(installation: Installation) -> ClusterConfig:
@@ -149,13 +149,13 @@ def kept(installation: Installation) -> ClusterConfig:
         raise InstallationError(f"{path} is damaged: {error}; say it again with `headrace config write`") from None
 
 
-def environments(installation: Installation, said: ClusterConfig) -> dict[str, dict[str, str]]:
+def environments(installation: Installation, config: ClusterConfig) -> dict[str, dict[str, str]]:
     """Return the environment of each process, by its name; a second instance is `NAME@2`."""
-    ca = certificates(installation, said).ca
-    base = {URL: ",".join(said.nats), DATA: _place(installation, said)} | ({CA: ca} if ca else {})
+    ca = certificates(installation, config).ca
+    base = {URL: ",".join(config.nats), DATA: _place(installation, config)} | ({CA: ca} if ca else {})
     more: dict[str, dict[str, str]] = {
-        "accounting": {POSTGRES_DSN: said.postgres, CURRENCY: said.currency},
-        "governance": {API: f"unix:{socket_of(installation, said)}"},
+        "accounting": {POSTGRES_DSN: config.postgres, CURRENCY: config.currency},
+        "governance": {API: f"unix:{socket_of(installation, config)}"},
         "provisioner": {INSTALLATION: text_digest(f"instances {installation.service('provisioner').password}")[:TAG]},
     }
     found: dict[str, dict[str, str]] = {}
@@ -163,88 +163,88 @@ def environments(installation: Installation, said: ClusterConfig) -> dict[str, d
         login = installation.service(name)
         own = base | {USER: login.name, PASSWORD: login.password} | more.get(name, {})
         if name in STANDBYS:
-            found[f"{name}@1"] = own | {TURN: "first"} | _shown(installation, said, number)
-            found[f"{name}@2"] = own | {TURN: "later", INSTANCE: name + STANDBY} | _shown(installation, said, number + COPIES)
+            found[f"{name}@1"] = own | {TURN: "first"} | _shown(installation, config, number)
+            found[f"{name}@2"] = own | {TURN: "later", INSTANCE: name + STANDBY} | _shown(installation, config, number + COPIES)
         else:
-            found[name] = own | _shown(installation, said, number)
+            found[name] = own | _shown(installation, config, number)
     door, system = installation.callout(), installation.callout_system()
     own = base | {USER: door.name, PASSWORD: door.password, SYSTEM_USER: system.name, SYSTEM_PASSWORD: system.password}
     for copy in (1, 2):
         port = len(SERVICES) + (copy - 1) * COPIES
-        found[f"{CALLOUT}@{copy}"] = own | {INSTANCE: f"{CALLOUT}-{copy}"} | _shown(installation, said, port)
-    for name in said.nodes:
+        found[f"{CALLOUT}@{copy}"] = own | {INSTANCE: f"{CALLOUT}-{copy}"} | _shown(installation, config, port)
+    for name in config.nodes:
         login = installation.node(name)
-        shown = {LISTEN: f"{said.metrics}:{NODE_PORT}", TOKEN: installation.metrics_token()}
+        shown = {LISTEN: f"{config.metrics}:{NODE_PORT}", TOKEN: installation.metrics_token()}
         found[f"{NODE}{name}"] = base | {USER: login.name, PASSWORD: login.password} | shown
     return found
 
 
-def certificates(installation: Installation, said: ClusterConfig) -> Certificates:
+def certificates(installation: Installation, config: ClusterConfig) -> Certificates:
     """Return the NATS servers' certificate, its key and the trusted authority, by their paths where services run; or empty."""
-    if said.dev_ca:
-        place = f"{_place(installation, said)}/{TLS}"
+    if config.dev_ca:
+        place = f"{_place(installation, config)}/{TLS}"
         return Certificates(certificate=f"{place}/server.pem", key=f"{place}/server.key", ca=f"{place}/ca.pem")
-    return Certificates(certificate=said.tls_cert, key=said.tls_key, ca=said.tls_ca)
+    return Certificates(certificate=config.tls_cert, key=config.tls_key, ca=config.tls_ca)
 
 
-def trust_authority(installation: Installation, said: ClusterConfig) -> None:
+def trust_authority(installation: Installation, config: ClusterConfig) -> None:
     """Let connections of this process trust the authority of these settings, unless the environment names one."""
-    if ca := certificates(installation, said).ca:
+    if ca := certificates(installation, config).ca:
         os.environ.setdefault(CA, ca)
 
 
-def nats_configs(installation: Installation, said: ClusterConfig) -> dict[str, str]:
+def nats_configs(installation: Installation, config: ClusterConfig) -> dict[str, str]:
     """Return the configuration of each NATS server, by the server's name, with every login."""
     for name in SERVICES:
         installation.service(name)
     for login in (installation.operator(), installation.owner(), installation.callout(), installation.callout_system()):
         del login  # created if missing
-    for name in said.nodes:
+    for name in config.nodes:
         installation.node(name)
     known = [read_login(path) for path in sorted(installation.credentials.glob("*.json"))]
     logins = [Credential(**msgspec.structs.asdict(one)) for one in known if one.kind not in NO_LOGINS_OF_NATS]
     issuer = AccountKey.at(installation.directory / IDENTITY / ISSUER_KEY).public
-    files = certificates(installation, said)
+    files = certificates(installation, config)
     tls = (files.certificate, files.key) if files.certificate else None
     return {
         one.name: server_config(
             logins,
-            Path(said.nats_store),
+            Path(config.nats_store),
             host=LOOPBACK if one.host in _LOOPBACKS else EVERYWHERE,
             port=one.port,
             server_name=one.name,
             issuer=issuer,
             tls=tls,
-            cluster=_routes(installation, said),
+            cluster=_routes(installation, config),
         )
-        for one in servers(said)
+        for one in servers(config)
     }
 
 
-def _routes(installation: Installation, said: ClusterConfig) -> Routes | None:
+def _routes(installation: Installation, config: ClusterConfig) -> Routes | None:
     """Return what joins several servers; None for a single one."""
-    everybody = tuple(f"{one.host}:{ROUTE_PORT}" for one in servers(said))
+    everybody = tuple(f"{one.host}:{ROUTE_PORT}" for one in servers(config))
     if len(everybody) == 1:
         return None
     login = installation.login(ROUTES, ROUTES)
-    files = certificates(installation, said)
+    files = certificates(installation, config)
     tls = (files.certificate, files.key, files.ca) if files.certificate else None
     return Routes(f"{EVERYWHERE}:{ROUTE_PORT}", everybody, login.name, login.password, tls)
 
 
-def gateway(installation: Installation, said: ClusterConfig) -> str:
+def gateway(installation: Installation, config: ClusterConfig) -> str:
     """Return Envoy's configuration. It reads `api.pb` beside it, and finds the API at its socket."""
     from headrace.supervisor.launcher.gateway import gateway_config  # noqa: PLC0415 - the commands that start nothing need no protobuf
 
-    host, _, port = said.listen.rpartition(":")
-    descriptors = f"{_place(installation, said)}/gateway/{installation.descriptors.name}"
-    socket = socket_of(installation, said)
+    host, _, port = config.listen.rpartition(":")
+    descriptors = f"{_place(installation, config)}/gateway/{installation.descriptors.name}"
+    socket = socket_of(installation, config)
     return gateway_config(socket, descriptors, host=host.strip("[]"), port=int(port), local=local_socket_of(socket))
 
 
-def socket_of(installation: Installation, said: ClusterConfig) -> str:
+def socket_of(installation: Installation, config: ClusterConfig) -> str:
     """Return the socket on which *governance* serves the gateway beside it."""
-    return said.socket or f"{_place(installation, said)}/gateway/api.sock"
+    return config.socket or f"{_place(installation, config)}/gateway/api.sock"
 
 
 def local_socket_of(socket: str) -> str:
@@ -252,30 +252,30 @@ def local_socket_of(socket: str) -> str:
     return str(Path(socket).with_name(LOCAL_SOCKET))
 
 
-def write(installation: Installation, said: ClusterConfig) -> list[Path]:
+def write(installation: Installation, config: ClusterConfig) -> list[Path]:
     """Write everything, and store the settings; returns the files. Existing logins and keys are kept."""
     from headrace.contracts.schemas.protocol import descriptors  # noqa: PLC0415 - the same
 
-    check(said)
+    check(config)
     installation.prepare()
-    keep(installation, said)
-    if said.dev_ca:
-        names = {LOOPBACK, "localhost", *said.reached_as, *(server.host for server in servers(said))}
+    keep(installation, config)
+    if config.dev_ca:
+        names = {LOOPBACK, "localhost", *config.reached_as, *(server.host for server in servers(config))}
         development(installation.directory / TLS, names)
     folder = installation.directory / "env"
     folder.mkdir(mode=0o700, exist_ok=True)
     written: list[Path] = []
-    for name, environment in environments(installation, said).items():
+    for name, environment in environments(installation, config).items():
         lines = "".join(f"{key}={value}\n" for key, value in sorted(environment.items()))
         written.append(_written(folder / f"{name}.env", lines))
-    configs = nats_configs(installation, said)
+    configs = nats_configs(installation, config)
     for name, text in configs.items():
         written.append(_written(installation.directory / "nats" / f"{name}.conf", text))
     write_whole(installation.descriptors, descriptors().SerializeToString(deterministic=True), 0o644)
-    written.append(_written(installation.gateway_config, gateway(installation, said)))
-    local = local_socket_of(socket_of(installation, said))
-    ca = certificates(installation, said).ca
-    installation.write_endpoint(",".join(said.nats), said.api or f"http://{said.listen}", local, ca)
+    written.append(_written(installation.gateway_config, gateway(installation, config)))
+    local = local_socket_of(socket_of(installation, config))
+    ca = certificates(installation, config).ca
+    installation.write_endpoint(",".join(config.nats), config.api or f"http://{config.listen}", local, ca)
     return [*written, installation.endpoint]
 
 
@@ -284,9 +284,9 @@ def _written(path: Path, text: str) -> Path:
     return path
 
 
-def _place(installation: Installation, said: ClusterConfig) -> str:
-    return said.directory or str(installation.directory)
+def _place(installation: Installation, config: ClusterConfig) -> str:
+    return config.directory or str(installation.directory)
 
 
-def _shown(installation: Installation, said: ClusterConfig, number: int) -> dict[str, str]:
-    return {LISTEN: f"{said.metrics}:{FIRST_PORT + number}", TOKEN: installation.metrics_token()}
+def _shown(installation: Installation, config: ClusterConfig, number: int) -> dict[str, str]:
+    return {LISTEN: f"{config.metrics}:{FIRST_PORT + number}", TOKEN: installation.metrics_token()}

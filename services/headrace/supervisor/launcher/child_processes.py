@@ -76,7 +76,7 @@ class ChildSupervision(Protocol):
     async def before_start(self) -> None:
         """Called before each start; the child starts when this returns."""
 
-    def on_output(self, said: bytes) -> None:
+    def on_output(self, output: bytes) -> None:
         """Called with the child's output, piece by piece, as it comes."""
 
     async def watch(self) -> None:
@@ -185,15 +185,15 @@ class Child:
 
     async def _run(self) -> int:
         """Run the program once; returns its exit code, negative for a signal."""
-        said, tell = os.pipe()
-        listener = asyncio.create_task(self._listen(said))
+        output, theirs = os.pipe()
+        listener = asyncio.create_task(self._listen(output))
         try:
-            self._process = await self._spawn(tell)
+            self._process = await self._spawn(theirs)
         except OSError as error:
             self.log.write(f"{self.program.argv[0]} does not start: {error.strerror or error}\n".encode())
             return NOT_STARTED
         finally:
-            os.close(tell)
+            os.close(theirs)
         try:
             self._become("running")
             if self._stopping.is_set():  # stopped while it was being started
@@ -204,7 +204,7 @@ class Child:
             await asyncio.wait({listener}, timeout=LAST_WORDS)  # no longer: a grandchild may hold the pipe open
             listener.cancel()
 
-    async def _spawn(self, tell: int) -> asyncio.subprocess.Process:
+    async def _spawn(self, theirs: int) -> asyncio.subprocess.Process:
         # a pipe of asyncio's own would keep `wait` from returning while a grandchild holds it open
         supervisor, program, account = os.getpid(), self.program, self.program.account
         return await asyncio.create_subprocess_exec(
@@ -212,8 +212,8 @@ class Child:
             env=dict(program.env),
             cwd=program.directory,
             stdin=asyncio.subprocess.DEVNULL,
-            stdout=tell,
-            stderr=tell,
+            stdout=theirs,
+            stderr=theirs,
             start_new_session=True,
             user=account.user if account else None,
             group=account.group if account else None,
@@ -222,10 +222,10 @@ class Child:
             preexec_fn=lambda: _begin(supervisor, program.dies_with, program.nice),
         )
 
-    async def _listen(self, said: int) -> None:
+    async def _listen(self, output: int) -> None:
         """Write all output of the child into its log."""
         reader = asyncio.StreamReader()
-        pipe = os.fdopen(said, "rb", buffering=0)
+        pipe = os.fdopen(output, "rb", buffering=0)
         transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
         try:
             while piece := await reader.read(PIECE):
@@ -284,8 +284,8 @@ def reason(line: str) -> str:
         entry = msgspec.json.decode(line, type=dict[str, object])
     except msgspec.DecodeError:
         return line[:REASON_MAX]
-    said = str(entry.get("reason") or entry.get("event") or line)
-    return f"{said}. {entry['help']}"[:REASON_MAX] if entry.get("help") else said[:REASON_MAX]
+    output = str(entry.get("reason") or entry.get("event") or line)
+    return f"{output}. {entry['help']}"[:REASON_MAX] if entry.get("help") else output[:REASON_MAX]
 
 
 def _begin(supervisor: int, number: int, nice: int) -> None:

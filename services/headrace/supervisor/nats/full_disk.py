@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from headrace.supervisor.launcher.child_processes import Child
 
 LOOK_EVERY = 0.25
-ROOM = 64 * 1024 * 1024
+NEEDED = 64 * 1024 * 1024
 """Bytes that have to be free before a restart is worthwhile."""
 MIB = 1024 * 1024
 
@@ -39,10 +39,10 @@ def free(store: Path) -> int:
     return shutil.disk_usage(store).free
 
 
-def has_sign(said: bytes) -> bool:
+def has_sign(output: bytes) -> bool:
     """Return whether the output says that a server could not write."""
-    said = said.lower()
-    return any(sign in said for sign in _SIGNS)
+    output = output.lower()
+    return any(sign in output for sign in _SIGNS)
 
 
 class Signs:
@@ -51,11 +51,11 @@ class Signs:
     def __init__(self) -> None:
         self._before = b""
 
-    def on_output(self, said: bytes) -> bool:
+    def on_output(self, output: bytes) -> bool:
         """Return whether this piece, or a line that it completes, says so."""
-        said = self._before + said
-        found = has_sign(said)
-        self._before = b"" if found else said[-_OVERLAP:]  # a message is not reported again with the next piece
+        output = self._before + output
+        found = has_sign(output)
+        self._before = b"" if found else output[-_OVERLAP:]  # a message is not reported again with the next piece
         return found
 
 
@@ -85,9 +85,9 @@ class FullDisk:
     async def before_start(self) -> None:
         """Does nothing: no other server has its streams."""
 
-    def on_output(self, said: bytes) -> None:
+    def on_output(self, output: bytes) -> None:
         """See `ChildSupervision.on_output` for the contract."""
-        if self._signs.on_output(said):
+        if self._signs.on_output(output):
             self._full.set()
 
     async def watch(self) -> None:
@@ -96,20 +96,20 @@ class FullDisk:
             await self._full.wait()
             refusing = asyncio.create_task(self._refuse())
             try:
-                await self._wait_for_room()
+                await self._wait_for_space()
             finally:
                 refusing.cancel()
                 await asyncio.wait({refusing})
             self._full.clear()
             self._server.restart()
-            self._tell("")
+            self._report("")
 
-    async def _wait_for_room(self) -> None:
-        while (left := free(self._store)) < ROOM:
-            self._tell(
+    async def _wait_for_space(self) -> None:
+        while (left := free(self._store)) < NEEDED:
+            self._report(
                 f"the disk of {self._store} is full ({left // MIB} MiB free): nothing is written until there is room, then it goes on"
             )
             await asyncio.sleep(LOOK_EVERY)
 
-    def _tell(self, trouble: str) -> None:
+    def _report(self, trouble: str) -> None:
         set_trouble(self._server, trouble, self._changed)

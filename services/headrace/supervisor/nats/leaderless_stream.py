@@ -54,7 +54,7 @@ class Leaderless:
         """Look regularly until cancelled."""
         while True:
             with suppress(LogError):  # tried again with the next look
-                await self.look()
+                await self.ensure_led()
             await asyncio.sleep(LOOK_EVERY)
 
     async def until_led(self, patience: float = AWAITED_FOR) -> None:
@@ -62,13 +62,13 @@ class Leaderless:
         deadline = self._clock() + patience
         while True:
             with suppress(LogUnavailable):
-                if await self.look():
+                if await self.ensure_led():
                     return
             if self._clock() > deadline:
                 raise LogUnavailable(f"{FEED_STREAM} has no leader: are most of the NATS servers there?")
             await asyncio.sleep(LOOK_EVERY)
 
-    async def look(self) -> bool:
+    async def ensure_led(self) -> bool:
         """Return whether it is led; make it again if not, or add missing copies. Raises what `ensure_stream` does."""
         ledger, feed = await described(self._bus, LEDGER_STREAM), await described(self._bus, FEED_STREAM)
         if feed.config is not None and feed.is_led:

@@ -23,9 +23,9 @@ def roles(led: StreamStatus | None) -> dict[str, dict[str, object]]:
 
 def summary(roles: Mapping[str, Mapping[str, object]]) -> str:
     """Format the roles for people in one line."""
-    said = {"leads": "leads", "follows": "follows", "away": "is away"}
+    words = {"leads": "leads", "follows": "follows", "away": "is away"}
     each = (
-        f"{name} {said[str(row['ledger'])]}" + ("" if row["ledger"] == "leads" else f" ({row['lag']} behind)")
+        f"{name} {words[str(row['ledger'])]}" + ("" if row["ledger"] == "leads" else f" ({row['lag']} behind)")
         for name, row in roles.items()
     )
     return f"The ledger: {', '.join(each)}."

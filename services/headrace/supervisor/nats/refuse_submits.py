@@ -31,13 +31,13 @@ WHY = "the disk of the NATS server is full: nothing is accepted until there is r
 async def refuse(url: str, operator: Login) -> None:
     """Refuse submissions until cancelled."""
     connection = await connect(url, operator.name, operator.password, name="supervisor")
-    said = msgspec.json.encode(Acknowledgement(error=PublishError(code=500, err_code=NO_STORAGE, description=WHY)))
+    refusal = msgspec.json.encode(Acknowledgement(error=PublishError(code=500, err_code=NO_STORAGE, description=WHY)))
     answers: set[asyncio.Task[None]] = set()
 
     async def answer(reply: str) -> None:
         await asyncio.sleep(AFTER)
         with contextlib.suppress(errors.Error):
-            await connection.publish(reply, said)
+            await connection.publish(reply, refusal)
 
     async def on_submit(message: Msg) -> None:
         if awaits_answer(message.reply):

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from headrace.supervisor.launcher.child_processes import Child
 
 LOOK_EVERY = 0.25
-STOPPED_BELOW, ROOM = 32 * MIB, full_disk.ROOM
+STOPPED_BELOW, NEEDED = 32 * MIB, full_disk.NEEDED
 """Free bytes below which it is stopped, and from which on it is started again."""
 THERE_FOR, WAITS_FOR = 10.0, 20.0
 """Seconds for which the others have to be there before a doubted one is emptied, and for which it waits until they have everything."""
@@ -91,9 +91,9 @@ class ReplicaSupervisor:
         """Seconds since it was started; negative while it does not run."""
         return time.monotonic() - self._began if self._began else -1.0
 
-    def on_output(self, said: bytes) -> None:
+    def on_output(self, output: bytes) -> None:
         """See `ChildSupervision.on_output` for the contract."""
-        if not self._signs.on_output(said):
+        if not self._signs.on_output(output):
             return
         if not self.doubted:
             self._server.log.write(_DOUBTED)
@@ -113,55 +113,55 @@ class ReplicaSupervisor:
                 self._short = True
                 self._end()
             elif not self.doubted:
-                self._tell("")
+                self._report("")
             elif await self._among.may_empty(self):
                 self._end(at_once=True)
 
     async def before_start(self) -> None:
         """Wait for free space, and for a copy that is the others', or none, or the best that exists."""
         self._began = 0.0
-        await self._until_room()
+        await self._until_space()
         if self.doubted:
             await self._empty_when_spared()
         self._began = time.monotonic()
 
-    async def _until_room(self) -> None:
-        need = ROOM if self._short or self.doubted else STOPPED_BELOW
+    async def _until_space(self) -> None:
+        need = NEEDED if self._short or self.doubted else STOPPED_BELOW
         while (left := self._free_bytes()) is None or left < need:
             if left is not None:
-                need = ROOM
+                need = NEEDED
                 place = f"the disk of {self._store} is full ({left // MIB} MiB free)"
-                self._tell(f"{place}: it is away until there is room, then it goes on")
+                self._report(f"{place}: it is away until there is room, then it goes on")
             await asyncio.sleep(LOOK_EVERY)
         self._short = False
         await asyncio.to_thread(shutil.rmtree, self._store / _REMOVED, ignore_errors=True)
-        self._tell("")
+        self._report("")
 
     def _free_bytes(self) -> int | None:
         """Return the free bytes; None if unknown, with the reason as its trouble."""
         try:
             return free(self._store)
         except OSError as error:
-            self._tell(f"its store cannot be reached: {error.strerror}: {self._store}")
+            self._report(f"its store cannot be reached: {error.strerror}: {self._store}")
             return None
 
     async def _empty_when_spared(self) -> None:
         """Empty it, or let it go on as it is if the others need it."""
         since = time.monotonic()
-        self._tell("its disk was full: it is away until the others have everything, then it is emptied, and copies anew")
+        self._report("its disk was full: it is away until the others have everything, then it is emptied, and copies anew")
         while not await self._among.may_empty(self):
             if time.monotonic() - since > WAITS_FOR:
-                self._tell("its disk was full: it is emptied, and copies anew, as soon as the others have everything")
+                self._report("its disk was full: it is emptied, and copies anew, as soon as the others have everything")
                 return
             await asyncio.sleep(LOOK_EVERY)
         while trouble := await asyncio.to_thread(self._empty_store):
-            self._tell(
+            self._report(
                 f"its disk was full, and its copy of the streams, which may not be the others', cannot be removed: {trouble}"
             )
             await asyncio.sleep(LOOK_EVERY)
         self._server.log.write(_SETTLED)
         self.doubted = False
-        self._tell("")
+        self._report("")
 
     def _empty_store(self) -> str:
         """Empty the store atomically, so that it never starts with a part of it; returns why that failed, or ""."""
@@ -179,11 +179,11 @@ class ReplicaSupervisor:
 
     def _was_doubted(self) -> bool:
         try:
-            said = self._server.log.path.read_bytes()
+            output = self._server.log.path.read_bytes()
         except FileNotFoundError:
             return False
-        since = said[said.rfind(_SETTLED) + 1 :]
+        since = output[output.rfind(_SETTLED) + 1 :]
         return _DOUBTED in since or any(has_sign(line) for line in since.splitlines() if not line.startswith(b"-- "))
 
-    def _tell(self, trouble: str) -> None:
+    def _report(self, trouble: str) -> None:
         full_disk.set_trouble(self._server, trouble, self._among.changed)

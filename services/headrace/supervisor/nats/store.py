@@ -35,9 +35,9 @@ ANSWER_WITHIN = 10.0
 async def open_store(installation: Installation) -> AsyncIterator[Connection]:
     """Yield a connection of the operator. Raises `InstallationError`, `AlreadyRunning`, `NotReady`, `LogError`."""
     if (installation.directory / CLUSTER_FILE).exists():
-        said = kept(installation)
-        trust_authority(installation, said)
-        async with _operator(installation, ",".join(said.nats)) as connection:
+        config = kept(installation)
+        trust_authority(installation, config)
+        async with _operator(installation, ",".join(config.nats)) as connection:
             yield connection
         return
     if not any(any(place.store.glob("*")) for place in installation.servers()):

@@ -85,8 +85,8 @@ async def repair_streams(
     """
     count = len(installation.servers())
     if count > 1:
-        said = "lies on three servers, and one that is damaged is made whole by the others: stop Headrace, move that server's"
-        progress("ledger", f"{said} nats/store-N in {installation.directory} away, and start it again")
+        help_ = "lies on three servers, and one that is damaged is made whole by the others: stop Headrace, move that server's"
+        progress("ledger", f"{help_} nats/store-N in {installation.directory} away, and start it again")
         tip, troubles = await _repair_submissions(installation, progress, count, only_look=only_look)
         return RepairResult(troubles, tip, None)
     mended = await _repair_ledger(
@@ -124,7 +124,7 @@ async def _repair_ledger(
     if not directory.exists():
         async with Stores(installation, books=False) as stores:
             await ensure_stream(stores.bus, LEDGER_STREAM)
-    files = await asyncio.to_thread(_look, directory)
+    files = await asyncio.to_thread(_read_blocks, directory)
     found = await _find(installation, files, progress, without_end=without_end)
     found, void = await asyncio.to_thread(_fold, installation, files, found, progress)
     if void and not (only_look or without_void):
@@ -144,7 +144,7 @@ def _store(installation: Installation) -> Path:
     return installation.nats_store / "jetstream" / "CORE" / "streams" / LEDGER_STREAM / "msgs"
 
 
-def _look(directory: Path) -> _Files:
+def _read_blocks(directory: Path) -> _Files:
     files = _Files(directory, {}, {}, {})
     for path in sorted(directory.glob("*.blk"), key=lambda path: int(path.stem)):
         number, data = int(path.stem), path.read_bytes()

@@ -18,11 +18,11 @@ from headrace.contracts.values.mig import (
     charge,
     family_of,
     most_of,
+    open_placements,
     open_starts,
     placements_lost,
     put,
     remove,
-    room,
     run,
     slices_of,
 )
@@ -123,7 +123,12 @@ def test_where_one_slice_is_kept_over_others_both_count_but_not_at_a_time(layout
 
 
 def test_an_unknown_family_takes_and_offers_nothing():
-    asked = (open_starts("", EMPTY, "1g.10gb"), best_start("", EMPTY, "1g.10gb"), room("", EMPTY), most_of("", "1g.10gb"))
+    asked = (
+        open_starts("", EMPTY, "1g.10gb"),
+        best_start("", EMPTY, "1g.10gb"),
+        open_placements("", EMPTY),
+        most_of("", "1g.10gb"),
+    )
     assert (asked, run("", 0, "1g.10gb"), slices_of([""])) == (((), None, 0, 0), 0, [])
 
 
@@ -180,17 +185,17 @@ def test_on_every_layout_a_slice_fits_exactly_where_the_law_allows_it(family):  
         for name, kind in FAMILIES[family].slices.items():
             legal = tuple(start for start in kind.starts if is_legal(family, put(layout, start, name)))
             assert open_starts(family, layout, name) == legal
-            left = max((room(family, put(layout, start, name)) for start in legal), default=None)
+            left = max((open_placements(family, put(layout, start, name)) for start in legal), default=None)
             lost = placements_lost(family, layout, name)
-            assert lost == (None if left is None else (room(family, layout) - left, left))
+            assert lost == (None if left is None else (open_placements(family, layout) - left, left))
 
 
 def test_no_start_would_have_left_more_than_the_one_that_is_taken():  # R20
     for layout in all_layouts("A30-24GB"):
         for name in FAMILIES["A30-24GB"].slices:
             start = best_start("A30-24GB", layout, name)
-            left = [room("A30-24GB", put(layout, other, name)) for other in open_starts("A30-24GB", layout, name)]
-            assert start is None or room("A30-24GB", put(layout, start, name)) == max(left)
+            left = [open_placements("A30-24GB", put(layout, other, name)) for other in open_starts("A30-24GB", layout, name)]
+            assert start is None or open_placements("A30-24GB", put(layout, start, name)) == max(left)
 
 
 @given(st.sampled_from(sorted(FAMILIES)), st.lists(st.tuples(st.booleans(), st.integers(0, 30)), max_size=60))

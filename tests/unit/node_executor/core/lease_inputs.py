@@ -26,8 +26,8 @@ def started(seconds: float) -> v.Started:
     return v.Started(s(seconds), LEASE, "simulated")
 
 
-def ladder_begun(seconds: float, *, hooked: bool = False) -> v.Told:
-    return v.Told(s(seconds), LEASE, hooked)
+def ladder_begun(seconds: float, *, hooked: bool = False) -> v.Notified:
+    return v.Notified(s(seconds), LEASE, hooked)
 
 
 def exited(seconds: float, code: int = 0, *, finished: bool = False) -> v.Exited:

@@ -40,7 +40,7 @@ def test_a_job_that_ends_by_itself_is_verified_and_released() -> None:
 
 def test_a_job_with_an_abort_command_climbs_every_rung_if_it_ignores_all_of_them() -> None:
     talk = running(on_abort=("save",))
-    assert talk.is_stopped(10) == [v.Tell(LEASE, "preempted", "acme.bob.x", s(70), s(70))]
+    assert talk.is_stopped(10) == [v.Notify(LEASE, "preempted", "acme.bob.x", s(70), s(70))]
     assert talk.hears(ladder_begun(10.1)) == [rung("told", 10.1, 0.1, "told"), v.RunCallback(LEASE, s(70)), set_timer(70)]
     assert talk.hears(timer(70)) == [
         v.StopCallback(LEASE),
@@ -94,7 +94,7 @@ def test_a_callback_that_outlives_its_job_is_killed_at_the_end_of_its_grace() ->
 
 def test_a_job_with_neither_callback_nor_hook_gets_sigterm_at_once() -> None:
     talk = running()
-    assert talk.is_stopped(10) == [v.Tell(LEASE, "preempted", "acme.bob.x", s(70), s(40))]
+    assert talk.is_stopped(10) == [v.Notify(LEASE, "preempted", "acme.bob.x", s(70), s(40))]
     assert talk.hears(ladder_begun(10)) == [rung("told", 10, 0, "told"), v.Terminate(LEASE), set_timer(40)]
 
 
@@ -123,7 +123,7 @@ def test_a_hook_has_what_the_callback_left_of_the_grace() -> None:
 def test_without_any_grace_the_job_is_killed_at_once() -> None:
     talk = running(on_abort=("save",))
     ladder = Ladder(cause="cancelled", callback_grace=0, term_grace=0)
-    assert talk.is_stopped(10, ladder) == [v.Tell(LEASE, "cancelled", "", s(10), s(10))]
+    assert talk.is_stopped(10, ladder) == [v.Notify(LEASE, "cancelled", "", s(10), s(10))]
     assert talk.hears(ladder_begun(10)) == [rung("told", 10, 0, "told"), v.Kill(LEASE)]
 
 
@@ -168,7 +168,7 @@ def test_a_stop_before_the_start_is_undone_where_it_still_can_be() -> None:
 def test_a_stop_that_came_while_the_job_was_starting_is_obeyed_once_it_runs() -> None:
     talk = Conversation()
     talk.is_stopped(0.5)
-    assert talk.hears(started(1))[1:] == [v.Tell(LEASE, "preempted", "acme.bob.x", s(61), s(31))]
+    assert talk.hears(started(1))[1:] == [v.Notify(LEASE, "preempted", "acme.bob.x", s(61), s(31))]
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_a_timer_that_was_replaced_does_nothing() -> None:
 def test_when_the_executor_stops_the_job_gets_sigterm_and_is_lost() -> None:
     talk = running(on_abort=("save",))
     assert talk.is_halted(10, 20) == [
-        v.Tell(LEASE, "executor_stopping", "", s(20), s(20)),
+        v.Notify(LEASE, "executor_stopping", "", s(20), s(20)),
         v.Terminate(LEASE),
         set_timer(20),
     ]
@@ -251,7 +251,7 @@ def test_a_job_that_starts_while_the_executor_stops_is_ended_at_once() -> None:
     talk = Conversation()
     talk.is_halted(1, 11)
     assert talk.hears(started(2))[1:] == [
-        v.Tell(LEASE, "executor_stopping", "", s(11), s(11)),
+        v.Notify(LEASE, "executor_stopping", "", s(11), s(11)),
         v.Terminate(LEASE),
         set_timer(11),
     ]
@@ -269,8 +269,8 @@ EVENTS = st.sampled_from(
         lambda at: v.Started(at, LEASE, "simulated"),
         lambda at: v.StartFailed(at, LEASE, "refused"),
         lambda at: v.Exited(at, LEASE, 0),
-        lambda at: v.Told(at, LEASE, hooked=True),
-        lambda at: v.Told(at, LEASE, hooked=False),
+        lambda at: v.Notified(at, LEASE, hooked=True),
+        lambda at: v.Notified(at, LEASE, hooked=False),
         lambda at: v.CallbackEnded(at, LEASE, "exit 0"),
         lambda at: v.TimerFired(at, LEASE, 0),
         lambda at: v.DevicesFree(at, LEASE),

@@ -146,8 +146,8 @@ def test_a_lease_that_an_answer_leaves_out_is_stopped_as_revoked_and_the_node_re
     one.step(push(10, make_order(granted=10)))
     one.step(v.Started(1, LEASE, "simulated"))
     deadline = REVOKED.term_grace + 100
-    assert one.step(answer(10, at=100)) == [v.Tell(LEASE, "revoked", "", deadline, deadline)]
-    one.step(v.Told(100, LEASE, hooked=False))
+    assert one.step(answer(10, at=100)) == [v.Notify(LEASE, "revoked", "", deadline, deadline)]
+    one.step(v.Notified(100, LEASE, hooked=False))
     one.step(v.Exited(200, LEASE, 143))
     assert one.step(v.DevicesFree(300, LEASE))[-1] == v.State(registered(300))
 
@@ -164,8 +164,8 @@ def test_what_was_taken_from_a_node_that_was_given_up_ends_before_it_says_again_
     one.step(push(10, make_order(granted=10)))
     one.step(v.Started(1, LEASE, "simulated"))
     deadline = REVOKED.term_grace + 100
-    assert one.step(answer(12, at=100, lost=True)) == [v.Tell(LEASE, "revoked", "", deadline, deadline)]
-    one.step(v.Told(100, LEASE, hooked=False))
+    assert one.step(answer(12, at=100, lost=True)) == [v.Notify(LEASE, "revoked", "", deadline, deadline)]
+    one.step(v.Notified(100, LEASE, hooked=False))
     one.step(v.Exited(200, LEASE, 143))
     assert one.step(v.DevicesFree(300, LEASE))[-1] == v.State(registered(300))
 
@@ -174,7 +174,7 @@ def test_a_lease_that_an_answer_lists_among_the_stops_is_not_left_out(make_order
     one = node()
     one.step(push(10, make_order(granted=10)))
     one.step(v.Started(1, LEASE, "simulated"))
-    assert one.step(answer(12, stops=(stop(),), at=100)) == [v.Tell(LEASE, "cancelled", "", 130, 130)]
+    assert one.step(answer(12, stops=(stop(),), at=100)) == [v.Notify(LEASE, "cancelled", "", 130, 130)]
 
 
 def test_a_stop_for_a_lease_that_never_came_is_answered_and_its_start_is_ignored_from_then_on(make_order) -> None:
@@ -255,7 +255,7 @@ def test_an_answer_that_may_not_know_of_the_last_ends_is_not_believed(make_order
 
 def test_what_a_former_executor_left_running_goes_on(make_order) -> None:
     one, order = node(answered=False), make_order()
-    one.adopt(order, started=True, suspended=False, ladder=None, told_at=0)
+    one.adopt(order, started=True, suspended=False, ladder=None, notified_at=0)
     assert one.step(answer(7, order)) == [v.State(registered(0, LEASE))]
     refused = {"outcome": "refused", "message": "device gpu0 is not free", "held_by": LEASE, "exited_at": 0, "at": 0}
     assert one.step(push(8, make_order(attempt=2))) == [
@@ -269,8 +269,8 @@ def test_what_a_former_executor_left_running_goes_on(make_order) -> None:
 def test_what_a_former_executor_left_and_is_granted_no_longer_is_stopped_before_the_node_reports(make_order) -> None:
     """R32."""
     one = node(answered=False)
-    one.adopt(make_order(), started=True, suspended=False, ladder=None, told_at=0)
-    assert [type(action) for action in one.step(answer(7))] == [v.Tell]
+    one.adopt(make_order(), started=True, suspended=False, ladder=None, notified_at=0)
+    assert [type(action) for action in one.step(answer(7))] == [v.Notify]
     one.step(v.Exited(2, LEASE, 0))
     assert one.step(v.DevicesFree(3, LEASE))[-1] == v.State(registered(3))
 
@@ -279,18 +279,18 @@ def test_a_ladder_of_a_former_executor_keeps_its_deadlines(make_order) -> None:
     """R28."""
     one, order = node(answered=False), make_order(on_abort=("save",))
     ladder = Ladder(cause="drain", callback_grace=60, term_grace=30)
-    one.adopt(order, started=True, suspended=False, ladder=ladder, told_at=10)
-    actions = one.step(v.Told(50, LEASE, hooked=False))
+    one.adopt(order, started=True, suspended=False, ladder=ladder, notified_at=10)
+    actions = one.step(v.Notified(50, LEASE, hooked=False))
     assert actions[1:] == [v.RunCallback(LEASE, 70), v.SetTimer(LEASE, 70)]
     one = node(answered=False)
-    one.adopt(order, started=True, suspended=False, ladder=ladder, told_at=10)
-    assert one.step(v.Told(80, LEASE, hooked=False))[1:] == [v.Terminate(LEASE), v.SetTimer(LEASE, 110)]
+    one.adopt(order, started=True, suspended=False, ladder=ladder, notified_at=10)
+    assert one.step(v.Notified(80, LEASE, hooked=False))[1:] == [v.Terminate(LEASE), v.SetTimer(LEASE, 110)]
 
 
 def test_a_suspended_lease_of_a_former_executor_holds_no_device_until_it_goes_on(make_order) -> None:
     """R29."""
     one, order = node(answered=False), make_order()
-    one.adopt(order, started=True, suspended=True, ladder=None, told_at=0)
+    one.adopt(order, started=True, suspended=True, ladder=None, notified_at=0)
     other = make_order(attempt=2)
     suspended = make_order(suspended=True)
     one.step(answer(7, suspended))
@@ -301,7 +301,7 @@ def test_a_suspended_lease_of_a_former_executor_holds_no_device_until_it_goes_on
 
 def test_what_was_never_started_is_as_if_it_had_never_been_ordered(make_order) -> None:
     one, order = node(answered=False), make_order()
-    one.adopt(order, started=False, suspended=False, ladder=None, told_at=0)
+    one.adopt(order, started=False, suspended=False, ladder=None, notified_at=0)
     one.forget_adopted(LEASE)
     assert one.step(answer(7, order)) == [v.Spawn(order), v.State(registered(0))]
 
@@ -309,7 +309,7 @@ def test_what_was_never_started_is_as_if_it_had_never_been_ordered(make_order) -
 def test_a_device_that_is_gone_since_is_not_a_hindrance(make_order) -> None:
     one = node(answered=False)
     gone = make_order(devices=(DeviceShare(device="gpu7", units=126_000),))
-    one.adopt(gone, started=True, suspended=False, ladder=None, told_at=0)
+    one.adopt(gone, started=True, suspended=False, ladder=None, notified_at=0)
     one.step(answer(7, gone))
     finish(one)
 
@@ -419,8 +419,8 @@ def test_an_order_for_a_device_that_another_lease_holds_is_disputed_and_the_node
 
     told = one.step(answer(21, at=5))
 
-    assert told == [v.Tell(LEASE, "revoked", "", 5_000_005, 5_000_005)]  # the ledger does not have it
-    one.step(v.Told(6, LEASE, False))
+    assert told == [v.Notify(LEASE, "revoked", "", 5_000_005, 5_000_005)]  # the ledger does not have it
+    one.step(v.Notified(6, LEASE, False))
     one.step(v.Exited(7, LEASE, 143))
     assert one.step(v.DevicesFree(8, LEASE))[-1] == v.State(registered(8))  # and so the device may be granted again
 

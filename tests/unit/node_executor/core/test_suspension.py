@@ -109,7 +109,7 @@ class Machine:
         self.answered(2, order)
         self.node.step(v.Started(1, LEASE, "simulated"))
         self.answered(3, stops=(StopOrder(lease=LEASE, ordered=3, ladder=SUSPEND),))
-        self.node.step(v.Told(5, LEASE, hooked=False))
+        self.node.step(v.Notified(5, LEASE, hooked=False))
         self.node.step(v.Suspended(5, LEASE, "sigstop"))
 
     def answered(self, through, *starts, stops=()):
@@ -161,4 +161,4 @@ def test_who_is_told_to_stop_while_being_resumed_is_told_as_soon_as_it_is_back()
     assert talk.is_stopped(20, CANCEL) == []
     resumed, *then = talk.hears(v.Resumed(s(30), LEASE))
     assert resumed == v.State(LeaseResumedV1(job=JOB, attempt=1, at=s(30)))
-    assert [type(action) for action in then] == [v.Tell]
+    assert [type(action) for action in then] == [v.Notify]

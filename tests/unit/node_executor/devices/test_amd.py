@@ -102,7 +102,7 @@ def test_new_errors_and_silence_drain_a_device_and_it_returns() -> None:
     library = Library()
     devices = AmdDevices(library, lambda: 0)
     library.errors[1] = 2
-    assert devices.look(1) == {UUIDS[1]: Trouble("ecc", 2, "2 uncorrectable errors in its memory")}
-    assert devices.look(1 + QUIET) == {UUIDS[1]: None}
+    assert devices.check_health(1) == {UUIDS[1]: Trouble("ecc", 2, "2 uncorrectable errors in its memory")}
+    assert devices.check_health(1 + QUIET) == {UUIDS[1]: None}
     library.silent = {("amdsmi_get_gpu_total_ecc_count", 0), ("amdsmi_get_gpu_device_uuid", 0)}
-    assert devices.look(2 + QUIET) == {UUIDS[0]: Trouble("lost", 0, "the driver has lost it")}
+    assert devices.check_health(2 + QUIET) == {UUIDS[0]: Trouble("lost", 0, "the driver has lost it")}

@@ -78,33 +78,33 @@ def test_one_that_is_ill_at_the_start_is_listed_as_unfit(machine: Machine) -> No
 
 
 def test_looking_tells_what_has_changed_and_recovery_takes_it_back(devices: NvmlDevices, machine: Machine) -> None:
-    assert devices.look(1) == {}
+    assert devices.check_health(1) == {}
     machine.set("lost", 1, gpu=1)
-    assert devices.look(2) == {SECOND: Trouble("lost", 0, "the driver has lost it")}
-    assert devices.look(3) == {}
+    assert devices.check_health(2) == {SECOND: Trouble("lost", 0, "the driver has lost it")}
+    assert devices.check_health(3) == {}
     machine.set("lost", 0, gpu=1)
-    assert (devices.look(4), devices.look(3 + QUIET)) == ({}, {SECOND: None})
+    assert (devices.check_health(4), devices.check_health(3 + QUIET)) == ({}, {SECOND: None})
 
 
 def test_one_that_was_lost_is_found_anew_when_it_is_back(devices: NvmlDevices, machine: Machine) -> None:
     machine.set("lost", 1, gpu=1)
-    assert devices.look(2) == {SECOND: Trouble("lost", 0, "the driver has lost it")}
+    assert devices.check_health(2) == {SECOND: Trouble("lost", 0, "the driver has lost it")}
     machine.set("lost", 0, gpu=1)  # from now on it has another handle
     machine.process(os.getpid(), 300, gpu=1)
     assert list(devices.on_devices()) == [FIRST]
-    devices.look(3)
+    devices.check_health(3)
     assert devices.on_devices() == {FIRST: [], SECOND: [OnDevice(os.getpid(), 300, None)]}
 
 
 def test_one_that_only_a_new_beginning_finds_is_looked_for_so_now_and_then(devices: NvmlDevices, machine: Machine) -> None:
     machine.set("lost", 1, gpu=1)
     machine.set("sunk", 1, gpu=1)
-    assert devices.look(BEGIN_EVERY - 2) == {SECOND: Trouble("lost", 0, "the driver has lost it")}
+    assert devices.check_health(BEGIN_EVERY - 2) == {SECOND: Trouble("lost", 0, "the driver has lost it")}
     machine.set("lost", 0, gpu=1)
-    assert (devices.look(BEGIN_EVERY - 1), list(devices.on_devices())) == ({}, [FIRST])
-    devices.look(BEGIN_EVERY)
+    assert (devices.check_health(BEGIN_EVERY - 1), list(devices.on_devices())) == ({}, [FIRST])
+    devices.check_health(BEGIN_EVERY)
     assert list(devices.on_devices()) == [FIRST, SECOND]
-    assert devices.look(BEGIN_EVERY + QUIET) == {SECOND: None}
+    assert devices.check_health(BEGIN_EVERY + QUIET) == {SECOND: None}
 
 
 def test_one_that_is_back_is_heard_again(devices: NvmlDevices, machine: Machine) -> None:
@@ -112,7 +112,7 @@ def test_one_that_is_back_is_heard_again(devices: NvmlDevices, machine: Machine)
     machine.set("lost", 1, gpu=1)
     devices.listen(lambda name, trouble: heard.put((name, trouble)))
     machine.set("lost", 0, gpu=1)
-    devices.look(1)
+    devices.check_health(1)
     while heard.empty():  # whether the listener has begun already is unknown
         machine.event(XID, 79, gpu=1)
         try:

@@ -21,7 +21,7 @@ def test_a_job_sees_the_numbers_of_its_devices_and_no_others() -> None:
     shares = (DeviceShare(device="gpu1", units=126_000), DeviceShare(device="gpu3", units=126_000))
     assert devices.environment(shares) == {"CUDA_VISIBLE_DEVICES": "1,3"}
     assert devices.environment(()) == {"CUDA_VISIBLE_DEVICES": ""}
-    assert (devices.on_devices(), devices.samples(), devices.look(0), devices.busy_of(0)) == ({}, {}, {}, {})
+    assert (devices.on_devices(), devices.samples(), devices.check_health(0), devices.busy_of(0)) == ({}, {}, {}, {})
     assert (devices.nodes(shares), devices.labels) == ((), {})
 
 

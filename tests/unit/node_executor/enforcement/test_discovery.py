@@ -43,7 +43,7 @@ def test_as_root_every_fence_and_wall_is_proved_as_an_account_of_jobs_with_what_
         [1, 0],
         [],
     )
-    assert "Permission denied" not in as_a_job.said  # where users may not make namespaces it fails, and says that
+    assert "Permission denied" not in as_a_job.message  # where users may not make namespaces it fails, and says that
 
 
 def test_what_is_built_lies_where_the_operator_says(tmp_path: Path) -> None:

@@ -162,9 +162,12 @@ def test_slices_of_others_are_left_alone_and_told(site: Site) -> None:
 
 
 def test_slices_of_others_are_seen_to_come_and_go_beside_what_is_stuck(site: Site, case, machine: Machine) -> None:
-    assert (site.mechanism.look(), site.reported) == ({}, [])
+    assert (site.mechanism.check_foreign_slices(), site.reported) == ({}, [])
     number = site.make("1g.10gb", 3)
-    assert (site.mechanism.look(), site.mechanism.look()) == ({FIRST: ("1g.10gb@3",)}, {FIRST: ("1g.10gb@3",)})
+    assert (site.mechanism.check_foreign_slices(), site.mechanism.check_foreign_slices()) == (
+        {FIRST: ("1g.10gb@3",)},
+        {FIRST: ("1g.10gb@3",)},
+    )
     told = Trouble("foreign_slice", 1, "slices of others are on it: 1g.10gb@3")
     assert site.reported == [(FIRST, told)]
     site.mechanism.enclose(case(SLICE))
@@ -176,7 +179,7 @@ def test_slices_of_others_are_seen_to_come_and_go_beside_what_is_stuck(site: Sit
     machine.set("stuck", 0)
     assert (site.mechanism.open(LEASE), site.reported[2:]) == ("", [(FIRST, told)])
     site.devices.nvml.destroy_instance(site.devices.gpu(FIRST).uuid, number)
-    assert (site.mechanism.look(), site.reported[3:]) == ({}, [(FIRST, None)])
+    assert (site.mechanism.check_foreign_slices(), site.reported[3:]) == ({}, [(FIRST, None)])
 
 
 def test_a_torn_line_of_the_journal_is_skipped(site: Site, case) -> None:

@@ -21,7 +21,7 @@ def test_it_is_run_as_a_job_is_under_the_account_with_its_groups_and_without_new
     trial, said = ProbeRun(account), []
     for line in ("id -u", "id -G", "grep NoNewPrivs /proc/self/status | tr -d '[:space:]'"):
         assert trial.send(("open", "/dev/null"), {}, prefix=("/bin/sh", "-c", f"{line} >&2; exit 3")) == []
-        said.append(trial.said)
+        said.append(trial.message)
     assert said == [str(TRIAL), f"{TRIAL} {TRIAL - 1}", "NoNewPrivs:1"]
 
 

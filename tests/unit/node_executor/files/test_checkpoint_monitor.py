@@ -51,16 +51,16 @@ async def stage(tmp_path) -> Stage:
 async def test_what_was_saved_is_told_once(stage) -> None:
     one, other = stage.hold(1), stage.hold(2)
     stage.save(one, "1.pt")
-    await stage.saving.look([one, other])
-    await stage.saving.look([one, other])
+    await stage.saving.poll([one, other])
+    await stage.saving.poll([one, other])
     assert stage.seen() == [(one.order.lease, "1.pt")]
 
 
 async def test_a_fifo_in_place_of_the_list_is_a_line_in_the_jobs_output_and_its_end_is_not_held_up(stage) -> None:
     held, over = stage.hold(1), asyncio.Event()
     os.mkfifo(held.prepared.paths.registered)
-    await stage.saving.look([held])
-    stage.saving.look_then(held, over.set)
+    await stage.saving.poll([held])
+    stage.saving.poll_then(held, over.set)
     await over.wait()
     assert stage.output(held) == (
         "[headrace] the list of registered checkpoints cannot be read: it is not a regular file of the job's own\n"
@@ -72,17 +72,17 @@ async def test_a_look_that_hangs_holds_up_neither_its_job_for_long_nor_the_other
     one, other, over = stage.hold(1), stage.hold(2), asyncio.Event()
     stage.save(one, "1.pt")
     stage.save(other, "2.pt")
-    look = CheckpointWatch.look
+    find_newest = CheckpointWatch.find_newest
 
     def slow(self: CheckpointWatch, *, thorough: bool = False) -> object:
         if self is one.watch:
             answers.wait()
-        return look(self, thorough=thorough)
+        return find_newest(self, thorough=thorough)
 
-    monkeypatch.setattr(CheckpointWatch, "look", slow)
+    monkeypatch.setattr(CheckpointWatch, "find_newest", slow)
     try:
-        await stage.saving.look([one, other])
-        stage.saving.look_then(one, over.set)
+        await stage.saving.poll([one, other])
+        stage.saving.poll_then(one, over.set)
         await over.wait()
         assert stage.seen() == [(other.order.lease, "2.pt")]
         assert stage.output(one) == ("[headrace] its checkpoints are not known: it could not be looked at within 1 s\n")
@@ -94,5 +94,5 @@ async def test_at_its_end_what_is_small_and_here_is_looked_at_without_waiting(st
     held, over = stage.hold(1), []
     stage.save(held, "1.pt")
     os.unlink(held.prepared.paths.registered)
-    stage.saving.look_then(held, lambda: over.append(stage.seen()))
+    stage.saving.poll_then(held, lambda: over.append(stage.seen()))
     assert over == [[(held.order.lease, "1.pt")]]

@@ -36,8 +36,8 @@ def register(paths: Paths, *lines: str) -> None:
 
 def test_nothing_saved_is_nothing_found(paths) -> None:
     watch = CheckpointWatch(paths)
-    assert watch.look() is None
-    assert watch.look(thorough=True) is None
+    assert watch.find_newest() is None
+    assert watch.find_newest(thorough=True) is None
     assert not watch.accept(None)
 
 
@@ -48,19 +48,19 @@ def test_the_newest_finished_file_of_the_directory_counts(paths) -> None:
     newest = save(directory / "2.pt", 2_000)
     save(directory / ".hidden", 9_000)
     save(directory / "3.pt.tmp", 9_000)
-    found = watch.look()
+    found = watch.find_newest()
     assert found == Checkpoint(newest, 0, 2_000)
     assert watch.accept(found)
-    assert not watch.accept(watch.look(thorough=True))
-    assert watch.look() is None
+    assert not watch.accept(watch.find_newest(thorough=True))
+    assert watch.find_newest() is None
 
 
 def test_a_file_that_is_replaced_counts_again(paths) -> None:
     watch = CheckpointWatch(paths)
     path = save(Path(paths.checkpoints) / "last.pt", 1_000)
-    assert watch.accept(watch.look())
+    assert watch.accept(watch.find_newest())
     save(Path(path), 2_000)
-    assert watch.accept(watch.look(thorough=True))
+    assert watch.accept(watch.find_newest(thorough=True))
 
 
 def test_who_registers_is_believed_over_what_lies_there(paths, tmp_path) -> None:
@@ -69,7 +69,7 @@ def test_who_registers_is_believed_over_what_lies_there(paths, tmp_path) -> None
     (tmp_path / "project").mkdir()
     another_place = save(tmp_path / "project" / "elsewhere.pt", 1_000)
     register(paths, f'{{"uri": "{another_place}", "step": 40}}')
-    assert watch.look() == Checkpoint(another_place, 40, 1_000)
+    assert watch.find_newest() == Checkpoint(another_place, 40, 1_000)
     assert watch.complaint == ""
     assert not watch.quick
 
@@ -78,10 +78,10 @@ def test_a_path_may_be_relative_to_the_directory_or_a_file_uri(paths) -> None:
     watch = CheckpointWatch(paths)
     inside = save(Path(paths.checkpoints) / "5.pt", 5_000)
     register(paths, '{"uri": "5.pt", "step": 5}')
-    assert watch.look() == Checkpoint(inside, 5, 5_000)
+    assert watch.find_newest() == Checkpoint(inside, 5, 5_000)
     spaced = save(Path(paths.control) / "a b.pt", 6_000)
     register(paths, f'{{"uri": "file://{paths.control}/a%20b.pt"}}')
-    assert watch.look(thorough=True) == Checkpoint(spaced, 0, 6_000)
+    assert watch.find_newest(thorough=True) == Checkpoint(spaced, 0, 6_000)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_what_cannot_be_found_or_read_does_not_count_and_hides_nothing_earlier(p
     watch = CheckpointWatch(paths)
     good = save(Path(paths.checkpoints) / "5.pt", 5_000)
     register(paths, '{"uri": "5.pt", "step": 5}', line)
-    assert watch.look() == Checkpoint(good, 5, 5_000)
+    assert watch.find_newest() == Checkpoint(good, 5, 5_000)
     assert watch.complaint == complaint
 
 
@@ -112,13 +112,13 @@ def test_of_a_very_long_list_the_end_counts(paths) -> None:
     watch = CheckpointWatch(paths)
     good = save(Path(paths.checkpoints) / "5.pt", 5_000)
     register(paths, *(f'{{"uri": "/gone/{number}"}}' for number in range(5_000)), '{"uri": "5.pt", "step": 5}')
-    assert watch.look() == Checkpoint(good, 5, 5_000)
+    assert watch.find_newest() == Checkpoint(good, 5, 5_000)
 
 
 def test_of_a_gang_only_the_first_looks_into_the_shared_directory(paths) -> None:
     save(Path(paths.checkpoints) / "5.pt", 5_000)
-    assert CheckpointWatch(paths, rank=1).look() is None
-    assert CheckpointWatch(paths, rank=0).look() is not None
+    assert CheckpointWatch(paths, rank=1).find_newest() is None
+    assert CheckpointWatch(paths, rank=0).find_newest() is not None
 
 
 def test_looking_may_hang_only_where_the_checkpoints_are_not_our_own(paths) -> None:
@@ -139,11 +139,11 @@ def test_anything_in_place_of_the_list_but_a_file_is_said_and_does_not_block(pat
     else:
         Path(paths.registered).mkdir()
     watch = CheckpointWatch(paths)
-    assert watch.look() is None
+    assert watch.find_newest() is None
     assert watch.complaint.startswith("the list of registered checkpoints cannot be read: ")
     Path(paths.registered).rmdir() if kind == "directory" else Path(paths.registered).unlink()
     register(paths, '{"uri": "5.pt", "step": 5}')
-    assert watch.look(thorough=True) == Checkpoint(good, 5, 5_000)
+    assert watch.find_newest(thorough=True) == Checkpoint(good, 5, 5_000)
 
 
 def test_a_list_without_end_is_read_from_its_end(paths) -> None:
@@ -152,7 +152,7 @@ def test_a_list_without_end_is_read_from_its_end(paths) -> None:
         file.truncate(1 << 40)
         file.seek(0, os.SEEK_END)
         file.write(b'\n{"uri": "5.pt", "step": 5}\n')
-    assert CheckpointWatch(paths).look() == Checkpoint(good, 5, 5_000)
+    assert CheckpointWatch(paths).find_newest() == Checkpoint(good, 5, 5_000)
 
 
 @pytest.mark.parametrize("there", [True, False])
@@ -163,7 +163,7 @@ def test_of_a_path_of_others_the_answer_is_the_same_whether_it_exists_or_not(pat
     for uri in (f"{tmp_path}/foreign", f"file://{tmp_path}/foreign", "../foreign", "link"):
         register(paths, f'{{"uri": "{uri}"}}')
         watch = CheckpointWatch(paths)
-        assert (watch.look(), watch.complaint) == (
+        assert (watch.find_newest(), watch.complaint) == (
             None,
             f"checkpoint {uri} is not below a directory of this job and does not count",
         )
@@ -176,24 +176,24 @@ def test_checkpoints_of_earlier_attempts_count_and_those_of_other_jobs_do_not(pa
         (tmp_path / name).mkdir()
         save(tmp_path / name / "1.pt", 1_000)
     register(now, f'{{"uri": "{tmp_path}/acme.alice.x.1/1.pt"}}')
-    assert CheckpointWatch(now).look() == Checkpoint(f"{tmp_path}/acme.alice.x.1/1.pt", 0, 1_000)
+    assert CheckpointWatch(now).find_newest() == Checkpoint(f"{tmp_path}/acme.alice.x.1/1.pt", 0, 1_000)
     for name in ("acme.alice.y.1", "acme.alice.x.1.1"):
         Path(now.registered).unlink()
         register(now, f'{{"uri": "{tmp_path}/{name}/1.pt"}}')
-        assert CheckpointWatch(now).look() is None
+        assert CheckpointWatch(now).find_newest() is None
 
 
 def test_links_fifos_and_too_many_entries_of_the_directory_do_not_count(paths, tmp_path, monkeypatch) -> None:
     save(tmp_path / "foreign", 9_000)
     Path(paths.checkpoints, "link").symlink_to(tmp_path / "foreign")
     os.mkfifo(Path(paths.checkpoints, "fifo"))
-    assert CheckpointWatch(paths).look() is None
+    assert CheckpointWatch(paths).find_newest() is None
     good = save(Path(paths.checkpoints) / "5.pt", 5_000)
-    assert CheckpointWatch(paths).look() == Checkpoint(good, 0, 5_000)
+    assert CheckpointWatch(paths).find_newest() == Checkpoint(good, 0, 5_000)
     for number in range(ENTRIES_MAX):
         Path(paths.checkpoints, f"{number}.tmp").touch()
     watch = CheckpointWatch(paths)
-    assert (watch.look(), watch.quick) == (None, False)
+    assert (watch.find_newest(), watch.quick) == (None, False)
     assert watch.complaint.startswith(f"HEADRACE_CHECKPOINT_DIR has more than {ENTRIES_MAX} entries")
 
 
@@ -201,21 +201,21 @@ def test_a_directory_replaced_by_a_link_is_not_looked_into(paths, tmp_path) -> N
     save(tmp_path / "control" / "5.pt", 5_000)
     Path(paths.checkpoints).rmdir()
     Path(paths.checkpoints).symlink_to(tmp_path / "control")
-    assert CheckpointWatch(paths).look() is None
+    assert CheckpointWatch(paths).find_newest() is None
 
 
 def test_only_a_change_is_news(paths) -> None:
     watch = CheckpointWatch(paths)
     assert watch.may_have_news
-    watch.look()
+    watch.find_newest()
     assert not watch.may_have_news
     save(Path(paths.checkpoints) / "5.pt", 5_000)
     os.utime(paths.checkpoints, ns=(7, 7))
     assert watch.may_have_news
-    watch.look()
+    watch.find_newest()
     register(paths, '{"uri": "5.pt", "step": 5}')
     assert watch.may_have_news
-    watch.look()
+    watch.find_newest()
     assert not watch.may_have_news
     assert CheckpointWatch(paths._replace(on_shared_path=True)).may_have_news
 
@@ -236,15 +236,15 @@ def test_a_list_of_another_owner_does_not_count(theirs) -> None:
     save(Path(theirs.checkpoints) / "5.pt", 5_000)
     register(theirs, '{"uri": "5.pt"}')
     watch = CheckpointWatch(theirs, account=UserAccount(ALICE, ALICE, "alice"))
-    assert watch.look() is None
+    assert watch.find_newest() is None
     assert watch.complaint.startswith("the list of registered checkpoints cannot be read: ")
     os.chmod(theirs.registered, 0o644)
     os.chown(theirs.registered, ALICE + 1, ALICE + 1)
     os.link(theirs.registered, f"{theirs.control}/again")
-    assert watch.look(thorough=True) is None
+    assert watch.find_newest(thorough=True) is None
     assert watch.complaint.endswith("it is not a regular file of the job's own")
     os.chown(theirs.registered, ALICE, ALICE)
-    assert watch.look(thorough=True) == Checkpoint(f"{theirs.checkpoints}/5.pt", 0, 5_000)
+    assert watch.find_newest(thorough=True) == Checkpoint(f"{theirs.checkpoints}/5.pt", 0, 5_000)
 
 
 @only_root
@@ -255,6 +255,9 @@ def test_checkpoints_are_looked_at_with_the_rights_of_the_jobs_account(theirs) -
     register(theirs, f'{{"uri": "{closed}/5.pt"}}')
     os.chown(theirs.registered, ALICE, ALICE)
     watch = CheckpointWatch(theirs, account=UserAccount(ALICE, ALICE, "alice"))
-    assert (watch.look(), watch.complaint) == (None, f"checkpoint {closed}/5.pt was not found on this node and does not count")
+    assert (watch.find_newest(), watch.complaint) == (
+        None,
+        f"checkpoint {closed}/5.pt was not found on this node and does not count",
+    )
     os.chown(closed, ALICE, ALICE)
-    assert watch.look(thorough=True) == Checkpoint(f"{closed}/5.pt", 0, 5_000)
+    assert watch.find_newest(thorough=True) == Checkpoint(f"{closed}/5.pt", 0, 5_000)

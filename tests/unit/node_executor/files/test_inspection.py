@@ -85,58 +85,58 @@ def test_in_one_thread_files_are_looked_at_with_the_rights_of_the_account_and_of
 
 async def test_a_look_returns_what_was_found_or_raises_what_went_wrong() -> None:
     inspector = FileInspector()
-    assert await inspector.look("alice", "a", lambda: 7) == 7
+    assert await inspector.inspect("alice", "a", lambda: 7) == 7
     with pytest.raises(ZeroDivisionError):
-        await inspector.look("alice", "a", lambda: 1 // 0)
+        await inspector.inspect("alice", "a", lambda: 1 // 0)
     assert not inspector.busy("a")
 
 
 async def test_a_look_that_hangs_is_given_up_and_others_go_on(stuck) -> None:
     inspector = FileInspector(within=0.5, at_once=2)
     with pytest.raises(TimeoutError, match="within 0.5 s"):
-        await inspector.look("alice", "a", stuck.wait)
+        await inspector.inspect("alice", "a", stuck.wait)
     assert inspector.busy("a")
-    assert await inspector.look("bob", "b", lambda: 7) == 7
+    assert await inspector.inspect("bob", "b", lambda: 7) == 7
 
 
 async def test_a_key_whose_look_hangs_never_has_a_second_thread(stuck) -> None:
     inspector = FileInspector(within=0.5, at_once=2)
-    looks = [inspector.look("alice", "a", stuck.wait) for _ in range(20)]
+    looks = [inspector.inspect("alice", "a", stuck.wait) for _ in range(20)]
     ended = await asyncio.gather(*looks, return_exceptions=True)
     assert [type(one) for one in ended] == [TimeoutError] * 20
-    assert await inspector.look("bob", "b", lambda: 7) == 7
+    assert await inspector.inspect("bob", "b", lambda: 7) == 7
 
 
 async def test_when_looks_that_hung_return_their_keys_and_their_user_are_looked_at_again(stuck) -> None:
     inspector = FileInspector(within=0.5, at_once=4)
-    hanging = [inspector.look("alice", key, stuck.wait) for key in ("a", "b")]
+    hanging = [inspector.inspect("alice", key, stuck.wait) for key in ("a", "b")]
     assert [type(one) for one in await asyncio.gather(*hanging, return_exceptions=True)] == [TimeoutError] * 2
     with pytest.raises(TimeoutError):
-        await inspector.look("alice", "c", lambda: 7)
+        await inspector.inspect("alice", "c", lambda: 7)
     stuck.set()
     async with asyncio.timeout(PATIENCE):
         while inspector.busy("a") or inspector.busy("b"):
             await asyncio.sleep(0.001)
-    assert [await inspector.look("alice", key, lambda: 7) for key in ("a", "b", "c")] == [7] * 3
+    assert [await inspector.inspect("alice", key, lambda: 7) for key in ("a", "b", "c")] == [7] * 3
 
 
 async def test_looks_of_one_key_come_one_after_the_other() -> None:
     inspector, seen = FileInspector(), []
-    await asyncio.gather(*(inspector.look("alice", "a", lambda number=number: seen.append(number)) for number in range(50)))
+    await asyncio.gather(*(inspector.inspect("alice", "a", lambda number=number: seen.append(number)) for number in range(50)))
     assert seen == list(range(50))
 
 
 async def test_looks_of_one_user_that_all_hang_do_not_hold_up_the_looks_of_others(stuck) -> None:
     inspector = FileInspector(within=PATIENCE, at_once=16)
-    hanging = [inspector.look("alice", f"a{number}", stuck.wait) for number in range(40)]
-    assert await asyncio.wait_for(inspector.look("bob", "b", lambda: 7), PATIENCE / 2) == 7
+    hanging = [inspector.inspect("alice", f"a{number}", stuck.wait) for number in range(40)]
+    assert await asyncio.wait_for(inspector.inspect("bob", "b", lambda: 7), PATIENCE / 2) == 7
     stuck.set()
     assert await asyncio.gather(*hanging) == [True] * 40
 
 
 async def test_looks_of_many_users_that_hang_hold_up_those_of_others_until_their_deadline_only(stuck) -> None:
     inspector = FileInspector(within=0.5, at_once=2)
-    hanging = [inspector.look(f"user{number}", f"a{number}", stuck.wait) for number in range(10)]
+    hanging = [inspector.inspect(f"user{number}", f"a{number}", stuck.wait) for number in range(10)]
     ended = await asyncio.gather(*hanging, return_exceptions=True)
     assert [type(one) for one in ended] == [TimeoutError] * 10
-    assert await inspector.look("bob", "b", lambda: 7) == 7
+    assert await inspector.inspect("bob", "b", lambda: 7) == 7

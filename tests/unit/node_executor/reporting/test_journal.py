@@ -76,7 +76,7 @@ def test_a_journal_of_an_earlier_release_is_read(tmp_path) -> None:
     path = tmp_path / "journal"
     path.write_text(WRITTEN_BEFORE)
     journal = reopened(path)
-    assert journal.open == {LEASE: Open(order(), started=True, ladder=LADDER, told_at=7)}
+    assert journal.open == {LEASE: Open(order(), started=True, ladder=LADDER, notified_at=7)}
     assert (list(journal.unsent), journal.sending, journal.last) == ([], None, 9)
 
 
@@ -95,7 +95,7 @@ def test_it_remembers_what_was_begun_how_far_it_came_and_what_was_not_stored(tmp
     for _ in range(2):  # once from the steps, once from what was written anew
         found = reopened(path)
         assert found.open == {
-            LEASE: Open(order(), started=True, ladder=LADDER, told_at=77),
+            LEASE: Open(order(), started=True, ladder=LADDER, notified_at=77),
             f"{JOB}/3/0": Open(over(3), ended=True),
         }
         assert list(found.unsent) == [msgspec.structs.replace(ENDED, attempt=3)]
@@ -109,11 +109,11 @@ def test_a_lease_is_suspended_until_it_goes_on_and_then_it_was_never_told(tmp_pa
     journal.began(order())
     journal.note_stop_order(LEASE, LADDER, 7)
     journal.note_fact(LeaseSuspendedV1(job=JOB, attempt=1, at=8))
-    assert journal.open[LEASE] == Open(order(), suspended=True, told_at=7)
+    assert journal.open[LEASE] == Open(order(), suspended=True, notified_at=7)
     journal.note_fact(LeaseResumedV1(job=JOB, attempt=1, at=9))
     journal.note_stop_order(LEASE, LADDER, 10)
     journal.close()
-    assert reopened(path).open[LEASE] == Open(order(), ladder=LADDER, told_at=10)
+    assert reopened(path).open[LEASE] == Open(order(), ladder=LADDER, notified_at=10)
 
 
 def test_a_record_that_was_perhaps_sent_can_be_made_again(tmp_path) -> None:
@@ -247,7 +247,7 @@ def test_a_crash_while_the_file_is_written_anew_loses_nothing(tmp_path, monkeypa
         assert not journal.clean()
         monkeypatch.undo()
     found = Journal(str(tmp_path / "journal"))  # the former one is not closed: it crashed
-    assert found.open == {LEASE: Open(over(1), ended=True), f"{JOB}/2/0": Open(order(attempt=2), ladder=LADDER, told_at=77)}
+    assert found.open == {LEASE: Open(over(1), ended=True), f"{JOB}/2/0": Open(order(attempt=2), ladder=LADDER, notified_at=77)}
     assert (list(found.unsent), texts(tmp_path)) == ([ENDED], 0)
     found.close()
 

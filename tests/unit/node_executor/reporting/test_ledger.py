@@ -90,7 +90,7 @@ async def writing(
 
 async def settled(ledger: FactWriter) -> None:
     async with asyncio.timeout(PATIENCE):
-        await ledger.settled()
+        await ledger.all_stored()
 
 
 async def test_a_fact_becomes_a_record_behind_the_last_one(spool) -> None:
@@ -205,7 +205,7 @@ async def test_a_record_carries_the_nodes_own_time(spool, log_time, stated) -> N
     bus = Bus(now=log_time)
     async with writing(bus, spool, now=lambda: 5_000_042) as ledger:
         ledger.state(fact(1))
-        await asyncio.wait_for(ledger.settled(), PATIENCE)
+        await asyncio.wait_for(ledger.all_stored(), PATIENCE)
     assert decode_record(bus.stored[0]).now == stated
 
 
@@ -213,7 +213,7 @@ async def test_a_node_that_is_ahead_states_the_logs_time_because_its_records_wou
     bus = Bus(now=1_000_000)
     async with writing(bus, spool, now=lambda: 5_000_042_000_000) as ledger:
         ledger.state(fact(1))
-        await asyncio.wait_for(ledger.settled(), PATIENCE)
+        await asyncio.wait_for(ledger.all_stored(), PATIENCE)
     assert 1_000_000 <= decode_record(bus.stored[0]).now < 1_000_000 + PATIENCE * 1_000_000
 
 
@@ -229,8 +229,8 @@ async def test_a_node_states_what_the_installation_reads_and_newer_facts_once_it
     async with writing(bus, spool) as ledger:
         ledger.state(fact(1))
         await settled(ledger)
-        ledger.heard(NodeAnswer(node="gpu01", through=1, last_record=1, level=2))
-        ledger.heard(NodeAnswer(node="gpu01", through=0, last_record=1))  # an answer that came late
+        ledger.take_answer(NodeAnswer(node="gpu01", through=1, last_record=1, level=2))
+        ledger.take_answer(NodeAnswer(node="gpu01", through=0, last_record=1))  # an answer that came late
         ledger.state(fact(2))
         await settled(ledger)
     assert [decode_record(payload).facts for payload in bus.stored] == [

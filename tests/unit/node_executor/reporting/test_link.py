@@ -161,7 +161,7 @@ async def test_requests_for_output_are_answered_also_those_that_make_no_sense(wi
 
 
 async def test_a_node_that_was_silent_for_long_says_that_it_is_back(wire, monkeypatch) -> None:
-    monkeypatch.setattr(wire.link, "_heard_at", -10_000.0)
+    monkeypatch.setattr(wire.link, "_last_beat_at", -10_000.0)
     await until(lambda: wire.ears.returned == 1)
 
 

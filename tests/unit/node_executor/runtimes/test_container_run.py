@@ -23,7 +23,7 @@ from headrace.node_executor.runtimes.container_run import (
     follow,
     main,
     start,
-    tell,
+    write_status,
 )
 from tests.mock_engine import Engine as Played
 
@@ -71,7 +71,7 @@ def test_a_login_of_the_registry_is_shown_to_the_engine_when_it_pulls(tmp_path) 
 
 
 def test_it_is_told_whole(tmp_path) -> None:
-    tell(str(tmp_path / "told"), "started")
+    write_status(str(tmp_path / "told"), "started")
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("told", "started")]
 
 

@@ -88,15 +88,15 @@ class Waiting:
     """Lets a child begin each of its lives, and hears what it says."""
 
     def __init__(self):
-        self.may, self.lives, self.said = asyncio.Event(), 0, b""
+        self.may, self.lives, self.output = asyncio.Event(), 0, b""
 
     async def before_start(self):
         await self.may.wait()
         self.may.clear()
         self.lives += 1
 
-    def on_output(self, said):
-        self.said += said
+    def on_output(self, output):
+        self.output += output
 
     async def watch(self):
         """Nothing."""
@@ -108,13 +108,13 @@ async def test_a_child_that_is_looked_after_begins_each_life_when_it_may_and_is_
     await asyncio.sleep(0)
     assert (one.pid, supervision.lives) == (0, 0)
     supervision.may.set()
-    await until(lambda: supervision.said == b"up\n")
+    await until(lambda: supervision.output == b"up\n")
     first = one.pid
     one.restart(at_once=True)
     await until(lambda: one.state == "restarting")
     assert (supervision.lives, one.exit_code, gone(first)) == (1, -signal.SIGKILL, True)
     supervision.may.set()
-    await until(lambda: supervision.said == b"up\nup\n")
+    await until(lambda: supervision.output == b"up\nup\n")
     os.kill(one.pid, signal.SIGKILL)
     await until(lambda: one.restarts == 2)
     async with asyncio.timeout(PATIENCE):

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from headrace.supervisor.nats import full_disk
-from headrace.supervisor.nats.full_disk import MIB, ROOM, FullDisk, Signs
+from headrace.supervisor.nats.full_disk import MIB, NEEDED, FullDisk, Signs
 from tests.patience import PATIENCE
 from tests.unit.supervisor.disks import SAID
 
@@ -83,7 +83,7 @@ async def test_a_server_that_writes_no_more_is_started_again_when_there_is_room_
     await until(lambda: server.troubles)
     told = f"the disk of {tmp_path} is full (3 MiB free): nothing is written until there is room, then it goes on"
     assert (server.troubles, server.restarts) == ([told], 0)
-    disk.free = ROOM
+    disk.free = NEEDED
     await asyncio.wait_for(server.restarted.wait(), PATIENCE)
     await until(lambda: len(server.troubles) == 2)
     assert (server.trouble, server.restarts) == ("", 1)
@@ -110,7 +110,7 @@ async def test_while_nothing_can_be_stored_submits_are_refused(tmp_path, disk):
     supervision.on_output(SAID)
     await asyncio.wait_for(refusing.wait(), PATIENCE)
     assert refused == []
-    disk.free = ROOM
+    disk.free = NEEDED
     await asyncio.wait_for(server.restarted.wait(), PATIENCE)
     assert refused == [False]
     watching.cancel()

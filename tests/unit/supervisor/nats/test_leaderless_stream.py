@@ -57,10 +57,10 @@ class Servers:
 
     async def for_seconds(self, seconds):
         """Look now, and then each second."""
-        await self.leaderless.look()
+        await self.leaderless.ensure_led()
         for _ in range(int(seconds)):
             self.now += 1
-            await self.leaderless.look()
+            await self.leaderless.ensure_led()
 
 
 @pytest.fixture
@@ -160,7 +160,7 @@ async def test_two_copies_do_while_there_are_no_servers_for_three_and_the_third_
 async def test_it_is_looked_again_after_whatever_the_servers_refuse(servers, monkeypatch):
     looked = asyncio.Event()
 
-    async def look(_self):
+    async def ensure_led(_self):
         if waited:
             looked.set()
         waited.append(1)
@@ -168,7 +168,7 @@ async def test_it_is_looked_again_after_whatever_the_servers_refuse(servers, mon
 
     waited = []
     monkeypatch.setattr(leaderless_stream, "LOOK_EVERY", 0)
-    monkeypatch.setattr(Leaderless, "look", look)
+    monkeypatch.setattr(Leaderless, "ensure_led", ensure_led)
     watching = asyncio.create_task(servers.leaderless.watch())
     await looked.wait()
     watching.cancel()
