@@ -130,7 +130,7 @@ class CloudWorld:
                 continue  # the call arrives when its caller has given up
             answer = self._perform(call)
             if fate >= 0.3:  # else the answer is lost
-                self.provisioner.tell(answer)
+                self.provisioner.add_facts(answer)
 
     def _perform(self, call: Call) -> f.AnyFact:
         instance = self.state.instances[call.instance]
@@ -217,10 +217,10 @@ class CloudWorld:
         ]
         found = compare(self.state, "local", [] if fate < 0.2 else shown, self.absent, self.now)
         self.absent = found.absent
-        self.provisioner.tell(*found.facts)
+        self.provisioner.add_facts(*found.facts)
         for orphan in found.orphans:
             self._end(orphan.instance)
-            self.provisioner.tell(
+            self.provisioner.add_facts(
                 f.InstanceOrphanEndedV1(provider="local", provider_id=orphan.provider_id, instance=orphan.instance)
             )
 

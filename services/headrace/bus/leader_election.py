@@ -48,7 +48,7 @@ class LeaderHeartbeat(msgspec.Struct, frozen=True):
     """Heartbeat of a leader: its instance, and for how many seconds it was busy at most.
 
     `leaves`: it no longer decides. `age`: seconds for which it has been leading; negative if unknown. `deposes`: the other leader that has
-    to give up, empty if there is none; absent in heartbeats of releases before 0.3.0.
+    to give up, empty without one; absent in heartbeats of releases before 0.3.0.
     """
 
     instance: str

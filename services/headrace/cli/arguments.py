@@ -44,8 +44,8 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
 @cache
 def _columns() -> int:
     """Columns of the terminal: `COLUMNS`, else its own, else 80."""
-    if (said := os.environ.get("COLUMNS", "")).isdecimal() and int(said):
-        return int(said)
+    if (columns := os.environ.get("COLUMNS", "")).isdecimal() and int(columns):
+        return int(columns)
     try:
         return os.get_terminal_size(1).columns or 80
     except OSError:

@@ -124,11 +124,11 @@ async def _values(here: Parser, action: argparse.Action, typed: Sequence[str]) -
 
 def _login(typed: Sequence[str]) -> argparse.Namespace:
     """The options for the installation and the login, as far as they are typed."""
-    said: dict[str, str | None] = {"data": None, "tenant": "", "user": "", "server": "", "context": ""}
+    options: dict[str, str | None] = {"data": None, "tenant": "", "user": "", "server": "", "context": ""}
     for option, value in pairwise(typed):
-        if option.startswith("--") and option[2:] in said:
-            said[option[2:]] = value
-    return argparse.Namespace(**said)
+        if option.startswith("--") and option[2:] in options:
+            options[option[2:]] = value
+    return argparse.Namespace(**options)
 
 
 _DOCUMENTS = ("headrace get", "headrace delete")

@@ -84,17 +84,17 @@ class Progress:
 
     def __init__(self) -> None:
         self._began = time.monotonic()
-        self._told = 0.0
+        self._shown_at = 0.0
 
     def show(self, sequence: int, tip: int) -> None:
         """Show the sequence and the time left, at most every 0.2 s."""
         now = time.monotonic()
-        if sys.stderr.isatty() and now - self._told > 0.2:
-            self._told = now
+        if sys.stderr.isatty() and now - self._shown_at > 0.2:
+            self._shown_at = now
             left = (now - self._began) * (tip - sequence) / max(1, sequence)
             progress(f"record {sequence} of {tip}, {left:.0f} s left")
 
     def end(self) -> None:
         """Clear the line of progress."""
-        if self._told:
+        if self._shown_at:
             progress("")

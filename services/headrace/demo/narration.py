@@ -32,7 +32,7 @@ class Timeline:
     """Prints the facts of all jobs, each once, with names instead of ids and seconds since the beginning."""
 
     def __init__(self) -> None:
-        self._told: set[tuple[int, str, str]] = set()
+        self._printed: set[tuple[int, str, str]] = set()
         self._began = 0
         self.names: dict[str, str] = {}
         """Text that is too long to read (a job's id, a directory) to the text that is shown instead."""
@@ -43,10 +43,10 @@ class Timeline:
             (fact, name)
             for name, story in stories.items()
             for fact in story
-            if (fact.sequence, name, fact.text) not in self._told
+            if (fact.sequence, name, fact.text) not in self._printed
         ]
         for fact, name in sorted(new, key=lambda entry: (entry[0].sequence, entry[1])):
-            self._told.add((fact.sequence, name, fact.text))
+            self._printed.add((fact.sequence, name, fact.text))
             self._began = self._began or fact.at
             if fact.type not in _QUIET:
                 self._line(fact, name)

@@ -208,8 +208,8 @@ class Story:
 
     async def _not_at_work(self, *names: str) -> list[str]:
         """Jobs whose program has not begun yet: a preempted one would have nothing to save."""
-        said = {name: (await self.client.logs(self.jobs[name])).data for name in names}
-        return [f"{name} has not begun" for name, output in said.items() if "begins" not in output]
+        outputs = {name: (await self.client.logs(self.jobs[name])).data for name in names}
+        return [f"{name} has not begun" for name, output in outputs.items() if "begins" not in output]
 
     async def _explain(self, name: str, reason: str) -> None:
         why = await self.client.why(self.jobs[name])
@@ -247,7 +247,7 @@ def _play_in(folder: Path, began: float) -> int:
         apply = [*command, "apply", *data, "-f", str(EXAMPLES / "two-teams.yaml")]
         if subprocess.run(apply, check=False).returncode:
             return 1
-        asyncio.run(_tell(folder))
+        asyncio.run(_play(folder))
     except (Unexpected, HeadraceError) as error:
         print(f"\nThis is not what the vectors say: {error}", file=sys.stderr)
         return 1
@@ -259,7 +259,7 @@ def _play_in(folder: Path, began: float) -> int:
         subprocess.run([*command, "down", *data], check=False)
 
 
-async def _tell(folder: Path) -> None:
+async def _play(folder: Path) -> None:
     async with connect(data=folder) as client:
         await Story(client, folder).play()
 

@@ -247,7 +247,7 @@ class Feed:
         self._publish_heads()
         await self._answer_status()
         if self._metrics is not None:  # from now on, so that only one of two instances shows them
-            standing = InstallationMetrics(self.fold.state, self.views.job_index, self._heads, self.views.heard)
+            standing = InstallationMetrics(self.fold.state, self.views.job_index, self._heads, self.views.last_seen)
             show_installation(self._metrics, self._counted, standing, self._clock)
         _log.info("active", sequence=self.fold.sequence, feed_after=self._place.sequence)
 

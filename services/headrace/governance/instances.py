@@ -33,9 +33,9 @@ def code_request(state: State, name: str, now: int) -> TokenRequest | None:
 
 def code_of(state: State, name: str, now: int) -> Grant | None:
     """The code that was made for the instance and still counts: the same one for a call to its provider that is repeated."""
-    for token, said in state.tokens.known.items():
-        if (said.role, said.handle) == (TokenRole.INSTANCE, name) and not said.revoked_at and said.expires_at > now:
-            return stated_grant(token, said)
+    for token, stored in state.tokens.known.items():
+        if (stored.role, stored.handle) == (TokenRole.INSTANCE, name) and not stored.revoked_at and stored.expires_at > now:
+            return stated_grant(token, stored)
     return None
 
 

@@ -20,14 +20,14 @@ def exchanging(code: str, grant: Grant, grants: Operation) -> Operation:
     """
 
     def operation(state: State, now: int) -> Decision:
-        said = state.tokens.known.get(code)
-        if said is None or said.role != TokenRole.INSTANCE or said.handle != grant.handle or said.expires_at <= now:
+        stored = state.tokens.known.get(code)
+        if stored is None or stored.role != TokenRole.INSTANCE or stored.handle != grant.handle or stored.expires_at <= now:
             return _refused("the code is not one of this instance, or has expired")
         tokens = state.tokens.known.items()
         made = {name for name, one in tokens if (one.role, one.handle) == (TokenRole.NODE, grant.handle)}
         if grant.id in made and not state.tokens.known[grant.id].revoked_at:
             return Decision(ApplyAnswer(changes=()))
-        if made or said.revoked_at:
+        if made or stored.revoked_at:
             return _refused("the code was used; if it was not by this instance, end it: `headrace burst end`")
         return grants(state, now)
 

@@ -65,15 +65,15 @@ class LevelUpgrade:
         await self._deciding.caught_up.wait()
         attendance = self._attendance = ServicePresence(self._expected, asyncio.get_running_loop().time())
 
-        async def hear(message: Msg) -> None:
+        async def on_presence(message: Msg) -> None:
             try:
-                said = decode(message.data, Presence)
+                announcement = decode(message.data, Presence)
             except Malformed:
                 return
-            if message.subject == presence(said.service):  # only that service may publish there
-                attendance.hear(said, asyncio.get_running_loop().time())
+            if message.subject == presence(announcement.service):  # only that service may publish there
+                attendance.receive(announcement, asyncio.get_running_loop().time())
 
-        await self._deciding.service.connection.subscribe(presence("*"), cb=hear)
+        await self._deciding.service.connection.subscribe(presence("*"), cb=on_presence)
         while True:
             await asyncio.sleep(LOOK_EVERY)
             if self._deciding.fold.state.terms.level < self.newest and not self.held_back():

@@ -28,8 +28,8 @@ REMEMBERED = 60.0
 NODES_NAMED = 10
 
 
-class _Heard(NamedTuple):
-    said: Presence
+class _LastPresence(NamedTuple):
+    presence: Presence
     at: float
 
 
@@ -39,23 +39,25 @@ class ServicePresence:
     def __init__(self, expected: Iterable[str], began: float) -> None:
         self._expected = tuple(sorted(expected))
         self._began = began
-        self._heard: dict[str, _Heard] = {}
+        self._last_presence: dict[str, _LastPresence] = {}
 
-    def hear(self, said: Presence, at: float) -> None:
+    def receive(self, presence: Presence, at: float) -> None:
         """Note that an instance announced itself, or that it leaves."""
-        self._heard.pop(said.instance, None)
-        if not said.leaves:
-            self._heard[said.instance] = _Heard(said, at)
+        self._last_presence.pop(presence.instance, None)
+        if not presence.leaves:
+            self._last_presence[presence.instance] = _LastPresence(presence, at)
 
     def objections(self, target: int, now: float) -> list[str]:
         """Reasons why services do not support that level, one line each."""
-        self._heard = {instance: heard for instance, heard in self._heard.items() if heard.at > now - REMEMBERED}
+        self._last_presence = {instance: last for instance, last in self._last_presence.items() if last.at > now - REMEMBERED}
         if now - self._began < PRESENT:
             return ["it is not known yet who is there"]
-        there = {heard.said.service for heard in self._heard.values() if heard.at > now - PRESENT}
+        there = {last.presence.service for last in self._last_presence.values() if last.at > now - PRESENT}
         away = [f"{service} is not there" for service in self._expected if service not in there]
         old = {
-            f"{heard.said.called} {_too_old(heard.said.reads)}" for heard in self._heard.values() if heard.said.reads < target
+            f"{last.presence.called} {_too_old(last.presence.reads)}"
+            for last in self._last_presence.values()
+            if last.presence.reads < target
         }
         return away + sorted(old)
 

@@ -100,8 +100,8 @@ class MissingKeys:
             await self._decided(locking(missing))
         except Refused as error:
             _log.error("keys_not_told", reason=str(error))
-        if said := self.trouble():
-            _log.error("keys_missing", reason=said)
+        if problem := self.trouble():
+            _log.error("keys_missing", reason=problem)
 
     def _missing(self, owners: list[tuple[str, str]]) -> frozenset[tuple[str, str]]:
         return frozenset((tenant, handle) for tenant, handle in owners if self._keys.is_missing(f"{tenant}.{handle}"))

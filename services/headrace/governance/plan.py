@@ -31,7 +31,7 @@ from headrace.governance.validation.supply import check_level, check_selectors, 
 FACTS_BYTES_MAX = RECORD_BYTES_MAX - 4 * 1024
 """Maximum bytes of the facts of one record; the rest is for their envelope."""
 
-SEAL_ROOM = 1_024
+SEAL_BYTES_MAX = 1_024
 """Maximum bytes that sealing adds to a person: a third of two lines, and the envelope."""
 
 
@@ -150,7 +150,7 @@ def _check_revisions(changes: Iterable[Change], revisions: Mapping[str, int], fi
 
 def _check_size(facts: tuple[AnyFact, ...], findings: Diagnostics) -> None:
     """A set is one record, never split."""
-    size = sum(len(encode(fact)) + 1 + (SEAL_ROOM if isinstance(fact, UserAppliedV1) else 0) for fact in facts)
+    size = sum(len(encode(fact)) + 1 + (SEAL_BYTES_MAX if isinstance(fact, UserAppliedV1) else 0) for fact in facts)
     if len(facts) > RECORD_FACTS_MAX:
         what = f"{len(facts)} objects would change; one set changes at most {RECORD_FACTS_MAX}"
     elif size > FACTS_BYTES_MAX:

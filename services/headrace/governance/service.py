@@ -71,7 +71,7 @@ async def prepare(service: Service, follower: LedgerFollower) -> Work:
     missing_keys = MissingKeys(deciding, requests.decided, texts, str(service.data / KEYS))
     nodes = NodeExclusion(deciding, requests.decided)
 
-    def told(_tenant: str, _user: str, _payload: bytes) -> ServiceView:
+    def service_view(_tenant: str, _user: str, _payload: bytes) -> ServiceView:
         view = status(service.name, deciding.fold)
         trouble = "; ".join(filter(None, (missing_keys.trouble(), nodes.trouble(), trouble_of_storage(state, requests.report))))
         return structs.replace(view, newest=upgrade.newest, held_back=upgrade.held_back(), trouble=trouble)
@@ -83,7 +83,7 @@ async def prepare(service: Service, follower: LedgerFollower) -> Work:
 
     async def work() -> None:
         served = (one.run() for one in api)
-        handlers = requests.handlers() | {"status": told}
+        handlers = requests.handlers() | {"status": service_view}
         await run_until_first_ends(deciding.run(handlers), upgrade.run(), missing_keys.run(), nodes.run(), *served)
 
     return work

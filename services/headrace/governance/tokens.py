@@ -72,8 +72,8 @@ def granting(
     def operation(state: State, _now: int) -> Decision:
         if alone and grant.role not in (TokenRole.ADMIN, TokenRole.NODE, TokenRole.INSTANCE):
             return _refused("NOT_ALLOWED", only_the_owner(alone))
-        said = claims_or_none(claims)
-        if said is not None and (early := not_yet_possible(state)):
+        node_claims = claims_or_none(claims)
+        if node_claims is not None and (early := not_yet_possible(state)):
             return _refused("REFUSED", f"{early}; without claims the token can be made now, and they can be approved later")
         if not by_provider and _is_providers(state, grant):
             error = f"handle: {grant.handle} is already the handle of a provider administrator or viewer; choose another"
@@ -93,7 +93,7 @@ def granting(
             handle=grant.handle,
             expires_at=grant.expires_at * SECOND,
         )
-        approved = with_token(state, grant.handle, said, author, reason) if grant.role is TokenRole.NODE else ()
+        approved = with_token(state, grant.handle, node_claims, author, reason) if grant.role is TokenRole.NODE else ()
         return Decision(_changed(grant.id, "create"), (fact, *approved))
 
     return operation

@@ -51,7 +51,7 @@ class Acting:
         decider: Provisioner,
         providers: Mapping[str, Provider],
         login: Callable[[Instance], Awaitable[dict[str, str]]],
-        told: Callable[[], None],
+        on_facts: Callable[[], None],
         clock: Callable[[], int],
         installation: str,
         arguments: Mapping[str, tuple[str, ...]],
@@ -59,7 +59,7 @@ class Acting:
         self._decider = decider
         self._providers = providers
         self._login = login
-        self._told = told
+        self._on_facts = on_facts
         self._clock = clock
         self._installation = installation
         self._arguments = arguments
@@ -164,18 +164,18 @@ class Acting:
         if isinstance(answer, Refusal):
             self._refused(instance, answer)
         else:
-            self._tell(f.InstanceCreatedV1(instance=instance.name, provider_id=answer.provider_id, at=answer.at))
+            self._report(f.InstanceCreatedV1(instance=instance.name, provider_id=answer.provider_id, at=answer.at))
 
     def _refused(self, instance: Instance, why: Refusal) -> None:
         self.refusals += 1
         until = self._clock() + closed_for(self._state.offers.get((instance.pool, instance.offer)))
         _log.warning("refused", instance=instance.name, offer=instance.offer, code=why.code, reason=why.message)
-        self._tell(f.InstanceRefusedV1(instance=instance.name, code=why.code, message=why.message[:500], closed_until=until))
+        self._report(f.InstanceRefusedV1(instance=instance.name, code=why.code, message=why.message[:500], closed_until=until))
 
     async def _end(self, instance: Instance) -> None:
         at = await self._providers[instance.provider].end(instance.name, instance.provider_id, instance.region)
         cause = instance.released if instance.created_at else "never_made"
-        self._tell(f.InstanceEndedV1(instance=instance.name, provider_id=instance.provider_id, cause=cause, at=at))
+        self._report(f.InstanceEndedV1(instance=instance.name, provider_id=instance.provider_id, cause=cause, at=at))
 
     async def reconcile(self) -> None:
         """Compare each provider's list with the ledger, and end orphans."""
@@ -203,7 +203,7 @@ class Acting:
     ) -> None:
         found = compare(self._state, name, listed, self._absent.get(name, {}), self._clock())
         self._absent[name] = found.absent
-        self._tell(*found.facts, *observed)
+        self._report(*found.facts, *observed)
         for orphan in found.orphans:
             try:
                 await provider.end(orphan.instance, orphan.provider_id, orphan.region)
@@ -212,21 +212,21 @@ class Acting:
                 continue
             self.orphans_ended += 1
             _log.warning("orphan_ended", instance=orphan.instance, provider_id=orphan.provider_id)
-            self._tell(f.InstanceOrphanEndedV1(provider=name, provider_id=orphan.provider_id, instance=orphan.instance))
+            self._report(f.InstanceOrphanEndedV1(provider=name, provider_id=orphan.provider_id, instance=orphan.instance))
 
     async def _observed(self, name: str, provider: Provider) -> list[f.PriceObservedV1]:
         found = []
         for pool, burst in bursts_of(self._state, name):
             offers = offers_of(burst)
             prices = await provider.prices(offers)
-            said = (offer.name for offer in offers if offer.name in prices)
-            found += [f.PriceObservedV1(pool=pool, offer=offer, price=prices[offer], source=name) for offer in said]
+            priced = (offer.name for offer in offers if offer.name in prices)
+            found += [f.PriceObservedV1(pool=pool, offer=offer, price=prices[offer], source=name) for offer in priced]
         return found
 
-    def _tell(self, *facts: f.AnyFact) -> None:
+    def _report(self, *facts: f.AnyFact) -> None:
         if facts:
-            self._decider.tell(*facts)
-            self._told()
+            self._decider.add_facts(*facts)
+            self._on_facts()
 
 
 def bursts_of(state: State, provider: str) -> list[tuple[str, Burst]]:

@@ -69,7 +69,7 @@ class Provisioner:
         self._looked_at = 0
         self._skipped = False
 
-    def tell(self, *facts: AnyFact) -> None:
+    def add_facts(self, *facts: AnyFact) -> None:
         """What a provider has answered, or an operator has asked for: stated in the next round, if it still applies."""
         self._answers += facts
 
@@ -83,12 +83,12 @@ class Provisioner:
         if state.terms.level < PROVISIONING:
             self._answers.clear()
             return ()
-        told: list[AnyFact] = []
-        while self._answers and len(told) < FACTS_MAX:
+        applied: list[AnyFact] = []
+        while self._answers and len(applied) < FACTS_MAX:
             fact = self._answers.popleft()
             if applies(state, fact):
-                told.append(fact)
-        facts = told or [*releases(state, now)][:FACTS_MAX] or [*orders(state, now)][:FACTS_MAX]
+                applied.append(fact)
+        facts = applied or [*releases(state, now)][:FACTS_MAX] or [*orders(state, now)][:FACTS_MAX]
         self.calls = () if facts else tuple(calls(state))
         return tuple(facts)
 
@@ -217,10 +217,10 @@ def orders(state: State, now: int) -> Iterator[f.InstanceOrderedV1]:
         asked = growth.sequence if growth is not None else 0
         wanted = growth.nodes - growth.joined - _coming(state, name, asked) if growth is not None else 0
         short = burst.min_nodes - _serving(state, pool)
-        room = burst.max_nodes - len(living(state.instances.values(), pool))
+        creatable = burst.max_nodes - len(living(state.instances.values(), pool))
         spot = growth is None or not growth.firm
-        offers = open_offers(state, pool, now, spot=spot) if max(wanted, short) > 0 < room else []
-        for number in range(min(room, max(wanted, short), affordable(state, pool, offers[0], now)) if offers else 0):
+        offers = open_offers(state, pool, now, spot=spot) if max(wanted, short) > 0 < creatable else []
+        for number in range(min(creatable, max(wanted, short), affordable(state, pool, offers[0], now)) if offers else 0):
             yield _order(state, pool, burst, offers[0], asked if number < wanted else 0, number, now)
 
 

@@ -51,7 +51,7 @@ def compare(state: State, provider: str, listed: Iterable[Listed], absent: Mappi
         if shown is not None and shown.runs:
             if not one.created_at and not one.released:
                 facts.append(f.InstanceCreatedV1(instance=one.name, provider_id=shown.provider_id, at=shown.created_at))
-        elif one.created_at and not _is_heard(state, one):
+        elif one.created_at and not _is_connected(state, one):
             if shown is None:
                 missing[one.name] = absent.get(one.name, now)
             if shown is not None or now - missing[one.name] >= patience:
@@ -62,7 +62,7 @@ def compare(state: State, provider: str, listed: Iterable[Listed], absent: Mappi
     return Comparison(tuple(facts), tuple(orphans), missing)
 
 
-def _is_heard(state: State, one: Instance) -> bool:
+def _is_connected(state: State, one: Instance) -> bool:
     """Whether its node is there: then no list says otherwise."""
     node = state.nodes.get(one.name)
     return node is not None and node.healthy

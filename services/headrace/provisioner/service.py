@@ -150,7 +150,7 @@ class Requests:
         if not self._deciding.leads:
             raise Refused("UNAVAILABLE", "this instance of the provisioner is a standby; try again")
         if one.serves:
-            self._decider.tell(InstanceReleasedV1(instance=one.name, cause="operator", by=f"{tenant}.{user}"))
+            self._decider.add_facts(InstanceReleasedV1(instance=one.name, cause="operator", by=f"{tenant}.{user}"))
             self._deciding.wake()
         node = self._decider.state.nodes.get(one.name)
         jobs = len({lease.job.key for lease in node.leases.values()}) if node is not None else 0

@@ -2,7 +2,7 @@
 
 Submissions, documents and events of machines are kept as they were stated: jobs, requests about them, documents, nodes. The decisions on
 them are not: those are what is to be found out. Of their outcome only properties of the jobs are kept, as far as known: how long each
-attempt worked until it ended by itself, and how it ended; how long it took to leave when it was told to; how often it saved.
+attempt worked until it ended by itself, and how it ended; how long it took to leave when it was ordered to stop; how often it saved.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class RecordedInputs:
         self._runs: dict[Queue, list[int]] = {}
         self._sums: dict[Queue, list[int]] = {}
         self._leavings: dict[tuple[str, str], list[int]] = {}
-        """Times that jobs took to leave when told to, by policy."""
+        """Times that jobs took to leave when ordered to stop, by policy."""
 
     def note(self, record: Record, state: State) -> None:
         """Note one more record; `state` is the fold up to it."""
@@ -105,7 +105,7 @@ class RecordedInputs:
             if isinstance(fact, _LOOKED_AT):
                 job = state.jobs.get(fact.job)
                 if job is not None and job.attempt == fact.attempt:
-                    self._look(fact, job, state.now)
+                    self._note_fact(fact, job, state.now)
 
     def _follows(self, fact: AnyFact) -> bool:
         """Return whether governance stated it because a closed object had come to its end (R11)."""
@@ -119,7 +119,7 @@ class RecordedInputs:
             seen = self._seen[job.key] = _Seen()
         return seen
 
-    def _look(self, fact: AnyFact, job: JobRecord, now: int) -> None:
+    def _note_fact(self, fact: AnyFact, job: JobRecord, now: int) -> None:
         match fact:
             case f.LeaseGrantedV1():
                 self._granted(fact, job)

@@ -71,14 +71,14 @@ class _There:
         """Report `done` thousandths of this process's simulation, and read the other's progress."""
         self._here = done
         while self._end is None and self._pipe.poll():
-            self._hear()
+            self._receive_progress()
         self._say()
 
     def end(self) -> int:
         """Return when the other ended; waits for it."""
         self._here = 1_000
         while self._end is None:
-            self._hear()
+            self._receive_progress()
             self._say()
         return self._end
 
@@ -87,7 +87,7 @@ class _There:
         _, result = self._receive()
         return result
 
-    def _hear(self) -> None:
+    def _receive_progress(self) -> None:
         sort, value = self._receive()
         if sort == "done":
             self._away = value

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from headrace.simulate.scenario import Nodes, Submit
 
 
-HEARD: frozenset[type] = frozenset({f.LeaseGrantedV1, f.StopOrderedV1, f.ResumeOrderedV1, f.NodeCheckOrderedV1})
+NODE_TRIGGERS: frozenset[type] = frozenset({f.LeaseGrantedV1, f.StopOrderedV1, f.ResumeOrderedV1, f.NodeCheckOrderedV1})
 """Facts that nodes react to."""
 
 
@@ -86,8 +86,8 @@ class SimulatedNodes:
     _stated: list[tuple[str, AnyFact]] = field(default_factory=list)
     _order: int = 0
 
-    def hear(self, fact: AnyFact, now: int) -> None:
-        """React to a folded fact: start what was granted, stop what was told to."""
+    def react(self, fact: AnyFact, now: int) -> None:
+        """React to a folded fact: start what was granted, stop what was ordered to stop."""
         match fact:
             case f.LeaseGrantedV1():
                 self._start(fact, now)
@@ -151,8 +151,8 @@ class SimulatedNodes:
             self._state_ended(run, now, "never_started")
             return
         run.stopping = True
-        told = f.LeaseRungV1(job=run.job, attempt=run.attempt, rank=run.rank, rung="told", at=now, took=0, result="ok")
-        self._state(run, told)
+        signalled = f.LeaseRungV1(job=run.job, attempt=run.attempt, rank=run.rank, rung="told", at=now, took=0, result="ok")
+        self._state(run, signalled)
         if run.behaviour.saves_on_abort:
             self._save(run, now)
         leaves = now + run.behaviour.abort_takes
@@ -258,7 +258,7 @@ class SimulatedNodes:
         """Return whether any lease will end by itself; checkpoints alone go on for ever."""
         return any(what == "end" and not run.over and run.stint == stint for _, _, what, run, stint in self._due)
 
-    def adopt(self, run: Run, now: int, *, started: bool) -> None:
+    def add_running(self, run: Run, now: int, *, started: bool) -> None:
         """Add a lease that runs already; `started`: its start was stated."""
         self._add(run)
         if not started:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from headrace.domain.model.jobs import LeaseState, PolicyState
     from headrace.domain.state.state import State
 
-SETTLE_EVERY = 4_000
+SUM_EVERY = 4_000
 """Number of leases that begin or end between two settlements."""
 
 NOTED: frozenset[type] = CHANGES_SUPPLY | {
@@ -83,7 +83,7 @@ class _Held:
 
 
 @dataclass(slots=True)
-class _Room:
+class _PoolCapacity:
     """Capacity of a pool so far: GPU units x microseconds up to `since`, and its present units."""
 
     units: int = 0
@@ -120,7 +120,7 @@ class UsageCost:
     state: State
     keys: frozenset[str]
     used: dict[UsePlace, Used] = field(default_factory=dict)
-    rooms: dict[str, _Room] = field(default_factory=dict)
+    capacities: dict[str, _PoolCapacity] = field(default_factory=dict)
     """Capacity of each pool."""
     _tariffs: Tariffs = field(init=False)
     _sums: Rollups = field(init=False)
@@ -188,14 +188,14 @@ class UsageCost:
         """End the run: leases that are still held were used until now."""
         for key in list(self._held):
             self._end(key, now)
-        self._settle(now)
-        for room in self.rooms.values():
-            room.change(0, now)
+        self._sum_up(now)
+        for capacity in self.capacities.values():
+            capacity.change(0, now)
         self._add_up()
 
     def tally(self) -> Tally:
         """Return the use, once the run is over."""
-        return Tally(self.used, {pool: room.total for pool, room in self.rooms.items()})
+        return Tally(self.used, {pool: capacity.total for pool, capacity in self.capacities.items()})
 
     def _begin(self, lease: LeaseState, now: int, *, over_budget: bool, charged: bool) -> None:
         job = lease.job
@@ -252,8 +252,8 @@ class UsageCost:
             elif amount:
                 self._meter_of(held.account.tenant, held.account.policy, key).end(at, held.order)
         self._events += 1
-        if self._events == SETTLE_EVERY:
-            self._settle(at)
+        if self._events == SUM_EVERY:
+            self._sum_up(at)
 
     def _meter_of(self, tenant: str, policy: str, key: str) -> UsageMeter:
         place = (tenant, policy, key)
@@ -269,7 +269,7 @@ class UsageCost:
         for key in self.keys:
             self._meter_of(tenant, name, key).reserve(Reservation(now, self._number, reserved.get(key, 0)))
 
-    def _settle(self, now: int) -> None:
+    def _sum_up(self, now: int) -> None:
         """Settle up to `now`: time only advances; a resumption that was put off by a microsecond is still in the meters."""
         self._events = 0
         for meter in self._meters.values():
@@ -285,7 +285,7 @@ class UsageCost:
     def _take_stock(self, now: int) -> None:
         for row in self._supply.changes(self.state.sequence):
             if row.key == GPU:
-                self.rooms.setdefault(row.pool, _Room(since=now)).change(row.usable, now)
+                self.capacities.setdefault(row.pool, _PoolCapacity(since=now)).change(row.usable, now)
 
     def _add_up(self) -> None:
         """Add up by place; each sum of one key at one rate is rounded once."""

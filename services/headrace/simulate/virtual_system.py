@@ -36,7 +36,7 @@ from headrace.governance.time_zones import known_zones, offsets_of
 from headrace.preemption.decide import PreemptionWatch
 from headrace.simulate.names import entitled_member, find_policy, numbered
 from headrace.simulate.refused import AUTHOR, Refused
-from headrace.simulate.simulated_nodes import HEARD, SimulatedNodes
+from headrace.simulate.simulated_nodes import NODE_TRIGGERS, SimulatedNodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -209,18 +209,18 @@ class VirtualSystem:
         stated = tuple(facts)
         if not stated:
             return False
-        state, now, said = self.state, self.now, tuple(with_implied_facts(stated))
+        state, now, all_facts = self.state, self.now, tuple(with_implied_facts(stated))
         if self.long:
             sequence = state.sequence + 1
             state.writers[by] = (sequence, "")
-            make_true(state, said, now, sequence)
+            make_true(state, all_facts, now, sequence)
         else:
             self._record(by, stated)
-        for _, fact in said:
-            if type(fact) in HEARD:
-                self.machines.hear(fact, now)
-            for hear in self.listeners:
-                hear(fact, state.now)
+        for _, fact in all_facts:
+            if type(fact) in NODE_TRIGGERS:
+                self.machines.react(fact, now)
+            for listener in self.listeners:
+                listener(fact, state.now)
         return True
 
     def _record(self, by: str, stated: tuple[AnyFact, ...]) -> None:

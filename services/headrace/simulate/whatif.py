@@ -76,9 +76,9 @@ class _Player:
         self._progress: Progress = _ignore
         self._outcome.begin(world.now)
         self._usage_cost.begin(world.now)
-        world.listeners.append(self._hear)
+        world.listeners.append(self._on_fact)
 
-    def _hear(self, fact: AnyFact, now: int) -> None:
+    def _on_fact(self, fact: AnyFact, now: int) -> None:
         if now >= self._due:
             self._due = now + self._step
             self._progress((now - self._began) // self._step)
@@ -199,7 +199,7 @@ def _world_of(state: State, ends: ExpectedEnds, now: int, came: RecordedInputs) 
         queue = (*job.policy.key, job.profile)
         world.machines.behaviours[job.key] = came.behaviour(job.key, queue, job.policy.document.preemption, ends.span(job))
         if job.state in HOLDING:
-            _adopt(world, job, ends)
+            _add_running_leases(world, job, ends)
     for fact in came.came():
         tenant = fact.job.split(".")[0]
         policy = state.policies.get((tenant, fact.policy))
@@ -210,15 +210,15 @@ def _world_of(state: State, ends: ExpectedEnds, now: int, came: RecordedInputs) 
     return world
 
 
-def _adopt(world: World, job: JobRecord, ends: ExpectedEnds) -> None:
+def _add_running_leases(world: World, job: JobRecord, ends: ExpectedEnds) -> None:
     for lease in job.leases.values():
         node = world.state.nodes.get(lease.node)
         if node is not None and node.healthy:
-            world.machines.adopt(_run_of(world, job, lease, ends), world.now, started=bool(lease.started_at))
+            world.machines.add_running(_run_of(world, job, lease, ends), world.now, started=bool(lease.started_at))
     if any(lease.resuming for lease in job.leases.values()):
-        world.machines.hear(f.ResumeOrderedV1(job=job.key, attempt=job.attempt), world.now)
+        world.machines.react(f.ResumeOrderedV1(job=job.key, attempt=job.attempt), world.now)
     if job.stop is not None and any(lease.suspended_at for lease in job.leases.values()):  # a suspended job is killed (R29)
-        world.machines.hear(f.StopOrderedV1(job=job.key, attempt=job.attempt, ladder=job.stop), world.now)
+        world.machines.react(f.StopOrderedV1(job=job.key, attempt=job.attempt, ladder=job.stop), world.now)
 
 
 def _run_of(world: World, job: JobRecord, lease: LeaseState, ends: ExpectedEnds) -> Run:

@@ -78,7 +78,7 @@ def _die_with_parent() -> None:
 
 
 def _peak() -> int:
-    """Return the peak of address space in bytes; 0 if the system does not tell."""
+    """Return the peak of address space in bytes; 0 if the system does not report it."""
     try:
         with open("/proc/self/status", encoding="ascii") as status:
             return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmPeak:"))

@@ -147,9 +147,9 @@ def describe(fact: AnyFact, tenant: str) -> tuple[str, str]:
         return words(fact)
     jobs = jobs_in(fact)
     own = next((job for job in jobs if tenant == ALL_TENANTS or job.startswith(f"{tenant}.")), "")
-    said = sentence_of(fact, own) if own else None
-    if said is not None:
-        return said
+    line = sentence_of(fact, own) if own else None
+    if line is not None:
+        return line
     return _plainly(fact), str(getattr(fact, "rule", ""))
 
 
@@ -157,8 +157,8 @@ def _plainly(fact: AnyFact) -> str:
     """The verb and every short field with a value: `devices drained: node n1, devices (gpu0)`."""
     noun, verb = f.fact_type(type(fact)).split(".")[:2]
     fields = {name: getattr(fact, name) for name in fact.__struct_fields__ if name not in _SEALED}
-    said = [f"{name} {_value(value)}" for name, value in fields.items() if value not in ("", None, (), {}) and _value(value)]
-    return f"{noun} {verb.replace('_', ' ')}" + (f": {', '.join(said)}" if said else "")
+    parts = [f"{name} {_value(value)}" for name, value in fields.items() if value not in ("", None, (), {}) and _value(value)]
+    return f"{noun} {verb.replace('_', ' ')}" + (f": {', '.join(parts)}" if parts else "")
 
 
 def _value(value: object) -> str:
@@ -195,8 +195,8 @@ def _approved(fact: f.NodeApprovedV1) -> tuple[str, str]:
 
 
 def _gated(fact: f.PolicyGatedV1) -> tuple[str, str]:
-    said = [*(["no window is open"] if fact.shut else []), *(f"budget {name} is used up" for name in fact.spent)]
-    return f"policy {fact.tenant}/{fact.policy}: {', '.join(said) or 'everything may start'}", "R33"
+    parts = [*(["no window is open"] if fact.shut else []), *(f"budget {name} is used up" for name in fact.spent)]
+    return f"policy {fact.tenant}/{fact.policy}: {', '.join(parts) or 'everything may start'}", "R33"
 
 
 def _proposed(fact: f.PreemptionProposedV1) -> tuple[str, str]:

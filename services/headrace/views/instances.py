@@ -81,12 +81,12 @@ def plan_of(state: State, request: PlanRequest, now: int) -> PlanAnswer | str:
     if not is_provided(state, burst):
         return f"pool {request.pool}: provider {burst.provider} creates no nodes: an operator adds them"
     there = len(living(state.instances.values(), pool))
-    room = max(0, burst.max_nodes - there)
+    creatable = max(0, burst.max_nodes - there)
     offers = open_offers(state, pool, now)
-    count = min(room, request.nodes, affordable(state, pool, offers[0], now)) if offers else 0
+    count = min(creatable, request.nodes, affordable(state, pool, offers[0], now)) if offers else 0
     notes = [f"cap {burst.cap} a month: {format_money(spent(state, pool, now))} are spent"] if burst.cap else []
-    if request.nodes > room:
-        notes.append(f"max_nodes {burst.max_nodes}: {there} live, room for {room}")
+    if request.nodes > creatable:
+        notes.append(f"max_nodes {burst.max_nodes}: {there} live, room for {creatable}")
     notes += [
         f"offer {one.name} is closed: {why}" for one in offers_of(burst) if (why := closed(state, request.pool, one, now))
     ]

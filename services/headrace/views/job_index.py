@@ -93,7 +93,7 @@ class JobIndex:
         self._rejected: deque[str] = deque()
         self._rejected_kept = rejected_kept
         for job in state.jobs.values():
-            self._look(job, IndexChanges({}, [], []))
+            self._update(job, IndexChanges({}, [], []))
         self._ended = deque(job.key for job in state.ended if job.key in self._seen)
 
     def note(self, record: Record, keys: Iterable[str]) -> IndexChanges:
@@ -105,7 +105,7 @@ class JobIndex:
         for key in keys:
             job = self._state.jobs.get(key)
             if job is not None:
-                self._look(job, changes)
+                self._update(job, changes)
         self._forget()
         return changes
 
@@ -119,7 +119,7 @@ class JobIndex:
         jobs_of_tenant = self.tenants.get(tenant)
         return list(reversed(jobs_of_tenant.jobs.values())) if jobs_of_tenant is not None else []
 
-    def _look(self, job: JobRecord, changes: IndexChanges) -> None:
+    def _update(self, job: JobRecord, changes: IndexChanges) -> None:
         queue = (*job.policy.key, job.profile)
         changes.queues[queue] = None
         seen = self._seen.get(job.key)

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 def lines_of(record: Record, sequence: int, job: str, state: State) -> Iterator[FactView]:
     """Lines of one record that are about `job`, in order; erased people appear under their pseudonym."""
     for _, fact in with_implied_facts(record.facts):
-        said = sentence_of(fact, job)
-        if said is not None:
-            text, rule = said
+        line = sentence_of(fact, job)
+        if line is not None:
+            text, rule = line
             kind = f.fact_type(type(fact))
             text = with_handles(state, hide_others(text, job.partition(".")[0]), fact)
             yield FactView(sequence=sequence, at=record.now, by=record.by, type=kind, text=text, rule=rule)

@@ -1,4 +1,4 @@
-"""What people see of the present, once per process: jobs by tenant and queue, the history of each job, and when nodes were last heard."""
+"""Views of the present, once per process: jobs by tenant and queue, the history of each job, and the last heartbeat of each node."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Listener = Callable[["Record", "Message", IndexChanges], None]
 
 
 class LiveViews:
-    """Views of the fold of one follower (`follower.shared(LiveViews)`). `heard`: node to this machine's microseconds since 1970.
+    """Views of the fold of one follower (`follower.shared(LiveViews)`). `last_seen`: node to this machine's microseconds since 1970.
 
     `listeners`: called with each folded record, its message, and what it has changed in `job_index`.
     """
@@ -34,7 +34,7 @@ class LiveViews:
         self.state = follower.fold.state
         self.job_index = JobIndex(self.state)
         self.history = History()
-        self.heard: dict[str, int] = {}
+        self.last_seen: dict[str, int] = {}
         self.listeners: list[Listener] = []
         self._follower = follower
         self._began_after = follower.fold.sequence
@@ -42,18 +42,18 @@ class LiveViews:
         follower.fold.listeners.append(self._note)
 
     async def keep(self, connection: Connection, ledger: Log, snapshots: Snapshots | None, clock: Callable[[], int]) -> None:
-        """Hear nodes and complete the histories, until cancelled. One service of the process does it for all."""
+        """Receive heartbeats of nodes and complete the histories, until cancelled. One service of the process does it for all."""
         await self._follower.caught_up.wait()
         if self._is_kept:
             await asyncio.get_running_loop().create_future()
         self._is_kept = True
 
-        async def hear(message: Msg) -> None:
+        async def on_heartbeat(message: Msg) -> None:
             node = message.subject.split(".")[2]
             if is_token(node) and node in self.state.nodes:
-                self.heard[node] = clock()
+                self.last_seen[node] = clock()
 
-        await connection.subscribe(telemetry("*", "heartbeat"), cb=hear)
+        await connection.subscribe(telemetry("*", "heartbeat"), cb=on_heartbeat)
         await backfill_history(self.history, self.state, self._began_after, ledger, snapshots)
 
     def _note(self, record: Record, message: Message) -> None:

@@ -41,9 +41,9 @@ class PastQueries:
             raise Refused(
                 "INVALID", f"record {before.sequence} comes after record {after.sequence}: name the earlier one first"
             )
-        return await self.look(difference, before, after, tenant)
+        return await self.run(difference, before, after, tenant)
 
-    async def look(self, what: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    async def run(self, what: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Result of a function of past states; one at a time, because states are shared and cache derived values."""
         return await asyncio.get_running_loop().run_in_executor(self._looking, partial(what, *args, **kwargs))
 

@@ -52,15 +52,15 @@ def meant(state: State, tenant: str, text: str) -> str | None:
 
 def with_names(state: State, text: str) -> str:
     """A text with people named by tenant and handle (`acme.alice`, `acme/alice`): a sentence, a job's key or a subject of SUBMIT."""
-    return _told(erased_of(state), text) if state.tokens.erased else text
+    return _with_pseudonyms(erased_of(state), text) if state.tokens.erased else text
 
 
 def with_handles(state: State, text: str, fact: object) -> str:
     """A text about a fact, in which people of its job or submission may be named by their handle alone."""
     if not state.tokens.erased:
         return text
-    said = {name: getattr(fact, name, "") for name in _NAMING}
-    return _sentence(erased_of(state), text, said, str(getattr(fact, "tenant", "")))
+    fields = {name: getattr(fact, name, "") for name in _NAMING}
+    return _sentence(erased_of(state), text, fields, str(getattr(fact, "tenant", "")))
 
 
 def shown(state: State, value: Any, tenant: str = "") -> Any:
@@ -89,13 +89,13 @@ def may_name(state: State, written: bytes) -> bool:
     return bool(state.tokens.erased) and _handles(erased_of(state)).search(written) is not None
 
 
-def _told(erased: Erased, text: str) -> str:
+def _with_pseudonyms(erased: Erased, text: str) -> str:
     return _pattern(erased).sub(lambda match: f"{match[1]}{match[2]}{_of(erased)[match[1], match[3]]}", text)
 
 
 def _shown(erased: Erased, names: Mapping[tuple[str, str], str], value: Any, tenant: str) -> Any:
     if isinstance(value, str):
-        return _told(erased, value)
+        return _with_pseudonyms(erased, value)
     if isinstance(value, list | tuple):
         return [_shown(erased, names, each, tenant) for each in value]
     if not isinstance(value, dict):
@@ -114,10 +114,10 @@ def _shown(erased: Erased, names: Mapping[tuple[str, str], str], value: Any, ten
     return made
 
 
-def _sentence(erased: Erased, text: str, said: Mapping[str, Any], tenant: str) -> str:
-    """`_told`, also with handles alone: of the people in `said`, and of the owners of jobs of their tenant (`alice's 01jd...`)."""
-    text, tenant = _told(erased, text), tenant or _tenant_in(said)
-    people = {str(said.get(name, "")) for name in ("user", "on_behalf_of")} | {_user_in(said)}
+def _sentence(erased: Erased, text: str, fields: Mapping[str, Any], tenant: str) -> str:
+    """`_with_pseudonyms`, also for handles alone: of people in `fields`, and of owners of jobs of their tenant (`alice's 01jd...`)."""
+    text, tenant = _with_pseudonyms(erased, text), tenant or _tenant_in(fields)
+    people = {str(fields.get(name, "")) for name in ("user", "on_behalf_of")} | {_user_in(fields)}
     for owner, handle, pseudonym in erased:
         if owner == tenant:
             end = r"(?![a-z0-9-])" if handle in people else rf"(?='s {_ULID})"
@@ -125,14 +125,14 @@ def _sentence(erased: Erased, text: str, said: Mapping[str, Any], tenant: str) -
     return text
 
 
-def _tenant_in(said: Mapping[str, Any]) -> str:
+def _tenant_in(fields: Mapping[str, Any]) -> str:
     """Tenant of the job or the submission."""
-    return str(said.get("job", "")).partition(".")[0] or asker_of(str(said.get("subject", "")))[0]
+    return str(fields.get("job", "")).partition(".")[0] or asker_of(str(fields.get("subject", "")))[0]
 
 
-def _user_in(said: Mapping[str, Any]) -> str:
-    _, _, rest = str(said.get("job", "")).partition(".")
-    return rest.partition(".")[0] or asker_of(str(said.get("subject", "")))[1]
+def _user_in(fields: Mapping[str, Any]) -> str:
+    _, _, rest = str(fields.get("job", "")).partition(".")
+    return rest.partition(".")[0] or asker_of(str(fields.get("subject", "")))[1]
 
 
 @lru_cache(maxsize=8)

@@ -59,14 +59,14 @@ class BusConnection(Protocol):
 
 
 class Sources(NamedTuple):
-    """Sources of the answers. `clock`: microseconds since 1970; `heard`: when each node was last heard of."""
+    """Sources of the answers. `clock`: microseconds since 1970; `last_seen`: time of each node's last heartbeat."""
 
     state: State
     job_index: JobIndex
     history: History
     ledger: Log
     wire: BusConnection
-    heard: Mapping[str, int]
+    last_seen: Mapping[str, int]
     clock: Callable[[], int]
     snapshots: Snapshots | None = None
 

@@ -36,7 +36,7 @@ def past_view(state: State, tenant: str, tip: int, at: int, after: str = "", lim
     now = max(state.now, at)
     limit = min(max(1, limit), LIMIT_MAX)
     keys = sorted(job.key for job in _own(state, tenant) if job.state not in FINAL and job.key > after)
-    waits = WaitReasons(state, now, looks_max=limit)
+    waits = WaitReasons(state, now, computed_max=limit)
     jobs = tuple(past_job(state, state.jobs[key], waits) for key in islice(keys, limit))
     page = PastView(
         sequence=state.sequence, now=state.now, tip=tip, jobs=jobs, next=keys[limit - 1] if len(keys) > limit else ""

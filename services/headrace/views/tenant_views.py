@@ -50,11 +50,11 @@ if TYPE_CHECKING:
     from headrace.domain.state.state import State
     from headrace.views.job_index import Queue
 
-LOOKS_MAX = 100
+COMPUTED_MAX = 100
 
 
 def state_of(job: JobRecord) -> str:
-    """Name of the job's state for people: a job that holds leases runs, unless it was told to stop, for a preemption or otherwise."""
+    """Name of the job's state for people: a job that holds leases runs, unless its stop was ordered, for a preemption or otherwise."""
     if job.state is JobState.STOPPING:
         return "preempting" if job.stop is not None and job.stop.cause == "preempted" else "stopping"
     return "running" if job.state in HOLDING and job.state is not JobState.SUSPENDED else job.state.value
@@ -63,32 +63,32 @@ def state_of(job: JobRecord) -> str:
 class WaitReasons:
     """Reasons why jobs wait, for one answer. Jobs of one group differ only in their position, so two of them are computed for all.
 
-    `looks` counts the computed reasons; after `looks_max` of them the other jobs of a list get none, because each may need a walk over a
-    whole pool.
+    `computed` counts the computed reasons; after `computed_max` of them the other jobs of a list get none, because each may need a walk
+    over a whole pool.
     """
 
-    def __init__(self, state: State, now: int, looks_max: int = LOOKS_MAX) -> None:
-        self.looks = 0
+    def __init__(self, state: State, now: int, computed_max: int = COMPUTED_MAX) -> None:
+        self.computed = 0
         self.state = state
         self._now = now
-        self._looks_max = looks_max
+        self._computed_max = computed_max
         self._known: dict[tuple[JobGroup, bool], tuple[str, str]] = {}
 
     def of(self, job: JobRecord) -> tuple[str, str]:
         """(reason, message) of a pending job."""
         group = self.state.pending.group_of(job)
         if group is None:  # it is not in a queue for a reason of its own
-            return self._look(job)
+            return self._compute(job)
         place = (group, group.head() is job)
         found = self._known.get(place)
         if found is None:
-            found = self._known[place] = self._look(job)
+            found = self._known[place] = self._compute(job)
         return found
 
-    def _look(self, job: JobRecord) -> tuple[str, str]:
-        if self.looks >= self._looks_max:
+    def _compute(self, job: JobRecord) -> tuple[str, str]:
+        if self.computed >= self._computed_max:
             return "", ""
-        self.looks += 1
+        self.computed += 1
         wait = wait_of(self.state, job, self._now)
         return wait.reason.value, hide_others(wait.message, job.tenant)
 
@@ -316,12 +316,12 @@ def _pending_for(state: State, lines: Mapping[Queue, QueueCounts], tenant: str, 
     return total
 
 
-def node_views(state: State, heard: Mapping[str, int], tenant: str) -> Iterator[NodeView]:
-    """The nodes a tenant sees, by name. `heard`: when each was last heard of, microseconds since 1970."""
+def node_views(state: State, last_seen: Mapping[str, int], tenant: str) -> Iterator[NodeView]:
+    """The nodes a tenant sees, by name. `last_seen`: time of each one's last heartbeat, microseconds since 1970."""
     for name in sorted(state.nodes):
         node = state.nodes[name]
         if sees_node(state, tenant, node):
-            yield node_view(state, node, heard.get(name, 0), tenant)
+            yield node_view(state, node, last_seen.get(name, 0), tenant)
 
 
 def node_state(state: State, node: NodeState) -> str:
@@ -338,8 +338,8 @@ def node_state(state: State, node: NodeState) -> str:
     return "cordoned"
 
 
-def node_view(state: State, node: NodeState, heard: int, tenant: str) -> NodeView:
-    """View of a node for a tenant; `heard`: when it was last heard of."""
+def node_view(state: State, node: NodeState, last_seen: int, tenant: str) -> NodeView:
+    """View of a node for a tenant; `last_seen`: time of its last heartbeat."""
     return NodeView(
         name=node.name,
         pool=node.pool,
@@ -353,7 +353,7 @@ def node_view(state: State, node: NodeState, heard: int, tenant: str) -> NodeVie
         memory=node.memory,
         memory_free=free_on(node, MEMORY),
         leases=sum(tenant in (ALL_TENANTS, lease.job.tenant) for lease in node.leases.values()),
-        last_heard=heard,
+        last_heard=last_seen,
         slices={device.name: _slices(device) for device in node.devices if device.mig},
         dedicated_to=_owner(state, node, tenant),
         isolation=levels_by_kind(node.levels),

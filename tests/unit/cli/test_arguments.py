@@ -51,7 +51,7 @@ def test_a_client_is_whom_the_flags_name(monkeypatch):
     monkeypatch.setattr("headrace.client.client.Client", lambda _url, _credentials, **said: said)
     parser = Parser(prog="headrace")
     add_login_options(parser)
-    nothing = {"data": None, "tenant": "", "user": "", "server": "", "context": "", "prefers_api": True}
+    nothing = {"data": None, "tenant": "", "user": "", "server": "", "context": "", "prefers_api": True, "answer_within": None}
     assert arguments.client(parser.parse_args([])) == nothing
     said = parser.parse_args(["--data", "/d", "--tenant", "acme", "--user", "bob", "--json"])
     assert arguments.client(said) == nothing | {"data": "/d", "tenant": "acme", "user": "bob"}

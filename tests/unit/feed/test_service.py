@@ -320,7 +320,7 @@ async def test_heartbeats_of_known_nodes_are_noted(hall, run):
     running = await run()
     await running.connection.send("hr.telemetry.*.heartbeat", "hr.telemetry.gpu01.heartbeat")
     await running.connection.send("hr.telemetry.*.heartbeat", "hr.telemetry.gpu99.heartbeat")
-    assert running.feed.views.heard == {"gpu01": hall.now}
+    assert running.feed.views.last_seen == {"gpu01": hall.now}
 
 
 async def test_a_void_record_tells_nothing(hall, run):

@@ -13,7 +13,7 @@ def attendance_of(*spoken, began=0.0):
     attendance = ServicePresence(("feed", "audit"), began)
     for number, (called, reads, when) in enumerate(spoken):
         service = called.partition("-")[0]
-        attendance.hear(Presence(service=service, called=called, instance=str(number), reads=reads), when)
+        attendance.receive(Presence(service=service, called=called, instance=str(number), reads=reads), when)
     return attendance
 
 
@@ -44,7 +44,7 @@ def test_an_old_instance_that_fell_silent_counts_for_a_minute():
 
 def test_who_has_said_goodbye_counts_no_more():
     attendance = attendance_of(("feed", 1, 9.0), ("feed", 2, 9.5), ("audit", 2, 9.5))
-    attendance.hear(Presence(service="feed", called="feed", instance="0", reads=1, leaves=True), 9.6)
+    attendance.receive(Presence(service="feed", called="feed", instance="0", reads=1, leaves=True), 9.6)
     assert attendance.objections(2, 10.0) == []
 
 

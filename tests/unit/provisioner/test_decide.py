@@ -34,14 +34,14 @@ def test_below_level_3_nothing_is_stated():
     site = Cloud(min_nodes=1)
     site.state.terms.level = 2
     site.grow(2)
-    site.provisioner.tell(f.PriceObservedV1(pool="cloud", offer="default", price=1, source="x"))
+    site.provisioner.add_facts(f.PriceObservedV1(pool="cloud", offer="default", price=1, source="x"))
     assert (site.decide(), site.provisioner.calls, site.provisioner.next_wakeup()) == ((), (), None)
 
 
 def test_the_next_offer_is_asked_in_the_same_round_in_which_one_is_refused():
     site = Cloud(offers=OFFERS)
     (name,) = site.ordered()
-    site.provisioner.tell(f.InstanceRefusedV1(instance=name, code="CAPACITY", closed_until=site.now + MINUTE))
+    site.provisioner.add_facts(f.InstanceRefusedV1(instance=name, code="CAPACITY", closed_until=site.now + MINUTE))
     site.decide()
     assert [one.offer.name for one in site.decide()] == ["cheap"]
 
@@ -177,19 +177,19 @@ def test_answers_are_stated_once_and_only_while_they_say_something_new():
     made = f.InstanceCreatedV1(instance=name, provider_id="p", at=site.now)
     price = f.PriceObservedV1(pool="cloud", offer="default", price=5, source="x")
     orphan = f.InstanceOrphanEndedV1(provider="local", provider_id="o", instance="cloud-o")
-    site.provisioner.tell(made, price, orphan, released("cloud-x", "operator"))
+    site.provisioner.add_facts(made, price, orphan, released("cloud-x", "operator"))
     assert site.decide() == (made, price, orphan)
     refused = f.InstanceRefusedV1(instance=name, code="CAPACITY")
     of_one_that_lives = f.InstanceOrphanEndedV1(provider="local", provider_id="p", instance=name)
-    site.provisioner.tell(made, price, refused, of_one_that_lives, f.PoolDeletedV1(author="a.b", name="cloud"))
+    site.provisioner.add_facts(made, price, refused, of_one_that_lives, f.PoolDeletedV1(author="a.b", name="cloud"))
     assert site.decide() == ()
     freed = released(name, "operator", by="default.ann")
-    site.provisioner.tell(freed, freed)
+    site.provisioner.add_facts(freed, freed)
     assert site.decide() == (freed, freed), "the fold takes the first"
     ended = f.InstanceEndedV1(instance=name, provider_id="p", cause="operator", at=site.now)
-    site.provisioner.tell(ended)
+    site.provisioner.add_facts(ended)
     assert site.decide() == (ended,)
-    site.provisioner.tell(ended)
+    site.provisioner.add_facts(ended)
     assert ended not in site.decide()
 
 
@@ -197,7 +197,7 @@ def test_an_end_is_not_stated_while_the_node_holds_a_lease():
     site = Cloud()
     (name,) = site.joined()
     site.run("a", place(name, 0), pool="cloud")
-    site.provisioner.tell(f.InstanceEndedV1(instance=name, cause="vanished", at=site.now))
+    site.provisioner.add_facts(f.InstanceEndedV1(instance=name, cause="vanished", at=site.now))
     assert site.decide() == ()
 
 

@@ -26,13 +26,13 @@ class Hall:
         fact = f.LeaseGrantedV1(
             job=JOB, attempt=attempt, rank=rank, node=node, pool="hall", amounts=amounts, resume_from=resume_from
         )
-        self.machines.hear(fact, now)
+        self.machines.react(fact, now)
 
     def stop(self, now, attempt=1):
-        self.machines.hear(f.StopOrderedV1(job=JOB, attempt=attempt, ladder=PREEMPTED), now)
+        self.machines.react(f.StopOrderedV1(job=JOB, attempt=attempt, ladder=PREEMPTED), now)
 
     def order(self, now, ladder):
-        self.machines.hear(f.StopOrderedV1(job=JOB, attempt=1, ladder=ladder), now)
+        self.machines.react(f.StopOrderedV1(job=JOB, attempt=1, ladder=ladder), now)
 
     def facts_until(self, now):
         """What the nodes have to say by `now`, without who says it."""
@@ -189,13 +189,13 @@ class TestSuspending:
 
     def test_it_goes_on_with_the_rest_of_its_time(self, suspended):
         hall_class = suspended()
-        hall_class.machines.hear(f.ResumeOrderedV1(job=JOB, attempt=1), 1_000)
+        hall_class.machines.react(f.ResumeOrderedV1(job=JOB, attempt=1), 1_000)
         assert hall_class.facts_until(1_049) == [f.LeaseResumedV1(job=JOB, attempt=1, at=1_000)]
         assert hall_class.facts_until(1_050) == [ended(1_050)]
 
     def test_it_saves_its_work_in_the_same_steps(self, suspended):
         hall_class = suspended(checkpoint_every=30)
-        hall_class.machines.hear(f.ResumeOrderedV1(job=JOB, attempt=1), 1_000)
+        hall_class.machines.react(f.ResumeOrderedV1(job=JOB, attempt=1), 1_000)
         assert [fact.at for fact in hall_class.facts_until(1_030) if isinstance(fact, f.CheckpointRegisteredV1)] == [1_030]
         assert list(hall_class.machines.saved.values()) == [50, 80]
 
@@ -209,7 +209,7 @@ class TestSuspending:
     def test_an_order_to_go_on_for_a_job_that_runs_is_ignored(self, hall_class):
         hall_class = hall_class(duration=50)
         hall_class.grant(100)
-        hall_class.machines.hear(f.ResumeOrderedV1(job=JOB, attempt=1), 120)
+        hall_class.machines.react(f.ResumeOrderedV1(job=JOB, attempt=1), 120)
         assert hall_class.facts_until(150) == [started(100), ended(150)]
 
     @pytest.mark.parametrize("nodes", [Nodes(name="n", suspends=False), None])
@@ -286,9 +286,9 @@ def test_a_node_says_what_it_has_when_it_comes_up():
 
 def test_a_lease_that_is_there_already_ends_when_it_is_to_and_says_that_it_started_if_it_had_not():
     hall_class = Hall(duration=10)
-    hall_class.machines.adopt(Run(JOB, 1, 0, "n", hall_class.machines.behaviours[JOB], 0, 10), 4, started=False)
+    hall_class.machines.add_running(Run(JOB, 1, 0, "n", hall_class.machines.behaviours[JOB], 0, 10), 4, started=False)
     assert hall_class.machines.will_end()
     assert hall_class.facts_until(4) == [started(4)]
     assert [type(fact) for fact in hall_class.facts_until(10)] == [f.LeaseEndedV1]
-    hall_class.machines.adopt(Run(JOB, 2, 0, "n", hall_class.machines.behaviours[JOB], 0, None), 11, started=True)
+    hall_class.machines.add_running(Run(JOB, 2, 0, "n", hall_class.machines.behaviours[JOB], 0, None), 11, started=True)
     assert (hall_class.facts_until(99), hall_class.machines.will_end()) == ([], False)

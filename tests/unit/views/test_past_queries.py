@@ -44,4 +44,4 @@ async def test_only_one_looks_into_states_of_the_past_at_a_time(then):
             second.wait(0.1)
         return number
 
-    assert await asyncio.gather(*(then.look(looks, number) for number in (1, 2))) == [1, 2]
+    assert await asyncio.gather(*(then.run(looks, number) for number in (1, 2))) == [1, 2]

@@ -136,13 +136,13 @@ def test_jobs_of_one_group_are_looked_at_twice_for_all(hall):
         hall.admit(hall.job(number))
     waits = WaitReasons(hall.state, hall.now)
     reasons = {waits.of(hall.state.jobs[hall.job(number)])[0] for number in range(5)}
-    assert (reasons, waits.looks) == ({"BEHIND_HIGHER_RANK"}, 2)
+    assert (reasons, waits.computed) == ({"BEHIND_HIGHER_RANK"}, 2)
 
 
 def test_in_a_long_list_the_rest_goes_without_a_reason(hall):
     for number in range(3):
         hall.admit(hall.job(number), priority=number, preemptible=bool(number % 2))
-    waits = WaitReasons(hall.state, hall.now, looks_max=1)
+    waits = WaitReasons(hall.state, hall.now, computed_max=1)
     assert [waits.of(hall.state.jobs[hall.job(number)])[0] for number in range(3)] == ["BEHIND_HIGHER_RANK", "", ""]
 
 

@@ -94,11 +94,11 @@ def archive_directory(args: argparse.Namespace) -> Path:
 def progress_of(what: str) -> Callable[[int, int], None]:
     """A function that shows progress on one line of standard error if that is a terminal."""
 
-    def told(record: int, last: int) -> None:
+    def show_progress(record: int, last: int) -> None:
         if sys.stderr.isatty():
             progress(f"{what}: record {record} of {last}")
 
-    return told
+    return show_progress
 
 
 async def export(args: argparse.Namespace) -> int:
@@ -167,11 +167,11 @@ def by_itself(view: ServiceView, through: int) -> str:
 
 async def check(args: argparse.Namespace) -> int:
     """Read the whole archive and print what is damaged."""
-    from headrace.archive.check import check as look  # noqa: PLC0415 - see `export`
+    from headrace.archive.check import check as check_archive  # noqa: PLC0415 - see `export`
 
     directory = archive_directory(args)
     try:
-        manifest, troubles = await asyncio.to_thread(look, directory, progress_of("read"))
+        manifest, troubles = await asyncio.to_thread(check_archive, directory, progress_of("read"))
     except LogError as error:
         raise Failed(str(error)) from None
     if not manifest.pieces and not troubles:

@@ -109,8 +109,8 @@ def _seals(report: VerifyReport) -> str:
 def _decisions(report: VerifyReport) -> list[str]:
     lines = [f"decisions  {report.recomputed} made again, {report.decision_facts} of {report.facts} facts"]
     if report.judged or report.untold:
-        told = ", ".join(f"{reason}: {count}" for reason, count in report.untold.items())
-        rest = f"; {sum(report.untold.values())} that only the submission itself could tell ({told})" if told else ""
+        counts = ", ".join(f"{reason}: {count}" for reason, count in report.untold.items())
+        rest = f"; {sum(report.untold.values())} that only the submission itself could tell ({counts})" if counts else ""
         lines.append(
             f"           of them {report.judged} verdicts of admission, as far as the ledger says what was submitted{rest}"
         )
@@ -118,8 +118,8 @@ def _decisions(report: VerifyReport) -> list[str]:
         f"           {count} by {engine}: not to be made again by {ENGINE}" for engine, count in report.other_engines.items()
     ]
     if report.observed:
-        told = ", ".join(f"{by}: {count}" for by, count in report.observed.items())
-        lines.append(f"           {sum(report.observed.values())} that follow from more than the ledger holds ({told})")
+        counts = ", ".join(f"{by}: {count}" for by, count in report.observed.items())
+        lines.append(f"           {sum(report.observed.values())} that follow from more than the ledger holds ({counts})")
     if report.late:
         lines.append(f"           {report.late} on records too far back")
     if report.stopped:

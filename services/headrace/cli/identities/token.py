@@ -164,10 +164,10 @@ def revoke(args: argparse.Namespace) -> int:
         return hr.revoke(replace(request, tenant=hr.tenant) if tenant and not args.tenant else request)
 
     if args.token:
-        method, said = "RevokeToken", {"name": f"tokens/{args.token}"}
+        method, fields = "RevokeToken", {"name": f"tokens/{args.token}"}
     else:
-        method, said = "RevokeBearer", {"handle": request.handle} | ({"parent": f"tenants/{tenant}"} if tenant else {})
-    answer = ordered(_as_itself(args), asked, method, said | {"reason": args.reason})
+        method, fields = "RevokeBearer", {"handle": request.handle} | ({"parent": f"tenants/{tenant}"} if tenant else {})
+    answer = ordered(_as_itself(args), asked, method, fields | {"reason": args.reason})
     (change,) = answer.changes
     print(f"{change.name} was revoked before" if change.action == "keep" else f"{change.name} is revoked")
     return 0

@@ -44,7 +44,7 @@ async def _cancel_named(hr: Client, args: argparse.Namespace) -> int:
     """Look each job up first: a wrong id is reported at once, and an administrator may cancel any user's job. The others are cancelled."""
     gate = asyncio.Semaphore(LOOKUPS_MAX)
 
-    async def look(name: str) -> JobView | Refused | Failed:
+    async def find(name: str) -> JobView | Refused | Failed:
         async with gate:
             try:
                 return await known(hr, await find_unended_job(hr, name))
@@ -53,7 +53,7 @@ async def _cancel_named(hr: Client, args: argparse.Namespace) -> int:
 
     found: dict[str, JobView] = {}
     refused = 0
-    for view in await asyncio.gather(*map(look, args.jobs)):
+    for view in await asyncio.gather(*map(find, args.jobs)):
         if isinstance(view, JobView) and view.state not in FINAL:
             found[view.job] = view
             continue

@@ -30,7 +30,7 @@ async def follow(hr: Client, name: str, attempt: int = 0, rank: int = 0) -> None
 
 async def _next_attempt(hr: Client, name: str, after: int) -> int:
     """The first attempt after `after` once it exists (the latest if `after` is 0); 0 if the job has ended without another."""
-    told = ""
+    shown = ""
     while True:
         view = await known(hr, name)
         later = [attempt.attempt for attempt in view.attempts if attempt.attempt > after]
@@ -38,8 +38,8 @@ async def _next_attempt(hr: Client, name: str, after: int) -> int:
             return later[0] if after else later[-1]
         if view.state in FINAL:
             return 0
-        if view.state == "pending" and view.reason not in ("", told):
-            told = view.reason
+        if view.state == "pending" and view.reason not in ("", shown):
+            shown = view.reason
             print(f"-- waits: {view.reason}: {view.message} --", file=sys.stderr)
         await _pause()
 

@@ -29,7 +29,7 @@ from headrace.contracts.messages.queries import JobView
 from headrace.contracts.messages.submissions import PRIORITY_MAX, RETRIES_MAX, JobSubmission
 
 WAITS_AT_ONCE = 50
-SAID_MAX = 10
+SHOWN_MAX = 10
 COUNT_MAX = 1_000_000
 AT_ONCE = 1_000
 """Number of jobs that are made and sent before the next ones are made."""
@@ -178,7 +178,7 @@ def _submissions(args: argparse.Namespace) -> Iterator[JobSubmission]:
     """The jobs, made one by one, because there may be very many."""
     if args.id and args.count > 1:
         raise Failed("--id names one job: leave out --count, or submit them one by one")
-    said: SubmissionOptions = {
+    options: SubmissionOptions = {
         "env": dict(_variable(text) for text in args.env),
         "secret_env": args.secret_env,
         **({"on_behalf_of": args.on_behalf_of} if args.on_behalf_of else {}),
@@ -195,8 +195,8 @@ def _submissions(args: argparse.Namespace) -> Iterator[JobSubmission]:
         "labels": dict(args.label),
     }
     for number in range(1, args.count + 1):
-        said["name"] = f"{args.name}-{number}" if args.name and args.count > 1 else args.name
-        yield make_submission(args.command, **said)
+        options["name"] = f"{args.name}-{number}" if args.name and args.count > 1 else args.name
+        yield make_submission(args.command, **options)
 
 
 def _workdir(args: argparse.Namespace) -> str:
@@ -259,10 +259,10 @@ def _print_json(submitted: Sequence[SubmittedJob], views: list[JobView]) -> None
 def _verdict(views: list[JobView], *, waited: bool) -> int:
     """The exit code. Prints a line for each job that did not succeed, SAID_MAX at most."""
     bad = [view for view in views if view.state == "rejected" or (waited and view.state != "succeeded")]
-    for view in bad[:SAID_MAX]:
+    for view in bad[:SHOWN_MAX]:
         print(f"headrace: {_end_of(view)}", file=sys.stderr)
-    if len(bad) > SAID_MAX:
-        print(f"headrace: and {len(bad) - SAID_MAX} more; `headrace jobs` lists them", file=sys.stderr)
+    if len(bad) > SHOWN_MAX:
+        print(f"headrace: and {len(bad) - SHOWN_MAX} more; `headrace jobs` lists them", file=sys.stderr)
     return max((view.exit_code or 1 for view in bad), default=0)
 
 

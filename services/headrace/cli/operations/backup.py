@@ -77,8 +77,14 @@ async def backup(args: argparse.Namespace) -> int:
         raise Failed(str(error)) from None
     troubles = damaged_members(contents, installation.directory)
     if args.json:
-        told = {"file": str(file), "through": contents.through, "bytes": contents.size, "at": contents.at, "troubles": troubles}
-        print(as_json(told))
+        summary = {
+            "file": str(file),
+            "through": contents.through,
+            "bytes": contents.size,
+            "at": contents.at,
+            "troubles": troubles,
+        }
+        print(as_json(summary))
     else:
         print(f"{file}: the installation as of {local(contents.at)}, the ledger through record {contents.through}")
     if troubles:

@@ -78,7 +78,7 @@ def _add_write(verbs: Nouns) -> None:
         """headrace config write --data /var/lib/headrace --nats nats://127.0.0.1:4222 --postgres postgresql://headrace:secret@db/headrace
         headrace config write --nats tls://n1,tls://n2,tls://n3 --tls-cert /etc/nats/server.crt --tls-key /etc/nats/server.key
 
-        What is not said is as it was the last time. Logins and keys are made once, and kept.""",
+        What is not given is as it was the last time. Logins and keys are made once, and kept.""",
     )
     add_data_option(write)
     write.add_argument(
@@ -128,7 +128,7 @@ def _add_write(verbs: Nouns) -> None:
     )
 
 
-SAID = (
+CONFIG_OPTIONS = (
     "postgres",
     "listen",
     "api",
@@ -150,15 +150,15 @@ SAID = (
 def write_all(args: argparse.Namespace) -> int:
     """Write the files and print the next step."""
     installation = Installation(args.data)
-    said = {name: getattr(args, name) for name in SAID if getattr(args, name) is not None}
+    given = {name: getattr(args, name) for name in CONFIG_OPTIONS if getattr(args, name) is not None}
     if args.nats is not None:
-        said["nats"] = tuple(url for url in args.nats.split(",") if url)
+        given["nats"] = tuple(url for url in args.nats.split(",") if url)
     if (installation.directory / CLUSTER_FILE).exists():
-        whole = msgspec.structs.replace(cluster_config.kept(installation), **said)
-    elif missing := [f"--{name}" for name in ("nats", "postgres") if name not in said]:
+        whole = msgspec.structs.replace(cluster_config.kept(installation), **given)
+    elif missing := [f"--{name}" for name in ("nats", "postgres") if name not in given]:
         raise Failed(f"{' and '.join(missing)}: say where it is; `headrace config write --help` shows how")
     else:
-        whole = ClusterConfig(**said)
+        whole = ClusterConfig(**given)
     for path in cluster_config.write(installation, whole):
         print(path)
     streams = f"headrace config streams --data {installation.directory}"
@@ -194,9 +194,9 @@ def print_envoy(args: argparse.Namespace) -> int:
 async def make_streams(args: argparse.Namespace) -> int:
     """Create or update the streams, with a replica on each server, three at most."""
     installation = Installation(args.data)
-    said = cluster_config.kept(installation)
-    cluster_config.trust_authority(installation, said)
-    url, replicas = ",".join(said.nats), min(3, len(said.nats))
+    config = cluster_config.kept(installation)
+    cluster_config.trust_authority(installation, config)
+    url, replicas = ",".join(config.nats), min(3, len(config.nats))
     try:
         connection = await _reach(url, installation.operator())
         try:

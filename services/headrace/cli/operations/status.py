@@ -11,7 +11,7 @@ import msgspec
 
 from headrace.cli.arguments import Failed, Nouns, add_command, add_json, add_where_options, client
 from headrace.cli.output.formatting import ago, as_json
-from headrace.cli.output.service_status import count_in, found, show_services, tells, troubles
+from headrace.cli.output.service_status import count_in, found, show_services, status_row, troubles
 from headrace.cli.output.tables import table
 from headrace.client import HeadraceError, Refused
 from headrace.client.api import Api, ApiTarget
@@ -77,17 +77,17 @@ def status(args: argparse.Namespace) -> int:
     directory = data_directory(args.data)
     running = read_running_in(directory)
     if running is None and (directory / CLUSTER_FILE).exists():
-        said = _ask_over_nats(directory)
-        return show_services({"directory": str(directory)}, said.view, said.trouble, json=args.json)
+        answers = _ask_over_nats(directory)
+        return show_services({"directory": str(directory)}, answers.view, answers.trouble, json=args.json)
     if running is None:
         raise Failed(f"Headrace is not up in {directory}; `headrace up` starts it")
-    said = _ask(directory)
+    answers = _ask(directory)
     pages = ask_all(read_targets(directory / METRICS))
-    followers = roles(said.view.ledger)
+    followers = roles(answers.view.ledger)
     names = [child.name for child in running.children]
-    rows = [_part(name, running, said) | followers.get(name, {}) | pages.get(name, {}) for name in names]
+    rows = [_part(name, running, answers) | followers.get(name, {}) | pages.get(name, {}) for name in names]
     if args.json:
-        print(as_json(_whole(directory, running, said) | {"parts": rows}))
+        print(as_json(_whole(directory, running, answers) | {"parts": rows}))
     else:
         print(f"Headrace in {directory}, up since {ago(running.since)} (pid {running.pid})")
         print(f"API {running.api}/v1, NATS {running.url}")
@@ -99,9 +99,9 @@ def status(args: argparse.Namespace) -> int:
         if pages:
             token = directory / CREDENTIALS / METRICS_TOKEN
             print(f"\nMETRICS are http://ADDRESS/metrics (token: {token}), /livez and /readyz beside them.")
-        for line in (*_level_lines(said.view.services.get("governance")), *_behind(rows, followers)):
+        for line in (*_level_lines(answers.view.services.get("governance")), *_behind(rows, followers)):
             print(line)
-    if wrong := _wrong(directory, rows, said):
+    if wrong := _wrong(directory, rows, answers):
         raise Failed("; ".join(wrong))
     return 0
 
@@ -147,9 +147,9 @@ def _ask_over_nats(directory: Path) -> Answers:
     return Answers(*asyncio.run(status_over_nats.ask(Installation(directory))))
 
 
-def _whole(directory: Path, running: RunningInstallation, said: Answers) -> Row:
+def _whole(directory: Path, running: RunningInstallation, answers: Answers) -> Row:
     """Status of the installation, with the level of facts in use and what holds newer levels back (`contracts.facts.levels`)."""
-    view = said.view.services.get("governance")
+    view = answers.view.services.get("governance")
     level = {} if view is None else {"level": {"stated": view.level, "newest": view.newest, "held_back": view.held_back}}
     return {
         "directory": str(directory),
@@ -159,7 +159,7 @@ def _whole(directory: Path, running: RunningInstallation, said: Answers) -> Row:
         "api": running.api,
         "ready": running.ready,
         "jobs": running.jobs,
-        "tip": said.view.tip,
+        "tip": answers.view.tip,
         **level,
     }
 
@@ -180,25 +180,29 @@ def _behind(rows: list[Row], followers: Mapping[str, object]) -> Iterator[str]:
             yield f"{row['name']} is {row['lag']} records behind the ledger{pace}."
 
 
-def _wrong(directory: Path, rows: list[Row], said: Answers) -> list[str]:
+def _wrong(directory: Path, rows: list[Row], answers: Answers) -> list[str]:
     """Problems that an operator has to solve."""
     silent = [str(row["name"]) for row in rows if row["state"] not in WELL]
     wrong = (
-        [said.trouble] if said.trouble else [f"{', '.join(silent)}: not well; look into {directory / LOGS}"] if silent else []
+        [answers.trouble]
+        if answers.trouble
+        else [f"{', '.join(silent)}: not well; look into {directory / LOGS}"]
+        if silent
+        else []
     )
     wrong += [*troubles(rows), *found(rows)]
-    if said.view.ledger is not None and not said.view.ledger.leader and not said.trouble:
+    if answers.view.ledger is not None and not answers.view.ledger.leader and not answers.trouble:
         wrong.append("the ledger has no leader among the NATS servers: most of them have to be up")
     return wrong
 
 
-def _part(name: str, running: RunningInstallation, said: Answers) -> Row:
+def _part(name: str, running: RunningInstallation, answers: Answers) -> Row:
     child = running.child(name)
     row: Row = {} if child is None else msgspec.structs.asdict(child)
-    view = said.view.services.get(name)
-    if name in said.view.services and view is None and row.get("state") == "running":
+    view = answers.view.services.get(name)
+    if name in answers.view.services and view is None and row.get("state") == "running":
         row["state"] = "silent"
     if view is not None:
-        told = tells(name, view, said.view.tip)
-        row |= told | {"state": told["state"] if row.get("state") == "running" else row.get("state")}
+        row_of_view = status_row(name, view, answers.view.tip)
+        row |= row_of_view | {"state": row_of_view["state"] if row.get("state") == "running" else row.get("state")}
     return row

@@ -56,8 +56,8 @@ def listening(last: Settings, args: argparse.Namespace) -> Settings:
                 raise Failed(f"--tls-{name}: {file} cannot be read")
         tls = Certificates(certificate=files["cert"], key=files["key"], ca=files.get("ca", ""))
         settings = msgspec.structs.replace(last, tls=tls, dev_ca=False)
-    said = {name: getattr(args, name) for name in ("listen", "reached_as") if getattr(args, name) is not None}
-    settings = msgspec.structs.replace(settings, **said)
+    given = {name: getattr(args, name) for name in ("listen", "reached_as") if getattr(args, name) is not None}
+    settings = msgspec.structs.replace(settings, **given)
     if settings.listen not in (LOOPBACK, *WILDCARDS):
         raise Failed(
             f"--listen: invalid address {settings.listen!r}: write {LOOPBACK}, or {' or '.join(sorted(WILDCARDS))} for every address"
@@ -68,5 +68,5 @@ def listening(last: Settings, args: argparse.Namespace) -> Settings:
 
 
 def _files(args: argparse.Namespace) -> dict[str, str]:
-    said = {"cert": args.tls_cert, "key": args.tls_key, "ca": args.tls_ca}
-    return {name: file for name, file in said.items() if file}
+    given = {"cert": args.tls_cert, "key": args.tls_key, "ca": args.tls_ca}
+    return {name: file for name, file in given.items() if file}

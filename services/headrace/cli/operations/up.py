@@ -135,7 +135,7 @@ def up(args: argparse.Namespace) -> int:
 
 def changed_settings(last: Settings, args: argparse.Namespace) -> Settings:
     """The settings of the last start with those that the arguments name. Raises `Failed` if they contradict each other."""
-    said = {
+    given = {
         name: getattr(args, name)
         for name in (
             "nodes",
@@ -151,7 +151,7 @@ def changed_settings(last: Settings, args: argparse.Namespace) -> Settings:
         if getattr(args, name) is not None
     }
     labels = {"labels": dict(args.labels)} if args.labels is not None else {}
-    return listening(msgspec.structs.replace(last, **said, **labels), args)
+    return listening(msgspec.structs.replace(last, **given, **labels), args)
 
 
 async def _keep_up(installation: Installation, settings: Settings, args: argparse.Namespace) -> int:

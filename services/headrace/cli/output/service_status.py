@@ -11,7 +11,7 @@ from headrace.cli.output.tables import table
 from headrace.contracts.messages.installation import InstallationView
 from headrace.contracts.messages.queries import ServiceView
 
-TOLD = ("jobs", "pending", "running", "facts_per_s", "verified", "sealed", "findings")
+DETAIL_KEYS = ("jobs", "pending", "running", "facts_per_s", "verified", "sealed", "findings")
 
 
 def show_services(title: Mapping[str, str], view: InstallationView, trouble: str, *, json: bool) -> int:
@@ -21,7 +21,7 @@ def show_services(title: Mapping[str, str], view: InstallationView, trouble: str
     missing.
     """
     tip = view.tip
-    rows = [tells(name, one, tip) for name, one in view.services.items() if one is not None or not name.endswith(STANDBY)]
+    rows = [status_row(name, one, tip) for name, one in view.services.items() if one is not None or not name.endswith(STANDBY)]
     if json:
         print(as_json({**title, "tip": tip, "parts": rows}))
     else:
@@ -36,7 +36,7 @@ def show_services(title: Mapping[str, str], view: InstallationView, trouble: str
     return 0
 
 
-def tells(name: str, view: ServiceView | None, tip: int) -> dict[str, object]:
+def status_row(name: str, view: ServiceView | None, tip: int) -> dict[str, object]:
     """Row of one service."""
     if view is None:
         return {"name": name, "state": "silent"}
@@ -44,16 +44,20 @@ def tells(name: str, view: ServiceView | None, tip: int) -> dict[str, object]:
     if name != CALLOUT_USER:  # it reads one subject, not the whole ledger
         row |= {"folded": view.folded, "lag": max(0, tip - view.folded)}
     row |= {"trouble": view.trouble} if view.trouble else {}
-    return row | {"engine": view.engine, "reads": view.reads} | {key: view.detail[key] for key in TOLD if key in view.detail}
+    return (
+        row
+        | {"engine": view.engine, "reads": view.reads}
+        | {key: view.detail[key] for key in DETAIL_KEYS if key in view.detail}
+    )
 
 
 def troubles(rows: Iterable[Mapping[str, object]]) -> list[str]:
     """Problems of parts that work nevertheless, each with the names of the parts that report it."""
-    told: dict[str, list[str]] = {}
+    by_trouble: dict[str, list[str]] = {}
     for row in rows:
         if row.get("trouble"):
-            told.setdefault(str(row["trouble"]), []).append(str(row["name"]))
-    return [f"{', '.join(names)}: {why}" for why, names in told.items()]
+            by_trouble.setdefault(str(row["trouble"]), []).append(str(row["name"]))
+    return [f"{', '.join(names)}: {why}" for why, names in by_trouble.items()]
 
 
 def found(rows: Iterable[Mapping[str, object]]) -> list[str]:

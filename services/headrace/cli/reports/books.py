@@ -209,14 +209,14 @@ async def _whole(hr: Client, request: UsageRequest, *, all_tenants: bool) -> Usa
     async for page in hr.usage(request, all_tenants=all_tenants):
         pages.append(page)
         if page.more:
-            _tell(sum(len(each.rows) for each in pages))
+            _show_progress(sum(len(each.rows) for each in pages))
     rows = [row for page in pages for row in page.rows]
     if len(pages) > 1 and request.per:  # some jobs came after others of a later period
         rows.sort(key=lambda row: (row.group.get(request.per, ""), *(row.group[name] for name in request.by), row.key))
     return replace(pages[0], rows=tuple(rows), lines=len(rows))
 
 
-def _tell(lines: int) -> None:
+def _show_progress(lines: int) -> None:
     if sys.stderr.isatty():
         print(f"\r{lines:,} lines", end="\r", file=sys.stderr, flush=True)
 

@@ -87,12 +87,12 @@ async def apply(args: argparse.Namespace) -> int:
         try:
             answer = await hr.apply(request)
         except Refused as refusal:
-            _tell_refusal(refusal)
+            _print_refusal(refusal)
             raise Failed from None
     if args.json:
         print(as_json(answer))
     else:
-        _tell(answer, dry_run=args.dry_run)
+        _print_answer(answer, dry_run=args.dry_run)
     return 0
 
 
@@ -117,7 +117,7 @@ async def delete(args: argparse.Namespace) -> int:
     if args.json:
         print(as_json(answer))
     else:
-        _tell(answer, dry_run=False)
+        _print_answer(answer, dry_run=False)
     return 0
 
 
@@ -142,7 +142,7 @@ def read_files(files: list[str], check: Callable[[Tree], object] = read_document
         raise Failed(str(errors.errors[0])) from None
 
 
-def _tell_refusal(refusal: Refused) -> None:
+def _print_refusal(refusal: Refused) -> None:
     """Print the refusal: one line for each error."""
     try:
         plan = decode(refusal.body, ApplyAnswer)
@@ -151,11 +151,11 @@ def _tell_refusal(refusal: Refused) -> None:
     for line in plan.errors or (str(refusal),):
         print(f"headrace: {line}", file=sys.stderr)
     if refusal.code == "STALE":
-        _tell_changes(plan.changes)
+        _print_changes(plan.changes)
 
 
-def _tell(answer: ApplyAnswer, *, dry_run: bool) -> None:
-    _tell_changes(answer.changes)
+def _print_answer(answer: ApplyAnswer, *, dry_run: bool) -> None:
+    _print_changes(answer.changes)
     for warning in answer.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     changes = sum(change.action != "keep" for change in answer.changes)
@@ -170,7 +170,7 @@ def _tell(answer: ApplyAnswer, *, dry_run: bool) -> None:
         print(f"Applied as revision {answer.revision}{touched}.")
 
 
-def _tell_changes(changes: tuple[Change, ...]) -> None:
+def _print_changes(changes: tuple[Change, ...]) -> None:
     for change in changes:
         print(f"{_SIGNS.get(change.action, '?')} {change.kind} {change.name}")
         for field in change.fields if change.action == "update" else ():

@@ -253,9 +253,9 @@ def _node_row(node: NodeView) -> tuple[object, ...]:
 def cordon(args: argparse.Namespace) -> int:
     """Cordon or uncordon a node."""
     order = NodeRequest(node=args.node, reason=args.reason)
-    said = {"name": f"nodes/{args.node}", "reason": args.reason}
+    fields = {"name": f"nodes/{args.node}", "reason": args.reason}
     method = f"{args.verb.capitalize()}Node"
-    answer = ordered(args, lambda hr: hr.node_order(args.verb, order), method, said)
+    answer = ordered(args, lambda hr: hr.node_order(args.verb, order), method, fields)
     print(as_json(answer) if args.json else f"{args.node} is {args.verb}ed")
     return 0
 
@@ -264,15 +264,15 @@ async def drain(args: argparse.Namespace) -> int:
     """Drain a node; prints on standard error how many jobs are left whenever that changes."""
     import asyncio  # noqa: PLC0415 - the other commands do not need it
 
-    request, told = NodeRequest(node=args.node, reason=args.reason), -1
+    request, shown = NodeRequest(node=args.node, reason=args.reason), -1
     async with client(args) as hr:
         while True:
             answer = await hr.node_order("drain", request)
             if not answer.running or args.no_wait:
                 break
-            if answer.running != told:
-                told = answer.running
-                print(f"{args.node}: {told} jobs have to leave", file=sys.stderr)
+            if answer.running != shown:
+                shown = answer.running
+                print(f"{args.node}: {shown} jobs have to leave", file=sys.stderr)
             await asyncio.sleep(LOOK_EVERY)
     left = f"is draining: {answer.running} jobs have to leave" if answer.running else "is drained"
     print(as_json(answer) if args.json else f"{args.node} {left}")
@@ -293,10 +293,10 @@ async def confirm_empty(args: argparse.Namespace) -> int:
     """State that a person has checked that the node runs nothing."""
     async with client(args) as hr:
         answer = await hr.node_order("confirm-empty", NodeRequest(node=args.node, reason=args.reason))
-    said = (
+    sentence = (
         f"{args.node} is empty: {answer.running} jobs go on elsewhere" if answer.running else f"nothing was left on {args.node}"
     )
-    print(as_json(answer) if args.json else said)
+    print(as_json(answer) if args.json else sentence)
     return 0
 
 

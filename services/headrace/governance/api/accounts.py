@@ -12,7 +12,7 @@ from headrace.contracts.documents.model import Documents, Group
 from headrace.governance.api import filters, names, paging
 from headrace.governance.api.apply import plan_message
 from headrace.governance.api.errors import ApiError, Violation, invalid, not_found
-from headrace.governance.api.filter_fields import look_into
+from headrace.governance.api.filter_fields import field_lookup
 from headrace.governance.api.messages import sequence_of
 from headrace.governance.objects import name_of
 
@@ -40,7 +40,7 @@ async def list_service_accounts(request: Any, call: CallContext) -> pb.ListServi
             answer.next_page_token = page.token(answer.service_accounts[-1].name.rpartition("/")[2])
             break
         message = _message(state, tenant, handle)
-        if passes is None or passes(look_into(message)):
+        if passes is None or passes(field_lookup(message)):
             answer.service_accounts.append(message)
     return answer
 

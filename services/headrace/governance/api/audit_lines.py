@@ -32,10 +32,10 @@ async def list_audit_lines(request: Any, call: CallContext) -> pb.ListAuditLines
     )
     page = paging.page_of(request.page_size, request.page_token, call.method, tenant, encode(asked).decode())
     question = replace(asked, limit=page.size, after=sequence_of(page.last, "page_token"))
-    said = await ask_books("audit", tenant, question, AuditAnswer, call)
-    answer = pb.ListAuditLinesResponse(lines=map(_line, said.lines), sequence=str(said.through))
-    if said.next:
-        answer.next_page_token = page.token(str(said.next))
+    found = await ask_books("audit", tenant, question, AuditAnswer, call)
+    answer = pb.ListAuditLinesResponse(lines=map(_line, found.lines), sequence=str(found.through))
+    if found.next:
+        answer.next_page_token = page.token(str(found.next))
     return answer
 
 

@@ -60,7 +60,7 @@ class ApiContext(NamedTuple):
     ledger: Log
     submits: Log
     connection: Connection
-    heard: Mapping[str, int]
+    last_seen: Mapping[str, int]
     zones: TimeZones
     clock: Callable[[], int]
     decide: Callable[[Operation], Awaitable[ApplyAnswer]]

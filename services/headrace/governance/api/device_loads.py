@@ -71,14 +71,14 @@ class LastLoads:
 
 def loads_of(answer: UtilizationAnswer, overview: pb.Overview) -> pb.DeviceLoads:
     """Loads in the order of the devices of an overview; unknown where nothing was said."""
-    told = {
+    known = {
         (node.node, device): (busy, idle)
         for node in answer.nodes
         for device, busy, idle in zip(node.devices, node.busy, node.idle, strict=True)
     }
     names, loads = overview.nodes.name, pb.DeviceLoads()
     found = [
-        told.get((names[node], name), (UNKNOWN, 0))
+        known.get((names[node], name), (UNKNOWN, 0))
         for node, name in zip(overview.devices.node, overview.devices.name, strict=True)
     ]
     loads.busy.extend([busy for busy, _ in found])

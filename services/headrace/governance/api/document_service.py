@@ -19,7 +19,7 @@ from headrace.contracts.messages.queries import DeleteRequest
 from headrace.governance.api import filters, names, paging
 from headrace.governance.api.apply import MODES, plan_message
 from headrace.governance.api.errors import ApiError, Violation, invalid, not_found
-from headrace.governance.api.filter_fields import look_into
+from headrace.governance.api.filter_fields import field_lookup
 from headrace.governance.api.masks import Written, merged
 from headrace.governance.api.messages import sequence_of, written_of
 from headrace.governance.api.resource_kinds import (
@@ -84,7 +84,7 @@ class _DocumentService:
                 answer.next_page_token = page.token(shown[-1].name)
                 break
             message = self._message(found[name], call)
-            if passes is None or passes(look_into(message)):
+            if passes is None or passes(field_lookup(message)):
                 shown.append(message)
         answer.sequence = str(state.sequence)
         return answer

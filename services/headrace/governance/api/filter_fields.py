@@ -11,16 +11,16 @@ if TYPE_CHECKING:
 
     from google.protobuf.message import Message
 
-    from headrace.governance.api.filters import Look
+    from headrace.governance.api.filters import FieldLookup
 
 
-def look_into(message: Message) -> Look:
+def field_lookup(message: Message) -> FieldLookup:
     """Lookup of a message's fields for a filter."""
 
-    def look(path: str) -> Collection[str]:
+    def lookup(path: str) -> Collection[str]:
         return tuple(_values(message, path))
 
-    return look
+    return lookup
 
 
 def _values(value: Any, path: str) -> list[str]:

@@ -17,10 +17,10 @@ from headrace.governance.api.errors import ApiError, invalid, shown
 LENGTH_MAX = 2_000
 DEPTH_MAX = 20
 
-Look = Callable[[str], Collection[str]]
+FieldLookup = Callable[[str], Collection[str]]
 """The values of a field, as text: one, several of a list, none if the field is unset."""
 
-Filter = Callable[[Look], bool]
+Filter = Callable[[FieldLookup], bool]
 
 _TOKEN = re.compile(r'\s*(?:(?P<text>"(?:[^"\\]|\\.)*")|(?P<mark>!=|<=|>=|[=<>:()])|(?P<word>[^\s"=<>!:()]+))')
 _NUMBER = re.compile(r"-?[0-9]{1,30}(?:\.[0-9]{1,30})?")
@@ -70,20 +70,20 @@ class _Parser:
         parts = [self._all_of(depth)]
         while self._took("OR"):
             parts.append(self._all_of(depth))
-        return parts[0] if len(parts) == 1 else lambda look: any(part(look) for part in parts)
+        return parts[0] if len(parts) == 1 else lambda lookup: any(part(lookup) for part in parts)
 
     def _all_of(self, depth: int) -> Filter:
         parts = [self._one(depth)]
         while self._took("AND"):
             parts.append(self._one(depth))
-        return parts[0] if len(parts) == 1 else lambda look: all(part(look) for part in parts)
+        return parts[0] if len(parts) == 1 else lambda lookup: all(part(lookup) for part in parts)
 
     def _one(self, depth: int) -> Filter:
         if depth > DEPTH_MAX:
             raise _wrong(f"it is nested deeper than {DEPTH_MAX} levels")
         if self._took("NOT"):
             inner = self._one(depth + 1)
-            return lambda look: not inner(look)
+            return lambda lookup: not inner(lookup)
         if self.rest and self.rest[0] == ("mark", "("):
             del self.rest[0]
             found = self.any_of(depth + 1)
@@ -113,12 +113,12 @@ class _Parser:
 
 def _compare(field: str, mark: str, value: str) -> Filter:
     if mark == ":":
-        return lambda look: any(value in ("*", found) or (value != "" and value in found) for found in look(field))
+        return lambda lookup: any(value in ("*", found) or (value != "" and value in found) for found in lookup(field))
     if mark == "!=":
-        return lambda look: value not in look(field)
+        return lambda lookup: value not in lookup(field)
     if mark == "=":
-        return lambda look: value in look(field) or (value == "" and not look(field))
-    return lambda look: any(_ordered(found, mark, value) for found in look(field))
+        return lambda lookup: value in lookup(field) or (value == "" and not lookup(field))
+    return lambda lookup: any(_ordered(found, mark, value) for found in lookup(field))
 
 
 def _ordered(found: str, mark: str, value: str) -> bool:

@@ -100,8 +100,8 @@ async def end_instance(request: Any, call: CallContext) -> Any:
     tenant, _, user = call.caller.author.partition(".")
     subject = subjects.query(PROVISIONER, "end", tenant, user)
     question = EndInstanceRequest(instance=name, reason=request.reason)
-    said = await call.backend.connection.ask(subject, encode(question), within=min(ANSWER_WITHIN, call.within))
-    answer = decode(said.data, Answer)
+    reply = await call.backend.connection.ask(subject, encode(question), within=min(ANSWER_WITHIN, call.within))
+    answer = decode(reply.data, Answer)
     if answer.error:
         raise Refused(answer.code or "REFUSED", answer.error)
     return plan_message(decode(bytes(answer.body), ApplyAnswer), call.backend.state.sequence)

@@ -20,7 +20,7 @@ from headrace.domain.model.job_states import FINAL, JobState
 from headrace.governance.api import filters, names, paging
 from headrace.governance.api.apply import plan_message
 from headrace.governance.api.errors import invalid
-from headrace.governance.api.filter_fields import look_into
+from headrace.governance.api.filter_fields import field_lookup
 from headrace.governance.api.job_messages import explanation, fact_message, job_message
 from headrace.governance.api.messages import microseconds, moment, sequence_of
 from headrace.governance.api.submit_batcher import STORED_WITHIN, TRY_AGAIN, append
@@ -134,11 +134,11 @@ def _passing(
 ) -> pb.Job | None:
     """The message of a job that passes the filter, else None. Fields that need no message are tested first."""
     if passes is not None and not isinstance(job, Rejected):
-        look = _Cheap(job, backend.state)
-        if not passes(look) and look.saw_all:
+        lookup = _Cheap(job, backend.state)
+        if not passes(lookup) and lookup.saw_all:
             return None
     message = job_message(view_of(job, backend, waits, whole=False), backend.state.sequence)
-    return message if passes is None or passes(look_into(message)) else None
+    return message if passes is None or passes(field_lookup(message)) else None
 
 
 class _Cheap:
@@ -197,8 +197,8 @@ async def get_job_logs(request: Any, call: CallContext) -> pb.JobLogs:
         if getattr(request, field) < 0:
             raise invalid(field, "it must be 0 or greater")
     query = JobRequest(job=asked.key, attempt=request.attempt, rank=request.rank, offset=request.offset)
-    said = await call.backend.queries.logs(asked.tenant, asked.user, encode(query))
-    return pb.JobLogs(text=said.data, next_offset=said.next_offset, ended=said.ended, sequence=str(call.backend.state.sequence))
+    logs = await call.backend.queries.logs(asked.tenant, asked.user, encode(query))
+    return pb.JobLogs(text=logs.data, next_offset=logs.next_offset, ended=logs.ended, sequence=str(call.backend.state.sequence))
 
 
 async def explain_job(request: Any, call: CallContext) -> pb.Explanation:
@@ -210,12 +210,12 @@ async def explain_job(request: Any, call: CallContext) -> pb.Explanation:
         raise invalid("at_time", "write a moment since 1970")
     query = JobRequest(job=text, sequence=sequence_of(request.at_sequence, "at_sequence"), at=at)
     found = call.backend.queries.why(tenant, handle, encode(query))
-    said = await found if asyncio.iscoroutine(found) else found
-    if isinstance(said, Answer):
-        return explanation(decode(bytes(said.body), WhyView), said.sequence, at)
-    if not isinstance(said, WhyView):
-        raise TypeError(f"{type(said).__name__} is not an answer to why")
-    return explanation(said, call.backend.state.sequence, call.backend.now())
+    view = await found if asyncio.iscoroutine(found) else found
+    if isinstance(view, Answer):
+        return explanation(decode(bytes(view.body), WhyView), view.sequence, at)
+    if not isinstance(view, WhyView):
+        raise TypeError(f"{type(view).__name__} is not an answer to why")
+    return explanation(view, call.backend.state.sequence, call.backend.now())
 
 
 async def cancel_job(request: Any, call: CallContext) -> pb.CancelJobResponse:

@@ -11,7 +11,7 @@ from headrace.contracts.values.amounts import CPU, GPU, MEMORY, format_amount
 from headrace.governance.api import filters, names, paging
 from headrace.governance.api.apply import plan_message
 from headrace.governance.api.errors import not_found
-from headrace.governance.api.filter_fields import look_into
+from headrace.governance.api.filter_fields import field_lookup
 from headrace.governance.api.messages import moment
 from headrace.governance.approvals import approving
 from headrace.governance.nodes import confirming_empty, cordoning, draining, removing_node
@@ -35,8 +35,8 @@ async def list_nodes(request: Any, call: CallContext) -> pb.ListNodesResponse:
     for name in paging.after(sorted(backend.state.nodes), page.last):
         if not sees_node(backend.state, call.tenant, backend.state.nodes[name]):
             continue
-        message = message_of(backend.state, name, backend.heard, call.tenant)
-        if passes is not None and not passes(look_into(message)):
+        message = message_of(backend.state, name, backend.last_seen, call.tenant)
+        if passes is not None and not passes(field_lookup(message)):
             continue
         if len(answer.nodes) == page.size:
             answer.next_page_token = page.token(answer.nodes[-1].name.removeprefix("nodes/"))
@@ -50,13 +50,13 @@ async def get_node(request: Any, call: CallContext) -> pb.Node:
     node = call.backend.state.nodes.get(name)
     if node is None or not sees_node(call.backend.state, call.tenant, node):
         raise not_found("node", request.name)
-    return message_of(call.backend.state, name, call.backend.heard, call.tenant)
+    return message_of(call.backend.state, name, call.backend.last_seen, call.tenant)
 
 
-def message_of(state: State, name: str, heard: Mapping[str, int], tenant: str) -> pb.Node:
+def message_of(state: State, name: str, last_seen: Mapping[str, int], tenant: str) -> pb.Node:
     """A node as the tenant sees it."""
     node = state.nodes[name]
-    view = node_view(state, node, heard.get(name, 0), tenant)
+    view = node_view(state, node, last_seen.get(name, 0), tenant)
     return pb.Node(
         name=f"nodes/{name}",
         pool=view.pool,

@@ -76,7 +76,7 @@ class Overviews:
             return found
         point = point_in(request.at, "at")
         state, tip = await backend.past_queries.at(point, tenant)
-        found = await backend.past_queries.look(_past_overview, state, tenant, max(state.now, point.at))
+        found = await backend.past_queries.run(_past_overview, state, tenant, max(state.now, point.at))
         found.tip = str(tip)
         return found
 
@@ -87,15 +87,15 @@ class Overviews:
         if sent > backend.state.sequence:
             raise invalid("since", f"the ledger ends with record {backend.state.sequence}")
         with self._limits.one(call.caller):
-            shown, told = -1, None
+            shown, sent_loads = -1, None
             while True:
                 change = pb.OverviewChange(time=moment(backend.now()))
                 records = await _records_after(backend, sent)
                 computed = self._now(backend, tenant)
                 loads = self._loads.last(call) if self._loads is not None else None
-                if loads is not None and (loads is not told or computed.sequence != shown):
+                if loads is not None and (loads is not sent_loads or computed.sequence != shown):
                     change.loads.CopyFrom(loads_of(loads, computed.overview))
-                    told = loads
+                    sent_loads = loads
                 if computed.sequence != shown:
                     change.overview.CopyFrom(computed.overview)
                     shown = computed.sequence
@@ -106,7 +106,7 @@ class Overviews:
                 change.sequence = str(sent)
                 yield change
                 await asyncio.sleep(max(PAUSE, PAUSE_FACTOR * computed.took))
-                waits = LOADS_WITHIN if self._loads is not None and told is None else self._alive_every
+                waits = LOADS_WITHIN if self._loads is not None and sent_loads is None else self._alive_every
                 await _until_something_happened(backend, max(sent, shown), min(waits, self._alive_every))
 
     def _now(self, backend: ApiContext, tenant: str) -> _Computed:

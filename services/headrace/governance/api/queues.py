@@ -8,7 +8,7 @@ from headrace.contracts.api import queues_pb2 as pb
 from headrace.contracts.values.amounts import format_amount
 from headrace.governance.api import filters, names, paging
 from headrace.governance.api.errors import not_found
-from headrace.governance.api.filter_fields import look_into
+from headrace.governance.api.filter_fields import field_lookup
 from headrace.governance.api.messages import moment, texts
 from headrace.views.tenant_views import queue_views
 
@@ -34,7 +34,7 @@ async def list_queues(request: Any, call: CallContext) -> pb.ListQueuesResponse:
         if len(answer.queues) == page.size:
             answer.next_page_token = page.token(answer.queues[-1].name)
             break
-        if passes is None or passes(look_into(message)):
+        if passes is None or passes(field_lookup(message)):
             answer.queues.append(message)
     return answer
 

@@ -63,7 +63,9 @@ class ApiHost:
         service.health.check("api", lambda: "" if self._serving else "the API is not served yet")
         follower.fold.listeners.append(self._note)
         state = follower.fold.state
-        sources = Sources(state, views.job_index, views.history, ledger, service.connection, views.heard, wall_clock, snapshots)
+        sources = Sources(
+            state, views.job_index, views.history, ledger, service.connection, views.last_seen, wall_clock, snapshots
+        )
         self._backend = ApiContext(
             state=state,
             job_index=views.job_index,
@@ -74,7 +76,7 @@ class ApiHost:
             ledger=ledger,
             submits=JetStreamLog(service.connection, SUBMIT_STREAM),
             connection=service.connection,
-            heard=views.heard,
+            last_seen=views.last_seen,
             zones=zones,
             clock=wall_clock,
             decide=functions.decide,

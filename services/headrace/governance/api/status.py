@@ -55,8 +55,8 @@ async def get_status(_request: Any, call: CallContext) -> pb.InstallationStatus:
 
 async def _ledger(connection: Connection) -> _Described:
     try:
-        said = await connection.ask(f"$JS.API.STREAM.INFO.{subjects.LEDGER_STREAM}", within=ANSWER_WITHIN)
-        return decode(said.data, _Described)
+        reply = await connection.ask(f"$JS.API.STREAM.INFO.{subjects.LEDGER_STREAM}", within=ANSWER_WITHIN)
+        return decode(reply.data, _Described)
     except (LogError, Malformed):
         return _Described()
 
@@ -64,8 +64,8 @@ async def _ledger(connection: Connection) -> _Described:
 async def _view(connection: Connection, name: str) -> ServiceView | None:
     """What a service reports; None without an answer in time."""
     try:
-        said = await connection.ask(subjects.query(name, "status", DEFAULT_TENANT, GOVERNANCE), within=ANSWER_WITHIN)
-        return decode(bytes(decode(said.data, Answer).body), ServiceView)
+        reply = await connection.ask(subjects.query(name, "status", DEFAULT_TENANT, GOVERNANCE), within=ANSWER_WITHIN)
+        return decode(bytes(decode(reply.data, Answer).body), ServiceView)
     except (LogError, Malformed):
         return None
 

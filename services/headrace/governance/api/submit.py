@@ -94,7 +94,7 @@ def _for_whom(user: str, tenant: str, policy: str, call: CallContext) -> str:
 
 
 def _submission(spec: pb.JobSpec, index: int, on_behalf_of: str) -> JobSubmission:
-    said: dict[str, Any] = {
+    options: dict[str, Any] = {
         "on_behalf_of": on_behalf_of,
         "name": spec.name,
         "env": dict(spec.env),
@@ -110,10 +110,10 @@ def _submission(spec: pb.JobSpec, index: int, on_behalf_of: str) -> JobSubmissio
         "labels": dict(spec.labels),
     }
     if spec.HasField("preemptible"):
-        said["preemptible"] = spec.preemptible
-    said |= {name: value for name, value in (("id", spec.id), ("trace", spec.trace)) if value}
+        options["preemptible"] = spec.preemptible
+    options |= {name: value for name, value in (("id", spec.id), ("trace", spec.trace)) if value}
     try:
-        return make_submission(list(spec.command), **said)
+        return make_submission(list(spec.command), **options)
     except InvalidSubmission as refusal:
         field, _, message = str(refusal).partition(": ")
         fault = invalid(f"jobs[{index}].{field}" if message else f"jobs[{index}]", message or str(refusal))

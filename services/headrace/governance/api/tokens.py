@@ -17,7 +17,7 @@ from headrace.contracts.values.ids import ENTROPY_BYTES, make_job_id
 from headrace.governance.api import filters, names, paging
 from headrace.governance.api.apply import plan_message
 from headrace.governance.api.errors import invalid, not_found
-from headrace.governance.api.filter_fields import look_into
+from headrace.governance.api.filter_fields import field_lookup
 from headrace.governance.api.messages import moment
 from headrace.governance.api.nodes import claims_of
 from headrace.governance.tokens import grant_of, granting, revoking, tokens_of
@@ -44,7 +44,7 @@ async def list_tokens(request: Any, call: CallContext) -> pb.ListTokensResponse:
     answer = pb.ListTokensResponse(sequence=str(call.backend.state.sequence))
     for name in paging.after(sorted(found), page.last):
         message = _message(found[name], call)
-        if passes is not None and not passes(look_into(message)):
+        if passes is not None and not passes(field_lookup(message)):
             continue
         if len(answer.tokens) == page.size:
             answer.next_page_token = page.token(answer.tokens[-1].name.rpartition("/")[2])

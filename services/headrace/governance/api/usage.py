@@ -90,11 +90,11 @@ async def get_statement(request: Any, call: CallContext) -> pb.Statement:
     page = paging.page_of(0, request.page_token, call.method, tenant, encode(asked).decode())
     digest, _, offset = page.last.partition(" ")
     question = replace(asked, digest=digest, offset=int(offset or 0))
-    said = await ask_books("statement", tenant, question, StatementAnswer, call)
-    answer = pb.Statement(text=said.text, final=said.final, sequence=str(said.through))
-    end = question.offset + len(said.text)
-    if end < said.length and said.text:
-        answer.next_page_token = page.token(f"{said.digest} {end}")
+    reply = await ask_books("statement", tenant, question, StatementAnswer, call)
+    answer = pb.Statement(text=reply.text, final=reply.final, sequence=str(reply.through))
+    end = question.offset + len(reply.text)
+    if end < reply.length and reply.text:
+        answer.next_page_token = page.token(f"{reply.digest} {end}")
     return answer
 
 
@@ -111,8 +111,8 @@ async def ask_books(what: str, tenant: str, question: object, kind: type[T], cal
     """Answer of *accounting* for a tenant, or for all. Raises Refused, LogError."""
     service = ACCOUNTING if tenant else PROVIDER
     subject = subjects.query(service, what, tenant or call.caller.tenant, call.caller.handle)
-    said = await call.backend.connection.ask(subject, encode(question), within=min(ANSWER_WITHIN, call.within))
-    answer = decode(said.data, Answer)
+    reply = await call.backend.connection.ask(subject, encode(question), within=min(ANSWER_WITHIN, call.within))
+    answer = decode(reply.data, Answer)
     if answer.error:
         raise Refused(answer.code or "REFUSED", answer.error)
     return decode(bytes(answer.body), kind)

@@ -22,8 +22,8 @@ async def get_utilization(_request: Any, call: CallContext) -> pb.Utilization:
 
 def message_of(answer: UtilizationAnswer) -> pb.Utilization:
     """The answer of *accounting* as a message of the API."""
-    told = pb.Utilization(time=moment(answer.now), unknown=answer.unknown)
-    columns = told.devices
+    message = pb.Utilization(time=moment(answer.now), unknown=answer.unknown)
+    columns = message.devices
     for node in answer.nodes:
         columns.node.extend([node.node] * len(node.devices))
         columns.name.extend(node.devices)
@@ -34,7 +34,7 @@ def message_of(answer: UtilizationAnswer) -> pb.Utilization:
         columns.idle.extend(node.idle)
     for holder in answer.holders:
         tenant, _, job_id = holder.job.split(".")
-        told.holders.add(
+        message.holders.add(
             job=f"tenants/{tenant}/jobs/{job_id}",
             display_name=holder.name,
             user=holder.user,
@@ -47,8 +47,8 @@ def message_of(answer: UtilizationAnswer) -> pb.Utilization:
             average=holder.average,
         )
     for unused in answer.idle_nodes:
-        told.idle_nodes.add(node=unused.node, pool=unused.pool, gpus=gpus(unused.units))
-    return told
+        message.idle_nodes.add(node=unused.node, pool=unused.pool, gpus=gpus(unused.units))
+    return message
 
 
 def gpus(units: int) -> str:

@@ -50,7 +50,7 @@ class Watches:
     ) -> None:
         self._alive_every = alive_every
         self._limits = WatchLimits(most, each, of_a_tenant)
-        self._hearing: set[_Heard] = set()
+        self._watchers: set[_Watcher] = set()
 
     async def watch_jobs(self, request: Any, call: CallContext) -> AsyncIterator[pb.JobEvent]:
         """Changes of a tenant's jobs, until the caller's deadline or the caller ends the call."""
@@ -60,25 +60,25 @@ class Watches:
         if request.user and not is_token(request.user):
             raise invalid("user", "write a handle: 1 to 63 of a-z, 0-9 and '-'")
         with self._limits.one(call.caller):
-            heard = _Heard(tenant, request.user, self)
-            self._hearing.add(heard)
+            watcher = _Watcher(tenant, request.user, self)
+            self._watchers.add(watcher)
             connection = call.backend.connection
             try:
-                subscription = await connection.subscribe(feed(tenant, "*", "*", request.job or "*"), cb=heard.hear)
+                subscription = await connection.subscribe(feed(tenant, "*", "*", request.job or "*"), cb=watcher.receive)
                 try:
                     await connection.flush()
-                    async for event in self._events(tenant, request, call, heard):
+                    async for event in self._events(tenant, request, call, watcher):
                         yield event
                 finally:
                     await subscription.unsubscribe()
             finally:
-                self._hearing.discard(heard)
+                self._watchers.discard(watcher)
 
     def allowed(self) -> int:
         """Maximum facts that may wait for one reader now."""
-        return min(UNSENT_MAX, UNSENT_ALL // max(1, len(self._hearing)))
+        return min(UNSENT_MAX, UNSENT_ALL // max(1, len(self._watchers)))
 
-    async def _events(self, tenant: str, request: Any, call: CallContext, heard: _Heard) -> AsyncIterator[pb.JobEvent]:
+    async def _events(self, tenant: str, request: Any, call: CallContext, watcher: _Watcher) -> AsyncIterator[pb.JobEvent]:
         backend, since = call.backend, call.backend.state.sequence
         async for event in _as_it_is(backend, tenant, request):
             yield event
@@ -86,7 +86,7 @@ class Watches:
         while True:
             try:
                 async with asyncio.timeout(self._alive_every):
-                    fact = await heard.next()
+                    fact = await watcher.next()
             except TimeoutError:
                 yield pb.JobEvent(type="alive", sequence=str(backend.state.sequence), time=moment(backend.now()))
                 continue
@@ -94,16 +94,16 @@ class Watches:
                 yield _event(fact)
 
 
-class _Heard:
+class _Watcher:
     """Facts from FEED for one watcher that have not been sent yet."""
 
     def __init__(self, tenant: str, user: str, watches: Watches) -> None:
-        self._facts: asyncio.Queue[FeedFact | None] = asyncio.Queue()  # bounded by `hear`
+        self._facts: asyncio.Queue[FeedFact | None] = asyncio.Queue()  # bounded by `receive`
         self._watches = watches
         self._whose = f"{tenant}.{user}." if user else ""
         self._overrun = False
 
-    async def hear(self, message: Msg) -> None:
+    async def receive(self, message: Msg) -> None:
         fact = read_fact(message.subject, message.data)
         if fact is None or self._overrun or (self._whose and not str(fact.fields.get("job", "")).startswith(self._whose)):
             return
@@ -140,14 +140,14 @@ async def _as_it_is(backend: ApiContext, tenant: str, request: Any) -> AsyncIter
 
 def _event(fact: FeedFact) -> pb.JobEvent:
     key = fact.fields.get("job", "")
-    said = {name: value for name, value in fact.fields.items() if name not in {"type", "at", "sequence", "number"}}
+    fields = {name: value for name, value in fact.fields.items() if name not in {"type", "at", "sequence", "number"}}
     return pb.JobEvent(
         type=fact.type,
         sequence=str(fact.sequence),
         number=fact.number,
         time=moment(fact.at),
         job=names.job_name(key) if isinstance(key, str) and key.count(".") == 2 else "",
-        fact=ParseDict(_safe(said), Struct()),
+        fact=ParseDict(_safe(fields), Struct()),
     )
 
 

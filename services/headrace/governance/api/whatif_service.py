@@ -156,8 +156,8 @@ async def _ask(player: Sequence[str], question: WhatIfQuestion, environment: Map
     """Answer of the process, which is killed together with its children when this call ends."""
     process = _started(player, environment)
     try:
-        said, _ = await asyncio.to_thread(process.communicate, encode(question))
-        return decode(said, WhatIfAnswer)
+        output, _ = await asyncio.to_thread(process.communicate, encode(question))
+        return decode(output, WhatIfAnswer)
     except Malformed:
         raise _ended(process.returncode, environment) from None
     finally:

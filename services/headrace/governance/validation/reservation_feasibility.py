@@ -54,7 +54,7 @@ def check_reservations_feasible(before: State, after: State, findings: Diagnosti
         for level, network in _networks(after, key).items():
             refused = network.broken(strictly=False)
             for found in refused or network.broken(strictly=True):
-                _tell(after, key, found, findings, refused=bool(refused) and _is_worse(before, key, level, found))
+                _report(after, key, found, findings, refused=bool(refused) and _is_worse(before, key, level, found))
     _warn_of_empty_pools(after, findings)
 
 
@@ -71,7 +71,7 @@ def _is_worse(before: State, key: str, level: str, found: Overbooked) -> bool:
     return was is None or was.short_of({promise.to for promise in found.promises}) < found.short
 
 
-def _tell(after: State, key: str, found: Overbooked, findings: Diagnostics, *, refused: bool) -> None:
+def _report(after: State, key: str, found: Overbooked, findings: Diagnostics, *, refused: bool) -> None:
     asked: dict[str, int] = {}
     for promise in found.promises:
         asked[promise.to] = asked.get(promise.to, 0) + promise.amount

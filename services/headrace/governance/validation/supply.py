@@ -69,14 +69,14 @@ def check_selectors(state: State, after: State, changed: Iterable[PlacedDocument
             if frozenset((pool, other)) not in warned:
                 warned.add(frozenset((pool, other)))
                 inner = other if mine.items() <= selector.items() else pool
-                _tell(findings, pool, other, f"every node of pool {inner}")
+                _report(findings, pool, other, f"every node of pool {inner}")
     for node in sorted(after.nodes.values(), key=lambda node: node.name):
         picked = [name for name, pool in after.pools.items() if pool.document.selector.items() <= node.labels.items()]
         for pool in new.intersection(picked):
             for other in picked:
                 if other != pool and frozenset((pool, other)) not in warned:
                     warned.add(frozenset((pool, other)))
-                    _tell(findings, pool, other, f"node {node.name}")
+                    _report(findings, pool, other, f"node {node.name}")
 
 
 def check_level(state: State, changed: Iterable[PlacedDocument], findings: Diagnostics) -> None:
@@ -130,6 +130,6 @@ def _selector_changed(state: State, after: State, pool: str) -> bool:
     return before is None or before.document.selector != after.pools[pool].document.selector
 
 
-def _tell(findings: Diagnostics, pool: str, other: str, what: str) -> None:
+def _report(findings: Diagnostics, pool: str, other: str, what: str) -> None:
     message = f"{what} would belong to pools {pool} and {other}; a node belongs to one: add a label that tells them apart"
     findings.error(findings.where(ObjectName("pool", "", pool), "selector"), message)

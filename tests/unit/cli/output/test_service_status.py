@@ -7,7 +7,7 @@ import json
 import pytest
 
 from headrace.cli.arguments import Failed
-from headrace.cli.output.service_status import count_in, found, show_services, tells, troubles
+from headrace.cli.output.service_status import count_in, found, show_services, status_row, troubles
 from headrace.contracts.messages.installation import InstallationView
 from headrace.contracts.messages.queries import ServiceView
 
@@ -17,7 +17,7 @@ def view(**detail):
 
 
 def test_what_one_says_of_itself():
-    assert tells("feed", view(jobs=3, other=1), 20) == {
+    assert status_row("feed", view(jobs=3, other=1), 20) == {
         "name": "feed",
         "state": "running",
         "folded": 17,
@@ -26,14 +26,14 @@ def test_what_one_says_of_itself():
         "reads": 1,
         "jobs": 3,
     }
-    assert tells("allocator-standby", view(decides=0), 17)["state"] == "standby"
-    assert tells("callout", view(), 20) == {"name": "callout", "state": "running", "engine": "headrace/0", "reads": 1}
-    assert tells("audit", None, 20) == {"name": "audit", "state": "silent"}
+    assert status_row("allocator-standby", view(decides=0), 17)["state"] == "standby"
+    assert status_row("callout", view(), 20) == {"name": "callout", "state": "running", "engine": "headrace/0", "reads": 1}
+    assert status_row("audit", None, 20) == {"name": "audit", "state": "silent"}
 
 
 def test_what_is_wrong_with_one_that_works_is_told_once_for_all():
     troubled = ServiceView(service="audit", folded=17, now=1, engine="e", trouble="no room")
-    assert tells("audit", troubled, 17)["trouble"] == "no room"
+    assert status_row("audit", troubled, 17)["trouble"] == "no room"
     rows = [{"name": "audit", "trouble": "no room"}, {"name": "feed", "trouble": ""}, {"name": "nats", "trouble": "no room"}]
     assert troubles([*rows, {"name": "x"}]) == ["audit, nats: no room"]
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.contracts.api.jobs_pb2 import Job
-from headrace.governance.api.filter_fields import look_into
+from headrace.governance.api.filter_fields import field_lookup
 from headrace.governance.api.messages import moment
 
 JOB = Job(
@@ -35,4 +35,4 @@ JOB = Job(
     ],
 )
 def test_a_filter_sees_the_values_of_a_field(path, expected):
-    assert look_into(JOB)(path) == expected
+    assert field_lookup(JOB)(path) == expected

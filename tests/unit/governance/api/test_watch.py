@@ -10,7 +10,7 @@ import pytest
 
 from headrace.governance.api import watch
 from headrace.governance.api.errors import ApiError
-from headrace.governance.api.watch import Watches, _Heard
+from headrace.governance.api.watch import Watches, _Watcher
 from headrace.governance.api.watch_limits import WatchLimits
 from headrace.identity.caller import Caller, Role
 
@@ -25,13 +25,13 @@ def message(number):
 
 async def queue_length_after(heard, facts):
     for number in range(facts):
-        await heard.hear(message(number))
+        await heard.receive(message(number))
     return heard._facts.qsize()
 
 
 async def test_a_reader_who_does_not_read_keeps_so_much_and_is_told_to_begin_again(monkeypatch):
     monkeypatch.setattr(watch, "UNSENT_MAX", 4)
-    heard = _Heard("acme", "", Watches())
+    heard = _Watcher("acme", "", Watches())
     assert await queue_length_after(heard, 9) == 4
     assert [(await heard.next()).sequence for _ in range(3)] == [0, 1, 2]
     with pytest.raises(ApiError, match="^more than 4 facts wait to be read; read faster, or watch less; begin again$"):
@@ -41,10 +41,10 @@ async def test_a_reader_who_does_not_read_keeps_so_much_and_is_told_to_begin_aga
 async def test_many_readers_together_keep_no_more_than_all_may(monkeypatch):
     monkeypatch.setattr(watch, "UNSENT_ALL", 8)
     watches = Watches()
-    readers = [_Heard("acme", "", watches) for _ in range(4)]
-    watches._hearing.update(readers)
+    readers = [_Watcher("acme", "", watches) for _ in range(4)]
+    watches._watchers.update(readers)
     assert [await queue_length_after(reader, 9) for reader in readers] == [2, 2, 2, 2]
-    watches._hearing.difference_update(readers[1:])
+    watches._watchers.difference_update(readers[1:])
     assert watches.allowed() == 8
 
 
