@@ -32,7 +32,7 @@ PLAIN = (
 OPTIMIZE = "2"
 RULES = "docs/rules.md"
 """The page that `headrace rules` prints; an editable installation reads it where it stands."""
-C_PROGRAMS = "node-executor/headrace/node_executor/c_programs.py"
+C_PROGRAMS = "node-executor/headrace/node_executor/system/c_programs.py"
 
 
 class CompiledParts(BuildHookInterface[Any]):

@@ -32,7 +32,7 @@ from headrace.bus.memory import MemoryLog
 from headrace.contracts.messages.usage import StatementRequest, UsageRequest
 from headrace.contracts.values.durations import DAY, parse_time
 from headrace.service.fold import LedgerFold
-from headrace.supervisor.launcher.postgres import accepts, prepare
+from headrace.supervisor.processes.postgres import accepts, prepare
 
 APART = 10
 """Ticks between two of the five stages of a job's life: it comes, is granted, starts, ends, is settled."""

@@ -30,7 +30,7 @@ from headrace.contracts.facts import JobEndedV1, LeaseGrantedV1
 from headrace.contracts.transport.codec import decode_record
 from headrace.contracts.transport.subjects import LEDGER_STREAM
 from headrace.supervisor.installation import Installation
-from headrace.supervisor.launcher.pidfile import read_running
+from headrace.supervisor.processes.pidfile import read_running
 from headrace.supervisor.service_query import ask_service, operator_client
 from tests.properties.auditor import Auditor
 

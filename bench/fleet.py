@@ -38,13 +38,13 @@ from headrace.contracts.messages.queries import LogsAnswer
 from headrace.contracts.transport.subjects import node_writer
 from headrace.contracts.values.amounts import CPU_UNITS
 from headrace.nats_client.connection import Address
-from headrace.node_executor.clock import clock
 from headrace.node_executor.core import vocabulary as v
 from headrace.node_executor.core.inbox import Inbox
 from headrace.node_executor.core.node import Node
 from headrace.node_executor.reporting.journal import Journal
 from headrace.node_executor.reporting.ledger import FactWriter
 from headrace.node_executor.reporting.link import BusListener, Link, LinkTimings
+from headrace.node_executor.system.clock import clock
 from headrace.supervisor.installation import Installation
 
 ENGINE = "headrace-node/fleet"

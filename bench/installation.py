@@ -15,7 +15,7 @@ import psutil
 
 from bench.fleet import Group, fleet
 from headrace.supervisor.installation import Installation
-from headrace.supervisor.launcher.pidfile import read_running
+from headrace.supervisor.processes.pidfile import read_running
 
 DOCUMENTS = """
 groups: [{name: bench, members: [bench]}]

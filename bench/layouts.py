@@ -22,7 +22,7 @@ from bench.stage import quantile
 from headrace.client import connect
 from headrace.host.layouts import LAYOUTS
 from headrace.supervisor.installation import Installation
-from headrace.supervisor.launcher.pidfile import read_running
+from headrace.supervisor.processes.pidfile import read_running
 
 GPUS = 8
 IDLE_SECONDS = 60.0

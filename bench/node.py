@@ -22,7 +22,7 @@ from bench.options import options
 from headrace.bus.nats.streams import ensure_streams
 from headrace.contracts.facts import LeaseEndedV1, LeaseStartedV1, NodeRegisteredV1
 from headrace.contracts.facts.fact import Ladder
-from headrace.node_executor import orphans
+from headrace.node_executor.system import orphans
 from tests.integration.conftest import NatsServer
 from tests.integration.nodes import Executor, Feed, until
 

@@ -39,7 +39,7 @@ from headrace.domain.snapshots.snapshot import dump, load
 from headrace.health.addresses import read_targets
 from headrace.health.query import ask
 from headrace.supervisor.installation import Installation
-from headrace.supervisor.launcher.pidfile import read_running
+from headrace.supervisor.processes.pidfile import read_running
 from headrace.supervisor.service_query import operator_client
 
 TENANTS = 50

@@ -26,7 +26,7 @@ from headrace.contracts.transport.codec import Malformed, decode_record
 from headrace.contracts.transport.subjects import LEDGER_STREAM
 from headrace.nats_client.connection import Connection
 from headrace.supervisor.installation import Installation
-from headrace.supervisor.launcher.pidfile import read_running
+from headrace.supervisor.processes.pidfile import read_running
 
 MIB = 1024 * 1024
 PATIENCE = 600.0

@@ -32,11 +32,11 @@ from headrace.bus.nats.streams import ensure_streams
 from headrace.contracts.transport.subjects import LEDGER_STREAM, ledger
 from headrace.nats_client.connection import Connection
 from headrace.supervisor.installation import Installation, Settings
-from headrace.supervisor.launcher import process_specs
-from headrace.supervisor.launcher.child_processes import Child, Children
-from headrace.supervisor.launcher.postgres import accepts, prepare
-from headrace.supervisor.launcher.readiness import until_ready
 from headrace.supervisor.nats import servers
+from headrace.supervisor.processes import process_specs
+from headrace.supervisor.processes.child_processes import Child, Children
+from headrace.supervisor.processes.postgres import accepts, prepare
+from headrace.supervisor.processes.readiness import until_ready
 from tests.chaos import whole
 from tests.chaos.power import Machine, why_not
 

@@ -18,7 +18,7 @@ from headrace.bus.nats.permissions import SERVICES
 from headrace.client.endpoint import read_login
 from headrace.nats_client.connection import Connection
 from headrace.supervisor.installation import Installation
-from headrace.supervisor.launcher.pidfile import RunningInstallation, read_running
+from headrace.supervisor.processes.pidfile import RunningInstallation, read_running
 
 HOST = "chaos"
 NODES, GPUS = 3, 8

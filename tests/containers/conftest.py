@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from headrace.contracts.facts import NodeRegisteredV1
-from headrace.node_executor import orphans
+from headrace.node_executor.system import orphans
 from tests.integration.conftest import feed, login, nats_server
 from tests.integration.nodes import Executor, until
 from tests.mock_nvml import STATE, Machine, build_program, compiler

@@ -14,8 +14,8 @@ from headrace.contracts.messages.orders import Samples
 from headrace.contracts.transport.codec import decode
 from headrace.contracts.values.amounts import GPU_UNITS
 from headrace.node_executor.devices.nvml_library import Nvml
-from headrace.node_executor.launch.cgroups import group_of_process
 from headrace.node_executor.runtimes.container_engine import Engine
+from headrace.node_executor.system.cgroups import group_of_process
 from tests.integration.nodes import Feed, until, until_printed
 from tests.mock_nvml import Machine
 from tests.real_engine import IMAGE, Podman

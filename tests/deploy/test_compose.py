@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 import yaml
 
-from headrace.supervisor.launcher.ports import free_port
+from headrace.supervisor.network.ports import free_port
 from tests.deploy.images import ROOT, STORE, Engine, missing
 
 FIRST = ("write", "postgres", "nats", "streams")

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.supervisor.launcher import postgres
-from headrace.supervisor.launcher.ports import free_port
+from headrace.supervisor.network.ports import free_port
+from headrace.supervisor.processes import postgres
 
 ROOT = Path(__file__).parents[2]
 UNITS = ROOT / "deploy/systemd"

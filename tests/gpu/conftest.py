@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from headrace.node_executor import native
-from headrace.node_executor.c_programs import LIBRARY, MEMORY_CAP
 from headrace.node_executor.devices.nvml import NvmlDevices
 from headrace.node_executor.devices.nvml_library import Nvml, NvmlError
 from headrace.node_executor.enforcement.preload import PreloadMechanism
+from headrace.node_executor.system import native
+from headrace.node_executor.system.c_programs import LIBRARY, MEMORY_CAP
 
 
 @pytest.fixture(scope="session")

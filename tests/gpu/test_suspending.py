@@ -18,7 +18,7 @@ import pytest
 from headrace.contracts.facts.fact import DeviceShare
 from headrace.contracts.values.amounts import GPU_UNITS
 from headrace.node_executor.devices.nvml import NvmlDevices
-from headrace.node_executor.suspension import SPARE, Suspension, SuspensionTarget
+from headrace.node_executor.leases.suspension import SPARE, Suspension, SuspensionTarget
 from tests.gpu.programs import COUNT
 from tests.patience import PATIENCE
 

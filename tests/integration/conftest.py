@@ -21,7 +21,7 @@ from headrace.bus.nats.streams import ensure_streams
 from headrace.contracts.facts import NodeRegisteredV1
 from headrace.contracts.messages.tokens import FEED_SUFFIX
 from headrace.nats_client.connection import Connection
-from headrace.node_executor import orphans
+from headrace.node_executor.system import orphans
 from tests.integration.machine import Machine, new_machine
 from tests.integration.nodes import Executor, Feed, until
 from tests.patience import PATIENCE

@@ -21,7 +21,7 @@ from headrace.contracts.messages.orders import Heartbeat, LogsRequest, NodeAnswe
 from headrace.contracts.messages.queries import LogsAnswer
 from headrace.contracts.transport.codec import decode, decode_record, encode
 from headrace.nats_client.connection import Connection
-from headrace.node_executor import orphans
+from headrace.node_executor.system import orphans
 from tests.patience import PATIENCE
 
 NODE = "gpu01"

@@ -63,7 +63,7 @@ from headrace.service.answering import Refused, serve
 from headrace.service.fold import LedgerFold
 from headrace.simulate.scenario import read_scenario
 from headrace.simulate.world import World
-from headrace.supervisor.launcher.postgres import PostgresSettings, accepts, prepare
+from headrace.supervisor.processes.postgres import PostgresSettings, accepts, prepare
 from headrace.views.audit_lines import lines_of
 from headrace.views.visibility import ALL_TENANTS
 from tests.integration.ledgers import History, added_up, busy

@@ -21,8 +21,8 @@ from headrace.contracts.transport.codec import decode_record
 from headrace.contracts.transport.subjects import LEDGER_STREAM
 from headrace.supervisor import api_away
 from headrace.supervisor.installation import Installation
-from headrace.supervisor.launcher.pidfile import Lock, RunningInstallation, write_running
-from headrace.supervisor.launcher.ports import free_port
+from headrace.supervisor.network.ports import free_port
+from headrace.supervisor.processes.pidfile import Lock, RunningInstallation, write_running
 from tests.integration.conftest import binary
 from tests.patience import PATIENCE
 

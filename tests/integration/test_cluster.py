@@ -35,10 +35,10 @@ from headrace.feed.outgoing_message import FeedMessage
 from headrace.feed.publisher import Publisher
 from headrace.governance.api.submit_batcher import SubmitBatcher
 from headrace.nats_client.connection import Connection
-from headrace.supervisor.launcher.ports import free_port
 from headrace.supervisor.nats import leaderless_stream
 from headrace.supervisor.nats.leaderless_stream import MADE_ANEW, Leaderless
 from headrace.supervisor.nats.servers import StreamStatus, standing
+from headrace.supervisor.network.ports import free_port
 from tests.integration.conftest import binary
 from tests.patience import PATIENCE
 

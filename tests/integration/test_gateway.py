@@ -15,10 +15,10 @@ import pytest
 
 from headrace.contracts.schemas import protocol
 from headrace.supervisor.installation import Installation
-from headrace.supervisor.launcher import gateway
-from headrace.supervisor.launcher.certificates import development
-from headrace.supervisor.launcher.ports import free_port
-from headrace.supervisor.launcher.process_specs import gateway as program
+from headrace.supervisor.network import gateway
+from headrace.supervisor.network.certificates import development
+from headrace.supervisor.network.ports import free_port
+from headrace.supervisor.processes.process_specs import gateway as program
 from tests.patience import PATIENCE
 
 MOST = 16

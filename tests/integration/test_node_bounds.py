@@ -14,8 +14,8 @@ import pytest
 from headrace.contracts.facts import LeaseEndedV1, NodeRegisteredV1
 from headrace.contracts.facts.fact import Ladder
 from headrace.contracts.values.amounts import CPU, MEMORY
-from headrace.node_executor.launch.accounts import FIRST
-from headrace.node_executor.launch.cgroups import CONTROLLERS, Groups, group_name
+from headrace.node_executor.system.accounts import FIRST
+from headrace.node_executor.system.cgroups import CONTROLLERS, Groups, group_name
 from tests.integration.nodes import Executor, Feed, until, until_printed
 
 SPINNER = "date +%s%N; sh -c 'ulimit -t 1; while :; do :; done'; date +%s%N"

@@ -297,7 +297,7 @@ async def test_two_executors_on_one_directory_are_one_too_many(feed, node, tmp_p
     command = [
         sys.executable,
         "-c",
-        "import sys; from headrace.node_executor.instance_lock import InstanceLock; InstanceLock(sys.argv[1], 0.0)",
+        "import sys; from headrace.node_executor.system.instance_lock import InstanceLock; InstanceLock(sys.argv[1], 0.0)",
     ]
     done = await asyncio.to_thread(subprocess.run, [*command, str(node.data)], capture_output=True, text=True, check=False)
     assert done.stderr.splitlines()[-1].endswith(f"another executor uses {node.data}; stop it, or give this one another --data")

@@ -12,7 +12,7 @@ import subprocess
 import urllib.request
 
 from headrace.client import connect
-from headrace.supervisor.launcher.ports import LOOPBACK
+from headrace.supervisor.network.ports import LOOPBACK
 from tests.integration.machine import HEADRACE, Machine
 from tests.patience import PATIENCE
 

@@ -17,8 +17,8 @@ from headrace.contracts.values.ids import is_token
 from headrace.nats_client.connection import Address
 from headrace.node_executor.devices import Devices, DevicesUnknown
 from headrace.node_executor.devices.discovery import find_devices
-from headrace.node_executor.launch.accounts import AUTO, Accounts, AccountUnknown, chosen
 from headrace.node_executor.self_end import Limits
+from headrace.node_executor.system.accounts import AUTO, Accounts, AccountUnknown, chosen
 
 URL = "HEADRACE_NATS_URL"
 USER = "HEADRACE_NATS_USER"

@@ -9,14 +9,14 @@ import stat
 
 import structlog
 
-from headrace.node_executor import native
 from headrace.node_executor.arguments import Settings
-from headrace.node_executor.c_programs import CONTAINER_INIT, STATIC
 from headrace.node_executor.dependencies import ExecutorDependencies
 from headrace.node_executor.enforcement.discovery import native_place
 from headrace.node_executor.runtimes.container import ContainerRuntime
 from headrace.node_executor.runtimes.container_engine import EngineError
 from headrace.node_executor.runtimes.process import ProcessRuntime
+from headrace.node_executor.system import native
+from headrace.node_executor.system.c_programs import CONTAINER_INIT, STATIC
 
 SOCKETS = ("/var/run/docker.sock", "/run/podman/podman.sock")
 

@@ -21,28 +21,28 @@ from headrace.contracts.facts import AnyFact, LeaseEndedV1
 from headrace.contracts.messages.orders import LogsRequest, StartOrder
 from headrace.contracts.messages.queries import LogsAnswer
 from headrace.contracts.values.ids import lease_id
-from headrace.node_executor.clock import clock
 from headrace.node_executor.core import vocabulary as v
 from headrace.node_executor.core.inbox import Inbox
 from headrace.node_executor.core.node import Node
 from headrace.node_executor.core.phases import Phase
-from headrace.node_executor.daemon_thread import in_daemon_thread
 from headrace.node_executor.dependencies import ExecutorDependencies
 from headrace.node_executor.enforcement import Entered
-from headrace.node_executor.files.checkpoint_monitor import CheckpointMonitor
 from headrace.node_executor.files.inspection import FileInspector
 from headrace.node_executor.files.retention import RetentionPolicy, prune
-from headrace.node_executor.launch.cgroups import killed_for_memory
 from headrace.node_executor.launch.environment import callback_environment
 from headrace.node_executor.launch.preempt_notice import PreemptNotice, write_notice
 from headrace.node_executor.launch.preparation import Prepared
+from headrace.node_executor.leases.resume_check import ResumeCheck
+from headrace.node_executor.leases.running_lease import RunningLease
+from headrace.node_executor.leases.suspension import CannotResume, CannotSuspend, Suspension
+from headrace.node_executor.monitoring.checkpoint_monitor import CheckpointMonitor
 from headrace.node_executor.reporting.journal import Open
 from headrace.node_executor.reporting.log_requests import read_log
-from headrace.node_executor.resume_check import ResumeCheck
-from headrace.node_executor.running_lease import RunningLease
 from headrace.node_executor.runtimes import CALLBACK, CannotStart, End, Running, RuntimeListener
 from headrace.node_executor.runtimes.job_log import Output
-from headrace.node_executor.suspension import CannotResume, CannotSuspend, Suspension
+from headrace.node_executor.system.cgroups import killed_for_memory
+from headrace.node_executor.system.clock import clock
+from headrace.node_executor.system.daemon_thread import in_daemon_thread
 
 STARTS_PER_TURN = 4
 TIDY_AFTER = 0.05

@@ -23,9 +23,7 @@ from headrace.contracts.facts.levels import LEVEL as READS
 from headrace.contracts.transport.subjects import node_writer
 from headrace.health.config import BadAddress, read_config, serving
 from headrace.health.health import Health
-from headrace.node_executor import c_programs, native
 from headrace.node_executor.arguments import EC2, END, Settings, parse
-from headrace.node_executor.clock import clock
 from headrace.node_executor.containers import containers_of, find_engine, keep_reconciling
 from headrace.node_executor.core import vocabulary as v
 from headrace.node_executor.core.node import Node
@@ -37,20 +35,15 @@ from headrace.node_executor.enforcement.enforcement_worker import EnforcementWor
 from headrace.node_executor.enforcement.in_containers import levels_inside
 from headrace.node_executor.enforcement.owners import LeaseOwners
 from headrace.node_executor.executor import Executor
-from headrace.node_executor.files.disk_usage import DiskUsageMonitor, Size
 from headrace.node_executor.files.retention import RetentionPolicy
 from headrace.node_executor.files.workspace import Workspace, shows_polling
-from headrace.node_executor.instance_lock import DirectoryInUse, InstanceLock
 from headrace.node_executor.joining import NotJoined, with_login
-from headrace.node_executor.launch.account_numbers import AccountNumbers
-from headrace.node_executor.launch.accounts import OWN, Accounts, chosen
-from headrace.node_executor.launch.cgroups import CONTROLLERS, Groups, group_name
 from headrace.node_executor.launch.environment import inherited
 from headrace.node_executor.launch.preparation import Bounds, Preparation
 from headrace.node_executor.launch.secrets import references
-from headrace.node_executor.log_setup import configure_logs
 from headrace.node_executor.metrics import show
-from headrace.node_executor.monitors import DeviceMonitors, MonitorListeners
+from headrace.node_executor.monitoring.disk_usage import DiskUsageMonitor, Size
+from headrace.node_executor.monitoring.monitors import DeviceMonitors, MonitorListeners
 from headrace.node_executor.reporting.journal import Journal
 from headrace.node_executor.reporting.ledger import FactWriter
 from headrace.node_executor.reporting.link import BusListener, Link, LinkTimings
@@ -61,6 +54,13 @@ from headrace.node_executor.runtimes.keeper_client import Spawner
 from headrace.node_executor.runtimes.process import ProcessRuntime
 from headrace.node_executor.self_check import SelfCheck
 from headrace.node_executor.self_end import Limits, Notice, keep_to_limits, notice_in
+from headrace.node_executor.system import c_programs, native
+from headrace.node_executor.system.account_numbers import AccountNumbers
+from headrace.node_executor.system.accounts import OWN, Accounts, chosen
+from headrace.node_executor.system.cgroups import CONTROLLERS, Groups, group_name
+from headrace.node_executor.system.clock import clock
+from headrace.node_executor.system.instance_lock import DirectoryInUse, InstanceLock
+from headrace.node_executor.system.log_setup import configure_logs
 
 STOPPED, FAILED = 0, 1
 LAST_FACTS = 5.0

@@ -12,9 +12,9 @@ import shutil
 from collections.abc import Callable
 
 from headrace.node_executor.dependencies import ExecutorDependencies
-from headrace.node_executor.launch.cgroups import LeaseGroup
 from headrace.node_executor.runtimes import CannotStart, End, Launch, RuntimeListener
 from headrace.node_executor.runtimes.job_log import Output
+from headrace.node_executor.system.cgroups import LeaseGroup
 
 WITHIN = 30.0
 """Seconds in which the program has to end."""

@@ -14,7 +14,7 @@ import structlog
 
 from headrace.contracts.facts import InstanceInterruptedV1
 from headrace.contracts.facts.levels import PROVISIONING
-from headrace.node_executor.clock import clock
+from headrace.node_executor.system.clock import clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable

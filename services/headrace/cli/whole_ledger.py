@@ -23,9 +23,9 @@ from headrace.client.endpoint import TOKEN, URL
 from headrace.contracts.transport.subjects import LEDGER_STREAM
 from headrace.supervisor.errors import InstallationError
 from headrace.supervisor.installation import OPERATOR, Installation
-from headrace.supervisor.launcher.pidfile import AlreadyRunning
-from headrace.supervisor.launcher.readiness import NotReady
 from headrace.supervisor.nats.store import open_store
+from headrace.supervisor.processes.pidfile import AlreadyRunning
+from headrace.supervisor.processes.readiness import NotReady
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable

@@ -5,12 +5,14 @@ It answers the question: *what has to run here, in which order, and what happens
 Facts read: none. Facts written: none.
 
 - `installation` is the data directory: where everything lies, logins made once, settings kept for the next start.
-- `launcher` starts, watches, restarts and stops the processes: `up` puts all together, `process_specs` has the command and environment of
-  each part, `child_processes` keeps them alive, `log_file` their output, `pidfile` the state of a running installation, `ports` and
-  `sockets` their addresses, `postgres` the database, `gateway` and `body_schema` Envoy's configuration, `certificates` those for TLS,
-  `readiness` tells whether a part answers, and `job_isolation` whether jobs are kept apart.
-- `nats` supervises NATS servers, `repair` checks and repairs their streams, `backup` saves and restores an installation, and `cluster`
-  writes the configuration for several machines and restarts parts one after the other.
+- `network` has addresses and encryption: `ports`, `sockets`, `certificates` for TLS, `gateway` and `body_schema`, Envoy's configuration.
+- `processes` keeps the parts running: `process_specs` has the command and environment of each, `child_processes` keeps them alive,
+  `log_file` their output, `pidfile` the state of a running installation, `postgres` the database; `readiness` tells whether a part
+  answers, and `job_isolation` whether jobs are kept apart.
+- `cluster` writes the configuration for several machines. `nats` supervises NATS servers, and checks what their streams hold.
+- `launcher` runs an installation: `up` starts all parts and stops them, `rolling_restart` restarts one after the other. `backup` saves
+  and restores an installation, and `repair` repairs the ledger's stream.
+- `api_away` calls *governance* while the gateway is away; `service_query` asks one service over NATS.
 
 It never decides about jobs, never writes to the ledger, and leaves no process running when it ends.
 """

@@ -28,8 +28,8 @@ from headrace.contracts.schemas import protocol
 from headrace.identity.owner import LOCAL
 from headrace.supervisor.errors import InstallationError
 from headrace.supervisor.installation import Installation
-from headrace.supervisor.launcher import process_specs
-from headrace.supervisor.launcher.pidfile import read_running
+from headrace.supervisor.processes import process_specs
+from headrace.supervisor.processes.pidfile import read_running
 
 ANSWERS_WITHIN = 2.0
 STARTS_WITHIN = 60.0

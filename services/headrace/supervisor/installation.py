@@ -1,7 +1,10 @@
 """The data directory of one installation: where everything lies, logins made once, and settings for the next start.
 
-endpoint.json        where clients connect, and with which login      credentials/NAME.json   one login each, 0600 installation.json
-the settings of the last start                   logs/NAME.log           output of each child running.json, lock   see `launcher.pidfile`
+endpoint.json          where clients connect, and with which login
+credentials/NAME.json  one login each, 0600
+installation.json      the settings of the last start
+logs/NAME.log          output of each child
+running.json, lock     see `processes.pidfile`
 nats/  postgres/  gateway/  nodes/NAME/  keys/
 """
 
@@ -31,10 +34,10 @@ from headrace.host.layouts import DEFAULT
 from headrace.identity.signing import IDENTITY, ISSUER_KEY
 from headrace.supervisor.directories import CREDENTIALS, LOGS, METRICS, METRICS_TOKEN
 from headrace.supervisor.errors import InstallationError
-from headrace.supervisor.launcher.certificates import Certificates, development
-from headrace.supervisor.launcher.ports import LOOPBACK, WILDCARDS
-from headrace.supervisor.launcher.sockets import NoSocketDirectory, short_enough
-from headrace.supervisor.nats.ledger_roles import NATS
+from headrace.supervisor.ledger_roles import NATS
+from headrace.supervisor.network.certificates import Certificates, development
+from headrace.supervisor.network.ports import LOOPBACK, WILDCARDS
+from headrace.supervisor.network.sockets import NoSocketDirectory, short_enough
 
 OPERATOR = "operator"
 OWNER = "owner"
@@ -276,7 +279,7 @@ class Installation:
     def write_gateway_config(self, port: int) -> str:
         """Write the gateway's configuration and the API's descriptors; returns the unique name of this gateway."""
         from headrace.contracts.schemas.protocol import descriptors  # noqa: PLC0415 - the commands that start nothing need no protobuf
-        from headrace.supervisor.launcher.gateway import Tls, gateway_config  # noqa: PLC0415
+        from headrace.supervisor.network.gateway import Tls, gateway_config  # noqa: PLC0415
 
         write_whole(self.descriptors, descriptors().SerializeToString(deterministic=True), 0o644)
         known, host = self.certificates(), self.settings().listen

@@ -13,7 +13,7 @@ import pytest
 
 from headrace.contracts.facts.levels import LEVEL
 from headrace.supervisor.installation import Installation
-from headrace.supervisor.launcher.pidfile import ChildView, Lock, RunningInstallation, write_running
+from headrace.supervisor.processes.pidfile import ChildView, Lock, RunningInstallation, write_running
 
 JOB = "01jd3v8k5w2m4x6z8b0c2e4g6h"
 HEAVY = frozenset(

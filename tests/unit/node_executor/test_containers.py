@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from headrace.node_executor import native
 from headrace.node_executor.arguments import parse
 from headrace.node_executor.containers import containers_of, keep_reconciling, reconcile
 from headrace.node_executor.files.workspace import Workspace
@@ -18,6 +17,7 @@ from headrace.node_executor.reporting.journal import Open
 from headrace.node_executor.runtimes.container import ContainerRuntime
 from headrace.node_executor.runtimes.keeper_client import Spawner
 from headrace.node_executor.runtimes.process import ProcessRuntime
+from headrace.node_executor.system import native
 from tests.mock_engine import Contained, Engine
 
 

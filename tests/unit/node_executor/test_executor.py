@@ -34,15 +34,15 @@ from headrace.node_executor.enforcement.enforcement import Enforcement, Mechanis
 from headrace.node_executor.enforcement.enforcement_worker import EnforcementWorker
 from headrace.node_executor.enforcement.owners import LeaseOwners
 from headrace.node_executor.executor import Executor
-from headrace.node_executor.files.disk_usage import DiskUsageMonitor, Size
 from headrace.node_executor.files.retention import RetentionPolicy
 from headrace.node_executor.files.workspace import Workspace
-from headrace.node_executor.launch.accounts import Accounts
 from headrace.node_executor.launch.preparation import Bounds, Preparation
 from headrace.node_executor.launch.secrets import references
+from headrace.node_executor.monitoring.disk_usage import DiskUsageMonitor, Size
 from headrace.node_executor.reporting.journal import Journal, Open
 from headrace.node_executor.reporting.tracing import Silent
 from headrace.node_executor.runtimes import CannotStart, End, Launch, RuntimeListener
+from headrace.node_executor.system.accounts import Accounts
 from tests.patience import PATIENCE
 
 JOB = "acme.alice.01j9z3k4m5n6p7q8r9s0t1v2w3"
@@ -507,7 +507,7 @@ async def test_an_attempt_that_is_stopped_while_its_checkpoint_is_looked_for_is_
     stage, make_order, monkeypatch
 ) -> None:
     begun, goes_on = threading.Event(), threading.Event()
-    monkeypatch.setattr("headrace.node_executor.resume_check.read_as", lambda *_: begun.set() or goes_on.wait())
+    monkeypatch.setattr("headrace.node_executor.leases.resume_check.read_as", lambda *_: begun.set() or goes_on.wait())
     stage.push(make_order(resume_from="/elsewhere/1.pt"))
     await stage.until(begun.is_set)
     stage.stop()

@@ -10,7 +10,7 @@ import pytest
 from headrace.client.endpoint import Login, find
 from headrace.supervisor.errors import InstallationError
 from headrace.supervisor.installation import Installation, Settings, as_token, write_whole
-from headrace.supervisor.launcher.certificates import Certificates
+from headrace.supervisor.network.certificates import Certificates
 
 
 @pytest.fixture

@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping
 
 from headrace.contracts.facts.fact import DeviceShare
 from headrace.contracts.values.amounts import GPU_UNITS
-from headrace.node_executor import native
-from headrace.node_executor.c_programs import LIBRARY, MEMORY_CAP, PRIVATE_DEV
 from headrace.node_executor.devices import Devices
 from headrace.node_executor.devices.health import Trouble
 from headrace.node_executor.devices.nvml import NvmlDevices
@@ -19,7 +17,9 @@ from headrace.node_executor.enforcement.mig import MigJournal, MigMechanism
 from headrace.node_executor.enforcement.mps import MpsMechanism
 from headrace.node_executor.enforcement.preload import PreloadMechanism
 from headrace.node_executor.enforcement.probe_run import ProbeRun
-from headrace.node_executor.launch.accounts import UserAccount
+from headrace.node_executor.system import native
+from headrace.node_executor.system.accounts import UserAccount
+from headrace.node_executor.system.c_programs import LIBRARY, MEMORY_CAP, PRIVATE_DEV
 
 PLACE = "HEADRACE_NATIVE_DIR"
 """Variable by which an operator sets another directory for them."""

@@ -13,7 +13,7 @@ import structlog
 
 from headrace.contracts.own_accounts import closed_to_others
 from headrace.node_executor.enforcement import probe
-from headrace.node_executor.launch.accounts import UserAccount
+from headrace.node_executor.system.accounts import UserAccount
 
 PATIENCE = 30.0
 """Seconds that the probe may take; the first program on an unused GPU waits for the driver."""

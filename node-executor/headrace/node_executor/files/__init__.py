@@ -1,1 +1,1 @@
-"""Files of the node and of its jobs: directories, checkpoints, disk usage, retention, removal."""
+"""Files of the node and of its jobs: directories, checkpoints, retention, removal, and inspections that may hang."""

@@ -22,7 +22,7 @@ import msgspec
 
 from headrace.node_executor.files.inspection import acting_as, open_regular
 from headrace.node_executor.files.workspace import Paths
-from headrace.node_executor.launch.accounts import UserAccount
+from headrace.node_executor.system.accounts import UserAccount
 
 URI_MAX = 4096
 TAIL = 64 * 1024

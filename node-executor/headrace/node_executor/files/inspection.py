@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from headrace.node_executor.launch.accounts import UserAccount
-from headrace.node_executor.threads import begin, set_result
+from headrace.node_executor.system.accounts import UserAccount
+from headrace.node_executor.system.threads import begin, set_result
 
 WITHIN = 10.0
 AT_ONCE = 16

@@ -29,7 +29,7 @@ from headrace.contracts.values.account_numbers import COUNT, FIRST
 from headrace.node_executor.files.directory_pool import CHECKPOINTS as SAVED
 from headrace.node_executor.files.directory_pool import CONTROL, WORK, DirectoryPool
 from headrace.node_executor.files.directory_trees import walk
-from headrace.node_executor.launch.accounts import UserAccount
+from headrace.node_executor.system.accounts import UserAccount
 
 PREEMPT, FINISHED, HOOK, CHECKPOINTS, POLL = "preempt.json", "finished", "hook", "checkpoints", "poll"
 _CONTROL_FILES = frozenset({PREEMPT, FINISHED, HOOK, CHECKPOINTS})

@@ -1,1 +1,1 @@
-"""What a job is started with: account, control groups, environment, secrets, preempt notice; `preparation` joins them."""
+"""What a job is started with: environment, secrets, preempt notice; `preparation` joins them with account and control group."""

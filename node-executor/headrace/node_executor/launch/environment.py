@@ -14,7 +14,7 @@ from headrace.contracts.messages.orders import StartOrder
 from headrace.contracts.values.amounts import GPU, GPU_UNITS, format_amount
 from headrace.contracts.values.ids import split_job_key
 from headrace.node_executor.files.workspace import Paths
-from headrace.node_executor.launch.accounts import UserAccount
+from headrace.node_executor.system.accounts import UserAccount
 
 INHERITED = frozenset({"HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"})
 _INHERITED_PREFIX = "LC_"

@@ -12,12 +12,12 @@ from headrace.contracts.values.amounts import CPU, MEMORY
 from headrace.contracts.values.ids import split_job_key
 from headrace.node_executor.devices import Devices
 from headrace.node_executor.files.workspace import Paths, Workspace
-from headrace.node_executor.launch.accounts import Accounts, NumberTaken, UserAccount
-from headrace.node_executor.launch.cgroups import Groups, LeaseGroup, Limits
 from headrace.node_executor.launch.environment import account_environment, job_environment
 from headrace.node_executor.launch.secrets import SecretResolver
 from headrace.node_executor.runtimes import COMMAND_UNUSABLE, CannotStart, Container
 from headrace.node_executor.runtimes.container_request import device_names
+from headrace.node_executor.system.accounts import Accounts, NumberTaken, UserAccount
+from headrace.node_executor.system.cgroups import Groups, LeaseGroup, Limits
 
 
 class Prepared(NamedTuple):

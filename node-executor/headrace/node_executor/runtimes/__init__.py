@@ -18,9 +18,9 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from headrace.contracts.documents.model import Mount
-from headrace.node_executor.launch.accounts import UserAccount
-from headrace.node_executor.launch.cgroups import LeaseGroup
 from headrace.node_executor.runtimes.job_log import Output
+from headrace.node_executor.system.accounts import UserAccount
+from headrace.node_executor.system.cgroups import LeaseGroup
 
 COMMAND_NOT_FOUND = 127
 COMMAND_UNUSABLE = 126

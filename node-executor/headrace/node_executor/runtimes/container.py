@@ -19,12 +19,12 @@ from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from headrace.node_executor.launch.cgroups import group_of_process, out_of_memory
 from headrace.node_executor.runtimes import CALLBACK, CannotStart, End, Launch, Running, RuntimeListener, container_run
 from headrace.node_executor.runtimes.container_engine import Engine, EngineError
 from headrace.node_executor.runtimes.container_request import CDI, LEASE, OWNER, creation, describe_devices, execution
 from headrace.node_executor.runtimes.process import ProcessRuntime
-from headrace.node_executor.threads import Threads
+from headrace.node_executor.system.cgroups import group_of_process, out_of_memory
+from headrace.node_executor.system.threads import Threads
 
 LOOK_EVERY = 0.02
 TRY_EVERY = 1.0

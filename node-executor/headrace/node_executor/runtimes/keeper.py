@@ -37,7 +37,7 @@ from typing import NamedTuple, NoReturn
 
 if __name__ == "__main__":
     sys.path.append(os.path.abspath(f"{__file__}/../../../.."))
-from headrace.node_executor.log_writing import Log
+from headrace.node_executor.system.log_writing import Log
 
 CHUNK = 64 * 1024
 LOOKS = 8  # maximum, against processes that fork while they are looked for

@@ -17,10 +17,10 @@ import time
 from collections.abc import Callable, Container
 from typing import NamedTuple
 
-from headrace.node_executor import orphans
-from headrace.node_executor.launch.cgroups import CgroupEntry
 from headrace.node_executor.runtimes import COMMAND_NOT_FOUND, COMMAND_UNUSABLE, CannotStart, End, Launch, RuntimeListener
 from headrace.node_executor.runtimes.keeper_client import Order, Report, Spawner
+from headrace.node_executor.system import orphans
+from headrace.node_executor.system.cgroups import CgroupEntry
 
 _FAULTS_OF_THE_NODE = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EIO})
 

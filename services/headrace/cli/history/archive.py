@@ -28,9 +28,9 @@ from headrace.contracts.transport.subjects import LEDGER_STREAM
 from headrace.contracts.values.durations import format_duration
 from headrace.supervisor.directories import CLUSTER_FILE
 from headrace.supervisor.installation import Installation
-from headrace.supervisor.launcher.pidfile import AlreadyRunning, read_running
-from headrace.supervisor.launcher.readiness import NotReady
 from headrace.supervisor.nats.store import open_store
+from headrace.supervisor.processes.pidfile import AlreadyRunning, read_running
+from headrace.supervisor.processes.readiness import NotReady
 from headrace.supervisor.service_query import ask_service, operator_client
 
 ANSWER_WITHIN = 2.0

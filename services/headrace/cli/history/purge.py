@@ -23,8 +23,8 @@ from headrace.contracts.transport.tls import CA
 from headrace.contracts.values.durations import DAY, format_duration
 from headrace.service.snapshots import Snapshots
 from headrace.supervisor.installation import Installation
-from headrace.supervisor.launcher.pidfile import read_running
-from headrace.supervisor.launcher.readiness import Inspector
+from headrace.supervisor.processes.pidfile import read_running
+from headrace.supervisor.processes.readiness import Inspector
 
 KEEP = 90 * DAY
 

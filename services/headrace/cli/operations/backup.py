@@ -13,10 +13,10 @@ from headrace.bus.log import LogError
 from headrace.cli.arguments import Failed, Nouns, add_command, add_data_option, add_json
 from headrace.cli.output.formatting import as_json, local
 from headrace.supervisor.installation import Installation
-from headrace.supervisor.launcher.pidfile import AlreadyRunning, read_running
-from headrace.supervisor.launcher.postgres import address
-from headrace.supervisor.launcher.readiness import NotReady
 from headrace.supervisor.nats.store import open_store
+from headrace.supervisor.processes.pidfile import AlreadyRunning, read_running
+from headrace.supervisor.processes.postgres import address
+from headrace.supervisor.processes.readiness import NotReady
 
 
 def add(nouns: Nouns) -> None:

@@ -17,9 +17,9 @@ from headrace.supervisor.cluster.cluster_config import ClusterConfig
 from headrace.supervisor.cluster.secret import secret
 from headrace.supervisor.directories import CLUSTER_FILE
 from headrace.supervisor.installation import Installation
-from headrace.supervisor.launcher.readiness import PATIENCE
 from headrace.supervisor.nats.leaderless_stream import Leaderless
 from headrace.supervisor.nats.servers import until_streams
+from headrace.supervisor.processes.readiness import PATIENCE
 
 if TYPE_CHECKING:
     from headrace.client.endpoint import Login

@@ -12,8 +12,8 @@ from headrace.bus.log import LogError
 from headrace.cli.arguments import Failed, Nouns, add_command, add_data_option, add_json
 from headrace.cli.output.formatting import as_json
 from headrace.supervisor.installation import Installation
-from headrace.supervisor.launcher.pidfile import AlreadyRunning
-from headrace.supervisor.launcher.readiness import NotReady
+from headrace.supervisor.processes.pidfile import AlreadyRunning
+from headrace.supervisor.processes.readiness import NotReady
 
 
 def add(nouns: Nouns) -> None:

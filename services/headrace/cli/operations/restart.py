@@ -11,10 +11,10 @@ from headrace.bus.log import LogError
 from headrace.bus.nats.permissions import STANDBY, STANDBYS
 from headrace.cli.arguments import Failed, add_command, add_data_option
 from headrace.supervisor.cluster.file_checks import broken_files
-from headrace.supervisor.cluster.rolling_restart import Rolling, Unknown, chosen, ours
 from headrace.supervisor.installation import Installation
-from headrace.supervisor.launcher.pidfile import RunningInstallation, read_running
-from headrace.supervisor.launcher.readiness import Inspector, NotReady
+from headrace.supervisor.launcher.rolling_restart import Rolling, Unknown, chosen, ours
+from headrace.supervisor.processes.pidfile import RunningInstallation, read_running
+from headrace.supervisor.processes.readiness import Inspector, NotReady
 from headrace.supervisor.service_query import ask_service, operator_client
 
 if TYPE_CHECKING:

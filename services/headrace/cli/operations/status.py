@@ -24,8 +24,8 @@ from headrace.contracts.messages.queries import ServiceView
 from headrace.health.addresses import read_targets
 from headrace.health.query import ask_all
 from headrace.supervisor.directories import CLUSTER_FILE, CREDENTIALS, LOGS, METRICS, METRICS_TOKEN
-from headrace.supervisor.launcher.pidfile import RunningInstallation, read_running_in
-from headrace.supervisor.nats.ledger_roles import roles, summary
+from headrace.supervisor.ledger_roles import roles, summary
+from headrace.supervisor.processes.pidfile import RunningInstallation, read_running_in
 
 STATUS_WITHIN = 5.0
 WELL = ("running", "standby")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from headrace.cli.arguments import Failed
-from headrace.supervisor.launcher.certificates import Certificates
-from headrace.supervisor.launcher.ports import LOOPBACK, WILDCARDS
+from headrace.supervisor.network.certificates import Certificates
+from headrace.supervisor.network.ports import LOOPBACK, WILDCARDS
 
 if TYPE_CHECKING:
     from headrace.cli.arguments import Parser

@@ -32,11 +32,11 @@ from headrace.client import HeadraceError, connect
 from headrace.host.layouts import LAYOUTS
 from headrace.service.engine_version import has_compiled_rules
 from headrace.supervisor.installation import CLUSTER_OF, OWNER, Installation, Settings
-from headrace.supervisor.launcher import process_specs
-from headrace.supervisor.launcher.pidfile import AlreadyRunning, read_running, stop_running
-from headrace.supervisor.launcher.ports import PortTaken
-from headrace.supervisor.launcher.readiness import NotReady
 from headrace.supervisor.launcher.up import Up
+from headrace.supervisor.network.ports import PortTaken
+from headrace.supervisor.processes import process_specs
+from headrace.supervisor.processes.pidfile import AlreadyRunning, read_running, stop_running
+from headrace.supervisor.processes.readiness import NotReady
 
 DOWN_WITHIN = 120.0
 LOOK_EVERY = 0.05

@@ -99,7 +99,7 @@ def _add_run(verbs: Nouns) -> None:
 
 def _executors_help() -> str:
     """The help of the executor, as wide as this terminal."""
-    from headrace.supervisor.launcher import process_specs  # noqa: PLC0415 - other commands need not load it
+    from headrace.supervisor.processes import process_specs  # noqa: PLC0415 - other commands need not load it
 
     command = process_specs.python(process_specs.EXECUTOR, "run", "--help")
     environment = {**os.environ, "COLUMNS": str(shutil.get_terminal_size().columns)}
@@ -304,7 +304,7 @@ def run(args: argparse.Namespace) -> NoReturn:
     """Become the node executor, with a login made here, or with the one that the environment names for a Headrace on another machine."""
     from headrace.bus.variables import PASSWORD, URL, USER  # noqa: PLC0415 - the other commands do not need these
     from headrace.supervisor.installation import Installation  # noqa: PLC0415
-    from headrace.supervisor.launcher import process_specs  # noqa: PLC0415
+    from headrace.supervisor.processes import process_specs  # noqa: PLC0415
 
     installation = Installation()
     name = args.name or installation.settings().host
@@ -322,8 +322,8 @@ def _login(installation: Installation, name: str, data: Path) -> Mapping[str, st
     """Login of the node at the installation on this machine; a new one is made and the NATS servers reload."""
     from headrace.bus.variables import PASSWORD, URL, USER  # noqa: PLC0415 - as in `run`
     from headrace.supervisor.errors import InstallationError  # noqa: PLC0415
-    from headrace.supervisor.launcher import process_specs  # noqa: PLC0415
-    from headrace.supervisor.launcher.pidfile import read_running  # noqa: PLC0415
+    from headrace.supervisor.processes import process_specs  # noqa: PLC0415
+    from headrace.supervisor.processes.pidfile import read_running  # noqa: PLC0415
 
     running = read_running(installation)
     names = {place.name for place in installation.servers()}

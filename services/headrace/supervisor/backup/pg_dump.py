@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from headrace.supervisor.errors import InstallationError
-from headrace.supervisor.launcher.postgres import binaries
+from headrace.supervisor.processes.postgres import binaries
 
 
 def dump(dsn: str, file: Path) -> None:

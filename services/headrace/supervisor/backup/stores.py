@@ -8,12 +8,12 @@ from typing import Self
 from headrace.bus.nats.connection import connect
 from headrace.nats_client.connection import Connection
 from headrace.supervisor.installation import Installation
-from headrace.supervisor.launcher import process_specs
-from headrace.supervisor.launcher.child_processes import Children
-from headrace.supervisor.launcher.pidfile import Lock
-from headrace.supervisor.launcher.postgres import accepts, prepare
-from headrace.supervisor.launcher.readiness import until_ready
 from headrace.supervisor.nats import servers
+from headrace.supervisor.processes import process_specs
+from headrace.supervisor.processes.child_processes import Children
+from headrace.supervisor.processes.pidfile import Lock
+from headrace.supervisor.processes.postgres import accepts, prepare
+from headrace.supervisor.processes.readiness import until_ready
 
 
 class Stores:

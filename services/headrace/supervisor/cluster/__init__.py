@@ -1,1 +1,1 @@
-"""Installations on several machines: their configuration, and restarts of one service after the other."""
+"""Installations on several machines: their configuration, and checks of the files that are copied there."""

@@ -30,9 +30,9 @@ from headrace.identity.signing import IDENTITY, ISSUER_KEY
 from headrace.supervisor.directories import CLUSTER_FILE
 from headrace.supervisor.errors import InstallationError
 from headrace.supervisor.installation import CALLOUT, LOCAL_SOCKET, NO_LOGINS_OF_NATS, ROUTES, Installation, write_whole
-from headrace.supervisor.launcher.certificates import Certificates, development
-from headrace.supervisor.launcher.ports import LOOPBACK
-from headrace.supervisor.launcher.process_specs import CURRENCY, POSTGRES_DSN
+from headrace.supervisor.network.certificates import Certificates, development
+from headrace.supervisor.network.ports import LOOPBACK
+from headrace.supervisor.processes.process_specs import CURRENCY, POSTGRES_DSN
 
 TLS = "tls"
 NODE = "node-"
@@ -234,7 +234,7 @@ def _routes(installation: Installation, config: ClusterConfig) -> Routes | None:
 
 def gateway(installation: Installation, config: ClusterConfig) -> str:
     """Return Envoy's configuration. It reads `api.pb` beside it, and finds the API at its socket."""
-    from headrace.supervisor.launcher.gateway import gateway_config  # noqa: PLC0415 - the commands that start nothing need no protobuf
+    from headrace.supervisor.network.gateway import gateway_config  # noqa: PLC0415 - the commands that start nothing need no protobuf
 
     host, _, port = config.listen.rpartition(":")
     descriptors = f"{_place(installation, config)}/gateway/{installation.descriptors.name}"

@@ -1,1 +1,1 @@
-"""Starts the processes of an installation on one machine, checks that they are ready, keeps them running and stops them."""
+"""Runs an installation on one machine: starts all parts, stops them, restarts one after the other."""

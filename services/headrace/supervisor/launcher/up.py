@@ -21,19 +21,18 @@ from headrace.provisioner.providers.local import DIRECTORY, end_all
 from headrace.provisioner.providers.local import NAME as LOCAL
 from headrace.supervisor.errors import InstallationError
 from headrace.supervisor.installation import Installation, Settings
-from headrace.supervisor.launcher import process_specs
-from headrace.supervisor.launcher.child_processes import Child, Children, ChildSupervision
-from headrace.supervisor.launcher.job_isolation import check, summary
-from headrace.supervisor.launcher.pidfile import Lock, RunningInstallation, write_running
-from headrace.supervisor.launcher.ports import choose_port
-from headrace.supervisor.launcher.postgres import PostgresSettings, accepts, prepare, repair_command
-from headrace.supervisor.launcher.readiness import WHO, AddressInUse, Inspector, NotReady, is_well, until_ready
-from headrace.supervisor.nats import refuse_submits, servers
+from headrace.supervisor.nats import ledger_extent, refuse_submits, servers
 from headrace.supervisor.nats.full_disk import FullDisk
 from headrace.supervisor.nats.leaderless_stream import Leaderless
 from headrace.supervisor.nats.replica import Replicas
-from headrace.supervisor.repair import ledger_extent
-from headrace.supervisor.repair.submissions import SubmissionsLost
+from headrace.supervisor.nats.submissions import SubmissionsLost
+from headrace.supervisor.network.ports import choose_port
+from headrace.supervisor.processes import process_specs
+from headrace.supervisor.processes.child_processes import Child, Children, ChildSupervision
+from headrace.supervisor.processes.job_isolation import check, summary
+from headrace.supervisor.processes.pidfile import Lock, RunningInstallation, write_running
+from headrace.supervisor.processes.postgres import PostgresSettings, accepts, prepare, repair_command
+from headrace.supervisor.processes.readiness import WHO, AddressInUse, Inspector, NotReady, is_well, until_ready
 
 API_PORT = 8080
 HEALTH_PATH = "/healthz"

@@ -1,1 +1,1 @@
-"""Supervision of NATS servers: full disks, replicas that fell behind, streams without a leader."""
+"""Supervision of NATS servers: full disks, replicas that fell behind, streams without a leader, and what the streams still hold."""

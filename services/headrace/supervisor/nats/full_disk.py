@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from headrace.supervisor.launcher.child_processes import Child
+    from headrace.supervisor.processes.child_processes import Child
 
 LOOK_EVERY = 0.25
 NEEDED = 64 * 1024 * 1024

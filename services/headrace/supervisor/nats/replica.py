@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection
     from pathlib import Path
 
-    from headrace.supervisor.launcher.child_processes import Child
+    from headrace.supervisor.processes.child_processes import Child
 
 LOOK_EVERY = 0.25
 STOPPED_BELOW, NEEDED = 32 * MIB, full_disk.NEEDED

@@ -17,12 +17,12 @@ from headrace.contracts.messages.installation import StreamStatus
 from headrace.contracts.transport.subjects import LEDGER_STREAM
 from headrace.nats_client.connection import Connection
 from headrace.supervisor.installation import CLUSTER_OF, Installation, Settings
-from headrace.supervisor.launcher import process_specs
-from headrace.supervisor.launcher.child_processes import Child, Children, ChildSupervision
-from headrace.supervisor.launcher.ports import LOOPBACK, choose_ports
-from headrace.supervisor.launcher.readiness import PATIENCE, listens, until_ready
-from headrace.supervisor.nats.ledger_roles import part_of
-from headrace.supervisor.repair.submissions import SubmissionsLost, check_none_lost
+from headrace.supervisor.ledger_roles import part_of
+from headrace.supervisor.nats.submissions import SubmissionsLost, check_none_lost
+from headrace.supervisor.network.ports import LOOPBACK, choose_ports
+from headrace.supervisor.processes import process_specs
+from headrace.supervisor.processes.child_processes import Child, Children, ChildSupervision
+from headrace.supervisor.processes.readiness import PATIENCE, listens, until_ready
 
 AGAIN = 0.1
 """Seconds between tries while the servers agree."""

@@ -17,9 +17,9 @@ from headrace.contracts.transport.tls import CA
 from headrace.supervisor.cluster.cluster_config import kept, trust_authority
 from headrace.supervisor.directories import CLUSTER_FILE
 from headrace.supervisor.errors import InstallationError
-from headrace.supervisor.launcher.child_processes import Children
-from headrace.supervisor.launcher.pidfile import Lock, read_running
 from headrace.supervisor.nats import servers
+from headrace.supervisor.processes.child_processes import Children
+from headrace.supervisor.processes.pidfile import Lock, read_running
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -1,1 +1,1 @@
-"""Checks and repairs of the streams of an installation that is stopped."""
+"""Repair of the streams of an installation that is stopped."""

@@ -35,8 +35,8 @@ from headrace.domain.fold.ledger import FoldedLedger, LedgerBroken
 from headrace.supervisor.backup.stores import Stores
 from headrace.supervisor.errors import InstallationError
 from headrace.supervisor.installation import Installation
-from headrace.supervisor.launcher.readiness import NotReady
-from headrace.supervisor.repair.submissions import find_loss, renumber_new
+from headrace.supervisor.nats.submissions import find_loss, renumber_new
+from headrace.supervisor.processes.readiness import NotReady
 
 STEP = 2_000
 """Number of records that are processed together."""

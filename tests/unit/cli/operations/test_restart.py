@@ -11,8 +11,8 @@ from headrace.client import Unreachable
 from headrace.contracts.messages.queries import Answer, ServiceView
 from headrace.contracts.transport.codec import encode
 from headrace.supervisor.installation import Installation
-from headrace.supervisor.launcher.pidfile import ChildView, Lock, RunningInstallation, write_running
-from headrace.supervisor.launcher.readiness import NotReady
+from headrace.supervisor.processes.pidfile import ChildView, Lock, RunningInstallation, write_running
+from headrace.supervisor.processes.readiness import NotReady
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from headrace.health import query as asking
 from headrace.health.addresses import write_target
 from headrace.health.query import Readiness
 from headrace.supervisor.installation import Installation
-from headrace.supervisor.launcher.pidfile import ChildView, Lock, RunningInstallation, write_running
+from headrace.supervisor.processes.pidfile import ChildView, Lock, RunningInstallation, write_running
 
 
 @pytest.fixture

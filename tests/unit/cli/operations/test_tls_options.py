@@ -7,7 +7,7 @@ from headrace.cli.arguments import Failed
 from headrace.cli.main import parser
 from headrace.cli.operations import up
 from headrace.supervisor.installation import Settings
-from headrace.supervisor.launcher.certificates import Certificates
+from headrace.supervisor.network.certificates import Certificates
 
 LAST = Settings(host="gpu01", nats_port=4222, nodes=2, gpus=4, gpu_model="A100-80GB", labels={"site": "lab"})
 SECURE = Certificates(certificate=__file__, key=__file__, ca=__file__)

@@ -7,8 +7,8 @@ import pytest
 from headrace.cli.main import main, parser
 from headrace.cli.operations import up
 from headrace.supervisor.installation import Installation, Settings
-from headrace.supervisor.launcher.pidfile import Lock, RunningInstallation, write_running
-from headrace.supervisor.launcher.ports import PortTaken
+from headrace.supervisor.network.ports import PortTaken
+from headrace.supervisor.processes.pidfile import Lock, RunningInstallation, write_running
 
 LAST = Settings(host="gpu01", nats_port=4222, nodes=2, gpus=4, gpu_model="A100-80GB", labels={"site": "lab"})
 

@@ -25,7 +25,7 @@ from headrace.contracts.messages.queries import (
     UserUseView,
 )
 from headrace.supervisor.installation import Installation, Settings
-from headrace.supervisor.launcher.pidfile import ChildView, Lock, RunningInstallation, write_running
+from headrace.supervisor.processes.pidfile import ChildView, Lock, RunningInstallation, write_running
 
 GPU = 126_000
 NOON = 1_795_262_400 * 1_000_000

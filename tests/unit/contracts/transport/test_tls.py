@@ -7,7 +7,7 @@ import ssl
 import pytest
 
 from headrace.contracts.transport.tls import CertificateError, tls_context
-from headrace.supervisor.launcher.certificates import development
+from headrace.supervisor.network.certificates import development
 
 
 def test_an_address_without_tls_needs_no_certificate():

@@ -18,7 +18,7 @@ from headrace.node_executor.devices.nvml import NvmlDevices
 from headrace.node_executor.devices.nvml_library import Nvml
 from headrace.node_executor.enforcement import EnforcementRequest
 from headrace.node_executor.enforcement.probe_run import ProbeRun
-from headrace.node_executor.launch.accounts import TRIAL, UserAccount
+from headrace.node_executor.system.accounts import TRIAL, UserAccount
 from tests.mock_nvml import Machine, build_program, compiler
 
 FIRST, SECOND = "GPU-a1b2c300", "GPU-a1b2c301"

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from headrace.node_executor import native
-from headrace.node_executor.c_programs import LIBRARY, MEMORY_CAP
 from headrace.node_executor.devices.nvml import NvmlDevices
 from headrace.node_executor.enforcement import CannotEnclose
 from headrace.node_executor.enforcement.parts import CONTEXT, from_within, part_of
 from headrace.node_executor.enforcement.preload import PreloadMechanism
 from headrace.node_executor.enforcement.probe_run import ProbeRun
+from headrace.node_executor.system import native
+from headrace.node_executor.system.c_programs import LIBRARY, MEMORY_CAP
 from tests.mock_nvml import Machine
 from tests.unit.node_executor.enforcement.conftest import HALF
 

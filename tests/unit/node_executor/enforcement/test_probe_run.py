@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.node_executor.enforcement.probe_run import ProbeRun
-from headrace.node_executor.launch.accounts import TRIAL, UserAccount
+from headrace.node_executor.system.accounts import TRIAL, UserAccount
 from tests.mock_nvml import Machine
 
 send, refused_beyond = ProbeRun().send, ProbeRun().refuses_beyond

@@ -10,7 +10,7 @@ import pytest
 from headrace.contracts.values.account_numbers import FIRST
 from headrace.node_executor.files.checkpoints import ENTRIES_MAX, Checkpoint, CheckpointWatch
 from headrace.node_executor.files.workspace import Paths
-from headrace.node_executor.launch.accounts import UserAccount
+from headrace.node_executor.system.accounts import UserAccount
 
 ALICE = FIRST + 1
 only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root looks at files as others")

@@ -9,7 +9,7 @@ import pytest
 
 from headrace.contracts.values.account_numbers import FIRST
 from headrace.node_executor.files.inspection import FileInspector, acting_as, open_regular
-from headrace.node_executor.launch.accounts import UserAccount
+from headrace.node_executor.system.accounts import UserAccount
 from tests.patience import PATIENCE
 
 ALICE, BOB = FIRST + 1, FIRST + 2

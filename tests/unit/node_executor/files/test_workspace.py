@@ -10,7 +10,7 @@ import pytest
 
 from headrace.contracts.values.account_numbers import FIRST
 from headrace.node_executor.files.workspace import Paths, Workspace, shows_polling
-from headrace.node_executor.launch.accounts import UserAccount
+from headrace.node_executor.system.accounts import UserAccount
 from tests.patience import PATIENCE
 
 NAME = "acme.alice.01j9z3k4m5n6p7q8r9s0t1v2w3.1"

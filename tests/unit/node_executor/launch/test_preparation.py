@@ -12,12 +12,12 @@ from headrace.node_executor.devices.nvml import NvmlDevices
 from headrace.node_executor.devices.nvml_library import Nvml
 from headrace.node_executor.devices.simulated import simulated
 from headrace.node_executor.files.workspace import Workspace
-from headrace.node_executor.launch.account_numbers import AccountNumbers
-from headrace.node_executor.launch.accounts import Accounts, UserAccount
-from headrace.node_executor.launch.cgroups import Groups
 from headrace.node_executor.launch.preparation import Bounds, Preparation
 from headrace.node_executor.launch.secrets import references
 from headrace.node_executor.runtimes import CannotStart, Container
+from headrace.node_executor.system.account_numbers import AccountNumbers
+from headrace.node_executor.system.accounts import Accounts, UserAccount
+from headrace.node_executor.system.cgroups import Groups
 
 
 @pytest.fixture

@@ -16,8 +16,6 @@ from typing import Any
 import pytest
 
 from headrace.contracts.values.isolation import CONTAINED, UNABLE
-from headrace.node_executor import native, orphans
-from headrace.node_executor.c_programs import CONTAINER_INIT, STATIC
 from headrace.node_executor.containers import SOCKETS, find_engine, remembered
 from headrace.node_executor.enforcement.in_containers import level_inside, levels_inside
 from headrace.node_executor.runtimes import CALLBACK, CannotStart, Container, End, Launch, Running, Runtime, RuntimeListener
@@ -28,6 +26,8 @@ from headrace.node_executor.runtimes.either import Either
 from headrace.node_executor.runtimes.job_log import Output, pieces
 from headrace.node_executor.runtimes.keeper_client import Spawner
 from headrace.node_executor.runtimes.process import ProcessRuntime
+from headrace.node_executor.system import native, orphans
+from headrace.node_executor.system.c_programs import CONTAINER_INIT, STATIC
 from tests.mock_engine import Contained, Engine
 from tests.mock_nvml import compiler
 from tests.patience import PATIENCE

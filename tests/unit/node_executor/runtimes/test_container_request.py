@@ -12,10 +12,10 @@ from headrace.contracts.values.amounts import GPU_UNITS
 from headrace.node_executor.devices.nvml import NvmlDevices
 from headrace.node_executor.devices.nvml_library import Nvml
 from headrace.node_executor.devices.simulated import simulated
-from headrace.node_executor.launch.accounts import UserAccount
 from headrace.node_executor.runtimes import Container, Launch, container_request
 from headrace.node_executor.runtimes.container_request import INIT, creation, describe_devices, description, device_names
 from headrace.node_executor.runtimes.job_log import Output
+from headrace.node_executor.system.accounts import UserAccount
 
 
 def asked(*, podman: bool, **fields: Any) -> tuple[str, dict[str, Any]]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.node_executor.c_programs import KEEPER
 from headrace.node_executor.runtimes.keeper import Job, read_job
 from headrace.node_executor.runtimes.keeper_client import Order
+from headrace.node_executor.system.c_programs import KEEPER
 
 ORDER = Order(
     id="x.1.0",

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from headrace.node_executor import native, orphans
-from headrace.node_executor.c_programs import KEEPER
-from headrace.node_executor.launch.accounts import UserAccount
 from headrace.node_executor.runtimes import CannotStart, End, Launch, Running, Runtime, RuntimeListener
 from headrace.node_executor.runtimes.job_log import Output, pieces
 from headrace.node_executor.runtimes.keeper_client import Spawner
 from headrace.node_executor.runtimes.process import KeeperRecord, Process, ProcessRuntime, read_state
+from headrace.node_executor.system import native, orphans
+from headrace.node_executor.system.accounts import UserAccount
+from headrace.node_executor.system.c_programs import KEEPER
 from tests.patience import PATIENCE
 
 

@@ -14,11 +14,11 @@ from headrace.bus.log import LogUnavailable
 from headrace.supervisor.errors import InstallationError
 from headrace.supervisor.installation import Installation
 from headrace.supervisor.launcher import up as up_module
-from headrace.supervisor.launcher.pidfile import AlreadyRunning, Lock, read_running
-from headrace.supervisor.launcher.ports import PortTaken
-from headrace.supervisor.launcher.readiness import WHO, AddressInUse, NotReady
 from headrace.supervisor.launcher.up import Up
 from headrace.supervisor.nats import servers
+from headrace.supervisor.network.ports import PortTaken
+from headrace.supervisor.processes.pidfile import AlreadyRunning, Lock, read_running
+from headrace.supervisor.processes.readiness import WHO, AddressInUse, NotReady
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from headrace.supervisor.launcher.log_file import LogFile
 from headrace.supervisor.nats import replica
 from headrace.supervisor.nats.full_disk import MIB
 from headrace.supervisor.nats.replica import Replicas
+from headrace.supervisor.processes.log_file import LogFile
 from tests.patience import PATIENCE
 from tests.unit.supervisor.disks import SAID
 

@@ -1,0 +1,1 @@
+"""Addresses and encryption: ports, sockets, certificates, and the configuration of the gateway."""

@@ -1,0 +1,178 @@
+"""A part is waited for as long as it makes progress, and given up with its own last words."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from types import SimpleNamespace
+
+import pytest
+
+from headrace.bus.log import LogUnavailable, Message
+from headrace.contracts.messages.queries import Answer
+from headrace.contracts.transport.codec import encode
+from headrace.supervisor.processes.log_file import LogFile
+from headrace.supervisor.processes.readiness import AddressInUse, Inspector, NotReady, is_well, listens, until_ready
+
+
+@pytest.fixture
+def child(tmp_path):
+    """A child as `until_ready` sees it."""
+    log = LogFile(tmp_path / "feed.log")
+    yield SimpleNamespace(
+        program=SimpleNamespace(name="feed"), log=log, restarts=0, state="running", exit_code=None, trouble=""
+    )
+    log.close()
+
+
+async def test_a_part_is_asked_until_it_says_yes(child):
+    answers = iter([None, 3, 7, True])
+
+    async def ask():
+        return next(answers)
+
+    await until_ready(child, ask)
+    assert list(answers) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (b'{"event": "failed", "reason": "the keys are gone"}\n', "the keys are gone"),
+        (b'{"event": "failed"}\n', "failed"),
+        (b"Address already in use\n", "Address already in use"),
+        (b"", "it says nothing, and ends with exit code 1"),
+    ],
+)
+async def test_a_part_that_dies_again_and_again_is_given_up_with_its_last_words(child, said, reason):
+    async def ask():
+        child.restarts += 1
+        return False
+
+    child.exit_code = 1
+    child.log.write(said)
+    with pytest.raises(NotReady) as caught:
+        await until_ready(child, ask)
+    assert str(caught.value) == f"feed does not start: {reason}; more in {child.log.path}"
+
+
+async def test_a_part_that_gave_up_by_itself_is_not_waited_for(child):
+    async def ask():
+        child.state = "given-up"
+        return False
+
+    with pytest.raises(NotReady, match="feed does not start"):
+        await until_ready(child, ask)
+
+
+CANNOT_LISTEN = b"final pre-worker listener init for listener 'http' failed: cannot listen() errno=98\n"
+
+
+async def test_a_gateway_that_runs_on_without_its_port_is_given_up_at_once(child):
+    async def ask():
+        child.log.write(CANNOT_LISTEN)
+        return False
+
+    with pytest.raises(AddressInUse, match=r"feed does not start: final pre-worker .* cannot listen\(\) errno=98; more in "):
+        await until_ready(child, ask)
+
+
+async def test_what_an_earlier_run_wrote_about_its_port_is_not_taken_for_this_runs(child):
+    answers = iter([False, True])
+
+    async def ask():
+        return next(answers)
+
+    child.log.write(CANNOT_LISTEN)
+    await until_ready(child, ask)
+    assert list(answers) == []
+
+
+async def test_a_part_that_runs_and_makes_no_progress_is_given_up(child):
+    async def ask():
+        return 5
+
+    with pytest.raises(NotReady, match=r"feed runs, but has not answered for 0\.01 s"):
+        await until_ready(child, ask, patience=0.01)
+
+
+async def test_a_port_has_a_listener_or_not():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert await listens(port) is True
+    assert await listens(port) is False
+
+
+@pytest.mark.parametrize(
+    ("answer", "well"),
+    [
+        (b"HTTP/1.1 200 OK\r\nx-who: a\r\nserver: headrace\r\n\r\n", True),
+        (b"HTTP/1.1 200 OK\r\nX-Who:a\r\n\r\n", True),
+        pytest.param(b"HTTP/1.1 200 OK\r\nx-who: b\r\n\r\n", False, id="another's"),
+        (b"HTTP/1.1 200 OK\r\n\r\n", False),
+        (b"HTTP/1.1 503 Service Unavailable\r\nx-who: a\r\n\r\n", False),
+        (b"HTTP/1.1 200 OK\r\n", False),
+        (b"nonsense\r\n\r\n", False),
+        (b"", False),
+    ],
+)
+async def test_a_server_is_well_when_it_says_so_and_is_the_one_that_is_meant(answer, well):
+    async def respond(reader, writer):
+        await reader.readline()
+        writer.write(answer)
+        writer.close()
+
+    server = await asyncio.start_server(respond, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    assert await is_well(port, "/healthz", ("x-who", "a")) is well
+    server.close()
+    await server.wait_closed()
+    assert await is_well(port, "/healthz", ("x-who", "a")) is False
+
+
+class FakeCore:
+    """The operator's connection: one answer to everything."""
+
+    def __init__(self, answer):
+        self.answer = answer
+        self.asked = []
+
+    async def ask(self, subject, within):
+        self.asked.append(subject)
+        await asyncio.sleep(0)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return SimpleNamespace(data=self.answer)
+
+
+@pytest.mark.parametrize(
+    ("answer", "caught_up"),
+    [
+        (encode(Answer(sequence=10)), True),
+        (encode(Answer(sequence=11)), True),
+        (encode(Answer(sequence=9)), 9),
+        (b"nonsense", None),
+        (LogUnavailable("nobody"), None),
+    ],
+)
+async def test_a_service_has_caught_up_when_its_answer_is_not_older_than_the_ledger_was(answer, caught_up):
+    core = FakeCore(answer)
+    assert await Inspector(core).caught_up("feed", 10) is caught_up
+    assert core.asked == ["hr.query.feed.status.default.operator"]
+
+
+@pytest.mark.parametrize(("last", "spoken"), [(None, False), (99, False), (100, True), (LogUnavailable("away"), False)])
+async def test_a_node_has_spoken_when_its_last_record_is_not_older_than_its_start(last, spoken):
+    inspector = Inspector(None)
+    asked = []
+
+    class FakeLedger:
+        async def last(self, subject):
+            asked.append(subject)
+            if isinstance(last, Exception):
+                raise last
+            return None if last is None else Message(7, subject, last, b"")
+
+    inspector._ledger = FakeLedger()
+    assert await inspector.has_written("gpu01", 100) is spoken
+    assert asked == ["hr.ledger.node.gpu01"]
